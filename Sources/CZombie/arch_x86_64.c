@@ -1,0 +1,113 @@
+// x86-64 out of line: registers of a signal context and the switch to another stack.
+// Signal context; takes no lock.
+
+#if defined(__x86_64__)
+
+#define _GNU_SOURCE
+#include "arch.h"
+
+#include <ucontext.h>
+
+enum { ZG_TRAP_GENERAL_PROTECTION = 13, ZG_TRAP_PAGE_FAULT = 14, ZG_PF_WRITE = 2, ZG_PF_INSTRUCTION = 16 };
+
+void zg_arch_registers_from_context(struct zg_registers *registers, const void *ucontext) {
+    // DWARF order: rax rdx rcx rbx rsi rdi rbp rsp r8..r15, return address.
+    static const int order[ZG_ARCH_REGISTER_COUNT] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
+                                                      REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
+                                                      REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+    const greg_t *gregs = ((const ucontext_t *)ucontext)->uc_mcontext.gregs;
+    for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) registers->value[i] = (uint64_t)gregs[order[i]];
+    registers->known = (UINT64_C(1) << ZG_ARCH_REGISTER_COUNT) - 1;
+    registers->pc = (uint64_t)gregs[REG_RIP];
+}
+
+enum zg_fault_access zg_arch_fault_access(const void *ucontext) {
+    const greg_t *gregs = ((const ucontext_t *)ucontext)->uc_mcontext.gregs;
+    if (gregs[REG_TRAPNO] != ZG_TRAP_PAGE_FAULT) return zg_fault_unknown;
+    if (gregs[REG_ERR] & ZG_PF_INSTRUCTION) return zg_fault_execute;
+    return gregs[REG_ERR] & ZG_PF_WRITE ? zg_fault_write : zg_fault_read;
+}
+
+bool zg_arch_fault_without_address(const void *ucontext) {
+    return ((const ucontext_t *)ucontext)->uc_mcontext.gregs[REG_TRAPNO] == ZG_TRAP_GENERAL_PROTECTION;
+}
+
+uint64_t zg_arch_stack_pointer(const void *ucontext) {
+    return (uint64_t)((const ucontext_t *)ucontext)->uc_mcontext.gregs[REG_RSP];
+}
+
+bool zg_arch_is_canonical(uint64_t address) { return (uint64_t)((int64_t)(address << 16) >> 16) == address; }
+
+bool zg_arch_undo_call(struct zg_registers *registers, uint64_t top_of_stack) {
+    if (!zg_arch_is_canonical(top_of_stack) || top_of_stack < ZG_PAGE_BYTES) return false;
+    registers->pc = top_of_stack;
+    registers->value[ZG_ARCH_SP] += 8;
+    registers->value[ZG_ARCH_RA] = top_of_stack;
+    return true;
+}
+
+// Intel SDM volume 2, appendix A: prefixes, REX, then the opcodes that store to memory; every other one loads.
+enum zg_fault_access zg_arch_decode_access(const uint8_t *code, int count) {
+    int i = 0;
+    while (i < count && (code[i] == 0x66 || code[i] == 0xf2 || code[i] == 0xf3 || code[i] == 0x2e || code[i] == 0x3e ||
+                         code[i] == 0x64 || code[i] == 0x65 || code[i] == 0xf0))
+        i++;
+    if (i < count && (code[i] & 0xf0) == 0x40) i++;
+    if (i + 1 >= count) return zg_fault_unknown;
+    uint8_t op = code[i], modrm = code[i + 1], extension = modrm >> 3 & 7;
+    if (op == 0xff) return extension == 2 || extension == 4 ? zg_fault_execute : extension < 2 ? zg_fault_write : zg_fault_read;
+    if (op == 0xc3 || op == 0xc2) return zg_fault_execute;
+    if (op == 0x88 || op == 0x89 || op == 0xc6 || op == 0xc7 || op == 0x8f || op == 0x86 || op == 0x87) return zg_fault_write;
+    if (op == 0xa4 || op == 0xa5 || op == 0xaa || op == 0xab) return zg_fault_write; // string moves and stores
+    if (op < 0x40 && (op & 7) < 2 && (op & 0x38) != 0x38) return zg_fault_write;     // arithmetic to memory, not cmp
+    if (op >= 0x80 && op <= 0x83) return extension == 7 ? zg_fault_read : zg_fault_write;
+    if (op == 0xd0 || op == 0xd1 || op == 0xd2 || op == 0xd3 || op == 0xc0 || op == 0xc1) return zg_fault_write;
+    if (op == 0xfe) return zg_fault_write;
+    if (op == 0x0f) {
+        if (modrm == 0x11 || modrm == 0x29 || modrm == 0x2b || modrm == 0x7f || modrm == 0xd6 || modrm == 0xe7 ||
+            modrm == 0xb0 || modrm == 0xb1 || modrm == 0xc0 || modrm == 0xc1 || modrm == 0x13 || modrm == 0x17 ||
+            (modrm >= 0x90 && modrm <= 0x9f))
+            return zg_fault_write;
+        return zg_fault_read;
+    }
+    if (op == 0xc5 || op == 0xc4 || op == 0x62) return zg_fault_unknown; // VEX, EVEX
+    return zg_fault_read;
+}
+
+int zg_arch_pointer_registers(const void *ucontext, uint64_t *values, int most) {
+    // Callee-saved and argument registers first: they hold objects more often than scratch registers do.
+    static const int order[] = {REG_RDI, REG_RBX, REG_R13, REG_R12, REG_R14, REG_R15, REG_RSI, REG_RDX,
+                                REG_RCX, REG_RAX, REG_R8,  REG_R9,  REG_R10, REG_R11, REG_RBP};
+    const greg_t *gregs = ((const ucontext_t *)ucontext)->uc_mcontext.gregs;
+    int count = 0;
+    for (size_t i = 0; i < ZG_ARRAY_COUNT(order) && count < most; i++) values[count++] = (uint64_t)gregs[order[i]];
+    return count;
+}
+
+// rbp keeps the old stack pointer and is described as the frame's base, so unwinding through the switch works.
+__asm__(".text\n"
+        ".hidden zg_arch_call_on_stack\n"
+        ".globl zg_arch_call_on_stack\n"
+        ".type zg_arch_call_on_stack, @function\n"
+        "zg_arch_call_on_stack:\n"
+        ".cfi_startproc\n"
+        "  push %rbp\n"
+        ".cfi_def_cfa_offset 16\n"
+        ".cfi_offset %rbp, -16\n"
+        "  mov %rsp, %rbp\n"
+        ".cfi_def_cfa_register %rbp\n"
+        "  mov %r8, %rsp\n"
+        "  and $-16, %rsp\n"
+        "  mov %rdi, %rax\n"
+        "  mov %rsi, %rdi\n"
+        "  mov %rdx, %rsi\n"
+        "  mov %rcx, %rdx\n"
+        "  call *%rax\n"
+        "  mov %rbp, %rsp\n"
+        "  pop %rbp\n"
+        ".cfi_def_cfa %rsp, 8\n"
+        "  ret\n"
+        ".cfi_endproc\n"
+        ".size zg_arch_call_on_stack, .-zg_arch_call_on_stack\n");
+
+#endif

@@ -1,0 +1,29 @@
+// x86-64 in line: system calls, DWARF register numbers (System V ABI, figure 3.36), the caller's frame.
+
+#ifndef ZG_ARCH_X86_64_H
+#define ZG_ARCH_X86_64_H
+
+#define ZG_ARCH_REGISTER_COUNT 17
+#define ZG_ARCH_FP 6
+#define ZG_ARCH_SP 7
+#define ZG_ARCH_RA 16
+#define ZG_ARCH_RED_ZONE 256 // the ABI's 128 bytes below the stack pointer, and room
+
+ZG_INLINE void zg_arch_pause(void) { __builtin_ia32_pause(); }
+
+ZG_INLINE long zg_arch_syscall(long number, long a, long b, long c, long d, long e, long f) {
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+// The stack pointer of the caller of the function whose frame address is `frame` (which keeps a frame pointer).
+ZG_INLINE uint64_t zg_arch_caller_sp(const uint64_t *frame) { return (uint64_t)(frame + 2); }
+
+#endif

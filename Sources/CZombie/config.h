@@ -1,0 +1,35 @@
+// The options in force, read once at start-up, in the form that the hot path wants.
+// Written before the first allocation is served, constant afterwards.
+
+#ifndef ZG_CONFIG_H
+#define ZG_CONFIG_H
+
+#include "base.h"
+#include "include/zg_options.h"
+
+enum zg_on_finding { zg_on_finding_abort, zg_on_finding_continue };
+enum zg_mismatch { zg_mismatch_off, zg_mismatch_certain, zg_mismatch_all };
+
+struct zg_config {
+    uint64_t quarantine_bytes;
+    uint64_t fill_freed_bytes;
+    uint32_t quarantine_per_context;
+    int stack_depth;
+    bool fill_new;
+    enum zg_on_finding on_finding;
+    enum zg_mismatch dealloc_mismatch;
+    bool verify_at_exit;
+    bool stats;
+    bool follow_children;
+    bool handle_signals;
+    bool find_object;
+    bool privileged; // AT_SECURE: nothing is read from the environment
+    char report_path[ZG_OPTION_PATH_BYTES];
+};
+
+extern struct zg_config zg_config;
+
+// Reads ZGUARD_OPTIONS; a bad value ends the process with one line on standard error and status 64.
+void zg_config_init(void);
+
+#endif

@@ -1,0 +1,114 @@
+// The verdict on a fault. Pure: no state, no lock, no system call.
+
+#include "diagnose.h"
+
+#include "fill.h"
+
+// Distances from a pointer that still count as "through it": fields of a large structure.
+#define FIELD_REACH ((uint64_t)1 << 20)
+#define NULL_REACH ((uint64_t)65536)
+#define STACK_REACH ((uint64_t)1 << 20)
+
+static bool near(uint64_t value, uint64_t base) { return value - base + FIELD_REACH < 2 * FIELD_REACH; }
+
+// A pointer read from filled memory, perhaps with a field's offset added; also one cut to 32 bits.
+static bool is_fill_pointer(uint64_t value) {
+    return near(value, ZG_FILL_WORD) || (value >= 0x55555555u - 4096 && value < 0x55555555u + FIELD_REACH);
+}
+
+static const char *access_name(enum zg_fault_access access, const struct zg_fault *fault) {
+    switch (access) {
+    case zg_fault_read: return "read";
+    case zg_fault_write: return "write";
+    case zg_fault_execute: return "call";
+    case zg_fault_unknown: break;
+    }
+    switch (zg_arch_decode_access(fault->code, fault->code_count)) {
+    case zg_fault_read: return "read";
+    case zg_fault_write: return "write";
+    case zg_fault_execute: return "call";
+    case zg_fault_unknown: break;
+    }
+    return "unknown";
+}
+
+static bool is_dead(const struct zg_block_view *view) {
+    return view->state == zg_state_quarantined || view->state == zg_state_freeing || view->state == zg_state_retired;
+}
+
+// The dead block that the stale pointer was probably read from: something still points into it.
+static bool find_source(const struct zg_fault *fault, struct zg_block_view *view) {
+    for (int i = 0; i < fault->pointer_count; i++)
+        if (fault->lookup(fault->pointers[i], view) && is_dead(view)) return true;
+    for (int i = 0; i < fault->stack_count; i++)
+        if (fault->lookup(fault->stack[i], view) && is_dead(view)) return true;
+    return false;
+}
+
+static bool fill_value_in_registers(const struct zg_fault *fault, uint64_t *value) {
+    if (is_fill_pointer(fault->pc)) {
+        *value = fault->pc;
+        return true;
+    }
+    for (int i = 0; i < fault->pointer_count; i++)
+        if (near(fault->pointers[i], ZG_FILL_WORD)) {
+            *value = fault->pointers[i];
+            return true;
+        }
+    return false;
+}
+
+static void through_fill(const struct zg_fault *fault, uint64_t value, struct zg_verdict *verdict) {
+    verdict->kind = zg_finding_use_after_free;
+    verdict->freed_memory = true;
+    verdict->confidence = "inferred";
+    verdict->address = value;
+    verdict->access = is_fill_pointer(fault->pc) ? "call" : access_name(fault->access, fault);
+    verdict->has_block = find_source(fault, &verdict->block);
+}
+
+static bool is_stack_overflow(const struct zg_fault *fault) {
+    // Just around the stack pointer, and below all that is known to be stack.
+    return fault->sp < fault->bounds.high && fault->address < fault->bounds.low + NULL_REACH &&
+           fault->address < fault->bounds.high && fault->address - fault->sp + STACK_REACH < 2 * STACK_REACH;
+}
+
+void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
+    uint64_t value;
+    *verdict = (struct zg_verdict){.kind = zg_finding_wild_access,
+                                   .access = access_name(fault->access, fault),
+                                   .confidence = "exact",
+                                   .address = fault->address};
+    if (fault->without_address) {
+        if (fill_value_in_registers(fault, &value)) {
+            through_fill(fault, value, verdict);
+            return;
+        }
+        for (int i = 0; i < fault->pointer_count; i++)
+            if (!zg_arch_is_canonical(fault->pointers[i])) verdict->address = fault->pointers[i];
+        verdict->confidence = "inferred";
+        return;
+    }
+    if (fault->is_ours(fault->address)) {
+        verdict->has_block = fault->lookup(fault->address, &verdict->block);
+        if (verdict->has_block && verdict->block.state != zg_state_live) {
+            verdict->kind = zg_finding_use_after_free;
+            verdict->freed_memory = true;
+        }
+        return;
+    }
+    if (is_stack_overflow(fault)) {
+        verdict->kind = zg_finding_stack_overflow;
+        return;
+    }
+    if (fault->address < NULL_REACH) {
+        verdict->kind = zg_finding_null_access;
+        return;
+    }
+    // A pointer cut to 32 bits: only with a dead block at hand, an ordinary wild pointer may have this value, too.
+    if (is_fill_pointer(fault->address)) {
+        struct zg_verdict inferred = *verdict;
+        through_fill(fault, fault->address, &inferred);
+        if (inferred.has_block) *verdict = inferred;
+    }
+}

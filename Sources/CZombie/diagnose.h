@@ -1,0 +1,41 @@
+// From a fault to a verdict: pure. Everything it looks at comes in through `struct zg_fault`, so it runs in unit tests and
+// on any recorded fault as well.
+
+#ifndef ZG_DIAGNOSE_H
+#define ZG_DIAGNOSE_H
+
+#include "arch.h"
+#include "finding.h"
+#include "lookup.h"
+#include "unwind.h"
+
+enum { ZG_FAULT_POINTERS = 16, ZG_FAULT_STACK_WORDS = 256 };
+
+struct zg_fault {
+    uint64_t address;     // as the kernel names it
+    bool without_address; // the kernel cannot name it: a non-canonical address
+    enum zg_fault_access access;
+    uint64_t pc, sp;
+    uint8_t code[16]; // at pc; code_count bytes could be read
+    int code_count;
+    uint64_t pointers[ZG_FAULT_POINTERS];
+    int pointer_count;
+    uint64_t stack[ZG_FAULT_STACK_WORDS]; // words from sp upwards
+    int stack_count;
+    struct zg_stack_bounds bounds;
+    bool (*lookup)(uint64_t address, struct zg_block_view *view);
+    bool (*is_ours)(uint64_t address); // the guarded heap's address space
+};
+
+struct zg_verdict {
+    enum zg_finding_kind kind;
+    const char *access, *confidence;
+    uint64_t address;
+    bool freed_memory; // has to do with freed memory: reported whoever handles the signal
+    bool has_block;
+    struct zg_block_view block;
+};
+
+void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict);
+
+#endif

@@ -1,0 +1,134 @@
+// Faults. The handler may have been entered on a small alternate stack of the program's, so the work is done on a stack
+// of our own, one fault at a time.
+// Signal context. Locks: the fault lock, then (through the report) the report lock.
+
+#define _GNU_SOURCE
+#include "fault.h"
+
+#include "arch.h"
+#include "config.h"
+#include "diagnose.h"
+#include "fill.h"
+#include "finding.h"
+#include "lock.h"
+#include "module.h"
+#include "os.h"
+#include "signals.h"
+#include "text.h"
+#include "thread.h"
+
+static char fault_stack[128 << 10] __attribute__((aligned(64)));
+static struct zg_lock fault_lock;
+static int fault_owner;
+
+// Written by one fault at a time.
+static struct zg_fault fault;
+static struct zg_verdict verdict;
+static struct zg_finding finding;
+
+struct work {
+    int signal;
+    siginfo_t *info;
+    void *context;
+    bool resolved; // the instruction can go on
+};
+
+static void gather(const struct work *work) {
+    struct zg_registers registers;
+    zg_arch_registers_from_context(&registers, work->context);
+    fault = (struct zg_fault){.address = (uint64_t)work->info->si_addr,
+                              .without_address = zg_arch_fault_without_address(work->context),
+                              .access = zg_arch_fault_access(work->context),
+                              .pc = registers.pc,
+                              .sp = registers.value[ZG_ARCH_SP],
+                              .bounds = zg_thread_stack_bounds(),
+                              .lookup = zg_lookup_block,
+                              .is_ours = zg_lookup_is_ours};
+    fault.pointer_count = zg_arch_pointer_registers(work->context, fault.pointers, ZG_FAULT_POINTERS);
+    fault.code_count = (int)zg_os_read_memory(fault.code, fault.pc, sizeof fault.code);
+    fault.stack_count = (int)(zg_os_read_memory(fault.stack, fault.sp, sizeof fault.stack) / sizeof fault.stack[0]);
+}
+
+// A stack that runs over inside the runtime is the caller's: our own frames on top say nothing to the reader.
+static void drop_own_frames(void) {
+    struct zg_module ours;
+    if (!zg_module_find((uint64_t)zg_fault_handler, &ours) || zg_string_equal(ours.path, zg_module_program_path())) return;
+    int own = 0;
+    while (own < finding.access_count && finding.access_stack[own] - ours.start < ours.end - ours.start) own++;
+    if (own == finding.access_count) return;
+    finding.access_count -= own;
+    for (int i = 0; i < finding.access_count; i++) finding.access_stack[i] = finding.access_stack[i + own];
+}
+
+static void report(const struct work *work) {
+    finding.kind = verdict.kind;
+    finding.access = verdict.access;
+    finding.confidence = verdict.confidence;
+    finding.address = verdict.address;
+    finding.has_block = verdict.has_block;
+    finding.block = verdict.block;
+    finding.detail_count = 0;
+    zg_finding_detail_text(&finding, "signal", work->signal == SIGBUS ? "SIGBUS" : "SIGSEGV");
+    if (!fault.without_address) zg_finding_detail_number(&finding, "fault_address", fault.address, true);
+    struct zg_registers registers;
+    zg_arch_registers_from_context(&registers, work->context);
+    bool exact = true;
+    finding.access_count = 0;
+    uint64_t word;
+    // A call through a wild pointer: the frame to show is the caller's, its return address is on top of the stack.
+    if (fault.code_count <= 0 && fault.stack_count > 0 && zg_arch_undo_call(&registers, fault.stack[0])) {
+        exact = false;
+        word = fault.pc;
+        if (zg_arch_is_canonical(word) && word) finding.access_stack[finding.access_count++] = word + 1;
+    }
+    finding.access_count += zg_unwind_full(&registers, exact, finding.access_stack + finding.access_count,
+                                           ZG_STACK_MAX_DEPTH - finding.access_count);
+    drop_own_frames();
+    zg_finding_report(&finding);
+}
+
+// on_finding=continue: the page comes back, filled, and the access goes on as one to filled memory would.
+static bool reopen(uint64_t address) {
+    void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
+    if (zg_os_commit(page, ZG_PAGE_BYTES) != 0) return false;
+    zg_fill(page, ZG_PAGE_BYTES, ZG_FILL_FREED);
+    return true;
+}
+
+static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
+    (void)unused_1, (void)unused_2;
+    struct work *work = work_pointer;
+    gather(work);
+    zg_diagnose(&fault, &verdict);
+    if (!verdict.freed_memory && !zg_signals_is_deadly(work->signal)) return;
+    report(work);
+    if (verdict.freed_memory && verdict.has_block && verdict.block.state == zg_state_retired &&
+        zg_config.on_finding == zg_on_finding_continue)
+        work->resolved = reopen(fault.address);
+}
+
+// The program protected pages of a block and freed it: they are opened again and the fill goes on.
+static bool is_own_fill(const siginfo_t *info) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    uint64_t address = (uint64_t)info->si_addr;
+    if (!thread || !thread->busy || address < thread->filling_start || address >= thread->filling_end) return false;
+    return zg_os_commit((void *)(address & ~(ZG_PAGE_BYTES - 1)), ZG_PAGE_BYTES) == 0;
+}
+
+void zg_fault_handler(int signal, siginfo_t *info, void *context) {
+    if (info->si_code > 0) {
+        if (is_own_fill(info)) return;
+        int tid = zg_os_tid();
+        if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) != tid) {
+            struct work work = {signal, info, context, false};
+            zg_lock_take(&fault_lock);
+            __atomic_store_n(&fault_owner, tid, __ATOMIC_RELAXED);
+            zg_arch_call_on_stack(work_on_fault, &work, NULL, NULL, fault_stack + sizeof fault_stack);
+            __atomic_store_n(&fault_owner, 0, __ATOMIC_RELAXED);
+            zg_lock_drop(&fault_lock);
+            if (work.resolved) return;
+        }
+        // Otherwise the diagnosis itself faulted: nothing more is tried.
+    }
+    zg_signals_hand_on(signal, info, context);
+}

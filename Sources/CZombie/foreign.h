@@ -1,0 +1,22 @@
+// Blocks that are not ours: made by libc (before us, past us, or because we could not) or by another allocator.
+// An address is told apart without being dereferenced. Slow path; no lock.
+
+#ifndef ZG_FOREIGN_H
+#define ZG_FOREIGN_H
+
+#include "base.h"
+#include "heap.h"
+
+// Allocation by libc: nested calls, exhausted heap. `alignment` 0 for malloc's own.
+void *zg_foreign_allocate(uint64_t size, uint64_t alignment, bool zero);
+enum zg_foreign_owner { zg_foreign_nobody, zg_foreign_libc, zg_foreign_other };
+// Who made the block at this address, which is not in our heap.
+enum zg_foreign_owner zg_foreign_owner(uint64_t address);
+void zg_foreign_free(void *address, enum zg_foreign_owner owner);
+void *zg_foreign_reallocate(void *address, uint64_t size, enum zg_foreign_owner owner);
+uint64_t zg_foreign_usable_size(void *address, enum zg_foreign_owner owner);
+// What an address is that nobody made: "stack address", "global variable", "misaligned", "never allocated".
+const char *zg_foreign_describe(uint64_t address);
+void zg_foreign_init(void);
+
+#endif

@@ -1,0 +1,363 @@
+// The guarded heap: the hot path of malloc and free, and what surrounds it.
+//
+// free, in order: block from the address by arithmetic -> live to freeing by compare-and-swap (the loser of a race is a
+// double free) -> stack and thread recorded -> filled -> quarantined -> handed over.
+// Hot path. Takes no lock itself; refills and flushes do.
+
+#include "heap.h"
+
+#include <errno.h>
+
+#include "config.h"
+#include "fill.h"
+#include "finding.h"
+#include "foreign.h"
+#include "lookup.h"
+#include "mismatch.h"
+#include "os.h"
+#include "quarantine.h"
+#include "runtime.h"
+#include "slab.h"
+#include "span.h"
+#include "stats.h"
+#include "thread.h"
+
+// Larger blocks give their pages back at once when they are freed: filling them costs as much as faulting fresh pages in,
+// and every later access is seen at the instruction.
+#define RETIRE_LEAST ((uint64_t)1 << 20)
+
+static const uint32_t accepted_kinds[zg_deallocator_count] = {
+#define ZG_X(name, text, mask) mask,
+    ZG_DEALLOCATORS(ZG_X)
+#undef ZG_X
+};
+
+ZG_INLINE uint16_t thread_field(const struct zg_thread *thread) {
+    return thread->number < 65535 ? (uint16_t)thread->number : 65535;
+}
+
+static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
+    zg_thread_flush_counters(thread);
+    zg_heap_answer_requests(thread);
+    if (zg_slab_refill(class, &thread->magazines[class])) return true;
+    // The region is used up: what the quarantine holds of this class is the last resort before libc.
+    zg_quarantine_trim(thread, 0);
+    return thread->magazines[class].count || zg_slab_refill(class, &thread->magazines[class]);
+}
+
+static void *allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, enum zg_kind kind, bool zero) {
+    struct zg_magazine *magazine = &thread->magazines[class];
+    if (ZG_UNLIKELY(!magazine->count) && !refill(thread, class)) return NULL;
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    uint32_t index = magazine->slots[--magazine->count];
+    struct zg_block *block = &slab->blocks[index];
+    char *start = (char *)zg_slab_slot_address(slab, index);
+    bool fresh = zg_header_state(block->header) == zg_state_fresh;
+    block->alloc_stack = zg_thread_capture(thread);
+    block->alloc_thread = thread_field(thread);
+    __atomic_store_n(&block->header, zg_block_header(zg_state_live, kind, slab->slot_bytes - (uint32_t)size),
+                     __ATOMIC_RELEASE);
+    if (zero) {
+        if (!fresh) __builtin_memset(start, 0, size);
+    } else if (ZG_UNLIKELY(zg_config.fill_new)) {
+        zg_fill(start, slab->slot_bytes, ZG_FILL_NEW);
+    }
+    thread->allocations++;
+    thread->allocated_bytes += slab->slot_bytes;
+    return start;
+}
+
+static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind,
+                                       bool zero) {
+    bool is_zero;
+    struct zg_span *span = zg_span_allocate(size, alignment, &is_zero);
+    if (!span && zg_quarantine_trim(thread, 0)) span = zg_span_allocate(size, alignment, &is_zero);
+    if (!span) return NULL;
+    span->block.alloc_stack = zg_thread_capture(thread);
+    span->block.alloc_thread = thread_field(thread);
+    __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
+    if (zero) {
+        if (!is_zero) __builtin_memset((void *)span->start, 0, size);
+    } else if (zg_config.fill_new) {
+        __builtin_memset((void *)span->start, ZG_FILL_NEW, size);
+    }
+    thread->allocations++;
+    thread->allocated_bytes += size;
+    zg_thread_flush_counters(thread);
+    return (void *)span->start;
+}
+
+// The smallest class whose every slot has this alignment; ZG_CLASS_COUNT where there is none.
+static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
+    if (size > ZG_LARGEST_SLOT || alignment > ZG_PAGE_BYTES) return ZG_CLASS_COUNT;
+    uint32_t class = zg_size_class(size);
+    while (class < ZG_CLASS_COUNT && zg_class_bytes(class) & (alignment - 1)) class++;
+    return class;
+}
+
+static void *allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero) {
+    if (ZG_LIKELY(alignment <= 16 && size <= ZG_LARGEST_SLOT))
+        return allocate_slot(thread, zg_size_class(size), size, kind, zero);
+    uint32_t class = aligned_class(size, alignment);
+    if (class < ZG_CLASS_COUNT) return allocate_slot(thread, class, size, kind, zero);
+    return allocate_span(thread, size, alignment, kind, zero);
+}
+
+static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool zero, bool exhausted) {
+    if (exhausted) zg_stats_degrade(zg_degradation_heap_exhausted);
+    void *block = zg_foreign_allocate(size, alignment, zero);
+    if (!block) errno = ENOMEM;
+    return block;
+}
+
+void *zg_heap_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
+    if (ZG_UNLIKELY(size > PTRDIFF_MAX)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero, false);
+    void *block = allocate(thread, size, alignment, kind, zero);
+    zg_thread_leave(thread);
+    if (ZG_UNLIKELY(!block)) return allocate_elsewhere(size, alignment, zero, true);
+    return block;
+}
+
+// A free of something that is not a live block: report what it is.
+static ZG_COLD void free_dead(uint64_t address, enum zg_deallocator deallocator) {
+    struct zg_block_view view;
+    const char *name = zg_mismatch_deallocator_name(deallocator);
+    if (!zg_lookup_block(address, &view)) {
+        zg_found_invalid_free(address, "never allocated", name);
+        return;
+    }
+    if (view.offset != 0) {
+        zg_found_invalid_free(address, "interior pointer", name);
+        return;
+    }
+    // The winner of a race may still be filling: its stacks are complete when it is done.
+    for (int i = 0; view.state == zg_state_freeing && i < 10000; i++) {
+        zg_os_yield();
+        zg_lookup_block(address, &view);
+    }
+    zg_found_double_free(&view, address, name);
+}
+
+// Foreign blocks go to whoever made them; what nobody made is a finding.
+static ZG_COLD void free_foreign(uint64_t address, enum zg_deallocator deallocator) {
+    int saved = errno;
+    enum zg_foreign_owner owner = zg_foreign_owner(address);
+    if (owner == zg_foreign_nobody)
+        zg_found_invalid_free(address, zg_foreign_describe(address), zg_mismatch_deallocator_name(deallocator));
+    else zg_foreign_free((void *)address, owner);
+    errno = saved;
+}
+
+ZG_INLINE bool is_mismatch(enum zg_kind kind, enum zg_deallocator deallocator, uint64_t requested, uint64_t size) {
+    return !(accepted_kinds[deallocator] >> kind & 1) || (size != ZG_ANY_SIZE && size != requested);
+}
+
+static ZG_COLD void check_mismatch(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
+                                   uint64_t size) {
+    struct zg_block_view view;
+    if (!zg_lookup_block(address, &view)) return;
+    zg_mismatch_check(&view, address, deallocator, size, thread->frame[1]);
+}
+
+static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
+                                  uint64_t size) {
+    struct zg_span *span = zg_span_find(address);
+    if (!span || span->start != address) return free_dead(address, deallocator);
+    uint32_t header = __atomic_load_n(&span->block.header, __ATOMIC_ACQUIRE);
+    if (zg_header_state(header) != zg_state_live) return free_dead(address, deallocator);
+    if (is_mismatch(zg_header_kind(header), deallocator, span->size, size))
+        check_mismatch(thread, address, deallocator, size);
+    uint32_t freeing = zg_block_header(zg_state_freeing, zg_header_kind(header), 0);
+    if (!__atomic_compare_exchange_n(&span->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return free_dead(address, deallocator);
+    span->block.free_stack = zg_thread_capture(thread);
+    span->block.free_thread = thread_field(thread);
+    thread->frees++;
+    thread->freed_bytes += span->size;
+    zg_thread_flush_counters(thread);
+    if (span->size >= RETIRE_LEAST) return zg_span_retire(span);
+    uint64_t filled = zg_min(zg_round_up(span->size, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
+    thread->filling_start = address;
+    thread->filling_end = address + filled;
+    if (filled) zg_fill((void *)address, filled, ZG_FILL_FREED);
+    thread->filling_end = 0;
+    __atomic_store_n(&span->block.header, zg_block_header(zg_state_quarantined, zg_header_kind(header), 0),
+                     __ATOMIC_RELEASE);
+    zg_quarantine_add_span(thread, span);
+}
+
+static ZG_NOINLINE void flush(struct zg_thread *thread) {
+    zg_thread_flush_counters(thread);
+    zg_quarantine_flush(thread);
+    zg_heap_answer_requests(thread);
+}
+
+static void free_entered(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size) {
+    if (ZG_UNLIKELY(!zg_slab_contains(address))) {
+        if (zg_span_contains(address)) free_span(thread, address, deallocator, size);
+        else free_foreign(address, deallocator);
+        return;
+    }
+    uint64_t index, interior;
+    struct zg_slab *slab = zg_slab_find(address, &index, &interior);
+    if (ZG_UNLIKELY(interior || index >= __atomic_load_n(&slab->used, __ATOMIC_RELAXED)))
+        return free_dead(address, deallocator);
+    struct zg_block *block = &slab->blocks[index];
+    uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
+    if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live)) return free_dead(address, deallocator);
+    if (ZG_UNLIKELY(is_mismatch(zg_header_kind(header), deallocator, zg_slab_requested(slab, header), size)))
+        check_mismatch(thread, address, deallocator, size);
+    uint32_t kind_and_slack = header & ~UINT32_C(0xff);
+    if (ZG_UNLIKELY(!__atomic_compare_exchange_n(&block->header, &header, kind_and_slack | zg_state_freeing, false,
+                                                 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)))
+        return free_dead(address, deallocator);
+    block->free_stack = zg_thread_capture(thread);
+    block->free_thread = thread_field(thread);
+    uint64_t filled = zg_min(slab->slot_bytes, zg_config.fill_freed_bytes & ~UINT64_C(15));
+    thread->filling_start = address;
+    thread->filling_end = address + filled;
+    if (ZG_LIKELY(filled)) zg_fill((void *)address, filled, ZG_FILL_FREED);
+    thread->filling_end = 0;
+    __atomic_store_n(&block->header, kind_and_slack | zg_state_quarantined, __ATOMIC_RELEASE);
+    thread->frees++;
+    thread->freed_bytes += slab->slot_bytes;
+    uint32_t at = thread->pending_count++;
+    thread->pending[at] = zg_slot_make((uint32_t)(slab - zg_slabs.slab), (uint32_t)index);
+    thread->pending_contexts[at] = block->alloc_stack;
+    if (ZG_UNLIKELY(at + 1 == ZG_PENDING_BLOCKS)) flush(thread);
+}
+
+// The runtime is not to be entered: not ready, or interrupted by a signal handler that frees.
+static ZG_COLD void free_elsewhere(void *address) {
+    int saved = errno;
+    struct zg_thread *thread = zg_thread_current_or_null();
+    if (!zg_lookup_is_ours((uint64_t)address)) zg_foreign_free(address, zg_foreign_libc);
+    else if (thread && thread->deferred_count < ZG_DEFERRED_FREES) thread->deferred[thread->deferred_count++] = address;
+    // Otherwise the block is leaked: 64 nested frees during one call into the runtime.
+    errno = saved;
+}
+
+void zg_heap_free(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
+    if (!address) return;
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (ZG_UNLIKELY(!thread)) return free_elsewhere(address);
+    free_entered(thread, (uint64_t)address, deallocator, size);
+    zg_thread_leave(thread);
+}
+
+void zg_heap_free_deferred(struct zg_thread *thread, void *address) {
+    free_entered(thread, (uint64_t)address, zg_deallocator_free, ZG_ANY_SIZE);
+}
+
+// Resizes in place where the block's slot or span fits the new size without wasting more than half of it.
+static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
+    if (zg_slab_contains(view->start)) {
+        if (size > ZG_LARGEST_SLOT) return false;
+        uint64_t index, interior;
+        struct zg_slab *slab = zg_slab_find(view->start, &index, &interior);
+        if (size > slab->slot_bytes || size <= slab->slot_bytes / 2) return false;
+        __atomic_store_n(&view->block->header,
+                         zg_block_header(zg_state_live, view->kind, slab->slot_bytes - (uint32_t)size), __ATOMIC_RELEASE);
+        return true;
+    }
+    struct zg_span *span = zg_span_find(view->start);
+    uint64_t capacity = zg_span_capacity(span);
+    if (size > capacity || size <= ZG_LARGEST_SLOT || size < capacity / 2) return false;
+    span->size = size;
+    return true;
+}
+
+static void *reallocate(struct zg_thread *thread, uint64_t address, uint64_t size) {
+    struct zg_block_view view;
+    if (!zg_lookup_block(address, &view) || view.offset != 0 || view.state != zg_state_live) {
+        free_dead(address, zg_deallocator_realloc);
+        return allocate(thread, size, 16, zg_kind_malloc, false); // on_finding=continue: a block to go on with
+    }
+    if (is_mismatch(view.kind, zg_deallocator_realloc, view.size, ZG_ANY_SIZE))
+        check_mismatch(thread, address, zg_deallocator_realloc, ZG_ANY_SIZE);
+    if (resize_in_place(&view, size)) {
+        int64_t by = zg_slab_contains(address) ? 0 : (int64_t)(size - view.size);
+        if (by > 0) thread->allocated_bytes += (uint64_t)by;
+        else thread->freed_bytes += (uint64_t)-by;
+        return (void *)address;
+    }
+    void *block = allocate(thread, size, 16, zg_kind_malloc, false);
+    if (!block) return NULL;
+    struct zg_span *from = zg_span_find(address), *to = zg_span_find((uint64_t)block);
+    if (!(from && to && view.size >= RETIRE_LEAST && zg_span_move(from, to)))
+        __builtin_memcpy(block, (void *)address, zg_min(view.size, size));
+    free_entered(thread, address, zg_deallocator_moved, ZG_ANY_SIZE);
+    return block;
+}
+
+void *zg_heap_reallocate(void *address, uint64_t size, const uint64_t *frame) {
+    if (size > PTRDIFF_MAX) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    bool ours = zg_lookup_is_ours((uint64_t)address);
+    struct zg_thread *thread = zg_thread_enter(frame);
+    void *block = NULL;
+    if (!ours) {
+        enum zg_foreign_owner owner = zg_runtime_is_ready() ? zg_foreign_owner((uint64_t)address) : zg_foreign_libc;
+        if (thread && owner == zg_foreign_nobody)
+            zg_found_invalid_free((uint64_t)address, zg_foreign_describe((uint64_t)address), "realloc");
+        if (thread) zg_thread_leave(thread);
+        return owner == zg_foreign_nobody ? NULL : zg_foreign_reallocate(address, size, owner);
+    }
+    if (thread) {
+        block = reallocate(thread, (uint64_t)address, size);
+        zg_thread_leave(thread);
+        if (block) return block;
+    }
+    // Nested in the runtime, or the heap is exhausted: a block of libc's takes the contents.
+    struct zg_block_view view;
+    if (!zg_lookup_block((uint64_t)address, &view)) return NULL;
+    block = allocate_elsewhere(size, 16, false, thread != NULL);
+    if (!block) return NULL;
+    __builtin_memcpy(block, address, zg_min(view.size, size));
+    zg_heap_free(address, zg_deallocator_realloc, ZG_ANY_SIZE, frame);
+    return block;
+}
+
+uint64_t zg_heap_usable_size(void *address) {
+    if (!address) return 0;
+    struct zg_block_view view;
+    if (zg_lookup_block((uint64_t)address, &view)) return view.size;
+    return zg_foreign_usable_size(address, zg_foreign_owner((uint64_t)address));
+}
+
+static uint64_t trim(struct zg_thread *thread, bool quarantine) {
+    uint64_t bytes = 0;
+    if (quarantine) zg_quarantine_trim(thread, 0);
+    bytes += zg_slab_trim();
+    bytes += zg_span_trim();
+    zg_stats_add(zg_counter_trims, 1);
+    return bytes;
+}
+
+uint64_t zg_heap_trim(bool quarantine, const uint64_t *frame) {
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (!thread) return 0;
+    uint64_t bytes = trim(thread, quarantine);
+    zg_thread_leave(thread);
+    return bytes;
+}
+
+void zg_heap_answer_requests(struct zg_thread *thread) {
+    uint32_t request = __atomic_load_n(&zg_stats->request, __ATOMIC_ACQUIRE);
+    uint32_t answered = __atomic_load_n(&zg_stats->answer, __ATOMIC_RELAXED);
+    if (ZG_LIKELY(request == answered)) return;
+    static uint32_t answering;
+    if (__atomic_exchange_n(&answering, 1, __ATOMIC_ACQUIRE)) return; // another thread does it
+    uint64_t value = zg_stats->request_kind == zg_request_trim ? trim(thread, true) : 0;
+    zg_stats->answer_value = value;
+    __atomic_store_n(&zg_stats->answer, request, __ATOMIC_RELEASE);
+    zg_os_futex_wake(&zg_stats->answer, INT32_MAX, false);
+    __atomic_store_n(&answering, 0, __ATOMIC_RELEASE);
+}

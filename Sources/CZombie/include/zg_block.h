@@ -1,0 +1,79 @@
+// The out-of-band record of every block, its life cycle, and the spans of large blocks.
+// Readers in other processes rely on these layouts through struct zg_layout (zg_stats_page.h).
+//
+// Life of a block
+//
+//   state        malloc takes it        free                         evict                      reader may trust
+//   fresh        -> live                 invalid-free                 -                          nothing
+//   live         -                       -> freeing (CAS; one wins)   -                          size, kind, alloc stack
+//   freeing      -                       double-free (lost the race)  -                          size, kind, alloc stack
+//   quarantined  -                       double-free                  -> reusable or retired     all, contents are the fill
+//   retired      -                       double-free                  -> reusable (budget spent) all, contents are gone
+//   reusable     -> live                 double-free (evicted)        -                          size, kind, both stacks
+//
+// Only the thread that moved a block to `freeing` may move it on to `quarantined`, and only after the fill is complete
+// (release store), so whoever sees `quarantined` (acquire) may verify the contents.
+
+#ifndef ZG_BLOCK_H
+#define ZG_BLOCK_H
+
+#include <stdint.h>
+
+enum zg_state { zg_state_fresh, zg_state_live, zg_state_freeing, zg_state_quarantined, zg_state_retired, zg_state_reusable };
+
+// Which family of functions made the block. dealloc-mismatch compares families.
+#define ZG_KINDS(X)                                                                                                    \
+    X(malloc, "malloc")                                                                                                \
+    X(aligned, "aligned_alloc")                                                                                        \
+    X(new, "operator new")                                                                                             \
+    X(new_array, "operator new[]")                                                                                     \
+    X(new_aligned, "operator new(std::align_val_t)")                                                                   \
+    X(new_array_aligned, "operator new[](std::align_val_t)")
+
+enum zg_kind {
+#define ZG_X(name, text) zg_kind_##name,
+    ZG_KINDS(ZG_X)
+#undef ZG_X
+        zg_kind_count
+};
+
+// Invariants: 1. slack < slot bytes (requested size = slot bytes - slack), except that a block of 0 bytes has
+// slack == slot bytes. 2. alloc_stack is set in every state but fresh. 3. free_stack is set in quarantined, retired, reusable.
+struct zg_block {
+    uint32_t header; // bits 0-7 enum zg_state, 8-15 enum zg_kind, 16-31 slack; changed by compare-and-swap at free
+    uint32_t alloc_stack;
+    uint32_t free_stack;
+    uint16_t alloc_thread; // dense thread number, from 1; 65535 stands for every later thread
+    uint16_t free_thread;
+};
+
+static inline uint32_t zg_block_header(enum zg_state state, enum zg_kind kind, uint32_t slack) {
+    return (uint32_t)state | (uint32_t)kind << 8 | slack << 16;
+}
+static inline enum zg_state zg_header_state(uint32_t header) { return (enum zg_state)(header & 0xff); }
+static inline enum zg_kind zg_header_kind(uint32_t header) { return (enum zg_kind)(header >> 8 & 0xff); }
+static inline uint32_t zg_header_slack(uint32_t header) { return header >> 16; }
+
+// A large block: whole units of address space of its own. `block.header`'s slack is unused (0).
+struct zg_span {
+    struct zg_block block;
+    uint64_t start;    // address of the block, aligned as asked for
+    uint64_t size;     // requested bytes
+    uint64_t base;     // first byte of the span, start - base < alignment
+    uint32_t units;    // of ZG_UNIT_BYTES
+    uint32_t next;     // free list, or the quarantine's list of large blocks; 0 ends it
+    uint32_t dirty;    // pages may hold something else than zeros
+    uint32_t reserved;
+};
+
+// A node of the stack depot: one frame and, through `parent`, its callers. A stack id is the index of its innermost node.
+struct zg_depot_node {
+    uint64_t pc_and_depth; // bits 0-47 return address, 48-63 number of frames from here outwards
+    uint32_t parent;       // 0: outermost
+    uint32_t hash;
+};
+
+#define ZG_FILL_FREED 0x55u
+#define ZG_FILL_NEW 0xAAu
+
+#endif

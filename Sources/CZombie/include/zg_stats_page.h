@@ -1,0 +1,125 @@
+// The statistics page: the one piece of memory that a guarded process shows to others.
+// A memfd named "zguard-stats", mapped shared in the guarded process and readable through /proc/PID/fd by its owner
+// (and root) only; it dies with the process. Counters are relaxed atomics on the writer's side; a reader copies the page.
+
+#ifndef ZG_STATS_PAGE_H
+#define ZG_STATS_PAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ZG_STATS_MAGIC UINT64_C(0x314452415547475a) // "ZGGUARD1" in memory order
+#define ZG_STATS_VERSION 1u
+#define ZG_STATS_NAME "zguard-stats" // the memfd's name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
+#define ZG_STATS_BYTES 8192u
+
+// Counters: name, Prometheus type, unit, what it says. The order is the order on the page.
+#define ZG_COUNTERS(X)                                                                                                  \
+    X(allocations, counter, "blocks", "blocks handed out since the start")                                             \
+    X(frees, counter, "blocks", "blocks given back since the start")                                                   \
+    X(live_blocks, gauge, "blocks", "blocks in use")                                                                   \
+    X(live_bytes, gauge, "bytes", "bytes of blocks in use, as rounded up to their slots")                              \
+    X(live_bytes_peak, gauge, "bytes", "largest value that live_bytes had")                                            \
+    X(quarantined_blocks, gauge, "blocks", "freed blocks that are held and filled")                                    \
+    X(quarantined_bytes, gauge, "bytes", "bytes of freed blocks that are held and filled")                             \
+    X(quarantined_bytes_peak, gauge, "bytes", "largest value that quarantined_bytes had")                              \
+    X(retired_blocks, gauge, "blocks", "freed blocks whose pages are protected")                                       \
+    X(retired_bytes, gauge, "bytes", "address space held by retired blocks")                                           \
+    X(evictions, counter, "blocks", "blocks that left the quarantine")                                                 \
+    X(findings, counter, "findings", "findings reported")                                                              \
+    X(findings_suppressed, counter, "findings", "findings equal to one reported before, counted but not repeated")     \
+    X(threads, counter, "threads", "threads seen")                                                                     \
+    X(stacks_captured, counter, "stacks", "stacks captured")                                                           \
+    X(stack_nodes, gauge, "nodes", "nodes in the stack depot")                                                         \
+    X(heap_committed_bytes, gauge, "bytes", "address space of the guarded heap that is backed or may be backed")       \
+    X(metadata_bytes, gauge, "bytes", "address space of metadata that is backed or may be backed")                     \
+    X(foreign_frees, counter, "blocks", "blocks of another allocator that passed through free")                        \
+    X(unguarded_allocations, counter, "blocks", "allocations passed on to libc because the guarded heap could not serve them") \
+    X(deepbind_dropped, counter, "calls", "dlopen calls whose RTLD_DEEPBIND was dropped")                              \
+    X(trims, counter, "trims", "times memory was given back on request or under pressure")
+
+// Degradations: what the runtime could not have and goes on without. One bit each, in this order.
+#define ZG_DEGRADATIONS(X)                                                                                             \
+    X(small_address_space, "the address space is limited: smaller regions were reserved, the heap may fall back to libc") \
+    X(heap_exhausted, "the guarded heap could not serve an allocation: libc served it, unguarded")                     \
+    X(no_find_object, "the C library lacks _dl_find_object: modules are found through dl_iterate_phdr")                \
+    X(no_report, "the report could not be opened or written: findings went to standard error or were lost")           \
+    X(depot_full, "the stack depot is full: newer stacks are recorded as unknown")                                    \
+    X(no_safe_read, "process_vm_readv is refused: stacks stop at unknown memory")                                     \
+    X(cxx_operators_replaced, "the program replaces operator new or delete: its C++ blocks are seen as malloc blocks") \
+    X(other_allocator, "another allocator is loaded: pointers that nobody else made are passed to it")               \
+    X(no_alternate_stack, "a thread has no alternate signal stack: its stack overflow cannot be reported")            \
+    X(deepbind_dropped, "RTLD_DEEPBIND was dropped from a dlopen call, so that its library is guarded too")
+
+enum zg_counter {
+#define ZG_X(name, type, unit, text) zg_counter_##name,
+    ZG_COUNTERS(ZG_X)
+#undef ZG_X
+        zg_counter_count
+};
+
+enum zg_degradation {
+#define ZG_X(name, text) zg_degradation_##name,
+    ZG_DEGRADATIONS(ZG_X)
+#undef ZG_X
+        zg_degradation_count
+};
+
+struct zg_counter_info {
+    const char *name, *type, *unit, *text;
+};
+struct zg_degradation_info {
+    const char *name, *text;
+};
+extern const struct zg_counter_info zg_counter_table[zg_counter_count];
+extern const struct zg_degradation_info zg_degradation_table[zg_degradation_count];
+
+// Requests from outside (zguard trim). The asker writes `request_kind`, then raises `request` and wakes it as a futex;
+// the process answers by writing `answer_value`, then `answer = request`.
+enum zg_request_kind { zg_request_none, zg_request_trim, zg_request_verify };
+
+// Where the heap's metadata lies, for readers in other processes (zguard check). Addresses are the guarded process's.
+#define ZG_LAYOUT_MAX_CLASSES 64
+struct zg_layout_class {
+    uint64_t slots_base; // address of slot 0
+    uint64_t blocks_base; // address of the struct zg_block of slot 0
+    uint64_t slots_used; // slots handed out at least once; higher ones hold nothing
+    uint32_t slot_bytes;
+    uint32_t reserved;
+};
+
+struct zg_layout {
+    uint32_t class_count;
+    uint32_t block_bytes; // sizeof(struct zg_block)
+    uint64_t spans_base;  // address of the array of struct zg_span
+    uint64_t spans_used;
+    uint32_t span_bytes; // sizeof(struct zg_span)
+    uint32_t node_bytes; // sizeof(struct zg_depot_node)
+    uint64_t nodes_base; // the stack depot's nodes; a stack id is an index into them, 0 is unknown
+    uint64_t nodes_used;
+    struct zg_layout_class classes[ZG_LAYOUT_MAX_CLASSES];
+};
+
+struct zg_stats_page {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t bytes; // of this structure
+    uint32_t pid;
+    uint32_t has_maintenance_thread; // 0: requests are answered at the next slow allocation or free
+    uint64_t started_ns;             // CLOCK_REALTIME at start-up
+    char program[256];               // path of the executable, cut off where longer
+    char runtime_version[32];
+    char options[512]; // ZGUARD_OPTIONS as given, cut off where longer
+    uint64_t degradations; // bit mask of enum zg_degradation
+    uint64_t counters[zg_counter_count];
+    uint32_t request;
+    uint32_t request_kind;
+    uint32_t answer;
+    uint32_t reserved;
+    uint64_t answer_value; // trim: bytes given back; verify: findings
+    struct zg_layout layout;
+};
+
+_Static_assert(sizeof(struct zg_stats_page) <= ZG_STATS_BYTES, "the statistics page has two memory pages");
+
+#endif

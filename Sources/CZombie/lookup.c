@@ -1,0 +1,57 @@
+// Address to block. Any context; takes no lock.
+
+#include "lookup.h"
+
+#include "slab.h"
+#include "span.h"
+
+bool zg_lookup_is_ours(uint64_t address) { return zg_slab_contains(address) || zg_span_contains(address); }
+
+static void fill_view(struct zg_block_view *view, struct zg_block *block) {
+    uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
+    view->block = block;
+    view->state = zg_header_state(header);
+    view->kind = zg_header_kind(header);
+    view->alloc_stack = block->alloc_stack;
+    view->free_stack = view->state == zg_state_live ? 0 : block->free_stack;
+    view->alloc_thread = block->alloc_thread;
+    view->free_thread = view->state == zg_state_live ? 0 : block->free_thread;
+}
+
+bool zg_lookup_block(uint64_t address, struct zg_block_view *view) {
+    if (zg_slab_contains(address)) {
+        uint64_t index, interior;
+        struct zg_slab *slab = zg_slab_find(address, &index, &interior);
+        if (index >= __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE)) return false;
+        struct zg_block *block = &slab->blocks[index];
+        fill_view(view, block);
+        if (view->state == zg_state_fresh) return false;
+        view->start = address - interior;
+        view->size = zg_slab_requested(slab, block->header);
+        view->offset = (int64_t)interior;
+        return true;
+    }
+    struct zg_span *span = zg_span_find(address);
+    if (!span) return false;
+    fill_view(view, &span->block);
+    if (view->state == zg_state_fresh) return false;
+    view->start = span->start;
+    view->size = span->size;
+    view->offset = (int64_t)(address - span->start);
+    return true;
+}
+
+const char *zg_lookup_state_name(enum zg_state state) {
+    static const char *const names[] = {"fresh", "live", "freeing", "quarantined", "retired", "reusable"};
+    // A block that is just being filled is, for its user, as dead as a quarantined one.
+    return names[state == zg_state_freeing ? zg_state_quarantined : state];
+}
+
+const char *zg_lookup_kind_name(enum zg_kind kind) {
+    static const char *const names[] = {
+#define ZG_X(name, text) text,
+        ZG_KINDS(ZG_X)
+#undef ZG_X
+    };
+    return kind < zg_kind_count ? names[kind] : "unknown";
+}

@@ -1,0 +1,27 @@
+// What is at an address: the block, its state and its stacks, from the out-of-band records alone.
+// Any context; takes no lock, dereferences nothing outside the records.
+
+#ifndef ZG_LOOKUP_H
+#define ZG_LOOKUP_H
+
+#include "base.h"
+#include "include/zg_block.h"
+
+struct zg_block_view {
+    struct zg_block *block;
+    uint64_t start, size; // as requested
+    int64_t offset;       // of the address asked for
+    enum zg_state state;
+    enum zg_kind kind;
+    uint32_t alloc_stack, free_stack;
+    uint32_t alloc_thread, free_thread;
+};
+
+// False where the address was never part of a block of ours.
+bool zg_lookup_block(uint64_t address, struct zg_block_view *view);
+// The address lies in the guarded heap's address space, block or not.
+bool zg_lookup_is_ours(uint64_t address);
+const char *zg_lookup_state_name(enum zg_state state);
+const char *zg_lookup_kind_name(enum zg_kind kind);
+
+#endif

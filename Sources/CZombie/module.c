@@ -1,0 +1,135 @@
+// Loaded images, read from the dynamic linker's own lists and from their program headers in memory.
+// Takes no lock of ours.
+
+#define _GNU_SOURCE
+#include "module.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+
+#include "os.h"
+#include "text.h"
+
+extern __typeof(_dl_find_object) _dl_find_object __attribute__((weak));
+
+static bool use_find_object;
+static char program_path[512];
+
+bool zg_module_has_find_object(void) { return _dl_find_object != NULL; }
+
+void zg_module_init(bool use) {
+    use_find_object = use && zg_module_has_find_object();
+    zg_os_readlink("/proc/self/exe", program_path, sizeof program_path);
+}
+
+const char *zg_module_program_path(void) { return program_path; }
+
+struct search {
+    uint64_t pc;
+    struct zg_module *module;
+};
+
+static int match_image(struct dl_phdr_info *info, size_t bytes, void *context) {
+    (void)bytes;
+    struct search *search = context;
+    uint64_t start = UINT64_MAX, end = 0;
+    const ElfW(Phdr) *unwind = NULL;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        if (header->p_type == PT_GNU_EH_FRAME) unwind = header;
+        if (header->p_type != PT_LOAD) continue;
+        start = zg_min(start, info->dlpi_addr + header->p_vaddr);
+        end = zg_max(end, info->dlpi_addr + header->p_vaddr + header->p_memsz);
+    }
+    if (search->pc < start || search->pc >= end) return 0;
+    *search->module = (struct zg_module){.start = start,
+                                         .end = end,
+                                         .bias = info->dlpi_addr,
+                                         .eh_frame_hdr = unwind ? (void *)(info->dlpi_addr + unwind->p_vaddr) : NULL,
+                                         .path = info->dlpi_name};
+    return 1;
+}
+
+bool zg_module_find_unwind(uint64_t pc, struct zg_module *module) {
+    if (!use_find_object) {
+        struct search search = {pc, module};
+        return dl_iterate_phdr(match_image, &search) == 1;
+    }
+    struct dl_find_object object;
+    if (_dl_find_object((void *)pc, &object) != 0) return false;
+    *module = (struct zg_module){.start = (uint64_t)object.dlfo_map_start,
+                                 .end = (uint64_t)object.dlfo_map_end,
+                                 .bias = object.dlfo_link_map->l_addr,
+                                 .eh_frame_hdr = object.dlfo_eh_frame,
+                                 .path = object.dlfo_link_map->l_name};
+    return true;
+}
+
+// The image's program headers in memory; NULL where its first page is not the ELF header.
+static const ElfW(Phdr) *program_headers(const struct zg_module *module, int *count) {
+    const ElfW(Ehdr) *header = (const void *)module->start;
+    uint32_t magic = 0;
+    if (zg_os_read_memory(&magic, module->start, sizeof magic) != sizeof magic) return NULL;
+    if (magic != 0x464c457fu || header->e_phentsize != sizeof(ElfW(Phdr))) return NULL;
+    *count = header->e_phnum;
+    return (const void *)(module->start + header->e_phoff);
+}
+
+static void find_build_id(struct zg_module *module) {
+    int count = 0;
+    const ElfW(Phdr) *headers = program_headers(module, &count);
+    for (int i = 0; headers && i < count; i++) {
+        if (headers[i].p_type != PT_NOTE) continue;
+        const uint8_t *at = (const void *)(module->bias + headers[i].p_vaddr), *end = at + headers[i].p_memsz;
+        while (at + sizeof(ElfW(Nhdr)) <= end) {
+            const ElfW(Nhdr) *note = (const void *)at;
+            const uint8_t *name = at + sizeof *note, *text = name + zg_round_up(note->n_namesz, 4);
+            if (text + note->n_descsz > end) break;
+            if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && name[0] == 'G' && name[1] == 'N') {
+                module->build_id = text;
+                module->build_id_bytes = note->n_descsz;
+                return;
+            }
+            at = text + zg_round_up(note->n_descsz, 4);
+        }
+    }
+}
+
+bool zg_module_find(uint64_t address, struct zg_module *module) {
+    if (!zg_module_find_unwind(address, module)) return false;
+    if (!module->path || !*module->path) module->path = program_path;
+    find_build_id(module);
+    return true;
+}
+
+// Number of entries of the dynamic symbol table, from the GNU hash table (which leaves the undefined ones out of its
+// buckets but counts them in front).
+static uint32_t undefined_symbol_count(const uint32_t *gnu_hash) { return gnu_hash ? gnu_hash[1] : 0; }
+
+bool zg_module_imports(uint64_t address, const char *symbol) {
+    struct zg_module module;
+    if (!zg_module_find(address, &module)) return false;
+    int count = 0;
+    const ElfW(Phdr) *headers = program_headers(&module, &count);
+    for (int i = 0; headers && i < count; i++) {
+        if (headers[i].p_type != PT_DYNAMIC) continue;
+        const ElfW(Sym) *symbols = NULL;
+        const char *strings = NULL;
+        const uint32_t *gnu_hash = NULL, *sysv_hash = NULL;
+        for (const ElfW(Dyn) *entry = (const void *)(module.bias + headers[i].p_vaddr); entry->d_tag != DT_NULL; entry++) {
+            // The loader relocates these entries in place on most architectures; an address below the image is not.
+            uint64_t value = entry->d_un.d_ptr < module.start ? entry->d_un.d_ptr + module.bias : entry->d_un.d_ptr;
+            if (entry->d_tag == DT_SYMTAB) symbols = (const void *)value;
+            if (entry->d_tag == DT_STRTAB) strings = (const void *)value;
+            if (entry->d_tag == DT_GNU_HASH) gnu_hash = (const void *)value;
+            if (entry->d_tag == DT_HASH) sysv_hash = (const void *)value;
+        }
+        if (!symbols || !strings) return false;
+        uint32_t last = sysv_hash ? sysv_hash[1] : undefined_symbol_count(gnu_hash);
+        for (uint32_t j = 1; j < last; j++)
+            if (symbols[j].st_shndx == SHN_UNDEF && zg_string_equal(strings + symbols[j].st_name, symbol)) return true;
+        return false;
+    }
+    return false;
+}

@@ -1,0 +1,312 @@
+// The quarantine. Slow path: once for every 64 frees of a thread.
+// Verification touches memory that has gone cold, so blocks are taken in batches and prefetched ahead.
+
+#include "quarantine.h"
+
+#include "config.h"
+#include "fill.h"
+#include "finding.h"
+#include "lock.h"
+#include "os.h"
+#include "slab.h"
+#include "span.h"
+#include "stats.h"
+
+enum { SHARDS = 8, CONTEXTS = 2048, CHUNK_SLOTS = 510, BATCH = 64, AHEAD = 6 };
+
+// Part of a queue; 4 KiB.
+struct chunk {
+    struct chunk *next;
+    uint32_t first, count; // slots[first] is the oldest; count is where the next one goes
+    zg_slot slots[CHUNK_SLOTS];
+};
+
+// Invariants: 1. bytes counts the slots in `newest` and in the queue. 2. The queue is empty exactly where head is NULL.
+struct shard {
+    struct zg_lock lock __attribute__((aligned(64)));
+    uint64_t bytes;
+    struct chunk *head, *tail, *spare;
+    zg_slot *newest; // CONTEXTS rows of K slots, newest first, 0 for empty (a slot is stored plus one)
+    uint32_t sweep;  // next row to be emptied where the queue alone is not enough
+};
+
+static struct shard shards[SHARDS];
+static uint64_t total_bytes; // all shards and large blocks
+static uint32_t newest_count;
+
+static struct zg_lock large_lock;
+static uint32_t large_head, large_tail; // span numbers, oldest first
+static uint64_t large_bytes;
+
+void zg_quarantine_init(void) { newest_count = zg_config.quarantine_per_context; }
+
+uint64_t zg_quarantine_bytes(void) { return zg_load(&total_bytes); }
+
+static void account(int64_t bytes, int64_t blocks) {
+    uint64_t now = __atomic_add_fetch(&total_bytes, (uint64_t)bytes, __ATOMIC_RELAXED);
+    zg_stats_set(zg_counter_quarantined_bytes, now);
+    zg_stats_add(zg_counter_quarantined_blocks, (uint64_t)blocks);
+    zg_stats_raise_peak(zg_counter_quarantined_bytes_peak, now);
+}
+
+ZG_INLINE uint64_t slot_bytes(zg_slot slot) { return zg_slabs.slab[zg_slot_class(slot)].slot_bytes; }
+
+// False where there is no memory for the queue: the caller evicts the block at once.
+static bool queue_push(struct shard *shard, zg_slot slot) {
+    struct chunk *tail = shard->tail;
+    if (!tail || tail->count == CHUNK_SLOTS) {
+        struct chunk *chunk = shard->spare;
+        if (chunk) shard->spare = chunk->next;
+        else chunk = zg_os_map(sizeof *chunk);
+        if (!chunk) return false;
+        chunk->next = NULL;
+        chunk->first = chunk->count = 0;
+        if (tail) tail->next = chunk;
+        else shard->head = chunk;
+        shard->tail = tail = chunk;
+    }
+    tail->slots[tail->count++] = slot;
+    return true;
+}
+
+static bool queue_pop(struct shard *shard, zg_slot *slot) {
+    struct chunk *head = shard->head;
+    if (!head) return false;
+    *slot = head->slots[head->first++];
+    if (head->first == head->count) {
+        shard->head = head->next;
+        if (!shard->head) shard->tail = NULL;
+        head->next = shard->spare;
+        shard->spare = head;
+    }
+    return true;
+}
+
+// Puts a block in front of its context's row and returns the one that falls out, or 0.
+ZG_INLINE zg_slot row_insert(zg_slot *row, zg_slot slot) {
+    zg_slot pushed = slot + 1;
+    for (uint32_t i = 0; i < newest_count; i++) {
+        zg_slot out = row[i];
+        row[i] = pushed;
+        if (!out) return 0;
+        pushed = out;
+    }
+    return pushed;
+}
+
+ZG_INLINE zg_slot *row_of(struct shard *shard, uint32_t context) {
+    return shard->newest + (zg_mix(context) & (CONTEXTS - 1)) * newest_count;
+}
+
+// Takes up to BATCH blocks out of a shard, at least `wanted` bytes where it has them.
+static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots) {
+    uint32_t count = 0;
+    uint64_t bytes = 0;
+    while (count < BATCH && bytes < wanted && queue_pop(shard, &slots[count])) bytes += slot_bytes(slots[count++]);
+    // The queue is empty and the contexts' newest blocks alone are over the cap: row by row, the oldest of each.
+    for (uint32_t looked = 0; shard->newest && count < BATCH && bytes < wanted && looked < CONTEXTS; looked++) {
+        zg_slot *row = shard->newest + (uint64_t)(shard->sweep++ & (CONTEXTS - 1)) * newest_count;
+        uint32_t last = newest_count;
+        while (last && !row[last - 1]) last--;
+        if (!last) continue;
+        slots[count] = row[last - 1] - 1;
+        row[last - 1] = 0;
+        bytes += slot_bytes(slots[count++]);
+    }
+    shard->bytes -= bytes;
+    return count;
+}
+
+static uint64_t filled_bytes(uint64_t bytes) {
+    return zg_min(zg_round_up(bytes, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
+}
+
+// Somebody else may have evicted and reused the block while it was read: it counts only if it still is quarantined and
+// still differs.
+static ZG_COLD void report_change(const struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
+    for (int looked = 0; looked < 2; looked++) {
+        if (zg_header_state(__atomic_load_n(&block->header, __ATOMIC_ACQUIRE)) != zg_state_quarantined) return;
+        if (zg_fill_is_intact((const void *)start, bytes)) return;
+    }
+    uint64_t last, first = zg_fill_first_change((const uint8_t *)start, bytes, &last);
+    if (first == bytes) return;
+    zg_found_write_after_free(start, first, last - first + 1, *(const uint8_t *)(start + first), found_by);
+}
+
+ZG_INLINE void verify(const struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
+    bytes = filled_bytes(bytes);
+    if (bytes && ZG_UNLIKELY(!zg_fill_is_intact((const void *)start, bytes))) report_change(block, start, bytes, found_by);
+}
+
+static void give_slot(struct zg_thread *thread, uint32_t class, uint32_t index) {
+    struct zg_magazine *magazine = &thread->magazines[class];
+    uint32_t capacity = zg_slabs.slab[class].magazine;
+    if (ZG_UNLIKELY(magazine->count == capacity)) {
+        // The older half goes to the others: the newer one is warmer.
+        uint32_t half = capacity / 2;
+        zg_slab_release(class, magazine->slots, half);
+        magazine->count -= half;
+        for (uint32_t i = 0; i < magazine->count; i++) magazine->slots[i] = magazine->slots[i + half];
+    }
+    magazine->slots[magazine->count++] = index;
+}
+
+// Verifies blocks that no queue holds any more and gives their slots to the thread.
+static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count) {
+    for (uint32_t i = 0; i < count + AHEAD; i++) {
+        if (i < count) {
+            const struct zg_slab *slab = &zg_slabs.slab[zg_slot_class(slots[i])];
+            uint32_t index = zg_slot_index(slots[i]);
+            const char *start = (const char *)zg_slab_slot_address(slab, index);
+            __builtin_prefetch(&slab->blocks[index], 1);
+            __builtin_prefetch(start, 1);
+            if (slab->slot_bytes > 64) __builtin_prefetch(start + 64, 1);
+        }
+        if (i < AHEAD) continue;
+        uint32_t class = zg_slot_class(slots[i - AHEAD]), index = zg_slot_index(slots[i - AHEAD]);
+        struct zg_slab *slab = &zg_slabs.slab[class];
+        struct zg_block *block = &slab->blocks[index];
+        verify(block, zg_slab_slot_address(slab, index), slab->slot_bytes, "eviction");
+        uint32_t header = block->header;
+        __atomic_store_n(&block->header, zg_block_header(zg_state_reusable, zg_header_kind(header), zg_header_slack(header)),
+                         __ATOMIC_RELEASE);
+        give_slot(thread, class, index);
+    }
+    zg_stats_add(zg_counter_evictions, count);
+}
+
+static uint64_t evict_large(void) {
+    zg_lock_take(&large_lock);
+    uint32_t number = large_head;
+    if (number) {
+        large_head = zg_span_by_number(number)->next;
+        if (!large_head) large_tail = 0;
+        large_bytes -= zg_span_by_number(number)->size;
+    }
+    zg_lock_drop(&large_lock);
+    if (!number) return 0;
+    struct zg_span *span = zg_span_by_number(number);
+    uint64_t bytes = span->size;
+    verify(&span->block, span->start, bytes, "eviction");
+    __atomic_store_n(&span->block.header, zg_block_header(zg_state_reusable, zg_header_kind(span->block.header), 0),
+                     __ATOMIC_RELEASE);
+    account(-(int64_t)bytes, -1);
+    zg_stats_add(zg_counter_evictions, 1);
+    zg_span_release(span);
+    return bytes;
+}
+
+static uint64_t evict_from_shard(struct zg_thread *thread, struct shard *shard, uint64_t wanted) {
+    zg_slot slots[BATCH];
+    zg_lock_take(&shard->lock);
+    uint64_t before = shard->bytes;
+    uint32_t count = take_oldest(shard, wanted, slots);
+    uint64_t bytes = before - shard->bytes;
+    zg_lock_drop(&shard->lock);
+    if (!count) return 0;
+    account(-(int64_t)bytes, -(int64_t)count);
+    evict(thread, slots, count);
+    return bytes;
+}
+
+// Evicts until the whole is at most `cap`: large blocks first, then the thread's own shard, then the fullest.
+static uint64_t evict_down_to(struct zg_thread *thread, uint64_t cap) {
+    uint64_t evicted = 0;
+    while (zg_quarantine_bytes() > cap) {
+        uint64_t over = zg_quarantine_bytes() - cap, bytes = 0;
+        if (large_head) bytes = evict_large();
+        if (!bytes) {
+            struct shard *shard = &shards[thread->number % SHARDS];
+            for (int i = 0; i < SHARDS; i++)
+                if (zg_load(&shards[i].bytes) / 2 > zg_load(&shard->bytes)) shard = &shards[i];
+            bytes = evict_from_shard(thread, shard, over);
+        }
+        if (!bytes) break; // others took it meanwhile
+        evicted += bytes;
+    }
+    return evicted;
+}
+
+static bool ensure_rows(struct shard *shard) {
+    if (!newest_count) return false;
+    if (!shard->newest) shard->newest = zg_os_map(sizeof(zg_slot) * CONTEXTS * newest_count);
+    return shard->newest != NULL;
+}
+
+void zg_quarantine_flush(struct zg_thread *thread) {
+    uint32_t count = thread->pending_count, rejected = 0;
+    thread->pending_count = 0;
+    struct shard *shard = &shards[thread->number % SHARDS];
+    zg_slot *pending = thread->pending;
+    uint64_t bytes = 0, kept = 0;
+    zg_lock_take(&shard->lock);
+    bool rows = ensure_rows(shard);
+    for (uint32_t i = 0; i < count && rows; i++) __builtin_prefetch(row_of(shard, thread->pending_contexts[i]), 1);
+    for (uint32_t i = 0; i < count; i++) {
+        zg_slot slot = pending[i], out = slot + 1;
+        bytes += slot_bytes(slot);
+        kept++;
+        if (rows) out = row_insert(row_of(shard, thread->pending_contexts[i]), slot);
+        if (!out || queue_push(shard, out - 1)) continue;
+        // No memory for the queue: the block leaves at once.
+        bytes -= slot_bytes(out - 1);
+        kept--;
+        pending[rejected++] = out - 1;
+    }
+    shard->bytes += bytes;
+    zg_lock_drop(&shard->lock);
+    account((int64_t)bytes, (int64_t)kept);
+    evict(thread, pending, rejected);
+    evict_down_to(thread, zg_config.quarantine_bytes);
+}
+
+void zg_quarantine_add_span(struct zg_thread *thread, struct zg_span *span) {
+    uint32_t number = zg_span_number(span);
+    zg_lock_take(&large_lock);
+    span->next = 0;
+    if (large_tail) zg_span_by_number(large_tail)->next = number;
+    else large_head = number;
+    large_tail = number;
+    large_bytes += span->size;
+    zg_lock_drop(&large_lock);
+    account((int64_t)span->size, 1);
+    evict_down_to(thread, zg_config.quarantine_bytes);
+}
+
+uint64_t zg_quarantine_trim(struct zg_thread *thread, uint64_t keep_bytes) {
+    zg_quarantine_flush(thread);
+    return evict_down_to(thread, keep_bytes);
+}
+
+uint64_t zg_quarantine_verify_all(const char *found_by) {
+    uint64_t before = zg_stats_get(zg_counter_findings);
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+        const struct zg_slab *slab = &zg_slabs.slab[class];
+        uint64_t used = __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE);
+        for (uint64_t i = 0; i < used; i++)
+            if (zg_header_state(__atomic_load_n(&slab->blocks[i].header, __ATOMIC_ACQUIRE)) == zg_state_quarantined)
+                verify(&slab->blocks[i], zg_slab_slot_address(slab, i), slab->slot_bytes, found_by);
+    }
+    zg_lock_take(&large_lock);
+    for (uint32_t number = large_head; number; number = zg_span_by_number(number)->next) {
+        const struct zg_span *span = zg_span_by_number(number);
+        verify(&span->block, span->start, span->size, found_by);
+    }
+    zg_lock_drop(&large_lock);
+    return zg_stats_get(zg_counter_findings) - before;
+}
+
+void zg_quarantine_lock_all(void) {
+    for (int i = 0; i < SHARDS; i++) zg_lock_take(&shards[i].lock);
+    zg_lock_take(&large_lock);
+}
+
+void zg_quarantine_unlock_all(bool reset) {
+    if (reset) {
+        for (int i = 0; i < SHARDS; i++) zg_lock_reset(&shards[i].lock);
+        zg_lock_reset(&large_lock);
+        return;
+    }
+    zg_lock_drop(&large_lock);
+    for (int i = SHARDS; i > 0; i--) zg_lock_drop(&shards[i - 1].lock);
+}

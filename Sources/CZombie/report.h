@@ -1,0 +1,16 @@
+// Writing findings out: one JSON line each where report_path is set, otherwise a short text on standard error.
+// Cold and signal context; one lock, the last in rank. No allocation, plain system calls.
+
+#ifndef ZG_REPORT_H
+#define ZG_REPORT_H
+
+#include "finding.h"
+
+// Opens the report. Start-up, and the child of a fork where the path names the process.
+void zg_report_open(void);
+void zg_report_write(const struct zg_finding *finding);
+void zg_report_lock(void);
+void zg_report_unlock(bool reset);
+void zg_report_after_fork_in_child(void);
+
+#endif

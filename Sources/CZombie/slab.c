@@ -1,0 +1,137 @@
+// The slab heap's slow half: reservation, growth, and the central lists of free slots.
+// Slow path; one lock for each class.
+
+#include "slab.h"
+
+#include "os.h"
+#include "stats.h"
+
+// Memory is made accessible in steps: a quarter of what the class has, within these bounds.
+#define COMMIT_LEAST ((uint64_t)256 << 10)
+#define COMMIT_MOST ((uint64_t)32 << 20)
+
+struct zg_slabs zg_slabs;
+
+bool zg_slab_init(uint32_t region_shift) {
+    uint64_t region = UINT64_C(1) << region_shift, blocks_bytes = 0, free_bytes = 0;
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+        uint64_t limit = region / zg_class_bytes(class);
+        blocks_bytes += zg_round_up(limit * sizeof(struct zg_block), ZG_PAGE_BYTES);
+        free_bytes += zg_round_up(limit * sizeof(uint32_t), ZG_PAGE_BYTES);
+    }
+    uint64_t slots_bytes = region * ZG_CLASS_COUNT;
+    char *start = zg_os_reserve(slots_bytes + region); // one region more, to align
+    if (!start) return false;
+    char *tables = zg_os_reserve(blocks_bytes + free_bytes);
+    if (!tables) {
+        zg_os_release(start, slots_bytes + region);
+        return false;
+    }
+    // 2 MiB alignment gives every slot the natural alignment of its size class.
+    zg_slabs.base = zg_round_up((uint64_t)start, zg_min(region, UINT64_C(1) << 21));
+    zg_slabs.bytes = slots_bytes;
+    zg_slabs.region_shift = region_shift;
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+        struct zg_slab *slab = &zg_slabs.slab[class];
+        slab->slot_bytes = zg_class_bytes(class);
+        slab->limit = region / slab->slot_bytes;
+        slab->base = zg_slabs.base + region * class;
+        slab->reciprocal = UINT64_MAX / slab->slot_bytes + 1;
+        slab->magazine = zg_class_magazine(class);
+        slab->blocks = (struct zg_block *)tables;
+        tables += zg_round_up(slab->limit * sizeof(struct zg_block), ZG_PAGE_BYTES);
+        slab->free_slots = (uint32_t *)tables;
+        tables += zg_round_up(slab->limit * sizeof(uint32_t), ZG_PAGE_BYTES);
+        zg_stats->layout.classes[class] = (struct zg_layout_class){
+            .slots_base = slab->base, .blocks_base = (uint64_t)slab->blocks, .slot_bytes = slab->slot_bytes};
+    }
+    zg_stats->layout.class_count = ZG_CLASS_COUNT;
+    zg_stats->layout.block_bytes = sizeof(struct zg_block);
+    return true;
+}
+
+bool zg_slab_is_valid(const struct zg_slab *slab) {
+    if (slab->used > slab->committed || slab->committed > slab->limit) return false; // 1
+    return slab->free_count <= slab->used;                                           // 2
+}
+
+// Makes room for more fresh slots. Under the lock.
+static bool commit_more(struct zg_slab *slab) {
+    uint64_t bytes = slab->committed * slab->slot_bytes;
+    uint64_t step = zg_min(zg_max(bytes / 4, COMMIT_LEAST), COMMIT_MOST);
+    uint64_t committed = zg_min(slab->committed + step / slab->slot_bytes, slab->limit);
+    if (committed == slab->committed) return false;
+    // mprotect wants whole pages: begin at the page that the last step ended in.
+    uint64_t start = (slab->base + bytes) & ~(ZG_PAGE_BYTES - 1);
+    uint64_t end = zg_round_up(slab->base + committed * slab->slot_bytes, ZG_PAGE_BYTES);
+    uint64_t blocks_start = (uint64_t)(slab->blocks + slab->committed) & ~(ZG_PAGE_BYTES - 1);
+    uint64_t blocks_end = zg_round_up((uint64_t)(slab->blocks + committed), ZG_PAGE_BYTES);
+    if (zg_os_commit((void *)start, end - start) != 0) return false;
+    if (zg_os_commit((void *)blocks_start, blocks_end - blocks_start) != 0) return false;
+    zg_stats_add(zg_counter_heap_committed_bytes, (committed - slab->committed) * slab->slot_bytes);
+    zg_stats_add(zg_counter_metadata_bytes, (committed - slab->committed) * sizeof(struct zg_block));
+    slab->committed = committed;
+    return true;
+}
+
+uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    uint32_t wanted = slab->magazine / 2, count = 0;
+    zg_lock_take(&slab->lock);
+    while (count < wanted && slab->free_count) magazine->slots[count++] = slab->free_slots[--slab->free_count];
+    if (!count) {
+        if (slab->used == slab->committed) commit_more(slab);
+        uint64_t fresh = zg_min(wanted, slab->committed - slab->used);
+        // The magazine is emptied from its end: hand fresh slots out in the order of their addresses.
+        for (uint64_t i = 0; i < fresh; i++) magazine->slots[fresh - 1 - i] = (uint32_t)(slab->used + i);
+        count = (uint32_t)fresh;
+        __atomic_store_n(&slab->used, slab->used + fresh, __ATOMIC_RELEASE);
+        zg_store(&zg_stats->layout.classes[class].slots_used, slab->used);
+    }
+    zg_lock_drop(&slab->lock);
+    magazine->count = count;
+    return count;
+}
+
+void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    zg_lock_take(&slab->lock);
+    if (slab->free_count + count > slab->free_committed) {
+        uint64_t step = zg_max(16384, slab->free_committed / 2 & ~UINT64_C(1023));
+        if (zg_os_commit(slab->free_slots + slab->free_committed, step * sizeof(uint32_t)) == 0) {
+            slab->free_committed += step;
+            zg_stats_add(zg_counter_metadata_bytes, step * sizeof(uint32_t));
+        }
+    }
+    // Where the list cannot grow the slots are lost, which is better than to fail.
+    for (uint32_t i = 0; i < count && slab->free_count < slab->free_committed; i++)
+        slab->free_slots[slab->free_count++] = slots[i];
+    zg_lock_drop(&slab->lock);
+}
+
+uint64_t zg_slab_trim(void) {
+    uint64_t bytes = 0;
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+        struct zg_slab *slab = &zg_slabs.slab[class];
+        if (slab->slot_bytes < ZG_PAGE_BYTES) continue;
+        zg_lock_take(&slab->lock);
+        for (uint64_t i = 0; i < slab->free_count; i++) {
+            uint64_t start = zg_slab_slot_address(slab, slab->free_slots[i]);
+            uint64_t first = zg_round_up(start, ZG_PAGE_BYTES), end = (start + slab->slot_bytes) & ~(ZG_PAGE_BYTES - 1);
+            if (first < end && zg_os_discard((void *)first, end - first) == 0) bytes += end - first;
+        }
+        zg_lock_drop(&slab->lock);
+    }
+    return bytes;
+}
+
+void zg_slab_lock_all(void) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) zg_lock_take(&zg_slabs.slab[class].lock);
+}
+
+void zg_slab_unlock_all(bool reset) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+        if (reset) zg_lock_reset(&zg_slabs.slab[class].lock);
+        else zg_lock_drop(&zg_slabs.slab[class].lock);
+    }
+}

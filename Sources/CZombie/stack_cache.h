@@ -1,0 +1,38 @@
+// Known stacks by where they begin: a capture that repeats costs a few comparisons instead of a walk.
+//
+// A walk depends on nothing but the caller's pc, stack pointer and (where a frame counts from it) frame pointer, and on
+// the words that it reads: return addresses, and saved frame pointers that a later frame counts from. An entry keeps just
+// these. Where all of them are unchanged the walk would go the same way, so its stack id is the answer: exact, not likely.
+// Hot path; one cache for each thread, no lock.
+
+#ifndef ZG_STACK_CACHE_H
+#define ZG_STACK_CACHE_H
+
+#include "base.h"
+#include "unwind.h"
+
+enum { ZG_CACHE_WAYS = 4, ZG_CACHE_SETS = 256 };
+
+struct zg_cached_stack {
+    uint32_t stack;      // id in the depot
+    uint16_t word_count; // words compared; 0: entry unused
+    bool uses_fp;        // the caller's frame pointer takes part
+    uint64_t fp;
+    uint64_t words[ZG_WALK_WORDS]; // as in struct zg_walk
+};
+
+struct zg_stack_cache {
+    uint32_t epoch; // of the unwind rules that the entries were made with
+    uint64_t keys[ZG_CACHE_SETS][ZG_CACHE_WAYS];
+    uint8_t places[ZG_CACHE_SETS][ZG_CACHE_WAYS]; // way -> entry; hits move to way 0
+    struct zg_cached_stack entries[ZG_CACHE_SETS][ZG_CACHE_WAYS];
+};
+
+// The stack id, 0 where the stack is not known.
+uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller caller);
+// Keeps a walk, unless it cannot be compared later.
+void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, const struct zg_walk *walk, uint32_t stack);
+// For a thread with another stack.
+void zg_stack_cache_forget(struct zg_stack_cache *cache);
+
+#endif

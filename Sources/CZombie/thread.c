@@ -1,0 +1,243 @@
+// Threads of the guarded program: registration at the first call, hand-over of what they hold at their end.
+// Slow path. Locks: the thread list's, and that of the state shared by threads that have none of their own any more.
+
+#define _GNU_SOURCE
+#include "thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "config.h"
+#include "depot.h"
+#include "heap.h"
+#include "lock.h"
+#include "os.h"
+#include "quarantine.h"
+#include "runtime.h"
+#include "signals.h"
+#include "slab.h"
+#include "stats.h"
+
+extern void *__libc_stack_end;
+
+__thread struct zg_thread *zg_thread_self;
+
+enum { ALTERNATE_STACK_BYTES = 32768, DESTRUCTOR_ROUNDS = 3, MOST_PROBED = 1 << 20 };
+
+static struct zg_lock list_lock;
+static struct zg_thread *threads; // all that were ever made; never unmapped
+static uint32_t next_number = 1;
+
+// After its destructor a thread may still allocate and free (other destructors, the loader, libc's own clean-up): such
+// calls share one state under a lock.
+static struct zg_thread ended = {.busy = 1};
+static struct zg_thread late = {.exit_rounds = 1};
+static struct zg_lock late_lock;
+static int late_owner;
+
+static pthread_key_t exit_key;
+static bool has_exit_key;
+
+// One mapping: the state, then the alternate stack.
+static uint64_t mapping_bytes(void) {
+    return zg_round_up(sizeof(struct zg_thread), ZG_PAGE_BYTES) + ALTERNATE_STACK_BYTES;
+}
+
+static struct zg_thread *take_state(void) {
+    zg_lock_take(&list_lock);
+    struct zg_thread *thread = threads;
+    while (thread && thread->in_use) thread = thread->next;
+    if (!thread) {
+        thread = zg_os_map(mapping_bytes());
+        if (thread) {
+            thread->next = threads;
+            threads = thread;
+        }
+    }
+    if (thread) {
+        thread->in_use = true;
+        thread->number = next_number++;
+        thread->exit_rounds = 0;
+        thread->destructor_rounds = 0;
+        zg_stack_cache_forget(&thread->stack_cache);
+    }
+    zg_lock_drop(&list_lock);
+    return thread;
+}
+
+// glibc puts a thread's control block on top of its stack, also on one that the program supplied; the main thread's stack
+// ends at the arguments. pthread_getattr_np would say the same, but it takes a lock that its caller may hold when it
+// allocates. How far down the stack goes is not known: `low` follows the deepest stack pointer that was seen, and what
+// lies between is probed once.
+static struct zg_stack_bounds own_stack_bounds(void) {
+    uint64_t here = (uint64_t)__builtin_frame_address(0), high = (uint64_t)__builtin_thread_pointer();
+    if (zg_os_tid() == zg_os_pid()) {
+        uint64_t limit = zg_os_limit(RLIMIT_STACK);
+        high = (uint64_t)__libc_stack_end;
+        if (limit > UINT64_C(1) << 30) limit = UINT64_C(1) << 30;
+        return (struct zg_stack_bounds){high > limit ? high - limit : 0, high};
+    }
+    struct zg_stack_bounds bounds = {high, high};
+    zg_thread_extend_stack(&bounds, here);
+    return bounds;
+}
+
+void zg_thread_extend_stack(struct zg_stack_bounds *bounds, uint64_t sp) {
+    uint64_t low = sp & ~(ZG_PAGE_BYTES - 1);
+    if (low >= bounds->low || bounds->low - low > MOST_PROBED) return; // another stack: a coroutine's, say
+    if (zg_os_is_readable(low, bounds->low)) bounds->low = low;
+}
+
+static ZG_COLD struct zg_thread *register_thread(void) {
+    struct zg_thread *thread = take_state();
+    if (!thread) return NULL;
+    thread->busy = 1;
+    zg_thread_self = thread;
+    thread->tid = zg_os_tid();
+    thread->stack = own_stack_bounds();
+    zg_stats_add(zg_counter_threads, 1);
+    if (has_exit_key) pthread_setspecific(exit_key, thread);
+    if (zg_config.handle_signals)
+        zg_signals_add_stack((char *)thread + mapping_bytes() - ALTERNATE_STACK_BYTES, ALTERNATE_STACK_BYTES);
+    return thread;
+}
+
+struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
+    struct zg_thread *thread = zg_thread_self;
+    if (!thread) {
+        if (!zg_runtime_is_ready()) return NULL;
+        thread = register_thread();
+        if (thread) thread->frame = frame;
+        return thread;
+    }
+    if (thread != &ended) return NULL; // inside the runtime already
+    int tid = zg_os_tid();
+    if (__atomic_load_n(&late_owner, __ATOMIC_RELAXED) == tid) return NULL;
+    zg_lock_take(&late_lock);
+    __atomic_store_n(&late_owner, tid, __ATOMIC_RELAXED);
+    late.busy = 1;
+    late.frame = frame;
+    late.tid = tid;
+    late.stack = own_stack_bounds();
+    return &late;
+}
+
+void zg_thread_leave_slow(struct zg_thread *thread) {
+    while (thread->deferred_count) {
+        void *address = thread->deferred[--thread->deferred_count];
+        zg_heap_free_deferred(thread, address);
+    }
+    bool abort_wanted = thread->abort_wanted;
+    thread->abort_wanted = false;
+    thread->busy = 0;
+    if (thread == &late) {
+        __atomic_store_n(&late_owner, 0, __ATOMIC_RELAXED);
+        zg_lock_drop(&late_lock);
+    }
+    if (abort_wanted) abort();
+}
+
+void zg_thread_flush_counters(struct zg_thread *thread) {
+    zg_stats_add(zg_counter_allocations, thread->allocations);
+    zg_stats_add(zg_counter_frees, thread->frees);
+    zg_stats_add(zg_counter_live_blocks, thread->allocations - thread->frees);
+    zg_stats_add(zg_counter_live_bytes, thread->allocated_bytes - thread->freed_bytes);
+    zg_stats_add(zg_counter_stacks_captured, thread->captures);
+    zg_stats_raise_peak(zg_counter_live_bytes_peak, zg_stats_get(zg_counter_live_bytes));
+    thread->allocations = thread->frees = thread->allocated_bytes = thread->freed_bytes = thread->captures = 0;
+}
+
+static void end_thread(void *context) {
+    struct zg_thread *thread = context;
+    if (thread != zg_thread_self) return;
+    // Other destructors may free afterwards: stay as long as pthread repeats them (PTHREAD_DESTRUCTOR_ITERATIONS is 4).
+    if (thread->destructor_rounds++ < DESTRUCTOR_ROUNDS && pthread_setspecific(exit_key, thread) == 0) return;
+    thread->busy = 1;
+    ZG_SIGNAL_FENCE();
+    zg_quarantine_flush(thread);
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+        struct zg_magazine *magazine = &thread->magazines[class];
+        if (magazine->count) zg_slab_release(class, magazine->slots, magazine->count);
+        magazine->count = 0;
+    }
+    zg_thread_flush_counters(thread);
+    if (zg_config.handle_signals)
+        zg_signals_remove_stack((char *)thread + mapping_bytes() - ALTERNATE_STACK_BYTES);
+    bool abort_wanted = thread->abort_wanted;
+    thread->abort_wanted = false;
+    zg_thread_self = &ended;
+    thread->busy = 0;
+    __atomic_store_n(&thread->in_use, false, __ATOMIC_RELEASE);
+    if (abort_wanted) abort();
+}
+
+void zg_thread_init_keys(void) {
+    has_exit_key = pthread_key_create(&exit_key, end_thread) == 0;
+    // The main thread's state exists already; it needs no destructor: the process ends with it, or it ends by
+    // pthread_exit and leaves what it holds to nobody.
+}
+
+static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_caller caller) {
+    struct zg_walk walk;
+    zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
+    uint32_t stack = zg_depot_put(walk.frames, walk.count, walk.hash);
+    zg_stack_cache_add(&thread->stack_cache, caller, &walk, stack);
+    return stack;
+}
+
+uint32_t zg_thread_capture(struct zg_thread *thread) {
+    if (ZG_UNLIKELY(!zg_config.stack_depth)) return 0;
+    struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
+    if (ZG_UNLIKELY(caller.sp < thread->stack.low)) zg_thread_extend_stack(&thread->stack, caller.sp);
+    thread->captures++;
+    // Entries are of this thread's own stack: on another one (a coroutine's) their words must not be read.
+    if (ZG_LIKELY(caller.sp >= thread->stack.low && caller.sp < thread->stack.high)) {
+        if (ZG_UNLIKELY(thread->stack_cache.epoch != __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED))) {
+            thread->stack_cache.epoch = zg_unwind_epoch;
+            zg_stack_cache_forget(&thread->stack_cache);
+        }
+        uint32_t stack = zg_stack_cache_find(&thread->stack_cache, caller);
+        if (ZG_LIKELY(stack)) return stack;
+    }
+    return capture_new(thread, caller);
+}
+
+struct zg_thread *zg_thread_current_or_null(void) {
+    struct zg_thread *thread = zg_thread_self;
+    if (thread != &ended) return thread;
+    return __atomic_load_n(&late_owner, __ATOMIC_RELAXED) == zg_os_tid() ? &late : NULL;
+}
+
+uint32_t zg_thread_number(void) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    return thread ? thread->number : 0;
+}
+
+struct zg_stack_bounds zg_thread_stack_bounds(void) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    return thread ? thread->stack : (struct zg_stack_bounds){0, 0};
+}
+
+void zg_thread_fork_prepare(void) {
+    zg_lock_take(&list_lock);
+    zg_lock_take(&late_lock);
+}
+
+void zg_thread_fork_done(bool child) {
+    if (!child) {
+        zg_lock_drop(&late_lock);
+        zg_lock_drop(&list_lock);
+        return;
+    }
+    zg_lock_reset(&late_lock);
+    zg_lock_reset(&list_lock);
+    late_owner = 0;
+    late.busy = 0;
+    // The other threads are gone; what their magazines held may be half changed and stays lost.
+    struct zg_thread *self = zg_thread_self;
+    for (struct zg_thread *thread = threads; thread; thread = thread->next)
+        if (thread != self) thread->in_use = true;
+    if (self) self->tid = zg_os_tid();
+}

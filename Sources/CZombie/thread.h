@@ -1,0 +1,105 @@
+// What the runtime keeps for each thread: magazines of free slots, blocks on their way into the quarantine, counters.
+// A thread is inside the runtime while its `busy` flag is set: a signal handler that allocates meanwhile is served by
+// libc and its frees of our blocks are deferred. Hot path.
+
+#ifndef ZG_THREAD_H
+#define ZG_THREAD_H
+
+#include "base.h"
+#include "size_class.h"
+#include "stack_cache.h"
+#include "unwind.h"
+
+enum { ZG_MAGAZINE_SLOTS = 64, ZG_PENDING_BLOCKS = 64, ZG_DEFERRED_FREES = 64 };
+
+struct zg_magazine {
+    uint32_t count;
+    uint32_t slots[ZG_MAGAZINE_SLOTS]; // slot numbers of one size class, the last is the next to go
+};
+
+// A freed slot: its number and class in one word.
+typedef uint64_t zg_slot;
+ZG_INLINE zg_slot zg_slot_make(uint32_t class, uint32_t index) { return (uint64_t)class << 32 | index; }
+ZG_INLINE uint32_t zg_slot_class(zg_slot slot) { return (uint32_t)(slot >> 32); }
+ZG_INLINE uint32_t zg_slot_index(zg_slot slot) { return (uint32_t)slot; }
+
+struct zg_thread {
+    uint32_t busy;   // inside the runtime
+    uint32_t number; // dense, from 1
+    int tid;
+    uint32_t exit_rounds; // not 0: leaving takes the slow way
+    uint32_t destructor_rounds; // how often the thread-exit destructor has run
+    struct zg_stack_bounds stack;
+    struct zg_thread *next; // of all threads, or of the recycled ones
+    bool in_use;
+    bool abort_wanted;     // a finding asks for the program's end once the runtime is left
+    const uint64_t *frame; // frame address of the published function that was entered
+
+    void *alternate_stack; // ours, for faults; NULL where signals are not handled
+    uint64_t alternate_stack_bytes;
+
+    // Counts since the last flush to the statistics page.
+    uint64_t allocations, frees, allocated_bytes, freed_bytes, captures;
+
+    // What is being filled: a page in it that the program has protected is opened again by the fault handler.
+    uint64_t filling_start, filling_end;
+
+    uint32_t pending_count;
+    uint32_t pending_contexts[ZG_PENDING_BLOCKS];
+    zg_slot pending[ZG_PENDING_BLOCKS]; // filled, state quarantined, not yet in a queue
+
+    uint32_t deferred_count;
+    void *deferred[ZG_DEFERRED_FREES]; // frees of a signal handler that interrupted the runtime
+
+    struct zg_magazine magazines[ZG_CLASS_COUNT];
+    struct zg_stack_cache stack_cache;
+};
+
+// The thread's state with `busy` set; NULL where this thread is inside the runtime already (a signal handler, or the
+// runtime's own calls into libc). The first call of the process initialises the heap.
+// `frame` is the frame address of the published function.
+ZG_INLINE struct zg_thread *zg_thread_enter(const uint64_t *frame);
+ZG_INLINE void zg_thread_leave(struct zg_thread *thread);
+
+// The caller's stack as recorded from the published function's frame; its id in the depot.
+uint32_t zg_thread_capture(struct zg_thread *thread);
+// The number of the calling thread, 0 where it has none.
+uint32_t zg_thread_number(void);
+// The calling thread's state, without entering; NULL where it has none. For fault handling.
+struct zg_thread *zg_thread_current_or_null(void);
+struct zg_stack_bounds zg_thread_stack_bounds(void);
+// Lowers the known part of a stack to `sp`, if all between is readable.
+void zg_thread_extend_stack(struct zg_stack_bounds *bounds, uint64_t sp);
+
+// Adds the thread's counts to the statistics page.
+void zg_thread_flush_counters(struct zg_thread *thread);
+
+void zg_thread_init_keys(void);
+void zg_thread_fork_prepare(void);
+void zg_thread_fork_done(bool child);
+
+// -- inline part --
+
+extern __thread struct zg_thread *zg_thread_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+struct zg_thread *zg_thread_enter_slow(const uint64_t *frame);
+void zg_thread_leave_slow(struct zg_thread *thread);
+
+ZG_INLINE struct zg_thread *zg_thread_enter(const uint64_t *frame) {
+    struct zg_thread *thread = zg_thread_self;
+    if (ZG_UNLIKELY(!thread || thread->busy)) return zg_thread_enter_slow(frame);
+    thread->busy = 1;
+    thread->frame = frame;
+    ZG_SIGNAL_FENCE();
+    return thread;
+}
+
+ZG_INLINE void zg_thread_leave(struct zg_thread *thread) {
+    ZG_SIGNAL_FENCE();
+    if (ZG_UNLIKELY(thread->deferred_count | thread->exit_rounds | thread->abort_wanted)) {
+        zg_thread_leave_slow(thread);
+        return;
+    }
+    thread->busy = 0;
+}
+
+#endif

@@ -1,0 +1,222 @@
+// The stack walker and its cache of compact rules.
+//
+// A compact rule covers what nearly every frame needs: CFA = stack or frame pointer + offset, the return address and the
+// saved frame pointer at fixed distances below the CFA. The cache is direct mapped, two words an entry: the rule, and the
+// pc xor the rule. A torn entry fails the comparison, so neither readers nor writers take a lock (the scheme of lockless
+// transposition tables: Hyatt and Mann, "A lockless transposition table implementation for parallel search", 2002).
+
+#include "unwind.h"
+
+#include "module.h"
+#include "os.h"
+#include "unwind_cfi.h"
+
+enum { rule_none, rule_simple, rule_complex, rule_end };
+
+// bits 0-1 what, 2 the CFA counts from the frame pointer, 8-31 CFA offset / 8, 32-47 frame pointer's place below the CFA
+// / 8 (0: unchanged), 48-63 return address's place below the CFA / 8.
+typedef uint64_t compact_rule;
+
+struct entry {
+    uint64_t key; // pc ^ rule
+    compact_rule rule;
+};
+
+// Grows with the program: a small one must not touch a large table's pages at random.
+enum { FIRST_BITS = 9, LAST_BITS = 15 };
+struct table {
+    struct entry *entries;
+    uint64_t shift; // index = hash >> shift
+};
+static struct entry first_entries[1 << FIRST_BITS];
+static struct table tables[LAST_BITS - FIRST_BITS + 1] = {{first_entries, 64 - FIRST_BITS}};
+static struct table *current = tables;
+static uint32_t misses_in_table;
+
+static uint64_t slot_of(const struct table *table, uint64_t pc) {
+    return (pc * UINT64_C(0x9e3779b97f4a7c15)) >> table->shift;
+}
+
+// A bigger table once the present one misses more often than it has entries. Losing the race costs one unused mapping.
+static ZG_COLD void grow(void) {
+    struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+    __atomic_store_n(&misses_in_table, 0, __ATOMIC_RELAXED);
+    if (table == &tables[LAST_BITS - FIRST_BITS]) return;
+    uint64_t bits = 64 - table->shift + 1;
+    struct entry *entries = zg_os_map(sizeof(struct entry) << bits);
+    if (!entries) return;
+    struct entry *none = NULL;
+    if (!__atomic_compare_exchange_n(&table[1].entries, &none, entries, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        zg_os_release(entries, sizeof(struct entry) << bits);
+        return;
+    }
+    __atomic_store_n(&table[1].shift, 64 - bits, __ATOMIC_RELEASE);
+    __atomic_store_n(&current, table + 1, __ATOMIC_RELEASE);
+}
+
+uint32_t zg_unwind_epoch;
+
+void zg_unwind_forget(void) {
+    __atomic_fetch_add(&zg_unwind_epoch, 1, __ATOMIC_RELAXED);
+    struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+    for (uint64_t i = 0; i < UINT64_C(1) << (64 - table->shift); i++)
+        __atomic_store_n(&table->entries[i].key, 0, __ATOMIC_RELAXED);
+}
+
+static compact_rule compact(const struct zg_cfi_row *row) {
+    const struct zg_cfi_rule *ra = &row->registers[row->return_register], *fp = &row->registers[ZG_ARCH_FP];
+    if (ra->how == zg_cfi_undefined) return rule_end;
+    if (row->signal_frame || row->cfa.how != zg_cfi_in_register || ra->how != zg_cfi_at_offset) return rule_complex;
+    if (row->cfa_register != ZG_ARCH_SP && row->cfa_register != ZG_ARCH_FP) return rule_complex;
+    if (row->registers[ZG_ARCH_SP].how != zg_cfi_same) return rule_complex;
+    int64_t cfa = row->cfa.value, back = -ra->value, fp_back = 0;
+    if (fp->how == zg_cfi_at_offset) fp_back = -fp->value;
+    else if (fp->how != zg_cfi_same) return rule_complex;
+    if ((cfa | back | fp_back) & 7 || cfa < 0 || cfa >= 8 << 24 || back <= 0 || back >= 8 << 16 || fp_back < 0 ||
+        fp_back >= 8 << 16)
+        return rule_complex;
+    return rule_simple | (row->cfa_register == ZG_ARCH_FP) << 2 | (uint64_t)cfa / 8 << 8 | (uint64_t)fp_back / 8 << 32 |
+           (uint64_t)back / 8 << 48;
+}
+
+static ZG_NOINLINE compact_rule find_rule(uint64_t pc) {
+    struct zg_module module;
+    struct zg_cfi_row row;
+    if (!zg_module_find_unwind(pc, &module)) return rule_none; // generated code: not cached, it may change
+    compact_rule rule = zg_cfi_find_row(&module, pc, &row) ? compact(&row) : rule_none;
+    if (rule == rule_none) return rule;
+    struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+    struct entry *entry = &table->entries[slot_of(table, pc)];
+    __atomic_store_n(&entry->rule, rule, __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->key, pc ^ rule, __ATOMIC_RELAXED);
+    uint32_t misses = __atomic_add_fetch(&misses_in_table, 1, __ATOMIC_RELAXED);
+    if (misses == UINT32_C(1) << (64 - table->shift)) grow();
+    return rule;
+}
+
+ZG_INLINE compact_rule rule_for(const struct table *table, uint64_t pc) {
+    const struct entry *entry = &table->entries[slot_of(table, pc)];
+    compact_rule rule = __atomic_load_n(&entry->rule, __ATOMIC_RELAXED);
+    if (ZG_LIKELY((__atomic_load_n(&entry->key, __ATOMIC_RELAXED) ^ rule) == pc)) return rule;
+    return find_rule(pc);
+}
+
+struct reader {
+    uint64_t low, high; // readable without asking
+};
+
+static bool read_word(void *context, uint64_t address, uint64_t *word) {
+    struct reader *reader = context;
+    if (address & 7) return false;
+    if (address < reader->low || address + 8 > reader->high) {
+        if (zg_os_read_memory(word, address, 8) != 8) return false;
+        uint64_t page = address & ~(ZG_PAGE_BYTES - 1);
+        // The walk goes upwards: the page just probed and what was known before it join where they touch.
+        if (page == reader->high) reader->high = page + ZG_PAGE_BYTES;
+        else reader->low = page, reader->high = page + ZG_PAGE_BYTES;
+        return true;
+    }
+    *word = *(const uint64_t *)address;
+    return true;
+}
+
+static struct reader reader_for(uint64_t sp, const struct zg_stack_bounds *bounds) {
+    if (sp >= bounds->low && sp < bounds->high) return (struct reader){sp, bounds->high};
+    uint64_t page = sp & ~(ZG_PAGE_BYTES - 1);
+    return (struct reader){page, page + ZG_PAGE_BYTES}; // the page that we are running on
+}
+
+static bool step_full(struct zg_registers *registers, uint64_t pc, struct reader *reader, bool *exact) {
+    struct zg_module module;
+    struct zg_cfi_row row;
+    if (!zg_module_find_unwind(pc, &module) || !zg_cfi_find_row(&module, pc, &row)) return false;
+    *exact = row.signal_frame;
+    return zg_cfi_step(&row, registers, read_word, reader);
+}
+
+// One step by the full rules. Only the stack and the frame pointer are known; a rule that needs more ends the walk.
+static ZG_NOINLINE bool step_complex(uint64_t *pc, uint64_t *sp, uint64_t *fp, struct reader *reader, bool *exact) {
+    struct zg_registers registers;
+    registers.pc = *pc;
+    registers.value[ZG_ARCH_SP] = *sp;
+    registers.value[ZG_ARCH_FP] = *fp;
+    registers.known = UINT64_C(1) << ZG_ARCH_SP | UINT64_C(1) << ZG_ARCH_FP;
+    if (!step_full(&registers, *exact ? *pc : *pc - 1, reader, exact)) return false;
+    uint64_t next = registers.value[ZG_ARCH_SP];
+    // Through a signal frame the stack may change: back from an alternate one.
+    if (next < *sp || next >= reader->high) *reader = (struct reader){1, 1};
+    *pc = registers.pc;
+    *sp = next;
+    *fp = registers.known >> ZG_ARCH_FP & 1 ? registers.value[ZG_ARCH_FP] : 0;
+    return true;
+}
+
+// The walk depends on this word.
+ZG_INLINE void depend_on(struct zg_walk *walk, uint64_t sp, uint64_t address, uint64_t word) {
+    uint64_t distance = (address - sp) / 8;
+    if (ZG_UNLIKELY(distance >> 16 || walk->word_count == ZG_WALK_WORDS)) {
+        walk->repeatable = false;
+        return;
+    }
+    walk->words[walk->word_count++] = (word & ((UINT64_C(1) << 48) - 1)) | distance << 48;
+}
+
+void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bounds, int depth, struct zg_walk *walk) {
+    const struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+    uint64_t pc = caller.pc, sp = caller.sp, fp = caller.fp, h = 0;
+    uint64_t fp_place = 1; // where the frame pointer was read from; 1: it is the caller's own, 0: noted already
+    struct reader reader = reader_for(sp, bounds);
+    bool exact = false;
+    int count = 0;
+    walk->repeatable = reader.high == bounds->high;
+    walk->uses_fp = false;
+    walk->word_count = 0;
+    while (count < depth && pc) {
+        walk->frames[count++] = pc + exact;
+        h = (h ^ pc) * UINT64_C(0x9fb21c651e98df25);
+        h ^= h >> 29;
+        compact_rule rule = rule_for(table, exact ? pc : pc - 1);
+        if (ZG_LIKELY((rule & 3) == rule_simple)) {
+            uint64_t base = sp;
+            if (rule & 4) {
+                base = fp;
+                if (fp_place == 1) walk->uses_fp = true;
+                else if (fp_place) depend_on(walk, caller.sp, fp_place, fp);
+                fp_place = fp_place == 1; // noted once
+            }
+            uint64_t cfa = base + (rule >> 8 & 0xffffff) * 8;
+            uint64_t at = cfa - (rule >> 48) * 8, fp_at = cfa - (rule >> 32 & 0xffff) * 8;
+            exact = false;
+            if (ZG_LIKELY(cfa > sp && cfa <= reader.high && at >= reader.low && fp_at >= reader.low && !(cfa & 7))) {
+                pc = *(const uint64_t *)at;
+                if (fp_at != cfa) fp = *(const uint64_t *)fp_at;
+            } else {
+                walk->repeatable = false;
+                if (cfa <= sp || !read_word(&reader, at, &pc)) break;
+                if (fp_at != cfa && !read_word(&reader, fp_at, &fp)) break;
+            }
+            if (count < depth) depend_on(walk, caller.sp, at, pc);
+            if (fp_at != cfa) fp_place = fp_at;
+            sp = cfa;
+        } else if ((rule & 3) == rule_complex) {
+            walk->repeatable = false;
+            if (!step_complex(&pc, &sp, &fp, &reader, &exact)) break;
+            if (sp >= bounds->low && sp < bounds->high) reader = (struct reader){sp, bounds->high};
+        } else {
+            break;
+        }
+    }
+    walk->count = count;
+    walk->hash = h ? h : 1;
+}
+
+int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames, int depth) {
+    struct reader reader = {1, 1}; // nothing is trusted
+    int count = 0;
+    while (count < depth && registers->pc) {
+        uint64_t pc = registers->pc;
+        frames[count++] = pc + exact;
+        if (!step_full(registers, exact ? pc : pc - 1, &reader, &exact)) break;
+    }
+    return count;
+}

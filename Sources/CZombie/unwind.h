@@ -1,0 +1,47 @@
+// Walking a stack without frame pointers: call frame rules, looked up once per pc and kept in a cache.
+// zg_unwind_fast: hot path, no lock. zg_unwind_full: signal context and cold.
+
+#ifndef ZG_UNWIND_H
+#define ZG_UNWIND_H
+
+#include "arch.h"
+
+#define ZG_STACK_MAX_DEPTH 128
+
+// The part of memory that is known to be the running thread's stack. Outside of it (coroutines, alternate stacks) every
+// new page is probed before it is read.
+struct zg_stack_bounds {
+    uint64_t low, high;
+};
+
+// Where a walk begins: the frame that called into the runtime.
+struct zg_caller {
+    uint64_t pc, sp, fp;
+};
+
+enum { ZG_WALK_WORDS = 64 };
+
+// What a walk gives, and the words of the stack that it depended on.
+struct zg_walk {
+    int count;
+    uint64_t frames[ZG_STACK_MAX_DEPTH]; // return addresses, innermost first, beginning with caller.pc
+    uint64_t hash;                       // of the frames, never 0
+    bool repeatable; // the words below decide the walk: with the same ones it goes the same way
+    bool uses_fp;    // so does caller.fp
+    uint32_t word_count;
+    uint64_t words[ZG_WALK_WORDS]; // bits 0-47 the word's low bits, 48-63 its distance from caller.sp / 8
+};
+
+void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bounds, int depth, struct zg_walk *walk);
+
+// From a complete register set, all rules evaluated, every word read safely; continues through signal frames.
+// `exact` says that registers->pc is an instruction and not a return address. Frames are stored so that pc - 1 lies in
+// the frame's instruction.
+int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames, int depth);
+
+// Forgets all cached rules; after an image was unloaded. Any thread.
+void zg_unwind_forget(void);
+// Raised by zg_unwind_forget: what was derived from older rules is void.
+extern uint32_t zg_unwind_epoch;
+
+#endif

@@ -1,0 +1,25 @@
+// The table of published functions: everything that the preload library exports, and nothing else.
+// publish.c defines them; a test compares the table with the library's dynamic symbols.
+
+#ifndef ZG_PUBLISHED_H
+#define ZG_PUBLISHED_H
+
+#define ZG_PUBLISHED(X)                                                                                                \
+    /* C allocation */                                                                                                 \
+    X(malloc) X(calloc) X(realloc) X(reallocarray) X(free) X(free_sized) X(free_aligned_sized)                         \
+    X(memalign) X(aligned_alloc) X(posix_memalign) X(valloc) X(pvalloc)                                                \
+    X(malloc_usable_size) X(malloc_trim) X(mallinfo) X(mallinfo2) X(mallopt) X(malloc_stats) X(malloc_info)            \
+    /* C++ operator new: plain, nothrow, aligned, both; then the same for arrays */                                    \
+    X(_Znwm) X(_ZnwmRKSt9nothrow_t) X(_ZnwmSt11align_val_t) X(_ZnwmSt11align_val_tRKSt9nothrow_t)                      \
+    X(_Znam) X(_ZnamRKSt9nothrow_t) X(_ZnamSt11align_val_t) X(_ZnamSt11align_val_tRKSt9nothrow_t)                      \
+    /* C++ operator delete: plain, nothrow, sized, aligned, sized and aligned, aligned nothrow; then for arrays */     \
+    X(_ZdlPv) X(_ZdlPvRKSt9nothrow_t) X(_ZdlPvm) X(_ZdlPvSt11align_val_t) X(_ZdlPvmSt11align_val_t)                    \
+    X(_ZdlPvSt11align_val_tRKSt9nothrow_t)                                                                             \
+    X(_ZdaPv) X(_ZdaPvRKSt9nothrow_t) X(_ZdaPvm) X(_ZdaPvSt11align_val_t) X(_ZdaPvmSt11align_val_t)                    \
+    X(_ZdaPvSt11align_val_tRKSt9nothrow_t)                                                                             \
+    /* signals: ours stays first */                                                                                    \
+    X(sigaction) X(__sigaction) X(signal) X(ssignal) X(bsd_signal) X(sysv_signal) X(__sysv_signal) X(sigaltstack)      \
+    /* the loader: no library binds past us */                                                                         \
+    X(dlopen) X(dlclose)
+
+#endif

@@ -1,0 +1,340 @@
+// Publishes malloc, free and the others of zg_published.h over libc's and libstdc++'s definitions.
+// Linked into the preload library and into guarded test bundles, never into zguard.
+// Hot path. Each function passes its own frame address on: that is where a stack capture begins, so none of the calls may
+// be a tail call (ZG_KEEP).
+
+#define _GNU_SOURCE
+#include "zg_published.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "../CZombie/heap.h"
+#include "../CZombie/loader.h"
+#include "../CZombie/runtime.h"
+#include "../CZombie/signals.h"
+#include "../CZombie/stats.h"
+
+#define ZG_PUBLISH __attribute__((visibility("default")))
+#define ZG_FRAME ((const uint64_t *)__builtin_frame_address(0))
+// The value is "changed" after the call: the frame has to live that long.
+#define ZG_KEEP(value) __asm__ volatile("" : "+r"(value)::"memory")
+#define ZG_KEEP_CALL() __asm__ volatile("" ::: "memory")
+
+// --- start and end -------------------------------------------------------------------------------------------------
+
+__attribute__((constructor(101))) static void start(void) { zg_runtime_start(); }
+__attribute__((destructor(101))) static void finish(void) { zg_runtime_finish(); }
+
+// --- C ---------------------------------------------------------------------------------------------------------------
+
+static void *aligned(size_t alignment, size_t size, const uint64_t *frame) {
+    if (alignment > PTRDIFF_MAX) {
+        errno = EINVAL;
+        return NULL;
+    }
+    // glibc rounds an alignment that is no power of two up to the next one.
+    uint64_t rounded = 16;
+    while (rounded < alignment) rounded *= 2;
+    return zg_heap_allocate(size, rounded, zg_kind_aligned, false, frame);
+}
+
+ZG_PUBLISH void *malloc(size_t size) {
+    void *block = zg_heap_allocate(size, 16, zg_kind_malloc, false, ZG_FRAME);
+    ZG_KEEP(block);
+    return block;
+}
+
+ZG_PUBLISH void *calloc(size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    void *block = zg_heap_allocate(bytes, 16, zg_kind_malloc, true, ZG_FRAME);
+    ZG_KEEP(block);
+    return block;
+}
+
+static void *resize(void *block, size_t size, const uint64_t *frame) {
+    if (!block) return zg_heap_allocate(size, 16, zg_kind_malloc, false, frame);
+    if (size) return zg_heap_reallocate(block, size, frame);
+    zg_heap_free(block, zg_deallocator_realloc, ZG_ANY_SIZE, frame); // as glibc does: freed, NULL returned
+    return NULL;
+}
+
+ZG_PUBLISH void *realloc(void *block, size_t size) {
+    void *resized = resize(block, size, ZG_FRAME);
+    ZG_KEEP(resized);
+    return resized;
+}
+
+ZG_PUBLISH void *reallocarray(void *block, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    void *resized = resize(block, bytes, ZG_FRAME);
+    ZG_KEEP(resized);
+    return resized;
+}
+
+ZG_PUBLISH void free(void *block) {
+    zg_heap_free(block, zg_deallocator_free, ZG_ANY_SIZE, ZG_FRAME);
+    ZG_KEEP_CALL();
+}
+
+// C23, 7.24.3.4 and 7.24.3.5; glibc has them since 2.43.
+ZG_PUBLISH void free_sized(void *block, size_t size);
+ZG_PUBLISH void free_sized(void *block, size_t size) {
+    zg_heap_free(block, zg_deallocator_free_sized, size, ZG_FRAME);
+    ZG_KEEP_CALL();
+}
+
+ZG_PUBLISH void free_aligned_sized(void *block, size_t alignment, size_t size);
+ZG_PUBLISH void free_aligned_sized(void *block, size_t alignment, size_t size) {
+    (void)alignment;
+    zg_heap_free(block, zg_deallocator_free_aligned_sized, size, ZG_FRAME);
+    ZG_KEEP_CALL();
+}
+
+ZG_PUBLISH void *memalign(size_t alignment, size_t size) {
+    void *block = aligned(alignment, size, ZG_FRAME);
+    ZG_KEEP(block);
+    return block;
+}
+
+ZG_PUBLISH void *aligned_alloc(size_t alignment, size_t size) {
+    void *block = aligned(alignment, size, ZG_FRAME);
+    ZG_KEEP(block);
+    return block;
+}
+
+ZG_PUBLISH int posix_memalign(void **block, size_t alignment, size_t size) {
+    if (alignment % sizeof(void *) || !zg_is_power_of_two(alignment)) return EINVAL;
+    int saved = errno;
+    void *made = zg_heap_allocate(size, alignment < 16 ? 16 : alignment, zg_kind_aligned, false, ZG_FRAME);
+    ZG_KEEP(made);
+    errno = saved;
+    if (!made) return ENOMEM;
+    *block = made;
+    return 0;
+}
+
+ZG_PUBLISH void *valloc(size_t size) {
+    void *block = aligned(ZG_PAGE_BYTES, size, ZG_FRAME);
+    ZG_KEEP(block);
+    return block;
+}
+
+ZG_PUBLISH void *pvalloc(size_t size) {
+    if (size > PTRDIFF_MAX) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    void *block = aligned(ZG_PAGE_BYTES, zg_round_up(size, ZG_PAGE_BYTES), ZG_FRAME);
+    ZG_KEEP(block);
+    return block;
+}
+
+ZG_PUBLISH size_t malloc_usable_size(void *block) { return zg_heap_usable_size(block); }
+
+// Free pages go back; the quarantine stays, or periodic callers would have none. The padding is ours to choose.
+ZG_PUBLISH int malloc_trim(size_t pad) {
+    (void)pad;
+    int trimmed = zg_heap_trim(false, ZG_FRAME) != 0;
+    ZG_KEEP(trimmed);
+    return trimmed;
+}
+
+ZG_PUBLISH struct mallinfo2 mallinfo2(void) {
+    uint64_t committed = zg_stats_get(zg_counter_heap_committed_bytes), live = zg_stats_get(zg_counter_live_bytes);
+    uint64_t held = zg_stats_get(zg_counter_quarantined_bytes);
+    return (struct mallinfo2){.arena = committed,
+                              .ordblks = 1,
+                              .usmblks = zg_stats_get(zg_counter_live_bytes_peak),
+                              .fsmblks = held,
+                              .uordblks = live,
+                              .fordblks = committed > live ? committed - live : 0};
+}
+
+ZG_PUBLISH struct mallinfo mallinfo(void) {
+    struct mallinfo2 wide = mallinfo2();
+    return (struct mallinfo){.arena = (int)wide.arena,
+                             .ordblks = (int)wide.ordblks,
+                             .usmblks = (int)wide.usmblks,
+                             .fsmblks = (int)wide.fsmblks,
+                             .uordblks = (int)wide.uordblks,
+                             .fordblks = (int)wide.fordblks};
+}
+
+// Tuning of another allocator: accepted, without effect.
+ZG_PUBLISH int mallopt(int parameter, int value) {
+    (void)parameter, (void)value;
+    return 1;
+}
+
+// The two that print do so where the program asks for it, as libc's do.
+ZG_PUBLISH void malloc_stats(void) {
+    struct mallinfo2 info = mallinfo2();
+    fprintf(stderr, "system bytes     = %10zu\nin use bytes     = %10zu\n", info.arena, info.uordblks);
+}
+
+ZG_PUBLISH int malloc_info(int options, FILE *stream) {
+    if (options != 0) return EINVAL;
+    struct mallinfo2 info = mallinfo2();
+    fprintf(stream,
+            "<malloc version=\"1\">\n<system type=\"current\" size=\"%zu\"/>\n<total type=\"in-use\" size=\"%zu\"/>\n"
+            "<total type=\"quarantine\" size=\"%zu\"/>\n</malloc>\n",
+            info.arena, info.uordblks, info.fsmblks);
+    return 0;
+}
+
+// --- C++ -------------------------------------------------------------------------------------------------------------
+
+// A program that replaces some of the operators expects the others to call them. Then ours step aside for the C++
+// library's, which do. Asked once, at the first use of any operator.
+static bool operators_are_replaced(void) {
+    static const char *const names[] = {"_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "_ZnwmRKSt9nothrow_t",
+                                        "_ZnamRKSt9nothrow_t", "_ZnwmSt11align_val_t", "_ZdlPvSt11align_val_t"};
+    static int known; // 1 no, 2 yes
+    int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (ZG_LIKELY(answer)) return answer == 2;
+    Dl_info ours, theirs;
+    answer = 1;
+    if (dladdr((void *)start, &ours))
+        for (size_t i = 0; i < ZG_ARRAY_COUNT(names); i++) {
+            void *found = dlsym(RTLD_DEFAULT, names[i]);
+            if (found && dladdr(found, &theirs) && theirs.dli_fbase != ours.dli_fbase) answer = 2;
+        }
+    if (answer == 2) zg_stats_degrade(zg_degradation_cxx_operators_replaced);
+    __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+    return answer == 2;
+}
+
+// Each operator: the guarded heap, and the C++ library's own definition where the program replaces operators or memory
+// is short (it calls the new-handler and throws, which C cannot).
+#define ZG_NEXT(result, symbol, parameters)                                                                            \
+    typedef result function parameters;                                                                                \
+    static function *next;                                                                                             \
+    if (!next) next = (function *)zg_loader_next(#symbol)
+
+#define ZG_NEW(symbol, parameters, arguments, alignment, kind)                                                         \
+    ZG_PUBLISH void *symbol parameters;                                                                                \
+    ZG_PUBLISH void *symbol parameters {                                                                               \
+        void *block = NULL;                                                                                            \
+        if (ZG_LIKELY(!operators_are_replaced())) {                                                                    \
+            int saved = errno;                                                                                         \
+            block = zg_heap_allocate(size, alignment, zg_kind_##kind, false, ZG_FRAME);                                \
+            ZG_KEEP(block);                                                                                            \
+            if (ZG_LIKELY(block != NULL)) return block;                                                                \
+            errno = saved;                                                                                             \
+        }                                                                                                              \
+        ZG_NEXT(void *, symbol, parameters);                                                                           \
+        return next ? next arguments : block;                                                                          \
+    }
+
+#define ZG_DELETE(symbol, parameters, arguments, deallocator, told_size)                                               \
+    ZG_PUBLISH void symbol parameters;                                                                                 \
+    ZG_PUBLISH void symbol parameters {                                                                                \
+        if (ZG_UNLIKELY(operators_are_replaced())) {                                                                   \
+            ZG_NEXT(void, symbol, parameters);                                                                         \
+            if (next) {                                                                                                \
+                next arguments;                                                                                        \
+                return;                                                                                                \
+            }                                                                                                          \
+        }                                                                                                              \
+        zg_heap_free(block, zg_deallocator_##deallocator, told_size, ZG_FRAME);                                        \
+        ZG_KEEP_CALL();                                                                                                \
+    }
+
+#define ZG_AT_LEAST_16(alignment) ((alignment) < 16 ? 16 : (alignment))
+
+ZG_NEW(_Znwm, (size_t size), (size), 16, new)
+ZG_NEW(_ZnwmRKSt9nothrow_t, (size_t size, const void *tag), (size, tag), 16, new)
+ZG_NEW(_ZnwmSt11align_val_t, (size_t size, size_t alignment), (size, alignment), ZG_AT_LEAST_16(alignment), new_aligned)
+ZG_NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, const void *tag), (size, alignment, tag),
+       ZG_AT_LEAST_16(alignment), new_aligned)
+ZG_NEW(_Znam, (size_t size), (size), 16, new_array)
+ZG_NEW(_ZnamRKSt9nothrow_t, (size_t size, const void *tag), (size, tag), 16, new_array)
+ZG_NEW(_ZnamSt11align_val_t, (size_t size, size_t alignment), (size, alignment), ZG_AT_LEAST_16(alignment),
+       new_array_aligned)
+ZG_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, const void *tag), (size, alignment, tag),
+       ZG_AT_LEAST_16(alignment), new_array_aligned)
+
+ZG_DELETE(_ZdlPv, (void *block), (block), delete, ZG_ANY_SIZE)
+ZG_DELETE(_ZdlPvRKSt9nothrow_t, (void *block, const void *tag), (block, tag), delete, ZG_ANY_SIZE)
+ZG_DELETE(_ZdlPvm, (void *block, size_t size), (block, size), delete, size)
+ZG_DELETE(_ZdlPvSt11align_val_t, (void *block, size_t alignment), (block, alignment), delete_aligned, ZG_ANY_SIZE)
+ZG_DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment), (block, size, alignment), delete_aligned,
+          size)
+ZG_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *tag), (block, alignment, tag),
+          delete_aligned, ZG_ANY_SIZE)
+ZG_DELETE(_ZdaPv, (void *block), (block), delete_array, ZG_ANY_SIZE)
+ZG_DELETE(_ZdaPvRKSt9nothrow_t, (void *block, const void *tag), (block, tag), delete_array, ZG_ANY_SIZE)
+ZG_DELETE(_ZdaPvm, (void *block, size_t size), (block, size), delete_array, size)
+ZG_DELETE(_ZdaPvSt11align_val_t, (void *block, size_t alignment), (block, alignment), delete_array_aligned, ZG_ANY_SIZE)
+ZG_DELETE(_ZdaPvmSt11align_val_t, (void *block, size_t size, size_t alignment), (block, size, alignment),
+          delete_array_aligned, size)
+ZG_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *tag),
+          (block, alignment, tag), delete_array_aligned, ZG_ANY_SIZE)
+
+// --- signals ---------------------------------------------------------------------------------------------------------
+
+ZG_PUBLISH int sigaction(int number, const struct sigaction *action, struct sigaction *old) {
+    return zg_signals_action(number, action, old);
+}
+ZG_PUBLISH int __sigaction(int number, const struct sigaction *action, struct sigaction *old);
+ZG_PUBLISH int __sigaction(int number, const struct sigaction *action, struct sigaction *old) {
+    return zg_signals_action(number, action, old);
+}
+
+static __sighandler_t set_handler(int number, __sighandler_t handler, int flags) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags}, old;
+    if (!(flags & SA_NODEFER)) sigaddset(&action.sa_mask, number);
+    return zg_signals_action(number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
+}
+
+// signal() as BSD has it (glibc's default), and as System V had it.
+ZG_PUBLISH __sighandler_t signal(int number, __sighandler_t handler) { return set_handler(number, handler, SA_RESTART); }
+ZG_PUBLISH __sighandler_t ssignal(int number, __sighandler_t handler) { return set_handler(number, handler, SA_RESTART); }
+ZG_PUBLISH __sighandler_t bsd_signal(int number, __sighandler_t handler);
+ZG_PUBLISH __sighandler_t bsd_signal(int number, __sighandler_t handler) {
+    return set_handler(number, handler, SA_RESTART);
+}
+ZG_PUBLISH __sighandler_t sysv_signal(int number, __sighandler_t handler) {
+    return set_handler(number, handler, SA_RESETHAND | SA_NODEFER);
+}
+ZG_PUBLISH __sighandler_t __sysv_signal(int number, __sighandler_t handler);
+ZG_PUBLISH __sighandler_t __sysv_signal(int number, __sighandler_t handler) {
+    return set_handler(number, handler, SA_RESETHAND | SA_NODEFER);
+}
+ZG_PUBLISH int sigaltstack(const stack_t *restrict stack, stack_t *restrict old) { return zg_signals_stack(stack, old); }
+
+// --- the loader ------------------------------------------------------------------------------------------------------
+
+// Tail calls: the loader looks at its return address to find the caller's search path.
+#if defined(__clang__)
+#define ZG_MUST_TAIL __attribute__((musttail))
+#else
+#define ZG_MUST_TAIL
+#endif
+
+static void *(*next_dlopen)(const char *, int);
+static int (*next_dlclose)(void *);
+
+ZG_PUBLISH void *dlopen(const char *path, int flags) {
+    if (!next_dlopen) next_dlopen = (void *(*)(const char *, int))zg_loader_next("dlopen");
+    flags = zg_loader_before_open(flags);
+    ZG_MUST_TAIL return next_dlopen(path, flags);
+}
+
+ZG_PUBLISH int dlclose(void *library) {
+    if (!next_dlclose) next_dlclose = (int (*)(void *))zg_loader_next("dlclose");
+    zg_loader_before_close();
+    ZG_MUST_TAIL return next_dlclose(library);
+}

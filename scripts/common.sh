@@ -1,0 +1,47 @@
+# Shared by the scripts: where things are, the Swift toolchain, and the packages that a step needs.
+# Sourced, never run.
+
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+fail() {
+    echo "$(basename "$0"): error: $1" >&2
+    [ $# -lt 2 ] || echo "hint: $2" >&2
+    exit 1
+}
+
+# The toolchain's own clang builds the runtime: the one that belongs to this Swift.
+find_toolchain() {
+    command -v swift >/dev/null || fail "swift is not on the PATH" "install Swift 6.3 from https://www.swift.org/install/linux"
+    toolchain=$(dirname "$(readlink -f "$(command -v swift)")")
+    [ -x "$toolchain/clang" ] || toolchain=$(dirname "$(readlink -f "$(swift -print-target-info 2>/dev/null |
+        sed -n 's/.*"runtimeResourcePath": "\(.*\)\/lib\/swift".*/\1\/bin\/swift/p')")")
+    [ -x "$toolchain/clang" ] || fail "the Swift toolchain at $toolchain has no clang"
+}
+
+# need COMMAND-OR-FILE PACKAGE ...: installs the packages whose command or file is missing.
+need() {
+    local missing=()
+    while [ $# -gt 1 ]; do
+        case $1 in
+        /*) [ -e "$1" ] || missing+=("$2") ;;
+        *) command -v "$1" >/dev/null || missing+=("$2") ;;
+        esac
+        shift 2
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if [ "$(id -u)" != 0 ]; then
+        fail "these packages are missing: ${missing[*]}" "sudo apt-get install ${missing[*]}"
+    fi
+    echo "installing ${missing[*]}"
+    local log=$root/build/apt.log
+    mkdir -p "$root/build"
+    if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; } \
+        >"$log" 2>&1; then
+        tail -5 "$log" >&2
+        fail "apt-get could not install ${missing[*]}" "the whole output is in $log"
+    fi
+}
+
+include=/usr/include/$(uname -m)-linux-gnu
