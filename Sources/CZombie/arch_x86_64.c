@@ -74,6 +74,39 @@ enum zg_fault_access zg_arch_decode_access(const uint8_t *code, int count) {
     return zg_fault_read;
 }
 
+// Intel SDM volume 2, section 2.1.5 (ModRM and SIB); FF /2 and FF /4 with a memory operand.
+bool zg_arch_call_target_place(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t *place) {
+    static const uint8_t dwarf[16] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15}; // processor's order to DWARF's
+    int i = 0;
+    uint8_t rex = 0;
+    while (i < count && (code[i] == 0x3e || code[i] == 0xf2 || code[i] == 0x66)) i++; // notrack, bnd
+    if (i < count && (code[i] & 0xf0) == 0x40) rex = code[i++];
+    if (i + 1 >= count || code[i] != 0xff) return false;
+    uint8_t modrm = code[i + 1], mod = modrm >> 6, extension = modrm >> 3 & 7, base = modrm & 7;
+    i += 2;
+    if ((extension != 2 && extension != 4) || mod == 3) return false;
+    uint64_t address = 0;
+    if (base == 4) {
+        if (i >= count) return false;
+        uint8_t sib = code[i++], index = (uint8_t)((sib >> 3 & 7) | (rex & 2) << 2);
+        base = sib & 7;
+        if (index != 4) address += registers->value[dwarf[index]] << (sib >> 6);
+        if (!(base == 5 && mod == 0)) address += registers->value[dwarf[base | (rex & 1) << 3]];
+        else mod = 2;
+    } else if (base == 5 && mod == 0) {
+        return false; // relative to the instruction: a global variable
+    } else {
+        address += registers->value[dwarf[base | (rex & 1) << 3]];
+    }
+    if (i + (mod == 1 ? 1 : mod == 2 ? 4 : 0) > count) return false;
+    if (mod == 1) address += (uint64_t)(int64_t)(int8_t)code[i];
+    int32_t distance;
+    __builtin_memcpy(&distance, code + i, sizeof distance * (mod == 2));
+    if (mod == 2) address += (uint64_t)(int64_t)distance;
+    *place = address;
+    return true;
+}
+
 int zg_arch_pointer_registers(const void *ucontext, uint64_t *values, int most) {
     // Callee-saved and argument registers first: they hold objects more often than scratch registers do.
     static const int order[] = {REG_RDI, REG_RBX, REG_R13, REG_R12, REG_R14, REG_R15, REG_RSI, REG_RDX,

@@ -84,6 +84,16 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
             through_fill(fault, value, verdict);
             return;
         }
+        // A call that takes its target from a dead block: the target never was in a register, but the place is known.
+        if (zg_arch_call_target_place(fault->code, fault->code_count, &fault->registers, &value) &&
+            fault->lookup(value, &verdict->block) && is_dead(&verdict->block)) {
+            verdict->kind = zg_finding_use_after_free;
+            verdict->freed_memory = verdict->has_block = true;
+            verdict->confidence = "inferred";
+            verdict->address = value;
+            verdict->access = "call";
+            return;
+        }
         for (int i = 0; i < fault->pointer_count; i++)
             if (!zg_arch_is_canonical(fault->pointers[i])) verdict->address = fault->pointers[i];
         verdict->confidence = "inferred";

@@ -16,6 +16,7 @@ struct zg_fault {
     bool without_address; // the kernel cannot name it: a non-canonical address
     enum zg_fault_access access;
     uint64_t pc, sp;
+    struct zg_registers registers;
     uint8_t code[16]; // at pc; code_count bytes could be read
     int code_count;
     uint64_t pointers[ZG_FAULT_POINTERS];

@@ -41,6 +41,7 @@ static void gather(const struct work *work) {
                               .access = zg_arch_fault_access(work->context),
                               .pc = registers.pc,
                               .sp = registers.value[ZG_ARCH_SP],
+                              .registers = registers,
                               .bounds = zg_thread_stack_bounds(),
                               .lookup = zg_lookup_block,
                               .is_ours = zg_lookup_is_ours};

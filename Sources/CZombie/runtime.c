@@ -160,6 +160,9 @@ void zg_runtime_start(void) {
     if (zg_config.stats) zg_stats_publish();
     if (zg_config.handle_signals) zg_signals_start();
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    // The main thread is known from here on, whether it allocates or not: its stack may run over.
+    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    if (thread) zg_thread_leave(thread);
     if (!zg_config.follow_children) forget_preload();
 }
 

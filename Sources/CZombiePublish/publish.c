@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -17,6 +18,10 @@
 #include "../CZombie/runtime.h"
 #include "../CZombie/signals.h"
 #include "../CZombie/stats.h"
+#include "../CZombie/thread.h"
+
+extern void *__libc_malloc(size_t);
+extern void __libc_free(void *);
 
 #define ZG_PUBLISH __attribute__((visibility("default")))
 #define ZG_FRAME ((const uint64_t *)__builtin_frame_address(0))
@@ -194,6 +199,12 @@ ZG_PUBLISH int malloc_info(int options, FILE *stream) {
     return 0;
 }
 
+// The next definition of a published function, behind ours.
+#define ZG_NEXT(result, symbol, parameters)                                                                            \
+    typedef result next_function parameters;                                                                           \
+    static next_function *next;                                                                                        \
+    if (!next) next = (next_function *)zg_loader_next(#symbol)
+
 // --- C++ -------------------------------------------------------------------------------------------------------------
 
 // A program that replaces some of the operators expects the others to call them. Then ours step aside for the C++
@@ -218,11 +229,6 @@ static bool operators_are_replaced(void) {
 
 // Each operator: the guarded heap, and the C++ library's own definition where the program replaces operators or memory
 // is short (it calls the new-handler and throws, which C cannot).
-#define ZG_NEXT(result, symbol, parameters)                                                                            \
-    typedef result function parameters;                                                                                \
-    static function *next;                                                                                             \
-    if (!next) next = (function *)zg_loader_next(#symbol)
-
 #define ZG_NEW(symbol, parameters, arguments, alignment, kind)                                                         \
     ZG_PUBLISH void *symbol parameters;                                                                                \
     ZG_PUBLISH void *symbol parameters {                                                                               \
@@ -315,14 +321,47 @@ ZG_PUBLISH __sighandler_t __sysv_signal(int number, __sighandler_t handler) {
 }
 ZG_PUBLISH int sigaltstack(const stack_t *restrict stack, stack_t *restrict old) { return zg_signals_stack(stack, old); }
 
-// --- the loader ------------------------------------------------------------------------------------------------------
+// --- threads ---------------------------------------------------------------------------------------------------------
 
-// Tail calls: the loader looks at its return address to find the caller's search path.
+// A call that leaves no frame of ours behind: stacks of threads look as they do unguarded, and the loader finds its
+// caller's search path by its own return address.
 #if defined(__clang__)
 #define ZG_MUST_TAIL __attribute__((musttail))
 #else
 #define ZG_MUST_TAIL
 #endif
+
+struct thread_start {
+    void *(*function)(void *);
+    void *argument;
+};
+
+static void register_thread(const uint64_t *frame) {
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (thread) zg_thread_leave(thread);
+}
+
+static void *start_thread(void *pointer) {
+    struct thread_start start = *(struct thread_start *)pointer;
+    __libc_free(pointer);
+    register_thread(ZG_FRAME);
+    ZG_MUST_TAIL return start.function(start.argument);
+}
+
+ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
+                              void *argument) {
+    ZG_NEXT(int, pthread_create,
+            (pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument));
+    // From libc, past the guarded heap: the program's own blocks stay the only ones in it.
+    struct thread_start *start = zg_runtime_is_ready() ? __libc_malloc(sizeof *start) : NULL;
+    if (!start) return next(thread, attributes, function, argument);
+    *start = (struct thread_start){function, argument};
+    int result = next(thread, attributes, start_thread, start);
+    if (result != 0) __libc_free(start);
+    return result;
+}
+
+// --- the loader ------------------------------------------------------------------------------------------------------
 
 static void *(*next_dlopen)(const char *, int);
 static int (*next_dlclose)(void *);

@@ -19,6 +19,8 @@
     X(_ZdaPvSt11align_val_tRKSt9nothrow_t)                                                                             \
     /* signals: ours stays first */                                                                                    \
     X(sigaction) X(__sigaction) X(signal) X(ssignal) X(bsd_signal) X(sysv_signal) X(__sysv_signal) X(sigaltstack)      \
+    /* threads: each has an alternate signal stack from its first instruction */                                       \
+    X(pthread_create)                                                                                                  \
     /* the loader: no library binds past us */                                                                         \
     X(dlopen) X(dlclose)
 

@@ -1,0 +1,44 @@
+// With on_finding=continue the second free is reported and has no effect: the program ends as it would have.
+// finding: double-free
+// access: free
+// block: size=48 offset=0 state=quarantined language=unknown
+// stack-access: drop_again
+// stack-free: drop_cart
+// stack-alloc: make_cart
+// options: on_finding=continue
+// exit: 99
+// confidence: exact
+// stdout: still running: cart 1
+
+#include "../bug.h"
+
+FRAME char *make_cart(void) {
+    char *cart = malloc(48);
+    strcpy(cart, "cart");
+    return cart;
+}
+
+FRAME void drop_cart(char *cart) {
+    free(cart);
+    KEEP_FRAME();
+}
+
+FRAME void drop_again(char *cart) {
+    free(cart);
+    KEEP_FRAME();
+}
+
+int main(void) {
+    char *cart = make_cart();
+    drop_cart(cart);
+#ifdef FIXED
+    cart = make_cart();
+#endif
+    drop_again(cart);
+    cart = make_cart();
+    char *other = make_cart();
+    printf("still running: %s %d\n", cart, cart != other);
+    drop_cart(cart);
+    drop_cart(other);
+    return 0;
+}

@@ -1,0 +1,42 @@
+// The second free comes after the block has left the quarantine; nobody else has got its slot since.
+// finding: double-free
+// access: free
+// block: size=3000 offset=0 state=reusable language=unknown
+// stack-access: drop_again
+// stack-free: drop_page
+// stack-alloc: make_page
+// options: quarantine_bytes=0:quarantine_per_context=0
+// exit: 134
+// confidence: exact
+
+#include "../bug.h"
+
+FRAME char *make_page(size_t size) {
+    char *page = malloc(size);
+    page[0] = 'p';
+    return page;
+}
+
+FRAME void drop_page(char *page) {
+    free(page);
+    KEEP_FRAME();
+}
+
+FRAME void drop_again(char *page) {
+    free(page);
+    KEEP_FRAME();
+}
+
+int main(void) {
+    char *stale = NULL;
+    for (volatile int i = 0; i < 2000; i++) {
+        char *page = make_page(i ? 64 : 3000);
+        if (!i) stale = page;
+        drop_page(page);
+    }
+#ifdef FIXED
+    stale = make_page(3000);
+#endif
+    drop_again(stale);
+    return 0;
+}

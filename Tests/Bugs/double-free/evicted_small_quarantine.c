@@ -1,0 +1,42 @@
+// The second free comes long after: 20 MB of dead blocks of the same context have passed through a small quarantine.
+// finding: double-free
+// access: free
+// block: size=720 offset=0 state=reusable language=unknown
+// stack-access: drop_again
+// stack-free: drop_page
+// stack-alloc: make_page
+// options: quarantine_bytes=64k
+// exit: 134
+// confidence: exact
+
+#include "../bug.h"
+
+FRAME char *make_page(size_t size) {
+    char *page = malloc(size);
+    page[0] = 'p';
+    return page;
+}
+
+FRAME void drop_page(char *page) {
+    free(page);
+    KEEP_FRAME();
+}
+
+FRAME void drop_again(char *page) {
+    free(page);
+    KEEP_FRAME();
+}
+
+int main(void) {
+    char *stale = NULL;
+    for (volatile int i = 0; i < 100000; i++) { // volatile: one and the same call makes them all
+        char *page = make_page(i ? 200 : 720);
+        if (!i) stale = page;
+        drop_page(page);
+    }
+#ifdef FIXED
+    stale = make_page(720);
+#endif
+    drop_again(stale);
+    return 0;
+}

@@ -1,0 +1,24 @@
+// An integer that only looks like a pointer is freed: nothing is mapped there.
+// finding: invalid-free
+// access: free
+// stack-access: drop_handle
+// exit: 134
+// confidence: exact
+// detail: what="never allocated"
+
+#include "../bug.h"
+
+FRAME void drop_handle(void *handle) {
+    free(handle);
+    KEEP_FRAME();
+}
+
+int main(void) {
+    void *handle = (void *)0x12345670;
+#ifdef FIXED
+    handle = malloc(8);
+#endif
+    puts("handle");
+    drop_handle(handle);
+    return 0;
+}

@@ -1,0 +1,39 @@
+// A line is written to a stream that was closed: the C library takes the lock of a freed FILE.
+// finding: use-after-free
+// block: state=quarantined language=unknown
+// stack-access: ~log_line
+// stack-free: ~close_log
+// stack-alloc: ~open_log
+// exit: 139
+// confidence: inferred
+
+#include "../bug.h"
+
+FRAME FILE *open_log(void) {
+    FILE *log = fopen("/dev/null", "w");
+    KEEP_FRAME();
+    return log;
+}
+
+FRAME void close_log(FILE *log) {
+    fclose(log);
+    KEEP_FRAME();
+}
+
+FRAME int log_line(FILE *log) {
+    int result = fputs("line\n", log);
+    HOLD(log);
+    return result;
+}
+
+int main(void) {
+    FILE *log = open_log();
+#ifdef FIXED
+    printf("%d\n", log_line(log) >= 0);
+    close_log(log);
+#else
+    close_log(log);
+    printf("%d\n", log_line(log) >= 0);
+#endif
+    return 0;
+}

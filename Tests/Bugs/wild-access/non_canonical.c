@@ -1,0 +1,23 @@
+// A pointer whose upper bits were overwritten is read through; the kernel cannot say which address it was.
+// finding: wild-access
+// access: read
+// stack-access: use_value
+// exit: 139
+
+#include "../bug.h"
+
+FRAME long use_value(const long *pointer) {
+    long value = *pointer;
+    HOLD(pointer);
+    return value;
+}
+
+int main(void) {
+    static const long value = 3;
+    const long *pointer = &value;
+#ifndef FIXED
+    pointer = (const long *)((uintptr_t)pointer ^ 0x6b00000000000000);
+#endif
+    printf("%ld\n", use_value(pointer));
+    return 0;
+}

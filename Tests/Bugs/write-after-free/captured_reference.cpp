@@ -1,0 +1,42 @@
+// A callback holds a reference to an integer that its owner has let go.
+// finding: write-after-free
+// access: write
+// block: size=4 offset=0 state=quarantined
+// stack-access: - (the writer is gone)
+// stack-free: ~let_go
+// stack-alloc: make_counter
+// exit: 99
+// detail: found_by="exit"
+
+#include "../bug.h"
+#include <functional>
+#include <memory>
+
+FRAME int *make_counter() {
+    int *counter = new int(0);
+    HOLD(counter);
+    return counter;
+}
+
+FRAME void let_go(std::unique_ptr<int> &counter) {
+    counter.reset();
+    KEEP_FRAME();
+}
+
+FRAME void fire(const std::function<void()> &callback) {
+    callback();
+    KEEP_FRAME();
+}
+
+int main() {
+    std::unique_ptr<int> counter(make_counter());
+    std::function<void()> callback = [&value = *counter] { value++; };
+#ifdef FIXED
+    fire(callback);
+    let_go(counter);
+#else
+    let_go(counter);
+    fire(callback);
+#endif
+    puts("end");
+}

@@ -1,0 +1,41 @@
+// A late write into a block of half a MiB is found when many more of them push it out.
+// finding: write-after-free
+// access: write
+// block: size=524288 offset=100000 language=unknown
+// stack-access: - (the writer is gone)
+// stack-free: drop_frame
+// stack-alloc: make_frame
+// exit: 134
+// detail: found_by="eviction"
+
+#include "../bug.h"
+
+FRAME char *make_frame(void) {
+    char *frame = malloc(1 << 19);
+    frame[0] = 'f';
+    return frame;
+}
+
+FRAME void drop_frame(char *frame) {
+    free(frame);
+    KEEP_FRAME();
+}
+
+FRAME void write_pixel(char *frame) {
+    frame[100000] = 'w';
+}
+
+int main(void) {
+    for (int i = 0; i < 64; i++) {
+        char *frame = make_frame();
+#ifdef FIXED
+        write_pixel(frame);
+#endif
+        drop_frame(frame);
+#ifndef FIXED
+        if (i == 0) write_pixel(frame);
+#endif
+    }
+    puts("end");
+    return 0;
+}

@@ -1,0 +1,28 @@
+// A signal handler that runs at a known point allocates and frees what the program made, and the other way round.
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *volatile exchanged;
+
+static void on_signal(int number) {
+    char *received = exchanged;
+    exchanged = malloc(200);
+    strcpy(exchanged, number == SIGUSR2 ? "from the handler" : "?");
+    free(received);
+}
+
+int main(void) {
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGUSR2, &action, NULL);
+    for (int i = 0; i < 1000; i++) {
+        exchanged = malloc(100);
+        strcpy(exchanged, "from main");
+        raise(SIGUSR2);
+        if (i == 999) puts(exchanged);
+        free(exchanged);
+    }
+    return 0;
+}
