@@ -13,6 +13,8 @@ struct article {
 };
 
 struct order {
+    long number;
+    long placed_at;
     struct article *article;
     int count;
 };
@@ -24,6 +26,8 @@ struct customer {
 
 static __attribute__((noinline)) struct order *place_order(struct customer *customer, struct article *article, int count) {
     struct order *order = malloc(sizeof *order);
+    order->number = 1001;
+    order->placed_at = 1795000000;
     order->article = article;
     order->count = count;
     customer->latest = order;

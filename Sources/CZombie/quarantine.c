@@ -38,7 +38,9 @@ static struct zg_lock large_lock;
 static uint32_t large_head, large_tail; // span numbers, oldest first
 static uint64_t large_bytes;
 
-void zg_quarantine_init(void) { newest_count = zg_config.quarantine_per_context; }
+void zg_quarantine_init(void) {
+    newest_count = zg_config.quarantine_bytes ? zg_config.quarantine_per_context : 0;
+}
 
 uint64_t zg_quarantine_bytes(void) { return zg_load(&total_bytes); }
 

@@ -73,6 +73,9 @@ bool zg_runtime_is_ready(void) {
 
 // Locks in the order of their ranks, so that the child finds none of them held by a thread that it does not have.
 static void before_fork(void) {
+    // A thread that is first seen here registers now, not while the locks are held.
+    struct zg_thread *entered = zg_thread_enter(__builtin_frame_address(0));
+    if (entered) zg_thread_leave(entered);
     struct zg_thread *self = zg_thread_current_or_null();
     if (self) self->busy++;
     zg_thread_fork_prepare();

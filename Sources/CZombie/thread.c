@@ -223,9 +223,11 @@ struct zg_stack_bounds zg_thread_stack_bounds(void) {
 void zg_thread_fork_prepare(void) {
     zg_lock_take(&list_lock);
     zg_lock_take(&late_lock);
+    late_owner = zg_os_tid(); // calls of this thread meanwhile are nested ones
 }
 
 void zg_thread_fork_done(bool child) {
+    late_owner = 0;
     if (!child) {
         zg_lock_drop(&late_lock);
         zg_lock_drop(&list_lock);
@@ -233,7 +235,6 @@ void zg_thread_fork_done(bool child) {
     }
     zg_lock_reset(&late_lock);
     zg_lock_reset(&list_lock);
-    late_owner = 0;
     late.busy = 0;
     // The other threads are gone; what their magazines held may be half changed and stays lost.
     struct zg_thread *self = zg_thread_self;
