@@ -97,8 +97,9 @@ void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     zg_lock_take(&slab->lock);
     if (slab->free_count + count > slab->free_committed) {
-        uint64_t step = zg_max(16384, slab->free_committed / 2 & ~UINT64_C(1023));
-        if (zg_os_commit(slab->free_slots + slab->free_committed, step * sizeof(uint32_t)) == 0) {
+        // Whole pages, and not beyond the list's own part of the reservation.
+        uint64_t step = zg_min(zg_max(16384, slab->free_committed / 2 & ~UINT64_C(1023)), slab->limit - slab->free_committed);
+        if (zg_os_commit(slab->free_slots + slab->free_committed, zg_round_up(step * sizeof(uint32_t), ZG_PAGE_BYTES)) == 0) {
             slab->free_committed += step;
             zg_stats_add(zg_counter_metadata_bytes, step * sizeof(uint32_t));
         }

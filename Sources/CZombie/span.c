@@ -13,6 +13,8 @@ enum { EXACT_BINS = 16, BIN_COUNT = EXACT_BINS + 8 * 44 };
 #define DIRTY_MOST ((uint64_t)32 << 20)
 // Each retired span may cost the kernel a mapping, of which a process has 65,530 by default.
 enum { RETIRED_MOST = 4096 };
+// Steps in which the tables are made accessible: whole pages of both.
+enum { SPAN_STEP = 4096, UNIT_STEP = 16384 };
 
 static struct zg_lock span_lock;
 static uint64_t area_base, area_bytes;
@@ -28,7 +30,7 @@ bool zg_span_init(uint64_t bytes) {
     uint64_t units = bytes / ZG_UNIT_BYTES;
     spans_limit = zg_min(units + 1, UINT32_MAX);
     char *area = zg_os_reserve(bytes + ZG_UNIT_BYTES);
-    char *tables = zg_os_reserve(zg_round_up(units * sizeof *unit_map, ZG_PAGE_BYTES) + spans_limit * sizeof *spans);
+    char *tables = zg_os_reserve(zg_round_up(units * sizeof *unit_map, ZG_PAGE_BYTES) + zg_round_up(spans_limit * sizeof *spans, ZG_PAGE_BYTES));
     if (!area || !tables) {
         if (area) zg_os_release(area, bytes + ZG_UNIT_BYTES);
         if (tables) zg_os_release(tables, zg_round_up(units * sizeof *unit_map, ZG_PAGE_BYTES) + spans_limit * sizeof *spans);
@@ -73,14 +75,15 @@ static uint64_t touched_bytes(const struct zg_span *span) { return zg_round_up(s
 static struct zg_span *new_span(uint64_t units) {
     if (units > area_bytes / ZG_UNIT_BYTES - units_used || spans_used == spans_limit) return NULL;
     if (spans_used >= spans_committed) {
-        uint64_t step = 16384;
+        uint64_t step = zg_min(SPAN_STEP, spans_limit - spans_committed);
         if (zg_os_commit(spans + spans_committed, zg_round_up(step * sizeof *spans, ZG_PAGE_BYTES)) != 0) return NULL;
         spans_committed += step;
         zg_stats_add(zg_counter_metadata_bytes, step * sizeof *spans);
     }
     if (units_used + units > units_mapped) {
-        uint64_t step = zg_round_up(units_used + units - units_mapped, 65536);
-        if (zg_os_commit(unit_map + units_mapped, step * sizeof *unit_map) != 0) return NULL;
+        uint64_t step = zg_min(zg_round_up(units_used + units - units_mapped, UNIT_STEP),
+                               area_bytes / ZG_UNIT_BYTES - units_mapped);
+        if (zg_os_commit(unit_map + units_mapped, zg_round_up(step * sizeof *unit_map, ZG_PAGE_BYTES)) != 0) return NULL;
         units_mapped += step;
         zg_stats_add(zg_counter_metadata_bytes, step * sizeof *unit_map);
     }

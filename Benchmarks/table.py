@@ -1,0 +1,75 @@
+"""From samples to medians, and from those to a Markdown page."""
+
+import math
+import statistics
+
+MEASURES = (
+    ("wall", "Time (wall clock)", lambda value: f"{value:.2f} s"),
+    ("cpu", "Processor time (user + system, with children)", lambda value: f"{value:.2f} s"),
+    ("memory", "Peak memory (largest process)", lambda value: f"{value / 1024:.0f} MiB"),
+)
+
+
+def ratios(rounds, tool, measure, base):
+    """Tool over base, each in the same round: what disturbed the machine disturbed both."""
+    return [samples[tool][measure] / samples[base][measure] for samples in rounds
+            if tool in samples and base in samples and not samples[tool].get("error") and samples[base][measure] > 0]
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+
+
+def summarise(results, tools):
+    """{target: {tool: {measure: median ratio}}} with errors as text."""
+    summary = {}
+    for target, rounds in results.items():
+        summary[target] = {}
+        for tool in tools:
+            base = "glibc (reduced)" if tool.is_reduced else "glibc"
+            errors = [samples[tool.name]["error"] for samples in rounds if tool.name in samples and samples[tool.name].get("error")]
+            if tool.name == "glibc" or not any(tool.name in samples for samples in rounds):
+                continue
+            if errors:
+                summary[target][tool.name] = {"error": errors[0]}
+                continue
+            summary[target][tool.name] = {
+                measure: statistics.median(found) for measure, _, _ in MEASURES
+                if (found := ratios(rounds, tool.name, measure, base))}
+    return summary
+
+
+def markdown(results, kinds, tools, runs, notes):
+    """The page: what it was measured on, then a table for each measure."""
+    summary = summarise(results, tools)
+    shown = [tool for tool in tools if tool.name != "glibc"]
+    lines = [f"- {name}: {value}" for name, value in notes] + [""]
+    for measure, title, unit in MEASURES:
+        lines += [f"### {title}", "", "| program | glibc | " + " | ".join(tool.name + ("†" if tool.footnote(runs) else "") for tool in shown) + " |",
+                  "|---|---:|" + "---:|" * len(shown)]
+        for kind, heading in (("micro", "micro-benchmarks"), ("real", "real programs")):
+            names = [name for name in results if kinds[name] == kind]
+            if not names:
+                continue
+            for name in names:
+                base = [samples["glibc"][measure] for samples in results[name] if "glibc" in samples and not samples["glibc"].get("error")]
+                cells = [unit(statistics.median(base)) if base else "failed"]
+                for tool in shown:
+                    value = summary[name].get(tool.name)
+                    cells.append("" if value is None else f"*{value['error']}*" if "error" in value
+                                 else f"{value[measure]:.2f}" if measure in value else "")
+                lines.append(f"| {name} | " + " | ".join(cells) + " |")
+            for label, function in (("geometric mean", geometric_mean), ("median", statistics.median)):
+                cells = []
+                for tool in shown:
+                    values = [summary[name][tool.name][measure] for name in names if measure in summary[name].get(tool.name, {})]
+                    cells.append(f"**{function(values):.2f}**" if values else "")
+                lines.append(f"| **{heading}, {label}** | | " + " | ".join(cells) + " |")
+        lines.append("")
+    for name, rounds in results.items():
+        for tool, sample in {tool: sample for samples in rounds for tool, sample in samples.items() if sample.get("error")}.items():
+            lines += [f"{tool} cannot run {name}: {sample['error']}" + (f" ({sample['message']})" if sample.get("message") else ""), ""]
+    for tool in shown:
+        if tool.footnote(runs):
+            lines += [f"† {tool.footnote(runs)}", ""]
+    return "\n".join(lines).rstrip() + "\n"

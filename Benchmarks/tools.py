@@ -1,0 +1,134 @@
+"""With what it is measured: plain glibc, this project, scudo, AddressSanitizer builds, valgrind."""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DEFAULT = ("glibc", "zguard", "scudo", "asan", "valgrind")
+
+
+def first_line(*command):
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        lines = (result.stdout or result.stderr).strip().splitlines()
+        return lines[0] if lines else ""
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def swift_toolchain():
+    """The directory above bin of the Swift toolchain, which brings clang and its runtime libraries."""
+    swift = shutil.which("swift")
+    return Path(swift).resolve().parent.parent if swift else None
+
+
+def scudo_library():
+    toolchain = swift_toolchain()
+    roots = [toolchain / "lib" / "clang"] if toolchain else []
+    roots += sorted(Path("/usr/lib").glob("llvm-*/lib/clang"), reverse=True)
+    for root in roots:
+        for library in sorted(root.glob(f"*/lib/*/libclang_rt.scudo_standalone*{platform.machine()}*.so")):
+            return library
+    return None
+
+
+def plain_compiler(suffix):
+    names = ("g++", "clang++") if suffix == ".cpp" else ("gcc", "clang")
+    return next(([name] for name in names if shutil.which(name)), None)
+
+
+def asan_compiler(suffix):
+    """The first compiler that can build and run an empty program with AddressSanitizer."""
+    candidates = []
+    toolchain = swift_toolchain()
+    if toolchain:
+        candidates.append(str(toolchain / "bin" / ("clang++" if suffix == ".cpp" else "clang")))
+    candidates += ["clang++", "g++"] if suffix == ".cpp" else ["clang", "gcc"]
+    for candidate in candidates:
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = Path(folder) / ("empty" + suffix), Path(folder) / "empty"
+            source.write_text("int main() { return 0; }\n")
+            try:
+                built = subprocess.run([candidate, "-fsanitize=address", str(source), "-o", str(program)], capture_output=True)
+                if built.returncode == 0 and subprocess.run([str(program)], capture_output=True).returncode == 0:
+                    return [candidate, "-fsanitize=address"]
+            except OSError:
+                pass
+    return None
+
+
+class Tool:
+    """A way to run a program: words before its command, variables in its environment."""
+
+    def __init__(self, name, prefix=(), environment=None, problem=None, size=None, rounds=None, version=""):
+        self.name, self.prefix, self.environment = name, list(prefix), environment or {}
+        self.problem = problem  # why it cannot be used here
+        self.size = size  # it gets this part of the work, and is compared with glibc on the same part
+        self.rounds = rounds  # it is run only this often
+        self.version = version
+
+    @property
+    def is_reduced(self):
+        return self.size is not None
+
+    def footnote(self, runs):
+        """What a reader must know beside the numbers, where the tool did not get the same treatment as the others."""
+        few = self.rounds is not None and self.rounds < runs
+        if not few and not self.is_reduced:
+            return None
+        times = "once" if self.rounds == 1 else f"{self.rounds if few else runs} times"
+        part = f", on about {self.size:.0%} of the work, and is compared with glibc on that same part" if self.is_reduced else ""
+        return f"{self.name} was run {times}{part}."
+
+
+def make_tool(name):
+    library = ROOT / "build" / "lib" / "libzguard.so"
+    if name == "glibc":
+        return Tool(name, version=(os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc "))
+    if name.partition(":")[0] == "zguard":  # "zguard" or "zguard:key=value:key=value"
+        options = name.partition(":")[2]
+        problem = None if library.exists() else "build/lib/libzguard.so is missing: run scripts/build"
+        return Tool(name, environment={"LD_PRELOAD": str(library), **({"ZGUARD_OPTIONS": options} if options else {})},
+                    problem=problem, version=program_version(str(ROOT / "build" / "bin" / "zguard")).removeprefix("zguard "))
+    if name in ("scudo", "scudo-quarantine"):
+        scudo = scudo_library()
+        # 64 MiB, blocks of up to 1 MiB.
+        options = {} if name == "scudo" else {"SCUDO_OPTIONS": "quarantine_size_kb=65536:thread_local_quarantine_size_kb=1024:quarantine_max_chunk_size=1048576"}
+        return Tool(name, environment={"LD_PRELOAD": str(scudo), **options}, problem=None if scudo else "no libclang_rt.scudo_standalone library",
+                    version=f"of clang {scudo.parents[2].name}" if scudo else "")
+    if name == "asan":
+        compiler = asan_compiler(".c")
+        return Tool(name, rounds=3, problem=None if compiler else "no compiler can link -fsanitize=address",
+                    version=program_version(compiler[0]) if compiler else "")
+    if name == "valgrind":
+        return Tool(name, prefix=["valgrind", "-q", "--tool=memcheck", "--trace-children=yes"], size=0.04, rounds=1,
+                    problem=None if shutil.which("valgrind") else "valgrind is not installed", version=program_version("valgrind").removeprefix("valgrind "))
+    return None
+
+
+def machine():
+    """Name and value of everything that a reader needs to judge the numbers."""
+    def grep(path, key):
+        with open(path) as file:
+            return next((line.split(":", 1)[1].strip() for line in file if line.startswith(key)), "unknown")
+
+    model = grep("/proc/cpuinfo", "model name") if platform.machine() == "x86_64" else platform.machine()
+    release = {}
+    for line in Path("/etc/os-release").read_text().splitlines() if Path("/etc/os-release").exists() else []:
+        key, _, value = line.partition("=")
+        release[key] = value.strip('"')
+    return [
+        ("machine", f"{model}, {os.cpu_count()} cores, {int(grep('/proc/meminfo', 'MemTotal').split()[0]) // 1024} MiB"),
+        ("system", f"{release.get('PRETTY_NAME', 'Linux')}, kernel {platform.release()}, {os.confstr('CS_GNU_LIBC_VERSION')}"),
+    ]
+
+
+def program_version(command):
+    line = first_line("perl", "-e", "print $^V") if command == "perl" else first_line(command, "--version")
+    number = re.search(r"\d+(\.\d+)+", line)
+    return f"{os.path.basename(command)} {number.group(0)}" if number else os.path.basename(command)

@@ -1,0 +1,20 @@
+"""The list of all cases, gathered from the files that define them."""
+
+import case
+import cases_compilers  # noqa: F401
+import cases_data  # noqa: F401
+import cases_languages  # noqa: F401
+import cases_swift  # noqa: F401
+import cases_tools  # noqa: F401
+
+
+def all_cases():
+    found, queue = [], [case.Case]
+    while queue:
+        for subclass in queue.pop().__subclasses__():
+            queue.append(subclass)
+            if subclass.name:
+                found.append(subclass())
+    names = [one.name for one in found]
+    assert len(names) == len(set(names)), "two cases share a name"
+    return sorted(found, key=lambda one: one.name)

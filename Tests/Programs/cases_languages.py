@@ -1,0 +1,101 @@
+"""Interpreters and virtual machines."""
+
+import shutil
+
+from case import Case, Need
+from harness import INPUTS
+
+PYTHON = "/usr/bin/python3" if shutil.which("/usr/bin/python3") else "python3"
+PYTHON_NEED = Need(PYTHON, "python3")
+
+
+class Python(Case):
+    name = "python3"
+    needs = (PYTHON_NEED,)
+    sees = (r"python3[.\d]*",)
+
+    def steps(self, run):
+        run.step([PYTHON, INPUTS / "stdlib.py"])
+
+
+class PythonMalloc(Case):
+    """The same without Python's own pools: each object is a block."""
+    name = "python3-malloc"
+    needs = (PYTHON_NEED,)
+    sees = (r"python3[.\d]*",)
+
+    def steps(self, run):
+        run.step([PYTHON, INPUTS / "stdlib.py", "--small"], env={"PYTHONMALLOC": "malloc"})
+
+
+class Perl(Case):
+    name = "perl"
+    needs = (Need("perl", "perl"),)
+    sees = ("perl",)
+
+    def steps(self, run):
+        run.step(["perl", INPUTS / "work.pl"])
+
+
+class Ruby(Case):
+    name = "ruby"
+    needs = (Need("ruby", "ruby"),)
+    sees = (r"ruby[.\d]*",)
+
+    def steps(self, run):
+        run.step(["ruby", INPUTS / "work.rb"])
+
+
+class Lua(Case):
+    name = "lua"
+    needs = (Need("lua5.4", "lua5.4"),)
+    sees = (r"lua5\.4",)
+
+    def steps(self, run):
+        run.step(["lua5.4", INPUTS / "work.lua"])
+
+
+PHP_NEEDS = (Need("php", "php-cli"), *(
+    Need("php", f"php-{package}", ["php", "-r", f"exit(extension_loaded('{extension}') ? 0 : 1);"])
+    for package, extension in (("mbstring", "mbstring"), ("xml", "dom"), ("sqlite3", "pdo_sqlite"), ("intl", "intl"))))
+
+
+class Php(Case):
+    """Loads its extensions with RTLD_DEEPBIND, past every preload."""
+    name = "php"
+    needs = PHP_NEEDS
+    sees = (r"php[.\d]*",)
+
+    def steps(self, run):
+        run.step(["php", INPUTS / "work.php"])
+
+
+class PhpMalloc(Case):
+    """The same without PHP's own pools."""
+    name = "php-malloc"
+    needs = PHP_NEEDS
+    sees = (r"php[.\d]*",)
+
+    def steps(self, run):
+        run.step(["php", INPUTS / "work.php"], env={"USE_ZEND_ALLOC": "0"})
+
+
+class Node(Case):
+    name = "node"
+    needs = (Need("node", "nodejs"),)
+    sees = (r"node(js)?",)
+
+    def steps(self, run):
+        run.step(["node", INPUTS / "work.mjs"], status=5)
+
+
+class Java(Case):
+    name = "java"
+    needs = (Need("javac", "default-jdk-headless"), Need("java", "default-jdk-headless"))
+    sees = ("javac", "java")
+
+    def steps(self, run):
+        run.step(["javac", "-d", ".", INPUTS / "Work.java"])
+        for collector in ("-XX:+UseG1GC", "-XX:+UseSerialGC"):
+            run.step(["java", "-Xmx192m", "-Xss512k", collector, "-cp", ".", "Work"], status=7)
+        run.keep("*.class")

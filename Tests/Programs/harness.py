@@ -1,0 +1,316 @@
+"""Runs the commands of one case, plain or guarded, and keeps what a reader could see of them.
+
+Three promises are checked here, for every command of every case:
+- the guarded run looks like the plain one: exit status, standard output, standard error, files;
+- the report is empty;
+- the program really was guarded. That is read from /proc/PID/maps of the running process and all its descendants,
+  so no case can pass because the guard was never loaded.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+INPUTS = Path(__file__).resolve().parent / "inputs"
+STEP_TIMEOUT = 180.0
+
+
+class CaseError(Exception):
+    """The case cannot go on: a command timed out, could not be started, or failed even without the guard."""
+
+
+class Guard:
+    """How a command is guarded: by `zguard run`, or (for comparison) by any other preloaded allocator."""
+
+    def __init__(self, zguard=None, preload=None):
+        self.zguard = Path(zguard).resolve() if zguard else None
+        self.preload = Path(preload).resolve() if preload else None
+        # What the memory map of a guarded process must show: the library, and the page it maps once it is running.
+        self.marks = (self.preload.name,) if preload else ("libzguard.so", "zguard-stats")
+
+    def prefix(self, report):
+        if self.preload:
+            return []
+        return [str(self.zguard), "run", "--quiet", "--report", str(report), "--format", "json", "--"]
+
+    def environment(self):
+        return {"LD_PRELOAD": str(self.preload)} if self.preload else {}
+
+    def is_own(self, executable):
+        return self.zguard is not None and executable == str(self.zguard)
+
+
+class Watcher(threading.Thread):
+    """Looks at a process and its descendants while they run: which executables had the guard in their memory map."""
+
+    # How long a process may take to load its libraries after exec, and then to start the guard, before it counts as
+    # unguarded. Relocating a large program can take a while on a busy machine.
+    LOADING_SECONDS, STARTING_SECONDS = 0.5, 4.0
+
+    def __init__(self, pid, guard):
+        super().__init__(daemon=True)
+        self.pid, self.guard = pid, guard
+        self.guarded, self.unguarded = set(), set()
+        self._first_seen = {}
+        self._done = {}
+        self._ended = threading.Event()
+        self.start()
+
+    def finish(self):
+        self._ended.set()
+        self.join()
+
+    def run(self):
+        started = time.monotonic()
+        while not self._ended.is_set():
+            for pid in descendants(self.pid):
+                self._look(pid)
+            self._ended.wait(0.004 if time.monotonic() - started < 1 else 0.04)
+
+    def _look(self, pid):
+        try:
+            executable = os.readlink(f"/proc/{pid}/exe")
+            if self._done.get(pid) == executable or self.guard.is_own(executable):
+                return
+            with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
+                maps = file.read()
+            same = os.readlink(f"/proc/{pid}/exe") == executable  # otherwise it called exec in between
+        except OSError:
+            return
+        if not same:
+            return
+        name = os.path.basename(executable)
+        if all(mark in maps for mark in self.guard.marks):
+            self.guarded.add(name)
+            self._done[pid] = executable
+        elif re.search(r"/libc[.-]", maps):  # a static executable cannot be guarded, and is not meant here
+            now = time.monotonic()
+            first = self._first_seen.setdefault((pid, executable), now)
+            if now - first > (self.STARTING_SECONDS if self.guard.marks[0] in maps else self.LOADING_SECONDS):
+                self.unguarded.add(name)
+                self._done[pid] = executable
+
+
+def descendants(pid):
+    """The process and all its living descendants."""
+    found, queue = [], [pid]
+    while queue:
+        pid = queue.pop()
+        found.append(pid)
+        try:
+            tasks = os.listdir(f"/proc/{pid}/task")
+        except OSError:
+            continue
+        for task in tasks:
+            try:
+                with open(f"/proc/{pid}/task/{task}/children") as file:
+                    queue.extend(int(child) for child in file.read().split())
+            except OSError:
+                pass
+    return found
+
+
+class Record:
+    """What one command showed to the outside."""
+
+    def __init__(self, label, status, stdout, stderr, report):
+        self.label, self.status, self.stdout, self.stderr, self.report = label, status, stdout, stderr, report
+
+
+class Server:
+    """A command that runs while others talk to it."""
+
+    def __init__(self, run, label, process, outputs, report, watcher, stderr):
+        self.run, self.label, self.process, self.outputs = run, label, process, outputs
+        self.report, self.watcher, self.stderr = report, watcher, stderr
+        self.pid = process.pid
+
+    def program_pid(self, executable):
+        """The process id of the program itself, which `zguard run` may have started as a child. `executable` is a pattern."""
+        for pid in descendants(self.pid):
+            try:
+                if re.fullmatch(executable, os.path.basename(os.readlink(f"/proc/{pid}/exe"))):
+                    return pid
+            except OSError:
+                pass
+        return self.pid
+
+    def wait(self, timeout=30.0):
+        self.run._collect(self, timeout)
+
+
+class Run:
+    """One pass over a case: `guard` is None for the plain one. Commands start in `self.dir`, which is new for each pass
+    but has the same path in both, since paths end up in output and in object files."""
+
+    def __init__(self, case, work, guard, verbose=False):
+        self.case, self.guard, self.verbose = case, guard, verbose
+        self.inputs = work / "inputs"
+        self.dir = work / "run"
+        self.mode = "guarded" if guard else "plain"
+        self.logs = work / self.mode
+        self.records, self.files = [], {}
+        self.guarded, self.unguarded = set(), set()
+        self._processes = []
+        for path in (self.dir, self.logs, work / "home", work / "tmp"):
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir(parents=True)
+        self.environment = {
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "HOME": str(work / "home"), "TMPDIR": str(work / "tmp"),
+            "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", "TERM": "dumb",
+            "SOURCE_DATE_EPOCH": "1700000000", "PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+
+    # Commands
+
+    def step(self, argv, stdin=None, env=None, normalise=None, stderr="equal", status=0, timeout=STEP_TIMEOUT):
+        """Runs a command to its end. `stdin` is bytes or a path. `normalise` maps output text to what must be equal.
+        `stderr` is "equal", or "any" where the program itself writes something different each time."""
+        server = self.spawn(argv, stdin=stdin, env=env, stderr=stderr)
+        server.wait(timeout)
+        record = self.records[-1]
+        if normalise:
+            record.stdout = normalise(record.stdout.decode("utf-8", "replace")).encode()
+            record.stderr = normalise(record.stderr.decode("utf-8", "replace")).encode()
+        if not self.guard and status is not None and record.status != status:
+            raise CaseError(f"{record.label}: ended with {record.status} without the guard, {status} was expected\n"
+                            + excerpt(record.stderr or record.stdout))
+        return record
+
+    def spawn(self, argv, stdin=None, env=None, stderr="equal"):
+        """Starts a command that others talk to; `wait` on the result collects it."""
+        argv = [str(word) for word in argv]
+        number = len(list(self.logs.glob("*.out")))
+        base = self.logs / f"{number}"
+        report = base.with_suffix(".report")
+        environment = {**self.environment, **{key: str(value) for key, value in (env or {}).items()}}
+        command = argv
+        if self.guard:
+            command = self.guard.prefix(report) + argv
+            environment.update(self.guard.environment())
+        label = f"{os.path.basename(argv[0])} #{number}"
+        source = subprocess.DEVNULL
+        if isinstance(stdin, bytes):
+            base.with_suffix(".in").write_bytes(stdin)
+            stdin = base.with_suffix(".in")
+        outputs = base.with_suffix(".out"), base.with_suffix(".err")
+        try:
+            if stdin is not None:
+                source = open(stdin, "rb")
+            with open(outputs[0], "wb") as out, open(outputs[1], "wb") as err:
+                process = subprocess.Popen(command, cwd=self.dir, env=environment, stdin=source, stdout=out, stderr=err,
+                                           start_new_session=True)
+        except OSError as error:
+            raise CaseError(f"{label}: cannot be started: {error}") from error
+        finally:
+            if stdin is not None and source is not subprocess.DEVNULL:
+                source.close()
+        self._processes.append(process)
+        watcher = Watcher(process.pid, self.guard) if self.guard else None
+        return Server(self, label, process, outputs, report, watcher, stderr)
+
+    def stop(self):
+        """Ends what is still running, in the sessions that this run started and nowhere else."""
+        sessions = {process.pid for process in self._processes}
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                if os.getsid(int(entry)) in sessions:
+                    os.kill(int(entry), signal.SIGKILL)
+            except OSError:
+                pass
+        for process in self._processes:
+            process.wait()
+
+    def trouble(self):
+        """What was reported so far, for a run that could not be finished."""
+        return [f"{path.name}: findings were reported\n" + excerpt(path.read_bytes(), 4)
+                for path in sorted(self.logs.glob("*.report")) if path.read_bytes().strip()]
+
+    # What is compared
+
+    def note(self, label, text):
+        """Adds something that the case itself observed (a server's answer, a counter)."""
+        self.records.append(Record(label, 0, text.encode() if isinstance(text, str) else text, b"", None))
+
+    def keep(self, *patterns, normalise=None):
+        """Adds the contents of the files under `self.dir` that match, by digest."""
+        for pattern in patterns:
+            matches = sorted(path for path in self.dir.glob(pattern) if path.is_file())
+            if not matches:
+                raise CaseError(f"no file matches {pattern} after the {self.mode} run")
+            for path in matches:
+                data = path.read_bytes()
+                if normalise:
+                    data = normalise(data)
+                self.files[str(path.relative_to(self.dir))] = hashlib.sha256(data).hexdigest()
+
+    def _collect(self, server, timeout):
+        try:
+            status = server.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise CaseError(f"{server.label}: still running after {timeout:.0f} s, {self.mode}\n"
+                            + excerpt(server.outputs[1].read_bytes())) from None
+        finally:
+            if server.watcher:
+                server.watcher.finish()
+                self.guarded |= server.watcher.guarded
+                self.unguarded |= server.watcher.unguarded
+        # `zguard run` reports a signal death as the shell does.
+        status = 128 - status if status < 0 else status
+        stdout, stderr = (path.read_bytes() for path in server.outputs)
+        report = server.report.read_text(errors="replace") if server.report.exists() else ""
+        if server.stderr == "any":
+            stderr = b"zguard: in standard error\n" + stderr if b"zguard" in stderr else b""
+        self.records.append(Record(server.label, status, stdout, stderr, report))
+
+
+def excerpt(data, lines=12):
+    text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+    kept = text.splitlines()[-lines:]
+    return "\n".join("    | " + line[:300] for line in kept)
+
+
+def first_difference(plain, guarded):
+    left, right = (data.decode("utf-8", "replace").splitlines() for data in (plain, guarded))
+    for number in range(max(len(left), len(right))):
+        a = left[number] if number < len(left) else "(end)"
+        b = right[number] if number < len(right) else "(end)"
+        if a != b:
+            return f"    line {number + 1}\n    plain:   {a[:300]}\n    guarded: {b[:300]}"
+    return "    (only line endings differ)"
+
+
+def compare(case, plain, guarded):
+    """All the ways in which the guarded run differs from what was promised."""
+    faults = []
+    if len(plain.records) != len(guarded.records):
+        faults.append(f"{len(plain.records)} results without the guard, {len(guarded.records)} with it")
+    for before, after in zip(plain.records, guarded.records):
+        if after.report and after.report.strip():
+            faults.append(f"{after.label}: findings were reported\n" + excerpt(after.report, 4))
+        if before.status != after.status:
+            faults.append(f"{after.label}: exit status {before.status} became {after.status}\n" + excerpt(after.stderr))
+        if before.stdout != after.stdout:
+            faults.append(f"{after.label}: other standard output\n" + first_difference(before.stdout, after.stdout))
+        if before.stderr != after.stderr:
+            faults.append(f"{after.label}: other standard error\n" + first_difference(before.stderr, after.stderr))
+    for name in sorted(set(plain.files) | set(guarded.files)):
+        if plain.files.get(name) != guarded.files.get(name):
+            faults.append(f"file {name} has other contents")
+    for wanted in case.sees:
+        if not any(re.fullmatch(wanted, name) for name in guarded.guarded):
+            seen = ", ".join(sorted(guarded.guarded)) or "none"
+            faults.append(f"no guarded process of {wanted} was seen (guarded processes seen: {seen})")
+    for name in sorted(guarded.unguarded - set(case.unguarded)):
+        faults.append(f"a process of {name} ran without the guard")
+    return faults

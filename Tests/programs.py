@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Real programs, run plain and then guarded, must not differ: the command that runs the cases of Tests/Programs.
+
+Each case runs its commands once as they are and once under `zguard run` with the default profile. Exit status, output
+and files must be equal, the report empty, and the guard seen in the memory map of the running program.
+A program that is not installed is a failure; --install fetches all that are missing.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent
+sys.path.insert(0, str(TESTS / "Programs"))
+sys.dont_write_bytecode = True
+
+from cases import all_cases  # noqa: E402
+from harness import CaseError, Guard, Run, compare  # noqa: E402
+
+print_lock = threading.Lock()
+
+
+def say(text):
+    with print_lock:
+        print(text, flush=True)
+
+
+def install(cases):
+    packages = sorted({need.package for case in cases for need in case.needs if need.package and not need.is_met()})
+    if not packages:
+        return
+    command = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        sys.exit("programs: error: programs are missing and this is not root\nhint: sudo " + " ".join(command))
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    say("programs: installing " + " ".join(packages))
+    for attempt in (command, ["apt-get", "update"], command):
+        result = subprocess.run(attempt, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if attempt is command and result.returncode == 0:
+            return
+    sys.exit(f"programs: error: {' '.join(command)} failed\n{result.stderr.strip()}")
+
+
+def run_case(case, guard, options):
+    """The faults of one case, empty when it passed."""
+    missing = [need for need in case.needs if not need.is_met()]
+    if missing:
+        return ["not installed: " + ", ".join(need.describe() for need in missing) + " (--install fetches packages)"]
+    work = Path(tempfile.mkdtemp(prefix=f"zguard-{case.name}-", dir=options.tmp))
+    run, faults = None, []
+    try:
+        passes = []
+        (work / "inputs").mkdir()
+        case.setup(work / "inputs")
+        for mode in (None, guard):
+            started = time.monotonic()
+            run = Run(case, work, mode)
+            try:
+                case.steps(run)
+            finally:
+                run.stop()
+            passes.append(run)
+            if options.verbose:
+                say(f"       {case.name}: {run.mode} {time.monotonic() - started:.1f} s"
+                    + (f", guarded: {' '.join(sorted(run.guarded))}" if mode else ""))
+        faults = compare(case, *passes)
+    except CaseError as error:
+        faults = [str(error), *run.trouble()] if run else [str(error)]
+    except Exception:  # a fault in a case must not end the others
+        faults = [traceback.format_exc()]
+    if faults and options.keep:
+        faults.append(f"kept: {work}")
+    else:
+        shutil.rmtree(work, ignore_errors=True)
+    return faults
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--filter", metavar="TEXT", action="append", help="only cases whose name contains TEXT (repeatable)")
+    parser.add_argument("--list", action="store_true", help="names and what they need, then end")
+    parser.add_argument("--install", action="store_true", help="fetch missing programs with apt-get first")
+    parser.add_argument("--zguard", metavar="PATH", default=str(TESTS.parent / "build" / "bin" / "zguard"))
+    parser.add_argument("--preload", metavar="LIBRARY", help="compare with another preloaded allocator instead of zguard")
+    parser.add_argument("--jobs", metavar="N", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--tmp", metavar="DIR", help="where cases put their files")
+    parser.add_argument("--keep", action="store_true", help="keep the files of cases that failed")
+    parser.add_argument("-v", "--verbose", action="store_true")
+    options = parser.parse_args()
+
+    cases = [case for case in all_cases() if not options.filter or any(text in case.name for text in options.filter)]
+    if options.list:
+        for case in cases:
+            print(f"{case.name:16} {' '.join(need.describe() for need in case.needs)}")
+        return 0
+    if not cases:
+        sys.exit("programs: error: no case has a name like that")
+    subject = options.preload or options.zguard
+    if not os.path.exists(subject):
+        sys.exit(f"programs: error: cannot find '{subject}'\nhint: scripts/build makes build/bin/zguard")
+    if options.install:
+        install(cases)
+
+    guard = Guard(preload=options.preload) if options.preload else Guard(zguard=options.zguard)
+    started, failed = time.monotonic(), 0
+
+    def timed(case):
+        begin = time.monotonic()
+        return case, run_case(case, guard, options), time.monotonic() - begin
+
+    with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
+        for future in concurrent.futures.as_completed([pool.submit(timed, case) for case in cases]):
+            case, faults, seconds = future.result()
+            failed += bool(faults)
+            say(f"{'FAIL' if faults else 'pass'}   {case.name} ({seconds:.1f} s)")
+            for fault in faults:
+                say("       " + fault.replace("\n", "\n       "))
+    print(f"{time.monotonic() - started:.0f} s")
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
