@@ -1,7 +1,8 @@
 // The stack depot. Three parts:
 //   nodes   the tree, append-only in one reservation: frame, parent, hash
-//   index   open addressing table of node numbers by (parent, pc); written under the lock, replaced by a larger one
-//           when half full (old ones stay mapped: readers may still be in them; their sizes sum to less than the last)
+//   index   open addressing table of node numbers by (parent, pc), read without a lock, written under it; replaced by a
+//           larger one when half full. Old ones stay mapped, emptied: a reader may still be in them, finds nothing, and
+//           looks again under the lock
 //   recent  direct-mapped, lossy: hash of a whole stack -> id; read and written without a lock (key xor value, as in
 //           unwind.c). A 64-bit hash stands for the stack: with 2^20 stacks two collide with probability 2^-25.
 // Hot path. Rank of the lock: stands in ARCHITECTURE.md.
@@ -25,7 +26,7 @@ struct index {
     uint64_t mask;
 };
 static struct index indexes[28];
-static int index_current;
+static struct index *index_current = indexes;
 
 struct recent {
     uint64_t key; // hash ^ id
@@ -71,36 +72,58 @@ static void index_insert(struct index *index, uint32_t node) {
 }
 
 static bool grow_index(void) {
-    struct index *old = &indexes[index_current], *larger = old + 1;
+    struct index *old = index_current, *larger = old + 1;
     uint64_t count = (old->mask + 1) * 2;
     uint32_t *entries = zg_os_map(count * sizeof *entries);
     if (!entries) return false;
     *larger = (struct index){entries, count - 1};
     for (uint32_t node = 1; node < node_count; node++) index_insert(larger, node);
-    zg_os_release(old->entries, (old->mask + 1) * sizeof *entries); // only lock holders read the index
-    index_current++;
+    __atomic_store_n(&index_current, larger, __ATOMIC_RELEASE);
+    zg_os_discard(old->entries, (old->mask + 1) * sizeof *entries);
     return true;
 }
 
-// Under the lock: the node for one frame, made where it is new. 0 where the depot is full.
-static uint32_t node_for(uint32_t parent, uint64_t pc, uint64_t depth) {
-    struct index *index = &indexes[index_current];
-    uint32_t hash = hash_of(parent, pc);
-    for (uint64_t at = hash & index->mask; index->entries[at]; at = (at + 1) & index->mask) {
-        const struct zg_depot_node *node = &nodes[index->entries[at]];
-        if (node->hash == hash && node->parent == parent && node_pc(node) == pc) return index->entries[at];
+ZG_INLINE uint32_t find_child(const struct index *index, uint32_t hash, uint32_t parent, uint64_t pc) {
+    for (uint64_t at = hash & index->mask;; at = (at + 1) & index->mask) {
+        uint32_t id = __atomic_load_n(&index->entries[at], __ATOMIC_ACQUIRE);
+        if (!id) return 0;
+        const struct zg_depot_node *node = &nodes[id];
+        if (node->hash == hash && node->parent == parent && node_pc(node) == pc) return id;
     }
-    if (node_count * 2 > index->mask && !grow_index() && node_count + 1 > index->mask) return 0;
+}
+
+// Under the lock: the node for one frame, made where it is new. 0 where the depot is full.
+static uint32_t node_for(uint32_t parent, uint64_t pc) {
+    uint32_t hash = hash_of(parent, pc), id = find_child(index_current, hash, parent, pc);
+    if (id) return id;
+    if (node_count * 2 > index_current->mask && !grow_index() && node_count + 1 > index_current->mask) return 0;
     if (node_count >= node_committed) {
         if (node_committed == NODE_LIMIT) return 0;
         if (zg_os_commit(nodes + node_committed, COMMIT_NODES * sizeof *nodes) != 0) return 0;
         node_committed += COMMIT_NODES;
     }
-    uint32_t id = (uint32_t)node_count;
+    uint64_t depth = (parent ? nodes[parent].pc_and_depth >> 48 : 0) + 1;
+    id = (uint32_t)node_count;
     nodes[id] = (struct zg_depot_node){pc | depth << 48, parent, hash};
     __atomic_store_n(&node_count, node_count + 1, __ATOMIC_RELEASE);
-    index_insert(&indexes[index_current], id);
+    zg_stats_set(zg_counter_stack_nodes, node_count - 1);
+    zg_store(&zg_stats->layout.nodes_used, node_count);
+    index_insert(index_current, id);
     return id;
+}
+
+static ZG_NOINLINE uint32_t add_child(uint32_t parent, uint64_t pc) {
+    zg_lock_take(&depot_lock);
+    uint32_t id = node_for(parent, pc);
+    zg_lock_drop(&depot_lock);
+    if (!id) zg_stats_degrade(zg_degradation_depot_full);
+    return id;
+}
+
+uint32_t zg_depot_child(uint32_t parent, uint64_t frame) {
+    uint64_t pc = frame & ((UINT64_C(1) << 48) - 1);
+    uint32_t id = find_child(__atomic_load_n(&index_current, __ATOMIC_ACQUIRE), hash_of(parent, pc), parent, pc);
+    return ZG_LIKELY(id) ? id : add_child(parent, pc);
 }
 
 static void grow_recent(struct recent_table *table) {
@@ -116,9 +139,8 @@ static void grow_recent(struct recent_table *table) {
 static ZG_NOINLINE uint32_t put_slow(const uint64_t *frames, int count, uint64_t hash) {
     zg_lock_take(&depot_lock);
     uint32_t id = 0;
-    uint64_t before = node_count;
     for (int i = count - 1; i >= 0; i--) {
-        id = node_for(id, frames[i] & ((UINT64_C(1) << 48) - 1), (uint64_t)(count - i));
+        id = node_for(id, frames[i] & ((UINT64_C(1) << 48) - 1));
         if (!id) break;
     }
     struct recent_table *table = recent_current;
@@ -129,10 +151,6 @@ static ZG_NOINLINE uint32_t put_slow(const uint64_t *frames, int count, uint64_t
         if (++recent_misses > table->mask) grow_recent(table);
     } else {
         zg_stats_degrade(zg_degradation_depot_full);
-    }
-    if (node_count != before) {
-        zg_stats_set(zg_counter_stack_nodes, node_count - 1);
-        zg_stats->layout.nodes_used = node_count;
     }
     zg_lock_drop(&depot_lock);
     return id;

@@ -20,6 +20,11 @@ ZG_INLINE bool is_unchanged(const struct zg_cached_stack *entry, struct zg_calle
 }
 
 uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller caller) {
+    uint32_t epoch = __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED);
+    if (ZG_UNLIKELY(cache->epoch != epoch)) {
+        cache->epoch = epoch;
+        zg_stack_cache_forget(cache);
+    }
     uint64_t key = key_of(caller), set = set_of(key);
     uint64_t *keys = cache->keys[set];
     uint8_t *places = cache->places[set];

@@ -62,6 +62,7 @@ static struct zg_thread *take_state(void) {
         thread->exit_rounds = 0;
         thread->destructor_rounds = 0;
         zg_stack_cache_forget(&thread->stack_cache);
+        thread->trail.count = 0;
     }
     zg_lock_drop(&list_lock);
     return thread;
@@ -179,10 +180,16 @@ void zg_thread_init_keys(void) {
     // pthread_exit and leaves what it holds to nobody.
 }
 
-static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_caller caller) {
+// A stack that the cache does not know: along the trail, or where that cannot follow (another stack than the thread's own,
+// signal frames) by a walk.
+static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_caller caller, bool own_stack) {
     struct zg_walk walk;
-    zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
-    uint32_t stack = zg_depot_put(walk.frames, walk.count, walk.hash);
+    uint32_t stack = 0;
+    if (own_stack) stack = zg_trail_capture(&thread->trail, caller, &thread->stack, zg_config.stack_depth, &walk);
+    if (!stack) {
+        zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
+        stack = zg_depot_put(walk.frames, walk.count, walk.hash);
+    }
     zg_stack_cache_add(&thread->stack_cache, caller, &walk, stack);
     return stack;
 }
@@ -192,16 +199,13 @@ uint32_t zg_thread_capture(struct zg_thread *thread) {
     struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
     if (ZG_UNLIKELY(caller.sp < thread->stack.low)) zg_thread_extend_stack(&thread->stack, caller.sp);
     thread->captures++;
-    // Entries are of this thread's own stack: on another one (a coroutine's) their words must not be read.
-    if (ZG_LIKELY(caller.sp >= thread->stack.low && caller.sp < thread->stack.high)) {
-        if (ZG_UNLIKELY(thread->stack_cache.epoch != __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED))) {
-            thread->stack_cache.epoch = zg_unwind_epoch;
-            zg_stack_cache_forget(&thread->stack_cache);
-        }
+    // What is known is of this thread's own stack: on another one (a coroutine's) its words must not be read.
+    bool own_stack = caller.sp >= thread->stack.low && caller.sp < thread->stack.high;
+    if (ZG_LIKELY(own_stack)) {
         uint32_t stack = zg_stack_cache_find(&thread->stack_cache, caller);
         if (ZG_LIKELY(stack)) return stack;
     }
-    return capture_new(thread, caller);
+    return capture_new(thread, caller, own_stack);
 }
 
 struct zg_thread *zg_thread_current_or_null(void) {

@@ -8,6 +8,7 @@
 #include "base.h"
 #include "size_class.h"
 #include "stack_cache.h"
+#include "trail.h"
 #include "unwind.h"
 
 enum { ZG_MAGAZINE_SLOTS = 64, ZG_PENDING_BLOCKS = 64, ZG_DEFERRED_FREES = 64 };
@@ -53,6 +54,7 @@ struct zg_thread {
 
     struct zg_magazine magazines[ZG_CLASS_COUNT];
     struct zg_stack_cache stack_cache;
+    struct zg_trail trail;
 };
 
 // The thread's state with `busy` set; NULL where this thread is inside the runtime already (a signal handler, or the

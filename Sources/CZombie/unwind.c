@@ -151,6 +151,25 @@ static ZG_NOINLINE bool step_complex(uint64_t *pc, uint64_t *sp, uint64_t *fp, s
     return true;
 }
 
+enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, const struct zg_stack_bounds *bounds,
+                                   struct zg_step *step) {
+    compact_rule rule = rule_for(__atomic_load_n(&current, __ATOMIC_ACQUIRE), *pc - 1);
+    *step = (struct zg_step){0, 0, false};
+    if (ZG_UNLIKELY((rule & 3) != rule_simple)) return (rule & 3) == rule_complex ? zg_step_lost : zg_step_outermost;
+    step->used_fp = rule >> 2 & 1;
+    uint64_t cfa = (step->used_fp ? *fp : *sp) + (rule >> 8 & 0xffffff) * 8;
+    uint64_t at = cfa - (rule >> 48) * 8, fp_at = cfa - (rule >> 32 & 0xffff) * 8;
+    if (ZG_UNLIKELY(cfa <= *sp || cfa > bounds->high || at < *sp || fp_at < *sp || cfa & 7)) return zg_step_lost;
+    *pc = *(const uint64_t *)at;
+    step->pc_place = at;
+    if (fp_at != cfa) {
+        *fp = *(const uint64_t *)fp_at;
+        step->fp_place = fp_at;
+    }
+    *sp = cfa;
+    return *pc ? zg_step_done : zg_step_outermost;
+}
+
 // The walk depends on this word.
 ZG_INLINE void depend_on(struct zg_walk *walk, uint64_t sp, uint64_t address, uint64_t word) {
     uint64_t distance = (address - sp) / 8;

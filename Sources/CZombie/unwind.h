@@ -34,6 +34,20 @@ struct zg_walk {
 
 void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bounds, int depth, struct zg_walk *walk);
 
+// One step outwards on the thread's own stack.
+struct zg_step {
+    uint64_t pc_place; // the word that the new pc was read from
+    uint64_t fp_place; // the word that the new fp was read from; 0: fp is unchanged
+    bool used_fp;      // the step counted from fp
+};
+enum zg_step_result {
+    zg_step_done,
+    zg_step_outermost, // there is no frame further out, or none that is known
+    zg_step_lost,      // the full rules are needed, or the words lie outside the stack
+};
+enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, const struct zg_stack_bounds *bounds,
+                                   struct zg_step *step);
+
 // From a complete register set, all rules evaluated, every word read safely; continues through signal frames.
 // `exact` says that registers->pc is an instruction and not a return address. Frames are stored so that pc - 1 lies in
 // the frame's instruction.

@@ -1,0 +1,54 @@
+// System calls and C functions that Swift cannot call itself: variadic ones, those that the C library module leaves out,
+// and a fork. No state; functions return a result of 0 or more, or -errno, where nothing else is said.
+
+#ifndef ZG_SYSTEM_H
+#define ZG_SYSTEM_H
+
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+// The version that the package is built as.
+const char *zg_system_version(void);
+
+// The demanglers of the C++ and the Swift runtime. Both return malloc'ed text or NULL.
+char *__cxa_demangle(const char *name, char *buffer, size_t *length, int *status);
+char *swift_demangle(const char *name, size_t length, char *buffer, size_t *buffer_length, uint32_t flags);
+
+char **zg_system_environment(void);
+
+// An anonymous file of this name, closed on exec.
+int zg_system_memfd(const char *name);
+
+// Words of memory shared with another process.
+uint32_t zg_system_load(const uint32_t *word);
+void zg_system_store(uint32_t *word, uint32_t value);
+uint32_t zg_system_increment(uint32_t *word); // returns the new value
+int zg_system_futex_wake(uint32_t *word);     // not FUTEX_PRIVATE: the waiters are in another process
+
+// A descriptor from which the signals of `mask` can be read, closed on exec.
+int zg_system_signal_descriptor(const sigset_t *mask);
+
+struct zg_system_signal {
+    int number; // 0: none pending
+    int by_user; // sent by a process, not by the kernel or the terminal
+};
+struct zg_system_signal zg_system_next_signal(int descriptor);
+
+// Starts a program in a child that has the signal mask `mask` and the disposition `child_action` of SIGCHLD; everything
+// else is inherited. Returns the child's pid; an error of execve is reported here as well, and the child is gone then.
+// posix_spawn cannot do it: it can make a signal default, but not ignored. For processes of one thread.
+int zg_system_spawn(const char *path, char *const argv[], char *const envp[], const sigset_t *mask,
+                    const struct sigaction *child_action);
+
+// 1 where the file has capabilities that the kernel grants on exec, else 0.
+int zg_system_has_file_capabilities(const char *path);
+
+// Probes of what the kernel and the C library offer.
+int zg_system_has_find_object(void);
+int zg_system_probe_guard_pages(void);
+int zg_system_probe_vm_read(void);
+const char *zg_system_libc_version(void);
+
+#endif

@@ -1,0 +1,117 @@
+// The trail of a thread. Hot path on a miss of the stack cache; no lock of its own.
+
+#include "trail.h"
+
+#include "depot.h"
+
+enum { MOST_NEW = 128 };
+
+// The words that the kept frames further out than the joined one were found by are as they were.
+static bool is_unchanged(const struct zg_trail *trail) {
+    uint32_t last = trail->count - 1;
+    uint64_t changed = 0;
+    for (uint32_t i = trail->frames[last].anchor; i <= last; i++) {
+        const struct zg_trail_frame *frame = &trail->frames[i];
+        if (i < last) changed |= *(const uint64_t *)frame->place ^ frame->pc;
+        if (frame->fp_used && frame->fp_place) changed |= *(const uint64_t *)frame->fp_place ^ frame->fp;
+    }
+    return !changed;
+}
+
+// The known innermost frame was reached another way: frame pointers that passed through it come from elsewhere now.
+static void join(struct zg_trail *trail, const struct zg_trail_frame *frame) {
+    struct zg_trail_frame *last = &trail->frames[trail->count - 1];
+    uint64_t old = last->fp_place;
+    last->place = frame->place;
+    for (uint32_t i = trail->count; i-- && trail->frames[i].fp_place == old;) trail->frames[i].fp_place = frame->fp_place;
+}
+
+// The depot's node for the frame at this depth, whose outer frames have theirs.
+static uint32_t node_for(const struct zg_trail *trail, uint32_t at, int depth, uint32_t *anchor) {
+    uint32_t node = at ? trail->frames[at - 1].node : 0;
+    *anchor = at ? trail->frames[at - 1].anchor : 0;
+    if (at + 1 - *anchor > (uint32_t)depth + ZG_TRAIL_STEP) {
+        // Too deep: a new chain, begun where it can begin for the next frames, too.
+        *anchor = (at + 1 - (uint32_t)depth) / ZG_TRAIL_STEP * ZG_TRAIL_STEP;
+        node = 0;
+        for (uint32_t i = *anchor; i < at; i++)
+            if (!(node = zg_depot_child(node, trail->frames[i].pc))) return 0;
+    }
+    return zg_depot_child(node, trail->frames[at].pc);
+}
+
+static void depend(struct zg_walk *walk, uint64_t sp, uint64_t place, uint64_t word) {
+    uint64_t distance = (place - sp) / 8;
+    if (distance >> 16 || walk->word_count == ZG_WALK_WORDS) {
+        walk->repeatable = false;
+        return;
+    }
+    walk->words[walk->word_count++] = (word & ((UINT64_C(1) << 48) - 1)) | distance << 48;
+}
+
+// What the kept frames depend on, from the inside out: where another stack differs, its inner words differ first.
+static void describe(const struct zg_trail *trail, uint64_t sp, struct zg_walk *walk) {
+    uint32_t last = trail->count - 1, first = trail->frames[last].anchor;
+    uint64_t noted = 1;
+    walk->repeatable = true;
+    walk->uses_fp = false;
+    walk->word_count = 0;
+    for (uint32_t i = trail->count; i-- > first && walk->repeatable;) {
+        const struct zg_trail_frame *frame = &trail->frames[i];
+        if (i < last) depend(walk, sp, frame->place, frame->pc);
+        if (!frame->fp_used || frame->fp_place == noted || i == first) continue;
+        noted = frame->fp_place;
+        if (noted) depend(walk, sp, noted, frame->fp);
+        else walk->uses_fp = true;
+    }
+}
+
+uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const struct zg_stack_bounds *bounds,
+                          int depth, struct zg_walk *walk) {
+    struct zg_trail_frame new_frames[MOST_NEW], frame = {.pc = caller.pc, .sp = caller.sp, .fp = caller.fp};
+    uint32_t new_count = 0, anchor;
+    if (trail->epoch != __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED)) {
+        trail->epoch = zg_unwind_epoch;
+        trail->count = 0;
+    }
+    for (bool outermost = false; !outermost;) {
+        while (trail->count && trail->frames[trail->count - 1].sp < frame.sp) trail->count--; // they have returned
+        if (trail->count && trail->frames[trail->count - 1].sp == frame.sp) {
+            const struct zg_trail_frame *known = &trail->frames[trail->count - 1];
+            if (known->pc == frame.pc && known->fp == frame.fp) {
+                join(trail, &frame);
+                if (is_unchanged(trail)) break;
+                trail->count = 0;
+            } else {
+                trail->count--;
+            }
+        }
+        if (new_count == MOST_NEW) goto lost;
+        struct zg_trail_frame *current = &new_frames[new_count++];
+        *current = frame;
+        struct zg_step step;
+        switch (zg_unwind_step(&frame.pc, &frame.sp, &frame.fp, bounds, &step)) {
+        case zg_step_done: break;
+        case zg_step_outermost: outermost = true; break;
+        case zg_step_lost: goto lost;
+        }
+        current->fp_used = step.used_fp;
+        frame.place = step.pc_place;
+        if (step.fp_place) frame.fp_place = step.fp_place;
+        if (outermost) trail->count = 0;
+    }
+    if (trail->count + new_count > ZG_TRAIL_FRAMES) goto lost;
+    while (new_count) {
+        trail->frames[trail->count] = new_frames[--new_count];
+        uint32_t node = node_for(trail, trail->count, depth, &anchor);
+        if (!node) goto lost;
+        trail->frames[trail->count].node = node;
+        trail->frames[trail->count].anchor = (uint16_t)anchor;
+        trail->count++;
+    }
+    describe(trail, caller.sp, walk);
+    return trail->frames[trail->count - 1].node;
+lost:
+    trail->count = 0;
+    return 0;
+}

@@ -1,0 +1,22 @@
+// Names as their authors wrote them.
+
+import CSystem
+import Glibc
+
+/// The source form of a mangled C++ or Swift name; the name itself where it is not mangled.
+public func demangle(_ name: String) -> String {
+    if name.hasPrefix("$s") || name.hasPrefix("$S") || name.hasPrefix("_$s") || name.hasPrefix("_T0") {
+        return take(name.withCString { swift_demangle($0, strlen($0), nil, nil, 0) }) ?? name
+    }
+    if name.hasPrefix("_Z") {
+        var status: Int32 = 0
+        return take(__cxa_demangle(name, nil, nil, &status)) ?? name
+    }
+    return name
+}
+
+private func take(_ text: UnsafeMutablePointer<CChar>?) -> String? {
+    guard let text else { return nil }
+    defer { free(text) }
+    return String(cString: text)
+}

@@ -1,0 +1,97 @@
+// The headers of an ELF file, read from a file or from the memory of a process.
+
+/// What the headers of an ELF file say.
+struct ELFImage {
+    enum Failure: Error, Hashable {
+        case notELF
+        /// The headers point to where nothing is.
+        case damaged
+        /// 32 bits, or the other byte order.
+        case foreign(is32Bit: Bool)
+    }
+
+    struct Segment: Hashable {
+        var type: UInt32
+        var offset: UInt64
+        var address: UInt64
+        var fileSize: UInt64
+    }
+
+    enum FileType { static let executable: UInt16 = 2, shared: UInt16 = 3 }
+    enum SegmentType { static let load: UInt32 = 1, dynamic: UInt32 = 2, interpreter: UInt32 = 3, note: UInt32 = 4 }
+
+    var type: UInt16
+    var machine: UInt16
+    var segments: [Segment]
+
+    private static let headerSize = 64
+    private static let programHeaderSize = 56
+    private static let mostProgramHeaders = 256
+
+    /// Reads the headers through `read(offset, count)`, which returns fewer bytes at the end.
+    init(read: (UInt64, Int) -> [UInt8]) throws(Failure) {
+        let header = read(0, Self.headerSize)
+        guard header.starts(with: [0x7f, 0x45, 0x4c, 0x46]) else { throw .notELF }
+        guard header.count > 20 else { throw .damaged }
+        let is64Bit = header[4] == 2
+        guard is64Bit, header[5] == 1 else { throw .foreign(is32Bit: !is64Bit) }
+        guard header.count == Self.headerSize else { throw .damaged }
+        type = header.number(at: 16)
+        machine = header.number(at: 18)
+        let table: UInt64 = header.number(at: 32)
+        let entrySize: UInt16 = header.number(at: 54)
+        let count: UInt16 = header.number(at: 56)
+        guard count == 0 || Int(entrySize) == Self.programHeaderSize, count <= Self.mostProgramHeaders else {
+            throw .damaged
+        }
+        let bytes = read(table, Int(count) * Self.programHeaderSize)
+        guard bytes.count == Int(count) * Self.programHeaderSize else { throw .damaged }
+        segments = (0..<Int(count)).map { index in
+            let at = index * Self.programHeaderSize
+            return Segment(
+                type: bytes.number(at: at), offset: bytes.number(at: at + 8), address: bytes.number(at: at + 16),
+                fileSize: bytes.number(at: at + 32))
+        }
+    }
+
+    /// The path of the program interpreter, which is the dynamic loader; nil where there is none.
+    func interpreter(read: (UInt64, Int) -> [UInt8]) -> String? {
+        guard let segment = segments.first(where: { $0.type == SegmentType.interpreter }) else { return nil }
+        let bytes = read(segment.offset, Int(min(segment.fileSize, 4096)))
+        return String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+    }
+
+    /// The build-id out of the notes of the loaded image; nil where there is none. `read` takes the file's own addresses.
+    func buildID(read: (UInt64, Int) -> [UInt8]) -> String? {
+        for segment in segments where segment.type == SegmentType.note {
+            let notes = read(segment.address, Int(min(segment.fileSize, 1 << 16)))
+            if let id = Self.buildID(inNotes: notes) { return id }
+        }
+        return nil
+    }
+
+    static func buildID(inNotes notes: [UInt8]) -> String? {
+        let buildIDNote: UInt32 = 3
+        var at = 0
+        while at + 12 <= notes.count {
+            let nameSize = Int(notes.number(at: at) as UInt32)
+            let size = Int(notes.number(at: at + 4) as UInt32)
+            let type: UInt32 = notes.number(at: at + 8)
+            let contents = at + 12 + (nameSize + 3) & ~3
+            guard contents + size <= notes.count else { return nil }
+            if type == buildIDNote, notes[(at + 12)..<(at + 12 + nameSize)].elementsEqual("GNU\0".utf8) {
+                return hexadecimal(notes[contents..<(contents + size)])
+            }
+            at = contents + (size + 3) & ~3
+        }
+        return nil
+    }
+}
+
+extension [UInt8] {
+    /// A little-endian number out of the bytes, which must be there.
+    func number<Number: FixedWidthInteger>(at offset: Int) -> Number {
+        precondition(offset >= 0 && offset + MemoryLayout<Number>.size <= count)
+        return withUnsafeBytes { Number(littleEndian: $0.loadUnaligned(fromByteOffset: offset, as: Number.self)) }
+    }
+}

@@ -1,0 +1,133 @@
+// A finding: one bug, as the runtime recorded it and as reports show it.
+
+/// One bug in a guarded program. Raw findings and finished reports are the same type: a raw one lacks names.
+public struct Finding: Hashable, Sendable {
+    /// The schema that this version reads and writes.
+    public static let schema = "zguard.finding/1"
+
+    public var kind: Kind
+    public var access: Access
+    public var confidence: Confidence
+    /// The address that was touched, or that was given to `free`.
+    public var address: Address?
+    public var block: Block?
+    public var thread: Thread?
+    public var stacks: Stacks
+    /// How many times it was seen.
+    public var count: Int
+    public var processID: Int?
+    /// Path of the program's executable.
+    public var program: String?
+    /// ISO 8601, UTC.
+    public var time: String?
+    /// Equal for equal bugs; nil in raw findings. See ``computeSignature()``.
+    public var signature: String?
+    /// What only findings of this kind have, such as `allocated_with` of a dealloc-mismatch.
+    public var detail: [String: String]
+
+    public init(
+        kind: Kind, access: Access = .unknown, confidence: Confidence = .exact, address: Address? = nil,
+        block: Block? = nil, thread: Thread? = nil, stacks: Stacks = Stacks(), count: Int = 1,
+        processID: Int? = nil, program: String? = nil, time: String? = nil, signature: String? = nil,
+        detail: [String: String] = [:]
+    ) {
+        self.kind = kind
+        self.access = access
+        self.confidence = confidence
+        self.address = address
+        self.block = block
+        self.thread = thread
+        self.stacks = stacks
+        self.count = count
+        self.processID = processID
+        self.program = program
+        self.time = time
+        self.signature = signature
+        self.detail = detail
+    }
+
+    /// What kind of bug it is. Kinds of later versions are kept as they are.
+    public struct Kind: RawRepresentable, Hashable, Codable, Sendable {
+        public var rawValue: String
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        public static let useAfterFree = Kind(rawValue: "use-after-free")
+        public static let writeAfterFree = Kind(rawValue: "write-after-free")
+        public static let doubleFree = Kind(rawValue: "double-free")
+        public static let invalidFree = Kind(rawValue: "invalid-free")
+        public static let deallocMismatch = Kind(rawValue: "dealloc-mismatch")
+        public static let heapOverflow = Kind(rawValue: "heap-overflow")
+        public static let wildAccess = Kind(rawValue: "wild-access")
+        public static let nullAccess = Kind(rawValue: "null-access")
+        public static let stackOverflow = Kind(rawValue: "stack-overflow")
+    }
+
+    /// What the program did to the memory.
+    public struct Access: RawRepresentable, Hashable, Codable, Sendable {
+        public var rawValue: String
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        public static let read = Access(rawValue: "read")
+        public static let write = Access(rawValue: "write")
+        public static let call = Access(rawValue: "call")
+        public static let retain = Access(rawValue: "retain")
+        public static let release = Access(rawValue: "release")
+        public static let cast = Access(rawValue: "cast")
+        public static let free = Access(rawValue: "free")
+        public static let unknown = Access(rawValue: "unknown")
+    }
+
+    /// Whether the finding is certain or the likeliest explanation.
+    public struct Confidence: RawRepresentable, Hashable, Codable, Sendable {
+        public var rawValue: String
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        public static let exact = Confidence(rawValue: "exact")
+        public static let inferred = Confidence(rawValue: "inferred")
+    }
+}
+
+extension Finding: Codable {
+    enum CodingKeys: String, CodingKey {
+        case schema, kind, access, confidence, address, block, thread, stacks, count
+        case processID = "pid"
+        case program, time, signature, detail
+    }
+
+    /// Reads a raw or finished finding of ``schema``. What may be missing is filled in; unknown keys are ignored.
+    public init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        kind = try values.decode(Kind.self, forKey: .kind)
+        access = try values.decodeIfPresent(Access.self, forKey: .access) ?? .unknown
+        confidence = try values.decodeIfPresent(Confidence.self, forKey: .confidence) ?? .exact
+        address = try values.decodeIfPresent(Address.self, forKey: .address)
+        block = try values.decodeIfPresent(Block.self, forKey: .block)
+        thread = try values.decodeIfPresent(Thread.self, forKey: .thread)
+        stacks = try values.decodeIfPresent(Stacks.self, forKey: .stacks) ?? Stacks()
+        count = max(1, try values.decodeIfPresent(Int.self, forKey: .count) ?? 1)
+        processID = try values.decodeIfPresent(Int.self, forKey: .processID)
+        program = try values.decodeIfPresent(String.self, forKey: .program)
+        time = try values.decodeIfPresent(String.self, forKey: .time)
+        let written = try values.decodeIfPresent(String.self, forKey: .signature)
+        signature = written == "" ? nil : written
+        detail = (try values.decodeIfPresent([String: String?].self, forKey: .detail) ?? [:]).compactMapValues { $0 }
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var values = encoder.container(keyedBy: CodingKeys.self)
+        try values.encode(Self.schema, forKey: .schema)
+        try values.encode(kind, forKey: .kind)
+        try values.encode(access, forKey: .access)
+        try values.encode(confidence, forKey: .confidence)
+        try values.encodeIfPresent(address, forKey: .address)
+        try values.encodeIfPresent(block, forKey: .block)
+        try values.encodeIfPresent(thread, forKey: .thread)
+        try values.encode(stacks, forKey: .stacks)
+        try values.encode(count, forKey: .count)
+        try values.encodeIfPresent(processID, forKey: .processID)
+        try values.encodeIfPresent(program, forKey: .program)
+        try values.encodeIfPresent(time, forKey: .time)
+        try values.encodeIfPresent(signature, forKey: .signature)
+        if !detail.isEmpty { try values.encode(detail, forKey: .detail) }
+    }
+}

@@ -1,0 +1,154 @@
+// The sentence that says it all: what happened, to which block, where.
+
+extension Finding {
+    /// One sentence without its kind in front, such as
+    /// "a block of 48 bytes at 0x7f10 was freed again, in shutdown (app.c:41)". Safe to print.
+    public var sentence: String {
+        var text = statement
+        if let origin = stacks.accessOrigin {
+            text += kind == .writeAfterFree ? "" : ", in \(origin.shortPlace)"
+        }
+        if confidence == .inferred { text += " (inferred)" }
+        return text
+    }
+
+    private var statement: String {
+        switch kind {
+        case .useAfterFree: useAfterFree
+        case .writeAfterFree: writeAfterFree
+        case .doubleFree: "\(blockOrAddress) was freed again\(deallocator)"
+        case .invalidFree: invalidFree
+        case .deallocMismatch: deallocMismatch
+        case .heapOverflow: "\(accessNoun) \(position ?? "at an unknown address")"
+        case .wildAccess: "\(accessNoun) \(at)\(signal), where the program has no such memory"
+        case .nullAccess: "\(accessNoun) \(at)\(signal), through a null pointer"
+        case .stackOverflow: "\(threadName) ran out of stack\(address.map { " at \($0)" } ?? "")"
+        default: "\(accessNoun) \(position ?? at)"
+        }
+    }
+
+    private var useAfterFree: String {
+        guard let block else {
+            return "\(accessNoun) \(at)\(signal), through a pointer that was read from freed memory"
+        }
+        guard let className = block.className else { return "\(accessNoun) \(position ?? at)" }
+        let object = "a deallocated \(visible(className))"
+        let place = "(\(block.size) bytes at \(block.start))"
+        let type = visible(String(className.split(separator: ".").last ?? className[...]))
+        let member = block.member.map { "\(type).\(visible($0))" }
+        switch (access, member) {
+        case (.retain, _): return "\(object) was retained \(place)"
+        case (.release, _): return "\(object) was released \(place)"
+        case (.cast, _): return "\(object) was cast \(place)"
+        case (.call, let member?): return "method \(member) was called on \(object) \(place)"
+        case (.call, nil): return "a method was called on \(object) \(place)"
+        case (.write, let member?): return "property \(member) was written in \(object) \(place)"
+        case (.read, let member?): return "property \(member) was read from \(object) \(place)"
+        case (.write, nil): return "\(object) was written to \(place)"
+        case (.read, nil): return "\(object) was read \(place)"
+        default: return "\(object) was used \(place)"
+        }
+    }
+
+    private var writeAfterFree: String {
+        let length = detail["length"].map { "\(visible($0)) byte\($0 == "1" ? "" : "s")" } ?? "bytes"
+        let offset = detail["offset"].map { " at offset \(visible($0))" } ?? ""
+        let values =
+            if let old = detail["old"], let new = detail["new"] { ", from \(visible(old)) to \(visible(new))" } else {
+                ""
+            }
+        let found =
+            switch detail["found_by"] {
+            case "eviction"?: "; found when the block left the quarantine"
+            case "exit"?: "; found when the program ended"
+            case "check"?: "; found by a check"
+            default: ""
+            }
+        return "\(length)\(offset) of \(blockOrAddress) changed after it was freed\(values)\(found)"
+    }
+
+    private var invalidFree: String {
+        switch detail["what"] {
+        case "interior pointer"?:
+            if let block, let offset = block.offset {
+                return "\(pointer) was freed\(deallocator), \(bytes(offset)) into \(blockName(block)) at \(block.start)"
+            }
+            return "\(pointer) was freed\(deallocator), a pointer into a block"
+        case "misaligned"?: return "\(pointer) was freed\(deallocator), a misaligned pointer"
+        case "never allocated"?: return "\(pointer) was freed\(deallocator), but never allocated"
+        case let what?: return "\(pointer) was freed\(deallocator), a \(visible(what))"
+        case nil: return "\(pointer) was freed\(deallocator), but is no block"
+        }
+    }
+
+    // " with operator delete"; nothing for plain free.
+    private var deallocator: String {
+        guard let function = detail["freed_with"], function != "free" else { return "" }
+        return " with \(visible(function))"
+    }
+
+    private var deallocMismatch: String {
+        guard let allocator = detail["allocated_with"], let deallocator = detail["freed_with"] else {
+            return "\(blockOrAddress) was freed by a function that does not match its allocation"
+        }
+        let size = detail["freed_size"].map { " as \(visible($0)) bytes" } ?? ""
+        return "\(blockOrAddress) from \(visible(allocator)) was freed with \(visible(deallocator))\(size)"
+    }
+
+    private var accessNoun: String {
+        switch access {
+        case .read: "read"
+        case .write: "write"
+        case .call: "call"
+        case .free: "free"
+        case .unknown: "access"
+        default: visible(access.rawValue)
+        }
+    }
+
+    private var pointer: String { address.map { "\($0)" } ?? "an address" }
+    private var at: String { address.map { "at \($0)" } ?? "at an unknown address" }
+    private var signal: String { detail["signal"].map { " (\(visible($0)))" } ?? "" }
+    private var blockOrAddress: String { block.map { "\(blockName($0)) at \($0.start)" } ?? "the block at \(pointer)" }
+
+    private var threadName: String {
+        guard let thread else { return "a thread" }
+        return thread.name.map { "thread \(thread.id) (\(visible($0)))" } ?? "thread \(thread.id)"
+    }
+
+    private func blockName(_ block: Block) -> String {
+        let size = bytes(Int64(clamping: block.size))
+        switch block.state {
+        case "live"?: return "a live block of \(size)"
+        case "quarantined"?, "retired"?, "reusable"?: return "a freed block of \(size)"
+        default: return "a block of \(size)"
+        }
+    }
+
+    private func bytes(_ count: Int64) -> String { "\(count) byte\(count == 1 ? "" : "s")" }
+
+    // "at 0x10, 16 bytes into a freed block of 48 bytes at 0x0"
+    private var position: String? {
+        guard let block else { return nil }
+        let size = Int64(clamping: block.size)
+        guard let offset = block.offset else { return "of \(blockName(block)) at \(block.start)" }
+        if offset < 0 { return "\(at), \(bytes(-offset)) before \(blockName(block))" }
+        if offset >= size { return "\(at), \(bytes(offset - size)) after the end of \(blockName(block))" }
+        return "\(at), \(bytes(offset)) into \(blockName(block))"
+    }
+}
+
+extension Finding.Frame {
+    /// "shutdown (app.c:41)", or module and offset where there is no name. Safe to print.
+    var shortPlace: String {
+        guard let function else { return moduleAndOffset }
+        guard let file else { return visible(function) }
+        let name = file.split(separator: "/").last.map(String.init) ?? file
+        return "\(visible(function)) (\(visible(name))\(line.map { ":\($0)" } ?? ""))"
+    }
+
+    var moduleAndOffset: String {
+        guard let module else { return "\(pc)" }
+        return "\(visible(module))\(offset.map { "+\($0)" } ?? "")"
+    }
+}

@@ -1,0 +1,65 @@
+// Writes JSON with its keys in the order given, so that a line of a report reads like the documentation.
+
+/// A JSON value whose objects keep the order of their keys. Only for writing.
+public indirect enum JSONText: Sendable {
+    case string(String)
+    case integer(Int64)
+    case natural(UInt64)
+    case bool(Bool)
+    case null
+    case array([JSONText])
+    case object([(key: String, value: JSONText?)])
+
+    /// The value on one line, without a line feed at its end. Object entries without a value are left out.
+    public var line: String {
+        var text = ""
+        write(to: &text)
+        return text
+    }
+
+    private func write(to text: inout String) {
+        switch self {
+        case .string(let string): Self.quote(string, to: &text)
+        case .integer(let number): text += String(number)
+        case .natural(let number): text += String(number)
+        case .bool(let value): text += value ? "true" : "false"
+        case .null: text += "null"
+        case .array(let values):
+            text += "["
+            for (index, value) in values.enumerated() {
+                if index > 0 { text += "," }
+                value.write(to: &text)
+            }
+            text += "]"
+        case .object(let entries):
+            text += "{"
+            var isFirst = true
+            for case (let key, let value?) in entries {
+                if !isFirst { text += "," }
+                isFirst = false
+                Self.quote(key, to: &text)
+                text += ":"
+                value.write(to: &text)
+            }
+            text += "}"
+        }
+    }
+
+    // Control characters of both sets are escaped: a report may be shown in a terminal.
+    private static func quote(_ string: String, to text: inout String) {
+        text += "\""
+        for scalar in string.unicodeScalars {
+            switch scalar {
+            case "\"": text += "\\\""
+            case "\\": text += "\\\\"
+            case "\n": text += "\\n"
+            case "\t": text += "\\t"
+            case _ where scalar.value < 0x20 || (0x7f...0x9f).contains(scalar.value):
+                let digits = String(scalar.value, radix: 16)
+                text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            default: text.unicodeScalars.append(scalar)
+            }
+        }
+        text += "\""
+    }
+}

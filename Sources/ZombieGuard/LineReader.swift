@@ -1,0 +1,72 @@
+// Lines of a file that may be huge, still growing, or garbage, in bounded memory.
+
+/// Reads a file line by line. Keeps at most one line in memory, and of a line that is too long nothing.
+struct LineReader {
+    struct Line {
+        /// Counted from 1.
+        var number: Int
+        /// Without the line feed; empty where the line is too long.
+        var bytes: [UInt8]
+        var isTooLong = false
+        /// The file ended before the line did.
+        var isCutOff = false
+    }
+
+    static let longestLine = 1 << 20
+
+    private let file: Descriptor
+    private var buffer: [UInt8] = []
+    private var position = 0
+    private var partial: [UInt8] = []
+    private var isTooLong = false
+    private var number = 0
+
+    init(file: Descriptor) { self.file = file }
+
+    /// The next complete line; nil at the end of what is there now. Call again when the file has grown.
+    mutating func next() throws(SystemError) -> Line? {
+        while true {
+            if position == buffer.count {
+                buffer = try file.read(upTo: 1 << 16)
+                position = 0
+                if buffer.isEmpty { return nil }
+            }
+            let rest = buffer[position...]
+            guard let end = rest.firstIndex(of: UInt8(ascii: "\n")) else {
+                keep(rest)
+                position = buffer.count
+                continue
+            }
+            keep(rest[..<end])
+            position = end + 1
+            return takeLine()
+        }
+    }
+
+    /// What follows the last line feed, once the file does not grow any more; nil where nothing does.
+    mutating func finish() -> Line? {
+        guard isTooLong || !partial.isEmpty else { return nil }
+        var line = takeLine()
+        line.isCutOff = true
+        return line
+    }
+
+    private mutating func keep(_ bytes: ArraySlice<UInt8>) {
+        if isTooLong { return }
+        if partial.count + bytes.count > Self.longestLine {
+            isTooLong = true
+            partial = []
+        } else {
+            partial += bytes
+        }
+    }
+
+    private mutating func takeLine() -> Line {
+        number += 1
+        defer {
+            partial = []
+            isTooLong = false
+        }
+        return Line(number: number, bytes: partial, isTooLong: isTooLong)
+    }
+}

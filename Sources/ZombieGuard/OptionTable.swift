@@ -1,0 +1,108 @@
+// The runtime's options: the table and its parser, which both sides share.
+
+import CZombie
+
+/// The table of the runtime's options.
+public enum OptionTable {
+    /// One option.
+    public struct Option: Hashable, Sendable {
+        public enum Kind: String, Sendable { case bool, number, bytes, choice, path }
+
+        public var name: String
+        public var kind: Kind
+        public var initial: Int64
+        public var least: Int64
+        public var most: Int64
+        public var choices: [String]
+        public var text: String
+
+        /// The default as one would write it; empty for a path.
+        public var initialText: String {
+            switch kind {
+            case .bool, .number: String(initial)
+            case .bytes: Self.short(initial)
+            case .choice: choices.indices.contains(Int(initial)) ? choices[Int(initial)] : ""
+            case .path: ""
+            }
+        }
+
+        /// What may be given, such as "0 to 128".
+        public var rangeText: String {
+            switch kind {
+            case .bool: "0 or 1"
+            case .number: "\(least) to \(most)"
+            case .bytes: "\(Self.short(least)) to \(Self.short(most))"
+            case .choice: choices.joined(separator: "|")
+            case .path: "path"
+            }
+        }
+
+        // 8388608 -> "8m"
+        private static func short(_ bytes: Int64) -> String {
+            for (suffix, shift) in [("t", 40), ("g", 30), ("m", 20), ("k", 10)] as [(String, Int64)]
+            where bytes != 0 && bytes & (1 << shift - 1) == 0 {
+                return "\(bytes >> shift)\(suffix)"
+            }
+            return String(bytes)
+        }
+    }
+
+    /// What is wrong with a text of options.
+    public enum Problem: Hashable, Sendable {
+        case unknown(name: String, nearest: String?)
+        case badValue(name: String, value: String, expected: String)
+    }
+
+    public static let options: [Option] = withUnsafeBytes(of: zg_option_table) { bytes in
+        bytes.bindMemory(to: zg_option_info.self).map { info in
+            Option(
+                name: String(cString: info.name), kind: kinds[Int(info.kind.rawValue)], initial: info.initial,
+                least: info.least, most: info.most,
+                choices: String(cString: info.choices).split(separator: "|").map(String.init),
+                text: String(cString: info.text))
+        }
+    }
+
+    // In the order of enum zg_option_kind.
+    private static let kinds: [Option.Kind] = [.bool, .number, .bytes, .choice, .path]
+
+    /// Values by option name, defaults included; choices by their index, paths left out.
+    public typealias Settings = [String: Int64]
+
+    /// Parses "key=value:key=value" as the runtime does: unknown keys are skipped, the first bad value ends it.
+    public static func parse(_ text: String) -> (settings: Settings, problems: [Problem]) {
+        var parsed = zg_options()
+        zg_options_defaults(&parsed)
+        var problems: [Problem] = []
+        withUnsafeMutablePointer(to: &problems) { problems in
+            _ = zg_options_parse(
+                &parsed, text,
+                { error, context in
+                    guard let error, let context else { return }
+                    context.assumingMemoryBound(to: [Problem].self).pointee.append(OptionTable.problem(error.pointee))
+                }, problems)
+        }
+        let values = withUnsafeBytes(of: parsed.value) { Array($0.bindMemory(to: Int64.self)) }
+        let settings = zip(options, values).filter { $0.0.kind != .path }.map { ($0.0.name, $0.1) }
+        return (Settings(uniqueKeysWithValues: settings), problems)
+    }
+
+    /// The text without the entries whose key is not in the table.
+    public static func withoutUnknown(_ text: String) -> String {
+        let names = Set(options.map(\.name))
+        let entries = text.split(separator: ":")
+        return entries.filter { names.contains(String($0.prefix { $0 != "=" })) }.joined(separator: ":")
+    }
+
+    private static func problem(_ error: zg_option_error) -> Problem {
+        func text(_ field: UnsafeRawBufferPointer) -> String {
+            String(decoding: field.prefix { $0 != 0 }, as: UTF8.self)
+        }
+        let name = withUnsafeBytes(of: error.name) { text($0) }
+        let expected = withUnsafeBytes(of: error.expected) { text($0) }
+        if error.what == zg_option_unknown {
+            return .unknown(name: name, nearest: expected.isEmpty ? nil : expected)
+        }
+        return .badValue(name: name, value: withUnsafeBytes(of: error.value) { text($0) }, expected: expected)
+    }
+}

@@ -1,0 +1,38 @@
+// The mappings of a process, as /proc/PID/maps lists them.
+
+/// One line of /proc/PID/maps.
+struct Mapping: Hashable {
+    var start: UInt64
+    var end: UInt64
+    var permissions: String
+    var fileOffset: UInt64
+    var inode: UInt64
+    /// Path or name in brackets; empty for anonymous memory.
+    var path: String
+
+    /// Parses one line; nil where it is none.
+    init?(line: some StringProtocol) {
+        // The path may hold blanks: only the first five fields are split off.
+        let fields = line.split(separator: " ", maxSplits: 5, omittingEmptySubsequences: true)
+        guard fields.count >= 5 else { return nil }
+        let range = fields[0].split(separator: "-")
+        guard range.count == 2, let start = UInt64(range[0], radix: 16), let end = UInt64(range[1], radix: 16),
+            let offset = UInt64(fields[2], radix: 16), let inode = UInt64(fields[4])
+        else { return nil }
+        self.start = start
+        self.end = end
+        permissions = String(fields[1])
+        fileOffset = offset
+        self.inode = inode
+        path = fields.count > 5 ? String(fields[5].drop { $0 == " " }) : ""
+    }
+
+    static func parse(_ text: String) -> [Mapping] {
+        text.split(separator: "\n").compactMap { Mapping(line: $0) }
+    }
+
+    /// The mappings of a process, in the order of their addresses.
+    static func all(of process: Int) throws(SystemError) -> [Mapping] {
+        parse(String(decoding: try readFile("/proc/\(process)/maps"), as: UTF8.self))
+    }
+}

@@ -1,0 +1,63 @@
+// The signature of a finding: equal for equal bugs, also across runs, builds and machines.
+
+extension Finding {
+    /// Frames of each stack that make up the signature.
+    static let framesPerStack = 3
+
+    /// Sixteen hexadecimal digits that depend on the kind and on the first few functions of the program itself in each
+    /// of the three stacks; where a function has no name, on module and offset. Compute it after names are known.
+    public func computeSignature() -> String {
+        var hash = StableHash()
+        hash.add(kind.rawValue)
+        // Where a late write is found says nothing of who wrote.
+        let access = kind == .writeAfterFree ? [] : stacks.access
+        for stack in [access, stacks.free, stacks.alloc] {
+            hash.add("stack")
+            let own = stack.filter { !$0.isLibraryCode }
+            for frame in (own.isEmpty ? stack : own).prefix(Self.framesPerStack) {
+                hash.add(frame.function ?? "\(frame.moduleName ?? "?")+\(frame.offset ?? frame.pc)")
+            }
+        }
+        return hash.digits
+    }
+}
+
+extension Finding.Frame {
+    // Beginnings of file names of libraries that are below everybody's code.
+    private static let libraries = [
+        "libc.so", "libc-", "libpthread", "ld-linux", "libstdc++", "libc++", "libgcc_s", "libswift", "libzguard",
+        "linux-vdso",
+    ]
+
+    /// Whether the frame belongs to the C, C++ or Swift runtime rather than to the program.
+    public var isLibraryCode: Bool {
+        if let function, function.hasPrefix("swift_") { return true } // also where the runtime is linked statically
+        guard let moduleName else { return false }
+        return Self.libraries.contains { moduleName.hasPrefix($0) }
+    }
+}
+
+extension Finding.Stacks {
+    /// The frame of the access stack that a reader should look at first: the innermost one of the program itself.
+    public var accessOrigin: Finding.Frame? { access.first { !$0.isLibraryCode } ?? access.first }
+}
+
+/// FNV-1a with 64 bits: simple enough to stay the same for ever.
+struct StableHash {
+    private var state: UInt64 = 0xcbf2_9ce4_8422_2325
+
+    mutating func add(_ text: String) {
+        for byte in text.utf8 { add(byte) }
+        add(0) // keeps "ab" + "c" apart from "a" + "bc"
+    }
+
+    private mutating func add(_ byte: UInt8) {
+        state ^= UInt64(byte)
+        state = state &* 0x100_0000_01b3
+    }
+
+    var digits: String {
+        let digits = String(state, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+}

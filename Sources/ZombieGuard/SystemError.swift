@@ -1,0 +1,130 @@
+// An error of the operating system, and descriptors that close themselves.
+
+import Glibc
+
+/// An error number of the operating system.
+public struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
+    public var number: Int32
+
+    public init(number: Int32) { self.number = number }
+
+    /// The error that the last call in this thread left in `errno`.
+    public static var last: SystemError { SystemError(number: errno) }
+
+    /// The operating system's words, such as "No such file or directory".
+    public var description: String {
+        guard let text = strerror(number) else { return "error \(number)" }
+        return String(cString: text)
+    }
+}
+
+/// A descriptor of this process, closed with the last reference to it.
+public final class Descriptor: Sendable {
+    public let number: Int32
+
+    /// Takes over a descriptor that is open.
+    public init(adopting number: Int32) { self.number = number }
+
+    /// Opens a file; the descriptor is not inherited by other programs, and never a standard stream's number, not even
+    /// where that stream is closed: messages would end up in the file.
+    public init(opening path: String, flags: Int32 = O_RDONLY, mode: mode_t = 0) throws(SystemError) {
+        var opened = open(path, flags | O_CLOEXEC, mode)
+        if (0...STDERR_FILENO).contains(opened) {
+            let low = opened
+            opened = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+            let failure = SystemError.last
+            close(low)
+            if opened < 0 { throw failure }
+        }
+        if opened < 0 { throw .last }
+        number = opened
+    }
+
+    deinit { close(number) }
+
+    /// Directories can be opened like files, and fail only when they are read.
+    public var isDirectory: Bool { status.map { $0.st_mode & S_IFMT == S_IFDIR } ?? false }
+
+    /// What `fstat` says.
+    public var status: stat? {
+        var status = stat()
+        return fstat(number, &status) == 0 ? status : nil
+    }
+
+    /// Reads up to `count` bytes at the current position; fewer, or none, at the end.
+    public func read(upTo count: Int) throws(SystemError) -> [UInt8] {
+        var failure: SystemError?
+        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+            while true {
+                let result = Glibc.read(number, buffer.baseAddress, count)
+                if result >= 0 {
+                    filled = result
+                    return
+                }
+                if errno == EINTR { continue }
+                failure = .last
+                return
+            }
+        }
+        if let failure { throw failure }
+        return bytes
+    }
+
+    /// Reads up to `count` bytes at `offset` of the file; fewer, or none, at the end or before an unreadable place.
+    public func read(at offset: UInt64, upTo count: Int) throws(SystemError) -> [UInt8] {
+        var failure: SystemError?
+        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+            while filled < count {
+                let position = off_t(truncatingIfNeeded: offset &+ UInt64(filled))
+                let result = pread(number, buffer.baseAddress! + filled, count - filled, position)
+                if result > 0 {
+                    filled += result
+                } else if result < 0, errno == EINTR {
+                    continue
+                } else {
+                    if result < 0, filled == 0 { failure = .last }
+                    return
+                }
+            }
+        }
+        if let failure { throw failure }
+        return bytes
+    }
+
+    /// Writes all of the text.
+    public func write(_ text: String) throws(SystemError) {
+        var failure: SystemError?
+        var text = text
+        text.withUTF8 { bytes in
+            var written = 0
+            while written < bytes.count {
+                let result = Glibc.write(number, bytes.baseAddress! + written, bytes.count - written)
+                if result >= 0 {
+                    written += result
+                } else if errno != EINTR {
+                    failure = .last
+                    return
+                }
+            }
+        }
+        if let failure { throw failure }
+    }
+}
+
+/// The target of a symbolic link, as bytes that need not be UTF-8; nil where there is none.
+func readLink(_ path: String) -> String? {
+    var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
+    let count = buffer.withUnsafeMutableBytes { readlink(path, $0.baseAddress!, $0.count) }
+    return count < 0 ? nil : String(decoding: buffer[..<count], as: UTF8.self)
+}
+
+/// The whole of a small file, such as one in /proc.
+func readFile(_ path: String) throws(SystemError) -> [UInt8] {
+    let file = try Descriptor(opening: path)
+    var contents: [UInt8] = []
+    while true {
+        let part = try file.read(upTo: 1 << 16)
+        if part.isEmpty { return contents }
+        contents += part
+    }
+}

@@ -1,0 +1,50 @@
+// Asks a guarded process to give memory back.
+
+import CSystem
+import CZombie
+import Glibc
+
+extension GuardedProcess {
+    /// How a process answered.
+    public enum TrimResult: Hashable, Sendable {
+        /// It gave this many bytes back.
+        case given(UInt64)
+        /// It has no maintenance thread: it will do it when it allocates or frees next and has time for it.
+        case postponed
+        /// It has a maintenance thread, which did not answer in time: the process is stopped or very busy.
+        case silent
+    }
+
+    /// Asks the process to give memory back, and waits for its answer for at most `seconds`.
+    public func trim(waiting seconds: Double = 2) throws(ProcessError) -> TrimResult {
+        // Decodes the page, so that nothing is written into one that this version does not know.
+        let before = try statistics()
+        guard let file = openPage(flags: O_RDWR) else { throw .notOurs(processID) }
+        let size = Int(ZG_STATS_BYTES)
+        let mapped = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.number, 0)
+        guard let mapped, mapped != MAP_FAILED else { throw ProcessError(processID, .last) }
+        defer { munmap(mapped, size) }
+
+        func word(_ field: PartialKeyPath<zg_stats_page>) -> UnsafeMutablePointer<UInt32> {
+            let offset = MemoryLayout<zg_stats_page>.offset(of: field)!
+            return (mapped + offset).assumingMemoryBound(to: UInt32.self)
+        }
+        let answer = word(\zg_stats_page.answer)
+        let request = word(\zg_stats_page.request)
+        zg_system_store(word(\zg_stats_page.request_kind), zg_request_trim.rawValue)
+        let number = zg_system_increment(request)
+        _ = zg_system_futex_wake(request)
+
+        let step: UInt32 = 5000
+        for _ in 0..<max(1, Int(seconds * 1e6) / Int(step)) {
+            if zg_system_load(answer) == number {
+                let value = MemoryLayout<zg_stats_page>.offset(of: \zg_stats_page.answer_value)!
+                return .given(mapped.load(fromByteOffset: value, as: UInt64.self))
+            }
+            // A process that ended does not answer any more.
+            if kill(pid_t(processID), 0) != 0, errno == ESRCH { throw .gone(processID) }
+            usleep(step)
+        }
+        return before.hasMaintenanceThread ? .silent : .postponed
+    }
+}

@@ -1,0 +1,142 @@
+// Parses the words of a command line by the table of commands.
+
+import ZombieGuard
+
+/// The parsed words of a command.
+struct Arguments: Equatable {
+    /// Values by flag name, in the order given; an empty text for a flag without a value.
+    var values: [String: [String]] = [:]
+    var operands: [String] = []
+    /// `--help` was given: the command shall not run.
+    var wantsHelp = false
+
+    func has(_ flag: String) -> Bool { values[flag] != nil }
+    /// The last value of a flag.
+    func value(_ flag: String) -> String? { values[flag]?.last }
+
+    /// The flag's value as a form of report; nil where it was not given.
+    var format: ReportFormat? { value("--format").flatMap { ReportFormat(rawValue: $0) } }
+
+    /// The operand as a process id.
+    func processID() throws(Failure) -> Int {
+        guard let word = operands.first, let processID = Int(word), processID > 0, !word.hasPrefix("+") else {
+            throw .usage("'\(visible(operands.first ?? ""))' is not a process id")
+        }
+        return processID
+    }
+}
+
+extension Command {
+    /// The command that the first word names.
+    static func named(_ word: String) throws(Failure) -> Command {
+        if let command = all.first(where: { $0.name == word }) { return command }
+        let nearest = nearestName(to: word, among: all.map(\.name))
+        if word.hasPrefix("-") {
+            throw .usage("unknown option '\(visible(word))'", hint: "see 'zguard help'")
+        }
+        throw .usage(
+            "unknown command '\(visible(word))'", hint: nearest.map { "did you mean '\($0)'?" } ?? "see 'zguard help'")
+    }
+
+    /// Parses the words after the command's name.
+    func parse(_ words: [String]) throws(Failure) -> Arguments {
+        var arguments = Arguments()
+        var rest = words[...]
+        while let word = rest.popFirst() {
+            if word == "--" {
+                arguments.operands += rest
+                break
+            }
+            guard word.hasPrefix("-"), word != "-" else {
+                arguments.operands.append(word)
+                if takesProgram {
+                    arguments.operands += rest
+                    break
+                }
+                continue
+            }
+            if word == Self.help.name || word == "-h" {
+                arguments.wantsHelp = true
+                return arguments
+            }
+            try parseFlag(word, &rest, &arguments)
+        }
+        try checkOperands(arguments)
+        return arguments
+    }
+
+    private func parseFlag(_ word: String, _ rest: inout ArraySlice<String>, _ arguments: inout Arguments)
+        throws(Failure)
+    {
+        var name = word
+        var attached: String?
+        if word.hasPrefix("--"), let equals = word.firstIndex(of: "=") {
+            name = String(word[..<equals])
+            attached = String(word[word.index(after: equals)...])
+        } else if !word.hasPrefix("--"), word.count > 2 {
+            name = String(word.prefix(2)) // "-okey=value"
+            attached = String(word.dropFirst(2))
+        }
+        guard let flag = flags.first(where: { $0.name == name }) else {
+            let nearest = nearestName(to: name, among: (flags + [Self.help]).map(\.name))
+            throw .usage(
+                "unknown option '\(visible(word.hasPrefix("--") ? name : word))'",
+                hint: nearest.map { "did you mean '\($0)'?" } ?? "see 'zguard \(self.name) --help'")
+        }
+        let value = try value(of: flag, attached: attached, &rest)
+        if flag.repeats {
+            arguments.values[flag.name, default: []].append(value)
+        } else if arguments.values.updateValue([value], forKey: flag.name) != nil {
+            throw .usage("option '\(flag.name)' is given twice")
+        }
+    }
+
+    private func value(of flag: Flag, attached: String?, _ rest: inout ArraySlice<String>) throws(Failure) -> String {
+        switch flag.value {
+        case .none:
+            if attached != nil { throw .usage("option '\(flag.name)' takes no value") }
+            return ""
+        case .optionalNumber:
+            if let attached { return attached }
+            guard let next = rest.first, Double(next) != nil else { return "" }
+            rest.removeFirst()
+            return next
+        case .required, .choice:
+            // What looks like another flag is hardly a value; one that is can be attached.
+            let next = attached ?? rest.first.flatMap { $0.hasPrefix("-") && $0 != "-" ? nil : $0 }
+            guard let value = next, !value.isEmpty else {
+                throw .usage("option '\(flag.name)' needs a value", hint: flag.synopsis)
+            }
+            if attached == nil { rest.removeFirst() }
+            if case .choice(let choices) = flag.value { try check(value, of: flag, among: choices) }
+            return value
+        }
+    }
+
+    private func check(_ value: String, of flag: Flag, among choices: [String]) throws(Failure) {
+        if choices.contains(value) { return }
+        if flag.name == "--format", ReportFormat.later.contains(value) {
+            throw .usage("format '\(value)' is not available in this version", hint: flag.synopsis)
+        }
+        let nearest = nearestName(to: value, among: choices)
+        throw .usage(
+            "option '\(flag.name)' has the bad value '\(visible(value))': expected \(alternatives(choices))",
+            hint: nearest.map { "did you mean '\($0)'?" })
+    }
+
+    private func checkOperands(_ arguments: Arguments) throws(Failure) {
+        let count = arguments.operands.count
+        if count < operandCount.lowerBound {
+            throw .usage("'zguard \(name)' needs \(operands)", hint: HelpText.synopsis(of: self))
+        }
+        if count > operandCount.upperBound {
+            let surplus = visible(arguments.operands[operandCount.upperBound])
+            throw .usage("'zguard \(name)' does not take '\(surplus)'", hint: HelpText.synopsis(of: self))
+        }
+    }
+}
+
+/// "a, b or c".
+func alternatives(_ words: [String]) -> String {
+    words.count < 2 ? words.joined() : words.dropLast().joined(separator: ", ") + " or " + words.last!
+}

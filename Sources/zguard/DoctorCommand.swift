@@ -1,0 +1,144 @@
+// zguard doctor: what this machine offers, and whether guarding works on it.
+
+import CSystem
+import Glibc
+import ZombieGuard
+
+struct DoctorCommand {
+    enum Verdict: String { case ok, limited, missing }
+
+    struct Probe {
+        var name: String
+        var verdict: Verdict
+        var text: String
+
+        init(_ name: String, _ verdict: Verdict, _ text: String) {
+            self.name = name
+            self.verdict = verdict
+            self.text = text
+        }
+    }
+
+    func run() -> Int32 {
+        var rows: [[String]] = []
+        var works = false
+        for probe in [
+            kernel, libc, findObject, memfd, guardPages, safeRead, overcommit, mapCount, addressSpace, ptraceScope,
+            hugePages,
+            library,
+        ] {
+            rows.append([probe.verdict.rawValue, probe.name, visible(probe.text)])
+        }
+        let test = SelfTest.run()
+        switch test {
+        case .success(let text):
+            works = true
+            rows.append([Verdict.ok.rawValue, "self-test", text])
+        case .failure(let failure): rows.append([Verdict.missing.rawValue, "self-test", failure.message])
+        }
+        Output.out(table(rows))
+        Output.out(works ? "guarding works\n" : "guarding does not work\n")
+        return works ? ExitStatus.success : ExitStatus.failure
+    }
+
+    private var kernel: Probe {
+        var name = utsname()
+        guard uname(&name) == 0 else { return Probe("kernel", .limited, "unknown: \(SystemError.last)") }
+        func text(_ field: UnsafeRawBufferPointer) -> String {
+            String(decoding: field.prefix { $0 != 0 }, as: UTF8.self)
+        }
+        let release = withUnsafeBytes(of: name.release) { text($0) }
+        return Probe("kernel", .ok, "Linux \(release), \(withUnsafeBytes(of: name.machine) { text($0) })")
+    }
+
+    private var libc: Probe { Probe("C library", .ok, "glibc \(String(cString: zg_system_libc_version()))") }
+
+    private var findObject: Probe {
+        zg_system_has_find_object() != 0
+            ? Probe("_dl_find_object", .ok, "modules are found without a lock")
+            : Probe("_dl_find_object", .limited, "needs glibc 2.35; modules are found through dl_iterate_phdr")
+    }
+
+    private var memfd: Probe {
+        let descriptor = zg_system_memfd("zguard-probe")
+        if descriptor >= 0 { close(descriptor) }
+        return result("memfd_create", descriptor, .ok, "statistics can be published", .missing, "no zguard stats")
+    }
+
+    private var guardPages: Probe {
+        result(
+            "MADV_GUARD_INSTALL", zg_system_probe_guard_pages(), .ok, "dead pages need no mapping of their own",
+            .limited,
+            "needs Linux 6.13; mprotect is used instead")
+    }
+
+    private var safeRead: Probe {
+        result(
+            "process_vm_readv", zg_system_probe_vm_read(), .ok, "stacks are followed through any memory", .limited,
+            "stacks stop at unknown memory")
+    }
+
+    private func result(
+        _ name: String, _ result: Int32, _ good: Verdict, _ goodText: String, _ bad: Verdict, _ badText: String
+    ) -> Probe {
+        if result >= 0 { return Probe(name, good, goodText) }
+        return Probe(name, bad, "\(SystemError(number: -result)); \(badText)")
+    }
+
+    private var overcommit: Probe {
+        switch number(in: "/proc/sys/vm/overcommit_memory") {
+        case 0?: Probe("overcommit", .ok, "heuristic")
+        case 1?: Probe("overcommit", .ok, "always")
+        case 2?: Probe("overcommit", .limited, "strict: reserved address space may count against the limit")
+        default: Probe("overcommit", .limited, "unknown")
+        }
+    }
+
+    private var mapCount: Probe {
+        let usual = 65530
+        guard let count = number(in: "/proc/sys/vm/max_map_count") else {
+            return Probe("max_map_count", .limited, "unknown")
+        }
+        return Probe("max_map_count", count >= usual ? .ok : .limited, "\(count) mappings for a process")
+    }
+
+    private var addressSpace: Probe {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(UInt32(RLIMIT_AS.rawValue)), &limit) == 0 else {
+            return Probe("RLIMIT_AS", .limited, "unknown: \(SystemError.last)")
+        }
+        if limit.rlim_cur == rlim_t.max { return Probe("RLIMIT_AS", .ok, "address space is unlimited") }
+        return Probe("RLIMIT_AS", .limited, "address space is limited to \(byteText(UInt64(limit.rlim_cur)))")
+    }
+
+    private var ptraceScope: Probe {
+        switch number(in: "/proc/sys/kernel/yama/ptrace_scope") {
+        case nil: Probe("ptrace_scope", .ok, "no such restriction; zguard check works on one's own processes")
+        case 0?: Probe("ptrace_scope", .ok, "0: zguard check works on one's own processes")
+        case let scope?:
+            Probe(
+                "ptrace_scope", geteuid() == 0 && scope < 3 ? .ok : .limited,
+                "\(scope): zguard check needs root" + (scope == 3 ? " and is forbidden" : ""))
+        }
+    }
+
+    private var hugePages: Probe {
+        let text = contents("/sys/kernel/mm/transparent_hugepage/enabled") ?? "unknown"
+        return Probe("huge pages", .ok, text)
+    }
+
+    private var library: Probe {
+        do throws(Failure) {
+            return Probe("library", .ok, try Preload.library())
+        } catch {
+            return Probe("library", .missing, error.message)
+        }
+    }
+
+    private func contents(_ path: String) -> String? {
+        guard let file = try? Descriptor(opening: path), let bytes = try? file.read(upTo: 4096) else { return nil }
+        return String(decoding: bytes.prefix { $0 != 0x0a }, as: UTF8.self)
+    }
+
+    private func number(in path: String) -> Int? { contents(path).flatMap { Int($0) } }
+}

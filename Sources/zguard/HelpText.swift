@@ -1,0 +1,33 @@
+// Help, generated from the table of commands.
+
+import ZombieGuard
+
+enum HelpText {
+    /// "zguard run [--quiet] … PROGRAM [ARG…]".
+    static func synopsis(of command: Command) -> String {
+        var words = ["zguard", command.name]
+        words += command.flags.map { "[\($0.synopsis)]" + ($0.repeats ? "…" : "") }
+        if command.takesProgram { words.append("--") }
+        if !command.operands.isEmpty { words.append(command.operands) }
+        return words.joined(separator: " ")
+    }
+
+    static var overview: String {
+        var text = "zguard \(zombieGuardVersion): finds use of freed memory in programs, without recompiling them\n\n"
+        text += "usage: zguard COMMAND [OPTION…]\n\n"
+        text += table(Command.all.map { ["  " + $0.name + ($0.operands.isEmpty ? "" : " \($0.operands)"), $0.text] })
+        text += "\n'zguard COMMAND --help' says more.\n"
+        return text
+    }
+
+    static func text(of command: Command) -> String {
+        var text = "usage: \(synopsis(of: command))\n\n\(command.text)\n\n"
+        text += table((command.flags + [Command.help]).map { ["  " + $0.synopsis, $0.text] })
+        return text
+    }
+
+    static func run(_ arguments: Arguments) throws -> Int32 {
+        Output.out(try arguments.operands.first.map { text(of: try Command.named($0)) } ?? overview)
+        return ExitStatus.success
+    }
+}

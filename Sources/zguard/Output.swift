@@ -1,0 +1,70 @@
+// Standard output and standard error, unbuffered: what is printed stands before what the guarded program prints next.
+
+import Glibc
+import ZombieGuard
+
+/// The two standard streams. A stream that is closed or broken swallows what is written to it.
+enum Output {
+    static func out(_ text: String) { write(text, to: STDOUT_FILENO) }
+    static func error(_ text: String) { write(text, to: STDERR_FILENO) }
+
+    static func print(_ failure: Failure) {
+        error("zguard: error: \(failure.message)\n" + (failure.hint.map { "hint: \($0)\n" } ?? ""))
+    }
+
+    static func warn(_ message: String, hint: String? = nil) {
+        error("zguard: warning: \(message)\n" + (hint.map { "hint: \($0)\n" } ?? ""))
+    }
+
+    private static func write(_ text: String, to descriptor: Int32) {
+        var text = text
+        text.withUTF8 { bytes in
+            var written = 0
+            while written < bytes.count {
+                let result = Glibc.write(descriptor, bytes.baseAddress! + written, bytes.count - written)
+                if result >= 0 {
+                    written += result
+                } else if errno == EAGAIN {
+                    var ready = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                    poll(&ready, 1, 1000)
+                } else if errno != EINTR {
+                    return
+                }
+            }
+        }
+    }
+}
+
+/// Columns of text, each as wide as its widest cell. Numbers go to the right.
+func table(_ rows: [[String]], rightAligned: Set<Int> = []) -> String {
+    var widths: [Int] = []
+    for row in rows {
+        for (column, cell) in row.enumerated() {
+            if column == widths.count { widths.append(0) }
+            widths[column] = max(widths[column], cell.count)
+        }
+    }
+    return rows.map { row in
+        let cells = row.enumerated().map { column, cell in
+            let padding = String(repeating: " ", count: widths[column] - cell.count)
+            return rightAligned.contains(column) ? padding + cell : cell + padding
+        }
+        var line = cells.joined(separator: "  ")
+        while line.last == " " { line.removeLast() }
+        return line + "\n"
+    }.joined()
+}
+
+/// "8.0 MiB".
+func byteText(_ bytes: UInt64) -> String {
+    var value = Double(bytes)
+    var unit = 0
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1024, unit + 1 < units.count {
+        value /= 1024
+        unit += 1
+    }
+    if unit == 0 { return "\(bytes) B" }
+    let tenths = Int((value * 10).rounded())
+    return "\(tenths / 10).\(tenths % 10) \(units[unit])"
+}

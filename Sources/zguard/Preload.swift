@@ -1,0 +1,72 @@
+// The runtime library, and the environment that loads it into a program.
+
+import CSystem
+import Glibc
+import ZombieGuard
+
+enum Preload {
+    static let libraryVariable = "ZGUARD_LIBRARY"
+
+    /// The path of libzguard.so: ZGUARD_LIBRARY, or ../lib beside this program.
+    static func library() throws(Failure) -> String {
+        let path = environment(libraryVariable) ?? besideThisProgram()
+        var status = stat()
+        guard stat(path, &status) == 0 else {
+            throw Failure(
+                "cannot find the runtime library '\(visible(path))': \(SystemError.last)",
+                hint: "reinstall zguard, or set \(libraryVariable) to the path of libzguard.so",
+                status: ExitStatus.cannotGuard)
+        }
+        if path.contains(where: { $0 == " " || $0 == ":" }) {
+            throw Failure(
+                "LD_PRELOAD cannot name the runtime library '\(visible(path))': its path holds a blank or a colon",
+                hint: "install zguard elsewhere", status: ExitStatus.cannotGuard)
+        }
+        return path
+    }
+
+    private static func besideThisProgram() -> String {
+        var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
+        let count = buffer.withUnsafeMutableBytes { readlink("/proc/self/exe", $0.baseAddress!, $0.count) }
+        var parts = String(decoding: buffer.prefix(max(0, count)), as: UTF8.self).split(separator: "/")
+        parts = Array(parts.dropLast(2))
+        return "/" + (parts + ["lib", "libzguard.so"]).joined(separator: "/")
+    }
+
+    /// The value of a variable of this process; nil where it is not set or empty.
+    static func environment(_ name: String) -> String? {
+        guard let value = getenv(name), value.pointee != 0 else { return nil }
+        return String(cString: value)
+    }
+}
+
+/// The environment of a program to start: this process's own, byte for byte, with some variables set.
+struct ChildEnvironment {
+    private let entries: [UnsafeMutablePointer<CChar>]
+
+    init(setting variables: [String: String]) {
+        var entries: [UnsafeMutablePointer<CChar>] = []
+        var next = zg_system_environment()
+        while let entry = next?.pointee {
+            let name = String(
+                decoding: UnsafeBufferPointer(start: entry, count: strlen(entry)).prefix { $0 != 0x3d }
+                    .map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            if variables[name] == nil { entries.append(entry) }
+            next = next?.advanced(by: 1)
+        }
+        // These live as long as this process does: a command starts few programs.
+        entries += variables.map { strdup("\($0.key)=\($0.value)") }
+        self.entries = entries
+    }
+
+    /// With the runtime library in front of what is preloaded already.
+    static func guarding(library: String, options: String) -> ChildEnvironment {
+        let preload = [library, Preload.environment("LD_PRELOAD")].compactMap { $0 }.joined(separator: ":")
+        return ChildEnvironment(setting: ["LD_PRELOAD": preload, RuntimeOptions.variable: options])
+    }
+
+    func withPointers<Result>(_ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result) -> Result {
+        let pointers = entries.map { Optional($0) } + [nil]
+        return pointers.withUnsafeBufferPointer { body($0.baseAddress!) }
+    }
+}

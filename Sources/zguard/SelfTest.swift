@@ -1,0 +1,63 @@
+// The end-to-end test of zguard doctor: a real program is started guarded and looked at from outside.
+
+import Glibc
+import ZombieGuard
+
+enum SelfTest {
+    private static let program = "/bin/cat"
+    private static let attempts = 400
+    private static let pauseMicroseconds: UInt32 = 5000
+
+    /// Runs cat with the runtime preloaded, reads its statistics while it waits for input, then lets it end.
+    static func run() -> Result<String, Failure> {
+        do throws(Failure) {
+            return .success(try attempt())
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private static func attempt() throws(Failure) -> String {
+        let environment = ChildEnvironment.guarding(library: try Preload.library(), options: "")
+        var input: [Int32] = [0, 0]
+        guard pipe(&input) == 0 else { throw Failure("cannot make a pipe: \(SystemError.last)") }
+        for end in input { _ = fcntl(end, F_SETFD, FD_CLOEXEC) } // else the program holds its own input open
+        let readEnd = Descriptor(adopting: input[0])
+        // Held until the program has been looked at; closing it ends the program.
+        var writeEnd: Descriptor? = Descriptor(adopting: input[1])
+
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_adddup2(&actions, readEnd.number, STDIN_FILENO)
+        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
+        var processID: pid_t = 0
+        let name = strdup(program)
+        defer { free(name) }
+        let argv = [name, nil]
+        let error = environment.withPointers { posix_spawn(&processID, program, &actions, nil, argv, $0) }
+        guard error == 0 else { throw Failure("cannot start \(program): \(SystemError(number: error))") }
+
+        let statistics = look(at: Int(processID))
+        _ = writeEnd.take()
+        var status: Int32 = 0
+        while waitpid(processID, &status, 0) < 0, errno == EINTR {}
+        guard status == 0 else { throw Failure("\(program) did not end well when guarded (wait status \(status))") }
+        guard let statistics else {
+            throw Failure("\(program) ran, but the runtime took no part in it: was it refused by the loader?")
+        }
+        let degradations = statistics.degradations.map(\.name).joined(separator: ", ")
+        return "\(program) ran guarded"
+            + (degradations.isEmpty ? "" : "; degraded: \(degradations)")
+    }
+
+    // Between fork and exec the child is a copy of this process, which has no page.
+    private static func look(at processID: Int) -> Statistics? {
+        for _ in 0..<attempts {
+            if let statistics = try? GuardedProcess(processID: processID).statistics() { return statistics }
+            if kill(pid_t(processID), 0) != 0 { return nil }
+            usleep(pauseMicroseconds)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,96 @@
+// Statistics as text, JSON and Prometheus metrics.
+
+import Glibc
+import ZombieGuard
+
+enum StatisticsText {
+    /// One line for each process.
+    static func overview(_ all: [Statistics]) -> String {
+        if all.isEmpty { return "no guarded processes\n" }
+        let head = [
+            "PID", "LIVE", "BYTES", "QUARANTINED", "BYTES", "RETIRED", "BYTES", "EVICTIONS", "FINDINGS", "DEGRADED",
+            "PROGRAM",
+        ]
+        let rows = all.map { statistics in
+            [
+                "\(statistics.processID)", "\(statistics["live_blocks"])", byteText(statistics["live_bytes"]),
+                "\(statistics["quarantined_blocks"])", byteText(statistics["quarantined_bytes"]),
+                "\(statistics["retired_blocks"])", byteText(statistics["retired_bytes"]),
+                "\(statistics["evictions"])", "\(statistics["findings"])", "\(statistics.degradations.count)",
+                visible(statistics.program),
+            ]
+        }
+        return table([head] + rows, rightAligned: Set(0..<head.count - 1))
+    }
+
+    /// Everything that one process says.
+    static func details(_ statistics: Statistics) -> String {
+        var text =
+            "\(visible(statistics.program)) [\(statistics.processID)], guarded by \(visible(statistics.runtimeVersion))"
+        text += " for \(duration(statistics.started))\n"
+        text += "options: \(statistics.options.isEmpty ? "defaults" : visible(statistics.options))\n"
+        text += "maintenance thread: \(statistics.hasMaintenanceThread ? "yes" : "no")\n\n"
+        text += table(
+            statistics.counters.map { counter in
+                let value = counter.unit == "bytes" ? byteText(counter.value) : "\(counter.value)"
+                return ["  " + counter.name, value, counter.text]
+            }, rightAligned: [1])
+        if statistics.degradations.isEmpty { return text + "\nno degradations\n" }
+        text += "\ndegradations:\n"
+        return text + table(statistics.degradations.map { ["  " + $0.name, $0.text] })
+    }
+
+    /// One object on one line.
+    static func json(_ all: [Statistics]) -> String {
+        let processes = all.map { statistics -> JSONText in
+            .object([
+                ("pid", .integer(Int64(statistics.processID))), ("program", .string(statistics.program)),
+                ("runtime_version", .string(statistics.runtimeVersion)), ("options", .string(statistics.options)),
+                ("started_ns", .natural(statistics.started)),
+                ("maintenance_thread", .bool(statistics.hasMaintenanceThread)),
+                ("degradations", .array(statistics.degradations.map { .string($0.name) })),
+                ("counters", .object(statistics.counters.map { ($0.name, .natural($0.value)) })),
+            ])
+        }
+        return JSONText.object([("schema", .string("zguard.stats/1")), ("processes", .array(processes))]).line + "\n"
+    }
+
+    /// The text format that Prometheus scrapes.
+    static func prometheus(_ all: [Statistics]) -> String {
+        var text = ""
+        for counter in Statistics.counterTable {
+            let name = "zguard_\(counter.name)" + (counter.type == "counter" ? "_total" : "")
+            text += "# HELP \(name) \(counter.text)\n# TYPE \(name) \(counter.type)\n"
+            for statistics in all { text += "\(name){\(labels(statistics))} \(statistics[counter.name])\n" }
+        }
+        text += "# HELP zguard_degraded what the runtime goes on without\n# TYPE zguard_degraded gauge\n"
+        for statistics in all {
+            for degradation in statistics.degradations {
+                text += "zguard_degraded{\(labels(statistics)),degradation=\"\(degradation.name)\"} 1\n"
+            }
+        }
+        return text
+    }
+
+    private static func labels(_ statistics: Statistics) -> String {
+        var program = ""
+        for character in statistics.program {
+            switch character {
+            case "\\": program += "\\\\"
+            case "\"": program += "\\\""
+            case "\n": program += "\\n"
+            default: program.append(character)
+            }
+        }
+        return "pid=\"\(statistics.processID)\",program=\"\(program)\""
+    }
+
+    // "2 h 5 min" since a time in nanoseconds since 1970.
+    private static func duration(_ started: UInt64) -> String {
+        let now = UInt64(max(0, time(nil)))
+        let seconds = now - min(now, started / 1_000_000_000)
+        if seconds < 60 { return "\(seconds) s" }
+        if seconds < 3600 { return "\(seconds / 60) min \(seconds % 60) s" }
+        return "\(seconds / 3600) h \(seconds / 60 % 60) min"
+    }
+}

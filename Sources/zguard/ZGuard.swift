@@ -1,0 +1,43 @@
+// The entry point.
+
+import Glibc
+import ZombieGuard
+
+@main
+struct ZGuard {
+    static func main() { exit(run(Array(CommandLine.arguments.dropFirst()))) }
+
+    static func run(_ words: [String]) -> Int32 {
+        do {
+            guard let first = words.first else {
+                Output.error(HelpText.overview)
+                return ExitStatus.usage
+            }
+            if first == "--help" || first == "-h" {
+                Output.out(HelpText.overview)
+                return ExitStatus.success
+            }
+            let command = try Command.named(first == "--version" ? "version" : first)
+            let arguments = try command.parse(Array(words.dropFirst()))
+            if arguments.wantsHelp {
+                Output.out(HelpText.text(of: command))
+                return ExitStatus.success
+            }
+            return try command.run(arguments)
+        } catch let failure as Failure {
+            Output.print(failure)
+            return failure.status
+        } catch let error as ProcessError {
+            let failure = Failure(error)
+            Output.print(failure)
+            return failure.status
+        } catch let refusal as ProgramRefusal {
+            let failure = Failure(refusal)
+            Output.print(failure)
+            return failure.status
+        } catch {
+            Output.print(Failure("\(error)"))
+            return ExitStatus.failure
+        }
+    }
+}

@@ -1,0 +1,173 @@
+// Findings as text: the sentence of each kind, and whole reports.
+
+import Testing
+
+@testable import ZombieGuard
+
+@Suite struct TextRendererTests {
+    @Test func wholeReport() {
+        #expect(
+            TextRenderer().render(.sample()) == """
+                ==zguard== double-free: a freed block of 48 bytes at 0x7f000010 was freed again, in close_twice (app.c:41)
+                    #0 close_twice  src/app.c:41
+                    #1 main  src/app.c:60
+                ==zguard== freed by thread 2:
+                    #0 close_once  src/app.c:30
+                ==zguard== allocated by thread 1:
+                    #0 open_it  src/app.c:12:7
+                ==zguard== thread 3 (worker) of /opt/app [77], 2026-01-02T03:04:05Z, signature 82d63efffd6c0317
+
+                """)
+    }
+
+    @Test func reportWithoutNames() {
+        let finding = Finding(
+            kind: .wildAccess, access: .read, confidence: .inferred, address: Address(0x1234),
+            stacks: Finding.Stacks(access: [.unnamed("/lib/x.so", 0x10), .unnamed(nil, 0x20)]), count: 3,
+            signature: "s", detail: ["signal": "SIGSEGV"])
+        #expect(
+            TextRenderer().render(finding) == """
+                ==zguard== wild-access: read at 0x1234 (SIGSEGV), where the program has no such memory, in /lib/x.so+0x10 \
+                (inferred)
+                    #0 /lib/x.so+0x10
+                    #1 0x5020
+                ==zguard== signature s, seen 3 times
+
+                """)
+    }
+
+    @Test func lateWriteIsNotBlamedOnThePlaceThatFoundIt() {
+        var finding = Finding.sample(.writeAfterFree)
+        finding.detail = ["offset": "8", "length": "4", "old": "0x55", "new": "0x41", "found_by": "eviction"]
+        finding.stacks.alloc = []
+        let text = TextRenderer().render(finding)
+        #expect(
+            text.hasPrefix(
+                """
+                ==zguard== write-after-free: 4 bytes at offset 8 of a freed block of 48 bytes at 0x7f000010 changed after \
+                it was freed, from 0x55 to 0x41; found when the block left the quarantine
+                ==zguard== found here; the write itself was earlier and elsewhere:
+                    #0 close_twice  src/app.c:41
+
+                """))
+        #expect(!text.contains("allocated"))
+    }
+
+    @Test func frameOfInlinedFunctionSaysSo() {
+        var finding = Finding.sample()
+        finding.stacks.access[0].inlined = true
+        #expect(TextRenderer().render(finding).contains("    #0 close_twice [inlined]  src/app.c:41\n"))
+    }
+
+    struct Row: Sendable, CustomTestStringConvertible {
+        var kind: Finding.Kind
+        var sentence: String
+        var change: @Sendable (inout Finding) -> Void = { _ in }
+        var testDescription: String { sentence }
+    }
+
+    static let rows: [Row] = [
+        Row(kind: .doubleFree, sentence: "a freed block of 48 bytes at 0x7f000010 was freed again with operator delete")
+        {
+            $0.detail = ["freed_with": "operator delete"]
+        },
+        Row(kind: .invalidFree, sentence: "0x7f000010 was freed, a stack address") {
+            $0.block = nil
+            $0.detail = ["what": "stack address", "freed_with": "free"]
+        },
+        Row(kind: .invalidFree, sentence: "0x7f000018 was freed, 8 bytes into a live block of 48 bytes at 0x7f000010") {
+            $0.block?.state = "live"
+            $0.block?.offset = 8
+            $0.address = Address(0x7f00_0018)
+            $0.detail = ["what": "interior pointer"]
+        },
+        Row(kind: .invalidFree, sentence: "0x7f000010 was freed, but never allocated") {
+            $0.detail = ["what": "never allocated"]
+        },
+        Row(
+            kind: .deallocMismatch,
+            sentence: "a live block of 48 bytes at 0x7f000010 from operator new[] was freed with free"
+        ) {
+            $0.block?.state = "live"
+            $0.detail = ["allocated_with": "operator new[]", "freed_with": "free"]
+        },
+        Row(kind: .useAfterFree, sentence: "read at 0x7f000020, 16 bytes into a freed block of 48 bytes") {
+            $0.access = .read
+            $0.block?.offset = 16
+            $0.address = Address(0x7f00_0020)
+        },
+        Row(
+            kind: .useAfterFree,
+            sentence: "read at 0x5555555555555560 (SIGSEGV), through a pointer that was read from freed memory"
+        ) {
+            $0.access = .read
+            $0.block = nil
+            $0.address = Address(0x5555_5555_5555_5560)
+            $0.detail = ["signal": "SIGSEGV"]
+        },
+        Row(
+            kind: .useAfterFree,
+            sentence: "method Cart.add(_:) was called on a deallocated Shop.Cart (48 bytes at 0x7f000010)"
+        ) {
+            $0.access = .call
+            $0.block?.className = "Shop.Cart"
+            $0.block?.member = "add(_:)"
+        },
+        Row(kind: .useAfterFree, sentence: "a deallocated Shop.Cart was released (48 bytes at 0x7f000010)") {
+            $0.access = .release
+            $0.block?.className = "Shop.Cart"
+        },
+        Row(kind: .heapOverflow, sentence: "write at 0x7f000041, 1 byte after the end of a live block of 48 bytes") {
+            $0.access = .write
+            $0.block?.state = "live"
+            $0.block?.offset = 49
+            $0.address = Address(0x7f00_0041)
+        },
+        Row(kind: .nullAccess, sentence: "write at 0x8 (SIGSEGV), through a null pointer") {
+            $0.access = .write
+            $0.block = nil
+            $0.address = Address(8)
+            $0.detail = ["signal": "SIGSEGV"]
+        },
+        Row(kind: .stackOverflow, sentence: "thread 3 (worker) ran out of stack at 0x7f000010"),
+        Row(
+            kind: Finding.Kind(rawValue: "new-kind"),
+            sentence: "free at 0x7f000010, 0 bytes into a freed block of 48 bytes"),
+    ]
+
+    @Test(arguments: rows) func sentence(row: Row) {
+        var finding = Finding.sample(row.kind)
+        row.change(&finding)
+        #expect(finding.sentence == row.sentence + ", in close_twice (app.c:41)")
+    }
+
+    @Test func nothingFromAReportReachesTheTerminalRaw() {
+        let evil = "x\u{1b}]0;title\u{7}\r\n\u{202e}\u{9b}31m"
+        var finding = Finding.sample(Finding.Kind(rawValue: evil))
+        finding.program = evil
+        finding.time = evil
+        finding.signature = evil
+        finding.thread?.name = evil
+        finding.block?.className = evil
+        finding.block?.member = evil
+        finding.stacks.access = [.named(evil, evil, 1), .unnamed(evil, 1)]
+        for kind in ["use-after-free", "write-after-free", "invalid-free", "dealloc-mismatch", "stack-overflow", evil] {
+            for access in ["read", "call", evil] {
+                finding.kind = Finding.Kind(rawValue: kind)
+                finding.access = Finding.Access(rawValue: access)
+                let names = [
+                    "what", "offset", "length", "old", "new", "signal", "allocated_with", "freed_with", "freed_size",
+                ]
+                finding.detail = Dictionary(uniqueKeysWithValues: names.map { ($0, evil) })
+                for line in TextRenderer().render(finding).split(separator: "\n", omittingEmptySubsequences: false) {
+                    #expect(line.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value < 0x7f })
+                }
+            }
+        }
+    }
+
+    @Test func plainTextIsLeftAlone() {
+        #expect(visible("naïve/Größe — 漢字.swift") == "naïve/Größe — 漢字.swift")
+        #expect(visible("a\tb\nc") == "a\\tb\\nc")
+    }
+}
