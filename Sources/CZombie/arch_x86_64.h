@@ -23,6 +23,12 @@ ZG_INLINE long zg_arch_syscall(long number, long a, long b, long c, long d, long
     return result;
 }
 
+// Distance of the return address below the CFA, in a frame that saves the frame pointer `fp_place` bytes below it.
+ZG_INLINE uint64_t zg_arch_return_place(uint64_t fp_place) {
+    (void)fp_place; // the call instruction pushes it
+    return 8;
+}
+
 // The stack pointer of the caller of the function whose frame address is `frame` (which keeps a frame pointer).
 ZG_INLINE uint64_t zg_arch_caller_sp(const uint64_t *frame) { return (uint64_t)(frame + 2); }
 

@@ -1,5 +1,6 @@
 // The stack depot: every distinct stack once, as a tree of frames; a stack is a 32-bit id (its innermost node).
-// zg_depot_put: hot path, lock-free where the stack is known (zg_depot_child likewise), otherwise under the depot's lock. zg_depot_get: any context.
+// A stack is recognised by a 64-bit hash over its frames from the outermost inwards, so that the hash of a longer stack
+// follows from a shorter one's. Hot path; lock-free where the stack is known, otherwise under the depot's lock.
 
 #ifndef ZG_DEPOT_H
 #define ZG_DEPOT_H
@@ -8,10 +9,16 @@
 #include "include/zg_block.h"
 
 bool zg_depot_init(void);
-// The id of a stack, innermost frame first; `hash` as zg_unwind_fast gives it. 0 where the depot is full or count is 0.
-uint32_t zg_depot_put(const uint64_t *frames, int count, uint64_t hash);
-// The stack that `frame` called from `parent` makes; parent 0: the outermost frame. 0 where the depot is full.
-uint32_t zg_depot_child(uint32_t parent, uint64_t frame);
+
+// The hash of the stack that a call from the stack with hash `outer` (0: none) makes.
+ZG_INLINE uint64_t zg_depot_hash(uint64_t outer, uint64_t frame) {
+    uint64_t h = (outer ^ frame) * UINT64_C(0x9fb21c651e98df25);
+    return (h ^ h >> 29) * UINT64_C(0xd6e8feb86659fd93);
+}
+// The id of the stack with this hash; 0 where it is not in the depot.
+uint32_t zg_depot_find(uint64_t hash);
+// The id of a stack, innermost frame first, added where it is new. 0 where the depot is full or count is 0.
+uint32_t zg_depot_put(const uint64_t *frames, int count);
 // Writes at most `depth` frames, innermost first; returns how many.
 int zg_depot_get(uint32_t stack, uint64_t *frames, int depth);
 const struct zg_depot_node *zg_depot_nodes(uint64_t *count);

@@ -185,14 +185,33 @@ void zg_thread_init_keys(void) {
 static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_caller caller, bool own_stack) {
     struct zg_walk walk;
     uint32_t stack = 0;
-    if (own_stack) stack = zg_trail_capture(&thread->trail, caller, &thread->stack, zg_config.stack_depth, &walk);
-    if (!stack) {
+    if (own_stack) stack = zg_trail_capture(&thread->trail, caller, &thread->stack, zg_config.stack_depth);
+    if (stack) {
+        // Most stacks that are new are never seen again: the second time is soon enough to describe one for the cache.
+        if (!zg_stack_cache_seen(&thread->stack_cache, stack)) return stack;
+        zg_trail_describe(&thread->trail, caller.sp, &walk);
+    } else {
         zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
-        stack = zg_depot_put(walk.frames, walk.count, walk.hash);
+        stack = zg_depot_put(walk.frames, walk.count);
     }
     zg_stack_cache_add(&thread->stack_cache, caller, &walk, stack);
     return stack;
 }
+
+#ifdef ZG_CHECK_STACKS
+// Test builds compare every capture with a walk from scratch.
+static void check_stack(const struct zg_thread *thread, struct zg_caller caller, uint32_t stack) {
+    struct zg_walk walk;
+    uint64_t frames[ZG_STACK_MAX_DEPTH];
+    int count = zg_depot_get(stack, frames, zg_config.stack_depth);
+    zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
+    bool equal = count == walk.count;
+    for (int i = 0; equal && i < count; i++) equal = frames[i] == walk.frames[i];
+    if (!equal) __builtin_trap();
+}
+#else
+#define check_stack(thread, caller, stack) ((void)0)
+#endif
 
 uint32_t zg_thread_capture(struct zg_thread *thread) {
     if (ZG_UNLIKELY(!zg_config.stack_depth)) return 0;
@@ -203,9 +222,14 @@ uint32_t zg_thread_capture(struct zg_thread *thread) {
     bool own_stack = caller.sp >= thread->stack.low && caller.sp < thread->stack.high;
     if (ZG_LIKELY(own_stack)) {
         uint32_t stack = zg_stack_cache_find(&thread->stack_cache, caller);
-        if (ZG_LIKELY(stack)) return stack;
+        if (ZG_LIKELY(stack)) {
+            check_stack(thread, caller, stack);
+            return stack;
+        }
     }
-    return capture_new(thread, caller, own_stack);
+    uint32_t stack = capture_new(thread, caller, own_stack);
+    check_stack(thread, caller, stack);
+    return stack;
 }
 
 struct zg_thread *zg_thread_current_or_null(void) {

@@ -26,18 +26,26 @@ static void join(struct zg_trail *trail, const struct zg_trail_frame *frame) {
     for (uint32_t i = trail->count; i-- && trail->frames[i].fp_place == old;) trail->frames[i].fp_place = frame->fp_place;
 }
 
-// The depot's node for the frame at this depth, whose outer frames have theirs.
-static uint32_t node_for(const struct zg_trail *trail, uint32_t at, int depth, uint32_t *anchor) {
-    uint32_t node = at ? trail->frames[at - 1].node : 0;
-    *anchor = at ? trail->frames[at - 1].anchor : 0;
-    if (at + 1 - *anchor > (uint32_t)depth + ZG_TRAIL_STEP) {
+// Continues the chain of the frames further out with the frame at this depth.
+static void chain(struct zg_trail *trail, uint32_t at, int depth) {
+    struct zg_trail_frame *frame = &trail->frames[at];
+    uint64_t hash = at ? frame[-1].hash : 0;
+    uint32_t anchor = at ? frame[-1].anchor : 0;
+    if (at + 1 - anchor > (uint32_t)depth + ZG_TRAIL_STEP) {
         // Too deep: a new chain, begun where it can begin for the next frames, too.
-        *anchor = (at + 1 - (uint32_t)depth) / ZG_TRAIL_STEP * ZG_TRAIL_STEP;
-        node = 0;
-        for (uint32_t i = *anchor; i < at; i++)
-            if (!(node = zg_depot_child(node, trail->frames[i].pc))) return 0;
+        anchor = (at + 1 - (uint32_t)depth) / ZG_TRAIL_STEP * ZG_TRAIL_STEP;
+        hash = 0;
+        for (uint32_t i = anchor; i < at; i++) hash = zg_depot_hash(hash, trail->frames[i].pc);
     }
-    return zg_depot_child(node, trail->frames[at].pc);
+    frame->hash = zg_depot_hash(hash, frame->pc);
+    frame->anchor = (uint16_t)anchor;
+}
+
+static ZG_NOINLINE uint32_t put(const struct zg_trail *trail) {
+    uint64_t frames[ZG_STACK_MAX_DEPTH + ZG_TRAIL_STEP];
+    int count = 0;
+    for (uint32_t i = trail->count; i-- > trail->frames[trail->count - 1].anchor;) frames[count++] = trail->frames[i].pc;
+    return zg_depot_put(frames, count);
 }
 
 static void depend(struct zg_walk *walk, uint64_t sp, uint64_t place, uint64_t word) {
@@ -50,7 +58,7 @@ static void depend(struct zg_walk *walk, uint64_t sp, uint64_t place, uint64_t w
 }
 
 // What the kept frames depend on, from the inside out: where another stack differs, its inner words differ first.
-static void describe(const struct zg_trail *trail, uint64_t sp, struct zg_walk *walk) {
+void zg_trail_describe(const struct zg_trail *trail, uint64_t sp, struct zg_walk *walk) {
     uint32_t last = trail->count - 1, first = trail->frames[last].anchor;
     uint64_t noted = 1;
     walk->repeatable = true;
@@ -67,9 +75,9 @@ static void describe(const struct zg_trail *trail, uint64_t sp, struct zg_walk *
 }
 
 uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const struct zg_stack_bounds *bounds,
-                          int depth, struct zg_walk *walk) {
+                          int depth) {
     struct zg_trail_frame new_frames[MOST_NEW], frame = {.pc = caller.pc, .sp = caller.sp, .fp = caller.fp};
-    uint32_t new_count = 0, anchor;
+    uint32_t new_count = 0;
     if (trail->epoch != __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED)) {
         trail->epoch = zg_unwind_epoch;
         trail->count = 0;
@@ -103,14 +111,10 @@ uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const
     if (trail->count + new_count > ZG_TRAIL_FRAMES) goto lost;
     while (new_count) {
         trail->frames[trail->count] = new_frames[--new_count];
-        uint32_t node = node_for(trail, trail->count, depth, &anchor);
-        if (!node) goto lost;
-        trail->frames[trail->count].node = node;
-        trail->frames[trail->count].anchor = (uint16_t)anchor;
-        trail->count++;
+        chain(trail, trail->count++, depth);
     }
-    describe(trail, caller.sp, walk);
-    return trail->frames[trail->count - 1].node;
+    uint32_t stack = zg_depot_find(trail->frames[trail->count - 1].hash);
+    return ZG_LIKELY(stack) ? stack : put(trail);
 lost:
     trail->count = 0;
     return 0;

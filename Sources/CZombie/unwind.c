@@ -1,9 +1,7 @@
 // The stack walker and its cache of compact rules.
 //
 // A compact rule covers what nearly every frame needs: CFA = stack or frame pointer + offset, the return address and the
-// saved frame pointer at fixed distances below the CFA. The cache is direct mapped, two words an entry: the rule, and the
-// pc xor the rule. A torn entry fails the comparison, so neither readers nor writers take a lock (the scheme of lockless
-// transposition tables: Hyatt and Mann, "A lockless transposition table implementation for parallel search", 2002).
+// saved frame pointer at fixed distances below the CFA.
 
 #include "unwind.h"
 
@@ -13,28 +11,32 @@
 
 enum { rule_none, rule_simple, rule_complex, rule_end };
 
-// bits 0-1 what, 2 the CFA counts from the frame pointer, 8-31 CFA offset / 8, 32-47 frame pointer's place below the CFA
-// / 8 (0: unchanged), 48-63 return address's place below the CFA / 8.
-typedef uint64_t compact_rule;
+// bits 0-1 what, 2 the CFA counts from the frame pointer, 3-16 CFA offset / 8, 17-24 frame pointer's place below the CFA
+// / 8 (0: unchanged). The return address's place below the CFA follows (zg_arch_return_place).
+typedef uint32_t compact_rule;
+enum { RULE_BITS = 25, CFA_BITS = 14, FP_BITS = 8, PC_BITS = 48 };
 
-struct entry {
-    uint64_t key; // pc ^ rule
-    compact_rule rule;
-};
-
+// An entry is one word: the rule, and the rest of the scrambled pc that its place in the table does not say already. The
+// scrambling is a bijection of 48 bits, so an entry names its pc exactly, and one word needs no lock.
 // Grows with the program: a small one must not touch a large table's pages at random.
-enum { FIRST_BITS = 9, LAST_BITS = 15 };
+enum { FIRST_BITS = 9, LAST_BITS = 16 };
+_Static_assert(PC_BITS - FIRST_BITS + RULE_BITS <= 64, "rule and tag share a word");
 struct table {
-    struct entry *entries;
-    uint64_t shift; // index = hash >> shift
+    uint64_t *entries;
+    uint64_t bits;
 };
-static struct entry first_entries[1 << FIRST_BITS];
-static struct table tables[LAST_BITS - FIRST_BITS + 1] = {{first_entries, 64 - FIRST_BITS}};
+static uint64_t first_entries[1 << FIRST_BITS];
+static struct table tables[LAST_BITS - FIRST_BITS + 1] = {{first_entries, FIRST_BITS}};
 static struct table *current = tables;
 static uint32_t misses_in_table;
 
-static uint64_t slot_of(const struct table *table, uint64_t pc) {
-    return (pc * UINT64_C(0x9e3779b97f4a7c15)) >> table->shift;
+#define PC_MASK ((UINT64_C(1) << PC_BITS) - 1)
+ZG_INLINE uint64_t scramble(uint64_t pc) { return (pc * UINT64_C(0x9e3779b97f4b)) & PC_MASK; }
+ZG_INLINE uint64_t *entry_of(const struct table *table, uint64_t scrambled) {
+    return &table->entries[scrambled >> (PC_BITS - table->bits)];
+}
+ZG_INLINE uint64_t tag_of(const struct table *table, uint64_t scrambled) {
+    return (scrambled & (PC_MASK >> table->bits)) << RULE_BITS;
 }
 
 // A bigger table once the present one misses more often than it has entries. Losing the race costs one unused mapping.
@@ -42,15 +44,13 @@ static ZG_COLD void grow(void) {
     struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
     __atomic_store_n(&misses_in_table, 0, __ATOMIC_RELAXED);
     if (table == &tables[LAST_BITS - FIRST_BITS]) return;
-    uint64_t bits = 64 - table->shift + 1;
-    struct entry *entries = zg_os_map(sizeof(struct entry) << bits);
+    uint64_t bits = table->bits + 1, *entries = zg_os_map(sizeof *entries << bits), *none = NULL;
     if (!entries) return;
-    struct entry *none = NULL;
     if (!__atomic_compare_exchange_n(&table[1].entries, &none, entries, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-        zg_os_release(entries, sizeof(struct entry) << bits);
+        zg_os_release(entries, sizeof *entries << bits);
         return;
     }
-    __atomic_store_n(&table[1].shift, 64 - bits, __ATOMIC_RELEASE);
+    __atomic_store_n(&table[1].bits, bits, __ATOMIC_RELEASE);
     __atomic_store_n(&current, table + 1, __ATOMIC_RELEASE);
 }
 
@@ -59,8 +59,8 @@ uint32_t zg_unwind_epoch;
 void zg_unwind_forget(void) {
     __atomic_fetch_add(&zg_unwind_epoch, 1, __ATOMIC_RELAXED);
     struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
-    for (uint64_t i = 0; i < UINT64_C(1) << (64 - table->shift); i++)
-        __atomic_store_n(&table->entries[i].key, 0, __ATOMIC_RELAXED);
+    for (uint64_t i = 0; i < UINT64_C(1) << table->bits; i++)
+        __atomic_store_n(&table->entries[i], 0, __ATOMIC_RELAXED);
 }
 
 static compact_rule compact(const struct zg_cfi_row *row) {
@@ -72,11 +72,11 @@ static compact_rule compact(const struct zg_cfi_row *row) {
     int64_t cfa = row->cfa.value, back = -ra->value, fp_back = 0;
     if (fp->how == zg_cfi_at_offset) fp_back = -fp->value;
     else if (fp->how != zg_cfi_same) return rule_complex;
-    if ((cfa | back | fp_back) & 7 || cfa < 0 || cfa >= 8 << 24 || back <= 0 || back >= 8 << 16 || fp_back < 0 ||
-        fp_back >= 8 << 16)
+    if ((cfa | back | fp_back) & 7 || cfa < 0 || cfa >= 8 << CFA_BITS || fp_back < 0 || fp_back >= 8 << FP_BITS)
         return rule_complex;
-    return rule_simple | (row->cfa_register == ZG_ARCH_FP) << 2 | (uint64_t)cfa / 8 << 8 | (uint64_t)fp_back / 8 << 32 |
-           (uint64_t)back / 8 << 48;
+    if ((uint64_t)back != zg_arch_return_place((uint64_t)fp_back)) return rule_complex;
+    return rule_simple | (compact_rule)(row->cfa_register == ZG_ARCH_FP) << 2 | (compact_rule)(cfa / 8) << 3 |
+           (compact_rule)(fp_back / 8) << (3 + CFA_BITS);
 }
 
 static ZG_NOINLINE compact_rule find_rule(uint64_t pc) {
@@ -86,20 +86,22 @@ static ZG_NOINLINE compact_rule find_rule(uint64_t pc) {
     compact_rule rule = zg_cfi_find_row(&module, pc, &row) ? compact(&row) : rule_none;
     if (rule == rule_none) return rule;
     struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
-    struct entry *entry = &table->entries[slot_of(table, pc)];
-    __atomic_store_n(&entry->rule, rule, __ATOMIC_RELAXED);
-    __atomic_store_n(&entry->key, pc ^ rule, __ATOMIC_RELAXED);
+    uint64_t scrambled = scramble(pc);
+    __atomic_store_n(entry_of(table, scrambled), tag_of(table, scrambled) | rule, __ATOMIC_RELAXED);
     uint32_t misses = __atomic_add_fetch(&misses_in_table, 1, __ATOMIC_RELAXED);
-    if (misses == UINT32_C(1) << (64 - table->shift)) grow();
+    if (misses == UINT32_C(1) << table->bits) grow();
     return rule;
 }
 
 ZG_INLINE compact_rule rule_for(const struct table *table, uint64_t pc) {
-    const struct entry *entry = &table->entries[slot_of(table, pc)];
-    compact_rule rule = __atomic_load_n(&entry->rule, __ATOMIC_RELAXED);
-    if (ZG_LIKELY((__atomic_load_n(&entry->key, __ATOMIC_RELAXED) ^ rule) == pc)) return rule;
+    uint64_t scrambled = scramble(pc), entry = __atomic_load_n(entry_of(table, scrambled), __ATOMIC_RELAXED);
+    uint64_t rule = entry ^ tag_of(table, scrambled);
+    if (ZG_LIKELY(rule >> RULE_BITS == 0 && (rule & 3))) return (compact_rule)rule;
     return find_rule(pc);
 }
+
+ZG_INLINE uint64_t rule_cfa(compact_rule rule) { return (uint64_t)(rule >> 3 & ((1 << CFA_BITS) - 1)) * 8; }
+ZG_INLINE uint64_t rule_fp(compact_rule rule) { return (uint64_t)(rule >> (3 + CFA_BITS) & ((1 << FP_BITS) - 1)) * 8; }
 
 struct reader {
     uint64_t low, high; // readable without asking
@@ -157,8 +159,8 @@ enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, con
     *step = (struct zg_step){0, 0, false};
     if (ZG_UNLIKELY((rule & 3) != rule_simple)) return (rule & 3) == rule_complex ? zg_step_lost : zg_step_outermost;
     step->used_fp = rule >> 2 & 1;
-    uint64_t cfa = (step->used_fp ? *fp : *sp) + (rule >> 8 & 0xffffff) * 8;
-    uint64_t at = cfa - (rule >> 48) * 8, fp_at = cfa - (rule >> 32 & 0xffff) * 8;
+    uint64_t cfa = (step->used_fp ? *fp : *sp) + rule_cfa(rule), fp_at = cfa - rule_fp(rule);
+    uint64_t at = cfa - zg_arch_return_place(rule_fp(rule));
     if (ZG_UNLIKELY(cfa <= *sp || cfa > bounds->high || at < *sp || fp_at < *sp || cfa & 7)) return zg_step_lost;
     *pc = *(const uint64_t *)at;
     step->pc_place = at;
@@ -182,7 +184,7 @@ ZG_INLINE void depend_on(struct zg_walk *walk, uint64_t sp, uint64_t address, ui
 
 void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bounds, int depth, struct zg_walk *walk) {
     const struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
-    uint64_t pc = caller.pc, sp = caller.sp, fp = caller.fp, h = 0;
+    uint64_t pc = caller.pc, sp = caller.sp, fp = caller.fp;
     uint64_t fp_place = 1; // where the frame pointer was read from; 1: it is the caller's own, 0: noted already
     struct reader reader = reader_for(sp, bounds);
     bool exact = false;
@@ -192,8 +194,6 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
     walk->word_count = 0;
     while (count < depth && pc) {
         walk->frames[count++] = pc + exact;
-        h = (h ^ pc) * UINT64_C(0x9fb21c651e98df25);
-        h ^= h >> 29;
         compact_rule rule = rule_for(table, exact ? pc : pc - 1);
         if (ZG_LIKELY((rule & 3) == rule_simple)) {
             uint64_t base = sp;
@@ -203,8 +203,8 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
                 else if (fp_place) depend_on(walk, caller.sp, fp_place, fp);
                 fp_place = fp_place == 1; // noted once
             }
-            uint64_t cfa = base + (rule >> 8 & 0xffffff) * 8;
-            uint64_t at = cfa - (rule >> 48) * 8, fp_at = cfa - (rule >> 32 & 0xffff) * 8;
+            uint64_t cfa = base + rule_cfa(rule), fp_at = cfa - rule_fp(rule);
+            uint64_t at = cfa - zg_arch_return_place(rule_fp(rule));
             exact = false;
             if (ZG_LIKELY(cfa > sp && cfa <= reader.high && at >= reader.low && fp_at >= reader.low && !(cfa & 7))) {
                 pc = *(const uint64_t *)at;
@@ -226,7 +226,6 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
         }
     }
     walk->count = count;
-    walk->hash = h ? h : 1;
 }
 
 int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames, int depth) {

@@ -25,7 +25,6 @@ enum { ZG_WALK_WORDS = 64 };
 struct zg_walk {
     int count;
     uint64_t frames[ZG_STACK_MAX_DEPTH]; // return addresses, innermost first, beginning with caller.pc
-    uint64_t hash;                       // of the frames, never 0
     bool repeatable; // the words below decide the walk: with the same ones it goes the same way
     bool uses_fp;    // so does caller.fp
     uint32_t word_count;

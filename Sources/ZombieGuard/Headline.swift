@@ -31,7 +31,12 @@ extension Finding {
         guard let block else {
             return "\(accessNoun) \(at)\(signal), through a pointer that was read from freed memory"
         }
-        guard let className = block.className else { return "\(accessNoun) \(position ?? at)" }
+        guard let className = block.className else {
+            // A fault on a value from filled memory: the block is where the value was read from, not what was touched.
+            let touched = address?.distance(from: block.start).map { $0 < block.size } ?? false
+            if touched || confidence != .inferred { return "\(accessNoun) \(position ?? at)" }
+            return "\(accessNoun) through \(pointer), a pointer that came from \(blockName(block)) at \(block.start)"
+        }
         let object = "a deallocated \(visible(className))"
         let place = "(\(block.size) bytes at \(block.start))"
         let type = visible(String(className.split(separator: ".").last ?? className[...]))

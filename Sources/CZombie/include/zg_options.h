@@ -11,7 +11,7 @@ enum zg_option_kind { zg_option_bool, zg_option_number, zg_option_bytes, zg_opti
 
 #define ZG_OPTIONS(X)                                                                                                  \
     X(profile, choice, 0, 0, 0, "guard", "named set of option values")                                                \
-    X(quarantine_bytes, bytes, 8388608, 0, 1099511627776, "", "freed blocks are held until they amount to this much") \
+    X(quarantine_bytes, bytes, 1048576, 0, 1099511627776, "", "freed blocks are held until they amount to this much") \
     X(quarantine_per_context, number, 4, 0, 16, "",                                                                   \
       "newest freed blocks that each allocation context keeps, whatever the others free")                             \
     X(fill_new, bool, 0, 0, 1, "", "fill new memory with 0xAA (calloc stays zero)")                                   \

@@ -1,0 +1,54 @@
+// Named checks for the runtime's test programs. A failure is printed with its place; the last line of a program's output
+// is "checks N failures M", by which the driver knows that it came to its end.
+// Any thread; CHECK itself calls stdio only where a check fails.
+
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int check_count, check_failures;
+
+enum { CHECK_SHOWN = 25 };
+
+__attribute__((unused)) static int check_that(int holds, const char *file, int line, const char *what) {
+    __atomic_fetch_add(&check_count, 1, __ATOMIC_RELAXED);
+    if (holds) return 1;
+    if (__atomic_fetch_add(&check_failures, 1, __ATOMIC_RELAXED) < CHECK_SHOWN) {
+        fprintf(stderr, "%s:%d: failed: %s\n", file, line, what);
+        fflush(stderr);
+    }
+    return 0;
+}
+
+__attribute__((unused)) static int check_equal(uint64_t got, uint64_t wanted, const char *file, int line, const char *what) {
+    char text[256];
+    if (got == wanted) return check_that(1, file, line, what);
+    snprintf(text, sizeof text, "%s: %" PRIu64 " (0x%" PRIx64 "), expected %" PRIu64 " (0x%" PRIx64 ")", what, got, got,
+             wanted, wanted);
+    return check_that(0, file, line, text);
+}
+
+#define CHECK(condition, what) check_that(!!(condition), __FILE__, __LINE__, what)
+#define CHECK_EQUAL(got, wanted, what) check_equal((uint64_t)(got), (uint64_t)(wanted), __FILE__, __LINE__, what)
+
+// The value of main.
+__attribute__((unused)) static int check_end(void) {
+    fflush(stderr);
+    printf("checks %d failures %d\n", check_count, check_failures);
+    fflush(stdout);
+    return check_failures ? 1 : 0;
+}
+
+// A small generator with a fixed seed (xorshift64*): every run is the same run.
+__attribute__((unused)) static uint64_t check_random(uint64_t *state) {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+#endif

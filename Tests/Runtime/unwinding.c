@@ -1,0 +1,313 @@
+// Captured stacks equal libunwind's, and every capture from a cache equals a walk from scratch.
+// link: runtime
+// with: unwind_frames.cpp
+// libs: -lunwind -lstdc++ -lm
+// timeout: 60
+
+#define UNW_LOCAL_ONLY
+#include <alloca.h>
+#include <libunwind.h>
+#include <pthread.h>
+#include <search.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "config.h"
+#include "depot.h"
+#include "runtime.h"
+#include "thread.h"
+
+enum { MOST = 512 };
+static uint64_t compared, captures;
+
+extern void cxx_frames(void (*point)(void *), void *context, int depth);
+
+static bool is_restorer(uint64_t pc) {
+    unw_cursor_t cursor;
+    unw_context_t context;
+    unw_getcontext(&context);
+    unw_init_local(&cursor, &context);
+    unw_set_reg(&cursor, UNW_REG_IP, pc);
+    return unw_is_signal_frame(&cursor) > 0;
+}
+
+// libunwind's answer from the caller's caller outwards. An interrupted frame's pc is stored plus one, as the runtime does.
+static __attribute__((noinline)) int walk_with_libunwind(uint64_t *frames, bool through_signal) {
+    void *raw[MOST];
+    int count = unw_backtrace(raw, MOST), kept = 0;
+    for (int i = 2; i < count; i++) {
+        uint64_t pc = (uint64_t)raw[i];
+        if (!pc) break;
+        frames[kept++] = pc + (through_signal && i && is_restorer((uint64_t)raw[i - 1]));
+    }
+    return kept;
+}
+
+static void show(const char *who, const uint64_t *frames, int count) {
+    fprintf(stderr, "  %s:", who);
+    for (int i = 0; i < count && i < 24; i++) fprintf(stderr, " %" PRIx64, frames[i]);
+    fprintf(stderr, " (%d)\n", count);
+}
+
+// A point of the program at which the stack is taken, as malloc would take it.
+static __attribute__((noinline)) void compare(const char *where, bool through_signal) {
+    const uint64_t *frame = __builtin_frame_address(0);
+    uint64_t expected[MOST], captured[MOST];
+    int wanted = walk_with_libunwind(expected, through_signal);
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (!CHECK(thread, "the thread is entered")) return;
+    struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
+    int depth = zg_config.stack_depth;
+    for (int round = 0; round < 3; round++) { // the first fills the caches, the others come from them
+        uint32_t stack = zg_thread_capture(thread);
+        int got = zg_depot_get(stack, captured, ZG_STACK_MAX_DEPTH + 16);
+        int least = wanted < depth ? wanted : depth;
+        bool equal = got >= least && got <= wanted;
+        for (int i = 0; equal && i < got; i++) equal = captured[i] == expected[i];
+        if (!CHECK(equal, where)) {
+            show("libunwind", expected, wanted);
+            show("captured ", captured, got);
+            break;
+        }
+    }
+    struct zg_walk walk;
+    zg_unwind_fast(caller, &thread->stack, depth, &walk);
+    bool equal = walk.count == (wanted < depth ? wanted : depth);
+    for (int i = 0; equal && i < walk.count; i++) equal = walk.frames[i] == expected[i];
+    if (!CHECK(equal, where)) {
+        show("libunwind", expected, wanted);
+        show("walked   ", walk.frames, walk.count);
+    }
+    zg_thread_leave(thread);
+    compared++;
+}
+
+static void point(void *where) { compare(where, false); }
+
+// --- the program's own frames ---
+
+static __attribute__((noinline)) int recurse(int depth, const char *where) {
+    volatile char room[100];
+    room[depth % 100] = 1;
+    if (depth % 7 == 0) compare(where, false);
+    return depth ? recurse(depth - 1, where) + room[depth % 100] : 0;
+}
+
+static __attribute__((noinline)) int recurse_with_alloca(int depth) {
+    char *room = alloca((size_t)depth * 24 + 8);
+    memset(room, 1, (size_t)depth * 24 + 8);
+    compare("recursion with alloca", false);
+    return depth ? recurse_with_alloca(depth - 1) + room[depth] : 0;
+}
+
+static int order(const void *a, const void *b) {
+    compare("a callback from libc", false);
+    return *(const int *)a - *(const int *)b;
+}
+
+static void visit(const void *node, VISIT which, int depth) {
+    (void)node, (void)which, (void)depth;
+    compare("a callback from twalk", false);
+}
+
+static void callbacks(void) {
+    int numbers[20];
+    for (int i = 0; i < 20; i++) numbers[i] = (i * 7) % 20;
+    qsort(numbers, 20, sizeof *numbers, order);
+    int key = 13;
+    CHECK(bsearch(&key, numbers, 20, sizeof *numbers, order) == &numbers[13], "bsearch finds");
+    void *root = NULL;
+    for (int i = 0; i < 6; i++) tsearch(&numbers[(i * 5) % 20], &root, order);
+    twalk(root, visit);
+    for (int i = 0; i < 6; i++) tdelete(&numbers[(i * 5) % 20], &root, order);
+}
+
+static void on_signal(int number) {
+    (void)number;
+    compare("a signal handler's frame", true);
+    recurse(8, "below a signal handler");
+}
+
+static __attribute__((noinline)) void raise_in_depth(int depth) {
+    volatile int room[10];
+    room[0] = depth;
+    if (depth) raise_in_depth(depth - 1);
+    else raise(SIGUSR1);
+    (void)room[0];
+}
+
+static void signals(void) {
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGUSR1, &action, NULL);
+    raise_in_depth(0);
+    raise_in_depth(3);
+}
+
+static void *in_thread(void *argument) {
+    recurse(20, "a thread");
+    callbacks();
+    cxx_frames(point, "C++ frames in a thread", 10);
+    return argument;
+}
+
+// --- random shapes: every capture against a walk from scratch ---
+
+static uint64_t shape_state = 42;
+static uint64_t shape_wrong;
+
+static __attribute__((noinline)) void capture_and_walk(void) {
+    const uint64_t *frame = __builtin_frame_address(0);
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (!thread) return;
+    uint64_t captured[ZG_STACK_MAX_DEPTH + 32];
+    struct zg_walk walk;
+    struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
+    int got = zg_depot_get(zg_thread_capture(thread), captured, ZG_STACK_MAX_DEPTH);
+    zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
+    bool equal = got >= walk.count;
+    for (int i = 0; equal && i < walk.count; i++) equal = captured[i] == walk.frames[i];
+    if (!equal && shape_wrong++ < 3) {
+        show("walked  ", walk.frames, walk.count);
+        show("captured", captured, got);
+    }
+    captures++;
+    zg_thread_leave(thread);
+    __asm__ volatile("" ::: "memory");
+}
+
+static void shape(int budget);
+
+static __attribute__((noinline)) void shape_small(int budget) {
+    shape(budget - 1);
+    __asm__ volatile("" ::: "memory");
+}
+static __attribute__((noinline)) void shape_wide(int budget) {
+    volatile char room[300];
+    room[0] = 1;
+    shape(budget - 1);
+    shape(budget - 2);
+    (void)room[0];
+}
+static __attribute__((noinline)) void shape_alloca(int budget) {
+    volatile char *room = alloca((size_t)(budget & 7) * 32 + 16);
+    room[0] = 1;
+    shape(budget - 1);
+    (void)room[0];
+}
+static __attribute__((noinline, optnone)) void shape_framed(int budget) {
+    shape(budget - 1);
+    capture_and_walk();
+}
+
+static __attribute__((noinline)) void shape(int budget) {
+    uint64_t r = check_random(&shape_state);
+    if (budget <= 0) {
+        for (uint64_t i = 0; i <= r % 4; i++) capture_and_walk();
+        return;
+    }
+    if (r % 11 == 0) capture_and_walk();
+    switch (r >> 20 & 3) {
+    case 0: shape_small(budget); break;
+    case 1: shape_wide(budget); break;
+    case 2: shape_alloca(budget); break;
+    default: shape_framed(budget); break;
+    }
+    if ((r >> 30) % 5 == 0) capture_and_walk();
+}
+
+// --- other stacks ---
+
+static ucontext_t main_context, coroutine_contexts[4];
+static int coroutine_steps;
+
+static __attribute__((noinline)) void coroutine_depth(int depth) {
+    volatile char room[64];
+    room[0] = 1;
+    if (depth) coroutine_depth(depth - 1);
+    else {
+        const uint64_t *frame = __builtin_frame_address(0);
+        struct zg_thread *thread = zg_thread_enter(frame);
+        uint64_t frames[ZG_STACK_MAX_DEPTH + 32];
+        int count = zg_depot_get(zg_thread_capture(thread), frames, ZG_STACK_MAX_DEPTH);
+        CHECK(count >= 1 && frames[0] == frame[1], "a capture in a coroutine begins with its caller");
+        zg_thread_leave(thread);
+        coroutine_steps++;
+    }
+    (void)room[0];
+}
+
+static void coroutine(int number) {
+    for (int i = 0; i < 50; i++) {
+        coroutine_depth(i % 9);
+        swapcontext(&coroutine_contexts[number], &main_context);
+    }
+}
+
+static void coroutines(void) {
+    for (int i = 0; i < 4; i++) {
+        char *stack = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        getcontext(&coroutine_contexts[i]);
+        coroutine_contexts[i].uc_stack.ss_sp = stack;
+        coroutine_contexts[i].uc_stack.ss_size = 65536;
+        coroutine_contexts[i].uc_link = &main_context;
+        makecontext(&coroutine_contexts[i], (void (*)(void))coroutine, 1, i);
+    }
+    for (int i = 0; i < 50; i++)
+        for (int j = 0; j < 4; j++) {
+            swapcontext(&main_context, &coroutine_contexts[j]);
+            compare("between coroutines", false);
+        }
+    CHECK_EQUAL(coroutine_steps, 200, "coroutines ran");
+}
+
+static void on_other_stack(int number) {
+    (void)number;
+    compare("a handler on an alternate stack", true);
+}
+
+static void alternate_stack(void) {
+    stack_t stack = {.ss_sp = malloc(262144), .ss_size = 262144}, old;
+    struct sigaction action = {.sa_handler = on_other_stack, .sa_flags = SA_ONSTACK};
+    sigaltstack(&stack, &old);
+    sigaction(SIGUSR2, &action, NULL);
+    raise(SIGUSR2);
+    raise(SIGUSR2);
+    sigaltstack(&old, NULL);
+}
+
+int main(void) {
+    zg_runtime_start();
+    CHECK(zg_runtime_is_ready(), "the runtime starts");
+    compare("main", false);
+    recurse(25, "recursion");
+    recurse(300, "recursion beyond the depth limit");
+    recurse(25, "recursion again");
+    recurse_with_alloca(20);
+    callbacks();
+    cxx_frames(point, "C++ frames", 30);
+    cxx_frames(point, "C++ frames again", 30);
+    signals();
+    alternate_stack();
+    coroutines();
+    pthread_t threads[8];
+    for (int i = 0; i < 8; i++) {
+        pthread_create(&threads[i], NULL, in_thread, NULL);
+        if (i % 2) pthread_join(threads[i - 1], NULL), pthread_join(threads[i], NULL);
+    }
+    zg_config.stack_depth = 5;
+    recurse(40, "a small depth limit");
+    callbacks();
+    zg_config.stack_depth = 128;
+    recurse(100, "the largest depth limit");
+    zg_config.stack_depth = 32;
+    while (captures < 1000000) shape(3 + (int)(check_random(&shape_state) % 40) / 2);
+    CHECK_EQUAL(shape_wrong, 0, "every one of a million captures is the walk from scratch");
+    zg_unwind_forget();
+    recurse(20, "after the rules were forgotten");
+    CHECK(compared > 500, "many points were compared");
+    return check_end();
+}
