@@ -26,25 +26,22 @@ static uint64_t compared, captures;
 
 extern void cxx_frames(void (*point)(void *), void *context, int depth);
 
-static bool is_restorer(uint64_t pc) {
+// libunwind's answer from the caller's caller outwards. An interrupted frame's pc is stored plus one, as the runtime does.
+static __attribute__((noinline)) int walk_with_libunwind(uint64_t *frames) {
     unw_cursor_t cursor;
     unw_context_t context;
+    unw_word_t pc;
+    int count = 0;
+    bool exact = false;
     unw_getcontext(&context);
     unw_init_local(&cursor, &context);
-    unw_set_reg(&cursor, UNW_REG_IP, pc);
-    return unw_is_signal_frame(&cursor) > 0;
-}
-
-// libunwind's answer from the caller's caller outwards. An interrupted frame's pc is stored plus one, as the runtime does.
-static __attribute__((noinline)) int walk_with_libunwind(uint64_t *frames, bool through_signal) {
-    void *raw[MOST];
-    int count = unw_backtrace(raw, MOST), kept = 0;
-    for (int i = 2; i < count; i++) {
-        uint64_t pc = (uint64_t)raw[i];
-        if (!pc) break;
-        frames[kept++] = pc + (through_signal && i && is_restorer((uint64_t)raw[i - 1]));
+    for (int i = 0; count < MOST; i++) {
+        if (unw_get_reg(&cursor, UNW_REG_IP, &pc) < 0 || !pc) break;
+        if (i >= 2) frames[count++] = pc + exact;
+        exact = unw_is_signal_frame(&cursor) > 0;
+        if (unw_step(&cursor) <= 0) break;
     }
-    return kept;
+    return count;
 }
 
 static void show(const char *who, const uint64_t *frames, int count) {
@@ -54,10 +51,10 @@ static void show(const char *who, const uint64_t *frames, int count) {
 }
 
 // A point of the program at which the stack is taken, as malloc would take it.
-static __attribute__((noinline)) void compare(const char *where, bool through_signal) {
+static __attribute__((noinline)) void compare(const char *where) {
     const uint64_t *frame = __builtin_frame_address(0);
     uint64_t expected[MOST], captured[MOST];
-    int wanted = walk_with_libunwind(expected, through_signal);
+    int wanted = walk_with_libunwind(expected);
     struct zg_thread *thread = zg_thread_enter(frame);
     if (!CHECK(thread, "the thread is entered")) return;
     struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
@@ -86,32 +83,32 @@ static __attribute__((noinline)) void compare(const char *where, bool through_si
     compared++;
 }
 
-static void point(void *where) { compare(where, false); }
+static void point(void *where) { compare(where); }
 
 // --- the program's own frames ---
 
 static __attribute__((noinline)) int recurse(int depth, const char *where) {
     volatile char room[100];
     room[depth % 100] = 1;
-    if (depth % 7 == 0) compare(where, false);
+    if (depth % 7 == 0) compare(where);
     return depth ? recurse(depth - 1, where) + room[depth % 100] : 0;
 }
 
 static __attribute__((noinline)) int recurse_with_alloca(int depth) {
     char *room = alloca((size_t)depth * 24 + 8);
     memset(room, 1, (size_t)depth * 24 + 8);
-    compare("recursion with alloca", false);
+    compare("recursion with alloca");
     return depth ? recurse_with_alloca(depth - 1) + room[depth] : 0;
 }
 
 static int order(const void *a, const void *b) {
-    compare("a callback from libc", false);
+    compare("a callback from libc");
     return *(const int *)a - *(const int *)b;
 }
 
 static void visit(const void *node, VISIT which, int depth) {
     (void)node, (void)which, (void)depth;
-    compare("a callback from twalk", false);
+    compare("a callback from twalk");
 }
 
 static void callbacks(void) {
@@ -128,7 +125,7 @@ static void callbacks(void) {
 
 static void on_signal(int number) {
     (void)number;
-    compare("a signal handler's frame", true);
+    compare("a signal handler's frame");
     recurse(8, "below a signal handler");
 }
 
@@ -259,14 +256,14 @@ static void coroutines(void) {
     for (int i = 0; i < 50; i++)
         for (int j = 0; j < 4; j++) {
             swapcontext(&main_context, &coroutine_contexts[j]);
-            compare("between coroutines", false);
+            compare("between coroutines");
         }
     CHECK_EQUAL(coroutine_steps, 200, "coroutines ran");
 }
 
 static void on_other_stack(int number) {
     (void)number;
-    compare("a handler on an alternate stack", true);
+    compare("a handler on an alternate stack");
 }
 
 static void alternate_stack(void) {
@@ -282,7 +279,7 @@ static void alternate_stack(void) {
 int main(void) {
     zg_runtime_start();
     CHECK(zg_runtime_is_ready(), "the runtime starts");
-    compare("main", false);
+    compare("main");
     recurse(25, "recursion");
     recurse(300, "recursion beyond the depth limit");
     recurse(25, "recursion again");

@@ -1,0 +1,252 @@
+// What an instruction does to memory, and where an indirect call takes its target from: tables of instruction bytes.
+// link: runtime
+
+#include <string.h>
+
+#include "arch.h"
+#include "check.h"
+
+#if defined(__x86_64__)
+
+struct row {
+    const char *text;
+    const char *bytes; // two hexadecimal digits each
+    enum zg_fault_access access;
+};
+
+// Bytes as the GNU assembler makes them.
+static const struct row rows[] = {
+    {"mov (%rax),%rbx", "488b18", zg_fault_read},
+    {"mov (%rdi),%eax", "8b07", zg_fault_read},
+    {"mov 8(%r12),%al", "418a442408", zg_fault_read},
+    {"mov %rbx,(%rax)", "488918", zg_fault_write},
+    {"mov %al,(%rdi)", "8807", zg_fault_write},
+    {"mov %ax,(%rdi)", "668907", zg_fault_write},
+    {"mov %r9,16(%r12,%rcx,8)", "4d894ccc10", zg_fault_write},
+    {"movl $1,(%rax)", "c70001000000", zg_fault_write},
+    {"movb $1,(%rax)", "c60001", zg_fault_write},
+    {"movq $0,8(%rdi)", "48c7470800000000", zg_fault_write},
+    {"movzbl (%rdi),%eax", "0fb607", zg_fault_read},
+    {"movswl (%rdi),%eax", "0fbf07", zg_fault_read},
+    {"movslq (%rdi),%rax", "486307", zg_fault_read},
+    {"mov %fs:(%rax),%rax", "64488b00", zg_fault_read},
+    {"mov %rax,%fs:(%rax)", "64488900", zg_fault_write},
+    {"add (%rax),%rbx", "480318", zg_fault_read},
+    {"add %rbx,(%rax)", "480118", zg_fault_write},
+    {"or %al,(%rdi)", "0807", zg_fault_write},
+    {"sub %eax,(%rdi)", "2907", zg_fault_write},
+    {"xor %eax,(%rdi)", "3107", zg_fault_write},
+    {"cmp %rbx,(%rax)", "483918", zg_fault_read},
+    {"cmp (%rax),%rbx", "483b18", zg_fault_read},
+    {"cmpl $5,(%rdi)", "833f05", zg_fault_read},
+    {"cmpb $5,(%rdi)", "803f05", zg_fault_read},
+    {"cmpq $1000,(%rdi)", "48813fe8030000", zg_fault_read},
+    {"addl $5,(%rdi)", "830705", zg_fault_write},
+    {"andl $5,(%rdi)", "832705", zg_fault_write},
+    {"addq $1000,(%rdi)", "488107e8030000", zg_fault_write},
+    {"test %rax,(%rdi)", "488507", zg_fault_read},
+    {"testb $1,(%rdi)", "f60701", zg_fault_read},
+    {"testl $1,(%rdi)", "f70701000000", zg_fault_read},
+    {"notl (%rdi)", "f717", zg_fault_write},
+    {"negq (%rdi)", "48f71f", zg_fault_write},
+    {"notb (%rdi)", "f617", zg_fault_write},
+    {"mulq (%rdi)", "48f727", zg_fault_read},
+    {"idivl (%rdi)", "f73f", zg_fault_read},
+    {"imul (%rdi),%rax", "480faf07", zg_fault_read},
+    {"incl (%rdi)", "ff07", zg_fault_write},
+    {"decq (%rdi)", "48ff0f", zg_fault_write},
+    {"incb (%rdi)", "fe07", zg_fault_write},
+    {"lock incl (%rdi)", "f0ff07", zg_fault_write},
+    {"lock decq (%rdi)", "f048ff0f", zg_fault_write},
+    {"lock xadd %eax,(%rdi)", "f00fc107", zg_fault_write},
+    {"lock cmpxchg %rcx,(%rdi)", "f0480fb10f", zg_fault_write},
+    {"lock cmpxchg16b (%rdi)", "f0480fc70f", zg_fault_write},
+    {"lock bts %eax,(%rdi)", "f00fab07", zg_fault_write},
+    {"btr %rax,(%rdi)", "480fb307", zg_fault_write},
+    {"btc %rax,(%rdi)", "480fbb07", zg_fault_write},
+    {"bt %rax,(%rdi)", "480fa307", zg_fault_read},
+    {"btsl $3,(%rdi)", "0fba2f03", zg_fault_write},
+    {"btl $3,(%rdi)", "0fba2703", zg_fault_read},
+    {"shld $3,%eax,(%rdi)", "0fa40703", zg_fault_write},
+    {"xchg %rax,(%rdi)", "488707", zg_fault_write},
+    {"shll $3,(%rdi)", "c12703", zg_fault_write},
+    {"shrq %cl,(%rdi)", "48d32f", zg_fault_write},
+    {"setne (%rdi)", "0f9507", zg_fault_write},
+    {"cmovne (%rdi),%eax", "0f4507", zg_fault_read},
+    {"push (%rdi)", "ff37", zg_fault_read},
+    {"pop (%rdi)", "8f07", zg_fault_write},
+    {"call *(%rax)", "ff10", zg_fault_execute},
+    {"call *16(%rax)", "ff5010", zg_fault_execute},
+    {"call *%rax", "ffd0", zg_fault_execute},
+    {"jmp *(%rax)", "ff20", zg_fault_execute},
+    {"jmp *%rcx", "ffe1", zg_fault_execute},
+    {"notrack jmp *%rax", "3effe0", zg_fault_execute},
+    {"call *8(%r12)", "41ff542408", zg_fault_execute},
+    {"ret, and the next function's nop", "c390", zg_fault_execute},
+    {"ret $8", "c20800", zg_fault_execute},
+    {"rep stosb", "f3aa", zg_fault_write},
+    {"rep stosq", "f348ab", zg_fault_write},
+    {"rep movsb", "f3a4", zg_fault_write},
+    {"rep movsq", "f348a5", zg_fault_write},
+    {"repe cmpsb", "f3a6", zg_fault_read},
+    {"lods", "48ad", zg_fault_read},
+    {"movups (%rdi),%xmm0", "0f1007", zg_fault_read},
+    {"movups %xmm0,(%rdi)", "0f1107", zg_fault_write},
+    {"movaps %xmm0,(%rdi)", "0f2907", zg_fault_write},
+    {"movaps (%rdi),%xmm0", "0f2807", zg_fault_read},
+    {"movdqu %xmm0,(%rdi)", "f30f7f07", zg_fault_write},
+    {"movdqu (%rdi),%xmm0", "f30f6f07", zg_fault_read},
+    {"movdqa %xmm8,(%rdi)", "66440f7f07", zg_fault_write},
+    {"movsd %xmm0,(%rdi)", "f20f1107", zg_fault_write},
+    {"movsd (%rdi),%xmm0", "f20f1007", zg_fault_read},
+    {"movss %xmm0,(%rdi)", "f30f1107", zg_fault_write},
+    {"movq %xmm0,(%rdi)", "660fd607", zg_fault_write},
+    {"movq (%rdi),%xmm0", "f30f7e07", zg_fault_read},
+    {"movd %xmm0,(%rdi)", "660f7e07", zg_fault_write},
+    {"movd (%rdi),%xmm0", "660f6e07", zg_fault_read},
+    {"movhps %xmm0,(%rdi)", "0f1707", zg_fault_write},
+    {"movlps %xmm0,(%rdi)", "0f1307", zg_fault_write},
+    {"movntps %xmm0,(%rdi)", "0f2b07", zg_fault_write},
+    {"movntdq %xmm0,(%rdi)", "660fe707", zg_fault_write},
+    {"movnti %eax,(%rdi)", "0fc307", zg_fault_write},
+    {"addsd (%rdi),%xmm0", "f20f5807", zg_fault_read},
+    {"pcmpeqb (%rdi),%xmm0", "660f7407", zg_fault_read},
+    {"prefetcht0 (%rdi)", "0f180f", zg_fault_read},
+    {"pextrq $1,%xmm0,(%rdi)", "66480f3a160701", zg_fault_write},
+    {"movbe %eax,(%rdi)", "0f38f107", zg_fault_write},
+    {"movbe (%rdi),%eax", "0f38f007", zg_fault_read},
+    {"fstpt (%rdi)", "db3f", zg_fault_write},
+    {"fldt (%rdi)", "db2f", zg_fault_read},
+    {"fstpl (%rdi)", "dd1f", zg_fault_write},
+    {"fldl (%rdi)", "dd07", zg_fault_read},
+    {"fstps (%rdi)", "d91f", zg_fault_write},
+    {"flds (%rdi)", "d907", zg_fault_read},
+    {"fistpll (%rdi)", "df3f", zg_fault_write},
+    {"mov %eax,(%edi), a 32-bit address", "678907", zg_fault_write},
+    {"vmovdqu %ymm0,(%rdi), not decoded", "c5fe7f07", zg_fault_unknown},
+    {"nothing", "", zg_fault_unknown},
+    {"a prefix alone", "66", zg_fault_unknown},
+    {"a REX prefix alone", "48", zg_fault_unknown},
+    {"cut after the opcode", "4889", zg_fault_unknown},
+};
+
+static int from_hex(const char *text, uint8_t *bytes) {
+    int count = 0;
+    for (; text[0] && text[1]; text += 2) {
+        unsigned value;
+        sscanf(text, "%2x", &value);
+        bytes[count++] = (uint8_t)value;
+    }
+    return count;
+}
+
+// Registers whose value tells their name: DWARF number times 0x10000, plus 0x100000000.
+static uint64_t value_of(int dwarf) { return 0x100000000u + (uint64_t)dwarf * 0x10000u; }
+enum { RAX, RDX, RCX, RBX, RSI, RDI, RBP, RSP, R8, R9, R10, R11, R12, R13, R14, R15 };
+
+struct place_row {
+    const char *text, *bytes;
+    bool found;
+    int base, index, scale; // index -1: none; base -1: none
+    int64_t distance;
+};
+
+static const struct place_row places[] = {
+    {"call *(%rax)", "ff10", true, RAX, -1, 0, 0},
+    {"call *(%rcx)", "ff11", true, RCX, -1, 0, 0},
+    {"call *(%rdx)", "ff12", true, RDX, -1, 0, 0},
+    {"call *(%rbx)", "ff13", true, RBX, -1, 0, 0},
+    {"call *(%rsi)", "ff16", true, RSI, -1, 0, 0},
+    {"call *(%rdi)", "ff17", true, RDI, -1, 0, 0},
+    {"call *(%rsp)", "ff1424", true, RSP, -1, 0, 0},
+    {"call *0(%rbp)", "ff5500", true, RBP, -1, 0, 0},
+    {"call *(%r8)", "41ff10", true, R8, -1, 0, 0},
+    {"call *(%r11)", "41ff13", true, R11, -1, 0, 0},
+    {"call *(%r12)", "41ff1424", true, R12, -1, 0, 0},
+    {"call *0(%r13)", "41ff5500", true, R13, -1, 0, 0},
+    {"call *(%r15)", "41ff17", true, R15, -1, 0, 0},
+    {"call *16(%rax)", "ff5010", true, RAX, -1, 0, 16},
+    {"call *-8(%rax)", "ff50f8", true, RAX, -1, 0, -8},
+    {"call *0x1000(%rdi)", "ff9700100000", true, RDI, -1, 0, 0x1000},
+    {"call *-0x1000(%rdi)", "ff9700f0ffff", true, RDI, -1, 0, -0x1000},
+    {"call *8(%rsp)", "ff542408", true, RSP, -1, 0, 8},
+    {"call *0x200(%rsp)", "ff942400020000", true, RSP, -1, 0, 0x200},
+    {"call *(%rax,%rcx,8)", "ff14c8", true, RAX, RCX, 3, 0},
+    {"call *(%r12,%r12,1)", "43ff1424", true, R12, R12, 0, 0},
+    {"call *(%r8,%r9,4)", "43ff1488", true, R8, R9, 2, 0},
+    {"call *24(%rbp,%rsi,2)", "ff547518", true, RBP, RSI, 1, 24},
+    {"call *0x10(,%rcx,8)", "ff14cd10000000", true, -1, RCX, 3, 16},
+    {"call *0x2000", "ff142500200000", true, -1, -1, 0, 0x2000},
+    {"call *0(%r13,%rax,1)", "41ff540500", true, R13, RAX, 0, 0},
+    {"jmp *(%rax)", "ff20", true, RAX, -1, 0, 0},
+    {"jmp *32(%r14)", "41ff6620", true, R14, -1, 0, 32},
+    {"notrack call *(%rax)", "3eff10", true, RAX, -1, 0, 0},
+    {"bnd jmp *(%rax)", "f2ff20", true, RAX, -1, 0, 0},
+    {"rex.W call *16(%rdx)", "48ff5210", true, RDX, -1, 0, 16},
+    {"call *%rax", "ffd0", false, 0, 0, 0, 0},
+    {"jmp *%r11", "41ffe3", false, 0, 0, 0, 0},
+    {"call *0x10(%rip)", "ff1510000000", false, 0, 0, 0, 0},
+    {"call near", "e800000000", false, 0, 0, 0, 0},
+    {"push (%rax)", "ff30", false, 0, 0, 0, 0},
+    {"incl (%rax)", "ff00", false, 0, 0, 0, 0},
+    {"lcall *(%rax)", "ff18", false, 0, 0, 0, 0},
+    {"mov (%rax),%rax", "488b00", false, 0, 0, 0, 0},
+    {"ret", "c3", false, 0, 0, 0, 0},
+    {"nothing", "", false, 0, 0, 0, 0},
+    {"cut before ModRM", "ff", false, 0, 0, 0, 0},
+    {"cut before SIB", "ff14", false, 0, 0, 0, 0},
+    {"cut in the displacement", "ff97001000", false, 0, 0, 0, 0},
+    {"cut before a short displacement", "ff50", false, 0, 0, 0, 0},
+};
+
+int main(void) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint8_t bytes[32];
+        memset(bytes, 0x90, sizeof bytes);
+        int count = from_hex(rows[i].bytes, bytes);
+        CHECK_EQUAL(zg_arch_decode_access(bytes, count), rows[i].access, rows[i].text);
+        // What follows does not matter.
+        if (count > 3) CHECK_EQUAL(zg_arch_decode_access(bytes, 16), rows[i].access, rows[i].text);
+    }
+    struct zg_registers registers = {.known = ~UINT64_C(0)};
+    for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) registers.value[i] = value_of(i);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const struct place_row *row = &places[i];
+        uint8_t bytes[32];
+        memset(bytes, 0x90, sizeof bytes);
+        int count = from_hex(row->bytes, bytes);
+        uint64_t place = 0, wanted = (uint64_t)row->distance;
+        if (row->base >= 0) wanted += value_of(row->base);
+        if (row->index >= 0) wanted += value_of(row->index) << row->scale;
+        bool found = zg_arch_call_target_place(bytes, count, &registers, &place);
+        if (CHECK_EQUAL(found, row->found, row->text) && found) CHECK_EQUAL(place, wanted, row->text);
+    }
+    // Random bytes: any answer, no access beyond the count.
+    uint64_t state = 99;
+    for (int i = 0; i < 200000; i++) {
+        int count = (int)(check_random(&state) % 16);
+        uint8_t *bytes = malloc((size_t)count + 1);
+        uint64_t place;
+        for (int j = 0; j < count; j++) bytes[j] = (uint8_t)check_random(&state);
+        if (i % 2 && count) bytes[0] = 0xff;
+        zg_arch_decode_access(bytes, count);
+        zg_arch_call_target_place(bytes, count, &registers, &place);
+        free(bytes);
+    }
+    CHECK(zg_arch_is_canonical(0) && zg_arch_is_canonical(0x7fffffffffff), "lower half is canonical");
+    CHECK(zg_arch_is_canonical(0xffff800000000000), "upper half is canonical");
+    CHECK(!zg_arch_is_canonical(0x800000000000) && !zg_arch_is_canonical(0x5555555555555555), "the hole is not");
+    registers.value[RSP] = 0x1000;
+    registers.pc = 0x5555;
+    CHECK(zg_arch_undo_call(&registers, 0x401000) && registers.pc == 0x401000 && registers.value[RSP] == 0x1008,
+          "a call is undone");
+    CHECK(!zg_arch_undo_call(&registers, 0x5555555555555555) && registers.pc == 0x401000, "not to a place that cannot be");
+    CHECK(!zg_arch_undo_call(&registers, 5), "nor to the first page");
+    return check_end();
+}
+#else
+int main(void) {
+    CHECK(1, "another processor");
+    return check_end();
+}
+#endif
