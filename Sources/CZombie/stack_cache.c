@@ -2,6 +2,10 @@
 
 #include "stack_cache.h"
 
+// A set of which entries are found stays as it is until this many others asked for a place: with more stacks than entries
+// each newcomer would otherwise drive out one that is needed again sooner.
+enum { RESISTANCE = 8 };
+
 #define LOW_48 ((UINT64_C(1) << 48) - 1)
 
 ZG_INLINE uint64_t key_of(struct zg_caller caller) {
@@ -32,6 +36,7 @@ uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller call
         if (keys[way] != key) continue;
         const struct zg_cached_stack *entry = &cache->entries[set][places[way]];
         if (!is_unchanged(entry, caller)) continue;
+        cache->resistance[set] = RESISTANCE;
         if (way) { // the same caller with another past: the last one seen is the likeliest next
             uint8_t place = places[way];
             for (int i = way; i; i--) keys[i] = keys[i - 1], places[i] = places[i - 1];
@@ -40,6 +45,18 @@ uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller call
         return entry->stack;
     }
     return 0;
+}
+
+bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack) {
+    uint32_t *seen = &cache->seen[stack % ZG_ARRAY_COUNT(cache->seen)];
+    uint64_t set = set_of(key_of(caller));
+    if (*seen != stack) {
+        *seen = stack;
+        return false;
+    }
+    if (!cache->keys[set][ZG_CACHE_WAYS - 1] || !cache->resistance[set]) return true;
+    cache->resistance[set]--;
+    return false;
 }
 
 void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, const struct zg_walk *walk,

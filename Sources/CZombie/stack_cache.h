@@ -24,6 +24,7 @@ struct zg_cached_stack {
 struct zg_stack_cache {
     uint32_t epoch; // of the unwind rules that the entries were made with
     uint32_t seen[1024]; // stacks that were captured lately, by their id
+    uint8_t resistance[ZG_CACHE_SETS]; // additions that a set still turns down; raised by hits
     uint64_t keys[ZG_CACHE_SETS][ZG_CACHE_WAYS];
     uint8_t places[ZG_CACHE_SETS][ZG_CACHE_WAYS]; // way -> entry; hits move to way 0
     struct zg_cached_stack entries[ZG_CACHE_SETS][ZG_CACHE_WAYS];
@@ -31,13 +32,9 @@ struct zg_stack_cache {
 
 // The stack id, 0 where the stack is not known.
 uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller caller);
-// This stack was captured not long ago. Notes it otherwise.
-ZG_INLINE bool zg_stack_cache_seen(struct zg_stack_cache *cache, uint32_t stack) {
-    uint32_t *seen = &cache->seen[stack % ZG_ARRAY_COUNT(cache->seen)];
-    bool before = *seen == stack;
-    *seen = stack;
-    return before;
-}
+// Whether this stack, captured just now without the cache's help, should be added: it was captured not long ago, and the
+// entries of its set have not proved more useful lately. Notes it otherwise.
+bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack);
 // Keeps a walk, unless it cannot be compared later.
 void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, const struct zg_walk *walk, uint32_t stack);
 // For a thread with another stack.

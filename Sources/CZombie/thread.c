@@ -187,8 +187,7 @@ static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_call
     uint32_t stack = 0;
     if (own_stack) stack = zg_trail_capture(&thread->trail, caller, &thread->stack, zg_config.stack_depth);
     if (stack) {
-        // Most stacks that are new are never seen again: the second time is soon enough to describe one for the cache.
-        if (!zg_stack_cache_seen(&thread->stack_cache, stack)) return stack;
+        if (!zg_stack_cache_wants(&thread->stack_cache, caller, stack)) return stack;
         zg_trail_describe(&thread->trail, caller.sp, &walk);
     } else {
         zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);

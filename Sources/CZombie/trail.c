@@ -6,16 +6,16 @@
 
 enum { MOST_NEW = 128 };
 
-// The words that the kept frames further out than the joined one were found by are as they were.
-static bool is_unchanged(const struct zg_trail *trail) {
+// How many frames, from the outermost, were found by words that are as they were. Frames before the innermost one's anchor
+// do not count for its stack and are not looked at.
+static uint32_t unchanged_count(const struct zg_trail *trail) {
     uint32_t last = trail->count - 1;
-    uint64_t changed = 0;
     for (uint32_t i = trail->frames[last].anchor; i <= last; i++) {
         const struct zg_trail_frame *frame = &trail->frames[i];
-        if (i < last) changed |= *(const uint64_t *)frame->place ^ frame->pc;
-        if (frame->fp_used && frame->fp_place) changed |= *(const uint64_t *)frame->fp_place ^ frame->fp;
+        if (i < last && *(const uint64_t *)frame->place != frame->pc) return i;
+        if (frame->fp_used && frame->fp_place && *(const uint64_t *)frame->fp_place != frame->fp) return i;
     }
-    return !changed;
+    return trail->count;
 }
 
 // The known innermost frame was reached another way: frame pointers that passed through it come from elsewhere now.
@@ -88,8 +88,9 @@ uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const
             const struct zg_trail_frame *known = &trail->frames[trail->count - 1];
             if (known->pc == frame.pc && known->fp == frame.fp) {
                 join(trail, &frame);
-                if (is_unchanged(trail)) break;
-                trail->count = 0;
+                uint32_t unchanged = unchanged_count(trail);
+                if (ZG_LIKELY(unchanged == trail->count)) break;
+                trail->count = unchanged; // further out it may still be joined
             } else {
                 trail->count--;
             }
