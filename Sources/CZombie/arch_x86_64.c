@@ -49,8 +49,10 @@ bool zg_arch_undo_call(struct zg_registers *registers, uint64_t top_of_stack) {
 // Intel SDM volume 2, appendix A: prefixes, REX, then the opcodes that store to memory; every other one loads.
 enum zg_fault_access zg_arch_decode_access(const uint8_t *code, int count) {
     int i = 0;
+    bool operand_size = count > 0 && code[0] == 0x66, repeat_not = false;
+    for (int j = 0; j < count && j < 4; j++) repeat_not |= code[j] == 0xf2;
     while (i < count && (code[i] == 0x66 || code[i] == 0xf2 || code[i] == 0xf3 || code[i] == 0x2e || code[i] == 0x3e ||
-                         code[i] == 0x64 || code[i] == 0x65 || code[i] == 0xf0))
+                         code[i] == 0x64 || code[i] == 0x65 || code[i] == 0x67 || code[i] == 0xf0))
         i++;
     if (i < count && (code[i] & 0xf0) == 0x40) i++;
     if (i + 1 >= count) return zg_fault_unknown;
@@ -63,6 +65,23 @@ enum zg_fault_access zg_arch_decode_access(const uint8_t *code, int count) {
     if (op >= 0x80 && op <= 0x83) return extension == 7 ? zg_fault_read : zg_fault_write;
     if (op == 0xd0 || op == 0xd1 || op == 0xd2 || op == 0xd3 || op == 0xc0 || op == 0xc1) return zg_fault_write;
     if (op == 0xfe) return zg_fault_write;
+    if (op == 0xf6 || op == 0xf7) return extension == 2 || extension == 3 ? zg_fault_write : zg_fault_read; // not, neg
+    if (op == 0xd9) return extension == 2 || extension == 3 || extension >= 6 ? zg_fault_write : zg_fault_read; // x87 stores
+    if (op == 0xdb) return (extension >= 1 && extension <= 3) || extension == 7 ? zg_fault_write : zg_fault_read;
+    if (op == 0xdd || op == 0xdf)
+        return (extension >= 1 && extension <= 3) || extension >= 6 ? zg_fault_write : zg_fault_read;
+    if (op == 0x0f && i + 2 < count) {
+        uint8_t third = code[i + 2], extension_2 = third >> 3 & 7;
+        switch (modrm) { // the second opcode byte here
+        case 0x38: return third == 0xf1 && !repeat_not ? zg_fault_write : zg_fault_read; // movbe; with F2 crc32
+        case 0x3a: return third >= 0x14 && third <= 0x17 ? zg_fault_write : zg_fault_read; // pextr
+        case 0xba: return extension_2 >= 5 ? zg_fault_write : zg_fault_read;               // bts, btr, btc
+        case 0xc7: return extension_2 == 1 ? zg_fault_write : zg_fault_read;               // cmpxchg8b, cmpxchg16b
+        case 0x7e: return operand_size ? zg_fault_write : zg_fault_read;                   // movd; F3: movq load
+        case 0xab: case 0xb3: case 0xbb: case 0xa4: case 0xa5: case 0xac: case 0xad: case 0xc3: return zg_fault_write;
+        default: break;
+        }
+    }
     if (op == 0x0f) {
         if (modrm == 0x11 || modrm == 0x29 || modrm == 0x2b || modrm == 0x7f || modrm == 0xd6 || modrm == 0xe7 ||
             modrm == 0xb0 || modrm == 0xb1 || modrm == 0xc0 || modrm == 0xc1 || modrm == 0x13 || modrm == 0x17 ||

@@ -14,14 +14,14 @@
 #include "stats.h"
 
 enum { NODE_BITS = 26, FIRST_INDEX_BITS = 12 };
-#define NODE_LIMIT (UINT64_C(1) << NODE_BITS)
+#define NODE_MOST (UINT64_C(1) << NODE_BITS)
 #define COMMIT_NODES (UINT64_C(1) << 14)
 
 static struct zg_lock depot_lock;
 static struct zg_depot_node *nodes;
 static uint64_t *node_hashes;
 static uint64_t node_count = 1; // node 0 means unknown
-static uint64_t node_committed;
+static uint64_t node_committed, node_limit;
 
 struct index {
     uint64_t *entries; // the hash's high bits, NODE_BITS low bits are the node; 0: empty
@@ -34,10 +34,11 @@ void zg_depot_lock(void) { zg_lock_take(&depot_lock); }
 void zg_depot_unlock(void) { zg_lock_drop(&depot_lock); }
 void zg_depot_reset_lock(void) { zg_lock_reset(&depot_lock); }
 
-bool zg_depot_init(void) {
-    nodes = zg_os_reserve(NODE_LIMIT * (sizeof *nodes + sizeof *node_hashes));
+bool zg_depot_init(uint64_t bytes) {
+    node_limit = zg_min(bytes / (sizeof *nodes + sizeof *node_hashes), NODE_MOST) / COMMIT_NODES * COMMIT_NODES;
+    nodes = zg_os_reserve(node_limit * (sizeof *nodes + sizeof *node_hashes));
     if (!nodes) return false;
-    node_hashes = (uint64_t *)(nodes + NODE_LIMIT);
+    node_hashes = (uint64_t *)(nodes + node_limit);
     indexes[0] = (struct index){zg_os_map(sizeof(uint64_t) << FIRST_INDEX_BITS), (1 << FIRST_INDEX_BITS) - 1};
     return indexes[0].entries != NULL;
 }
@@ -79,7 +80,7 @@ static bool grow_index(void) {
 }
 
 static bool commit_nodes(void) {
-    if (node_committed == NODE_LIMIT) return false;
+    if (node_committed == node_limit) return false;
     if (zg_os_commit(nodes + node_committed, COMMIT_NODES * sizeof *nodes) != 0) return false;
     if (zg_os_commit(node_hashes + node_committed, COMMIT_NODES * sizeof *node_hashes) != 0) return false;
     node_committed += COMMIT_NODES;

@@ -8,7 +8,8 @@
 #include "base.h"
 #include "include/zg_block.h"
 
-bool zg_depot_init(void);
+// Reserves room for `bytes` of nodes at the most. False where the address space does not allow it.
+bool zg_depot_init(uint64_t bytes);
 
 // The hash of the stack that a call from the stack with hash `outer` (0: none) makes.
 ZG_INLINE uint64_t zg_depot_hash(uint64_t outer, uint64_t frame) {

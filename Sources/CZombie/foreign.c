@@ -72,7 +72,11 @@ static bool made_by_libc(uint64_t address) {
         return heap[0] && !(heap[0] & 7) && heap[2] <= ARENA_BYTES && address + size - 16 <= start + heap[2] &&
                zg_os_read_memory(&arena, heap[0], sizeof arena) == sizeof arena;
     }
-    return address >= break_start && address - 16 + size <= current_break();
+    if (address >= break_start && address - 16 + size <= current_break()) return true;
+    // Where the break cannot move libc's main heap goes on elsewhere: the chunk behind must know that this one is in use.
+    uint64_t behind[2];
+    return zg_os_read_memory(behind, address - 16 + size, sizeof behind) == sizeof behind && (behind[1] & 1) &&
+           !(behind[1] & 8) && behind[1] >> 48 == 0;
 }
 
 enum zg_foreign_owner zg_foreign_owner(uint64_t address) {

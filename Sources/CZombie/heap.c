@@ -237,8 +237,12 @@ static ZG_COLD void free_elsewhere(void *address) {
     int saved = errno;
     struct zg_thread *thread = zg_thread_current_or_null();
     if (!zg_lookup_is_ours((uint64_t)address)) zg_foreign_free(address, zg_foreign_libc);
-    else if (thread && thread->deferred_count < ZG_DEFERRED_FREES) thread->deferred[thread->deferred_count++] = address;
-    // Otherwise the block is leaked: 64 nested frees during one call into the runtime.
+    else if (thread && __atomic_load_n(&thread->deferred_count, __ATOMIC_RELAXED) < ZG_DEFERRED_FREES - 1) {
+        // Reserved first: a handler may interrupt this one.
+        uint32_t at = __atomic_fetch_add(&thread->deferred_count, 1, __ATOMIC_RELAXED);
+        thread->deferred[at] = address;
+    }
+    // Otherwise the block is leaked: as many nested frees during one call into the runtime.
     errno = saved;
 }
 

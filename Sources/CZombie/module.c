@@ -11,14 +11,15 @@
 #include "os.h"
 #include "text.h"
 
-extern __typeof(_dl_find_object) _dl_find_object __attribute__((weak));
-
+// Looked up by name: a reference would tie the library to a C library that has it.
+static int (*find_object)(void *, struct dl_find_object *);
 static bool use_find_object;
 static char program_path[512];
 
-bool zg_module_has_find_object(void) { return _dl_find_object != NULL; }
+bool zg_module_has_find_object(void) { return find_object != NULL; }
 
 void zg_module_init(bool use) {
+    find_object = (int (*)(void *, struct dl_find_object *))dlsym(RTLD_DEFAULT, "_dl_find_object");
     use_find_object = use && zg_module_has_find_object();
     zg_os_readlink("/proc/self/exe", program_path, sizeof program_path);
 }
@@ -57,7 +58,7 @@ bool zg_module_find_unwind(uint64_t pc, struct zg_module *module) {
         return dl_iterate_phdr(match_image, &search) == 1;
     }
     struct dl_find_object object;
-    if (_dl_find_object((void *)pc, &object) != 0) return false;
+    if (find_object((void *)pc, &object) != 0) return false;
     *module = (struct zg_module){.start = (uint64_t)object.dlfo_map_start,
                                  .end = (uint64_t)object.dlfo_map_end,
                                  .bias = object.dlfo_link_map->l_addr,

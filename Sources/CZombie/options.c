@@ -30,7 +30,7 @@ static bool next_choice(const char **list, char *choice, uint64_t capacity) {
 // Decimal digits with an optional suffix k, m, g or t (powers of 1024) where `suffix` allows one.
 static bool parse_number(const char *text, bool suffix, int64_t *value) {
     uint64_t number = 0;
-    if (!*text) return false;
+    if (*text < '0' || *text > '9') return false;
     for (; *text >= '0' && *text <= '9'; text++) {
         if (number > (UINT64_C(1) << 62) / 10) return false;
         number = number * 10 + (uint64_t)(*text - '0');
@@ -161,12 +161,14 @@ int zg_options_parse(struct zg_options *options, const char *text,
     while (*text) {
         struct zg_option_error error = {.what = zg_option_ok};
         uint64_t name_count = 0, value_count = 0;
+        bool too_long = false;
         for (; *text && *text != ':' && *text != '='; text++)
             if (name_count + 1 < sizeof error.name) error.name[name_count++] = *text;
         bool has_value = *text == '=';
         if (has_value) text++;
         for (; *text && *text != ':'; text++)
             if (value_count + 1 < sizeof value) value[value_count++] = *text;
+            else too_long = true;
         value[value_count] = 0;
         if (*text == ':') text++;
         if (!name_count && !has_value) continue; // empty entries: "a=1::b=2"
@@ -178,7 +180,7 @@ int zg_options_parse(struct zg_options *options, const char *text,
             error.what = zg_option_unknown;
             int nearest = nearest_option(error.name);
             if (nearest >= 0) zg_text_string(&expected, zg_option_table[nearest].name);
-        } else if (!has_value || !set_value(options, index, value)) {
+        } else if (!has_value || too_long || !set_value(options, index, value)) {
             error.what = zg_option_bad_value;
             describe_expected(&expected, &zg_option_table[index]);
         }

@@ -51,7 +51,8 @@ static void initialise(void) {
     if (!zg_module_has_find_object()) zg_stats_degrade(zg_degradation_no_find_object);
     if (!zg_os_can_read_memory()) zg_stats_degrade(zg_degradation_no_safe_read);
     zg_quarantine_init();
-    bool done = zg_depot_init() && reserve_heap();
+    uint64_t limit = zg_os_limit(RLIMIT_AS);
+    bool done = zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) && reserve_heap();
     uint64_t nodes;
     zg_stats->layout.nodes_base = (uint64_t)zg_depot_nodes(&nodes);
     zg_stats->layout.node_bytes = sizeof(struct zg_depot_node);
@@ -71,12 +72,17 @@ bool zg_runtime_is_ready(void) {
     return __atomic_load_n(&heap_state, __ATOMIC_ACQUIRE) == ready;
 }
 
+static bool fork_unlocked;
+
 // Locks in the order of their ranks, so that the child finds none of them held by a thread that it does not have.
 static void before_fork(void) {
     // A thread that is first seen here registers now, not while the locks are held.
     struct zg_thread *entered = zg_thread_enter(__builtin_frame_address(0));
     if (entered) zg_thread_leave(entered);
     struct zg_thread *self = zg_thread_current_or_null();
+    // A signal handler that forks while its thread is inside the runtime may hold any of the locks: none is taken.
+    fork_unlocked = self && self->busy;
+    if (fork_unlocked) return;
     if (self) self->busy++;
     zg_thread_fork_prepare();
     zg_quarantine_lock_all();
@@ -87,6 +93,7 @@ static void before_fork(void) {
 }
 
 static void after_fork(bool child) {
+    if (fork_unlocked && !child) return;
     if (child) {
         zg_report_unlock(true);
         zg_depot_reset_lock();
@@ -99,7 +106,7 @@ static void after_fork(bool child) {
     zg_quarantine_unlock_all(child);
     zg_thread_fork_done(child);
     struct zg_thread *self = zg_thread_current_or_null();
-    if (self) self->busy--;
+    if (self && !fork_unlocked) self->busy--;
 }
 
 static void after_fork_in_parent(void) { after_fork(false); }

@@ -117,8 +117,9 @@ static void reuse_retired(void) {
 
 struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero) {
     if (size > area_bytes || alignment > area_bytes) return NULL;
-    uint64_t room = size + (alignment > ZG_UNIT_BYTES ? alignment - ZG_UNIT_BYTES : 0);
-    uint64_t units = zg_round_up(room ? room : 1, ZG_UNIT_BYTES) / ZG_UNIT_BYTES;
+    // A block of 0 bytes has an address of its own, too.
+    uint64_t room = (size ? size : 1) + (alignment > ZG_UNIT_BYTES ? alignment - ZG_UNIT_BYTES : 0);
+    uint64_t units = zg_round_up(room, ZG_UNIT_BYTES) / ZG_UNIT_BYTES;
     if (units > UINT32_MAX / 2) return NULL;
     zg_lock_take(&span_lock);
     uint32_t bin = bin_for(&units);
@@ -134,6 +135,7 @@ struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero) 
     if (!span) return NULL;
     *zero = !span->dirty;
     span->start = zg_round_up(span->base, alignment);
+    zg_stats_add(zg_counter_heap_committed_bytes, span->units * ZG_UNIT_BYTES);
     // The whole span at once: the block may grow in place. Untouched pages cost nothing.
     if (!span->dirty && zg_os_commit((void *)span->base, span->units * ZG_UNIT_BYTES) != 0) {
         span->size = 0;
@@ -143,7 +145,6 @@ struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero) 
     }
     span->size = size;
     span->dirty = 1;
-    zg_stats_add(zg_counter_heap_committed_bytes, span->units * ZG_UNIT_BYTES);
     return span;
 }
 

@@ -8,8 +8,8 @@ enum { RESISTANCE = 8 };
 
 #define LOW_48 ((UINT64_C(1) << 48) - 1)
 
-ZG_INLINE uint64_t key_of(struct zg_caller caller) {
-    return ((caller.pc * UINT64_C(0x9e3779b97f4a7c15)) ^ caller.sp) * UINT64_C(0xd6e8feb86659fd93) | 1;
+ZG_INLINE uint64_t key_of(const struct zg_stack_cache *cache, struct zg_caller caller) {
+    return ((caller.pc * UINT64_C(0x9e3779b97f4a7c15)) ^ caller.sp ^ cache->life) * UINT64_C(0xd6e8feb86659fd93) | 1;
 }
 ZG_INLINE uint64_t set_of(uint64_t key) { return key >> 56; }
 _Static_assert(ZG_CACHE_SETS == 256, "set_of takes eight bits");
@@ -29,7 +29,7 @@ uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller call
         cache->epoch = epoch;
         zg_stack_cache_forget(cache);
     }
-    uint64_t key = key_of(caller), set = set_of(key);
+    uint64_t key = key_of(cache, caller), set = set_of(key);
     uint64_t *keys = cache->keys[set];
     uint8_t *places = cache->places[set];
     for (int way = 0; way < ZG_CACHE_WAYS; way++) {
@@ -49,7 +49,7 @@ uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller call
 
 bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack) {
     uint32_t *seen = &cache->seen[stack % ZG_ARRAY_COUNT(cache->seen)];
-    uint64_t set = set_of(key_of(caller));
+    uint64_t set = set_of(key_of(cache, caller));
     if (*seen != stack) {
         *seen = stack;
         return false;
@@ -62,7 +62,7 @@ bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller,
 void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, const struct zg_walk *walk,
                         uint32_t stack) {
     if (!walk->repeatable || !stack) return;
-    uint64_t key = key_of(caller), set = set_of(key);
+    uint64_t key = key_of(cache, caller), set = set_of(key);
     uint64_t *keys = cache->keys[set];
     uint8_t *places = cache->places[set];
     uint8_t place = places[ZG_CACHE_WAYS - 1];
@@ -80,9 +80,4 @@ void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, c
     for (uint32_t i = 0; i < walk->word_count; i++) entry->words[i] = walk->words[i];
 }
 
-void zg_stack_cache_forget(struct zg_stack_cache *cache) {
-    // A fresh mapping is all zeros: do not touch its pages.
-    for (int set = 0; set < ZG_CACHE_SETS; set++)
-        for (int way = 0; way < ZG_CACHE_WAYS; way++)
-            if (cache->keys[set][way]) cache->keys[set][way] = 0;
-}
+void zg_stack_cache_forget(struct zg_stack_cache *cache) { cache->life += UINT64_C(1) << 48; }

@@ -23,6 +23,7 @@ struct zg_cached_stack {
 
 struct zg_stack_cache {
     uint32_t epoch; // of the unwind rules that the entries were made with
+    uint64_t life; // takes part in the keys: another one makes every entry unknown
     uint32_t seen[1024]; // stacks that were captured lately, by their id
     uint8_t resistance[ZG_CACHE_SETS]; // additions that a set still turns down; raised by hits
     uint64_t keys[ZG_CACHE_SETS][ZG_CACHE_WAYS];
@@ -37,7 +38,7 @@ uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller call
 bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack);
 // Keeps a walk, unless it cannot be compared later.
 void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, const struct zg_walk *walk, uint32_t stack);
-// For a thread with another stack.
+// For a thread with another stack. The old entries are not found any more, and driven out by new ones.
 void zg_stack_cache_forget(struct zg_stack_cache *cache);
 
 #endif

@@ -32,10 +32,11 @@ static uint32_t next_number = 1;
 
 // After its destructor a thread may still allocate and free (other destructors, the loader, libc's own clean-up): such
 // calls share one state under a lock.
-static struct zg_thread ended = {.busy = 1};
 static struct zg_thread late = {.exit_rounds = 1};
 static struct zg_lock late_lock;
-static int late_owner;
+// What zg_thread_self points to where a thread has no state of its own: after its end, and between two states, when a
+// signal handler's calls count as nested ones. Both are busy for good, which leads to the slow way.
+static struct zg_thread ended = {.busy = 1}, between = {.busy = 1};
 
 static pthread_key_t exit_key;
 static bool has_exit_key;
@@ -92,10 +93,12 @@ void zg_thread_extend_stack(struct zg_stack_bounds *bounds, uint64_t sp) {
 }
 
 static ZG_COLD struct zg_thread *register_thread(void) {
+    zg_thread_self = &between;
     struct zg_thread *thread = take_state();
-    if (!thread) return NULL;
-    thread->busy = 1;
+    if (thread) thread->busy = 1;
+    ZG_SIGNAL_FENCE();
     zg_thread_self = thread;
+    if (!thread) return NULL;
     thread->tid = zg_os_tid();
     thread->stack = own_stack_bounds();
     zg_stats_add(zg_counter_threads, 1);
@@ -114,28 +117,35 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
         return thread;
     }
     if (thread != &ended) return NULL; // inside the runtime already
-    int tid = zg_os_tid();
-    if (__atomic_load_n(&late_owner, __ATOMIC_RELAXED) == tid) return NULL;
+    zg_thread_self = &between;
     zg_lock_take(&late_lock);
-    __atomic_store_n(&late_owner, tid, __ATOMIC_RELAXED);
     late.busy = 1;
     late.frame = frame;
-    late.tid = tid;
+    late.tid = zg_os_tid();
     late.stack = own_stack_bounds();
+    ZG_SIGNAL_FENCE();
+    zg_thread_self = &late;
     return &late;
 }
 
 void zg_thread_leave_slow(struct zg_thread *thread) {
-    while (thread->deferred_count) {
-        void *address = thread->deferred[--thread->deferred_count];
-        zg_heap_free_deferred(thread, address);
+    // A signal handler may add to the list at any instruction: an entry counts as taken only with the count.
+    for (uint32_t count; (count = __atomic_load_n(&thread->deferred_count, __ATOMIC_RELAXED)) != 0;) {
+        void *address = thread->deferred[count - 1];
+        if (__atomic_compare_exchange_n(&thread->deferred_count, &count, count - 1, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            zg_heap_free_deferred(thread, address);
     }
     bool abort_wanted = thread->abort_wanted;
     thread->abort_wanted = false;
-    thread->busy = 0;
     if (thread == &late) {
-        __atomic_store_n(&late_owner, 0, __ATOMIC_RELAXED);
+        zg_thread_self = &between;
+        ZG_SIGNAL_FENCE();
+        late.busy = 0;
         zg_lock_drop(&late_lock);
+        zg_thread_self = &ended;
+    } else {
+        thread->busy = 0;
     }
     if (abort_wanted) abort();
 }
@@ -233,8 +243,7 @@ uint32_t zg_thread_capture(struct zg_thread *thread) {
 
 struct zg_thread *zg_thread_current_or_null(void) {
     struct zg_thread *thread = zg_thread_self;
-    if (thread != &ended) return thread;
-    return __atomic_load_n(&late_owner, __ATOMIC_RELAXED) == zg_os_tid() ? &late : NULL;
+    return thread == &ended || thread == &between ? NULL : thread;
 }
 
 uint32_t zg_thread_number(void) {
@@ -250,11 +259,12 @@ struct zg_stack_bounds zg_thread_stack_bounds(void) {
 void zg_thread_fork_prepare(void) {
     zg_lock_take(&list_lock);
     zg_lock_take(&late_lock);
-    late_owner = zg_os_tid(); // calls of this thread meanwhile are nested ones
+    // A thread after its end: its calls meanwhile must not wait for the lock that it holds.
+    if (zg_thread_self == &ended) zg_thread_self = &between;
 }
 
 void zg_thread_fork_done(bool child) {
-    late_owner = 0;
+    if (zg_thread_self == &between) zg_thread_self = &ended;
     if (!child) {
         zg_lock_drop(&late_lock);
         zg_lock_drop(&list_lock);

@@ -4,8 +4,6 @@
 
 #include "depot.h"
 
-enum { MOST_NEW = 128 };
-
 // How many frames, from the outermost, were found by words that are as they were. Frames before the innermost one's anchor
 // do not count for its stack and are not looked at.
 static uint32_t unchanged_count(const struct zg_trail *trail) {
@@ -76,7 +74,7 @@ void zg_trail_describe(const struct zg_trail *trail, uint64_t sp, struct zg_walk
 
 uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const struct zg_stack_bounds *bounds,
                           int depth) {
-    struct zg_trail_frame new_frames[MOST_NEW], frame = {.pc = caller.pc, .sp = caller.sp, .fp = caller.fp};
+    struct zg_trail_frame *new_frames = trail->new_frames, frame = {.pc = caller.pc, .sp = caller.sp, .fp = caller.fp};
     uint32_t new_count = 0;
     if (trail->epoch != __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED)) {
         trail->epoch = zg_unwind_epoch;
@@ -95,7 +93,7 @@ uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const
                 trail->count--;
             }
         }
-        if (new_count == MOST_NEW) goto lost;
+        if (new_count == ZG_TRAIL_NEW) goto lost;
         struct zg_trail_frame *current = &new_frames[new_count++];
         *current = frame;
         struct zg_step step;

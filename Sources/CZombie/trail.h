@@ -9,7 +9,7 @@
 #include "base.h"
 #include "unwind.h"
 
-enum { ZG_TRAIL_FRAMES = 512, ZG_TRAIL_STEP = 16 };
+enum { ZG_TRAIL_FRAMES = 512, ZG_TRAIL_NEW = 128, ZG_TRAIL_STEP = 16 };
 
 // Invariants: 1. frames are ordered from the outermost; sp falls strictly. 2. hash is the depot's, of the frames from
 // `anchor` to this one. 3. pc was read from `place` (the innermost frame's: not read). 4. fp was read from `fp_place`, where some inner
@@ -26,6 +26,7 @@ struct zg_trail {
     uint32_t epoch; // of the unwind rules
     uint32_t count;
     struct zg_trail_frame frames[ZG_TRAIL_FRAMES];
+    struct zg_trail_frame new_frames[ZG_TRAIL_NEW]; // of the capture that is going on: the program's stack may be small
 };
 
 // The stack id for a caller on the thread's own stack, with `depth` to `depth + ZG_TRAIL_STEP` frames where there are as

@@ -299,7 +299,14 @@ ZG_PUBLISH int __sigaction(int number, const struct sigaction *action, struct si
     return zg_signals_action(number, action, old);
 }
 
+static uint64_t interrupting; // signals that siginterrupt wants to interrupt system calls
+
 static __sighandler_t set_handler(int number, __sighandler_t handler, int flags) {
+    if (handler == SIG_ERR || number < 1 || number >= NSIG) {
+        errno = EINVAL;
+        return SIG_ERR;
+    }
+    if (__atomic_load_n(&interrupting, __ATOMIC_RELAXED) >> (number - 1) & 1) flags &= ~SA_RESTART;
     struct sigaction action = {.sa_handler = handler, .sa_flags = flags}, old;
     if (!(flags & SA_NODEFER)) sigaddset(&action.sa_mask, number);
     return zg_signals_action(number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
@@ -318,6 +325,15 @@ ZG_PUBLISH __sighandler_t sysv_signal(int number, __sighandler_t handler) {
 ZG_PUBLISH __sighandler_t __sysv_signal(int number, __sighandler_t handler);
 ZG_PUBLISH __sighandler_t __sysv_signal(int number, __sighandler_t handler) {
     return set_handler(number, handler, SA_RESETHAND | SA_NODEFER);
+}
+ZG_PUBLISH int siginterrupt(int number, int interrupt) {
+    struct sigaction action;
+    if (zg_signals_action(number, NULL, &action) != 0) return -1;
+    uint64_t bit = UINT64_C(1) << (number - 1);
+    if (interrupt) __atomic_fetch_or(&interrupting, bit, __ATOMIC_RELAXED);
+    else __atomic_fetch_and(&interrupting, ~bit, __ATOMIC_RELAXED);
+    action.sa_flags = interrupt ? action.sa_flags & ~SA_RESTART : action.sa_flags | SA_RESTART;
+    return zg_signals_action(number, &action, NULL);
 }
 ZG_PUBLISH int sigaltstack(const stack_t *restrict stack, stack_t *restrict old) { return zg_signals_stack(stack, old); }
 

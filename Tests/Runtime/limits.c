@@ -73,6 +73,18 @@ static int exhaust(void) {
     return life_work(1000) ? 4 : 0;
 }
 
+// Large blocks that the system refuses again and again: what the heap says it has does not drift.
+static int refuse_large(void) {
+    limit(RLIMIT_DATA, (rlim_t)40 << 20);
+    for (int i = 0; i < 2000; i++) free(malloc((size_t)64 << 20));
+    struct mallinfo2 info = mallinfo2();
+    if (info.arena > (size_t)1 << 40) {
+        fprintf(stderr, "arena %zu\n", info.arena);
+        return 1;
+    }
+    return life_work(100) ? 2 : 0;
+}
+
 // All descriptors closed by the program, as daemons do, its own ones in their place.
 static int close_all(void) {
     syscall(SYS_close_range, 0u, ~0u, 0u);
@@ -116,6 +128,7 @@ int main(int count, char **words) {
     if (strcmp(mode, "work") == 0) return work_everywhere();
     if (strcmp(mode, "exhaust") == 0) return exhaust();
     if (strcmp(mode, "close") == 0) return close_all();
+    if (strcmp(mode, "refuse") == 0) return refuse_large();
     if (strcmp(mode, "break") == 0) return block_break();
     CHECK_EQUAL(life_run_self("work", few_descriptors), 0, "twenty descriptors");
     CHECK_EQUAL(life_run_self("work", NULL), 0, "no limit");
@@ -133,6 +146,7 @@ int main(int count, char **words) {
     CHECK_EQUAL(life_run_self("exhaust", small_stack), 0, "a small stack and no other limit");
     CHECK_EQUAL(life_run_self("work", compact_layout), 0, "mappings from the bottom up");
     CHECK_EQUAL(life_run_self("work", no_randomness), 0, "no address randomization");
+    CHECK_EQUAL(life_run_self("refuse", NULL), 0, "large blocks refused by the data limit");
     CHECK_EQUAL(life_run_self("break", NULL), 0, "libc's heap away from the break");
     return check_end();
 }

@@ -32,13 +32,12 @@ static __attribute__((noinline)) int walk_with_libunwind(uint64_t *frames) {
     unw_context_t context;
     unw_word_t pc;
     int count = 0;
-    bool exact = false;
     unw_getcontext(&context);
     unw_init_local(&cursor, &context);
     for (int i = 0; count < MOST; i++) {
         if (unw_get_reg(&cursor, UNW_REG_IP, &pc) < 0 || !pc) break;
-        if (i >= 2) frames[count++] = pc + exact;
-        exact = unw_is_signal_frame(&cursor) > 0;
+        // libunwind marks the frame that the step through the signal's frame led to: the interrupted one.
+        if (i >= 2) frames[count++] = pc + (unw_is_signal_frame(&cursor) > 0);
         if (unw_step(&cursor) <= 0) break;
     }
     return count;

@@ -18,7 +18,8 @@
     X(_ZdaPv) X(_ZdaPvRKSt9nothrow_t) X(_ZdaPvm) X(_ZdaPvSt11align_val_t) X(_ZdaPvmSt11align_val_t)                    \
     X(_ZdaPvSt11align_val_tRKSt9nothrow_t)                                                                             \
     /* signals: ours stays first */                                                                                    \
-    X(sigaction) X(__sigaction) X(signal) X(ssignal) X(bsd_signal) X(sysv_signal) X(__sysv_signal) X(sigaltstack)      \
+    X(sigaction) X(__sigaction) X(signal) X(ssignal) X(bsd_signal) X(sysv_signal) X(__sysv_signal) X(siginterrupt)     \
+    X(sigaltstack)                                                                                                     \
     /* threads: each has an alternate signal stack from its first instruction */                                       \
     X(pthread_create)                                                                                                  \
     /* the loader: no library binds past us */                                                                         \

@@ -1,0 +1,96 @@
+// The stack depot: equal stacks have equal ids, outer frames are shared, it grows to millions of nodes, also from two threads.
+// link: runtime
+
+#include <pthread.h>
+#include <string.h>
+
+#include "check.h"
+#include "depot.h"
+#include "heap_calls.h"
+
+enum { DEPTH = 10 };
+
+static void make_stack(uint64_t number, uint64_t *frames) {
+    for (int i = 0; i < DEPTH; i++) frames[i] = 0x400000 + (zg_mix(number >> (i * 2)) & 0xffffffffff);
+}
+
+static uint64_t node_count(void) {
+    uint64_t count;
+    zg_depot_nodes(&count);
+    return count;
+}
+
+static void check_basics(void) {
+    uint64_t frames[] = {0x1001, 0x1002, 0x1003, 0x1004}, read[8];
+    CHECK_EQUAL(zg_depot_put(frames, 0), 0, "no frames: the unknown stack");
+    CHECK_EQUAL(zg_depot_get(0, read, 8), 0, "which has no frames");
+    uint32_t whole = zg_depot_put(frames, 4);
+    CHECK(whole && zg_depot_put(frames, 4) == whole, "an equal stack has the same id");
+    CHECK_EQUAL(zg_depot_get(whole, read, 8), 4, "a stack comes back whole");
+    CHECK(memcmp(read, frames, sizeof frames) == 0, "with its frames in order");
+    CHECK_EQUAL(zg_depot_get(whole, read, 2), 2, "or its innermost frames only");
+    CHECK(read[0] == 0x1001 && read[1] == 0x1002, "which are the first");
+    uint64_t before = node_count();
+    uint32_t outer = zg_depot_put(frames + 1, 3);
+    CHECK(outer && outer != whole, "a shorter stack is another one");
+    CHECK_EQUAL(node_count(), before, "and shares the nodes");
+    uint64_t sibling[] = {0x2001, 0x1002, 0x1003, 0x1004};
+    uint32_t other = zg_depot_put(sibling, 4);
+    CHECK(other != whole && other != outer, "another innermost frame is another stack");
+    CHECK_EQUAL(node_count(), before + 1, "that costs one node");
+    uint64_t swapped[] = {0x1002, 0x1001, 0x1003, 0x1004};
+    CHECK(zg_depot_put(swapped, 4) != whole, "order counts");
+    uint64_t repeated[] = {0x1001, 0x1001}, once[] = {0x1001};
+    CHECK(zg_depot_put(repeated, 2) != zg_depot_put(once, 1), "repetition counts");
+    CHECK_EQUAL(zg_depot_get(UINT32_MAX, read, 8), 0, "an id that nobody gave has no frames");
+}
+
+static void check_growth(void) {
+    uint64_t frames[DEPTH], read[DEPTH + 2], wrong = 0, stacks = 0;
+    static uint32_t ids[1 << 20];
+    while (node_count() < 2000000 && stacks < 1 << 20) {
+        make_stack(stacks * 7919, frames);
+        ids[stacks++] = zg_depot_put(frames, DEPTH);
+    }
+    CHECK(node_count() >= 2000000, "two million nodes");
+    for (uint64_t i = 0; i < stacks; i++) {
+        make_stack(i * 7919, frames);
+        wrong += !ids[i] || zg_depot_put(frames, DEPTH) != ids[i];
+        wrong += zg_depot_get(ids[i], read, DEPTH + 2) != DEPTH || memcmp(read, frames, sizeof frames) != 0;
+    }
+    CHECK_EQUAL(wrong, 0, "every one of them is found again");
+}
+
+enum { SHARED = 60000 };
+static uint32_t shared_ids[2][SHARED];
+
+static void *put_all(void *which) {
+    uint64_t frames[DEPTH], self = (uint64_t)which;
+    for (uint64_t i = 0; i < SHARED; i++) {
+        uint64_t number = self ? SHARED - 1 - i : i; // from both ends
+        make_stack(number * 104729 + (UINT64_C(1) << 50), frames);
+        shared_ids[self][number] = zg_depot_put(frames, DEPTH);
+    }
+    return NULL;
+}
+
+static void check_threads(void) {
+    pthread_t threads[2];
+    uint64_t frames[DEPTH], read[DEPTH], wrong = 0;
+    for (uint64_t i = 0; i < 2; i++) pthread_create(&threads[i], NULL, put_all, (void *)i);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    for (uint64_t i = 0; i < SHARED; i++) {
+        make_stack(i * 104729 + (UINT64_C(1) << 50), frames);
+        wrong += !shared_ids[0][i] || shared_ids[0][i] != shared_ids[1][i];
+        wrong += zg_depot_get(shared_ids[0][i], read, DEPTH) != DEPTH || memcmp(read, frames, sizeof frames) != 0;
+    }
+    CHECK_EQUAL(wrong, 0, "two threads that put the same stacks get the same ids");
+}
+
+int main(void) {
+    if (!CHECK(zg_runtime_is_ready(), "the depot is reserved")) return check_end();
+    check_basics();
+    check_growth();
+    check_threads();
+    return check_end();
+}

@@ -1,0 +1,192 @@
+// From faults to verdicts: a table of faults as they would be recorded, each with the verdict that it deserves.
+// link: runtime
+
+#include <string.h>
+
+#include "check.h"
+#include "diagnose.h"
+#include "fill.h"
+
+#define WORD ZG_FILL_WORD
+#define HEAP UINT64_C(0x700000000000)
+#define HEAP_END UINT64_C(0x700100000000)
+#define STACK_LOW UINT64_C(0x7ffff0000000)
+#define STACK_HIGH UINT64_C(0x7ffff0800000)
+
+// A heap of five blocks.
+static const struct {
+    uint64_t start, size;
+    enum zg_state state;
+} blocks[] = {
+    {HEAP + 0x1000, 64, zg_state_live},      {HEAP + 0x2000, 96, zg_state_quarantined}, {HEAP + 0x3000, 48, zg_state_freeing},
+    {HEAP + 0x100000, 0x200000, zg_state_retired}, {HEAP + 0x5000, 32, zg_state_reusable},
+};
+enum { LIVE, DEAD, FREEING, RETIRED, REUSABLE };
+#define AT(block, offset) (blocks[block].start + (offset))
+
+static bool lookup(uint64_t address, struct zg_block_view *view) {
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        if (address - blocks[i].start < blocks[i].size) {
+            *view = (struct zg_block_view){.start = blocks[i].start,
+                                           .size = blocks[i].size,
+                                           .offset = (int64_t)(address - blocks[i].start),
+                                           .state = blocks[i].state};
+            return true;
+        }
+    return false;
+}
+
+static bool is_ours(uint64_t address) { return address - HEAP < HEAP_END - HEAP; }
+
+enum { NO_BLOCK = -1 };
+struct row {
+    const char *text;
+    struct zg_fault fault;
+    enum zg_finding_kind kind;
+    const char *access, *confidence;
+    uint64_t address;
+    bool freed_memory;
+    int block;
+};
+
+#define CODE(...) .code = {__VA_ARGS__}, .code_count = 16
+#define LOAD CODE(0x48, 0x8b, 0x03)  /* mov (%rbx),%rax */
+#define STORE CODE(0x48, 0x89, 0x03) /* mov %rax,(%rbx) */
+#define CALL CODE(0xff, 0x53, 0x10)  /* call *16(%rbx) */
+
+static struct row rows[] = {
+    {"a null pointer is read", {.address = 0, .access = zg_fault_read}, zg_finding_null_access, "read", "exact", 0, false, NO_BLOCK},
+    {"a field of a null pointer is written", {.address = 0x18, .access = zg_fault_write}, zg_finding_null_access, "write", "exact", 0x18, false, NO_BLOCK},
+    {"a null pointer is called", {.address = 0, .access = zg_fault_execute, .pc = 0}, zg_finding_null_access, "call", "exact", 0, false, NO_BLOCK},
+    {"the last null page", {.address = 65535, .access = zg_fault_read}, zg_finding_null_access, "read", "exact", 65535, false, NO_BLOCK},
+    {"behind the null pages", {.address = 65536, .access = zg_fault_read}, zg_finding_wild_access, "read", "exact", 65536, false, NO_BLOCK},
+    {"nowhere", {.address = 0x123456789000, .access = zg_fault_read}, zg_finding_wild_access, "read", "exact", 0x123456789000, false, NO_BLOCK},
+    {"nowhere, with a dead block in a register",
+     {.address = 0x123456789000, .access = zg_fault_write, .pointers = {AT(DEAD, 8)}, .pointer_count = 1},
+     zg_finding_wild_access, "write", "exact", 0x123456789000, false, NO_BLOCK},
+    {"a code page is written", {.address = 0x401000, .access = zg_fault_write}, zg_finding_wild_access, "write", "exact", 0x401000, false, NO_BLOCK},
+    {"access known from the instruction only", {.address = 0x123456789000, STORE}, zg_finding_wild_access, "write", "exact", 0x123456789000, false, NO_BLOCK},
+    {"access not known", {.address = 0x123456789000}, zg_finding_wild_access, "unknown", "exact", 0x123456789000, false, NO_BLOCK},
+
+    {"a retired block is read", {.address = AT(RETIRED, 0x1234), .access = zg_fault_read}, zg_finding_use_after_free, "read", "exact", AT(RETIRED, 0x1234), true, RETIRED},
+    {"a retired block is written", {.address = AT(RETIRED, 0), .access = zg_fault_write}, zg_finding_use_after_free, "write", "exact", AT(RETIRED, 0), true, RETIRED},
+    {"a retired block is called", {.address = AT(RETIRED, 64), .access = zg_fault_execute, .pc = AT(RETIRED, 64)}, zg_finding_use_after_free, "call", "exact", AT(RETIRED, 64), true, RETIRED},
+    {"a quarantined block that is protected", {.address = AT(DEAD, 5), .access = zg_fault_read}, zg_finding_use_after_free, "read", "exact", AT(DEAD, 5), true, DEAD},
+    {"a block that is being freed", {.address = AT(FREEING, 5), .access = zg_fault_write}, zg_finding_use_after_free, "write", "exact", AT(FREEING, 5), true, FREEING},
+    {"a live block that the program protected", {.address = AT(LIVE, 3), .access = zg_fault_write}, zg_finding_wild_access, "write", "exact", AT(LIVE, 3), false, LIVE},
+    {"the heap where no block ever was", {.address = HEAP + 0x9000000, .access = zg_fault_read}, zg_finding_wild_access, "read", "exact", HEAP + 0x9000000, false, NO_BLOCK},
+
+    {"the fill is dereferenced, a dead block in a register",
+     {.without_address = true, LOAD, .pointers = {AT(DEAD, 0), WORD}, .pointer_count = 2},
+     zg_finding_use_after_free, "read", "inferred", WORD, true, DEAD},
+    {"the fill is written through, a dead block in a register",
+     {.without_address = true, STORE, .pointers = {1, WORD, AT(DEAD, 16)}, .pointer_count = 3},
+     zg_finding_use_after_free, "write", "inferred", WORD, true, DEAD},
+    {"a field behind the fill",
+     {.without_address = true, LOAD, .pointers = {WORD + 0x40, AT(DEAD, 16)}, .pointer_count = 2},
+     zg_finding_use_after_free, "read", "inferred", WORD + 0x40, true, DEAD},
+    {"a field before the fill",
+     {.without_address = true, LOAD, .pointers = {WORD - 0x18, AT(DEAD, 16)}, .pointer_count = 2},
+     zg_finding_use_after_free, "read", "inferred", WORD - 0x18, true, DEAD},
+    {"the dead block is on the stack",
+     {.without_address = true, LOAD, .pointers = {WORD}, .pointer_count = 1, .stack = {1, 2, AT(DEAD, 40), AT(LIVE, 0)}, .stack_count = 4},
+     zg_finding_use_after_free, "read", "inferred", WORD, true, DEAD},
+    {"a register goes before the stack",
+     {.without_address = true, LOAD, .pointers = {WORD, AT(RETIRED, 8)}, .pointer_count = 2, .stack = {AT(DEAD, 0)}, .stack_count = 1},
+     zg_finding_use_after_free, "read", "inferred", WORD, true, RETIRED},
+    {"only a live block is at hand",
+     {.without_address = true, LOAD, .pointers = {WORD, AT(LIVE, 0)}, .pointer_count = 2, .stack = {AT(LIVE, 8)}, .stack_count = 1},
+     zg_finding_use_after_free, "read", "inferred", WORD, true, NO_BLOCK},
+    {"no block is at hand", {.without_address = true, LOAD, .pointers = {3, WORD, 5}, .pointer_count = 3}, zg_finding_use_after_free, "read", "inferred", WORD, true, NO_BLOCK},
+    {"a block just being freed is the source",
+     {.without_address = true, LOAD, .pointers = {WORD, AT(FREEING, 0)}, .pointer_count = 2},
+     zg_finding_use_after_free, "read", "inferred", WORD, true, FREEING},
+    {"a value too far from the fill",
+     {.without_address = true, LOAD, .pointers = {WORD + (2 << 20), AT(DEAD, 0)}, .pointer_count = 2},
+     zg_finding_wild_access, "read", "inferred", WORD + (2 << 20), false, NO_BLOCK},
+    {"another value that is no address",
+     {.without_address = true, LOAD, .pointers = {AT(DEAD, 0), 0xdeadbeefdeadbeef}, .pointer_count = 2},
+     zg_finding_wild_access, "read", "inferred", 0xdeadbeefdeadbeef, false, NO_BLOCK},
+    {"nothing is known at all", {.without_address = true}, zg_finding_wild_access, "unknown", "inferred", 0, false, NO_BLOCK},
+
+    {"a call of the fill: it is the program counter",
+     {.without_address = true, .pc = WORD, .pointers = {AT(DEAD, 0)}, .pointer_count = 1},
+     zg_finding_use_after_free, "call", "inferred", WORD, true, DEAD},
+    {"a call of the fill in a register",
+     {.without_address = true, .pc = 0x401000, CODE(0xff, 0xd0), .pointers = {WORD, AT(DEAD, 8)}, .pointer_count = 2},
+     zg_finding_use_after_free, "call", "inferred", WORD, true, DEAD},
+    {"a call through a dead block: its target was in no register",
+     {.without_address = true, .pc = 0x401000, CALL, .registers = {.value[3] = AT(DEAD, 0), .known = ~UINT64_C(0)}},
+     zg_finding_use_after_free, "call", "inferred", AT(DEAD, 16), true, DEAD},
+    {"a call through a retired block's neighbour that lives",
+     {.without_address = true, .pc = 0x401000, CALL, .registers = {.value[3] = AT(LIVE, 0), .known = ~UINT64_C(0)}},
+     zg_finding_wild_access, "call", "inferred", 0, false, NO_BLOCK},
+    {"a call through no block",
+     {.without_address = true, .pc = 0x401000, CALL, .registers = {.value[3] = 0x602000, .known = ~UINT64_C(0)}},
+     zg_finding_wild_access, "call", "inferred", 0, false, NO_BLOCK},
+
+    {"a pointer cut to 32 bits, a dead block in a register",
+     {.address = 0x55555555, .access = zg_fault_read, .pointers = {AT(DEAD, 0)}, .pointer_count = 1},
+     zg_finding_use_after_free, "read", "inferred", 0x55555555, true, DEAD},
+    {"a field behind a cut pointer",
+     {.address = 0x55555555 + 0x30, .access = zg_fault_write, .stack = {AT(DEAD, 90)}, .stack_count = 1},
+     zg_finding_use_after_free, "write", "inferred", 0x55555555 + 0x30, true, DEAD},
+    {"a cut pointer and no dead block", {.address = 0x55555555, .access = zg_fault_read, .pointers = {AT(LIVE, 0)}, .pointer_count = 1}, zg_finding_wild_access, "read", "exact", 0x55555555, false, NO_BLOCK},
+    {"the program's own image lies near that value",
+     {.address = 0x555555554000, .access = zg_fault_write, .pointers = {AT(DEAD, 0)}, .pointer_count = 1},
+     zg_finding_wild_access, "write", "exact", 0x555555554000, false, NO_BLOCK},
+
+    {"the stack runs over", {.address = STACK_LOW - 8, .access = zg_fault_write, .sp = STACK_LOW - 16}, zg_finding_stack_overflow, "write", "exact", STACK_LOW - 8, false, NO_BLOCK},
+    {"the stack runs over by a large frame", {.address = STACK_LOW - 0x8000, .access = zg_fault_write, .sp = STACK_LOW - 0x8010}, zg_finding_stack_overflow, "write", "exact", STACK_LOW - 0x8000, false, NO_BLOCK},
+    {"the push of a call runs over", {.address = STACK_LOW - 8, .access = zg_fault_write, .sp = STACK_LOW}, zg_finding_stack_overflow, "write", "exact", STACK_LOW - 8, false, NO_BLOCK},
+    {"a wild access while the stack is fine", {.address = STACK_LOW - 8, .access = zg_fault_write, .sp = STACK_HIGH - 4096}, zg_finding_wild_access, "write", "exact", STACK_LOW - 8, false, NO_BLOCK},
+    {"a null access while the stack is fine", {.address = 8, .access = zg_fault_read, .sp = STACK_HIGH - 4096}, zg_finding_null_access, "read", "exact", 8, false, NO_BLOCK},
+    {"above the stack", {.address = STACK_HIGH + 64, .access = zg_fault_read, .sp = STACK_HIGH - 4096}, zg_finding_wild_access, "read", "exact", STACK_HIGH + 64, false, NO_BLOCK},
+};
+
+int main(void) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct row *row = &rows[i];
+        struct zg_verdict verdict;
+        row->fault.lookup = lookup;
+        row->fault.is_ours = is_ours;
+        row->fault.bounds = (struct zg_stack_bounds){STACK_LOW, STACK_HIGH};
+        if (!row->fault.sp) row->fault.sp = STACK_HIGH - 4096;
+        if (!row->fault.pc && row->fault.access != zg_fault_execute) row->fault.pc = 0x401000;
+        memset(&verdict, 0x99, sizeof verdict); // every field has to be written
+        struct zg_fault before = row->fault;
+        zg_diagnose(&row->fault, &verdict);
+        bool right = verdict.kind == row->kind && strcmp(verdict.access, row->access) == 0 &&
+                     strcmp(verdict.confidence, row->confidence) == 0 && verdict.address == row->address &&
+                     verdict.freed_memory == row->freed_memory && verdict.has_block == (row->block != NO_BLOCK);
+        if (!CHECK(right, row->text))
+            fprintf(stderr, "  %s %s %s address %" PRIx64 " freed_memory %d block %d\n", zg_finding_kind_name(verdict.kind),
+                    verdict.access, verdict.confidence, verdict.address, verdict.freed_memory, verdict.has_block);
+        if (verdict.has_block && row->block != NO_BLOCK)
+            CHECK_EQUAL(verdict.block.start, blocks[row->block].start, row->text);
+        CHECK(memcmp(&before, &row->fault, sizeof before) == 0, "the fault is only read");
+    }
+    // Whatever comes in, a verdict comes out.
+    uint64_t state = 7;
+    for (int i = 0; i < 100000; i++) {
+        struct zg_fault fault;
+        struct zg_verdict verdict;
+        for (size_t j = 0; j < sizeof fault / 8; j++) ((uint64_t *)&fault)[j] = check_random(&state);
+        fault.without_address = check_random(&state) & 1;
+        fault.access = (enum zg_fault_access)(check_random(&state) % 4);
+        fault.code_count = (int)(check_random(&state) % 17);
+        fault.pointer_count = (int)(check_random(&state) % (ZG_FAULT_POINTERS + 1));
+        fault.stack_count = (int)(check_random(&state) % (ZG_FAULT_STACK_WORDS + 1));
+        fault.lookup = lookup;
+        fault.is_ours = is_ours;
+        if (i % 3 == 0) fault.address = HEAP + check_random(&state) % 0x400000;
+        if (i % 5 == 0) fault.pointers[0] = WORD + check_random(&state) % 4096;
+        zg_diagnose(&fault, &verdict);
+        if (verdict.kind >= zg_finding_kind_count || !verdict.access || !verdict.confidence)
+            CHECK(0, "a random fault has a complete verdict");
+        if (verdict.freed_memory != (verdict.kind == zg_finding_use_after_free))
+            CHECK(0, "freed memory and use-after-free go together");
+    }
+    CHECK(1, "random faults");
+    return check_end();
+}

@@ -1,0 +1,38 @@
+// The heap's functions as the published ones call them.
+
+#ifndef HEAP_CALLS_H
+#define HEAP_CALLS_H
+
+#include "config.h"
+#include "finding.h"
+#include "heap.h"
+#include "lookup.h"
+#include "runtime.h"
+#include "stats.h"
+#include "thread.h"
+
+#define HEAP_FRAME ((const uint64_t *)__builtin_frame_address(0))
+
+static __attribute__((noinline, unused)) void *heap_allocate(uint64_t size, uint64_t alignment, bool zero) {
+    void *block = zg_heap_allocate(size, alignment, alignment > 16 ? zg_kind_aligned : zg_kind_malloc, zero, HEAP_FRAME);
+    __asm__ volatile("" : "+r"(block)::"memory");
+    return block;
+}
+
+static __attribute__((noinline, unused)) void heap_free(void *block) {
+    zg_heap_free(block, zg_deallocator_free, ZG_ANY_SIZE, HEAP_FRAME);
+    __asm__ volatile("" ::: "memory");
+}
+
+static __attribute__((noinline, unused)) void *heap_resize(void *block, uint64_t size) {
+    block = zg_heap_reallocate(block, size, HEAP_FRAME);
+    __asm__ volatile("" : "+r"(block)::"memory");
+    return block;
+}
+
+__attribute__((unused)) static enum zg_state heap_state_of(const void *address) {
+    struct zg_block_view view;
+    return zg_lookup_block((uint64_t)address, &view) ? view.state : zg_state_fresh;
+}
+
+#endif
