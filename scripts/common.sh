@@ -44,4 +44,16 @@ need() {
     fi
 }
 
-include=/usr/include/$(uname -m)-linux-gnu
+# build_library OUTPUT [FLAG...]: the preload library. Linked here and not by the package manager, whose dynamic libraries
+# need the Swift runtime. Its exports are the published functions, its only dependency is libc.
+build_library() {
+    local output=$1 version
+    shift
+    version=$(sed -n 's/^let version = "\(.*\)"$/\1/p' Package.swift)
+    [ -n "$version" ] || fail "Package.swift names no version"
+    "$toolchain/clang" -std=c17 -O2 -g -DZG_VERSION="\"$version\"" -Wall -Wextra -Werror -fPIC -fexceptions \
+        -fvisibility=hidden -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -flto \
+        -ISources/CZombie/include -ISources/CZombiePublish/include "$@" Sources/CZombie/*.c Sources/CZombiePublish/*.c \
+        -shared -fuse-ld=lld -Wl,-soname,libzguard.so -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,--build-id \
+        -Wl,--no-undefined -o "$output"
+}

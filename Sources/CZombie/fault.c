@@ -75,12 +75,10 @@ static void report(const struct work *work) {
     zg_arch_registers_from_context(&registers, work->context);
     bool exact = true;
     finding.access_count = 0;
-    uint64_t word;
     // A call through a wild pointer: the frame to show is the caller's, its return address is on top of the stack.
     if (fault.code_count <= 0 && fault.stack_count > 0 && zg_arch_undo_call(&registers, fault.stack[0])) {
         exact = false;
-        word = fault.pc;
-        if (zg_arch_is_canonical(word) && word) finding.access_stack[finding.access_count++] = word + 1;
+        if (fault.pc && zg_arch_is_canonical(fault.pc)) finding.access_stack[finding.access_count++] = fault.pc + 1;
     }
     finding.access_count += zg_unwind_full(&registers, exact, finding.access_stack + finding.access_count,
                                            ZG_STACK_MAX_DEPTH - finding.access_count);

@@ -9,7 +9,7 @@
 #include "lookup.h"
 #include "unwind.h"
 
-// name in reports; whether on_finding=abort ends the program (faults end it by themselves); the sentence's opening words
+// Name in reports; whether on_finding=abort ends the program (faults end it by themselves, mismatches never do).
 #define ZG_FINDING_KINDS(X)                                                                                            \
     X(use_after_free, "use-after-free", false)                                                                         \
     X(write_after_free, "write-after-free", true)                                                                      \
