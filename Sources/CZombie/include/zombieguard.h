@@ -3,6 +3,7 @@
 #ifndef ZOMBIEGUARD_H
 #define ZOMBIEGUARD_H
 
+#include "zg_api.h"
 #include "zg_block.h"
 #include "zg_options.h"
 #include "zg_stats_page.h"
