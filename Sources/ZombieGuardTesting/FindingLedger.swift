@@ -1,0 +1,95 @@
+// Whose finding is it? Gives every finding of the process to the tests that it belongs to.
+
+import Glibc
+import Synchronization
+import ZombieGuard
+
+/// Hands findings out to the open scopes. Several tests may run at the same time, and a finding does not say in which of
+/// them it was made. It goes to the innermost open scope; where there are several, to the one whose test function stands
+/// in one of its stacks; where none does, to all of them, so that it is not lost.
+enum FindingLedger {
+    /// A finding, with the names of the other scopes that may have caused it as well.
+    struct Entry: Sendable {
+        var finding: Finding
+        var others: [String]
+    }
+
+    private struct State {
+        var next: UInt64 = 0
+        var open: [(scope: FindingScope, entries: [Entry])] = []
+        var unclaimed: [Finding] = []
+        var symbolicator = Symbolicator()
+    }
+
+    private static let state = Mutex(State())
+
+    /// From now on findings may belong to the scope.
+    static func open(_ scope: FindingScope) {
+        state.withLock {
+            deliver(&$0)
+            $0.open.append((scope, []))
+        }
+    }
+
+    /// Verifies all freed blocks and returns what belongs to the scope.
+    static func close(_ scope: FindingScope) -> [Entry] {
+        FindingLog.verify()
+        return state.withLock {
+            deliver(&$0)
+            guard let index = $0.open.firstIndex(where: { $0.scope === scope }) else { return [] }
+            return $0.open.remove(at: index).entries
+        }
+    }
+
+    /// Verifies all freed blocks and returns what came outside of every scope. For the end of the process.
+    static func closeAll() -> [Finding] {
+        FindingLog.verify()
+        return state.withLock {
+            deliver(&$0)
+            return $0.unclaimed + $0.open.flatMap { $0.entries.map(\.finding) }
+        }
+    }
+
+    /// The outermost open scope where there is just one: the current test of XCTest.
+    static var outermost: FindingScope? {
+        state.withLock { state in
+            let roots = state.open.filter { $0.scope.parent == nil }
+            return roots.count == 1 ? roots[0].scope : nil
+        }
+    }
+
+    /// Gives frames their names. One at a time: the files with the names are opened once.
+    static func symbolicate(_ finding: Finding) -> Finding {
+        state.withLock { $0.symbolicator.symbolicate(finding) }
+    }
+
+    private static func deliver(_ state: inout State) {
+        let count = FindingLog.count
+        if count == state.next { return }
+        let findings = FindingLog.findings(from: state.next).map { state.symbolicator.symbolicate($0) }
+        state.next = count
+        for finding in findings { deliver(finding, &state) }
+    }
+
+    private static func deliver(_ finding: Finding, _ state: inout State) {
+        let parents = state.open.compactMap { $0.scope.parent.map { ObjectIdentifier($0) } }
+        var owners = state.open.indices.filter { !parents.contains(ObjectIdentifier(state.open[$0].scope)) }
+        if owners.count > 1 {
+            let named = owners.filter { finding.mentions(state.open[$0].scope.functionName) }
+            if !named.isEmpty { owners = named }
+        }
+        if owners.isEmpty { state.unclaimed.append(finding) }
+        for owner in owners {
+            let others = owners.filter { $0 != owner }.map { state.open[$0].scope.label }
+            state.open[owner].entries.append(Entry(finding: finding, others: others))
+        }
+    }
+}
+
+extension Finding {
+    /// Whether a function of that name stands in one of the stacks.
+    fileprivate func mentions(_ name: String?) -> Bool {
+        guard let name else { return false }
+        return (stacks.access + stacks.free + stacks.alloc).contains { $0.function?.contains(name) ?? false }
+    }
+}
