@@ -1,8 +1,10 @@
-// elfutils' libdw: symbols, line tables and build-ids of ELF files.
+// elfutils' libdw: symbols, debug information and build-ids of ELF files.
 
 #ifndef ZG_CDWARF_SHIM_H
 #define ZG_CDWARF_SHIM_H
 
+#include <dwarf.h>
+#include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
 

@@ -42,6 +42,9 @@ bool zg_arch_is_canonical(uint64_t address);
 // Registers that may hold pointers, for the search of a stale one: writes at most `most` values, returns how many.
 int zg_arch_pointer_registers(const void *ucontext, uint64_t *values, int most);
 
+// Every general register of the context (and the pc) that holds `old` gets `value`. Returns how many did.
+int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value);
+
 // Calls `function(a, b, c)` with the stack pointer at `stack_top` and returns when it returns. Signal context.
 void zg_arch_call_on_stack(void (*function)(void *, void *, void *), void *a, void *b, void *c, void *stack_top);
 

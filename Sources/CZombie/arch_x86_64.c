@@ -136,6 +136,16 @@ int zg_arch_pointer_registers(const void *ucontext, uint64_t *values, int most) 
     return count;
 }
 
+int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value) {
+    static const int order[] = {REG_RAX, REG_RBX, REG_RCX, REG_RDX, REG_RSI, REG_RDI, REG_RBP, REG_R8,
+                                REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+    greg_t *gregs = ((ucontext_t *)ucontext)->uc_mcontext.gregs;
+    int count = 0;
+    for (size_t i = 0; i < ZG_ARRAY_COUNT(order); i++)
+        if ((uint64_t)gregs[order[i]] == old) gregs[order[i]] = (greg_t)value, count++;
+    return count;
+}
+
 // rbp keeps the old stack pointer and is described as the frame's base, so unwinding through the switch works.
 __asm__(".text\n"
         ".hidden zg_arch_call_on_stack\n"

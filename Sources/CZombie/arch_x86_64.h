@@ -9,6 +9,9 @@
 #define ZG_ARCH_RA 16
 #define ZG_ARCH_RED_ZONE 256 // the ABI's 128 bytes below the stack pointer, and room
 
+// The processor's clock: constant rate, not serialising.
+ZG_INLINE uint64_t zg_arch_ticks(void) { return __builtin_ia32_rdtsc(); }
+
 ZG_INLINE void zg_arch_pause(void) { __builtin_ia32_pause(); }
 
 ZG_INLINE long zg_arch_syscall(long number, long a, long b, long c, long d, long e, long f) {

@@ -100,6 +100,7 @@ void zg_config_init(void) {
     zg_config.stats = ZG_VALUE(stats);
     zg_config.follow_children = ZG_VALUE(children) == 0;
     zg_config.handle_signals = ZG_VALUE(handle_signals);
+    zg_config.zombies = ZG_VALUE(zombies);
     zg_config.find_object = ZG_VALUE(find_object);
     zg_string_copy(zg_config.report_path, options.report_path, sizeof zg_config.report_path);
 }

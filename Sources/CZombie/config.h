@@ -22,6 +22,7 @@ struct zg_config {
     bool stats;
     bool follow_children;
     bool handle_signals;
+    bool zombies;
     bool find_object;
     bool privileged; // AT_SECURE: nothing is read from the environment
     char report_path[ZG_OPTION_PATH_BYTES];

@@ -67,6 +67,38 @@ static void through_fill(const struct zg_fault *fault, uint64_t value, struct zg
     verdict->has_block = find_source(fault, &verdict->block);
 }
 
+// A stored reference of a dead object, followed: the distance may be more than its window, so a register that still holds the
+// reference itself decides.
+static struct zg_zombie_hit find_reference(const struct zg_fault *fault, struct zg_zombie_hit hit) {
+    uint64_t best = 0;
+    for (int i = 0; i < fault->pointer_count; i++) {
+        uint64_t value = fault->pointers[i];
+        if (value > fault->address || fault->address - value > FIELD_REACH || value <= best) continue;
+        struct zg_zombie_hit other = fault->find_zombie(value, fault->pointers, fault->pointer_count);
+        if (other.part == zg_trap_word && other.offset == 0 && other.has_block) best = value, hit = other;
+    }
+    if (best) hit.offset = (int64_t)(fault->address - best);
+    return hit;
+}
+
+static bool through_trap(const struct zg_fault *fault, struct zg_verdict *verdict) {
+    struct zg_zombie_hit hit = fault->find_zombie(fault->address, fault->pointers, fault->pointer_count);
+    if (hit.part == zg_trap_none) return false;
+    if (hit.part == zg_trap_word) hit = find_reference(fault, hit);
+    verdict->kind = zg_finding_use_after_free;
+    verdict->freed_memory = true;
+    verdict->trap = hit;
+    verdict->has_block = hit.has_block;
+    if (!hit.has_block || hit.ambiguous) verdict->confidence = "inferred";
+    if (!hit.has_block) return true;
+    verdict->block = hit.block;
+    // What was touched is the object; the trap address would mean nothing to the reader.
+    uint64_t byte = hit.part == zg_trap_word ? hit.byte : hit.part == zg_trap_side ? 8 : 0;
+    verdict->block.offset = (int64_t)byte;
+    verdict->address = hit.block.start + byte;
+    return true;
+}
+
 static bool is_stack_overflow(const struct zg_fault *fault) {
     // Just around the stack pointer, and below all that is known to be stack.
     return fault->sp < fault->bounds.high && fault->address < fault->bounds.low + NULL_REACH &&
@@ -99,6 +131,7 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
         verdict->confidence = "inferred";
         return;
     }
+    if (through_trap(fault, verdict)) return;
     if (fault->is_ours(fault->address)) {
         verdict->has_block = fault->lookup(fault->address, &verdict->block);
         if (verdict->has_block && verdict->block.state != zg_state_live) {

@@ -8,6 +8,7 @@
 #include "finding.h"
 #include "lookup.h"
 #include "unwind.h"
+#include "zombie.h"
 
 enum { ZG_FAULT_POINTERS = 16, ZG_FAULT_STACK_WORDS = 256 };
 
@@ -26,6 +27,7 @@ struct zg_fault {
     struct zg_stack_bounds bounds;
     bool (*lookup)(uint64_t address, struct zg_block_view *view);
     bool (*is_ours)(uint64_t address); // the guarded heap's address space
+    struct zg_zombie_hit (*find_zombie)(uint64_t address, const uint64_t *likely, int likely_count);
 };
 
 struct zg_verdict {
@@ -35,6 +37,7 @@ struct zg_verdict {
     bool freed_memory; // has to do with freed memory: reported whoever handles the signal
     bool has_block;
     struct zg_block_view block;
+    struct zg_zombie_hit trap; // part zg_trap_none: the fault was in no trap region
 };
 
 void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict);

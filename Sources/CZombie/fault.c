@@ -7,6 +7,7 @@
 
 #include "arch.h"
 #include "config.h"
+#include "describe.h"
 #include "diagnose.h"
 #include "fill.h"
 #include "finding.h"
@@ -14,8 +15,10 @@
 #include "module.h"
 #include "os.h"
 #include "signals.h"
+#include "swift_abort.h"
 #include "text.h"
 #include "thread.h"
+#include "zombie.h"
 
 static char fault_stack[128 << 10] __attribute__((aligned(64)));
 static struct zg_lock fault_lock;
@@ -44,7 +47,8 @@ static void gather(const struct work *work) {
                               .registers = registers,
                               .bounds = zg_thread_stack_bounds(),
                               .lookup = zg_lookup_block,
-                              .is_ours = zg_lookup_is_ours};
+                              .is_ours = zg_lookup_is_ours,
+                              .find_zombie = zg_zombie_find};
     fault.pointer_count = zg_arch_pointer_registers(work->context, fault.pointers, ZG_FAULT_POINTERS);
     fault.code_count = (int)zg_os_read_memory(fault.code, fault.pc, sizeof fault.code);
     fault.stack_count = (int)(zg_os_read_memory(fault.stack, fault.sp, sizeof fault.stack) / sizeof fault.stack[0]);
@@ -62,19 +66,15 @@ static void drop_own_frames(void) {
 }
 
 static void report(const struct work *work) {
-    finding.kind = verdict.kind;
-    finding.access = verdict.access;
+    zg_finding_init(&finding, verdict.kind, verdict.access, verdict.address, verdict.has_block ? &verdict.block : NULL);
     finding.confidence = verdict.confidence;
-    finding.address = verdict.address;
-    finding.has_block = verdict.has_block;
-    finding.block = verdict.block;
-    finding.detail_count = 0;
     zg_finding_detail_text(&finding, "signal", work->signal == SIGBUS ? "SIGBUS" : "SIGSEGV");
     if (!fault.without_address) zg_finding_detail_number(&finding, "fault_address", fault.address, true);
+    if (verdict.trap.part != zg_trap_none) zg_describe_trap(&finding, &verdict.trap);
+    else if (verdict.has_block && verdict.freed_memory) finding.member_byte = verdict.block.offset;
     struct zg_registers registers;
     zg_arch_registers_from_context(&registers, work->context);
     bool exact = true;
-    finding.access_count = 0;
     // A call through a wild pointer: the frame to show is the caller's, its return address is on top of the stack.
     if (fault.code_count <= 0 && fault.stack_count > 0 && zg_arch_undo_call(&registers, fault.stack[0])) {
         exact = false;
@@ -94,6 +94,18 @@ static bool reopen(uint64_t address) {
     return true;
 }
 
+// on_finding=continue: the object gets its contents back, and the instruction what it had read from it.
+static bool revive(const struct work *work) {
+    const struct zg_zombie_hit *hit = &verdict.trap;
+    uint64_t former;
+    if (hit->part == zg_trap_word) {
+        uint64_t reference = fault.address - (uint64_t)hit->offset;
+        if (!zg_zombie_former_word(hit, &former)) return false;
+        if (!zg_arch_replace_registers(work->context, reference, former)) return false;
+    }
+    return zg_zombie_open(hit);
+}
+
 static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
@@ -101,9 +113,21 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     zg_diagnose(&fault, &verdict);
     if (!verdict.freed_memory && !zg_signals_is_deadly(work->signal)) return;
     report(work);
-    if (verdict.freed_memory && verdict.has_block && verdict.block.state == zg_state_retired &&
-        zg_config.on_finding == zg_on_finding_continue)
-        work->resolved = reopen(fault.address);
+    if (zg_config.on_finding != zg_on_finding_continue || !verdict.freed_memory || !verdict.has_block) return;
+    if (verdict.trap.part != zg_trap_none) work->resolved = revive(work);
+    else if (verdict.block.state == zg_state_retired) work->resolved = reopen(fault.address);
+}
+
+// The Swift runtime has noticed a dead object and ends the program: what it says is completed.
+static void work_on_abort(void *work_pointer, void *unused_1, void *unused_2) {
+    (void)unused_1, (void)unused_2;
+    struct work *work = work_pointer;
+    struct zg_registers registers;
+    zg_arch_registers_from_context(&registers, work->context);
+    if (!zg_swift_abort_find(registers.value[ZG_ARCH_SP], &finding)) return;
+    zg_finding_detail_text(&finding, "signal", "SIGABRT");
+    finding.access_count = zg_unwind_full(&registers, true, finding.access_stack, ZG_STACK_MAX_DEPTH);
+    zg_finding_report(&finding);
 }
 
 // The program protected pages of a block and freed it: they are opened again and the fill goes on.
@@ -114,20 +138,25 @@ static bool is_own_fill(const siginfo_t *info) {
     return zg_os_commit((void *)(address & ~(ZG_PAGE_BYTES - 1)), ZG_PAGE_BYTES) == 0;
 }
 
+// One at a time, on a stack that is large enough. False: this thread is at it already, the work itself faulted.
+static bool work_alone(void (*function)(void *, void *, void *), struct work *work) {
+    int tid = zg_os_tid();
+    if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == tid) return false;
+    zg_lock_take(&fault_lock);
+    __atomic_store_n(&fault_owner, tid, __ATOMIC_RELAXED);
+    zg_arch_call_on_stack(function, work, NULL, NULL, fault_stack + sizeof fault_stack);
+    __atomic_store_n(&fault_owner, 0, __ATOMIC_RELAXED);
+    zg_lock_drop(&fault_lock);
+    return true;
+}
+
 void zg_fault_handler(int signal, siginfo_t *info, void *context) {
-    if (info->si_code > 0) {
+    struct work work = {signal, info, context, false};
+    if (signal == SIGABRT) {
+        if (info->si_code <= 0 && info->si_pid == zg_os_pid()) work_alone(work_on_abort, &work);
+    } else if (info->si_code > 0) {
         if (is_own_fill(info)) return;
-        int tid = zg_os_tid();
-        if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) != tid) {
-            struct work work = {signal, info, context, false};
-            zg_lock_take(&fault_lock);
-            __atomic_store_n(&fault_owner, tid, __ATOMIC_RELAXED);
-            zg_arch_call_on_stack(work_on_fault, &work, NULL, NULL, fault_stack + sizeof fault_stack);
-            __atomic_store_n(&fault_owner, 0, __ATOMIC_RELAXED);
-            zg_lock_drop(&fault_lock);
-            if (work.resolved) return;
-        }
-        // Otherwise the diagnosis itself faulted: nothing more is tried.
+        if (work_alone(work_on_fault, &work) && work.resolved) return;
     }
     zg_signals_hand_on(signal, info, context);
 }

@@ -34,14 +34,4 @@ ZG_INLINE bool zg_fill_is_intact(const void *start, uint64_t bytes) {
     return !(changed[0] | changed[1]);
 }
 
-// First changed byte, and through `last` the last one; `bytes` where nothing changed. Cold.
-ZG_INLINE uint64_t zg_fill_first_change(const uint8_t *start, uint64_t bytes, uint64_t *last) {
-    uint64_t first = 0;
-    while (first < bytes && start[first] == ZG_FILL_FREED) first++;
-    *last = first;
-    for (uint64_t i = first; i < bytes; i++)
-        if (start[i] != ZG_FILL_FREED) *last = i;
-    return first;
-}
-
 #endif

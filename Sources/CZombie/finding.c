@@ -63,7 +63,7 @@ void zg_finding_report(struct zg_finding *finding) {
     }
     struct zg_thread *thread = zg_thread_current_or_null();
     if (thread && kinds[finding->kind].fatal && zg_config.on_finding == zg_on_finding_abort && !never_abort)
-        thread->abort_wanted = true;
+        thread->errands |= zg_errand_abort;
 }
 
 // The stack of whoever called the published function that this thread is in.
@@ -77,17 +77,25 @@ static void capture_access(struct zg_finding *finding) {
     for (int i = 0; i < walk.count; i++) finding->access_stack[i] = walk.frames[i];
 }
 
+void zg_finding_init(struct zg_finding *finding, enum zg_finding_kind kind, const char *access, uint64_t address,
+                     const struct zg_block_view *view) {
+    finding->kind = kind;
+    finding->access = access;
+    finding->confidence = "exact";
+    finding->address = address;
+    finding->has_block = view != NULL;
+    if (view) finding->block = *view;
+    finding->member_code = finding->member_class = 0;
+    finding->member_byte = -1;
+    finding->member_field = 0;
+    finding->access_count = 0;
+    finding->detail_count = 0;
+}
+
 static struct zg_finding make(enum zg_finding_kind kind, const char *access, uint64_t address,
                               const struct zg_block_view *view) {
     struct zg_finding finding;
-    finding.kind = kind;
-    finding.access = access;
-    finding.confidence = "exact";
-    finding.address = address;
-    finding.has_block = view != NULL;
-    if (view) finding.block = *view;
-    finding.access_count = 0;
-    finding.detail_count = 0;
+    zg_finding_init(&finding, kind, access, address, view);
     capture_access(&finding);
     return finding;
 }
@@ -119,14 +127,15 @@ void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t addres
     zg_finding_report(&finding);
 }
 
-void zg_found_write_after_free(uint64_t start, uint64_t offset, uint64_t length, uint8_t value, const char *found_by) {
+void zg_found_write_after_free(uint64_t start, const struct zg_change *change, const char *found_by) {
     struct zg_block_view view;
-    if (!zg_lookup_block(start + offset, &view)) return;
-    struct zg_finding finding = make(zg_finding_write_after_free, "write", start + offset, &view);
-    zg_finding_detail_number(&finding, "offset", offset, false);
-    zg_finding_detail_number(&finding, "length", length, false);
-    zg_finding_detail_number(&finding, "old", ZG_FILL_FREED, true);
-    zg_finding_detail_number(&finding, "new", value, true);
+    if (!zg_lookup_block(start + change->offset, &view)) return;
+    struct zg_finding finding = make(zg_finding_write_after_free, "write", start + change->offset, &view);
+    finding.member_byte = (int64_t)change->offset;
+    zg_finding_detail_number(&finding, "offset", change->offset, false);
+    zg_finding_detail_number(&finding, "length", change->length, false);
+    zg_finding_detail_number(&finding, "old", change->old, true);
+    zg_finding_detail_number(&finding, "new", change->now, true);
     zg_finding_detail_text(&finding, "found_by", found_by);
     zg_finding_report(&finding);
 }

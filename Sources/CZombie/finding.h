@@ -28,7 +28,7 @@ enum zg_finding_kind {
         zg_finding_kind_count
 };
 
-enum { ZG_FINDING_DETAILS = 5 };
+enum { ZG_FINDING_DETAILS = 6 };
 
 struct zg_finding {
     enum zg_finding_kind kind;
@@ -37,6 +37,10 @@ struct zg_finding {
     uint64_t address;
     bool has_block;
     struct zg_block_view block;
+    uint64_t member_code; // address of the method that was called, or of its record where it is async; 0: not known
+    int64_t member_byte;  // byte of the object whose property is meant; negative: none
+    uint32_t member_field; // number of the property in the class `member_class`, where that is not 0
+    uint64_t member_class;
     int access_count;
     uint64_t access_stack[ZG_STACK_MAX_DEPTH];
     int detail_count;
@@ -48,12 +52,15 @@ struct zg_finding {
     } details[ZG_FINDING_DETAILS];
 };
 
+// An empty finding; `view` may be NULL.
+void zg_finding_init(struct zg_finding *finding, enum zg_finding_kind kind, const char *access, uint64_t address,
+                     const struct zg_block_view *view);
 const char *zg_finding_kind_name(enum zg_finding_kind kind);
 void zg_finding_detail_text(struct zg_finding *finding, const char *name, const char *text);
 void zg_finding_detail_number(struct zg_finding *finding, const char *name, uint64_t number, bool hex);
 
 // Writes the finding out, unless an equal one was. The program's end, where the options ask for it, is wanted through
-// zg_thread.abort_wanted and comes when the runtime is left.
+// zg_thread.errands and comes when the runtime is left.
 void zg_finding_report(struct zg_finding *finding);
 // Findings after this do not end the program (it is ending, or somebody asked from outside).
 void zg_finding_never_abort(bool never);
@@ -63,6 +70,11 @@ void zg_found_double_free(const struct zg_block_view *view, uint64_t address, co
 void zg_found_invalid_free(uint64_t address, const char *what, const char *freed_with);
 void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t address, const char *freed_with,
                                uint64_t freed_size);
-void zg_found_write_after_free(uint64_t start, uint64_t offset, uint64_t length, uint8_t value, const char *found_by);
+// Bytes of a dead block that changed: from `offset` on, the first one from `old` to `now`.
+struct zg_change {
+    uint64_t offset, length;
+    uint8_t old, now;
+};
+void zg_found_write_after_free(uint64_t start, const struct zg_change *change, const char *found_by);
 
 #endif

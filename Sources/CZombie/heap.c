@@ -22,6 +22,7 @@
 #include "span.h"
 #include "stats.h"
 #include "thread.h"
+#include "zombie.h"
 
 // Larger blocks give their pages back at once when they are freed: filling them costs as much as faulting fresh pages in,
 // and every later access is seen at the instruction.
@@ -183,11 +184,18 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     zg_thread_flush_counters(thread);
     if (span->size >= RETIRE_LEAST) return zg_span_retire(span);
     uint64_t filled = zg_min(zg_round_up(span->size, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
+    uint32_t class = filled ? zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), span->size) : 0;
+    uint32_t zombie = class ? zg_zombie_bits(class, 0, 0) : 0;
     thread->filling_start = address;
     thread->filling_end = address + filled;
-    if (filled) zg_fill((void *)address, filled, ZG_FILL_FREED);
+    if (zombie) {
+        span->death = zg_zombie_death(class);
+        zg_zombie_write((void *)address, filled, zg_zombie_pattern(zombie, ZG_CLASS_COUNT, zg_span_number(span), 0));
+    } else if (filled) {
+        zg_fill((void *)address, filled, ZG_FILL_FREED);
+    }
     thread->filling_end = 0;
-    __atomic_store_n(&span->block.header, zg_block_header(zg_state_quarantined, zg_header_kind(header), 0),
+    __atomic_store_n(&span->block.header, zg_block_header(zg_state_quarantined, zg_header_kind(header), 0) | zombie,
                      __ATOMIC_RELEASE);
     zg_quarantine_add_span(thread, span);
 }
@@ -196,6 +204,18 @@ static ZG_NOINLINE void flush(struct zg_thread *thread) {
     zg_thread_flush_counters(thread);
     zg_quarantine_flush(thread);
     zg_heap_answer_requests(thread);
+}
+
+// What a dead object is made of from now on. Returns its header bits, 0 where the common fill has to do.
+static uint32_t make_zombie(struct zg_slab *slab, uint64_t index, uint64_t address, uint64_t filled, uint32_t class) {
+    uint32_t size_class = (uint32_t)(slab - zg_slabs.slab);
+    uint32_t zombie = zg_zombie_bits(class, address - slab->base, filled);
+    if (ZG_UNLIKELY(!zombie)) return 0;
+    if (ZG_UNLIKELY(zg_zombie_contents))
+        __builtin_memcpy((void *)(zg_zombie_contents + (address - zg_slabs.base)), (void *)address, slab->slot_bytes);
+    slab->deaths[index] = zg_zombie_death(class);
+    zg_zombie_write((void *)address, filled, zg_zombie_pattern(zombie, size_class, index, address - slab->base));
+    return zombie;
 }
 
 // live to freeing: one of several threads wins. A process with one thread has nobody to race with (a signal handler's
@@ -230,7 +250,13 @@ static void free_entered(struct zg_thread *thread, uint64_t address, enum zg_dea
     uint64_t filled = zg_min(slab->slot_bytes, zg_config.fill_freed_bytes & ~UINT64_C(15));
     thread->filling_start = address;
     thread->filling_end = address + filled;
-    if (ZG_LIKELY(filled)) zg_fill((void *)address, filled, ZG_FILL_FREED);
+    if (ZG_LIKELY(filled)) {
+        uint32_t class = zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), zg_slab_requested(slab, header));
+        uint32_t zombie = class ? make_zombie(slab, index, address, filled, class) : 0;
+        kind_and_slack |= zombie;
+        thread->zombies += zombie != 0;
+        if (!zombie) zg_fill((void *)address, filled, ZG_FILL_FREED);
+    }
     thread->filling_end = 0;
     __atomic_store_n(&block->header, kind_and_slack | zg_state_quarantined, __ATOMIC_RELEASE);
     thread->frees++;

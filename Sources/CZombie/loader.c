@@ -5,14 +5,17 @@
 
 #include <dlfcn.h>
 
+#include "classes.h"
 #include "stats.h"
 #include "unwind.h"
 
 static uint32_t closed_since; // a library may have gone: its addresses may get other code
 
-
 int zg_loader_before_open(int flags) {
-    if (__atomic_exchange_n(&closed_since, 0, __ATOMIC_RELAXED)) zg_unwind_forget();
+    if (__atomic_exchange_n(&closed_since, 0, __ATOMIC_RELAXED)) {
+        zg_unwind_forget();
+        zg_classes_forget_cxx();
+    }
     if (!(flags & RTLD_DEEPBIND)) return flags;
     zg_stats_add(zg_counter_deepbind_dropped, 1);
     zg_stats_degrade(zg_degradation_deepbind_dropped);

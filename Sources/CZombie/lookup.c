@@ -7,11 +7,13 @@
 
 bool zg_lookup_is_ours(uint64_t address) { return zg_slab_contains(address) || zg_span_contains(address); }
 
-static void fill_view(struct zg_block_view *view, struct zg_block *block) {
+static void fill_view(struct zg_block_view *view, struct zg_block *block, const struct zg_death *death) {
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
     view->block = block;
     view->state = zg_header_state(header);
     view->kind = zg_header_kind(header);
+    view->zombie = view->state >= zg_state_quarantined ? zg_header_zombie(header) : 0;
+    view->death = view->zombie ? *death : (struct zg_death){0, 0};
     view->alloc_stack = block->alloc_stack;
     view->free_stack = view->state == zg_state_live ? 0 : block->free_stack;
     view->alloc_thread = block->alloc_thread;
@@ -24,7 +26,7 @@ bool zg_lookup_block(uint64_t address, struct zg_block_view *view) {
         struct zg_slab *slab = zg_slab_find(address, &index, &interior);
         if (index >= __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE)) return false;
         struct zg_block *block = &slab->blocks[index];
-        fill_view(view, block);
+        fill_view(view, block, &slab->deaths[index]);
         if (view->state == zg_state_fresh) return false;
         view->start = address - interior;
         view->size = zg_slab_requested(slab, block->header);
@@ -33,7 +35,7 @@ bool zg_lookup_block(uint64_t address, struct zg_block_view *view) {
     }
     struct zg_span *span = zg_span_find(address);
     if (!span) return false;
-    fill_view(view, &span->block);
+    fill_view(view, &span->block, &span->death);
     if (view->state == zg_state_fresh) return false;
     view->start = span->start;
     view->size = span->size;

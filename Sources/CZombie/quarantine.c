@@ -11,6 +11,7 @@
 #include "slab.h"
 #include "span.h"
 #include "stats.h"
+#include "zombie.h"
 
 enum { SHARDS = 8, CONTEXTS = 2048, CHUNK_SLOTS = 510, BATCH = 64, AHEAD = 6 };
 
@@ -123,21 +124,42 @@ static uint64_t filled_bytes(uint64_t bytes) {
     return zg_min(zg_round_up(bytes, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
 }
 
+// The contents are what they were filled with. `bytes` is a multiple of 16.
+static bool is_intact(uint32_t header, uint64_t start, uint64_t bytes) {
+    if (ZG_LIKELY(!zg_header_zombie(header))) return zg_fill_is_intact((const void *)start, bytes);
+    return zg_zombie_is_written((const void *)start, bytes, zg_zombie_pattern_at(start, header));
+}
+
+static uint8_t expected_byte(uint32_t header, uint64_t start, uint64_t offset) {
+    if (!zg_header_zombie(header)) return ZG_FILL_FREED;
+    uint64_t word = zg_zombie_word(zg_zombie_pattern_at(start, header), offset / 8);
+    return (uint8_t)(word >> offset % 8 * 8);
+}
+
 // Somebody else may have evicted and reused the block while it was read: it counts only if it still is quarantined and
 // still differs.
 static ZG_COLD void report_change(const struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
+    uint32_t header;
     for (int looked = 0; looked < 2; looked++) {
-        if (zg_header_state(__atomic_load_n(&block->header, __ATOMIC_ACQUIRE)) != zg_state_quarantined) return;
-        if (zg_fill_is_intact((const void *)start, bytes)) return;
+        header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
+        if (zg_header_state(header) != zg_state_quarantined || header & ZG_HEADER_OPENED) return;
+        if (is_intact(header, start, bytes)) return;
     }
-    uint64_t last, first = zg_fill_first_change((const uint8_t *)start, bytes, &last);
-    if (first == bytes) return;
-    zg_found_write_after_free(start, first, last - first + 1, *(const uint8_t *)(start + first), found_by);
+    struct zg_change change = {.offset = bytes};
+    for (uint64_t i = 0; i < bytes; i++) {
+        uint8_t now = *(const uint8_t *)(start + i), expected = expected_byte(header, start, i);
+        if (now == expected) continue;
+        if (change.offset == bytes) change = (struct zg_change){.offset = i, .old = expected, .now = now};
+        change.length = i - change.offset + 1;
+    }
+    if (change.offset < bytes) zg_found_write_after_free(start, &change, found_by);
 }
 
 ZG_INLINE void verify(const struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
     bytes = filled_bytes(bytes);
-    if (bytes && ZG_UNLIKELY(!zg_fill_is_intact((const void *)start, bytes))) report_change(block, start, bytes, found_by);
+    uint32_t header = __atomic_load_n(&block->header, __ATOMIC_RELAXED);
+    if (!bytes || ZG_UNLIKELY(header & ZG_HEADER_OPENED)) return;
+    if (ZG_UNLIKELY(!is_intact(header, start, bytes))) report_change(block, start, bytes, found_by);
 }
 
 static void give_slot(struct zg_thread *thread, uint32_t class, uint32_t index) {
@@ -169,9 +191,16 @@ static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count
         struct zg_slab *slab = &zg_slabs.slab[class];
         struct zg_block *block = &slab->blocks[index];
         verify(block, zg_slab_slot_address(slab, index), slab->slot_bytes, "eviction");
-        uint32_t header = block->header;
-        __atomic_store_n(&block->header, zg_block_header(zg_state_reusable, zg_header_kind(header), zg_header_slack(header)),
-                         __ATOMIC_RELEASE);
+        uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
+        // An object that the program goes on using after its finding keeps its place.
+        if (ZG_UNLIKELY(zg_zombie_contents != 0)) {
+            if (header & ZG_HEADER_OPENED ||
+                !__atomic_compare_exchange_n(&block->header, &header, zg_header_in_state(header, zg_state_reusable), false,
+                                             __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+                continue;
+        } else {
+            __atomic_store_n(&block->header, zg_header_in_state(header, zg_state_reusable), __ATOMIC_RELEASE);
+        }
         give_slot(thread, class, index);
     }
     zg_stats_add(zg_counter_evictions, count);
@@ -190,7 +219,7 @@ static uint64_t evict_large(void) {
     struct zg_span *span = zg_span_by_number(number);
     uint64_t bytes = span->size;
     verify(&span->block, span->start, bytes, "eviction");
-    __atomic_store_n(&span->block.header, zg_block_header(zg_state_reusable, zg_header_kind(span->block.header), 0),
+    __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
                      __ATOMIC_RELEASE);
     account(-(int64_t)bytes, -1);
     zg_stats_add(zg_counter_evictions, 1);

@@ -6,14 +6,19 @@
 
 #include <time.h>
 
+#include "classes.h"
 #include "config.h"
 #include "depot.h"
+#include "describe.h"
+#include "journal.h"
 #include "lock.h"
 #include "module.h"
 #include "os.h"
 #include "stats.h"
+#include "swift_names.h"
 #include "text.h"
 #include "thread.h"
+#include "zombie.h"
 
 static struct zg_lock report_lock;
 static int lock_owner; // thread id: a fault while a report is written must not wait for itself
@@ -156,6 +161,45 @@ static void put_depot_stack(struct zg_text *text, const char *name, uint32_t sta
     put_stack(text, name, frames, zg_depot_get(stack, frames, ZG_STACK_MAX_DEPTH));
 }
 
+// The class of a dead object: its name where the runtime can read it, the mangled one where names are made later.
+static void put_class(struct zg_text *text, uint32_t class_number) {
+    struct zg_class class = zg_class_get(class_number);
+    char bytes[512];
+    put_string(text, "language", zg_language_name(class.language));
+    if (class.language == zg_language_swift) {
+        struct zg_text name;
+        zg_text_init(&name, bytes, sizeof bytes);
+        if (zg_swift_class_name(class.pointer, &name) && !name.truncated) put_string(text, "class", bytes);
+    } else if (class.language == zg_language_cxx) {
+        static const char prefix[] = "_ZTS"; // the symbol of the name that the type information holds
+        zg_string_copy(bytes, prefix, sizeof bytes);
+        if (zg_class_cxx_name(class.pointer, bytes + 4, sizeof bytes - 4)) put_string(text, "class_symbol", bytes);
+    }
+}
+
+// "block":{…}; `finding` adds the member, where it is not NULL.
+static void put_block(struct zg_text *text, const struct zg_block_view *block, const struct zg_finding *finding) {
+    zg_text_string(text, "\"block\":{\"start\":");
+    zg_text_json_hex(text, block->start);
+    put_decimal(text, "size", block->size);
+    put_key(text, "offset");
+    zg_text_signed(text, block->offset);
+    put_string(text, "state", zg_lookup_state_name(block->state));
+    put_class(text, block->zombie ? block->death.class_number : 0);
+    char bytes[256];
+    struct zg_text member;
+    zg_text_init(&member, bytes, sizeof bytes);
+    if (finding && block->zombie && zg_describe_member(finding, &member)) put_string(text, "member", bytes);
+    if (finding && finding->member_code) {
+        put_key(text, "member_frame");
+        put_frame(text, finding->member_code + 1);
+    }
+    put_decimal(text, "alloc_thread", block->alloc_thread);
+    if (block->free_thread) put_decimal(text, "free_thread", block->free_thread);
+    if (!finding && block->zombie) put_decimal(text, "free_time_ns", zg_zombie_time_ns(&block->death));
+    zg_text_char(text, '}');
+}
+
 static void put_json(struct zg_text *text, const struct zg_finding *finding) {
     char name[16];
     zg_text_string(text, "{\"schema\":\"zguard.finding/1\"");
@@ -164,18 +208,8 @@ static void put_json(struct zg_text *text, const struct zg_finding *finding) {
     put_string(text, "confidence", finding->confidence);
     put_hex(text, "address", finding->address);
     if (finding->has_block) {
-        const struct zg_block_view *block = &finding->block;
-        zg_text_string(text, ",\"block\":{\"start\":");
-        zg_text_json_hex(text, block->start);
-        put_decimal(text, "size", block->size);
-        put_key(text, "offset");
-        if (block->offset < 0) zg_text_char(text, '-');
-        zg_text_decimal(text, (uint64_t)(block->offset < 0 ? -block->offset : block->offset));
-        put_string(text, "state", zg_lookup_state_name(block->state));
-        put_string(text, "language", "unknown");
-        put_decimal(text, "alloc_thread", block->alloc_thread);
-        if (block->free_thread) put_decimal(text, "free_thread", block->free_thread);
-        zg_text_char(text, '}');
+        zg_text_char(text, ',');
+        put_block(text, &finding->block, finding);
     }
     zg_os_thread_name(name);
     zg_text_string(text, ",\"thread\":{\"id\":");
@@ -197,7 +231,7 @@ static void put_json(struct zg_text *text, const struct zg_finding *finding) {
         } else {
             zg_text_char(text, '"');
             if (finding->details[i].hex) zg_text_hex(text, finding->details[i].number);
-            else zg_text_decimal(text, finding->details[i].number);
+            else zg_text_signed(text, (int64_t)finding->details[i].number);
             zg_text_char(text, '"');
         }
     }
@@ -228,6 +262,19 @@ static void put_plain_stack(struct zg_text *text, const char *title, const uint6
     }
 }
 
+static void put_plain_class(struct zg_text *text, const struct zg_finding *finding) {
+    struct zg_class class = zg_class_get(finding->block.zombie ? finding->block.death.class_number : 0);
+    if (class.language != zg_language_swift) return;
+    zg_text_string(text, ", once an object of class ");
+    zg_swift_class_name(class.pointer, text);
+    char bytes[256];
+    struct zg_text member;
+    zg_text_init(&member, bytes, sizeof bytes);
+    if (!zg_describe_member(finding, &member)) return;
+    zg_text_string(text, ", property ");
+    zg_text_string(text, bytes);
+}
+
 static void put_plain(struct zg_text *text, const struct zg_finding *finding) {
     uint64_t frames[ZG_STACK_MAX_DEPTH];
     zg_text_string(text, "==zguard== ");
@@ -246,6 +293,7 @@ static void put_plain(struct zg_text *text, const struct zg_finding *finding) {
         zg_text_string(text, " block of ");
         zg_text_decimal(text, finding->block.size);
         zg_text_string(text, " bytes");
+        put_plain_class(text, finding);
     }
     for (int i = 0; i < finding->detail_count; i++) {
         zg_text_string(text, ", ");
@@ -253,7 +301,7 @@ static void put_plain(struct zg_text *text, const struct zg_finding *finding) {
         zg_text_char(text, ' ');
         if (finding->details[i].text) zg_text_string(text, finding->details[i].text);
         else if (finding->details[i].hex) zg_text_hex(text, finding->details[i].number);
-        else zg_text_decimal(text, finding->details[i].number);
+        else zg_text_signed(text, (int64_t)finding->details[i].number);
     }
     zg_text_string(text, " [pid ");
     zg_text_decimal(text, (uint64_t)zg_os_pid());
@@ -281,9 +329,10 @@ void zg_report_write(const struct zg_finding *finding) {
     zg_report_lock();
     struct zg_text text;
     bool written = false;
+    zg_text_init(&text, line, sizeof line);
+    put_json(&text, finding);
+    if (!text.truncated) zg_journal_add(text.bytes, text.count - 1);
     if (zg_config.report_path[0]) {
-        zg_text_init(&text, line, sizeof line);
-        put_json(&text, finding);
         written = !text.truncated && write_json(&text);
         if (!written) zg_stats_degrade(zg_degradation_no_report);
     }
@@ -293,4 +342,17 @@ void zg_report_write(const struct zg_finding *finding) {
         zg_os_write(error_descriptor >= 0 ? error_descriptor : 2, text.bytes, text.count);
     }
     zg_report_unlock(false);
+}
+
+bool zg_report_describe(uint64_t address, struct zg_text *text) {
+    struct zg_block_view view;
+    if (!zg_lookup_block(address, &view)) return false;
+    zg_text_char(text, '{');
+    put_block(text, &view, NULL);
+    zg_text_string(text, ",\"stacks\":{");
+    put_depot_stack(text, "free", view.free_stack);
+    zg_text_char(text, ',');
+    put_depot_stack(text, "alloc", view.alloc_stack);
+    zg_text_string(text, "}}");
+    return true;
 }

@@ -5,10 +5,13 @@
 #define ZG_REPORT_H
 
 #include "finding.h"
+#include "text.h"
 
 // Opens the report. Start-up, and the child of a fork where the path names the process.
 void zg_report_open(void);
 void zg_report_write(const struct zg_finding *finding);
+// {"block":{…},"stacks":{…}} of the block at an address. False: the heap never had one there.
+bool zg_report_describe(uint64_t address, struct zg_text *text);
 void zg_report_lock(void);
 void zg_report_unlock(bool reset);
 void zg_report_after_fork_in_child(void);

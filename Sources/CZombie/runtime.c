@@ -20,8 +20,10 @@
 #include "slab.h"
 #include "span.h"
 #include "stats.h"
+#include "swift_check.h"
 #include "text.h"
 #include "thread.h"
+#include "zombie.h"
 
 enum { not_started, starting, ready, failed };
 static uint32_t heap_state;
@@ -53,6 +55,7 @@ static void initialise(void) {
     zg_quarantine_init();
     uint64_t limit = zg_os_limit(RLIMIT_AS);
     bool done = zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) && reserve_heap();
+    if (done) zg_zombie_init(zg_config.zombies, zg_config.on_finding == zg_on_finding_continue);
     uint64_t nodes;
     zg_stats->layout.nodes_base = (uint64_t)zg_depot_nodes(&nodes);
     zg_stats->layout.node_bytes = sizeof(struct zg_depot_node);
@@ -173,8 +176,11 @@ void zg_runtime_start(void) {
     // The main thread is known from here on, whether it allocates or not: its stack may run over.
     struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
     if (thread) zg_thread_leave(thread);
+    zg_swift_check_at_start();
     if (!zg_config.follow_children) forget_preload();
 }
+
+bool zg_runtime_is_started(void) { return started && zg_runtime_is_ready(); }
 
 void zg_runtime_finish(void) {
     if (!started || !zg_runtime_is_ready()) return;

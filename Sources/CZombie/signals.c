@@ -15,7 +15,7 @@
 #include "stats.h"
 #include "thread.h"
 
-static const int managed_signals[] = {SIGSEGV, SIGBUS};
+static const int managed_signals[] = {SIGSEGV, SIGBUS, SIGABRT};
 enum { MANAGED = ZG_ARRAY_COUNT(managed_signals) };
 
 // What the program asked for. Two copies and the number of the valid one: a handler reads without a lock.
@@ -24,7 +24,7 @@ static struct {
     uint32_t current;
 } wanted[MANAGED];
 static struct zg_lock lock;
-static bool installed;
+static uint32_t installed; // bit i: our handler is installed for managed_signals[i]
 
 typedef int (*sigaction_function)(int, const struct sigaction *, struct sigaction *);
 typedef int (*sigaltstack_function)(const stack_t *, stack_t *);
@@ -65,31 +65,51 @@ static int install(int signal, int program_flags) {
     return real_action(signal, &ours, NULL);
 }
 
-void zg_signals_start(void) {
-    for (int i = 0; i < (int)MANAGED; i++) {
-        struct sigaction old;
-        if (real_action(managed_signals[i], NULL, &old) != 0) continue;
-        want(i, &old);
-        install(managed_signals[i], old.sa_flags);
-    }
-    __atomic_store_n(&installed, true, __ATOMIC_RELEASE);
+// A signal handler may call sigaction: a lock held by its own thread must not be waited for.
+static void take_lock(sigset_t *before) {
+    sigset_t all;
+    sigfillset(&all);
+    zg_arch_syscall(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)before, 8, 0, 0);
+    zg_lock_take(&lock);
 }
+
+static void drop_lock(const sigset_t *before) {
+    zg_lock_drop(&lock);
+    zg_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)before, 0, 8, 0, 0);
+}
+
+static void manage(int signal) {
+    int index = index_of(signal);
+    sigset_t before;
+    struct sigaction old;
+    take_lock(&before);
+    // An ignored signal stays ignored in programs that this one starts: nothing is put in its place.
+    if (!(installed >> index & 1) && real_action(signal, NULL, &old) == 0 &&
+        !(signal == SIGABRT && old.sa_handler == SIG_IGN)) {
+        want(index, &old);
+        if (install(signal, old.sa_flags) == 0) __atomic_fetch_or(&installed, 1u << index, __ATOMIC_RELEASE);
+    }
+    drop_lock(&before);
+}
+
+void zg_signals_start(void) {
+    manage(SIGSEGV);
+    manage(SIGBUS);
+}
+
+void zg_signals_watch_aborts(void) { manage(SIGABRT); }
 
 int zg_signals_action(int signal, const struct sigaction *action, struct sigaction *old) {
     int index = index_of(signal);
-    if (index < 0 || !__atomic_load_n(&installed, __ATOMIC_ACQUIRE)) return real_action(signal, action, old);
-    // A signal handler may call sigaction: a lock held by its own thread must not be waited for.
-    sigset_t all, before;
-    sigfillset(&all);
-    zg_arch_syscall(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)&before, 8, 0, 0);
-    zg_lock_take(&lock);
+    if (index < 0 || !(__atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1)) return real_action(signal, action, old);
+    sigset_t before;
+    take_lock(&before);
     struct sigaction previous = wanted_action(index);
     if (action) {
         want(index, action);
         if ((action->sa_flags ^ previous.sa_flags) & SA_RESTART) install(signal, action->sa_flags);
     }
-    zg_lock_drop(&lock);
-    zg_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, 8, 0, 0);
+    drop_lock(&before);
     if (old) *old = previous;
     return 0;
 }

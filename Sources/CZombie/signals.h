@@ -1,4 +1,4 @@
-// The program's view of SIGSEGV and SIGBUS: our handler stays installed, the program's is kept here and runs after it.
+// The program's view of SIGSEGV, SIGBUS and (where Swift runs) SIGABRT: our handler stays installed, the program's is kept here and runs after it.
 // zg_signals_action and zg_signals_stack stand in for sigaction and sigaltstack. Any thread; one small lock.
 
 #ifndef ZG_SIGNALS_H
@@ -10,6 +10,8 @@
 #include "base.h"
 
 void zg_signals_start(void);
+// SIGABRT as well: the Swift runtime ends the program with it where it notices a dead object itself.
+void zg_signals_watch_aborts(void);
 int zg_signals_action(int signal, const struct sigaction *action, struct sigaction *old);
 int zg_signals_stack(const stack_t *stack, stack_t *old);
 // Gives the calling thread an alternate stack where it has none. / Takes it away again.

@@ -17,6 +17,7 @@ bool zg_slab_init(uint32_t region_shift) {
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         uint64_t limit = region / zg_class_bytes(class);
         blocks_bytes += zg_round_up(limit * sizeof(struct zg_block), ZG_PAGE_BYTES);
+        blocks_bytes += zg_round_up(limit * sizeof(struct zg_death), ZG_PAGE_BYTES);
         free_bytes += zg_round_up(limit * sizeof(uint32_t), ZG_PAGE_BYTES);
     }
     uint64_t slots_bytes = region * ZG_CLASS_COUNT;
@@ -40,6 +41,8 @@ bool zg_slab_init(uint32_t region_shift) {
         slab->magazine = zg_class_magazine(class);
         slab->blocks = (struct zg_block *)tables;
         tables += zg_round_up(slab->limit * sizeof(struct zg_block), ZG_PAGE_BYTES);
+        slab->deaths = (struct zg_death *)tables;
+        tables += zg_round_up(slab->limit * sizeof(struct zg_death), ZG_PAGE_BYTES);
         slab->free_slots = (uint32_t *)tables;
         tables += zg_round_up(slab->limit * sizeof(uint32_t), ZG_PAGE_BYTES);
         zg_stats->layout.classes[class] = (struct zg_layout_class){
@@ -55,21 +58,24 @@ bool zg_slab_is_valid(const struct zg_slab *slab) {
     return slab->free_count <= slab->used;                                           // 2
 }
 
+// Makes elements [from, to) of a table accessible, in whole pages: begins at the page that the last step ended in.
+static bool commit_part(const void *table, uint64_t from, uint64_t to, uint64_t element_bytes) {
+    uint64_t start = ((uint64_t)table + from * element_bytes) & ~(ZG_PAGE_BYTES - 1);
+    uint64_t end = zg_round_up((uint64_t)table + to * element_bytes, ZG_PAGE_BYTES);
+    return zg_os_commit((void *)start, end - start) == 0;
+}
+
 // Makes room for more fresh slots. Under the lock.
 static bool commit_more(struct zg_slab *slab) {
     uint64_t bytes = slab->committed * slab->slot_bytes;
     uint64_t step = zg_min(zg_max(bytes / 4, COMMIT_LEAST), COMMIT_MOST);
     uint64_t committed = zg_min(slab->committed + step / slab->slot_bytes, slab->limit);
     if (committed == slab->committed) return false;
-    // mprotect wants whole pages: begin at the page that the last step ended in.
-    uint64_t start = (slab->base + bytes) & ~(ZG_PAGE_BYTES - 1);
-    uint64_t end = zg_round_up(slab->base + committed * slab->slot_bytes, ZG_PAGE_BYTES);
-    uint64_t blocks_start = (uint64_t)(slab->blocks + slab->committed) & ~(ZG_PAGE_BYTES - 1);
-    uint64_t blocks_end = zg_round_up((uint64_t)(slab->blocks + committed), ZG_PAGE_BYTES);
-    if (zg_os_commit((void *)start, end - start) != 0) return false;
-    if (zg_os_commit((void *)blocks_start, blocks_end - blocks_start) != 0) return false;
+    if (!commit_part((void *)slab->base, slab->committed, committed, slab->slot_bytes)) return false;
+    if (!commit_part(slab->blocks, slab->committed, committed, sizeof(struct zg_block))) return false;
+    if (!commit_part(slab->deaths, slab->committed, committed, sizeof(struct zg_death))) return false;
     zg_stats_add(zg_counter_heap_committed_bytes, (committed - slab->committed) * slab->slot_bytes);
-    zg_stats_add(zg_counter_metadata_bytes, (committed - slab->committed) * sizeof(struct zg_block));
+    zg_stats_add(zg_counter_metadata_bytes, (committed - slab->committed) * (sizeof(struct zg_block) + sizeof(struct zg_death)));
     slab->committed = committed;
     return true;
 }

@@ -16,6 +16,7 @@
 struct zg_slab {
     uint64_t base;       // address of slot 0
     struct zg_block *blocks;
+    struct zg_death *deaths; // one for each slot, as blocks
     uint64_t reciprocal; // ceil(2^64 / slot_bytes): index = offset * reciprocal >> 64, exact below 2^48 bytes
     uint32_t slot_bytes;
     uint32_t magazine;   // capacity of a magazine

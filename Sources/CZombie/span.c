@@ -60,6 +60,7 @@ uint64_t zg_span_capacity(const struct zg_span *span) {
 }
 uint32_t zg_span_number(const struct zg_span *span) { return (uint32_t)(span - spans); }
 struct zg_span *zg_span_by_number(uint32_t number) { return &spans[number]; }
+bool zg_span_exists(uint32_t number) { return number && number < __atomic_load_n(&spans_used, __ATOMIC_ACQUIRE); }
 
 // Rounds a unit count up to its bin's size and tells the bin.
 static uint32_t bin_for(uint64_t *units) {
@@ -106,7 +107,7 @@ static void reuse_retired(void) {
         retired_count--;
         zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
         zg_stats_add(zg_counter_retired_bytes, -(span->units * ZG_UNIT_BYTES));
-        __atomic_store_n(&span->block.header, zg_block_header(zg_state_reusable, zg_header_kind(span->block.header), 0),
+        __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
                          __ATOMIC_RELEASE);
         uint64_t units = span->units;
         uint32_t bin = bin_for(&units);
@@ -167,13 +168,13 @@ void zg_span_release(struct zg_span *span) {
 void zg_span_retire(struct zg_span *span) {
     uint64_t bytes = span->units * ZG_UNIT_BYTES;
     if (zg_os_retire((void *)span->base, bytes) != 0) {
-        __atomic_store_n(&span->block.header, zg_block_header(zg_state_reusable, zg_header_kind(span->block.header), 0),
+        __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
                          __ATOMIC_RELEASE);
         zg_span_release(span);
         return;
     }
     span->dirty = 0;
-    __atomic_store_n(&span->block.header, zg_block_header(zg_state_retired, zg_header_kind(span->block.header), 0),
+    __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_retired),
                      __ATOMIC_RELEASE);
     zg_stats_add(zg_counter_heap_committed_bytes, -bytes);
     zg_stats_add(zg_counter_retired_blocks, 1);

@@ -27,7 +27,8 @@ struct zg_span *zg_span_find(uint64_t address);
 bool zg_span_contains(uint64_t address);
 uint64_t zg_span_capacity(const struct zg_span *span);
 uint32_t zg_span_number(const struct zg_span *span);
-struct zg_span *zg_span_by_number(uint32_t number);
+struct zg_span *zg_span_by_number(uint32_t number); // of a span that exists
+bool zg_span_exists(uint32_t number);
 uint64_t zg_span_trim(void);
 
 void zg_span_lock(void);

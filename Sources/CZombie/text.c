@@ -31,6 +31,11 @@ void zg_text_padded(struct zg_text *text, uint64_t value, int digits) {
 
 void zg_text_decimal(struct zg_text *text, uint64_t value) { zg_text_padded(text, value, 1); }
 
+void zg_text_signed(struct zg_text *text, int64_t value) {
+    if (value < 0) zg_text_char(text, '-');
+    zg_text_decimal(text, value < 0 ? -(uint64_t)value : (uint64_t)value);
+}
+
 void zg_text_hex(struct zg_text *text, uint64_t value) {
     int shift = 60;
     while (shift > 0 && !(value >> shift & 15)) shift -= 4;

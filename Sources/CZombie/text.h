@@ -17,6 +17,7 @@ void zg_text_init(struct zg_text *text, char *bytes, uint64_t capacity);
 void zg_text_char(struct zg_text *text, char c);
 void zg_text_string(struct zg_text *text, const char *string);
 void zg_text_decimal(struct zg_text *text, uint64_t value);
+void zg_text_signed(struct zg_text *text, int64_t value);
 void zg_text_padded(struct zg_text *text, uint64_t value, int digits);
 void zg_text_hex(struct zg_text *text, uint64_t value); // "0x1f"
 // A JSON string with its quotes; control characters and quotes escaped, bytes over 0x7f passed on.

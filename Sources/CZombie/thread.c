@@ -19,6 +19,7 @@
 #include "signals.h"
 #include "slab.h"
 #include "stats.h"
+#include "swift_check.h"
 
 extern void *__libc_stack_end;
 
@@ -128,6 +129,11 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
     return &late;
 }
 
+static void run_errands(uint32_t errands) {
+    if (errands & zg_errand_check_swift) zg_swift_check();
+    if (errands & zg_errand_abort) abort();
+}
+
 void zg_thread_leave_slow(struct zg_thread *thread) {
     // A signal handler may add to the list at any instruction: an entry counts as taken only with the count.
     for (uint32_t count; (count = __atomic_load_n(&thread->deferred_count, __ATOMIC_RELAXED)) != 0;) {
@@ -136,8 +142,8 @@ void zg_thread_leave_slow(struct zg_thread *thread) {
                                         __ATOMIC_RELAXED))
             zg_heap_free_deferred(thread, address);
     }
-    bool abort_wanted = thread->abort_wanted;
-    thread->abort_wanted = false;
+    uint32_t errands = thread->errands;
+    thread->errands = 0;
     if (thread == &late) {
         zg_thread_self = &between;
         ZG_SIGNAL_FENCE();
@@ -147,7 +153,7 @@ void zg_thread_leave_slow(struct zg_thread *thread) {
     } else {
         thread->busy = 0;
     }
-    if (abort_wanted) abort();
+    run_errands(errands);
 }
 
 void zg_thread_flush_counters(struct zg_thread *thread) {
@@ -156,8 +162,10 @@ void zg_thread_flush_counters(struct zg_thread *thread) {
     zg_stats_add(zg_counter_live_blocks, thread->allocations - thread->frees);
     zg_stats_add(zg_counter_live_bytes, thread->allocated_bytes - thread->freed_bytes);
     zg_stats_add(zg_counter_stacks_captured, thread->captures);
+    if (thread->zombies) zg_stats_add(zg_counter_zombies, thread->zombies);
     zg_stats_raise_peak(zg_counter_live_bytes_peak, zg_stats_get(zg_counter_live_bytes));
     thread->allocations = thread->frees = thread->allocated_bytes = thread->freed_bytes = thread->captures = 0;
+    thread->zombies = 0;
 }
 
 static void end_thread(void *context) {
@@ -176,12 +184,12 @@ static void end_thread(void *context) {
     zg_thread_flush_counters(thread);
     if (zg_config.handle_signals)
         zg_signals_remove_stack((char *)thread + mapping_bytes() - ALTERNATE_STACK_BYTES);
-    bool abort_wanted = thread->abort_wanted;
-    thread->abort_wanted = false;
+    uint32_t errands = thread->errands;
+    thread->errands = 0;
     zg_thread_self = &ended;
     thread->busy = 0;
     __atomic_store_n(&thread->in_use, false, __ATOMIC_RELEASE);
-    if (abort_wanted) abort();
+    run_errands(errands);
 }
 
 void zg_thread_init_keys(void) {

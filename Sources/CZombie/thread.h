@@ -24,6 +24,11 @@ ZG_INLINE zg_slot zg_slot_make(uint32_t class, uint32_t index) { return (uint64_
 ZG_INLINE uint32_t zg_slot_class(zg_slot slot) { return (uint32_t)(slot >> 32); }
 ZG_INLINE uint32_t zg_slot_index(zg_slot slot) { return (uint32_t)slot; }
 
+enum zg_errand {
+    zg_errand_abort = 1,       // a finding asks for the program's end
+    zg_errand_check_swift = 2, // a Swift object was seen for the first time
+};
+
 struct zg_thread {
     uint32_t busy;   // inside the runtime
     uint32_t number; // dense, from 1
@@ -33,14 +38,14 @@ struct zg_thread {
     struct zg_stack_bounds stack;
     struct zg_thread *next; // of all threads, or of the recycled ones
     bool in_use;
-    bool abort_wanted;     // a finding asks for the program's end once the runtime is left
+    uint32_t errands; // enum zg_errand: what is to be done once the runtime is left
     const uint64_t *frame; // frame address of the published function that was entered
 
     void *alternate_stack; // ours, for faults; NULL where signals are not handled
     uint64_t alternate_stack_bytes;
 
     // Counts since the last flush to the statistics page.
-    uint64_t allocations, frees, allocated_bytes, freed_bytes, captures;
+    uint64_t allocations, frees, allocated_bytes, freed_bytes, captures, zombies;
 
     // What is being filled: a page in it that the program has protected is opened again by the fault handler.
     uint64_t filling_start, filling_end;
@@ -97,7 +102,7 @@ ZG_INLINE struct zg_thread *zg_thread_enter(const uint64_t *frame) {
 
 ZG_INLINE void zg_thread_leave(struct zg_thread *thread) {
     ZG_SIGNAL_FENCE();
-    if (ZG_UNLIKELY(thread->deferred_count | thread->exit_rounds | thread->abort_wanted)) {
+    if (ZG_UNLIKELY(thread->deferred_count | thread->exit_rounds | thread->errands)) {
         zg_thread_leave_slow(thread);
         return;
     }

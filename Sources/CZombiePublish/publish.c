@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "../CZombie/heap.h"
+#include "../CZombie/include/zg_api.h"
 #include "../CZombie/loader.h"
 #include "../CZombie/runtime.h"
 #include "../CZombie/signals.h"
@@ -33,6 +34,9 @@ extern void __libc_free(void *);
 
 __attribute__((constructor(101))) static void start(void) { zg_runtime_start(); }
 __attribute__((destructor(101))) static void finish(void) { zg_runtime_finish(); }
+
+ZG_PUBLISH const struct zg_api *zg_api(void);
+ZG_PUBLISH const struct zg_api *zg_api(void) { return zg_api_own(); }
 
 // --- C ---------------------------------------------------------------------------------------------------------------
 

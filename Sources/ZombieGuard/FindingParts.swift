@@ -18,6 +18,11 @@ extension Finding {
         public var allocatingThread: Int?
         public var freeingThread: Int?
 
+        // What only raw findings have, and symbolication makes class and member of: the symbol of a C++ class, and the
+        // first instruction of the method that the program was about to call.
+        var classSymbol: String?
+        var memberFrame: Frame?
+
         public init(
             start: Address, size: UInt64, offset: Int64? = nil, state: String? = nil, language: String? = nil,
             className: String? = nil, member: String? = nil, allocatingThread: Int? = nil, freeingThread: Int? = nil
@@ -39,6 +44,22 @@ extension Finding {
             case member
             case allocatingThread = "alloc_thread"
             case freeingThread = "free_thread"
+            case classSymbol = "class_symbol"
+            case memberFrame = "member_frame"
+        }
+
+        /// Writes everything but what only raw findings have.
+        public func encode(to encoder: any Encoder) throws {
+            var values = encoder.container(keyedBy: CodingKeys.self)
+            try values.encode(start, forKey: .start)
+            try values.encode(size, forKey: .size)
+            try values.encodeIfPresent(offset, forKey: .offset)
+            try values.encodeIfPresent(state, forKey: .state)
+            try values.encodeIfPresent(language, forKey: .language)
+            try values.encodeIfPresent(className, forKey: .className)
+            try values.encodeIfPresent(member, forKey: .member)
+            try values.encodeIfPresent(allocatingThread, forKey: .allocatingThread)
+            try values.encodeIfPresent(freeingThread, forKey: .freeingThread)
         }
     }
 

@@ -36,6 +36,10 @@ static bool lookup(uint64_t address, struct zg_block_view *view) {
     return false;
 }
 
+static struct zg_zombie_hit no_zombie(uint64_t address, const uint64_t *likely, int count) {
+    (void)address, (void)likely, (void)count;
+    return (struct zg_zombie_hit){.part = zg_trap_none};
+}
 static bool is_ours(uint64_t address) { return address - HEAP < HEAP_END - HEAP; }
 
 enum { NO_BLOCK = -1 };
@@ -150,6 +154,7 @@ int main(void) {
         struct zg_verdict verdict;
         row->fault.lookup = lookup;
         row->fault.is_ours = is_ours;
+        row->fault.find_zombie = no_zombie;
         row->fault.bounds = (struct zg_stack_bounds){STACK_LOW, STACK_HIGH};
         if (!row->fault.sp) row->fault.sp = STACK_HIGH - 4096;
         if (!row->fault.pc && row->fault.access != zg_fault_execute) row->fault.pc = 0x401000;
@@ -179,6 +184,7 @@ int main(void) {
         fault.stack_count = (int)(check_random(&state) % (ZG_FAULT_STACK_WORDS + 1));
         fault.lookup = lookup;
         fault.is_ours = is_ours;
+        fault.find_zombie = no_zombie;
         if (i % 3 == 0) fault.address = HEAP + check_random(&state) % 0x400000;
         if (i % 5 == 0) fault.pointers[0] = WORD + check_random(&state) % 4096;
         zg_diagnose(&fault, &verdict);

@@ -1,6 +1,6 @@
 // The runtime as code in the same process may ask it: what is at an address, what was found, verify now.
-// Exported as the one symbol `zg_api` by whoever publishes malloc (the preload library, or a test bundle that links it);
-// NULL where nothing is guarded. All functions: any thread, not from a signal handler; none calls back into the caller.
+// Reached through the one function `zg_api` of whoever publishes malloc (the preload library, or a test bundle that links
+// it); NULL where nothing is guarded. All functions: any thread, not from a signal handler; none calls back into the caller.
 // Texts are JSON in the form of report lines (DESIGN section 10), raw: without names of functions and lines.
 
 #ifndef ZG_API_H
@@ -45,5 +45,7 @@ struct zg_api {
 
 // The table, or NULL. Looks among all loaded images, so the caller need not link the runtime.
 const struct zg_api *zg_api_find(void);
+// For the publisher: the table of the runtime that is linked in, NULL before its start.
+const struct zg_api *zg_api_own(void);
 
 #endif

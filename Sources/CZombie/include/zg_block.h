@@ -40,19 +40,37 @@ enum zg_kind {
 // Invariants: 1. slack < slot bytes (requested size = slot bytes - slack), except that a block of 0 bytes has
 // slack == slot bytes. 2. alloc_stack is set in every state but fresh. 3. free_stack is set in quarantined, retired, reusable.
 struct zg_block {
-    uint32_t header; // bits 0-7 enum zg_state, 8-15 enum zg_kind, 16-31 slack; changed by compare-and-swap at free
+    // Bits 0-7 enum zg_state, 8-11 enum zg_kind, 12-15 ZG_HEADER_…, 16-31 slack; changed by compare-and-swap at free.
+    uint32_t header;
     uint32_t alloc_stack;
     uint32_t free_stack;
     uint16_t alloc_thread; // dense thread number, from 1; 65535 stands for every later thread
     uint16_t free_thread;
 };
 
+// A dead block that was an object of a known class, and of which language: its death record names the class and its contents
+// are trap words (Swift), or the fill behind a trap pointer (C++). Both bits stay until the block is live again.
+#define ZG_HEADER_SWIFT 0x8000u
+#define ZG_HEADER_CXX 0x4000u
+// A zombie whose contents were given back after its finding (on_finding=continue): not verified, never reused.
+#define ZG_HEADER_OPENED 0x2000u
+
 static inline uint32_t zg_block_header(enum zg_state state, enum zg_kind kind, uint32_t slack) {
     return (uint32_t)state | (uint32_t)kind << 8 | slack << 16;
 }
 static inline enum zg_state zg_header_state(uint32_t header) { return (enum zg_state)(header & 0xff); }
-static inline enum zg_kind zg_header_kind(uint32_t header) { return (enum zg_kind)(header >> 8 & 0xff); }
+static inline enum zg_kind zg_header_kind(uint32_t header) { return (enum zg_kind)(header >> 8 & 0xf); }
+static inline uint32_t zg_header_zombie(uint32_t header) { return header & (ZG_HEADER_SWIFT | ZG_HEADER_CXX); }
+// The same block in another state; class bits are kept.
+static inline uint32_t zg_header_in_state(uint32_t header, enum zg_state state) { return (header & ~0xffu) | (uint32_t)state; }
 static inline uint32_t zg_header_slack(uint32_t header) { return header >> 16; }
+
+// What is kept of an object beyond its block's record; written at its free, valid while the header has a class bit.
+struct zg_death {
+    uint32_t class_number; // in the table of classes
+    uint32_t time;         // of the free, in units of 2^ZG_TIME_SHIFT ticks of the processor's clock
+};
+#define ZG_TIME_SHIFT 20
 
 // A large block: whole units of address space of its own. `block.header`'s slack is unused (0).
 struct zg_span {
@@ -64,6 +82,7 @@ struct zg_span {
     uint32_t next;     // free list, or the quarantine's list of large blocks; 0 ends it
     uint32_t dirty;    // pages may hold something else than zeros
     uint32_t reserved;
+    struct zg_death death;
 };
 
 // A node of the stack depot: one frame and, through `parent`, its callers. A stack id is the index of its innermost node.

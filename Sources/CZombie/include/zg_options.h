@@ -24,7 +24,8 @@ enum zg_option_kind { zg_option_bool, zg_option_number, zg_option_bytes, zg_opti
     X(report_path, path, 0, 0, 0, "", "file for raw findings, %p is the process id; standard error as text where empty") \
     X(stats, bool, 1, 0, 1, "", "publish statistics to zguard stats")                                                 \
     X(children, choice, 0, 0, 1, "follow|ignore", "whether programs started by the guarded one are guarded too")      \
-    X(handle_signals, bool, 1, 0, 1, "", "diagnose faults (SIGSEGV, SIGBUS)")                                         \
+    X(handle_signals, bool, 1, 0, 1, "", "diagnose faults (SIGSEGV, SIGBUS, and the aborts of the Swift runtime)")                                         \
+    X(zombies, bool, 1, 0, 1, "", "recognise freed objects of Swift and C++ classes and report class and member")     \
     X(find_object, bool, 1, 0, 1, "", "use the C library's _dl_find_object where it exists")
 
 enum zg_option {

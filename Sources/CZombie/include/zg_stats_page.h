@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define ZG_STATS_MAGIC UINT64_C(0x314452415547475a) // "ZGGUARD1" in memory order
-#define ZG_STATS_VERSION 1u
+#define ZG_STATS_VERSION 2u
 #define ZG_STATS_NAME "zguard-stats" // the memfd's name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
 #define ZG_STATS_BYTES 8192u
 
@@ -36,6 +36,7 @@
     X(foreign_frees, counter, "blocks", "blocks of another allocator that passed through free")                        \
     X(unguarded_allocations, counter, "blocks", "allocations passed on to libc because the guarded heap could not serve them") \
     X(deepbind_dropped, counter, "calls", "dlopen calls whose RTLD_DEEPBIND was dropped")                              \
+    X(zombies, counter, "objects", "freed objects whose class was known")                                             \
     X(trims, counter, "trims", "times memory was given back on request or under pressure")
 
 // Degradations: what the runtime could not have and goes on without. One bit each, in this order.
@@ -49,6 +50,8 @@
     X(cxx_operators_replaced, "the program replaces operator new or delete: its C++ blocks are seen as malloc blocks") \
     X(other_allocator, "another allocator is loaded: pointers that nobody else made are passed to it")               \
     X(no_alternate_stack, "a thread has no alternate signal stack: its stack overflow cannot be reported")            \
+    X(no_trap_space, "the address space has no room for trap regions: freed objects are reported without their class") \
+    X(swift_layout, "this Swift runtime lays out objects in an unknown way: its classes are not reported")             \
     X(deepbind_dropped, "RTLD_DEEPBIND was dropped from a dlopen call, so that its library is guarded too")
 
 enum zg_counter {
@@ -97,6 +100,9 @@ struct zg_layout {
     uint32_t node_bytes; // sizeof(struct zg_depot_node)
     uint64_t nodes_base; // the stack depot's nodes; a stack id is an index into them, 0 is unknown
     uint64_t nodes_used;
+    // Trap regions (trap.h), for the contents that freed objects must have. All 0 where there are none.
+    uint64_t traps_isa, traps_side, traps_words;
+    uint32_t traps_slots_shift, traps_words_shift;
     struct zg_layout_class classes[ZG_LAYOUT_MAX_CLASSES];
 };
 

@@ -23,6 +23,8 @@
     /* threads: each has an alternate signal stack from its first instruction */                                       \
     X(pthread_create)                                                                                                  \
     /* the loader: no library binds past us */                                                                         \
-    X(dlopen) X(dlclose)
+    X(dlopen) X(dlclose)                                                                                               \
+    /* the runtime, for code in the same process (zg_api.h) */                                                         \
+    X(zg_api)
 
 #endif

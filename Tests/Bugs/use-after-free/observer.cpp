@@ -1,12 +1,11 @@
 // A subject notifies an observer that was deleted without being removed.
 // finding: use-after-free
-// access: read|call
+// access: call
 // block: size=16 offset=0 state=quarantined
 // stack-access: notify
 // stack-free: delete_observer
 // stack-alloc: make_observer
 // exit: 139
-// confidence: inferred
 
 #include "../bug.h"
 

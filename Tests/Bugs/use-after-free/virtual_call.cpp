@@ -1,12 +1,11 @@
-// A virtual function is called on a deleted object: its pointer to the table of functions is the fill.
+// A virtual function is called on a deleted object: its pointer to the table of functions leads to a trap.
 // finding: use-after-free
-// access: read|call
+// access: call
 // block: size=48 offset=0 state=quarantined
 // stack-access: use_shape
 // stack-free: delete_shape
 // stack-alloc: make_shape
 // exit: 139
-// confidence: inferred
 
 #include "../bug.h"
 

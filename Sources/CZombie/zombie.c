@@ -1,0 +1,157 @@
+// Zombies, the part that is not in line. Cold and signal context; no lock.
+
+#define _GNU_SOURCE
+#include "zombie.h"
+
+#include <time.h>
+
+#include "os.h"
+#include "span.h"
+#include "stats.h"
+#include "swift_names.h"
+
+uint64_t zg_zombie_contents;
+
+static uint64_t first_ticks, first_ns; // the two clocks at one time
+
+void zg_zombie_init(bool on, bool keep_contents) {
+    if (on && !zg_trap_init()) {
+        zg_stats_degrade(zg_degradation_no_trap_space);
+        on = false;
+    }
+    zg_classes_init(on);
+    zg_stats->layout.traps_isa = zg_traps.isa;
+    zg_stats->layout.traps_side = zg_traps.side;
+    zg_stats->layout.traps_words = zg_traps.words;
+    zg_stats->layout.traps_slots_shift = zg_traps.slots_shift;
+    zg_stats->layout.traps_words_shift = zg_traps.words_shift;
+    first_ticks = zg_arch_ticks();
+    first_ns = zg_os_clock_ns(CLOCK_REALTIME);
+    if (on && keep_contents) zg_zombie_contents = (uint64_t)zg_os_map(zg_slabs.bytes);
+}
+
+uint64_t zg_zombie_time_ns(const struct zg_death *death) {
+    uint64_t ticks = zg_arch_ticks(), ns = zg_os_clock_ns(CLOCK_REALTIME);
+    uint64_t elapsed = ticks - first_ticks;
+    if (!elapsed || !death->time) return 0;
+    // The low 32 bits of a time that is not in the future.
+    uint64_t now = ticks >> ZG_TIME_SHIFT, age = (uint32_t)((uint32_t)now - death->time);
+    double ns_for_tick = (double)(ns - first_ns) / (double)elapsed;
+    uint64_t age_ns = (uint64_t)((double)(age << ZG_TIME_SHIFT) * ns_for_tick);
+    return age_ns < ns ? ns - age_ns : 0;
+}
+
+uint32_t zg_zombie_bits(uint32_t class_number, uint64_t byte, uint64_t bytes) {
+    struct zg_class class = zg_class_get(class_number);
+    if (class.language == zg_language_cxx) return ZG_HEADER_CXX;
+    uint64_t region = UINT64_C(1) << zg_traps.words_shift;
+    if ((byte & (region - 1)) + bytes > region) return 0;
+    return ZG_HEADER_SWIFT;
+}
+
+struct zg_zombie_pattern zg_zombie_pattern_at(uint64_t start, uint32_t header) {
+    uint32_t language = zg_header_zombie(header);
+    if (zg_slab_contains(start)) {
+        uint64_t number, interior;
+        struct zg_slab *slab = zg_slab_find(start, &number, &interior);
+        return zg_zombie_pattern(language, (uint32_t)(slab - zg_slabs.slab), number, start - slab->base);
+    }
+    return zg_zombie_pattern(language, ZG_CLASS_COUNT, zg_span_number(zg_span_find(start)), 0);
+}
+
+static bool is_zombie(const struct zg_block_view *view) {
+    return view->zombie && (view->state == zg_state_quarantined || view->state == zg_state_retired);
+}
+
+static bool is_likely(const struct zg_block_view *view, const uint64_t *likely, int count) {
+    for (int i = 0; i < count; i++)
+        if (likely[i] - view->start < zg_max(view->size, 1)) return true;
+    return false;
+}
+
+// Considers one object that the window may stand for.
+static bool consider(uint64_t start, struct zg_zombie_hit *hit, const uint64_t *likely, int count) {
+    struct zg_block_view view;
+    if (!zg_lookup_block(start, &view) || !is_zombie(&view)) return false;
+    if (hit->has_block) {
+        hit->ambiguous = true;
+        if (!is_likely(&view, likely, count)) return false;
+    }
+    hit->block = view;
+    hit->has_block = true;
+    return true;
+}
+
+struct zg_zombie_hit zg_zombie_find(uint64_t address, const uint64_t *likely, int likely_count) {
+    struct zg_trap_place place = zg_trap_decode(address);
+    struct zg_zombie_hit hit = {.part = place.part, .offset = place.offset};
+    if (place.part == zg_trap_none) return hit;
+    if (place.class == ZG_CLASS_COUNT) {
+        uint32_t number = (uint32_t)place.number;
+        if (place.part != zg_trap_word && zg_span_exists(number))
+            consider(zg_span_by_number(number)->start, &hit, likely, likely_count);
+        return hit;
+    }
+    const struct zg_slab *slab = &zg_slabs.slab[place.class];
+    uint64_t used = __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE);
+    uint64_t slots = UINT64_C(1) << zg_traps.slots_shift, region = UINT64_C(1) << zg_traps.words_shift;
+    if (place.part == zg_trap_word) {
+        for (uint64_t byte = place.byte; byte < used * slab->slot_bytes; byte += region)
+            if (consider(slab->base + byte, &hit, likely, likely_count)) hit.byte = slab->base + byte - hit.block.start;
+        return hit;
+    }
+    for (uint64_t number = place.number; number < used; number += slots)
+        consider(zg_slab_slot_address(slab, number), &hit, likely, likely_count);
+    return hit;
+}
+
+bool zg_zombie_former_word(const struct zg_zombie_hit *hit, uint64_t *word) {
+    if (!zg_zombie_contents || !hit->has_block || hit->part != zg_trap_word) return false;
+    *word = *(const uint64_t *)(zg_zombie_contents + (hit->block.start + hit->byte - zg_slabs.base));
+    return true;
+}
+
+// Copies a class's metadata, or a virtual table, into the object's window: a class pointer that was loaded before goes on
+// working.
+static void fill_window(uint64_t pointer, const struct zg_class *class) {
+    uint64_t window = pointer - ZG_TRAP_ISA_OFFSET, bytes = UINT64_C(1) << ZG_TRAP_ISA_SHIFT;
+    if (zg_os_commit((void *)window, bytes) != 0) return;
+    // As far as it can be read: images end somewhere.
+    for (uint64_t done = 0; done < bytes;) {
+        uint64_t from = class->pointer - ZG_TRAP_ISA_OFFSET + done;
+        uint64_t wanted = zg_min(bytes - done, ZG_PAGE_BYTES - (from & (ZG_PAGE_BYTES - 1)));
+        zg_os_read_memory((void *)(window + done), from, wanted);
+        done += wanted;
+    }
+}
+
+bool zg_zombie_open(const struct zg_zombie_hit *hit) {
+    const struct zg_block_view *view = &hit->block;
+    if (!zg_zombie_contents || !hit->has_block || !zg_slab_contains(view->start)) return false;
+    uint64_t number, interior;
+    struct zg_slab *slab = zg_slab_find(view->start, &number, &interior);
+    uint32_t size_class = (uint32_t)(slab - zg_slabs.slab), header = __atomic_load_n(&view->block->header, __ATOMIC_ACQUIRE);
+    struct zg_class class = zg_class_get(view->death.class_number);
+    if (class.language == zg_language_unknown) return false;
+    // From here on nobody verifies or reuses it.
+    do {
+        if (header & ZG_HEADER_OPENED) return true;
+        if (zg_header_state(header) != zg_state_quarantined) return false;
+    } while (!__atomic_compare_exchange_n(&view->block->header, &header, header | ZG_HEADER_OPENED, false, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE));
+    uint64_t *words = (uint64_t *)view->start;
+    const uint64_t *former = (const uint64_t *)(zg_zombie_contents + (view->start - zg_slabs.base));
+    fill_window(zg_trap_isa_pointer(size_class, number), &class);
+    if (class.language == zg_language_swift) {
+        uint64_t page = zg_trap_side_page(size_class, number);
+        if (zg_os_commit((void *)page, ZG_PAGE_BYTES) == 0) {
+            // A side table: object, reserved, counts.
+            ((uint64_t *)page)[0] = view->start;
+            ((uint64_t *)page)[2] = ZG_SWIFT_IMMORTAL_BITS;
+        }
+    }
+    for (uint64_t i = class.language == zg_language_swift ? 2 : 1; i < slab->slot_bytes / 8; i++) words[i] = former[i];
+    if (class.language == zg_language_swift) __atomic_store_n(&words[1], ZG_SWIFT_IMMORTAL_BITS, __ATOMIC_RELEASE);
+    __atomic_store_n(&words[0], class.pointer, __ATOMIC_RELEASE);
+    return true;
+}

@@ -1,0 +1,138 @@
+// Demangled C++ names, taken apart.
+
+enum CxxName {
+    private static let thunks = ["non-virtual thunk to ", "virtual thunk to ", "covariant return thunk to "]
+    private static let data = [
+        "vtable for ", "typeinfo name for ", "typeinfo for ", "VTT for ", "guard variable for ",
+        "construction vtable for ",
+        "reference temporary",
+    ]
+
+    static func parse(_ demangled: String) -> SymbolName {
+        var text = Substring(simplified(demangled))
+        if data.contains(where: { text.hasPrefix($0) }) {
+            return SymbolName(language: .cxx, readable: String(text), role: .data)
+        }
+        if let thunk = thunks.first(where: { text.hasPrefix($0) }) { text = text.dropFirst(thunk.count) }
+        var name = SymbolName(language: .cxx, readable: String(text))
+        guard let parameters = parameters(in: text) else {
+            name.role = .data
+            return name
+        }
+        let declaration = text[..<parameters]
+        let path = declaration[start(of: declaration)...]
+        name.readable = String(text[path.startIndex...])
+        if let separator = lastSeparator(in: path) {
+            name.owner = String(path[..<separator])
+            name.member = String(text[path.index(separator, offsetBy: 2)...])
+        }
+        return name
+    }
+
+    /// The class of a `typeinfo name for geo::Circle`.
+    static func className(typeinfo symbol: String) -> String? {
+        let text = demangle(symbol)
+        for prefix in ["typeinfo name for ", "typeinfo for ", "vtable for "] where text.hasPrefix(prefix) {
+            return simplified(String(text.dropFirst(prefix.count)))
+        }
+        return nil
+    }
+
+    // Spelling that says nothing: ABI tags, and what std::string is made of.
+    private static func simplified(_ text: String) -> String {
+        var result = ""
+        var rest = Substring(text)
+        let strings = [
+            "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >",
+            "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>>",
+        ]
+        while let first = rest.first {
+            if first == "[", rest.hasPrefix("[abi:"), let end = rest.firstIndex(of: "]") {
+                rest = rest[rest.index(after: end)...]
+            } else if first == "s", let string = strings.first(where: { rest.hasPrefix($0) }) {
+                result += "std::string"
+                rest = rest.dropFirst(string.count)
+            } else if first == "s", rest.hasPrefix("std::__cxx11::") {
+                result += "std::"
+                rest = rest.dropFirst("std::__cxx11::".count)
+            } else {
+                result.append(first)
+                rest = rest.dropFirst()
+            }
+        }
+        return result
+    }
+
+    /// Where the list of parameters begins: the last bracket that is not part of a name.
+    private static func parameters(in text: Substring) -> Substring.Index? {
+        var found: Substring.Index?
+        var skipTo = text.startIndex
+        for (index, depth) in Levels(text) where depth == 0 && text[index] == "(" && index >= skipTo {
+            if text[index...].hasPrefix("(anonymous namespace)") || text[..<index].hasSuffix("decltype") { continue }
+            if text[..<index].hasSuffix("operator"), text[index...].hasPrefix("()") {
+                skipTo = text.index(index, offsetBy: 2)
+                continue
+            }
+            // A bracket after the parameters belongs to what a function inside a function is called.
+            var scanner = NameScanner(text[index...])
+            _ = scanner.takeBracket()
+            if scanner.rest.range(of: "::").map({ $0.lowerBound }) == scanner.rest.startIndex { continue }
+            if found == nil || text[found!...].contains("::{lambda") { found = index }
+        }
+        return found
+    }
+
+    private static func operatorWord(in text: Substring) -> Range<Substring.Index>? {
+        guard let word = text.range(of: "operator") else { return nil }
+        let isPart = { (character: Character) in character.isLetter || character.isNumber || character == "_" }
+        let isWhole =
+            !(text[..<word.lowerBound].last.map(isPart) ?? false)
+            && !(text[word.upperBound...].first.map(isPart) ?? false)
+        return isWhole ? word : operatorWord(in: text[word.upperBound...])
+    }
+
+    /// Behind the type of the result, which templates carry.
+    private static func start(of declaration: Substring) -> Substring.Index {
+        let end = operatorWord(in: declaration)?.lowerBound ?? declaration.endIndex
+        var start = declaration.startIndex
+        for (index, depth) in Levels(declaration) where depth == 0 && declaration[index] == " " && index < end {
+            start = declaration.index(after: index)
+        }
+        return start
+    }
+
+    private static func lastSeparator(in path: Substring) -> Substring.Index? {
+        let end = operatorWord(in: path)?.lowerBound ?? path.endIndex
+        var found: Substring.Index?
+        for (index, depth) in Levels(path) where depth == 0 && index < end && path[index...].hasPrefix("::") {
+            found = index
+        }
+        return found
+    }
+
+    /// Levels of brackets, where the `<` of an operator's name is none.
+    private struct Levels: Sequence, IteratorProtocol {
+        private var levels: NameScanner.Levels
+        private let text: Substring
+        private let operatorName: Range<Substring.Index>?
+
+        init(_ text: Substring) {
+            self.text = text
+            operatorName = operatorWord(in: text).flatMap { word in
+                let symbol = text[word.upperBound...].prefix { "<>=-".contains($0) }
+                return symbol.isEmpty ? nil : symbol.startIndex..<symbol.endIndex
+            }
+            levels = NameScanner.Levels(operatorName.map { text[..<$0.lowerBound] } ?? text)
+        }
+
+        mutating func next() -> (index: Substring.Index, depth: Int)? {
+            if let step = levels.next() { return step }
+            guard let operatorName, text.endIndex > operatorName.upperBound, !isBehindOperator else { return nil }
+            isBehindOperator = true
+            levels = NameScanner.Levels(text[operatorName.upperBound...])
+            return levels.next()
+        }
+
+        private var isBehindOperator = false
+    }
+}

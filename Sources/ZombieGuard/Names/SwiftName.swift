@@ -1,0 +1,143 @@
+// Demangled Swift names, taken apart: wrappers around an entity first, then the entity itself.
+
+enum SwiftName {
+    /// Modules of the toolchain: their code keeps the module's name in stacks, and is not the program's own.
+    static let libraryModules: Set<Substring> = [
+        "Swift", "_Concurrency", "_StringProcessing", "_RegexParser", "Synchronization", "Observation", "Distributed",
+        "Foundation", "FoundationEssentials", "FoundationInternationalization", "FoundationNetworking", "FoundationXML",
+        "Dispatch", "XCTest", "Testing", "_TestDiscovery", "_Testing_Foundation", "_TestingInternals", "__C",
+    ]
+
+    static func parse(_ demangled: String) -> SymbolName {
+        var text = Substring(demangled)
+        if let end = text.range(of: " with unmangled suffix ") { text = text[..<end.lowerBound] }
+        return parse(text)
+    }
+
+    private static func parse(_ text: Substring) -> SymbolName {
+        for wrapper in transparent {
+            if let inside = wrapper(text) { return parse(inside) }
+        }
+        if text.hasPrefix("merged ") {
+            // One body for several functions that differ in details: whose it is cannot be told.
+            var name = parse(text.dropFirst("merged ".count))
+            name.readable = "merged " + name.readable
+            name.role = .helper
+            return name
+        }
+        if text.hasPrefix("vtable thunk for "), let middle = text.range(of: " dispatching to ") {
+            return parse(text[middle.upperBound...])
+        }
+        if text.hasPrefix("protocol witness for ") { return witness(text.dropFirst("protocol witness for ".count)) }
+        return closure(text) ?? accessor(text) ?? entity(text) ?? helper(text)
+    }
+
+    // MARK: Wrappers
+
+    /// What adds nothing that a reader of a stack would want to know.
+    private static let transparent: [@Sendable (Substring) -> Substring?] = [
+        { text in
+            let simple = [
+                "async function pointer to ", "dispatch thunk of ", "@objc ", "@nonobjc ", "dynamic ", "override ",
+                "distributed thunk ", "back deployment thunk for ", "back deployment fallback for ",
+            ]
+            return simple.first { text.hasPrefix($0) }.map { text.dropFirst($0.count) }
+        },
+        { text in // "(1) await resume partial function for "
+            guard text.hasPrefix("("), let end = text.range(of: " resume partial function for ") else { return nil }
+            let number = text[..<end.lowerBound]
+            return number.hasSuffix(") await") || number.hasSuffix(") suspend") ? text[end.upperBound...] : nil
+        },
+        { text in // "generic specialization <Swift.Int> of ", "function signature specialization <Arg[0] = Dead> of "
+            guard let end = text.range(of: "specialization <"), !text[..<end.lowerBound].contains(".") else {
+                return nil
+            }
+            var scanner = NameScanner(text[text.index(before: end.upperBound)...])
+            guard scanner.takeBracket() != nil, scanner.skip(" of ") else { return nil }
+            return scanner.rest
+        },
+    ]
+
+    private static func witness(_ text: Substring) -> SymbolName {
+        guard let middle = text.range(of: " in conformance ") else { return helper(text) }
+        var name = parse(text[..<middle.lowerBound])
+        var conformance = NameScanner(text[middle.upperBound...])
+        if conformance.rest.hasPrefix("<") { _ = conformance.takeBracket() } // " < where A: P> Type"
+        let type = conformance.find(" : ").map { conformance.rest[..<$0] } ?? conformance.rest
+        let path = SwiftTypeText.path(of: type.drop { $0 == " " })
+        name.readable = "protocol witness for \(name.readable) in conformance \(path.joined(separator: "."))"
+        name.owner = path.joined(separator: ".")
+        return name
+    }
+
+    private static func closure(_ text: Substring) -> SymbolName? {
+        var scanner = NameScanner(text)
+        let word = scanner.skip("implicit closure #") ? "implicit closure" : "closure"
+        guard word == "implicit closure" || scanner.skip("closure #") else { return nil }
+        let number = scanner.take { $0.isNumber }
+        guard let place = scanner.find(" in ") else { return nil }
+        scanner.take(to: place)
+        guard !number.isEmpty, scanner.skip(" in ") else { return nil }
+        let context = parse(scanner.rest)
+        var name = SymbolName(language: .swift, readable: "\(word) #\(number) in \(context.readable)", role: .helper)
+        name.owner = context.owner
+        return name
+    }
+
+    // "getter of x #1 : Swift.Int in …": the accessors of local variables.
+    private static func accessor(_ text: Substring) -> SymbolName? {
+        guard let middle = text.range(of: " of "), SwiftEntity.accessors.contains(text[..<middle.lowerBound]),
+            let entity = SwiftEntity(text[middle.upperBound...])
+        else { return nil }
+        return SymbolName(language: .swift, readable: "\(text[..<middle.upperBound])\(entity.readable)", role: .helper)
+    }
+
+    private static func entity(_ text: Substring) -> SymbolName? {
+        guard let entity = SwiftEntity(text) else { return nil }
+        var name = SymbolName(language: .swift, readable: entity.readable, role: entity.role)
+        name.owner = entity.owner
+        name.member = entity.owner == nil ? nil : entity.member
+        return name
+    }
+
+    /// Words followed by "for", "of" or "from" and an entity or a type: what the compiler makes.
+    private static func helper(_ text: Substring) -> SymbolName {
+        var name = SymbolName(language: .swift, readable: "", role: .helper)
+        let thunk = ["reabstraction thunk helper", "reabstraction thunk", "thunk helper"].first { text.hasPrefix($0) }
+        if thunk != nil {
+            name.readable = "reabstraction thunk"
+            return name
+        }
+        for separator in [" forwarder for ", " initializer of ", " accessor of ", " expression of ", " argument "] {
+            guard let middle = text.range(of: separator),
+                !text[..<middle.lowerBound].contains(where: { "(<.".contains($0) })
+            else { continue }
+            var rest = text[middle.upperBound...]
+            var words = text[..<middle.upperBound]
+            if separator == " argument ", let of = rest.range(of: " of ") {
+                words = text[..<of.upperBound]
+                rest = rest[of.upperBound...]
+            }
+            let inner = parse(rest)
+            name.readable =
+                words == "partial apply forwarder for " ? "partial apply for \(inner.readable)" : words + inner.readable
+            name.owner = inner.owner
+            return name
+        }
+        name.readable = SwiftTypeText.short(text)
+        return name
+    }
+}
+
+extension Substring {
+    /// The first occurrence of a text.
+    func range(of text: String) -> Range<Index>? {
+        guard let first = text.first else { return nil }
+        var from = startIndex
+        while let index = self[from...].firstIndex(of: first) {
+            if self[index...].hasPrefix(text) { return index..<self.index(index, offsetBy: text.count) }
+            from = self.index(after: index)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,65 @@
+// Types in demangled Swift names, shortened for people to read.
+
+enum SwiftTypeText {
+    /// A text with types in it, without their modules and private discriminators:
+    /// `outlined destroy of [Shop.(Item in _12AB)]` → `outlined destroy of [Item]`.
+    static func short(_ text: Substring) -> String {
+        var result = ""
+        var scanner = NameScanner(text)
+        while let first = scanner.rest.first {
+            if SwiftEntity.isIdentifier(first) {
+                result += takePath(&scanner).joined(separator: ".")
+            } else if scanner.skip("(extension in ") {
+                _ = scanner.take { $0 != ":" }
+                _ = scanner.skip(":")
+            } else {
+                result.append(first)
+                _ = scanner.skip(String(first))
+            }
+        }
+        return result
+    }
+
+    /// The names that lead to a type, without its module and generic arguments: `Shop.Outer<A>.Inner` → Outer, Inner.
+    static func path(of type: Substring) -> [String] {
+        var scanner = NameScanner(type)
+        if scanner.skip("(extension in ") {
+            _ = scanner.take { $0 != ":" }
+            _ = scanner.skip(":")
+        }
+        var path = takePath(&scanner)
+        while true {
+            while scanner.rest.hasPrefix("<"), scanner.takeBracket() != nil {}
+            guard scanner.skip(".") else { return path }
+            path += takePath(&scanner, hasModule: false)
+        }
+    }
+
+    private static func takePath(_ scanner: inout NameScanner, hasModule: Bool = true) -> [String] {
+        var path: [String] = []
+        repeat {
+            if let name = takePrivate(&scanner) {
+                path.append(name)
+            } else {
+                path.append(String(scanner.take(while: SwiftEntity.isIdentifier)))
+            }
+        } while scanner.rest.hasPrefix(".") && beginsName(scanner.rest.dropFirst()) && scanner.skip(".")
+        // A generic parameter is no module: "A.Element".
+        let isParameter = path[0].count <= 2 && path[0].first?.isUppercase == true
+        if hasModule, path.count > 1, !isParameter { path.removeFirst() }
+        return path
+    }
+
+    private static func beginsName(_ text: Substring) -> Bool {
+        text.first.map { SwiftEntity.isIdentifier($0) } == true
+            || text.hasPrefix("(") && text.range(of: " in _") != nil
+    }
+
+    // "(Item in _12AB)"
+    private static func takePrivate(_ scanner: inout NameScanner) -> String? {
+        var copy = scanner
+        guard let bracket = copy.takeBracket(), let end = bracket.range(of: " in _") else { return nil }
+        scanner = copy
+        return String(bracket[bracket.index(after: bracket.startIndex)..<end.lowerBound])
+    }
+}

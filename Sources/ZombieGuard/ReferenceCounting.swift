@@ -1,0 +1,64 @@
+// What a program did to the reference count of a freed object, from the function of the Swift runtime that it called.
+
+extension Finding {
+    /// A function of the Swift runtime, by the beginning of its name, and what calling it means.
+    struct RuntimeCall {
+        var prefix: String
+        var access: Access
+        /// Value of the detail `operation`.
+        var operation: String?
+    }
+
+    // The first match counts. Names without their prefix `swift_` or `_swift_`, and without `nonatomic_`.
+    private static let runtimeCalls: [RuntimeCall] = [
+        RuntimeCall(prefix: "unownedRelease", access: .release, operation: "unowned reference"),
+        RuntimeCall(prefix: "unowned", access: .retain, operation: "unowned reference"),
+        RuntimeCall(prefix: "abortRetainUnowned", access: .retain, operation: "unowned reference"),
+        RuntimeCall(prefix: "strongRetainUnowned", access: .retain, operation: "unowned reference"),
+        RuntimeCall(prefix: "weak", access: .retain, operation: "weak reference"),
+        RuntimeCall(prefix: "isUniquelyReferenced", access: .read, operation: "uniqueness check"),
+        RuntimeCall(prefix: "isEscapingClosure", access: .read, operation: "uniqueness check"),
+        RuntimeCall(prefix: "retainCount", access: .read, operation: "reference count"),
+        RuntimeCall(prefix: "unownedRetainCount", access: .read, operation: "reference count"),
+        RuntimeCall(prefix: "weakRetainCount", access: .read, operation: "reference count"),
+        RuntimeCall(prefix: "retain", access: .retain), RuntimeCall(prefix: "tryRetain", access: .retain),
+        RuntimeCall(prefix: "bridgeObjectRetain", access: .retain),
+        RuntimeCall(prefix: "unknownObjectRetain", access: .retain),
+        RuntimeCall(prefix: "release", access: .release), RuntimeCall(prefix: "bridgeObjectRelease", access: .release),
+        RuntimeCall(prefix: "unknownObjectRelease", access: .release),
+        RuntimeCall(prefix: "setDeallocating", access: .release), RuntimeCall(prefix: "dealloc", access: .release),
+        RuntimeCall(prefix: "dynamicCast", access: .cast),
+    ]
+
+    /// Says what was done to the reference count, where the stack tells: the outermost call into the Swift runtime that is
+    /// known to touch it. Finished findings stay as they are.
+    mutating func refineReferenceCounting() {
+        guard detail["part"] == "reference count", access == .unknown else { return }
+        let calls = stacks.access.prefix { $0.isSwiftRuntime }
+        for frame in calls.reversed() {
+            guard let call = frame.function.flatMap({ Self.runtimeCall($0) }) else { continue }
+            access = call.access
+            detail["operation"] = call.operation
+            return
+        }
+    }
+
+    static func runtimeCall(_ function: String) -> RuntimeCall? {
+        var name = Substring(function)
+        if name.hasPrefix("_") { name = name.dropFirst() }
+        guard name.hasPrefix("swift_") else { return nil }
+        name = name.dropFirst("swift_".count)
+        if name.hasPrefix("nonatomic_") { name = name.dropFirst("nonatomic_".count) }
+        let exact = runtimeCalls.filter { $0.prefix.hasSuffix("Count") }.first { name == $0.prefix }
+        return exact ?? runtimeCalls.first { name.hasPrefix($0.prefix) }
+    }
+}
+
+extension Finding.Frame {
+    /// Whether the frame is one of the Swift runtime's own C and C++ functions, wherever they are linked.
+    var isSwiftRuntime: Bool {
+        guard let function else { return false }
+        return ["swift_", "_swift_", "swift::"]
+            .contains { function.hasPrefix($0) }
+    }
+}

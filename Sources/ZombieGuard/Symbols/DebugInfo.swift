@@ -1,0 +1,215 @@
+// Lines and inlined functions out of the debug information of one ELF file.
+
+import CDwarf
+import Glibc
+
+/// The debug information of a module. Compilation units are read when an address falls into them.
+///
+/// libdw's own way from an address to its unit is the table .debug_aranges, which Swift and clang do not write.
+final class DebugInfo {
+    /// A place in a source file.
+    struct Location: Hashable {
+        var file: String
+        var line: Int?
+        var column: Int?
+    }
+
+    /// A function that an address lies in, and where in it.
+    struct Call: Hashable {
+        /// As the linker knows it, or else as the source does; nil where the symbol table must say.
+        var symbol: String?
+        var location: Location?
+        var isInlined: Bool
+    }
+
+    private struct Unit {
+        var die: Dwarf_Die
+        var bias: UInt64
+        var functions: [(range: Range<UInt64>, value: Dwarf_Die)]?
+    }
+
+    private var units: [Unit] = []
+    private var ranges: [(range: Range<UInt64>, value: Int)] = []
+
+    /// Reads where the units of a module lie; empty where the module has no debug information.
+    init(module: OpaquePointer) {
+        var last: UnsafeMutablePointer<Dwarf_Die>?
+        var bias: Dwarf_Addr = 0
+        while let die = dwfl_module_nextcu(module, last, &bias) {
+            last = die
+            for range in Self.ranges(of: &die.pointee) {
+                ranges.append((range.lowerBound &+ bias..<range.upperBound &+ bias, units.count))
+            }
+            units.append(Unit(die: die.pointee, bias: bias))
+        }
+        ranges.sort { $0.range.lowerBound < $1.range.lowerBound }
+    }
+
+    /// The functions that an address lies in, the innermost first; empty where nothing is known of it.
+    func calls(at address: UInt64) -> [Call] {
+        guard let index = unit(of: address) else { return [] }
+        let local = address &- units[index].bias
+        var location = line(at: local, in: index)
+        guard var scope = function(at: local, in: index) else {
+            return location.map { [Call(symbol: nil, location: $0, isInlined: false)] } ?? []
+        }
+        var inlined: [Dwarf_Die] = []
+        while let inner = Self.child(of: scope, at: local) {
+            scope = inner
+            if dwarf_tag(&scope) == DW_TAG_inlined_subroutine { inlined.append(scope) }
+        }
+        var calls: [Call] = []
+        for var die in inlined.reversed() {
+            calls.append(Call(symbol: Self.symbol(of: &die), location: location, isInlined: true))
+            location = callSite(of: &die, in: index)
+        }
+        return calls + [Call(symbol: nil, location: location, isInlined: false)]
+    }
+
+    // MARK: Units and functions
+
+    private func unit(of address: UInt64) -> Int? { Self.find(address, in: ranges) }
+
+    private func function(at address: UInt64, in unit: Int) -> Dwarf_Die? {
+        if units[unit].functions == nil {
+            var functions: [(range: Range<UInt64>, value: Dwarf_Die)] = []
+            Self.collect(from: units[unit].die, into: &functions)
+            units[unit].functions = functions.sorted { $0.range.lowerBound < $1.range.lowerBound }
+        }
+        return Self.find(address, in: units[unit].functions ?? [])
+    }
+
+    private static func find<Value>(_ address: UInt64, in table: [(range: Range<UInt64>, value: Value)]) -> Value? {
+        let behind = partition(table.count) { table[$0].range.lowerBound > address }
+        return behind > 0 && table[behind - 1].range.contains(address) ? table[behind - 1].value : nil
+    }
+
+    /// The first index that belongs to the second part of an ordered table.
+    private static func partition(_ count: Int, _ isInSecond: (Int) -> Bool) -> Int {
+        var low = 0
+        var high = count
+        while low < high {
+            let middle = (low + high) / 2
+            if isInSecond(middle) { high = middle } else { low = middle + 1 }
+        }
+        return low
+    }
+
+    // Functions also lie within namespaces, modules and types.
+    private static func collect(
+        from parent: Dwarf_Die, into functions: inout [(range: Range<UInt64>, value: Dwarf_Die)]
+    ) {
+        for var die in Children(of: parent) {
+            switch Int(dwarf_tag(&die)) {
+            case DW_TAG_subprogram:
+                for range in ranges(of: &die) { functions.append((range, die)) }
+            case DW_TAG_namespace, DW_TAG_module, DW_TAG_class_type, DW_TAG_structure_type:
+                collect(from: die, into: &functions)
+            default: break
+            }
+        }
+    }
+
+    /// The block or inlined function directly in a scope that holds an address.
+    private static func child(of scope: Dwarf_Die, at address: UInt64) -> Dwarf_Die? {
+        for var die in Children(of: scope) {
+            switch Int(dwarf_tag(&die)) {
+            case DW_TAG_inlined_subroutine, DW_TAG_lexical_block, DW_TAG_try_block, DW_TAG_catch_block:
+                if dwarf_haspc(&die, address) > 0 { return die }
+            default: break
+            }
+        }
+        return nil
+    }
+
+    private struct Children: Sequence, IteratorProtocol {
+        private var following: Dwarf_Die?
+
+        init(of parent: Dwarf_Die) {
+            var parent = parent
+            var first = Dwarf_Die()
+            following = dwarf_child(&parent, &first) == 0 ? first : nil
+        }
+
+        mutating func next() -> Dwarf_Die? {
+            guard var die = following else { return nil }
+            var sibling = Dwarf_Die()
+            following = dwarf_siblingof(&die, &sibling) == 0 ? sibling : nil
+            return die
+        }
+    }
+
+    private static func ranges(of die: inout Dwarf_Die) -> [Range<UInt64>] {
+        var ranges: [Range<UInt64>] = []
+        var base: Dwarf_Addr = 0
+        var start: Dwarf_Addr = 0
+        var end: Dwarf_Addr = 0
+        var position = 0
+        while true {
+            position = dwarf_ranges(&die, position, &base, &start, &end)
+            guard position > 0 else { return ranges }
+            // What the linker threw away lies at 0.
+            if start > 0, start < end { ranges.append(start..<end) }
+        }
+    }
+
+    private static func symbol(of die: inout Dwarf_Die) -> String? {
+        for name in [DW_AT_linkage_name, DW_AT_MIPS_linkage_name] {
+            var attribute = Dwarf_Attribute()
+            if dwarf_attr_integrate(&die, UInt32(name), &attribute) != nil, let text = dwarf_formstring(&attribute) {
+                return String(cString: text)
+            }
+        }
+        return dwarf_diename(&die).map { String(cString: $0) }
+    }
+
+    // MARK: Lines
+
+    private func line(at address: UInt64, in unit: Int) -> Location? {
+        var lines: OpaquePointer?
+        var count = 0
+        guard dwarf_getsrclines(&units[unit].die, &lines, &count) == 0, let lines else { return nil }
+        // The last row at or before the address.
+        let behind = Self.partition(count) { self.address(of: dwarf_onesrcline(lines, $0)) > address }
+        guard behind > 0, let row = dwarf_onesrcline(lines, behind - 1) else { return nil }
+        var isEnd = false
+        guard dwarf_lineendsequence(row, &isEnd) == 0, !isEnd, let path = dwarf_linesrc(row, nil, nil) else {
+            return nil
+        }
+        var line: Int32 = 0
+        var column: Int32 = 0
+        dwarf_lineno(row, &line)
+        dwarf_linecol(row, &column)
+        return Self.location(path, line: Int(line), column: Int(column))
+    }
+
+    private func address(of row: OpaquePointer?) -> UInt64 {
+        var address: Dwarf_Addr = 0
+        guard let row, dwarf_lineaddr(row, &address) == 0 else { return .max }
+        return address
+    }
+
+    private func callSite(of die: inout Dwarf_Die, in unit: Int) -> Location? {
+        func number(_ name: Int) -> Int? {
+            var attribute = Dwarf_Attribute()
+            var value: Dwarf_Word = 0
+            guard dwarf_attr(&die, UInt32(name), &attribute) != nil, dwarf_formudata(&attribute, &value) == 0 else {
+                return nil
+            }
+            return Int(exactly: value)
+        }
+        var files: OpaquePointer?
+        var count = 0
+        guard let file = number(DW_AT_call_file), dwarf_getsrcfiles(&units[unit].die, &files, &count) == 0, let files,
+            file < count, let path = dwarf_filesrc(files, file, nil, nil)
+        else { return nil }
+        return Self.location(path, line: number(DW_AT_call_line) ?? 0, column: number(DW_AT_call_column) ?? 0)
+    }
+
+    /// Line 0 stands for code that the compiler made.
+    private static func location(_ path: UnsafePointer<CChar>, line: Int, column: Int) -> Location? {
+        let file = String(cString: path)
+        if file.hasSuffix("<compiler-generated>") { return nil }
+        return Location(file: file, line: line > 0 ? line : nil, column: line > 0 && column > 0 ? column : nil)
+    }
+}
