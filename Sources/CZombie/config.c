@@ -14,6 +14,9 @@
 
 struct zg_config zg_config;
 
+// Options of a program that links the runtime, parsed before the environment's.
+extern const char zg_default_options[] __attribute__((weak));
+
 static void warn_option(const struct zg_option_error *error, void *context) {
     (void)context;
     char line[512];
@@ -83,6 +86,7 @@ void zg_config_init(void) {
     static struct zg_options options;
     zg_options_defaults(&options);
     zg_config.privileged = getauxval(AT_SECURE) != 0;
+    if (zg_default_options && !zg_options_parse(&options, zg_default_options, warn_option, NULL)) zg_os_exit(64);
     const char *given = zg_config.privileged ? NULL : find_variable("ZGUARD_OPTIONS", scratch, sizeof scratch);
     if (given) {
         zg_string_copy(zg_stats->options, given, sizeof zg_stats->options);
