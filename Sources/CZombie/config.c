@@ -100,6 +100,7 @@ void zg_config_init(void) {
     zg_config.fill_new = ZG_VALUE(fill_new);
     zg_config.on_finding = (enum zg_on_finding)ZG_VALUE(on_finding);
     zg_config.dealloc_mismatch = (enum zg_mismatch)ZG_VALUE(dealloc_mismatch);
+    zg_config.full_error_text = ZG_VALUE(error_text) == 0;
     zg_config.verify_at_exit = ZG_VALUE(verify_at_exit);
     zg_config.stats = ZG_VALUE(stats);
     zg_config.follow_children = ZG_VALUE(children) == 0;

@@ -275,6 +275,15 @@ static void put_plain_class(struct zg_text *text, const struct zg_finding *findi
     zg_text_string(text, bytes);
 }
 
+// Whether the program is expected to survive the finding: it is about a known block, whose contents can come back, and
+// the Swift runtime has not decided to abort.
+static bool goes_on(const struct zg_finding *finding) {
+    if (zg_config.on_finding != zg_on_finding_continue || !finding->has_block) return false;
+    for (int i = 0; i < finding->detail_count; i++)
+        if (finding->details[i].text && zg_string_equal(finding->details[i].text, "SIGABRT")) return false;
+    return true;
+}
+
 static void put_plain(struct zg_text *text, const struct zg_finding *finding) {
     uint64_t frames[ZG_STACK_MAX_DEPTH];
     zg_text_string(text, "==zguard== ");
@@ -306,6 +315,7 @@ static void put_plain(struct zg_text *text, const struct zg_finding *finding) {
     zg_text_string(text, " [pid ");
     zg_text_decimal(text, (uint64_t)zg_os_pid());
     zg_text_string(text, "]\n");
+    if (!zg_config.full_error_text && goes_on(finding)) return;
     put_plain_stack(text, "  access:\n", finding->access_stack, finding->access_count);
     if (finding->has_block) {
         put_plain_stack(text, "  freed:\n", frames, zg_depot_get(finding->block.free_stack, frames, ZG_STACK_MAX_DEPTH));

@@ -91,7 +91,7 @@ final class ChildRun {
             default: break
             }
         }
-        result.output = String(decoding: text(Self.outputFile).utf8.dropFirst(printedBefore), as: UTF8.self)
+        result.output = text(Self.outputFile, from: printedBefore)
         return result
     }
 
@@ -104,10 +104,11 @@ final class ChildRun {
         return findings
     }
 
-    // Its last 64 KiB at most; a body that hangs may print without an end.
-    private func text(_ name: String) -> String {
-        guard let file = try? Descriptor(opening: "\(directory)/\(name)"),
-            let bytes = try? file.read(at: 0, upTo: 1 << 16)
+    // From there on, and its last 64 KiB at most: a body that hangs may print without an end.
+    private func text(_ name: String, from start: Int = 0) -> String {
+        let most = 1 << 16
+        guard let file = try? Descriptor(opening: "\(directory)/\(name)"), let size = file.status?.st_size,
+            let bytes = try? file.read(at: UInt64(max(start, Int(size) - most)), upTo: most)
         else { return "" }
         return String(decoding: bytes, as: UTF8.self)
     }
@@ -165,7 +166,9 @@ final class ChildRun {
 extension ChildRun.Result {
     /// The end of what the body printed, as an addition to a message.
     var outputNote: String {
-        let lines = output.split(separator: "\n").filter { !$0.allSatisfy(\.isWhitespace) }.suffix(5)
-        return lines.isEmpty ? "" : "\nit printed:\n" + lines.map { "    \(visible(String($0)))" }.joined(separator: "\n")
+        let lines = output.split(separator: "\n").filter { !$0.allSatisfy(\.isWhitespace) }
+        // What the Swift runtime adds to a fatal error has no names that help.
+        let said = lines.prefix { !$0.hasPrefix("Current stack trace:") }.suffix(5)
+        return said.isEmpty ? "" : "\nit printed:\n" + said.map { "    \(visible(String($0)))" }.joined(separator: "\n")
     }
 }

@@ -11,13 +11,24 @@ enum FindingLedger {
     /// A finding, with the names of the other scopes that may have caused it as well.
     struct Entry: Sendable {
         var finding: Finding
-        var others: [String]
+        var others: [String] = []
+        /// It was made before, too, in a test with the same stacks; the runtime reports equal findings once.
+        var isRepeated = false
+    }
+
+    private struct OpenScope {
+        var scope: FindingScope
+        var entries: [Entry] = []
+        var repetitionsBefore: UInt64
     }
 
     private struct State {
         var next: UInt64 = 0
-        var open: [(scope: FindingScope, entries: [Entry])] = []
+        var open: [OpenScope] = []
         var unclaimed: [Finding] = []
+        var all: [Finding] = []
+        /// Freed blocks that have been found changed: each is told of once, whoever notices it again.
+        var changedBlocks: Set<Address> = []
         var symbolicator = Symbolicator()
     }
 
@@ -27,7 +38,7 @@ enum FindingLedger {
     static func open(_ scope: FindingScope) {
         state.withLock {
             deliver(&$0)
-            $0.open.append((scope, []))
+            $0.open.append(OpenScope(scope: scope, repetitionsBefore: FindingLog.repetitions))
         }
     }
 
@@ -37,7 +48,8 @@ enum FindingLedger {
         return state.withLock {
             deliver(&$0)
             guard let index = $0.open.firstIndex(where: { $0.scope === scope }) else { return [] }
-            return $0.open.remove(at: index).entries
+            let closed = $0.open.remove(at: index)
+            return closed.entries + repeated(closed, $0.all)
         }
     }
 
@@ -63,12 +75,28 @@ enum FindingLedger {
         state.withLock { $0.symbolicator.symbolicate(finding) }
     }
 
+    // Findings with the same stacks as one of an earlier test: they have the test's function in common.
+    private static func repeated(_ closed: OpenScope, _ all: [Finding]) -> [Entry] {
+        if FindingLog.repetitions == closed.repetitionsBefore { return [] }
+        return all.filter { finding in
+            finding.mentions(closed.scope.functionName) && !closed.entries.contains { $0.finding == finding }
+        }.map { Entry(finding: $0, isRepeated: true) }
+    }
+
     private static func deliver(_ state: inout State) {
         let count = FindingLog.count
         if count == state.next { return }
         let findings = FindingLog.findings(from: state.next).map { state.symbolicator.symbolicate($0) }
         state.next = count
-        for finding in findings { deliver(finding, &state) }
+        for finding in findings {
+            if finding.kind == .writeAfterFree, let block = finding.block,
+                !state.changedBlocks.insert(block.start).inserted
+            {
+                continue
+            }
+            state.all.append(finding)
+            deliver(finding, &state)
+        }
     }
 
     private static func deliver(_ finding: Finding, _ state: inout State) {
@@ -90,6 +118,17 @@ extension Finding {
     /// Whether a function of that name stands in one of the stacks.
     fileprivate func mentions(_ name: String?) -> Bool {
         guard let name else { return false }
-        return (stacks.access + stacks.free + stacks.alloc).contains { $0.function?.contains(name) ?? false }
+        return (stacks.access + stacks.free + stacks.alloc).contains { $0.function?.containsName(name) ?? false }
+    }
+}
+
+extension String {
+    /// Whether the text stands in this one and is not the end of a longer name.
+    fileprivate func containsName(_ text: String) -> Bool {
+        ranges(of: text).contains { range in
+            guard range.lowerBound > startIndex else { return true }
+            let before = self[index(before: range.lowerBound)]
+            return !before.isLetter && !before.isNumber && before != "_"
+        }
     }
 }

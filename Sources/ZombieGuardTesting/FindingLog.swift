@@ -18,6 +18,14 @@ enum FindingLog {
     /// Findings so far.
     static var count: UInt64 { interface?.pointee.finding_count?(nil) ?? 0 }
 
+    /// Findings that were made again: the runtime counts them, but lists equal ones once.
+    static var repetitions: UInt64 {
+        guard let page = interface?.pointee.statistics else { return 0 }
+        return withUnsafeBytes(of: page.pointee.counters) {
+            $0.load(fromByteOffset: 8 * Int(zg_counter_findings_suppressed.rawValue), as: UInt64.self)
+        }
+    }
+
     /// Verifies all freed blocks, so that late writes are found now.
     static func verify() { _ = interface?.pointee.verify?() }
 

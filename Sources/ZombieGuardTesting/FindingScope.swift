@@ -26,9 +26,12 @@ final class FindingScope: Sendable {
             functionName: Self.functionName(of: test), parent: Self.current)
     }
 
-    /// A part of the current test.
+    /// A part of the current test, which may itself be no scope.
     static func part(of parent: FindingScope?) -> FindingScope {
-        FindingScope(label: parent?.label ?? "this code", functionName: parent?.functionName, parent: parent)
+        if let parent {
+            return FindingScope(label: parent.label, functionName: parent.functionName, parent: parent)
+        }
+        return Test.current.map { FindingScope($0) } ?? FindingScope(label: "other code", functionName: nil, parent: nil)
     }
 
     // "ShopTests.CartTests/Inner/add(_:)/CartTests.swift:7:24" -> "CartTests.Inner.add("

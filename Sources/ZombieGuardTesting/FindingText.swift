@@ -8,12 +8,12 @@ extension Finding {
     /// Frames of each stack that a message shows.
     private static let framesShown = 8
 
-    /// Kind, sentence and stacks, the stacks without what runs the tests.
+    /// Kind, sentence and stacks, the stacks as far as they are the program's own.
     var message: String {
         var text = "\(visible(kind.rawValue)): \(sentence)"
         let found = kind == .writeAfterFree ? [] : stacks.access
         for (title, stack) in [("touched", found), ("freed", stacks.free), ("allocated", stacks.alloc)] {
-            let frames = Self.withoutHarness(stack)
+            let frames = Self.own(stack)
             if frames.isEmpty { continue }
             text += "\n\(title):"
             for frame in frames.prefix(Self.framesShown) { text += "\n    " + frame.summary }
@@ -29,29 +29,32 @@ extension Finding {
     var origin: SourceLocation? {
         // A late write is noticed long after it was made: the access stack is that of the check.
         if kind == .writeAfterFree { return nil }
-        return stacks.access.lazy.filter { !$0.isLibraryCode }.compactMap(\.sourceLocation).first
+        return stacks.access.lazy.compactMap(\.sourceLocation).first
     }
 
     /// Where the program's own code freed the block.
-    var freeOrigin: SourceLocation? {
-        stacks.free.lazy.filter { !$0.isLibraryCode }.compactMap(\.sourceLocation).first
-    }
+    var freeOrigin: SourceLocation? { stacks.free.lazy.compactMap(\.sourceLocation).first }
 
-    // Names of libraries that run tests and tasks: what is further out than they is the same for all tests.
-    private static let harness = ["libXCTest", "libTesting", "libswift_Concurrency", "libdispatch", "libFoundation"]
-
-    private static func withoutHarness(_ stack: [Frame]) -> [Frame] {
-        let first = stack.firstIndex { !$0.isLibraryCode && $0.file != nil } ?? stack.startIndex
-        let end = stack[first...].firstIndex { frame in
-            harness.contains { frame.moduleName?.hasPrefix($0) ?? false }
-        }
-        return stack[..<(end ?? stack.endIndex)].filter { $0.line != 0 }
+    // The frames that a reader wants to see: those in source files, without what runs the tests and this library. All,
+    // where no file is known.
+    private static func own(_ stack: [Frame]) -> [Frame] {
+        let own = stack.filter { $0.isInSource }
+        return own.isEmpty ? stack : own
     }
 }
 
 extension Finding.Frame {
+    // Where this library's own files are; expectations call the code of tests, so they stand in many stacks.
+    private static let ownDirectory = String(#filePath.prefix(through: #filePath.lastIndex(of: "/")!))
+
+    /// Whether the frame is in a file that somebody has written, and not in one of ours.
+    fileprivate var isInSource: Bool {
+        guard !isLibraryCode, let file, let line, line > 0, file.hasPrefix("/") else { return false }
+        return !file.hasPrefix(Self.ownDirectory) && !file.contains("/swift-generated-sources/")
+    }
+
     fileprivate var sourceLocation: SourceLocation? {
-        guard let file, file.hasPrefix("/"), let line, line > 0 else { return nil }
+        guard isInSource, let file, let line else { return nil }
         let parts = file.split(separator: "/")
         guard parts.count > 1 else { return nil }
         // Directories are called like the modules whose files they hold.

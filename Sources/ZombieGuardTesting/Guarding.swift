@@ -33,6 +33,7 @@ extension FindingLedger.Entry {
         if !others.isEmpty {
             message += "\nit may belong to \(others.joined(separator: ", ")) instead, which ran at the same time"
         }
+        if isRepeated { message += "\nthe same was found before, in a test with the same stacks" }
         let place = finding.origin ?? location ?? finding.freeOrigin ?? .unknown
         CurrentTest.fail(message, at: place, report: finding.report)
     }
