@@ -37,27 +37,13 @@ extension Finding {
             if touched || confidence != .inferred { return "\(accessNoun) \(position ?? at)" }
             return "\(accessNoun) through \(pointer), a pointer that came from \(blockName(block)) at \(block.start)"
         }
-        let object = "a deallocated \(visible(className))"
-        let place = "(\(block.size) bytes at \(block.start))"
-        let type = visible(String(className.split(separator: ".").last ?? className[...]))
-        let member = block.member.map { "\(type).\(visible($0))" }
-        switch (access, member) {
-        case (.retain, _): return "\(object) was retained \(place)"
-        case (.release, _): return "\(object) was released \(place)"
-        case (.cast, _): return "\(object) was cast \(place)"
-        case (.call, let member?): return "method \(member) was called on \(object) \(place)"
-        case (.call, nil): return "a method was called on \(object) \(place)"
-        case (.write, let member?): return "property \(member) was written in \(object) \(place)"
-        case (.read, let member?): return "property \(member) was read from \(object) \(place)"
-        case (.write, nil): return "\(object) was written to \(place)"
-        case (.read, nil): return "\(object) was read \(place)"
-        default: return "\(object) was used \(place)"
-        }
+        return zombie(block, className: className)
     }
 
     private var writeAfterFree: String {
         let length = detail["length"].map { "\(visible($0)) byte\($0 == "1" ? "" : "s")" } ?? "bytes"
-        let offset = detail["offset"].map { " at offset \(visible($0))" } ?? ""
+        var offset = detail["offset"].map { " at offset \(visible($0))" } ?? ""
+        if let property = block?.property { offset += " (property \(property))" }
         let values =
             if let old = detail["old"], let new = detail["new"] { ", from \(visible(old)) to \(visible(new))" } else {
                 ""
@@ -114,7 +100,12 @@ extension Finding {
     private var pointer: String { address.map { "\($0)" } ?? "an address" }
     private var at: String { address.map { "at \($0)" } ?? "at an unknown address" }
     private var signal: String { detail["signal"].map { " (\(visible($0)))" } ?? "" }
-    private var blockOrAddress: String { block.map { "\(blockName($0)) at \($0.start)" } ?? "the block at \(pointer)" }
+
+    private var blockOrAddress: String {
+        guard let block else { return "the block at \(pointer)" }
+        if let className = block.className, block.state != "live" { return "\(block.object(of: className)) \(block.place)" }
+        return "\(blockName(block)) at \(block.start)"
+    }
 
     private var threadName: String {
         guard let thread else { return "a thread" }
@@ -122,6 +113,7 @@ extension Finding {
     }
 
     private func blockName(_ block: Block) -> String {
+        if let className = block.className, block.state != "live" { return "\(block.object(of: className)) \(block.extent)" }
         let size = bytes(Int64(clamping: block.size))
         switch block.state {
         case "live"?: return "a live block of \(size)"

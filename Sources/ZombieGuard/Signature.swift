@@ -22,26 +22,6 @@ extension Finding {
     }
 }
 
-extension Finding.Frame {
-    // Beginnings of file names of libraries that are below everybody's code.
-    private static let libraries = [
-        "libc.so", "libc-", "libpthread", "ld-linux", "libstdc++", "libc++", "libgcc_s", "libswift", "libzguard",
-        "linux-vdso",
-    ]
-
-    /// Whether the frame belongs to the C, C++ or Swift runtime rather than to the program.
-    public var isLibraryCode: Bool {
-        if let function, function.hasPrefix("swift_") { return true } // also where the runtime is linked statically
-        guard let moduleName else { return false }
-        return Self.libraries.contains { moduleName.hasPrefix($0) }
-    }
-}
-
-extension Finding.Stacks {
-    /// The frame of the access stack that a reader should look at first: the innermost one of the program itself.
-    public var accessOrigin: Finding.Frame? { access.first { !$0.isLibraryCode } ?? access.first }
-}
-
 /// FNV-1a with 64 bits: simple enough to stay the same for ever.
 struct StableHash {
     private var state: UInt64 = 0xcbf2_9ce4_8422_2325

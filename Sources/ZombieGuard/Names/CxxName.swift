@@ -26,7 +26,20 @@ enum CxxName {
             name.owner = String(path[..<separator])
             name.member = String(text[path.index(separator, offsetBy: 2)...])
         }
+        // The Swift runtime's own functions: nobody wants to know their many template arguments.
+        if path.hasPrefix("swift::") { name.readable = withoutTemplateArguments(path) }
         return name
+    }
+
+    private static func withoutTemplateArguments(_ path: Substring) -> String {
+        var text = ""
+        var scanner = NameScanner(path)
+        while let first = scanner.rest.first {
+            if first == "<", scanner.takeBracket() != nil { continue }
+            text.append(first)
+            _ = scanner.skip(String(first))
+        }
+        return text
     }
 
     /// The class of a `typeinfo name for geo::Circle`.

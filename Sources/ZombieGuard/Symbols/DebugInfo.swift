@@ -49,39 +49,50 @@ final class DebugInfo {
     func calls(at address: UInt64) -> [Call] {
         guard let index = unit(of: address) else { return [] }
         let local = address &- units[index].bias
-        var location = line(at: local, in: index)
-        guard var scope = function(at: local, in: index) else {
-            return location.map { [Call(symbol: nil, location: $0, isInlined: false)] } ?? []
-        }
-        var inlined: [Dwarf_Die] = []
-        while let inner = Self.child(of: scope, at: local) {
-            scope = inner
-            if dwarf_tag(&scope) == DW_TAG_inlined_subroutine { inlined.append(scope) }
+        let function = function(at: local, in: index)
+        let inlined = function.map { Self.inlined(in: $0.die, at: local) } ?? []
+        var location = row(at: local, in: index).flatMap { self.location(of: $0.row) }
+        if location?.line == nil, inlined.isEmpty, let function {
+            location = nearestLine(before: local, in: index, function: function) ?? location
         }
         var calls: [Call] = []
         for var die in inlined.reversed() {
             calls.append(Call(symbol: Self.symbol(of: &die), location: location, isInlined: true))
             location = callSite(of: &die, in: index)
         }
+        if calls.isEmpty, location == nil { return [] }
         return calls + [Call(symbol: nil, location: location, isInlined: false)]
+    }
+
+    /// The functions inlined at an address of a function, the outermost first.
+    private static func inlined(in function: Dwarf_Die, at address: UInt64) -> [Dwarf_Die] {
+        var scope = function
+        var inlined: [Dwarf_Die] = []
+        while let inner = child(of: scope, at: address) {
+            scope = inner
+            if Int(dwarf_tag(&scope)) == DW_TAG_inlined_subroutine { inlined.append(scope) }
+        }
+        return inlined
     }
 
     // MARK: Units and functions
 
-    private func unit(of address: UInt64) -> Int? { Self.find(address, in: ranges) }
+    private func unit(of address: UInt64) -> Int? { Self.find(address, in: ranges)?.value }
 
-    private func function(at address: UInt64, in unit: Int) -> Dwarf_Die? {
+    private func function(at address: UInt64, in unit: Int) -> (range: Range<UInt64>, die: Dwarf_Die)? {
         if units[unit].functions == nil {
             var functions: [(range: Range<UInt64>, value: Dwarf_Die)] = []
             Self.collect(from: units[unit].die, into: &functions)
             units[unit].functions = functions.sorted { $0.range.lowerBound < $1.range.lowerBound }
         }
-        return Self.find(address, in: units[unit].functions ?? [])
+        return Self.find(address, in: units[unit].functions ?? []).map { ($0.range, $0.value) }
     }
 
-    private static func find<Value>(_ address: UInt64, in table: [(range: Range<UInt64>, value: Value)]) -> Value? {
+    private static func find<Value>(
+        _ address: UInt64, in table: [(range: Range<UInt64>, value: Value)]
+    ) -> (range: Range<UInt64>, value: Value)? {
         let behind = partition(table.count) { table[$0].range.lowerBound > address }
-        return behind > 0 && table[behind - 1].range.contains(address) ? table[behind - 1].value : nil
+        return behind > 0 && table[behind - 1].range.contains(address) ? table[behind - 1] : nil
     }
 
     /// The first index that belongs to the second part of an ordered table.
@@ -165,17 +176,42 @@ final class DebugInfo {
 
     // MARK: Lines
 
-    private func line(at address: UInt64, in unit: Int) -> Location? {
-        var lines: OpaquePointer?
-        var count = 0
-        guard dwarf_getsrclines(&units[unit].die, &lines, &count) == 0, let lines else { return nil }
-        // The last row at or before the address.
+    /// The last row of the line table at or before an address.
+    private func row(at address: UInt64, in unit: Int) -> (row: OpaquePointer, number: Int)? {
+        guard let (lines, count) = lines(of: unit) else { return nil }
         let behind = Self.partition(count) { self.address(of: dwarf_onesrcline(lines, $0)) > address }
         guard behind > 0, let row = dwarf_onesrcline(lines, behind - 1) else { return nil }
         var isEnd = false
-        guard dwarf_lineendsequence(row, &isEnd) == 0, !isEnd, let path = dwarf_linesrc(row, nil, nil) else {
-            return nil
+        return dwarf_lineendsequence(row, &isEnd) == 0 && !isEnd ? (row, behind - 1) : nil
+    }
+
+    /// Optimized code often has line 0 where it releases objects: the line before it says where that is.
+    private func nearestLine(
+        before address: UInt64, in unit: Int, function: (range: Range<UInt64>, die: Dwarf_Die)
+    ) -> Location? {
+        guard let (lines, _) = lines(of: unit), let last = row(at: address, in: unit)?.number else { return nil }
+        let farthest = 256
+        for number in (max(0, last - farthest)..<last).reversed() {
+            guard let row = dwarf_onesrcline(lines, number), function.range.contains(self.address(of: row)) else { break }
+            // What was inlined has lines of another function.
+            if let location = location(of: row), location.line != nil,
+                Self.inlined(in: function.die, at: self.address(of: row)).isEmpty
+            {
+                return Location(file: location.file, line: location.line, column: nil)
+            }
         }
+        return nil
+    }
+
+    private func lines(of unit: Int) -> (lines: OpaquePointer, count: Int)? {
+        var lines: OpaquePointer?
+        var count = 0
+        guard dwarf_getsrclines(&units[unit].die, &lines, &count) == 0, let lines else { return nil }
+        return (lines, count)
+    }
+
+    private func location(of row: OpaquePointer) -> Location? {
+        guard let path = dwarf_linesrc(row, nil, nil) else { return nil }
         var line: Int32 = 0
         var column: Int32 = 0
         dwarf_lineno(row, &line)
