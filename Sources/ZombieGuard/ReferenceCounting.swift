@@ -43,7 +43,21 @@ extension Finding {
         }
     }
 
+    // Methods of `swift::RefCounts`, which the functions above end in: a tail call leaves only them in the stack.
+    private static let countCalls: [RuntimeCall] = [
+        RuntimeCall(prefix: "decrementUnowned", access: .release, operation: "unowned reference"),
+        RuntimeCall(prefix: "incrementUnowned", access: .retain, operation: "unowned reference"),
+        RuntimeCall(prefix: "formWeakReference", access: .retain, operation: "weak reference"),
+        RuntimeCall(prefix: "isUniquelyReferenced", access: .read, operation: "uniqueness check"),
+        RuntimeCall(prefix: "getCount", access: .read, operation: "reference count"),
+        RuntimeCall(prefix: "increment", access: .retain), RuntimeCall(prefix: "tryIncrement", access: .retain),
+        RuntimeCall(prefix: "decrement", access: .release), RuntimeCall(prefix: "doDecrement", access: .release),
+    ]
+
     static func runtimeCall(_ function: String) -> RuntimeCall? {
+        if function.hasPrefix("swift::RefCounts<") {
+            return countCalls.first { function.contains(">::\($0.prefix)") }
+        }
         var name = Substring(function)
         if name.hasPrefix("_") { name = name.dropFirst() }
         guard name.hasPrefix("swift_") else { return nil }
