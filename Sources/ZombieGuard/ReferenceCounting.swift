@@ -55,8 +55,9 @@ extension Finding {
     ]
 
     static func runtimeCall(_ function: String) -> RuntimeCall? {
-        if function.hasPrefix("swift::RefCounts<") {
-            return countCalls.first { function.contains(">::\($0.prefix)") }
+        let counts = "swift::RefCounts::"
+        if function.hasPrefix(counts) {
+            return countCalls.first { function.dropFirst(counts.count).hasPrefix($0.prefix) }
         }
         var name = Substring(function)
         if name.hasPrefix("_") { name = name.dropFirst() }

@@ -1,29 +1,39 @@
-// A small shop with a mistake: it releases a cart that it does not own.
+// What a customer wants to buy, and a counter that gets its ownership wrong.
 
-/// What a customer wants to buy.
-public final class Cart {
+/// A shopping cart.
+public class Cart {
     public private(set) var items: [String] = []
     public var discount = 0
 
     public init() {}
 
     public func add(_ item: String) { items.append(item) }
+    public func count() -> Int { items.count }
 }
 
-/// Hands carts to code that is not Swift, as a handle.
-public struct Counter {
-    public init() {}
+/// A customer who keeps carts.
+public final class Customer {
+    public var name: String
+    public var cart: Cart?
 
-    /// The caller has to close the handle, once.
-    public func open(_ cart: Cart) -> UnsafeMutableRawPointer { Unmanaged.passRetained(cart).toOpaque() }
+    public init(name: String) { self.name = name }
+}
 
-    public func close(_ handle: UnsafeMutableRawPointer) { Unmanaged<Cart>.fromOpaque(handle).release() }
+/// Passes carts to code that is not Swift, which keeps them as handles.
+public enum Counter {
+    /// The caller has to close the handle once.
+    public static func open(_ cart: Cart) -> UnsafeMutableRawPointer { Unmanaged.passRetained(cart).toOpaque() }
 
-    public func add(_ item: String, to handle: UnsafeMutableRawPointer) {
+    public static func close(_ handle: UnsafeMutableRawPointer) { Unmanaged<Cart>.fromOpaque(handle).release() }
+
+    public static func add(_ item: String, to handle: UnsafeMutableRawPointer) {
         Unmanaged<Cart>.fromOpaque(handle)._withUnsafeGuaranteedRef { $0.add(item) }
     }
 
-    public func setDiscount(_ discount: Int, of handle: UnsafeMutableRawPointer) {
+    public static func setDiscount(_ discount: Int, of handle: UnsafeMutableRawPointer) {
         Unmanaged<Cart>.fromOpaque(handle)._withUnsafeGuaranteedRef { $0.discount = discount }
     }
+
+    /// The mistake: the cart is the caller's, who will release it, too.
+    public static func discard(_ cart: Cart) { Unmanaged.passUnretained(cart).release() }
 }

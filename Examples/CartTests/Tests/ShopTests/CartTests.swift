@@ -4,19 +4,54 @@ import Testing
 import ZombieGuardTesting
 
 @Suite struct ChildTests {
-    @Test func crash() async { await expectZombie(of: Cart.self) { fatalError("oops") } }
-    @Test func release() async { await expectZombie(of: Cart.self, access: .release) { let c = Cart(); Unmanaged.passUnretained(c).release() } }
-    @Test func write() async { await expectZombie(of: Cart.self, access: .write) { let c = Counter(), h = c.open(Cart()); c.close(h); c.setDiscount(5, of: h) } }
+    @Test func call() async {
+        let finding = await expectZombie(of: Cart.self, access: .call) {
+            let handle = Counter.open(Cart())
+            Counter.close(handle)
+            Counter.add("tea", to: handle)
+        }
+        #expect(finding?.block?.member == "add(_:)")
+    }
+    @Test func release() async {
+        await expectZombie(of: Cart.self, access: .release) { Counter.discard(Cart()) }
+    }
+    @Test func retain() async {
+        await expectZombie(of: Cart.self, access: .retain) {
+            let handle = Counter.open(Cart())
+            Counter.close(handle)
+            Counter.close(handle)
+        }
+    }
+    @Test func write() async {
+        await expectZombie(of: Cart.self, access: .write) {
+            let handle = Counter.open(Cart())
+            Counter.close(handle)
+            Counter.setDiscount(5, of: handle)
+        }
+    }
+    @Test func doubleFree() async {
+        await expectZombie(of: Cart.self) { 
+            let block = malloc(10)
+            free(block)
+            free(block)
+        }
+    }
+    actor Act { func f() async { await expectZombie(of: Cart.self, access: .release) { Counter.discard(Cart()) } } }
+    @Test func actorIsolated() async { await Act().f() }
+    private final class Hidden {}
+    @Test func privateClass() async { await expectZombie(of: Hidden.self) { Unmanaged.passUnretained(Hidden()).release() } }
+    @Test func localClass() async { 
+        final class Local {}
+        await expectZombie(of: Local.self) { Unmanaged.passUnretained(Local()).release() } }
+    final class Box<T> { var t: T; init(_ t: T) { self.t = t } }
+    @Test func generic() async { await expectZombie(of: Box<[Int]>.self) { Unmanaged.passUnretained(Box([1])).release() } }
+    @Test func actorObject() async { await expectZombie(of: Act.self) { Unmanaged.passUnretained(Act()).release() } }
+    private final class PBox<T> { var t: T; init(_ t: T) { self.t = t } }
+    @Test func genericPrivate() async { await expectZombie(of: PBox<Hidden?>.self) { Unmanaged.passUnretained(PBox<Hidden?>(nil)).release() } }
 }
 @Suite(.zombieGuarded) struct Guarded {
-    @Test func release() { let c = Counter(), h = c.open(Cart()); c.close(h); c.close(h) }
-    @Test func call() { let c = Counter(), h = c.open(Cart()); c.close(h); c.add("x", to: h) }
-    @Test func write() async { let c = Counter(), h = c.open(Cart()); c.close(h); c.setDiscount(5, of: h) }
-    @Test func fine() { let c = Counter(), h = c.open(Cart()); c.add("x", to: h); c.close(h) }
-    @Test(arguments: [1, 2]) func args(i: Int) { let c = Counter(), h = c.open(Cart()); c.close(h); c.add("x", to: h) }
+    @Test func release() { Counter.discard(Cart()) }
+    @Test func write() async { let c = Counter.open(Cart()); Counter.close(c); Counter.setDiscount(5, of: c) }
+    @Test func async() async { let c = Counter.open(Cart()); Counter.close(c); await Task.yield(); await sub(c) }
+    func sub(_ c: UnsafeMutableRawPointer) async { await Task.yield(); Counter.add("x", to: c) }
 }
-@Suite struct Plain {
-    @Test func call() async { await expectNoZombies { let c = Counter(), h = c.open(Cart()); c.close(h); c.add("x", to: h) } }
-    @Test func dealloc() { let box = Box(); assertDeallocated { let c = Cart(); box.c = c; return c } }
-}
-final class Box { var c: Cart? }
