@@ -31,17 +31,20 @@ final class FindingScope: Sendable {
         if let parent {
             return FindingScope(label: parent.label, functionName: parent.functionName, parent: parent)
         }
-        return Test.current.map { FindingScope($0) } ?? FindingScope(label: "other code", functionName: nil, parent: nil)
+        if let test = Test.current { return FindingScope(test) }
+        return FindingScope(label: "other code", functionName: nil, parent: nil)
     }
 
     // "ShopTests.CartTests/Inner/add(_:)/CartTests.swift:7:24" -> "CartTests.Inner.add("
     private static func functionName(of test: Test) -> String? {
-        let name = test.name.prefix { $0 != "(" }
+        // A name in backticks may hold anything.
+        let name = test.name.hasPrefix("`")
+            ? test.name.prefix(through: test.name.lastIndex(of: "`")!) : test.name.prefix { $0 != "(" }
         let parts = "\(test.id)".split(separator: "/")
         guard let function = parts.firstIndex(where: { $0.hasPrefix(name) }) else { return nil }
         let types = parts[..<function].enumerated().map { index, part in
             index == 0 ? part.drop { $0 != "." }.dropFirst() : part
         }
-        return (types.filter { !$0.isEmpty } + [name[...]]).joined(separator: ".").filter { $0 != "`" } + "("
+        return (types.filter { !$0.isEmpty } + [name[...]]).joined(separator: ".") + "("
     }
 }

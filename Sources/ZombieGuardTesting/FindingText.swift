@@ -47,10 +47,13 @@ extension Finding.Frame {
     // Where this library's own files are; expectations call the code of tests, so they stand in many stacks.
     private static let ownDirectory = String(#filePath.prefix(through: #filePath.lastIndex(of: "/")!))
 
+    // What macros become, and what the package manager writes to run tests.
+    private static let generated = ["/swift-generated-sources/", ".derived/"]
+
     /// Whether the frame is in a file that somebody has written, and not in one of ours.
     fileprivate var isInSource: Bool {
         guard !isLibraryCode, let file, let line, line > 0, file.hasPrefix("/") else { return false }
-        return !file.hasPrefix(Self.ownDirectory) && !file.contains("/swift-generated-sources/")
+        return !file.hasPrefix(Self.ownDirectory) && !Self.generated.contains { file.contains($0) }
     }
 
     fileprivate var sourceLocation: SourceLocation? {
