@@ -22,3 +22,11 @@ int zg_system_futex_wake(uint32_t *word) {
     long woken = syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     return woken < 0 ? -errno : (int)woken;
 }
+
+void zg_system_futex_wait_private(const uint32_t *word, uint32_t seen) {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+void zg_system_futex_wake_private(const uint32_t *word) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}

@@ -103,7 +103,9 @@ extension Finding {
 
     private var blockOrAddress: String {
         guard let block else { return "the block at \(pointer)" }
-        if let className = block.className, block.state != "live" { return "\(block.object(of: className)) \(block.place)" }
+        if let className = block.className, block.state != "live" {
+            return "\(block.object(of: className)) \(block.place)"
+        }
         return "\(blockName(block)) at \(block.start)"
     }
 
@@ -113,7 +115,9 @@ extension Finding {
     }
 
     private func blockName(_ block: Block) -> String {
-        if let className = block.className, block.state != "live" { return "\(block.object(of: className)) \(block.extent)" }
+        if let className = block.className, block.state != "live" {
+            return "\(block.object(of: className)) \(block.extent)"
+        }
         let size = bytes(Int64(clamping: block.size))
         switch block.state {
         case "live"?: return "a live block of \(size)"

@@ -10,7 +10,8 @@ extension Finding.Frame {
 
     // Beginnings of functions of the same runtimes, which may be linked into the program.
     private static let functions = [
-        "swift_", "_swift_", "swift::", "dispatch_", "_dispatch_", "std::", "__gnu_cxx::", "__cxxabiv1::", "operator new",
+        "swift_", "_swift_", "swift::", "dispatch_", "_dispatch_", "std::", "__gnu_cxx::", "__cxxabiv1::",
+        "operator new",
         "operator delete",
     ]
 
@@ -19,7 +20,9 @@ extension Finding.Frame {
 
     /// Whether the frame belongs to a runtime library rather than to the program.
     public var isLibraryCode: Bool {
-        if let function, Self.functions.contains(where: { function.hasPrefix($0) }) || isSwiftLibraryFunction { return true }
+        if let function, Self.functions.contains(where: { function.hasPrefix($0) }) || isSwiftLibraryFunction {
+            return true
+        }
         if let file, Self.directories.contains(where: { file.hasPrefix($0) }) { return true }
         guard let moduleName else { return false }
         return Self.libraries.contains { moduleName.hasPrefix($0) }

@@ -9,6 +9,15 @@ extension Finding {
         var operation: String?
     }
 
+    // Where an entry point ends in a call of its slow path, that one is all that the stack shows. The first match counts.
+    private static let slowPaths: [RuntimeCall] = [
+        RuntimeCall(prefix: "formWeakReference", access: .retain, operation: "weak reference"),
+        RuntimeCall(prefix: "incrementUnowned", access: .retain, operation: "unowned reference"),
+        RuntimeCall(prefix: "decrementUnowned", access: .release, operation: "unowned reference"),
+        RuntimeCall(prefix: "increment", access: .retain), RuntimeCall(prefix: "tryIncrement", access: .retain),
+        RuntimeCall(prefix: "doDecrement", access: .release), RuntimeCall(prefix: "decrement", access: .release),
+    ]
+
     // The first match counts. Names without their prefix `swift_` or `_swift_`, and without `nonatomic_`.
     private static let runtimeCalls: [RuntimeCall] = [
         RuntimeCall(prefix: "unownedRelease", access: .release, operation: "unowned reference"),
@@ -60,6 +69,10 @@ extension Finding {
             return countCalls.first { function.dropFirst(counts.count).hasPrefix($0.prefix) }
         }
         var name = Substring(function)
+        for type in ["swift::RefCounts::", "swift::HeapObjectSideTableEntry::"] where name.hasPrefix(type) {
+            name = name.dropFirst(type.count)
+            return slowPaths.first { name.hasPrefix($0.prefix) }
+        }
         if name.hasPrefix("_") { name = name.dropFirst() }
         guard name.hasPrefix("swift_") else { return nil }
         name = name.dropFirst("swift_".count)

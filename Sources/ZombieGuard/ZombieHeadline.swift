@@ -7,7 +7,8 @@ extension Finding {
         let place = block.place
         switch detail["operation"] {
         case "weak reference"?: return "a weak reference was formed to \(object) \(place)"
-        case "unowned reference"? where access == .release: return "an unowned reference to \(object) was released \(place)"
+        case "unowned reference"? where access == .release:
+            return "an unowned reference to \(object) was released \(place)"
         case "unowned reference"?: return "an unowned reference to \(object) was read \(place)"
         case "uniqueness check"?: return "\(object) was checked for uniqueness \(place)"
         case "reference count"?: return "the reference count of \(object) was read \(place)"

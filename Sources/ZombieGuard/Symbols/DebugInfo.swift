@@ -192,7 +192,9 @@ final class DebugInfo {
         guard let (lines, _) = lines(of: unit), let last = row(at: address, in: unit)?.number else { return nil }
         let farthest = 256
         for number in (max(0, last - farthest)..<last).reversed() {
-            guard let row = dwarf_onesrcline(lines, number), function.range.contains(self.address(of: row)) else { break }
+            guard let row = dwarf_onesrcline(lines, number), function.range.contains(self.address(of: row)) else {
+                break
+            }
             // What was inlined has lines of another function.
             if let location = location(of: row), location.line != nil,
                 Self.inlined(in: function.die, at: self.address(of: row)).isEmpty

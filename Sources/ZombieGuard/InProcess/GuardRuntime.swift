@@ -1,0 +1,153 @@
+// The runtime in this process, through the table of functions that it publishes.
+
+import CZombie
+import Synchronization
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The runtime that guards this process. Its functions may be called from any thread.
+final class GuardRuntime: @unchecked Sendable {
+    private let table: zg_api
+    let watcher: FindingWatcher
+
+    // Files are opened when the first frame needs a name. libdw is not made for several threads at once.
+    private static let symbolicator = Mutex(Symbolicator())
+
+    private static let loaded: GuardRuntime? = zg_api_find().flatMap { GuardRuntime(table: $0) }
+
+    /// Stands in for the real one in tests.
+    @TaskLocal static var substitute: GuardRuntime?
+
+    static var current: GuardRuntime? { substitute ?? loaded }
+
+    static var active: GuardRuntime {
+        get throws(ZombieGuardError) {
+            guard let runtime = current else { throw .inactive }
+            return runtime
+        }
+    }
+
+    /// nil where the table is of another version.
+    init?(table: UnsafePointer<zg_api>) {
+        guard table.pointee.version == ZG_API_VERSION, Int(table.pointee.bytes) >= MemoryLayout<zg_api>.size else {
+            return nil
+        }
+        self.table = table.pointee
+        nonisolated(unsafe) let count = table.pointee.finding_count!
+        watcher = FindingWatcher(word: table.pointee.finding_word) { count(nil) }
+    }
+
+    var statistics: Statistics {
+        Statistics(page: table.statistics.pointee, processID: Int(table.statistics.pointee.pid))
+    }
+
+    func verify() -> Int { Int(table.verify()) }
+
+    // MARK: Findings
+
+    /// How many findings there were, and the first that is still kept.
+    var findingNumbers: Range<UInt64> {
+        var first: UInt64 = 0
+        let count = table.finding_count(&first)
+        return min(first, count)..<count
+    }
+
+    /// A finding by its number, with names; nil where it is no longer kept.
+    func finding(_ number: UInt64) -> Finding? {
+        guard let line = text({ table.finding(number, $0, $1) }),
+            let finding = try? JSONDecoder().decode(Finding.self, from: line)
+        else { return nil }
+        return Self.symbolicator.withLock { $0.symbolicate(finding) }
+    }
+
+    // MARK: Blocks
+
+    func zombies(metadata: UInt64) -> [Address] {
+        var starts: [Address] = []
+        var cursor: UInt64 = 0
+        while case let start = table.next_zombie(&cursor, metadata), start != 0 { starts.append(Address(start)) }
+        return starts
+    }
+
+    /// What is or was at an address; nil where the guarded heap never had a block there.
+    func record(at address: Address) -> ZombieRecord? {
+        guard let (block, stacks, freed) = describe(address) else { return nil }
+        return ZombieRecord(
+            className: block.className, property: block.isMethod ? nil : block.member, start: block.start,
+            size: Int(clamping: block.size),
+            offset: Int(clamping: Int64(bitPattern: address.rawValue &- block.start.rawValue)),
+            state: block.state ?? "unknown", deallocationStack: stacks.free, allocationStack: stacks.alloc,
+            deallocatingThread: block.freeingThread, allocatingThread: block.allocatingThread, deallocationTime: freed)
+    }
+
+    func referrers(of address: Address) -> [Referrer] {
+        guard let target = describe(address)?.block, target.state == "live" else { return [] }
+        var referrers: [Referrer] = []
+        var cursor: UInt64 = 0
+        var place: UInt64 = 0
+        while case let start = table.next_referrer(&cursor, target.start.rawValue, max(1, target.size), &place),
+            start != 0
+        {
+            // A block that points to itself holds nothing.
+            if start == target.start.rawValue { continue }
+            guard let (block, stacks, _) = describe(Address(place)), block.state == "live" else { continue }
+            referrers.append(
+                Referrer(
+                    className: block.className, property: block.isMethod ? nil : block.member, start: block.start,
+                    size: Int(clamping: block.size), offset: Int(place - start), allocationStack: stacks.alloc))
+        }
+        return referrers
+    }
+
+    private struct Description: Decodable {
+        struct Times: Decodable {
+            var free_time_ns: UInt64?
+        }
+
+        var block: Finding.Block
+        var stacks: Finding.Stacks
+        var times: Times
+
+        enum CodingKeys: String, CodingKey { case block, stacks }
+
+        init(from decoder: any Decoder) throws {
+            let values = try decoder.container(keyedBy: CodingKeys.self)
+            block = try values.decode(Finding.Block.self, forKey: .block)
+            stacks = try values.decodeIfPresent(Finding.Stacks.self, forKey: .stacks) ?? Finding.Stacks()
+            times = try values.decode(Times.self, forKey: .block)
+        }
+    }
+
+    private func describe(_ address: Address) -> (block: Finding.Block, stacks: Finding.Stacks, freed: UInt64?)? {
+        guard let text = text({ table.describe(address.rawValue, $0, $1) }),
+            let description = try? JSONDecoder().decode(Description.self, from: text)
+        else { return nil }
+        return Self.symbolicator.withLock { symbolicator in
+            var unused = Finding.Access.unknown
+            let free = description.stacks.free
+            let block = symbolicator.finish(description.block, freedBy: free, in: &unused)
+            let stacks = Finding.Stacks(
+                free: symbolicator.symbolicate(free), alloc: symbolicator.symbolicate(description.stacks.alloc))
+            return (block, stacks, description.times.free_time_ns)
+        }
+    }
+
+    /// A text that one of the runtime's functions writes; nil where it has none.
+    private func text(_ write: (UnsafeMutablePointer<CChar>?, UInt64) -> UInt64) -> Data? {
+        var capacity = 16 << 10
+        while true {
+            var bytes = [CChar](repeating: 0, count: capacity)
+            let length = bytes.withUnsafeMutableBufferPointer { write($0.baseAddress, UInt64($0.count)) }
+            if length == 0 { return nil }
+            if length <= capacity {
+                return Data(
+                    String(decoding: bytes.prefix(Int(length)).map { UInt8(bitPattern: $0) }, as: UTF8.self).utf8)
+            }
+            capacity = Int(length)
+        }
+    }
+}
