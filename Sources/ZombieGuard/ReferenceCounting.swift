@@ -52,22 +52,7 @@ extension Finding {
         }
     }
 
-    // Methods of `swift::RefCounts`, which the functions above end in: a tail call leaves only them in the stack.
-    private static let countCalls: [RuntimeCall] = [
-        RuntimeCall(prefix: "decrementUnowned", access: .release, operation: "unowned reference"),
-        RuntimeCall(prefix: "incrementUnowned", access: .retain, operation: "unowned reference"),
-        RuntimeCall(prefix: "formWeakReference", access: .retain, operation: "weak reference"),
-        RuntimeCall(prefix: "isUniquelyReferenced", access: .read, operation: "uniqueness check"),
-        RuntimeCall(prefix: "getCount", access: .read, operation: "reference count"),
-        RuntimeCall(prefix: "increment", access: .retain), RuntimeCall(prefix: "tryIncrement", access: .retain),
-        RuntimeCall(prefix: "decrement", access: .release), RuntimeCall(prefix: "doDecrement", access: .release),
-    ]
-
     static func runtimeCall(_ function: String) -> RuntimeCall? {
-        let counts = "swift::RefCounts::"
-        if function.hasPrefix(counts) {
-            return countCalls.first { function.dropFirst(counts.count).hasPrefix($0.prefix) }
-        }
         var name = Substring(function)
         for type in ["swift::RefCounts::", "swift::HeapObjectSideTableEntry::"] where name.hasPrefix(type) {
             name = name.dropFirst(type.count)

@@ -40,5 +40,29 @@ public func assertDeallocated<Object: AnyObject>(
 }
 
 private func fail(_ object: AnyObject, _ location: SourceLocation) {
-    CurrentTest.fail("TODO", at: location)
+    // One reference is the caller's, which looks at the object.
+    let references = max(1, Int(_getRetainCount(object)) - 1)
+    let name = className(of: type(of: object))
+    let count = references == 1 ? "1 reference is" : "\(references) references are"
+    var message = "a \(visible(name)) outlived the closure that made it: \(count) left"
+    let holders = holders(of: object)
+    if Guarding.missing != nil {
+        message += "; who holds them is not known, because this process is not guarded"
+    } else if holders.isEmpty {
+        message += "; none of them is in the heap: the holder is a variable, a static one or one on the stack"
+    } else {
+        message += ", held by"
+        for holder in holders.prefix(8) { message += "\n    \(holder.description)" }
+        if holders.count > 8 { message += "\n    and \(holders.count - 8) more" }
+    }
+    CurrentTest.fail(message, at: location)
+}
+
+private func holders(of object: AnyObject) -> [Referrer] {
+    let address = Unmanaged.passUnretained(object).toOpaque()
+    // The side table belongs to the weak reference that was used to look. It hides in the second word of the object.
+    let counts = address.load(fromByteOffset: 8, as: UInt64.self)
+    let sideTable = counts >> 62 == 3 ? Address(counts << 3 & (1 << 48 - 1)) : nil
+    let referrers = (try? ZombieGuard.referrers(of: UnsafeRawPointer(address))) ?? []
+    return referrers.filter { $0.start != sideTable }
 }

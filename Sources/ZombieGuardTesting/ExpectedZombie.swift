@@ -57,7 +57,7 @@ struct ExpectedZombie {
 
     /// Fails the test unless the child found the expected zombie. Returns its finding.
     func judge(_ result: ChildRun.Result) -> Finding? {
-        let findings = result.findings.map { FindingLedger.symbolicate($0) }
+        let findings = result.findings.map { GuardRuntime.symbolicate($0) }
         if let expected = findings.first(where: { matches($0) }) { return expected }
         if let zombie = findings.first(where: { $0.isZombie }) {
             fail("\(difference(zombie)): \(zombie.message)", report: zombie.report)

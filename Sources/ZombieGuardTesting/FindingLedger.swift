@@ -29,22 +29,24 @@ enum FindingLedger {
         var all: [Finding] = []
         /// Freed blocks that have been found changed: each is told of once, whoever notices it again.
         var changedBlocks: Set<Address> = []
-        var symbolicator = Symbolicator()
     }
 
     private static let state = Mutex(State())
+
+    // Findings that were made again: the runtime counts them, but lists equal ones once.
+    private static var repetitions: UInt64 { GuardRuntime.current?.statistics["findings_suppressed"] ?? 0 }
 
     /// From now on findings may belong to the scope.
     static func open(_ scope: FindingScope) {
         state.withLock {
             deliver(&$0)
-            $0.open.append(OpenScope(scope: scope, repetitionsBefore: FindingLog.repetitions))
+            $0.open.append(OpenScope(scope: scope, repetitionsBefore: repetitions))
         }
     }
 
     /// Verifies all freed blocks and returns what belongs to the scope.
     static func close(_ scope: FindingScope) -> [Entry] {
-        FindingLog.verify()
+        _ = GuardRuntime.current?.verify()
         return state.withLock {
             deliver(&$0)
             guard let index = $0.open.firstIndex(where: { $0.scope === scope }) else { return [] }
@@ -55,7 +57,7 @@ enum FindingLedger {
 
     /// Verifies all freed blocks and returns what came outside of every scope. For the end of the process.
     static func closeAll() -> [Finding] {
-        FindingLog.verify()
+        _ = GuardRuntime.current?.verify()
         return state.withLock {
             deliver(&$0)
             return $0.unclaimed + $0.open.flatMap { $0.entries.map(\.finding) }
@@ -70,25 +72,20 @@ enum FindingLedger {
         }
     }
 
-    /// Gives frames their names. One at a time: the files with the names are opened once.
-    static func symbolicate(_ finding: Finding) -> Finding {
-        state.withLock { $0.symbolicator.symbolicate(finding) }
-    }
-
     // Findings with the same stacks as one of an earlier test: they have the test's function in common.
     private static func repeated(_ closed: OpenScope, _ all: [Finding]) -> [Entry] {
-        if FindingLog.repetitions == closed.repetitionsBefore { return [] }
+        if repetitions == closed.repetitionsBefore { return [] }
         return all.filter { finding in
             finding.mentions(closed.scope.functionName) && !closed.entries.contains { $0.finding == finding }
         }.map { Entry(finding: $0, isRepeated: true) }
     }
 
     private static func deliver(_ state: inout State) {
-        let count = FindingLog.count
-        if count == state.next { return }
-        let findings = FindingLog.findings(from: state.next).map { state.symbolicator.symbolicate($0) }
-        state.next = count
-        for finding in findings {
+        guard let runtime = GuardRuntime.current else { return }
+        let numbers = runtime.findingNumbers
+        let new = max(state.next, numbers.lowerBound)..<max(state.next, numbers.upperBound)
+        state.next = new.upperBound
+        for finding in new.compactMap({ runtime.finding($0) }) {
             if finding.kind == .writeAfterFree, let block = finding.block,
                 !state.changedBlocks.insert(block.start).inserted
             {

@@ -8,13 +8,13 @@ import ZombieGuard
 enum Guarding {
     /// nil where the process is guarded; otherwise why it is not.
     static let missing: String? = {
-        guard let interface = zg_api_find() else {
-            return "ZombieGuard is not active: this process was linked without its runtime\(sanitizerNote)"
+        guard ZombieGuard.isActive, let interface = zg_api_find() else {
+            return "ZombieGuard is not active: its runtime has not started in this process\(sanitizerNote)"
         }
         // Another allocator may have come first: then blocks are not ours, and nothing would ever be found.
         let block = malloc(24)
         defer { free(block) }
-        if interface.pointee.is_live?(UInt64(UInt(bitPattern: block))) ?? 0 != 0 { return nil }
+        if interface.pointee.is_live(UInt64(UInt(bitPattern: block))) != 0 { return nil }
         return "ZombieGuard is not active: malloc belongs to somebody else in this process\(sanitizerNote)"
     }()
 
