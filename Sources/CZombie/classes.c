@@ -7,25 +7,23 @@
 #include "os.h"
 #include "swift_check.h"
 
-enum { CLASSES = 1 << 16, PROBES = 16, STRANGERS = 1024 };
+enum { STRANGERS = 1024 };
 #define LANGUAGE_BITS UINT64_C(3)
 #define GONE UINT64_C(4)
 
 bool zg_classes_on;
 
 // Pointer, with its language in the low bits; entries are added and never taken away. A number is an index plus one.
-static uint64_t classes[CLASSES + PROBES];
+uint64_t zg_classes[ZG_CLASSES + ZG_CLASS_PROBES];
 // Pointers that are no classes, the last one seen in each place.
 static uint64_t strangers[STRANGERS];
 
 void zg_classes_init(bool on) { zg_classes_on = on; }
 
-ZG_INLINE uint64_t start_of(uint64_t pointer) { return zg_mix(pointer) & (CLASSES - 1); }
-
 static uint32_t find(uint64_t pointer) {
-    uint64_t start = start_of(pointer);
-    for (uint64_t i = start; i < start + PROBES; i++) {
-        uint64_t entry = zg_load(&classes[i]);
+    uint64_t start = zg_class_place(pointer);
+    for (uint64_t i = start; i < start + ZG_CLASS_PROBES; i++) {
+        uint64_t entry = zg_load(&zg_classes[i]);
         if ((entry & ~LANGUAGE_BITS) == pointer) return (uint32_t)i + 1; // GONE makes it another pointer
         if (!entry) return 0;
     }
@@ -35,10 +33,10 @@ static uint32_t find(uint64_t pointer) {
 uint32_t zg_class_find(uint64_t pointer) { return pointer & 7 ? 0 : find(pointer); }
 
 static uint32_t add(uint64_t pointer, enum zg_language language) {
-    uint64_t start = start_of(pointer), wanted = pointer | language;
-    for (uint64_t i = start; i < start + PROBES; i++) {
+    uint64_t start = zg_class_place(pointer), wanted = pointer | language;
+    for (uint64_t i = start; i < start + ZG_CLASS_PROBES; i++) {
         uint64_t entry = 0;
-        if (__atomic_compare_exchange_n(&classes[i], &entry, wanted, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED) ||
+        if (__atomic_compare_exchange_n(&zg_classes[i], &entry, wanted, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED) ||
             entry == wanted)
             return (uint32_t)i + 1;
     }
@@ -135,21 +133,21 @@ static ZG_COLD uint32_t validate(uint64_t pointer, enum zg_language language) {
 
 uint32_t zg_class_number(uint64_t pointer, enum zg_language language) {
     uint32_t number = find(pointer);
-    if (ZG_LIKELY(number)) return (classes[number - 1] & LANGUAGE_BITS) == language ? number : 0;
+    if (ZG_LIKELY(number)) return (zg_classes[number - 1] & LANGUAGE_BITS) == language ? number : 0;
     if (zg_load(&strangers[(pointer >> 3) % STRANGERS]) == (pointer | language)) return 0;
     return validate(pointer, language);
 }
 
 struct zg_class zg_class_get(uint32_t number) {
-    uint64_t entry = number && number <= CLASSES + PROBES ? zg_load(&classes[number - 1]) : 0;
+    uint64_t entry = number && number <= ZG_CLASSES + ZG_CLASS_PROBES ? zg_load(&zg_classes[number - 1]) : 0;
     if (!entry || entry & GONE) return (struct zg_class){zg_language_unknown, 0};
     return (struct zg_class){(enum zg_language)(entry & LANGUAGE_BITS), entry & ~UINT64_C(7)};
 }
 
 void zg_classes_forget_cxx(void) {
-    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(classes); i++) {
-        uint64_t entry = zg_load(&classes[i]);
-        if ((entry & LANGUAGE_BITS) == zg_language_cxx && !(entry & GONE)) zg_store(&classes[i], entry | GONE);
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(zg_classes); i++) {
+        uint64_t entry = zg_load(&zg_classes[i]);
+        if ((entry & LANGUAGE_BITS) == zg_language_cxx && !(entry & GONE)) zg_store(&zg_classes[i], entry | GONE);
     }
     for (uint64_t i = 0; i < STRANGERS; i++) zg_store(&strangers[i], 0);
 }

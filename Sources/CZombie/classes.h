@@ -48,17 +48,35 @@ ZG_INLINE bool zg_class_may_be_pointer(uint64_t pointer) {
     return !(pointer & 7) && pointer - ZG_PAGE_BYTES < (UINT64_C(1) << 47) - ZG_PAGE_BYTES;
 }
 
-// Number of the class of an object that lay in a block being freed, 0 where it was none. Reads two words of the block.
-ZG_INLINE uint32_t zg_class_of_dead(const uint64_t *words, enum zg_kind kind, uint64_t size) {
-    if (ZG_UNLIKELY(!zg_classes_on) || size < 8) return 0;
+struct zg_dead {
+    uint32_t class_number; // 0: no object
+    enum zg_language language;
+};
+
+enum { ZG_CLASSES = 1 << 16, ZG_CLASS_PROBES = 16 };
+extern uint64_t zg_classes[ZG_CLASSES + ZG_CLASS_PROBES];
+ZG_INLINE uint64_t zg_class_place(uint64_t pointer) { return (pointer * UINT64_C(0x9e3779b97f4a7c15)) >> 48; }
+
+ZG_INLINE struct zg_dead zg_class_look_up(uint64_t pointer, enum zg_language language) {
+    uint64_t place = zg_class_place(pointer);
+    if (ZG_LIKELY(zg_load(&zg_classes[place]) == (pointer | language)))
+        return (struct zg_dead){(uint32_t)place + 1, language};
+    return (struct zg_dead){zg_class_number(pointer, language), language};
+}
+
+// The class of an object that lay in a block being freed. Reads two words of the block.
+ZG_INLINE struct zg_dead zg_class_of_dead(const uint64_t *words, enum zg_kind kind, uint64_t size) {
+    const struct zg_dead none = {0, zg_language_unknown};
     uint64_t pointer = words[0];
     if (kind == zg_kind_malloc || kind == zg_kind_aligned) {
         uint64_t bits = words[1];
-        if (ZG_LIKELY(bits != ZG_SWIFT_DEAD_BITS && bits != ZG_SWIFT_DEAD_UNOWNED_BITS && bits >> 62 != 3)) return 0;
-        return zg_class_may_be_pointer(pointer) && size >= 16 ? zg_class_number(pointer, zg_language_swift) : 0;
+        if (ZG_LIKELY(bits != ZG_SWIFT_DEAD_BITS && bits != ZG_SWIFT_DEAD_UNOWNED_BITS && bits >> 62 != 3)) return none;
+        if (!zg_classes_on || !zg_class_may_be_pointer(pointer) || size < 16) return none;
+        return zg_class_look_up(pointer, zg_language_swift);
     }
-    if (kind != zg_kind_new && kind != zg_kind_new_aligned) return 0;
-    return zg_class_may_be_pointer(pointer) ? zg_class_number(pointer, zg_language_cxx) : 0;
+    if (kind != zg_kind_new && kind != zg_kind_new_aligned) return none;
+    if (!zg_class_may_be_pointer(pointer) || !zg_classes_on || size < 8) return none;
+    return zg_class_look_up(pointer, zg_language_cxx);
 }
 
 #endif

@@ -47,7 +47,7 @@ static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
     return thread->magazines[class].count || zg_slab_refill(class, &thread->magazines[class]);
 }
 
-static void *allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, enum zg_kind kind, bool zero) {
+ZG_INLINE void *allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, enum zg_kind kind, bool zero) {
     struct zg_magazine *magazine = &thread->magazines[class];
     if (ZG_UNLIKELY(!magazine->count) && !refill(thread, class)) return NULL;
     struct zg_slab *slab = &zg_slabs.slab[class];
@@ -97,7 +97,7 @@ static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
     return class;
 }
 
-static void *allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero) {
+static ZG_NOINLINE void *allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero) {
     if (ZG_LIKELY(alignment <= 16 && size <= ZG_LARGEST_SLOT))
         return allocate_slot(thread, zg_size_class(size), size, kind, zero);
     uint32_t class = aligned_class(size, alignment);
@@ -112,7 +112,8 @@ static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool 
     return block;
 }
 
-void *zg_heap_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
+static ZG_NOINLINE void *allocate_odd(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
+                                      const uint64_t *frame) {
     if (ZG_UNLIKELY(size > PTRDIFF_MAX)) {
         errno = ENOMEM;
         return NULL;
@@ -120,6 +121,16 @@ void *zg_heap_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, boo
     struct zg_thread *thread = zg_thread_enter(frame);
     if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero, false);
     void *block = allocate(thread, size, alignment, kind, zero);
+    zg_thread_leave(thread);
+    if (ZG_UNLIKELY(!block)) return allocate_elsewhere(size, alignment, zero, true);
+    return block;
+}
+
+void *zg_heap_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
+    if (ZG_UNLIKELY(size > ZG_LARGEST_SLOT || alignment > 16)) return allocate_odd(size, alignment, kind, zero, frame);
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero, false);
+    void *block = allocate_slot(thread, zg_size_class(size), size, kind, zero);
     zg_thread_leave(thread);
     if (ZG_UNLIKELY(!block)) return allocate_elsewhere(size, alignment, zero, true);
     return block;
@@ -184,13 +195,15 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     zg_thread_flush_counters(thread);
     if (span->size >= RETIRE_LEAST) return zg_span_retire(span);
     uint64_t filled = zg_min(zg_round_up(span->size, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
-    uint32_t class = filled ? zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), span->size) : 0;
-    uint32_t zombie = class ? zg_zombie_bits(class, 0, 0) : 0;
+    struct zg_dead dead = {0, zg_language_unknown};
+    if (filled && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), span->size);
+    uint32_t zombie = dead.language == zg_language_swift ? ZG_HEADER_SWIFT : dead.class_number ? ZG_HEADER_CXX : 0;
     thread->filling_start = address;
     thread->filling_end = address + filled;
     if (zombie) {
-        span->death = zg_zombie_death(class);
-        zg_zombie_write((void *)address, filled, zg_zombie_pattern(zombie, ZG_CLASS_COUNT, zg_span_number(span), 0));
+        span->death = (struct zg_death){dead.class_number, (uint32_t)(zg_arch_ticks() >> ZG_TIME_SHIFT)};
+        zg_zombie_write((void *)address, filled, zg_zombie_span_pattern(zombie, zg_span_number(span)));
+        thread->zombies++;
     } else if (filled) {
         zg_fill((void *)address, filled, ZG_FILL_FREED);
     }
@@ -207,15 +220,14 @@ static ZG_NOINLINE void flush(struct zg_thread *thread) {
 }
 
 // What a dead object is made of from now on. Returns its header bits, 0 where the common fill has to do.
-static uint32_t make_zombie(struct zg_slab *slab, uint64_t index, uint64_t address, uint64_t filled, uint32_t class) {
-    uint32_t size_class = (uint32_t)(slab - zg_slabs.slab);
-    uint32_t zombie = zg_zombie_bits(class, address - slab->base, filled);
-    if (ZG_UNLIKELY(!zombie)) return 0;
+static uint32_t make_zombie(struct zg_thread *thread, struct zg_slab *slab, uint64_t index, uint64_t address,
+                            uint64_t filled, struct zg_dead dead) {
     if (ZG_UNLIKELY(zg_zombie_contents))
         __builtin_memcpy((void *)(zg_zombie_contents + (address - zg_slabs.base)), (void *)address, slab->slot_bytes);
-    slab->deaths[index] = zg_zombie_death(class);
-    zg_zombie_write((void *)address, filled, zg_zombie_pattern(zombie, size_class, index, address - slab->base));
-    return zombie;
+    // Reading the clock costs as much as all the rest: once in a while has to do.
+    if (!(thread->zombies++ & 7)) thread->time = (uint32_t)(zg_arch_ticks() >> ZG_TIME_SHIFT);
+    slab->deaths[index] = (struct zg_death){dead.class_number, thread->time};
+    return zg_zombie_make(slab, index, address, filled, dead.language);
 }
 
 // live to freeing: one of several threads wins. A process with one thread has nobody to race with (a signal handler's
@@ -251,10 +263,10 @@ static void free_entered(struct zg_thread *thread, uint64_t address, enum zg_dea
     thread->filling_start = address;
     thread->filling_end = address + filled;
     if (ZG_LIKELY(filled)) {
-        uint32_t class = zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), zg_slab_requested(slab, header));
-        uint32_t zombie = class ? make_zombie(slab, index, address, filled, class) : 0;
+        struct zg_dead dead =
+            zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), zg_slab_requested(slab, header));
+        uint32_t zombie = dead.class_number ? make_zombie(thread, slab, index, address, filled, dead) : 0;
         kind_and_slack |= zombie;
-        thread->zombies += zombie != 0;
         if (!zombie) zg_fill((void *)address, filled, ZG_FILL_FREED);
     }
     thread->filling_end = 0;

@@ -155,6 +155,20 @@ static ZG_COLD void report_change(const struct zg_block *block, uint64_t start, 
     if (change.offset < bytes) zg_found_write_after_free(start, &change, found_by);
 }
 
+// The same for a slot, of which class and number are known: it is looked at in line.
+ZG_INLINE void verify_slot(const struct zg_slab *slab, uint64_t index, const char *found_by) {
+    uint64_t start = zg_slab_slot_address(slab, index), bytes = filled_bytes(slab->slot_bytes);
+    const struct zg_block *block = &slab->blocks[index];
+    uint32_t header = __atomic_load_n(&block->header, __ATOMIC_RELAXED), zombie = zg_header_zombie(header);
+    bool intact;
+    if (!bytes || ZG_UNLIKELY(header & ZG_HEADER_OPENED)) return;
+    if (ZG_LIKELY(!zombie)) intact = zg_fill_is_intact((const void *)start, bytes);
+    else if (zombie == ZG_HEADER_SWIFT)
+        intact = zg_zombie_is_written((const void *)start, bytes, zg_zombie_swift_pattern(slab, index, start - slab->base));
+    else intact = zg_zombie_is_written((const void *)start, bytes, zg_zombie_cxx_pattern(slab, index));
+    if (ZG_UNLIKELY(!intact)) report_change(block, start, bytes, found_by);
+}
+
 ZG_INLINE void verify(const struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
     bytes = filled_bytes(bytes);
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_RELAXED);
@@ -190,7 +204,7 @@ static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count
         uint32_t class = zg_slot_class(slots[i - AHEAD]), index = zg_slot_index(slots[i - AHEAD]);
         struct zg_slab *slab = &zg_slabs.slab[class];
         struct zg_block *block = &slab->blocks[index];
-        verify(block, zg_slab_slot_address(slab, index), slab->slot_bytes, "eviction");
+        verify_slot(slab, index, "eviction");
         uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
         // An object that the program goes on using after its finding keeps its place.
         if (ZG_UNLIKELY(zg_zombie_contents != 0)) {
@@ -316,7 +330,7 @@ uint64_t zg_quarantine_verify_all(const char *found_by) {
         uint64_t used = __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE);
         for (uint64_t i = 0; i < used; i++)
             if (zg_header_state(__atomic_load_n(&slab->blocks[i].header, __ATOMIC_ACQUIRE)) == zg_state_quarantined)
-                verify(&slab->blocks[i], zg_slab_slot_address(slab, i), slab->slot_bytes, found_by);
+                verify_slot(slab, i, found_by);
     }
     zg_lock_take(&large_lock);
     for (uint32_t number = large_head; number; number = zg_span_by_number(number)->next) {

@@ -21,6 +21,8 @@ struct zg_slab {
     uint32_t slot_bytes;
     uint32_t magazine;   // capacity of a magazine
     uint64_t used;       // slots handed out at least once
+    // Trap pointers of slot 0 (trap.h); 0 where there are none.
+    uint64_t trap_isa, trap_side, trap_word;
     // Under the lock:
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t committed, limit;

@@ -31,8 +31,9 @@ struct zg_stack_cache {
     struct zg_cached_stack entries[ZG_CACHE_SETS][ZG_CACHE_WAYS];
 };
 
-// The stack id, 0 where the stack is not known.
-uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller caller);
+// The stack id, 0 where the stack is not known. Callers that have looked at the set's first entry themselves come with its
+// key; it is looked at again.
+uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller caller, uint64_t key);
 // Whether this stack, captured just now without the cache's help, should be added: it was captured not long ago, and the
 // entries of its set have not proved more useful lately. Notes it otherwise.
 bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack);
@@ -40,5 +41,27 @@ bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller,
 void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, const struct zg_walk *walk, uint32_t stack);
 // For a thread with another stack. The old entries are not found any more, and driven out by new ones.
 void zg_stack_cache_forget(struct zg_stack_cache *cache);
+
+// -- inline part --
+
+// A set of which entries are found stays as it is until this many others asked for a place: with more stacks than entries
+// each newcomer would otherwise drive out one that is needed again sooner.
+enum { ZG_CACHE_RESISTANCE = 8 };
+
+ZG_INLINE uint64_t zg_stack_cache_key(const struct zg_stack_cache *cache, struct zg_caller caller) {
+    return ((caller.pc * UINT64_C(0x9e3779b97f4a7c15)) ^ caller.sp ^ cache->life) * UINT64_C(0xd6e8feb86659fd93) | 1;
+}
+ZG_INLINE uint64_t zg_stack_cache_set(uint64_t key) { return key >> 56; }
+_Static_assert(ZG_CACHE_SETS == 256, "zg_stack_cache_set takes eight bits");
+
+ZG_INLINE bool zg_cached_stack_is_unchanged(const struct zg_cached_stack *entry, struct zg_caller caller) {
+    uint64_t changed = 0;
+    const uint64_t *at = entry->words, *end = at + entry->word_count;
+    // Upper bits are the words' places: shifted out at the end.
+    for (; at < end; at++) changed |= *at ^ *(const uint64_t *)(caller.sp + (*at >> 48) * 8);
+    changed <<= 16;
+    if (entry->uses_fp) changed |= entry->fp ^ caller.fp;
+    return !changed;
+}
 
 #endif

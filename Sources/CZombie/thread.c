@@ -230,21 +230,15 @@ static void check_stack(const struct zg_thread *thread, struct zg_caller caller,
 #define check_stack(thread, caller, stack) ((void)0)
 #endif
 
-uint32_t zg_thread_capture(struct zg_thread *thread) {
+uint32_t zg_thread_capture_slow(struct zg_thread *thread, struct zg_caller caller) {
     if (ZG_UNLIKELY(!zg_config.stack_depth)) return 0;
-    struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
     if (ZG_UNLIKELY(caller.sp < thread->stack.low)) zg_thread_extend_stack(&thread->stack, caller.sp);
     thread->captures++;
     // What is known is of this thread's own stack: on another one (a coroutine's) its words must not be read.
     bool own_stack = caller.sp >= thread->stack.low && caller.sp < thread->stack.high;
-    if (ZG_LIKELY(own_stack)) {
-        uint32_t stack = zg_stack_cache_find(&thread->stack_cache, caller);
-        if (ZG_LIKELY(stack)) {
-            check_stack(thread, caller, stack);
-            return stack;
-        }
-    }
-    uint32_t stack = capture_new(thread, caller, own_stack);
+    struct zg_stack_cache *cache = &thread->stack_cache;
+    uint32_t stack = own_stack ? zg_stack_cache_find(cache, caller, zg_stack_cache_key(cache, caller)) : 0;
+    if (!stack) stack = capture_new(thread, caller, own_stack);
     check_stack(thread, caller, stack);
     return stack;
 }

@@ -46,6 +46,7 @@ struct zg_thread {
 
     // Counts since the last flush to the statistics page.
     uint64_t allocations, frees, allocated_bytes, freed_bytes, captures, zombies;
+    uint32_t time; // of a zombie of late, as in struct zg_death
 
     // What is being filled: a page in it that the program has protected is opened again by the fault handler.
     uint64_t filling_start, filling_end;
@@ -69,7 +70,7 @@ ZG_INLINE struct zg_thread *zg_thread_enter(const uint64_t *frame);
 ZG_INLINE void zg_thread_leave(struct zg_thread *thread);
 
 // The caller's stack as recorded from the published function's frame; its id in the depot.
-uint32_t zg_thread_capture(struct zg_thread *thread);
+ZG_INLINE uint32_t zg_thread_capture(struct zg_thread *thread);
 // The number of the calling thread, 0 where it has none.
 uint32_t zg_thread_number(void);
 // The calling thread's state, without entering; NULL where it has none. For fault handling.
@@ -98,6 +99,27 @@ ZG_INLINE struct zg_thread *zg_thread_enter(const uint64_t *frame) {
     thread->frame = frame;
     ZG_SIGNAL_FENCE();
     return thread;
+}
+
+uint32_t zg_thread_capture_slow(struct zg_thread *thread, struct zg_caller caller);
+
+// A stack that was captured before, on the known part of the thread's own stack; with stack_depth=0 no entry exists.
+ZG_INLINE uint32_t zg_thread_capture(struct zg_thread *thread) {
+    struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
+#ifndef ZG_CHECK_STACKS // test builds compare every capture
+    struct zg_stack_cache *cache = &thread->stack_cache;
+    uint64_t key = zg_stack_cache_key(cache, caller), set = zg_stack_cache_set(key);
+    if (ZG_LIKELY(caller.sp - thread->stack.low < thread->stack.high - thread->stack.low && cache->keys[set][0] == key &&
+                  cache->epoch == __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED))) {
+        const struct zg_cached_stack *entry = &cache->entries[set][cache->places[set][0]];
+        if (ZG_LIKELY(zg_cached_stack_is_unchanged(entry, caller))) {
+            cache->resistance[set] = ZG_CACHE_RESISTANCE;
+            thread->captures++;
+            return entry->stack;
+        }
+    }
+#endif
+    return zg_thread_capture_slow(thread, caller);
 }
 
 ZG_INLINE void zg_thread_leave(struct zg_thread *thread) {

@@ -32,6 +32,16 @@ bool zg_trap_init(void) {
     return false;
 }
 
+uint64_t zg_trap_first_isa(uint32_t class) {
+    return zg_traps.isa + ((uint64_t)class << (zg_traps.slots_shift + ZG_TRAP_ISA_SHIFT)) + ZG_TRAP_ISA_OFFSET;
+}
+uint64_t zg_trap_first_side(uint32_t class) {
+    return ZG_TRAP_SIDE_BITS(zg_traps.side + ((uint64_t)class << (zg_traps.slots_shift + ZG_TRAP_SIDE_SHIFT)));
+}
+uint64_t zg_trap_first_word(uint32_t class) {
+    return zg_traps.words + ((uint64_t)class << (zg_traps.words_shift - 3 + ZG_TRAP_WORD_SHIFT)) + ZG_TRAP_WORD_OFFSET;
+}
+
 struct zg_trap_place zg_trap_decode(uint64_t address) {
     struct zg_trap_place place = {.part = zg_trap_none};
     if (!zg_trap_contains(address)) return place;

@@ -49,30 +49,22 @@ struct zg_trap_place zg_trap_decode(uint64_t address);
 
 ZG_INLINE bool zg_trap_contains(uint64_t address) { return address - zg_traps.base < zg_traps.bytes; }
 
-ZG_INLINE uint64_t zg_trap_window(uint32_t class, uint64_t number) {
-    return ((uint64_t)class << zg_traps.slots_shift) + (number & ((UINT64_C(1) << zg_traps.slots_shift) - 1));
+// Windows lie side by side in the order of the slots' numbers, so a slot's pointers are those of its class's slot 0 and a
+// distance. Numbers and bytes beyond what a region has room for begin anew.
+#define ZG_TRAP_WORD_STEP (UINT64_C(1) << ZG_TRAP_WORD_SHIFT) // from one word's pointer to the next one's
+ZG_INLINE uint64_t zg_trap_number(uint64_t number) { return number & ((UINT64_C(1) << zg_traps.slots_shift) - 1); }
+ZG_INLINE uint64_t zg_trap_isa_distance(uint64_t number) { return zg_trap_number(number) << ZG_TRAP_ISA_SHIFT; }
+// The reference count word of a dead Swift object: bits 62 and 63, and a pointer to a side table shifted right by 3. The
+// count itself lies 16 bytes into the side table.
+#define ZG_TRAP_SIDE_BITS(page) ((page) >> 3 | UINT64_C(3) << 62)
+ZG_INLINE uint64_t zg_trap_side_distance(uint64_t number) { return zg_trap_number(number) << (ZG_TRAP_SIDE_SHIFT - 3); }
+ZG_INLINE uint64_t zg_trap_word_distance(uint64_t byte) {
+    return (byte & ((UINT64_C(1) << zg_traps.words_shift) - 1)) >> 3 << ZG_TRAP_WORD_SHIFT;
 }
 
-ZG_INLINE uint64_t zg_trap_isa_pointer(uint32_t class, uint64_t number) {
-    return zg_traps.isa + (zg_trap_window(class, number) << ZG_TRAP_ISA_SHIFT) + ZG_TRAP_ISA_OFFSET;
-}
-
-// The reference count word of a dead Swift object: bits 62 and 63, and a pointer shifted right by 3. The count itself lies
-// 16 bytes into the side table.
-ZG_INLINE uint64_t zg_trap_side_page(uint32_t class, uint64_t number) {
-    return zg_traps.side + (zg_trap_window(class, number) << ZG_TRAP_SIDE_SHIFT);
-}
-ZG_INLINE uint64_t zg_trap_side_bits(uint32_t class, uint64_t number) {
-    return zg_trap_side_page(class, number) >> 3 | UINT64_C(3) << 62;
-}
-
-// The trap pointer for the word at `byte` bytes from the class's first slot; the next word's is ZG_TRAP_WORD_STEP above
-// it, but for the wrap-around.
-#define ZG_TRAP_WORD_STEP (UINT64_C(1) << ZG_TRAP_WORD_SHIFT)
-ZG_INLINE uint64_t zg_trap_word_pointer(uint32_t class, uint64_t byte) {
-    uint64_t words = (uint64_t)class << (zg_traps.words_shift - 3);
-    words += (byte & ((UINT64_C(1) << zg_traps.words_shift) - 1)) >> 3;
-    return zg_traps.words + (words << ZG_TRAP_WORD_SHIFT) + ZG_TRAP_WORD_OFFSET;
-}
+// Pointers of slot 0 of a class; of the reference count, the word's value.
+uint64_t zg_trap_first_isa(uint32_t class);
+uint64_t zg_trap_first_side(uint32_t class);
+uint64_t zg_trap_first_word(uint32_t class);
 
 #endif

@@ -20,6 +20,12 @@ void zg_zombie_init(bool on, bool keep_contents) {
         on = false;
     }
     zg_classes_init(on);
+    for (uint32_t class = 0; on && class < ZG_CLASS_COUNT; class++) {
+        struct zg_slab *slab = &zg_slabs.slab[class];
+        slab->trap_isa = zg_trap_first_isa(class);
+        slab->trap_side = zg_trap_first_side(class);
+        slab->trap_word = zg_trap_first_word(class);
+    }
     zg_stats->layout.traps_isa = zg_traps.isa;
     zg_stats->layout.traps_side = zg_traps.side;
     zg_stats->layout.traps_words = zg_traps.words;
@@ -41,22 +47,20 @@ uint64_t zg_zombie_time_ns(const struct zg_death *death) {
     return age_ns < ns ? ns - age_ns : 0;
 }
 
-uint32_t zg_zombie_bits(uint32_t class_number, uint64_t byte, uint64_t bytes) {
-    struct zg_class class = zg_class_get(class_number);
-    if (class.language == zg_language_cxx) return ZG_HEADER_CXX;
-    uint64_t region = UINT64_C(1) << zg_traps.words_shift;
-    if ((byte & (region - 1)) + bytes > region) return 0;
-    return ZG_HEADER_SWIFT;
+struct zg_zombie_pattern zg_zombie_span_pattern(uint32_t bits, uint32_t number) {
+    struct zg_zombie_pattern pattern = {{zg_trap_first_isa(ZG_CLASS_COUNT) + zg_trap_isa_distance(number), ZG_FILL_WORD},
+                                        ZG_FILL_WORD, 0};
+    if (bits == ZG_HEADER_SWIFT) pattern.head[1] = zg_trap_first_side(ZG_CLASS_COUNT) + zg_trap_side_distance(number);
+    return pattern;
 }
 
 struct zg_zombie_pattern zg_zombie_pattern_at(uint64_t start, uint32_t header) {
-    uint32_t language = zg_header_zombie(header);
-    if (zg_slab_contains(start)) {
-        uint64_t number, interior;
-        struct zg_slab *slab = zg_slab_find(start, &number, &interior);
-        return zg_zombie_pattern(language, (uint32_t)(slab - zg_slabs.slab), number, start - slab->base);
-    }
-    return zg_zombie_pattern(language, ZG_CLASS_COUNT, zg_span_number(zg_span_find(start)), 0);
+    uint32_t bits = zg_header_zombie(header);
+    if (!zg_slab_contains(start)) return zg_zombie_span_pattern(bits, zg_span_number(zg_span_find(start)));
+    uint64_t number, interior;
+    struct zg_slab *slab = zg_slab_find(start, &number, &interior);
+    if (bits == ZG_HEADER_CXX) return zg_zombie_cxx_pattern(slab, number);
+    return zg_zombie_swift_pattern(slab, number, start - slab->base);
 }
 
 static bool is_zombie(const struct zg_block_view *view) {
@@ -130,7 +134,7 @@ bool zg_zombie_open(const struct zg_zombie_hit *hit) {
     if (!zg_zombie_contents || !hit->has_block || !zg_slab_contains(view->start)) return false;
     uint64_t number, interior;
     struct zg_slab *slab = zg_slab_find(view->start, &number, &interior);
-    uint32_t size_class = (uint32_t)(slab - zg_slabs.slab), header = __atomic_load_n(&view->block->header, __ATOMIC_ACQUIRE);
+    uint32_t header = __atomic_load_n(&view->block->header, __ATOMIC_ACQUIRE);
     struct zg_class class = zg_class_get(view->death.class_number);
     if (class.language == zg_language_unknown) return false;
     // From here on nobody verifies or reuses it.
@@ -141,9 +145,9 @@ bool zg_zombie_open(const struct zg_zombie_hit *hit) {
                                           __ATOMIC_ACQUIRE));
     uint64_t *words = (uint64_t *)view->start;
     const uint64_t *former = (const uint64_t *)(zg_zombie_contents + (view->start - zg_slabs.base));
-    fill_window(zg_trap_isa_pointer(size_class, number), &class);
+    fill_window(slab->trap_isa + zg_trap_isa_distance(number), &class);
     if (class.language == zg_language_swift) {
-        uint64_t page = zg_trap_side_page(size_class, number);
+        uint64_t page = (slab->trap_side + zg_trap_side_distance(number)) << 3 & ((UINT64_C(1) << 48) - 1);
         if (zg_os_commit((void *)page, ZG_PAGE_BYTES) == 0) {
             // A side table: object, reserved, counts.
             ((uint64_t *)page)[0] = view->start;

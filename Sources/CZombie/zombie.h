@@ -25,20 +25,24 @@ void zg_zombie_init(bool on, bool keep_contents);
 // Contents of dead objects as they were, where they are kept: at the same distance as in the heap. 0: they are not.
 extern uint64_t zg_zombie_contents;
 
-// What a slot's words have to be. `number` is the slot's number, `byte` its distance from the class's first slot.
+// What the words of a dead object have to be.
 struct zg_zombie_pattern {
     uint64_t head[2]; // words 0 and 1
     uint64_t word, step; // word 2 and the difference from each to the next
 };
-ZG_INLINE struct zg_zombie_pattern zg_zombie_pattern(uint32_t language, uint32_t class, uint64_t number, uint64_t byte) {
-    struct zg_zombie_pattern pattern = {{zg_trap_isa_pointer(class, number), ZG_FILL_WORD}, ZG_FILL_WORD, 0};
-    if (language == ZG_HEADER_CXX) return pattern;
-    pattern.head[1] = zg_trap_side_bits(class, number);
-    if (class == ZG_CLASS_COUNT) return pattern; // large blocks: most are arrays' storage, elements have no names
-    pattern.word = zg_trap_word_pointer(class, byte + 16);
-    pattern.step = ZG_TRAP_WORD_STEP;
-    return pattern;
+ZG_INLINE struct zg_zombie_pattern zg_zombie_swift_pattern(const struct zg_slab *slab, uint64_t number, uint64_t byte) {
+    return (struct zg_zombie_pattern){
+        {slab->trap_isa + zg_trap_isa_distance(number), slab->trap_side + zg_trap_side_distance(number)},
+        slab->trap_word + zg_trap_word_distance(byte) + 2 * ZG_TRAP_WORD_STEP,
+        ZG_TRAP_WORD_STEP};
 }
+ZG_INLINE struct zg_zombie_pattern zg_zombie_cxx_pattern(const struct zg_slab *slab, uint64_t number) {
+    return (struct zg_zombie_pattern){{slab->trap_isa + zg_trap_isa_distance(number), ZG_FILL_WORD}, ZG_FILL_WORD, 0};
+}
+// Large blocks: most are the storage of arrays, whose elements have no names.
+struct zg_zombie_pattern zg_zombie_span_pattern(uint32_t bits, uint32_t number);
+// Of any dead object, from its address.
+struct zg_zombie_pattern zg_zombie_pattern_at(uint64_t start, uint32_t header);
 
 // `bytes` is a multiple of 16, at least 16.
 ZG_INLINE void zg_zombie_write(void *start, uint64_t bytes, struct zg_zombie_pattern pattern) {
@@ -60,15 +64,19 @@ ZG_INLINE uint64_t zg_zombie_word(struct zg_zombie_pattern pattern, uint64_t ind
     return index < 2 ? pattern.head[index] : pattern.word + (index - 2) * pattern.step;
 }
 
-ZG_INLINE struct zg_death zg_zombie_death(uint32_t class_number) {
-    return (struct zg_death){class_number, (uint32_t)(zg_arch_ticks() >> ZG_TIME_SHIFT)};
+// Writes the traps of an object that died in this slot. Returns its header bits; 0, and nothing is written, where the slot
+// lies across the end of the trap region. `bytes` as above.
+ZG_INLINE uint32_t zg_zombie_make(const struct zg_slab *slab, uint64_t number, uint64_t start, uint64_t bytes,
+                                  enum zg_language language) {
+    uint64_t byte = start - slab->base;
+    if (language == zg_language_cxx) {
+        zg_zombie_write((void *)start, bytes, zg_zombie_cxx_pattern(slab, number));
+        return ZG_HEADER_CXX;
+    }
+    if (ZG_UNLIKELY((byte ^ (byte + bytes - 1)) >> zg_traps.words_shift)) return 0;
+    zg_zombie_write((void *)start, bytes, zg_zombie_swift_pattern(slab, number, byte));
+    return ZG_HEADER_SWIFT;
 }
-
-// The pattern of a dead block, from its address; zero bits where it is none of a zombie's.
-struct zg_zombie_pattern zg_zombie_pattern_at(uint64_t start, uint32_t header);
-// ZG_HEADER_SWIFT, ZG_HEADER_CXX, or 0 where the class can have no traps (the slot lies at a region's end, the metadata is
-// larger than a window).
-uint32_t zg_zombie_bits(uint32_t class_number, uint64_t byte, uint64_t bytes);
 
 // What a trap address stands for.
 struct zg_zombie_hit {
