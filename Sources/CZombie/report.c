@@ -177,7 +177,15 @@ static void put_class(struct zg_text *text, uint32_t class_number) {
     }
 }
 
-// "block":{…}; `finding` adds the member, where it is not NULL.
+// The class of a live object, read from the object itself; 0 where it is none of Swift's.
+static uint32_t live_class(const struct zg_block_view *block) {
+    uint64_t pointer;
+    if (!zg_classes_on || block->state != zg_state_live || block->size < 16) return 0;
+    if (zg_os_read_memory(&pointer, block->start, sizeof pointer) != sizeof pointer) return 0;
+    return zg_class_may_be_pointer(pointer) ? zg_class_number(pointer, zg_language_swift) : 0;
+}
+
+// "block":{…}; the member is that of `finding`, where it is not NULL, and otherwise the property at the block's offset.
 static void put_block(struct zg_text *text, const struct zg_block_view *block, const struct zg_finding *finding) {
     zg_text_string(text, "\"block\":{\"start\":");
     zg_text_json_hex(text, block->start);
@@ -185,11 +193,16 @@ static void put_block(struct zg_text *text, const struct zg_block_view *block, c
     put_key(text, "offset");
     zg_text_signed(text, block->offset);
     put_string(text, "state", zg_lookup_state_name(block->state));
-    put_class(text, block->zombie ? block->death.class_number : 0);
+    uint32_t class_number = block->zombie ? block->death.class_number : finding ? 0 : live_class(block);
+    put_class(text, class_number);
+    struct zg_class class = zg_class_get(class_number);
     char bytes[256];
     struct zg_text member;
     zg_text_init(&member, bytes, sizeof bytes);
     if (finding && block->zombie && zg_describe_member(finding, &member)) put_string(text, "member", bytes);
+    if (!finding && class.language == zg_language_swift && block->offset >= 0 &&
+        zg_swift_property_at(class.pointer, (uint64_t)block->offset, &member))
+        put_string(text, "member", bytes);
     if (finding && finding->member_code) {
         put_key(text, "member_frame");
         put_frame(text, finding->member_code + 1);

@@ -12,7 +12,6 @@ import ZombieGuard
 /// The failure names the class, the number of references and, where the process is guarded, who holds them: the class
 /// and the property of each object that does, and where that object was allocated. References from the stack, from
 /// globals and from memory that is not the guarded heap's are not found.
-@_disfavoredOverload
 public func assertDeallocated<Object: AnyObject>(
     fileID: String = #fileID, filePath: String = #filePath, line: Int = #line, column: Int = #column,
     _ make: () throws -> Object
@@ -22,7 +21,9 @@ public func assertDeallocated<Object: AnyObject>(
         let made = try make()
         object = made
     }()
-    if let object { fail(object, SourceLocation(fileID: fileID, filePath: filePath, line: line, column: column)) }
+    if let survivor = object.map({ Unmanaged<AnyObject>.passRetained($0) }) {
+        fail(survivor, SourceLocation(fileID: fileID, filePath: filePath, line: line, column: column))
+    }
 }
 
 /// Fails the current test where the object that `make` returns outlives the call, like the function of the same name for
@@ -36,33 +37,53 @@ public func assertDeallocated<Object: AnyObject>(
         let made = try await make()
         object = made
     }
-    if let object { fail(object, SourceLocation(fileID: fileID, filePath: filePath, line: line, column: column)) }
+    if let survivor = object.map({ Unmanaged<AnyObject>.passRetained($0) }) {
+        fail(survivor, SourceLocation(fileID: fileID, filePath: filePath, line: line, column: column))
+    }
 }
 
-private func fail(_ object: AnyObject, _ location: SourceLocation) {
-    // One reference is the caller's, which looks at the object.
-    let references = max(1, Int(_getRetainCount(object)) - 1)
-    let name = className(of: type(of: object))
-    let count = references == 1 ? "1 reference is" : "\(references) references are"
-    var message = "a \(visible(name)) outlived the closure that made it: \(count) left"
-    let holders = holders(of: object)
+/// Takes over one reference to the survivor.
+private func fail(_ survivor: Unmanaged<AnyObject>, _ location: SourceLocation) {
+    let address = UnsafeRawPointer(survivor.toOpaque())
+    let sideTable = sideTable(of: address)
+    // Besides ours, and as long as nobody else counts.
+    let references = sideTable.flatMap { strongReferences(in: $0) }.map { $0 - 1 }
+    var message = "a \(visible(survivor._withUnsafeGuaranteedRef { className(of: type(of: $0)) }))"
+    message += " outlived the closure that made it"
+    if let references { message += ": \(references == 1 ? "1 reference is" : "\(references) references are") left" }
+    // The side table belongs to the weak reference that was used to look.
+    var holders = ((try? ZombieGuard.referrers(of: address)) ?? []).filter { $0.start != sideTable }.map(\.description)
+    if let offset = offsetOfItself(in: address) { holders.insert("itself, at offset \(offset)", at: 0) }
     if Guarding.missing != nil {
-        message += "; who holds them is not known, because this process is not guarded"
+        message += "; who holds it is not known, because this process is not guarded"
     } else if holders.isEmpty {
-        message += "; none of them is in the heap: the holder is a variable, a static one or one on the stack"
+        message += "; none is in the heap, so the holder is a variable, static or on the stack"
     } else {
         message += ", held by"
-        for holder in holders.prefix(8) { message += "\n    \(holder.description)" }
+        for holder in holders.prefix(8) { message += "\n    \(holder)" }
         if holders.count > 8 { message += "\n    and \(holders.count - 8) more" }
     }
     CurrentTest.fail(message, at: location)
+    survivor.release()
 }
 
-private func holders(of object: AnyObject) -> [Referrer] {
-    let address = Unmanaged.passUnretained(object).toOpaque()
-    // The side table belongs to the weak reference that was used to look. It hides in the second word of the object.
-    let counts = address.load(fromByteOffset: 8, as: UInt64.self)
-    let sideTable = counts >> 62 == 3 ? Address(counts << 3 & (1 << 48 - 1)) : nil
-    let referrers = (try? ZombieGuard.referrers(of: UnsafeRawPointer(address))) ?? []
-    return referrers.filter { $0.start != sideTable }
+// A closure that captures nothing but its owner is a reference of the owner to itself.
+private func offsetOfItself(in object: UnsafeRawPointer) -> Int? {
+    // Metadata of a class: the size of an instance is at offset 24.
+    let size = object.load(as: UnsafeRawPointer.self).load(fromByteOffset: 24, as: UInt32.self)
+    return stride(from: 16, to: Int(size) - 7, by: 8).first {
+        object.load(fromByteOffset: $0, as: UInt.self) == UInt(bitPattern: object)
+    }
+}
+
+// The second word of an object to which there are weak references: the address of its side table, shifted, under two bits.
+private func sideTable(of object: UnsafeRawPointer) -> Address? {
+    let word = object.load(fromByteOffset: 8, as: UInt64.self)
+    return word >> 62 == 3 ? Address(word << 3 & (1 << 48 - 1)) : nil
+}
+
+// The third word of a side table holds the counts; bits 33 to 62 the strong references but one.
+private func strongReferences(in sideTable: Address) -> Int? {
+    guard let table = UnsafeRawPointer(bitPattern: UInt(sideTable.rawValue)) else { return nil }
+    return Int(table.load(fromByteOffset: 16, as: UInt64.self) >> 33 & (1 << 30 - 1)) + 1
 }

@@ -47,7 +47,7 @@ public func assertNoZombies<Value>(
 }
 
 /// `expectNoZombies` under the name that suits XCTest, for synchronous code.
-@_disfavoredOverload @discardableResult
+@discardableResult
 public func assertNoZombies<Value>(
     fileID: String = #fileID, filePath: String = #filePath, line: Int = #line, column: Int = #column,
     _ body: () throws -> Value

@@ -123,11 +123,14 @@ extension Finding {
     /// Whether a function of that name stands in one of the stacks.
     fileprivate func mentions(_ name: String?) -> Bool {
         guard let name else { return false }
-        return frames.contains { $0.function?.containsName(name) ?? false }
+        return frames.contains { $0.function?.asDeclared.containsName(name) ?? false }
     }
 }
 
 extension String {
+    // Names that are no identifiers stand between backticks, and the compiler writes their spaces as no-break spaces.
+    fileprivate var asDeclared: String { filter { $0 != "`" }.replacing("\u{a0}", with: " ") }
+
     /// Whether the text stands in this one and is not the end of a longer name.
     fileprivate func containsName(_ text: String) -> Bool {
         ranges(of: text).contains { range in

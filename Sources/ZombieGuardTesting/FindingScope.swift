@@ -37,14 +37,13 @@ final class FindingScope: Sendable {
 
     // "ShopTests.CartTests/Inner/add(_:)/CartTests.swift:7:24" -> "CartTests.Inner.add("
     private static func functionName(of test: Test) -> String? {
-        // A name in backticks may hold anything.
-        let name = test.name.hasPrefix("`")
-            ? test.name.prefix(through: test.name.lastIndex(of: "`")!) : test.name.prefix { $0 != "(" }
-        let parts = "\(test.id)".split(separator: "/")
-        guard let function = parts.firstIndex(where: { $0.hasPrefix(name) }) else { return nil }
-        let types = parts[..<function].enumerated().map { index, part in
-            index == 0 ? part.drop { $0 != "." }.dropFirst() : part
-        }
-        return (types.filter { !$0.isEmpty } + [name[...]]).joined(separator: ".") + "("
+        // A name in backticks may hold anything but those.
+        guard let labels = test.name.lastIndex(of: "(") else { return nil }
+        let name = test.name[..<labels].filter { $0 != "`" }
+        let id = "\(test.id)".filter { $0 != "`" }
+        guard let function = id.firstRange(of: "/\(name)("), let module = id.firstIndex(of: ".") else { return nil }
+        if module > function.lowerBound { return "\(name)(" }
+        let types = id[id.index(after: module)..<function.lowerBound].replacing("/", with: ".")
+        return "\(types).\(name)("
     }
 }

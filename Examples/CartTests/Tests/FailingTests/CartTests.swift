@@ -16,9 +16,7 @@ import ZombieGuardTesting
 
     // fails: use-after-free: a deallocated Shop.Cart was released
     // at: CartTests.swift "// the last owner releases it again"
-    @Test func releasedTwice() {
-        discard(Cart()) // the last owner releases it again
-    }
+    @Test func releasedTwice() { discard(Cart()) } // the last owner releases it again
 
     private func discard(_ cart: Cart) { Counter.discard(cart) }
 
@@ -55,9 +53,7 @@ import ZombieGuardTesting
     @Suite struct Nested {
         // fails: a deallocated Shop.Box<Swift.Int>
         // at: CartTests.swift "// a box is released twice"
-        @Test func `a box, too`() {
-            Counter.discard(Box(1)) // a box is released twice
-        }
+        @Test func `a box, too`() { Counter.discard(Box(1)) } // a box is released twice
     }
 }
 
@@ -83,14 +79,29 @@ import ZombieGuardTesting
         }
     }
 
-    // fails: Shop.Cart outlived
-    // at: CartTests.swift "assertDeallocated {"
+    // fails: a Shop.Cart outlived the closure that made it: 1 reference is left, held by
+    // fails: property Customer.cart of a Shop.Customer
+    // at: CartTests.swift "assertDeallocated { // kept"
     @Test func isKept() {
         let customer = Customer()
-        assertDeallocated {
+        assertDeallocated { // kept
             let cart = Cart()
             customer.cart = cart
             return cart
+        }
+    }
+
+    // fails: outlived the closure that made it: 1 reference is left, held by
+    // fails: itself, at offset 24
+    // at: CartTests.swift "assertDeallocated { // a cycle"
+    @Test func holdsItself() {
+        final class Clerk {
+            var work: (() -> Void)?
+        }
+        assertDeallocated { // a cycle
+            let clerk = Clerk()
+            clerk.work = { _ = clerk }
+            return clerk
         }
     }
 }

@@ -17,9 +17,7 @@ final class CartXCTests: XCTestCase {
     // fails: use-after-free: a deallocated Shop.Cart was released
     // at: CartXCTests.swift "Counter.discard(Cart())"
     func testReleasedTwice() {
-        assertNoZombies {
-            Counter.discard(Cart())
-        }
+        assertNoZombies { Counter.discard(Cart()) }
     }
 
     // fails: use-after-free: method Cart.add(_:) was called on a deallocated Shop.Cart

@@ -86,7 +86,7 @@ import ZombieGuardTesting
     // fails: the child process did not get to this call of expectZombie
     // at: ExpectationTests.swift "// unreachable"
     @Test func neverReached() async {
-        if getppid() != Self.parent.id {
+        if getppid() != Parent.id {
             await expectZombie(of: Cart.self) { Counter.discard(Cart()) } // unreachable
         }
     }
@@ -103,7 +103,7 @@ import ZombieGuardTesting
     private struct OutOfTea: Error {}
 
     // The first process that gets here says who its parent is to all that it starts.
-    private enum parent {
+    private enum Parent {
         static let id: pid_t = {
             if getenv("MISUSE_TESTS_CHILD") != nil { return getppid() }
             setenv("MISUSE_TESTS_CHILD", "1", 1)

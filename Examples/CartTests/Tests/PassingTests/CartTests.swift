@@ -65,14 +65,6 @@ import ZombieGuardTesting
         if let finding { #expect(finding.block?.member == "add(_:)") }
     }
 
-    @Test func cast() async {
-        await expectZombie(of: Cart.self, access: .cast) {
-            let handle = Counter.open(Cart())
-            Counter.close(handle)
-            _ = Unmanaged<AnyObject>.fromOpaque(handle)._withUnsafeGuaranteedRef { $0 is Customer }
-        }
-    }
-
     @Test func severalInOneTest() async {
         let cart = Cart()
         await expectZombie(of: Cart.self, access: .release) {
