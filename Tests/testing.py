@@ -112,8 +112,8 @@ def swift(*arguments, temporary=None, **environment):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT_SECONDS)
 
 
-def built(run, flags):
-    result = swift("build", "--build-tests", *flags)
+def built(run):
+    result = swift("build", "--build-tests")
     problems = [text for text in result.stdout.splitlines() if re.search(r"\b(warning|error):", text)]
     if result.returncode != 0:
         problems.append(f"status {result.returncode}")
@@ -121,8 +121,8 @@ def built(run, flags):
     return result.returncode == 0
 
 
-def passing(run, flags, temporary, name, *more):
-    result = swift("test", "--skip-build", *flags, "--filter", "^PassingTests", *more, temporary=temporary)
+def passing(run, temporary, name, *more):
+    result = swift("test", "--skip-build", "--filter", "^PassingTests", *more, temporary=temporary)
     problems = [] if result.returncode == 0 else [f"status {result.returncode}"]
     problems += [f"says: {text}" for text in result.stdout.splitlines() if re.search(r"✘|error:|==zguard==", text)]
     if not re.search(r"Test run with \d\d tests in \d suites passed", result.stdout):
@@ -132,9 +132,9 @@ def passing(run, flags, temporary, name, *more):
     run.check(name, problems)
 
 
-def failing(run, flags, temporary, folder, names):
+def failing(run, temporary, folder, names):
     with tempfile.TemporaryDirectory() as attachments:
-        result = swift("test", "--skip-build", *flags, "--filter", f"^{folder}.*({names})", "--attachments-path", attachments,
+        result = swift("test", "--skip-build", "--filter", f"^{folder}.*({names})", "--attachments-path", attachments,
                        temporary=temporary)
         reports = [path.read_text() for path in Path(attachments).iterdir()]
     found = list(failures(result.stdout))
@@ -167,8 +167,8 @@ def failing(run, flags, temporary, folder, names):
     return result
 
 
-def unguarded(run, flags, temporary):
-    result = swift("test", "--skip-build", *flags, "--filter", "^MisuseTests.UnguardedTests", temporary=temporary)
+def unguarded(run, temporary):
+    result = swift("test", "--skip-build", "--filter", "^MisuseTests.UnguardedTests", temporary=temporary)
     problems = [] if result.returncode != 0 else ["status 0"]
     for text in ["✔ Test addAfterClose() passed", "method Cart.add(_:) was called on a deallocated Shop.Cart",
                  "UnguardedTests.addAfterClose()  Tests/MisuseTests/UnguardedTests.swift:",
@@ -179,19 +179,16 @@ def unguarded(run, flags, temporary):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--release", action="store_true", help="build with optimisation")
-    arguments = parser.parse_args()
-    flags = ["-c", "release", "-Xswiftc", "-enable-testing"] if arguments.release else []
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     began = time.monotonic()
     run = Run()
     with tempfile.TemporaryDirectory() as temporary:
-        if built(run, flags):
-            passing(run, flags, temporary, "PassingTests")
-            passing(run, flags, temporary, "PassingTests, one after the other", "--no-parallel")
-            failing(run, flags, temporary, "FailingTests", "Cart")
-            failing(run, flags, temporary, "MisuseTests", "Expectation")
-            unguarded(run, flags, temporary)
+        if built(run):
+            passing(run, temporary, "PassingTests")
+            passing(run, temporary, "PassingTests, one after the other", "--no-parallel")
+            failing(run, temporary, "FailingTests", "Cart")
+            failing(run, temporary, "MisuseTests", "Expectation")
+            unguarded(run, temporary)
             left = [path.name for path in Path(temporary).iterdir() if path.name.startswith("zguard")]
             run.check("no temporary files are left", left)
     print(f"{time.monotonic() - began:.0f} seconds")
