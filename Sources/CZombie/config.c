@@ -96,6 +96,8 @@ void zg_config_init(void) {
     zg_config.quarantine_bytes = (uint64_t)ZG_VALUE(quarantine_bytes);
     zg_config.fill_freed_bytes = (uint64_t)ZG_VALUE(fill_freed_bytes);
     zg_config.quarantine_per_context = (uint32_t)ZG_VALUE(quarantine_per_context);
+    zg_config.fence_per_context = (uint32_t)ZG_VALUE(fence_per_context);
+    zg_config.fence_blocks = (uint64_t)ZG_VALUE(fence_blocks);
     zg_config.stack_depth = (int)ZG_VALUE(stack_depth);
     zg_config.fill_new = ZG_VALUE(fill_new);
     zg_config.on_finding = (enum zg_on_finding)ZG_VALUE(on_finding);

@@ -14,6 +14,8 @@ struct zg_config {
     uint64_t quarantine_bytes;
     uint64_t fill_freed_bytes;
     uint32_t quarantine_per_context;
+    uint32_t fence_per_context;
+    uint64_t fence_blocks;
     int stack_depth;
     bool fill_new;
     enum zg_on_finding on_finding;

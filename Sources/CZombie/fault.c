@@ -9,6 +9,7 @@
 #include "config.h"
 #include "describe.h"
 #include "diagnose.h"
+#include "fence.h"
 #include "fill.h"
 #include "finding.h"
 #include "lock.h"
@@ -106,16 +107,32 @@ static bool revive(const struct work *work) {
     return zg_zombie_open(hit);
 }
 
+// An instruction that was let go on and faults again in the same way, and again: letting it go on does not help, and would
+// hang the program.
+static bool goes_in_circles(void) {
+    enum { MOST = 8 };
+    static uint64_t pc, address;
+    static int times;
+    if (fault.pc != pc || fault.address != address) times = 0;
+    pc = fault.pc, address = fault.address;
+    return ++times > MOST;
+}
+
 static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
     gather(work);
     zg_diagnose(&fault, &verdict);
     if (!verdict.freed_memory && !zg_signals_is_deadly(work->signal)) return;
+    if (verdict.has_block && verdict.trap.part == zg_trap_none && zg_fence_open_header(&verdict.block)) {
+        work->resolved = !goes_in_circles();
+        return;
+    }
     report(work);
     if (zg_config.on_finding != zg_on_finding_continue || !verdict.freed_memory || !verdict.has_block) return;
     if (verdict.trap.part != zg_trap_none) work->resolved = revive(work);
-    else if (verdict.block.state == zg_state_retired) work->resolved = reopen(fault.address);
+    else if (verdict.block.state == zg_state_retired) work->resolved = zg_fence_open(&verdict.block) || reopen(fault.address);
+    work->resolved = work->resolved && !goes_in_circles();
 }
 
 // The Swift runtime has noticed a dead object and ends the program: what it says is completed.

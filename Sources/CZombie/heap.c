@@ -10,6 +10,7 @@
 #include <sys/single_threaded.h>
 
 #include "config.h"
+#include "fence.h"
 #include "fill.h"
 #include "finding.h"
 #include "foreign.h"
@@ -70,13 +71,14 @@ ZG_INLINE void *allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t
 }
 
 static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind,
-                                       bool zero) {
+                                       bool zero, bool fenced) {
     bool is_zero;
     struct zg_span *span = zg_span_allocate(size, alignment, &is_zero);
     if (!span && zg_quarantine_trim(thread, 0)) span = zg_span_allocate(size, alignment, &is_zero);
     if (!span) return NULL;
     span->block.alloc_stack = zg_thread_capture(thread);
     span->block.alloc_thread = thread_field(thread);
+    span->fenced = fenced;
     __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
     if (zero) {
         if (!is_zero) __builtin_memset((void *)span->start, 0, size);
@@ -98,11 +100,15 @@ static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
 }
 
 static ZG_NOINLINE void *allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero) {
+    if (zg_config.fence_per_context && size <= ZG_LARGEST_SLOT && zg_fence_wants(zg_thread_capture(thread))) {
+        void *block = allocate_span(thread, size, alignment, kind, zero, true);
+        if (block) return block;
+    }
     if (ZG_LIKELY(alignment <= 16 && size <= ZG_LARGEST_SLOT))
         return allocate_slot(thread, zg_size_class(size), size, kind, zero);
     uint32_t class = aligned_class(size, alignment);
     if (class < ZG_CLASS_COUNT) return allocate_slot(thread, class, size, kind, zero);
-    return allocate_span(thread, size, alignment, kind, zero);
+    return allocate_span(thread, size, alignment, kind, zero, false);
 }
 
 static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool zero, bool exhausted) {
@@ -127,7 +133,8 @@ static ZG_NOINLINE void *allocate_odd(uint64_t size, uint64_t alignment, enum zg
 }
 
 void *zg_heap_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
-    if (ZG_UNLIKELY(size > ZG_LARGEST_SLOT || alignment > 16)) return allocate_odd(size, alignment, kind, zero, frame);
+    if (ZG_UNLIKELY(size > ZG_LARGEST_SLOT || alignment > 16 || zg_config.fence_per_context))
+        return allocate_odd(size, alignment, kind, zero, frame);
     struct zg_thread *thread = zg_thread_enter(frame);
     if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero, false);
     void *block = allocate_slot(thread, zg_size_class(size), size, kind, zero);
@@ -177,6 +184,20 @@ static ZG_COLD void check_mismatch(struct zg_thread *thread, uint64_t address, e
     zg_mismatch_check(&view, address, deallocator, size, thread->frame[1]);
 }
 
+static uint32_t zombie_bits(struct zg_dead dead) {
+    return !dead.class_number ? 0 : dead.language == zg_language_swift ? ZG_HEADER_SWIFT : ZG_HEADER_CXX;
+}
+
+// A fenced block dies: what it was is noted, then its pages are protected.
+static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum zg_kind kind) {
+    struct zg_dead dead = {0, zg_language_unknown};
+    if (span->size >= 16 && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)span->start, kind, span->size);
+    span->death = zg_zombie_death(dead.class_number);
+    span->block.header |= zombie_bits(dead);
+    thread->zombies += dead.class_number != 0;
+    zg_span_retire(span, zg_config.on_finding == zg_on_finding_continue);
+}
+
 static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
                                   uint64_t size) {
     struct zg_span *span = zg_span_find(address);
@@ -193,15 +214,16 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     thread->frees++;
     thread->freed_bytes += span->size;
     zg_thread_flush_counters(thread);
-    if (span->size >= RETIRE_LEAST) return zg_span_retire(span);
+    if (span->fenced) return retire_fenced(thread, span, zg_header_kind(header));
+    if (span->size >= RETIRE_LEAST) return zg_span_retire(span, false);
     uint64_t filled = zg_min(zg_round_up(span->size, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
     struct zg_dead dead = {0, zg_language_unknown};
     if (filled && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), span->size);
-    uint32_t zombie = dead.language == zg_language_swift ? ZG_HEADER_SWIFT : dead.class_number ? ZG_HEADER_CXX : 0;
+    uint32_t zombie = zombie_bits(dead);
     thread->filling_start = address;
     thread->filling_end = address + filled;
     if (zombie) {
-        span->death = (struct zg_death){dead.class_number, (uint32_t)(zg_arch_ticks() >> ZG_TIME_SHIFT)};
+        span->death = zg_zombie_death(dead.class_number);
         zg_zombie_write((void *)address, filled, zg_zombie_span_pattern(zombie, zg_span_number(span)));
         thread->zombies++;
     } else if (filled) {

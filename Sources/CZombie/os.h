@@ -15,6 +15,8 @@ int zg_os_commit(void *start, uint64_t bytes);
 int zg_os_discard(void *start, uint64_t bytes);
 // Gives the pages back and makes the range inaccessible until it is committed again.
 int zg_os_retire(void *start, uint64_t bytes);
+// Makes the range inaccessible, and keeps its pages.
+int zg_os_protect(void *start, uint64_t bytes);
 // Memory for the runtime's own tables, zeroed. NULL where refused.
 void *zg_os_map(uint64_t bytes);
 // Moves the pages of [from, from+bytes) to [to, to+bytes); `from` stays mapped and reads as zero.

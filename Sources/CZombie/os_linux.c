@@ -43,6 +43,10 @@ int zg_os_commit(void *start, uint64_t bytes) {
     return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE, 0, 0, 0);
 }
 
+int zg_os_protect(void *start, uint64_t bytes) {
+    return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_NONE, 0, 0, 0);
+}
+
 int zg_os_discard(void *start, uint64_t bytes) { return (int)ZG_CALL(SYS_madvise, start, bytes, MADV_DONTNEED, 0, 0, 0); }
 
 int zg_os_retire(void *start, uint64_t bytes) {

@@ -107,6 +107,9 @@ static void reuse_retired(void) {
         retired_count--;
         zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
         zg_stats_add(zg_counter_retired_bytes, -(span->units * ZG_UNIT_BYTES));
+        // What the program goes on using after a finding stays where it is.
+        if (span->block.header & ZG_HEADER_OPENED) continue;
+        if (span->fenced && zg_os_retire((void *)span->base, span->units * ZG_UNIT_BYTES) != 0) continue;
         __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
                          __ATOMIC_RELEASE);
         uint64_t units = span->units;
@@ -165,9 +168,9 @@ void zg_span_release(struct zg_span *span) {
     zg_lock_drop(&span_lock);
 }
 
-void zg_span_retire(struct zg_span *span) {
+void zg_span_retire(struct zg_span *span, bool keep) {
     uint64_t bytes = span->units * ZG_UNIT_BYTES;
-    if (zg_os_retire((void *)span->base, bytes) != 0) {
+    if ((keep ? zg_os_protect((void *)span->base, bytes) : zg_os_retire((void *)span->base, bytes)) != 0) {
         __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
                          __ATOMIC_RELEASE);
         zg_span_release(span);

@@ -17,8 +17,9 @@ bool zg_span_init(uint64_t area_bytes);
 struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero);
 // Takes back a span whose block is dead, for reuse. The record stays readable until the span is used again.
 void zg_span_release(struct zg_span *span);
-// Gives the memory back and makes the addresses inaccessible; they are reused oldest first, once too many are held.
-void zg_span_retire(struct zg_span *span);
+// Makes the addresses inaccessible, and gives the memory back unless the contents are to be kept; they are reused oldest
+// first, once too many are held.
+void zg_span_retire(struct zg_span *span, bool keep);
 // Moves the whole pages of one live block into another of at least the size. False: nothing was moved.
 bool zg_span_move(struct zg_span *from, struct zg_span *to);
 

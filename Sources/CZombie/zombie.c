@@ -5,6 +5,7 @@
 
 #include <time.h>
 
+#include "fence.h"
 #include "os.h"
 #include "span.h"
 #include "stats.h"
@@ -129,14 +130,23 @@ static void fill_window(uint64_t pointer, const struct zg_class *class) {
     }
 }
 
-bool zg_zombie_open(const struct zg_zombie_hit *hit) {
-    const struct zg_block_view *view = &hit->block;
-    if (!zg_zombie_contents || !hit->has_block || !zg_slab_contains(view->start)) return false;
+// Pointers into the trap region that the program has loaded already work from now on as if the object lived: its class
+// window holds the class, its side table a count that never ends.
+static void open_windows(const struct zg_block_view *view, const struct zg_class *class) {
+    struct zg_zombie_pattern pattern = zg_zombie_pattern_at(view->start, view->zombie);
+    fill_window(pattern.head[0], class);
+    if (class->language != zg_language_swift) return;
+    uint64_t page = pattern.head[1] << 3 & ((UINT64_C(1) << 48) - 1);
+    if (zg_os_commit((void *)page, ZG_PAGE_BYTES) != 0) return;
+    // A side table: object, reserved, counts.
+    ((uint64_t *)page)[0] = view->start;
+    ((uint64_t *)page)[2] = ZG_SWIFT_IMMORTAL_BITS;
+}
+
+static bool restore_slot(const struct zg_block_view *view, const struct zg_class *class) {
     uint64_t number, interior;
     struct zg_slab *slab = zg_slab_find(view->start, &number, &interior);
     uint32_t header = __atomic_load_n(&view->block->header, __ATOMIC_ACQUIRE);
-    struct zg_class class = zg_class_get(view->death.class_number);
-    if (class.language == zg_language_unknown) return false;
     // From here on nobody verifies or reuses it.
     do {
         if (header & ZG_HEADER_OPENED) return true;
@@ -145,17 +155,18 @@ bool zg_zombie_open(const struct zg_zombie_hit *hit) {
                                           __ATOMIC_ACQUIRE));
     uint64_t *words = (uint64_t *)view->start;
     const uint64_t *former = (const uint64_t *)(zg_zombie_contents + (view->start - zg_slabs.base));
-    fill_window(slab->trap_isa + zg_trap_isa_distance(number), &class);
-    if (class.language == zg_language_swift) {
-        uint64_t page = (slab->trap_side + zg_trap_side_distance(number)) << 3 & ((UINT64_C(1) << 48) - 1);
-        if (zg_os_commit((void *)page, ZG_PAGE_BYTES) == 0) {
-            // A side table: object, reserved, counts.
-            ((uint64_t *)page)[0] = view->start;
-            ((uint64_t *)page)[2] = ZG_SWIFT_IMMORTAL_BITS;
-        }
-    }
-    for (uint64_t i = class.language == zg_language_swift ? 2 : 1; i < slab->slot_bytes / 8; i++) words[i] = former[i];
-    if (class.language == zg_language_swift) __atomic_store_n(&words[1], ZG_SWIFT_IMMORTAL_BITS, __ATOMIC_RELEASE);
-    __atomic_store_n(&words[0], class.pointer, __ATOMIC_RELEASE);
+    bool swift = class->language == zg_language_swift;
+    for (uint64_t i = swift ? 2 : 1; i < slab->slot_bytes / 8; i++) words[i] = former[i];
+    if (swift) __atomic_store_n(&words[1], ZG_SWIFT_IMMORTAL_BITS, __ATOMIC_RELEASE);
+    __atomic_store_n(&words[0], class->pointer, __ATOMIC_RELEASE);
     return true;
+}
+
+bool zg_zombie_open(const struct zg_zombie_hit *hit) {
+    if (!zg_zombie_contents || !hit->has_block) return false;
+    struct zg_class class = zg_class_get(hit->block.death.class_number);
+    if (class.language == zg_language_unknown) return false;
+    bool done = zg_slab_contains(hit->block.start) ? restore_slot(&hit->block, &class) : zg_fence_open(&hit->block);
+    if (done) open_windows(&hit->block, &class);
+    return done;
 }

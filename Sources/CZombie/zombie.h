@@ -64,6 +64,10 @@ ZG_INLINE uint64_t zg_zombie_word(struct zg_zombie_pattern pattern, uint64_t ind
     return index < 2 ? pattern.head[index] : pattern.word + (index - 2) * pattern.step;
 }
 
+ZG_INLINE struct zg_death zg_zombie_death(uint32_t class_number) {
+    return (struct zg_death){class_number, (uint32_t)(zg_arch_ticks() >> ZG_TIME_SHIFT)};
+}
+
 // Writes the traps of an object that died in this slot. Returns its header bits; 0, and nothing is written, where the slot
 // lies across the end of the trap region. `bytes` as above.
 ZG_INLINE uint32_t zg_zombie_make(const struct zg_slab *slab, uint64_t number, uint64_t start, uint64_t bytes,

@@ -81,7 +81,7 @@ struct zg_span {
     uint32_t units;    // of ZG_UNIT_BYTES
     uint32_t next;     // free list, or the quarantine's list of large blocks; 0 ends it
     uint32_t dirty;    // pages may hold something else than zeros
-    uint32_t reserved;
+    uint32_t fenced;   // a block that was given pages of its own to be protected at its end
     struct zg_death death;
 };
 

@@ -14,6 +14,9 @@ enum zg_option_kind { zg_option_bool, zg_option_number, zg_option_bytes, zg_opti
     X(quarantine_bytes, bytes, 1048576, 0, 1099511627776, "", "freed blocks are held until they amount to this much") \
     X(quarantine_per_context, number, 4, 0, 16, "",                                                                   \
       "newest freed blocks that each allocation context keeps, whatever the others free")                             \
+    X(fence_per_context, number, 0, 0, 65535, "",                                                                     \
+      "first blocks of each allocation context that get pages of their own, protected when they are freed")           \
+    X(fence_blocks, number, 8192, 0, 16384, "", "blocks with pages of their own, at most")                            \
     X(fill_new, bool, 0, 0, 1, "", "fill new memory with 0xAA (calloc stays zero)")                                   \
     X(fill_freed_bytes, bytes, 1099511627776, 0, 1099511627776, "", "fill and verify at most this much of a freed block")    \
     X(stack_depth, number, 32, 0, 128, "", "frames kept of each allocation and free stack, 0 for none")               \
