@@ -159,7 +159,8 @@ def build(configuration, directory, cases):
     if program.exists() and stamp.exists() and stamp.read_text() == " ".join(command):
         if program.stat().st_mtime > max(source.stat().st_mtime for source in sources):
             return program
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    # In the folder, because swiftc leaves files behind where it runs.
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
     if result.returncode:
         raise Failed(f"{configuration.name} does not compile:\n{result.stdout.strip()[-3000:]}")
     stamp.write_text(" ".join(command))
