@@ -264,26 +264,28 @@ func escapedBuffer() {
     done(opaque(buffer)[2].name)
 }
 
-// case: The storage of a dictionary.
+// case: The storage of a dictionary, when the dictionary is changed.
 // class: Swift._DictionaryStorage<Swift.String, Shop.Person>
-// access: read
-// member: *
+// access: read|retain
 @inline(never)
-func dictionaryStorage() {
-    let prices = makePrices()
+func dictionaryStorageChanged() {
+    var prices = makePrices()
+    let person = makePerson()
     dropReference(unsafeBitCast(prices, to: UnsafeRawPointer.self))
-    done(prices["pear"]?.name ?? "none")
+    prices["pear"] = person
+    done(prices.count)
 }
 
-// case: The storage of a set.
+// case: The storage of a set, in a loop over the set.
 // class: Swift._SetStorage<Swift.String>
-// access: read
-// member: *
+// access: retain|read
 @inline(never)
-func setStorage() {
+func setStorageLoop() {
     let tags = makeTags()
     dropReference(unsafeBitCast(tags, to: UnsafeRawPointer.self))
-    done(tags.contains("pear"))
+    var length = 0
+    for tag in tags { length += tag.count }
+    done(length)
 }
 
 // case: The storage of a string, when the string is copied.

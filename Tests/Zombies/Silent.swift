@@ -158,3 +158,23 @@ func taggedPayloadRead() {
     if case .voucher(let person) = basket.ticket { done(person.name) }
     done("price")
 }
+
+// case: A key is looked up in the freed storage of a dictionary.
+// class: Swift._DictionaryStorage<Swift.String, Shop.Person>
+// silent: a lookup reads a few numbers and one bit, and those of the fill say that there is no such key
+@inline(never)
+func dictionaryStorage() {
+    let prices = makePrices()
+    dropReference(unsafeBitCast(prices, to: UnsafeRawPointer.self))
+    done(prices["pear"]?.name ?? "none")
+}
+
+// case: A member is looked for in the freed storage of a set.
+// class: Swift._SetStorage<Swift.String>
+// silent: a lookup reads a few numbers and one bit, and those of the fill say that there is no such key
+@inline(never)
+func setStorage() {
+    let tags = makeTags()
+    dropReference(unsafeBitCast(tags, to: UnsafeRawPointer.self))
+    done(tags.contains("pear"))
+}
