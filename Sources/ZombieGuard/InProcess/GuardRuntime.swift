@@ -105,7 +105,9 @@ final class GuardRuntime: @unchecked Sendable {
 
     private struct Description: Decodable {
         struct Times: Decodable {
-            var free_time_ns: UInt64?
+            var freed: UInt64?
+
+            enum CodingKeys: String, CodingKey { case freed = "free_time_ns" }
         }
 
         var block: Finding.Block
@@ -132,7 +134,7 @@ final class GuardRuntime: @unchecked Sendable {
             let block = symbolicator.finish(description.block, freedBy: free, in: &unused)
             let stacks = Finding.Stacks(
                 free: symbolicator.symbolicate(free), alloc: symbolicator.symbolicate(description.stacks.alloc))
-            return (block, stacks, description.times.free_time_ns)
+            return (block, stacks, description.times.freed)
         }
     }
 
