@@ -9,6 +9,7 @@ let package = Package(
     name: "ZombieGuard",
     products: [
         .library(name: "ZombieGuard", targets: ["ZombieGuard"]),
+        .library(name: "ZombieGuardTesting", targets: ["ZombieGuardTesting"]),
         .executable(name: "zguard", targets: ["zguard"]),
     ],
     targets: [
@@ -21,6 +22,9 @@ let package = Package(
             cSettings: [.define("_GNU_SOURCE"), versionSetting],
             linkerSettings: [.linkedLibrary("stdc++")]),
         .target(name: "ZombieGuard", dependencies: ["CZombie", "CDwarf", "CSystem"]),
+        // Linking it guards a test bundle: the published malloc is the executable's own, which comes first everywhere.
+        .target(name: "CZombieTesting", dependencies: ["CZombie", "CZombiePublish"]),
+        .target(name: "ZombieGuardTesting", dependencies: ["ZombieGuard", "CZombie", "CSystem", "CZombieTesting"]),
         .executableTarget(name: "zguard", dependencies: ["ZombieGuard", "CSystem"]),
         .testTarget(name: "ZombieGuardTests", dependencies: ["ZombieGuard", "zguard", "CZombie", "CSystem"]),
     ],

@@ -14,6 +14,9 @@
 
 struct zg_config zg_config;
 
+// Options of a program that links the runtime, parsed before the environment's.
+extern const char zg_default_options[] __attribute__((weak));
+
 static void warn_option(const struct zg_option_error *error, void *context) {
     (void)context;
     char line[512];
@@ -83,6 +86,7 @@ void zg_config_init(void) {
     static struct zg_options options;
     zg_options_defaults(&options);
     zg_config.privileged = getauxval(AT_SECURE) != 0;
+    if (zg_default_options && !zg_options_parse(&options, zg_default_options, warn_option, NULL)) zg_os_exit(64);
     const char *given = zg_config.privileged ? NULL : find_variable("ZGUARD_OPTIONS", scratch, sizeof scratch);
     if (given) {
         zg_string_copy(zg_stats->options, given, sizeof zg_stats->options);
@@ -98,6 +102,7 @@ void zg_config_init(void) {
     zg_config.fill_new = ZG_VALUE(fill_new);
     zg_config.on_finding = (enum zg_on_finding)ZG_VALUE(on_finding);
     zg_config.dealloc_mismatch = (enum zg_mismatch)ZG_VALUE(dealloc_mismatch);
+    zg_config.full_error_text = ZG_VALUE(error_text) == 0;
     zg_config.verify_at_exit = ZG_VALUE(verify_at_exit);
     zg_config.stats = ZG_VALUE(stats);
     zg_config.follow_children = ZG_VALUE(children) == 0;

@@ -20,6 +20,7 @@ struct zg_config {
     bool fill_new;
     enum zg_on_finding on_finding;
     enum zg_mismatch dealloc_mismatch;
+    bool full_error_text;
     bool verify_at_exit;
     bool stats;
     bool follow_children;

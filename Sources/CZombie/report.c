@@ -177,7 +177,15 @@ static void put_class(struct zg_text *text, uint32_t class_number) {
     }
 }
 
-// "block":{…}; `finding` adds the member, where it is not NULL.
+// The class of a live object, read from the object itself; 0 where it is none of Swift's.
+static uint32_t live_class(const struct zg_block_view *block) {
+    uint64_t pointer;
+    if (!zg_classes_on || block->state != zg_state_live || block->size < 16) return 0;
+    if (zg_os_read_memory(&pointer, block->start, sizeof pointer) != sizeof pointer) return 0;
+    return zg_class_may_be_pointer(pointer) ? zg_class_number(pointer, zg_language_swift) : 0;
+}
+
+// "block":{…}; the member is that of `finding`, where it is not NULL, and otherwise the property at the block's offset.
 static void put_block(struct zg_text *text, const struct zg_block_view *block, const struct zg_finding *finding) {
     zg_text_string(text, "\"block\":{\"start\":");
     zg_text_json_hex(text, block->start);
@@ -185,11 +193,16 @@ static void put_block(struct zg_text *text, const struct zg_block_view *block, c
     put_key(text, "offset");
     zg_text_signed(text, block->offset);
     put_string(text, "state", zg_lookup_state_name(block->state));
-    put_class(text, block->zombie ? block->death.class_number : 0);
+    uint32_t class_number = block->zombie ? block->death.class_number : finding ? 0 : live_class(block);
+    put_class(text, class_number);
+    struct zg_class class = zg_class_get(class_number);
     char bytes[256];
     struct zg_text member;
     zg_text_init(&member, bytes, sizeof bytes);
     if (finding && block->zombie && zg_describe_member(finding, &member)) put_string(text, "member", bytes);
+    if (!finding && class.language == zg_language_swift && block->offset >= 0 &&
+        zg_swift_property_at(class.pointer, (uint64_t)block->offset, &member))
+        put_string(text, "member", bytes);
     if (finding && finding->member_code) {
         put_key(text, "member_frame");
         put_frame(text, finding->member_code + 1);
@@ -275,6 +288,15 @@ static void put_plain_class(struct zg_text *text, const struct zg_finding *findi
     zg_text_string(text, bytes);
 }
 
+// Whether the program is expected to survive the finding: it is about a known block, whose contents can come back, and
+// the Swift runtime has not decided to abort.
+static bool goes_on(const struct zg_finding *finding) {
+    if (zg_config.on_finding != zg_on_finding_continue || !finding->has_block) return false;
+    for (int i = 0; i < finding->detail_count; i++)
+        if (finding->details[i].text && zg_string_equal(finding->details[i].text, "SIGABRT")) return false;
+    return true;
+}
+
 static void put_plain(struct zg_text *text, const struct zg_finding *finding) {
     uint64_t frames[ZG_STACK_MAX_DEPTH];
     zg_text_string(text, "==zguard== ");
@@ -306,6 +328,7 @@ static void put_plain(struct zg_text *text, const struct zg_finding *finding) {
     zg_text_string(text, " [pid ");
     zg_text_decimal(text, (uint64_t)zg_os_pid());
     zg_text_string(text, "]\n");
+    if (!zg_config.full_error_text && goes_on(finding)) return;
     put_plain_stack(text, "  access:\n", finding->access_stack, finding->access_count);
     if (finding->has_block) {
         put_plain_stack(text, "  freed:\n", frames, zg_depot_get(finding->block.free_stack, frames, ZG_STACK_MAX_DEPTH));

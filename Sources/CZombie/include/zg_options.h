@@ -25,6 +25,8 @@ enum zg_option_kind { zg_option_bool, zg_option_number, zg_option_bytes, zg_opti
       "report new/free, new[]/delete and the like: only where no other explanation is possible, or always")           \
     X(verify_at_exit, bool, 1, 0, 1, "", "verify the quarantine when the program ends")                               \
     X(report_path, path, 0, 0, 0, "", "file for raw findings, %p is the process id; standard error as text where empty") \
+    X(error_text, choice, 0, 0, 1, "full|headline",                                                                   \
+      "what standard error gets of a finding after which the program goes on: all, or the first line")                  \
     X(stats, bool, 1, 0, 1, "", "publish statistics to zguard stats")                                                 \
     X(children, choice, 0, 0, 1, "follow|ignore", "whether programs started by the guarded one are guarded too")      \
     X(handle_signals, bool, 1, 0, 1, "", "diagnose faults (SIGSEGV, SIGBUS, and the aborts of the Swift runtime)")                                         \

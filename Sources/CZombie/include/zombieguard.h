@@ -1,4 +1,4 @@
-// Everything that other parts of the project may know of the runtime: options, the statistics page, records of blocks.
+// Everything that other parts of the project may know of the runtime: its interface in the same process, options, the statistics page, records of blocks.
 
 #ifndef ZOMBIEGUARD_H
 #define ZOMBIEGUARD_H

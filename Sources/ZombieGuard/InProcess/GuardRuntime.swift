@@ -10,7 +10,7 @@ import Foundation
 #endif
 
 /// The runtime that guards this process. Its functions may be called from any thread.
-final class GuardRuntime: @unchecked Sendable {
+package final class GuardRuntime: @unchecked Sendable {
     private let table: zg_api
     let watcher: FindingWatcher
 
@@ -22,7 +22,7 @@ final class GuardRuntime: @unchecked Sendable {
     /// Stands in for the real one in tests.
     @TaskLocal static var substitute: GuardRuntime?
 
-    static var current: GuardRuntime? { substitute ?? loaded }
+    package static var current: GuardRuntime? { substitute ?? loaded }
 
     static var active: GuardRuntime {
         get throws(ZombieGuardError) {
@@ -41,27 +41,32 @@ final class GuardRuntime: @unchecked Sendable {
         watcher = FindingWatcher(word: table.pointee.finding_word) { count(nil) }
     }
 
-    var statistics: Statistics {
+    package var statistics: Statistics {
         Statistics(page: table.statistics.pointee, processID: Int(table.statistics.pointee.pid))
     }
 
-    func verify() -> Int { Int(table.verify()) }
+    package func verify() -> Int { Int(table.verify()) }
 
     // MARK: Findings
 
     /// How many findings there were, and the first that is still kept.
-    var findingNumbers: Range<UInt64> {
+    package var findingNumbers: Range<UInt64> {
         var first: UInt64 = 0
         let count = table.finding_count(&first)
         return min(first, count)..<count
     }
 
     /// A finding by its number, with names; nil where it is no longer kept.
-    func finding(_ number: UInt64) -> Finding? {
+    package func finding(_ number: UInt64) -> Finding? {
         guard let line = text({ table.finding(number, $0, $1) }),
             let finding = try? JSONDecoder().decode(Finding.self, from: line)
         else { return nil }
-        return Self.symbolicator.withLock { $0.symbolicate(finding) }
+        return Self.symbolicate(finding)
+    }
+
+    /// The finding with names. What has been opened for it stays open.
+    package static func symbolicate(_ finding: Finding) -> Finding {
+        symbolicator.withLock { $0.symbolicate(finding) }
     }
 
     // MARK: Blocks

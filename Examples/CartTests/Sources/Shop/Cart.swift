@@ -1,0 +1,25 @@
+// What a customer buys.
+
+/// A shopping cart.
+public class Cart {
+    public private(set) var items: [String] = []
+    public var discount = 0
+
+    public init() {}
+
+    public func add(_ item: String) { items.append(item) }
+}
+
+/// A cart that keeps a receipt; a class like any other to ZombieGuard.
+public final class Box<Content> {
+    public var content: Content
+
+    public init(_ content: Content) { self.content = content }
+}
+
+/// A customer, who keeps the cart.
+public final class Customer {
+    public var cart: Cart?
+
+    public init() {}
+}

@@ -1,0 +1,26 @@
+// Where carts leave Swift's ownership: handles for code in other languages.
+
+/// Passes carts to code that is not Swift.
+public enum Counter {
+    /// The caller has to close the handle once.
+    public static func open(_ cart: Cart) -> UnsafeMutableRawPointer { Unmanaged.passRetained(cart).toOpaque() }
+
+    public static func close(_ handle: UnsafeMutableRawPointer) {
+        Unmanaged<Cart>.fromOpaque(handle).release()
+    }
+
+    public static func add(_ item: String, to handle: UnsafeMutableRawPointer) {
+        Unmanaged<Cart>.fromOpaque(handle)._withUnsafeGuaranteedRef { cart in
+            cart.add(item)
+        }
+    }
+
+    public static func setDiscount(_ discount: Int, of handle: UnsafeMutableRawPointer) {
+        Unmanaged<Cart>.fromOpaque(handle)._withUnsafeGuaranteedRef { cart in
+            cart.discount = discount
+        }
+    }
+
+    /// A mistake: the object is the caller's, who will release it as well.
+    public static func discard(_ object: AnyObject) { Unmanaged.passUnretained(object).release() }
+}

@@ -1,0 +1,64 @@
+// Starting a copy of the test bundle. Cold; takes no lock.
+
+#define _GNU_SOURCE
+#include "include/zg_testing.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// glibc has it since 2.34.
+extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *, int) __attribute__((weak));
+
+static int prepare(posix_spawn_file_actions_t *files, int output) {
+    int error = posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0);
+    if (!error) error = posix_spawn_file_actions_adddup2(files, output, 1);
+    if (!error) error = posix_spawn_file_actions_adddup2(files, output, 2);
+    if (error) return error;
+    if (posix_spawn_file_actions_addclosefrom_np) return posix_spawn_file_actions_addclosefrom_np(files, 3);
+    return posix_spawn_file_actions_addclose(files, output);
+}
+
+// A group of its own, so that a child that hangs can be killed with all that it started; signals as a fresh program
+// expects them.
+static int set_attributes(posix_spawnattr_t *attributes) {
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    int error = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    if (!error) error = posix_spawnattr_setpgroup(attributes, 0);
+    if (!error) error = posix_spawnattr_setsigmask(attributes, &none);
+    if (!error) error = posix_spawnattr_setsigdefault(attributes, &all);
+    return error;
+}
+
+pid_t zg_testing_spawn(const char *path, char *const argv[], char *const envp[], int output) {
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    pid_t child = -1;
+    int error = posix_spawn_file_actions_init(&files);
+    if (error) return -error;
+    error = posix_spawnattr_init(&attributes);
+    if (!error) {
+        error = prepare(&files, output);
+        if (!error) error = set_attributes(&attributes);
+        if (!error) error = posix_spawn(&child, path, &files, &attributes, argv, envp);
+        posix_spawnattr_destroy(&attributes);
+    }
+    posix_spawn_file_actions_destroy(&files);
+    return error ? -error : child;
+}
+
+int zg_testing_poll(pid_t child, int *code) {
+    int status;
+    pid_t got;
+    do got = waitpid(child, &status, WNOHANG);
+    while (got < 0 && errno == EINTR);
+    if (got == 0) return 0;
+    if (got < 0) return 3;
+    *code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+    return WIFSIGNALED(status) ? 2 : 1;
+}

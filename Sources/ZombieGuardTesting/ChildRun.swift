@@ -1,0 +1,174 @@
+// A run of this test bundle in a child process, for one call of expectZombie.
+
+import CSystem
+import CZombieTesting
+import Glibc
+import ZombieGuard
+
+/// The child, from its start until its temporary files are read and deleted. For one task at a time.
+final class ChildRun {
+    enum Outcome: Equatable {
+        case ended(CInt)
+        case signal(CInt)
+        case killed
+        case cancelled
+        case unknown
+    }
+
+    struct Result {
+        var outcome: Outcome
+        var findings: [Finding]
+        /// The call was reached; the body's end was; what the body threw.
+        var reachedCall = false
+        var endedBody = false
+        var thrown: String?
+        /// What the body printed.
+        var output = ""
+    }
+
+    struct Failure: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    static let statusFile = "status"
+    private static let findingsFile = "findings"
+    private static let outputFile = "output"
+
+    private let directory: String
+    private let process: pid_t
+    private let deadline: ContinuousClock.Instant
+    private var end: Outcome?
+
+    init(key: String, arguments: [String], timeLimit: Duration) throws(Failure) {
+        directory = try Self.makeDirectory()
+        do throws(SystemError) {
+            let flags = O_WRONLY | O_CREAT | O_APPEND
+            let output = try Descriptor(opening: "\(directory)/\(Self.outputFile)", flags: flags, mode: 0o600)
+            process = try Self.spawn(arguments, Self.environment(key: key, directory: directory), output)
+        } catch {
+            Self.delete(directory)
+            throw Failure(description: "\(error)")
+        }
+        deadline = .now + timeLimit
+    }
+
+    /// How the child ended; nil while it runs. Kills it when its time is over.
+    func poll() -> Outcome? {
+        var code: CInt = 0
+        switch zg_testing_poll(process, &code) {
+        case 1: return end ?? .ended(code)
+        case 2: return end ?? .signal(code)
+        case 3: return end ?? .unknown
+        default:
+            if end == nil, .now >= deadline { kill(.killed) }
+            return nil
+        }
+    }
+
+    /// The test is cancelled.
+    func kill() { kill(.cancelled) }
+
+    private func kill(_ end: Outcome) {
+        if self.end != nil { return }
+        self.end = end
+        // With all that it started.
+        Glibc.kill(-process, SIGKILL)
+    }
+
+    /// What the child left behind, which is then deleted. `outcome` is what ``poll()`` said.
+    func result(_ outcome: Outcome?) -> Result {
+        defer { Self.delete(directory) }
+        var result = Result(outcome: outcome ?? .unknown, findings: findings())
+        var printedBefore = 0
+        for line in text(Self.statusFile).split(separator: "\n") {
+            let parts = line.split(separator: " ", maxSplits: 1)
+            switch parts.first {
+            case "reached"?:
+                result.reachedCall = true
+                printedBefore = parts.count == 2 ? Int(parts[1]) ?? 0 : 0
+            case "threw"?: result.thrown = parts.count == 2 ? String(parts[1]) : ""
+            case "ended"?: result.endedBody = true
+            default: break
+            }
+        }
+        result.output = text(Self.outputFile, from: printedBefore)
+        return result
+    }
+
+    private func findings() -> [Finding] {
+        guard var reader = try? FindingReader(opening: "\(directory)/\(Self.findingsFile)") else { return [] }
+        var findings: [Finding] = []
+        while let entry = (try? reader.next()) ?? reader.finish() {
+            if case .finding(let finding, _) = entry { findings.append(finding) }
+        }
+        return findings
+    }
+
+    // From there on, and its last 64 KiB at most: a body that hangs may print without an end.
+    private func text(_ name: String, from start: Int = 0) -> String {
+        let most = 1 << 16
+        guard let file = try? Descriptor(opening: "\(directory)/\(name)"), let size = file.status?.st_size,
+            let bytes = try? file.read(at: UInt64(max(start, Int(size) - most)), upTo: most)
+        else { return "" }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    static func pause(milliseconds: CUnsignedInt) { usleep(milliseconds * 1000) }
+
+    // Finding reports are options' values, in which no colon may stand.
+    private static func makeDirectory() throws(Failure) -> String {
+        let wanted = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+        let parent = wanted.contains(":") || wanted.utf8.count > 400 || wanted.isEmpty ? "/tmp" : wanted
+        var template = Array("\(parent)/zguard-expect-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else {
+            throw Failure(description: "cannot make a directory in \(visible(parent)): \(SystemError.last)")
+        }
+        return template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+    }
+
+    private static func delete(_ directory: String) {
+        for name in [statusFile, findingsFile, outputFile] { unlink("\(directory)/\(name)") }
+        rmdir(directory)
+    }
+
+    private static func environment(key: String, directory: String) -> [String] {
+        let options = "on_finding=abort:report_path=\(directory)/\(findingsFile)"
+        let given = getenv("ZGUARD_OPTIONS").map { String(cString: $0) + ":" } ?? ""
+        let changed = [
+            "ZGUARD_OPTIONS": given + options, ExpectedZombieChild.keyVariable: key,
+            ExpectedZombieChild.directoryVariable: directory,
+            // The runtime says what there is to say; a backtrace would only take its time.
+            "SWIFT_BACKTRACE": "enable=no",
+        ]
+        let names = Set(changed.keys)
+        var kept: [String] = []
+        var entry = zg_system_environment()
+        while let text = entry?.pointee.map({ String(cString: $0) }) {
+            if !names.contains(String(text.prefix { $0 != "=" })) { kept.append(text) }
+            entry = entry?.successor()
+        }
+        return kept + changed.map { "\($0)=\($1)" }
+    }
+
+    private static func spawn(
+        _ arguments: [String], _ environment: [String], _ output: Descriptor
+    ) throws(SystemError) -> pid_t {
+        let path = "/proc/self/exe"
+        var words = ([CommandLine.arguments[0]] + arguments).map { strdup($0) } + [nil]
+        var variables = environment.map { strdup($0) } + [nil]
+        defer { for text in words + variables { free(text) } }
+        let child = zg_testing_spawn(path, &words, &variables, output.number)
+        if child < 0 { throw SystemError(number: -child) }
+        return child
+    }
+}
+
+extension ChildRun.Result {
+    /// The end of what the body printed, as an addition to a message.
+    var outputNote: String {
+        let lines = output.split(separator: "\n").filter { !$0.allSatisfy(\.isWhitespace) }
+        // What the Swift runtime adds to a fatal error has no names that help.
+        let said = lines.prefix { !$0.hasPrefix("Current stack trace:") }.suffix(5)
+        return said.isEmpty ? "" : "\nit printed:\n" + said.map { "    \(visible(String($0)))" }.joined(separator: "\n")
+    }
+}

@@ -1,0 +1,71 @@
+// Expectations that some code touches no zombie.
+
+import Testing
+import ZombieGuard
+
+/// Runs `body` and fails the current test for every finding that is made meanwhile: each use of a deallocated object,
+/// each double free. Works in tests of Swift Testing and of XCTest.
+///
+/// ```swift
+/// try await expectNoZombies { try await shop.checkout() }
+/// ```
+///
+/// The failure stands at the line that touched the zombie; where that is unknown, as with late writes, at the call of
+/// this function. `body` goes on after a finding. Fails as well where this process is not guarded.
+/// - Returns: what `body` returns.
+@discardableResult
+public func expectNoZombies<Value>(
+    isolation: isolated (any Actor)? = #isolation, fileID: String = #fileID, filePath: String = #filePath,
+    line: Int = #line, column: Int = #column, _ body: () async throws -> Value
+) async rethrows -> Value {
+    let location = SourceLocation(fileID: fileID, filePath: filePath, line: line, column: column)
+    guard let scope = openScope(location) else { return try await body() }
+    defer { close(scope, location) }
+    return try await FindingScope.$current.withValue(scope) { try await body() }
+}
+
+/// Runs `body` and fails the current test for every finding that is made meanwhile, like the function of the same name
+/// for asynchronous code.
+@_disfavoredOverload @discardableResult
+public func expectNoZombies<Value>(
+    fileID: String = #fileID, filePath: String = #filePath, line: Int = #line, column: Int = #column,
+    _ body: () throws -> Value
+) rethrows -> Value {
+    let location = SourceLocation(fileID: fileID, filePath: filePath, line: line, column: column)
+    guard let scope = openScope(location) else { return try body() }
+    defer { close(scope, location) }
+    return try FindingScope.$current.withValue(scope) { try body() }
+}
+
+/// `expectNoZombies` under the name that suits XCTest.
+@discardableResult
+public func assertNoZombies<Value>(
+    isolation: isolated (any Actor)? = #isolation, fileID: String = #fileID, filePath: String = #filePath,
+    line: Int = #line, column: Int = #column, _ body: () async throws -> Value
+) async rethrows -> Value {
+    try await expectNoZombies(fileID: fileID, filePath: filePath, line: line, column: column, body)
+}
+
+/// `expectNoZombies` under the name that suits XCTest, for synchronous code.
+@discardableResult
+public func assertNoZombies<Value>(
+    fileID: String = #fileID, filePath: String = #filePath, line: Int = #line, column: Int = #column,
+    _ body: () throws -> Value
+) rethrows -> Value {
+    try expectNoZombies(fileID: fileID, filePath: filePath, line: line, column: column, body)
+}
+
+/// nil where nothing can be found; the test has failed then.
+private func openScope(_ location: SourceLocation) -> FindingScope? {
+    if let missing = Guarding.missing {
+        CurrentTest.fail(missing, at: location)
+        return nil
+    }
+    let scope = FindingScope.part(of: FindingScope.current ?? CurrentTest.xctestCase.withLock { $0?.scope })
+    FindingLedger.open(scope)
+    return scope
+}
+
+private func close(_ scope: FindingScope, _ location: SourceLocation) {
+    for entry in FindingLedger.close(scope) where !ExpectedZombie.isChild { entry.fail(else: location) }
+}

@@ -1,0 +1,45 @@
+// Whether this process is guarded, and what to say where it is not.
+
+import CZombie
+import Glibc
+import Testing
+import ZombieGuard
+
+enum Guarding {
+    /// nil where the process is guarded; otherwise why it is not.
+    static let missing: String? = {
+        guard ZombieGuard.isActive, let interface = zg_api_find() else {
+            return "ZombieGuard is not active: its runtime has not started in this process\(sanitizerNote)"
+        }
+        // Another allocator may have come first: then blocks are not ours, and nothing would ever be found.
+        let block = malloc(24)
+        defer { free(block) }
+        if interface.pointee.is_live(UInt64(UInt(bitPattern: block))) != 0 { return nil }
+        return "ZombieGuard is not active: malloc belongs to somebody else in this process\(sanitizerNote)"
+    }()
+
+    /// The sanitizer that this process is built with.
+    static let sanitizer: String? = [
+        ("__asan_init", "AddressSanitizer"), ("__tsan_init", "ThreadSanitizer"), ("__msan_init", "MemorySanitizer"),
+    ].first { dlsym(nil, $0.0) != nil }?.1
+
+    private static var sanitizerNote: String { sanitizer.map { "; it runs under \($0)" } ?? "" }
+}
+
+extension FindingLedger.Entry {
+    /// Fails the current test with this finding, at the line that touched the zombie, or else at `location`.
+    func fail(else location: SourceLocation?) {
+        var message = finding.message
+        if !others.isEmpty {
+            message += "\nit may belong to \(others.joined(separator: ", ")) instead, which ran at the same time"
+        }
+        if isRepeated { message += "\nthe same was found before, in a test with the same stacks" }
+        let place = finding.origin ?? location ?? finding.freeOrigin ?? .unknown
+        CurrentTest.fail(message, at: place, report: finding.report)
+    }
+}
+
+extension SourceLocation {
+    /// Of what has no place in the source.
+    static let unknown = SourceLocation(fileID: "unknown/unknown", filePath: "<unknown>", line: 1, column: 1)
+}
