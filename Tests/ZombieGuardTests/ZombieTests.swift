@@ -89,7 +89,8 @@ import Testing
 
     @Test func lateWriteNamesTheProperty() {
         let finding = Self.zombie(
-            .write, member: "total", detail: ["offset": "16", "length": "8", "old": "0x40", "new": "0x4d"], .writeAfterFree)
+            .write, member: "total",
+            detail: ["offset": "16", "length": "8", "old": "0x40", "new": "0x4d"], .writeAfterFree)
         #expect(
             finding.sentence == "8 bytes at offset 16 (property Cart.total) of a deallocated Shop.Cart "
                 + "(48 bytes at 0x7f00) changed after it was freed, from 0x40 to 0x4d")
