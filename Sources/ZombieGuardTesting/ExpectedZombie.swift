@@ -103,7 +103,7 @@ struct ExpectedZombie {
     private func notReached(_ outcome: ChildRun.Outcome) -> String {
         let call = "the child process did not get to this call of expectZombie"
         switch outcome {
-        case .killed: return "\(call) within \(timeLimit) and was killed"
+        case .killed: return "\(call) within \(max(ChildRun.longestStart, timeLimit)) and was killed"
         case .cancelled: return "\(call) before the test was cancelled"
         case .signal(let number): return "\(call): it crashed with \(signalName(number)) before"
         case .ended, .unknown:
