@@ -1,4 +1,4 @@
-"""What is measured: the allocation micro-benchmarks of micro/, and real programs on generated inputs."""
+"""What is measured: the allocation micro-benchmarks of micro/, Swift objects in swift/, and real programs on generated inputs."""
 
 import os
 import shutil
@@ -72,6 +72,27 @@ class Micro(Target):
 
     def command(self, work, size, tool):
         return [self.programs["asan" if tool == "asan" else "plain"], size]
+
+
+class SwiftMicro(Target):
+    """One Swift file of swift/, compiled as a release build is."""
+    needs = ("swiftc",)
+
+    def __init__(self, source):
+        super().__init__(source.stem)
+        self.source = source
+        self.kind = "real" if self.name == "swift-workload" else "micro"
+
+    def build(self, folder, compiler_for):
+        self.program = folder / self.name
+        if self.missing() or self.program.exists() and self.program.stat().st_mtime > self.source.stat().st_mtime:
+            return
+        result = subprocess.run(["swiftc", "-O", "-parse-as-library", str(self.source), "-o", str(self.program)], capture_output=True, text=True)
+        if result.returncode != 0:
+            sys.exit(f"benchmarks: error: cannot compile {self.source.name}\n{result.stderr[-2000:]}")
+
+    def command(self, work, size, tool):
+        return [self.program, size]
 
 
 class Starts(Target):
@@ -197,6 +218,7 @@ PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
 
 def all_targets():
     micro = [Micro(source) for source in sorted((HERE / "micro").glob("*.c*"))]
+    swift = [SwiftMicro(source) for source in sorted((HERE / "swift").glob("*.swift"))]
     real = [
         Sqlite("sqlite3"),
         Script("python3", PYTHON, "work.py"),
@@ -209,4 +231,5 @@ def all_targets():
         SwiftProgram("swift-program"),
         Redis("redis"),
     ]
-    return [*micro, Starts("starts"), *real]
+    small = [target for target in swift if target.kind == "micro"]
+    return [*micro, Starts("starts"), *small, *real, *(target for target in swift if target.kind == "real")]

@@ -90,9 +90,10 @@ def make_tool(name):
     library = ROOT / "build" / "lib" / "libzguard.so"
     if name == "glibc":
         return Tool(name, version=(os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc "))
-    if name.partition(":")[0] == "zguard":  # "zguard" or "zguard:key=value:key=value"
-        options = name.partition(":")[2]
-        problem = None if library.exists() else "build/lib/libzguard.so is missing: run scripts/build"
+    if re.match(r"zguard(@[^:]+)?(:|$)", name):  # "zguard", "zguard:key=value:key=value", "zguard@LIBRARY" for another build
+        start, _, options = name.partition(":")
+        library = Path(start.partition("@")[2] or library).absolute()
+        problem = None if library.exists() else f"{library} is missing: run scripts/build"
         return Tool(name, environment={"LD_PRELOAD": str(library), **({"ZGUARD_OPTIONS": options} if options else {})},
                     problem=problem, version=program_version(str(ROOT / "build" / "bin" / "zguard")).removeprefix("zguard "))
     if name in ("scudo", "scudo-quarantine"):

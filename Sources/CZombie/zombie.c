@@ -15,6 +15,17 @@ uint64_t zg_zombie_contents;
 
 static uint64_t first_ticks, first_ns; // the two clocks at one time
 
+static void describe_layout(void) {
+    struct zg_layout *layout = &zg_stats->layout;
+    layout->trap_isa_shift = ZG_TRAP_ISA_SHIFT;
+    layout->trap_side_shift = ZG_TRAP_SIDE_SHIFT - 3;
+    layout->trap_word_shift = ZG_TRAP_WORD_SHIFT;
+    layout->trap_slots_shift = zg_traps.slots_shift;
+    layout->trap_words_shift = zg_traps.words_shift;
+    layout->span_trap_isa = zg_trap_first_isa(ZG_CLASS_COUNT);
+    layout->span_trap_side = zg_trap_first_side(ZG_CLASS_COUNT);
+}
+
 void zg_zombie_init(bool on, bool keep_contents) {
     if (on && !zg_trap_init()) {
         zg_stats_degrade(zg_degradation_no_trap_space);
@@ -26,12 +37,12 @@ void zg_zombie_init(bool on, bool keep_contents) {
         slab->trap_isa = zg_trap_first_isa(class);
         slab->trap_side = zg_trap_first_side(class);
         slab->trap_word = zg_trap_first_word(class);
+        struct zg_layout_class *layout = &zg_stats->layout.classes[class];
+        layout->trap_isa = slab->trap_isa;
+        layout->trap_side = slab->trap_side;
+        layout->trap_word = slab->trap_word;
     }
-    zg_stats->layout.traps_isa = zg_traps.isa;
-    zg_stats->layout.traps_side = zg_traps.side;
-    zg_stats->layout.traps_words = zg_traps.words;
-    zg_stats->layout.traps_slots_shift = zg_traps.slots_shift;
-    zg_stats->layout.traps_words_shift = zg_traps.words_shift;
+    if (on) describe_layout();
     first_ticks = zg_arch_ticks();
     first_ns = zg_os_clock_ns(CLOCK_REALTIME);
     if (on && keep_contents) zg_zombie_contents = (uint64_t)zg_os_map(zg_slabs.bytes);

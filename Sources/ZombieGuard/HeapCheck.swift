@@ -76,12 +76,15 @@ public struct HeapCheck {
                 guard range.upperBound <= contents.count else { break }
                 verifiedBlocks += 1
                 verifiedBytes += UInt64(filled)
-                guard changes(in: contents[range]) != nil else { continue }
                 let slot = first + UInt64(index + position)
+                let expected = FreedContents(block, slot: slot, of: sizeClass, statistics.layout.traps)
+                guard expected.changes(in: contents[range]) != nil else { continue }
                 let record = sizeClass.blocks &+ slot * UInt64(MemoryLayout<zg_block>.stride)
                 let address = sizeClass.slots &+ slot * sizeClass.slotSize
                 let requested = sizeClass.slotSize - min(block.slack, sizeClass.slotSize)
-                if let finding = confirm(block, record, address, requested, contents: UInt64(filled)) {
+                if let finding = confirm(
+                    block, record, Contents(start: address, size: requested, length: UInt64(filled), expected: expected))
+                {
                     report(finding)
                 }
             }
@@ -96,27 +99,26 @@ public struct HeapCheck {
         let count = Int(min(statistics.layout.spanCount, 1 << 24))
         let spans = memory.records(zg_span.self, at: statistics.layout.spans, count: count)
         for (index, span) in spans.enumerated() where span.block.isQuarantined {
-            guard let change = firstChange(of: span) else { continue }
+            let expected = FreedContents(span.block, span: UInt64(index), statistics.layout.traps)
+            guard let change = firstChange(of: span, expected) else { continue }
             // The record begins with the block's own.
             let record = statistics.layout.spans &+ UInt64(index) * stride
-            let finding = confirm(span.block, record, span.start &+ change.offset, span.size, contents: change.length)
-            guard var finding else { continue }
-            let offset = (finding.block?.offset ?? 0) + Int64(change.offset)
-            finding.block?.start = Address(span.start)
-            finding.block?.offset = offset
-            finding.detail["offset"] = String(offset)
-            report(finding)
+            let contents = Contents(
+                start: span.start, size: span.size, part: change.offset, length: change.length, expected: expected)
+            if let finding = confirm(span.block, record, contents) { report(finding) }
         }
     }
 
-    private mutating func firstChange(of span: zg_span) -> (offset: UInt64, length: UInt64)? {
+    private mutating func firstChange(
+        of span: zg_span, _ expected: FreedContents
+    ) -> (offset: UInt64, length: UInt64)? {
         let filled = filledLength(span.size)
         var offset: UInt64 = 0
         while offset < filled {
             let length = min(Self.bytesAtOnce, filled - offset)
             let contents = memory.read(at: span.start &+ offset, upTo: Int(length))
             verifiedBytes += UInt64(contents.count)
-            if changes(in: contents[...]) != nil { return (offset, length) }
+            if expected.changes(in: contents[...], from: offset) != nil { return (offset, length) }
             guard contents.count == Int(length) else { return nil }
             offset += length
         }
@@ -129,38 +131,39 @@ public struct HeapCheck {
     // The runtime fills and verifies whole vectors of 16 bytes.
     private func filledLength(_ size: UInt64) -> UInt64 { min(size, filledAtMost) & ~15 }
 
-    private func changes(in contents: ArraySlice<UInt8>) -> ClosedRange<Int>? {
-        let fill = UInt8(ZG_FILL_FREED)
-        let firstChanged = contents.withUnsafeBytes { $0.firstIndex { $0 != fill } }
-        guard let firstChanged, let last = contents.lastIndex(where: { $0 != fill }) else { return nil }
-        return firstChanged...(last - contents.startIndex)
+    // Part of a freed block: `length` bytes from `part` on, of a block of `size` bytes.
+    private struct Contents {
+        var start: UInt64
+        var size: UInt64
+        var part: UInt64 = 0
+        var length: UInt64
+        var expected: FreedContents
     }
 
     // The program goes on meanwhile: it may have reused the block between the reading of its record and of its contents.
     // So the record must be the same before and after, and the change must stay.
-    private mutating func confirm(
-        _ block: zg_block, _ record: UInt64, _ address: UInt64, _ size: UInt64, contents length: UInt64
-    ) -> Finding? {
-        var seen: (range: ClosedRange<Int>, value: UInt8)?
+    private mutating func confirm(_ block: zg_block, _ record: UInt64, _ contents: Contents) -> Finding? {
+        var seen: (offset: UInt64, length: Int, value: UInt8)?
         for round in 0..<Self.confirmations {
             if round > 0 { usleep(1000) }
-            let contents = memory.read(at: address, upTo: Int(length))
+            let bytes = memory.read(at: contents.start &+ contents.part, upTo: Int(contents.length))
             guard let now = memory.records(zg_block.self, at: record, count: 1).first, now.isSame(as: block),
-                let range = changes(in: contents[...])
+                let range = contents.expected.changes(in: bytes[...], from: contents.part)
             else { return nil }
-            seen = (range, contents[range.lowerBound])
+            seen = (contents.part + UInt64(range.lowerBound), range.count, bytes[range.lowerBound])
         }
-        guard let (range, value) = seen else { return nil }
+        guard let seen else { return nil }
+        let old = contents.expected.byte(at: seen.offset)
         return Finding(
-            kind: .writeAfterFree, access: .write, address: Address(address &+ UInt64(range.lowerBound)),
+            kind: .writeAfterFree, access: .write, address: Address(contents.start &+ seen.offset),
             block: Finding.Block(
-                start: Address(address), size: size, offset: Int64(range.lowerBound), state: "quarantined",
+                start: Address(contents.start), size: contents.size, offset: Int64(seen.offset), state: "quarantined",
                 allocatingThread: thread(block.alloc_thread), freeingThread: thread(block.free_thread)),
             stacks: Finding.Stacks(free: frames(of: block.free_stack), alloc: frames(of: block.alloc_stack)),
             processID: statistics.processID, program: statistics.program, time: currentTime(),
             detail: [
-                "offset": String(range.lowerBound), "length": String(range.count),
-                "old": "\(Address(UInt64(ZG_FILL_FREED)))", "new": "\(Address(UInt64(value)))", "found_by": "check",
+                "offset": String(seen.offset), "length": String(seen.length), "old": "\(Address(UInt64(old)))",
+                "new": "\(Address(UInt64(seen.value)))", "found_by": "check",
             ])
     }
 

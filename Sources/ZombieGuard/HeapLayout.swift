@@ -9,9 +9,24 @@ struct HeapLayout: Sendable {
         var blocks: UInt64
         var count: UInt64
         var slotSize: UInt64
+        var trapISA: UInt64
+        var trapSide: UInt64
+        var trapWord: UInt64
+    }
+
+    /// Where dead objects' trap pointers lie: see struct zg_layout.
+    struct Traps: Sendable {
+        var isaShift: UInt64
+        var sideShift: UInt64
+        var wordShift: UInt64
+        var slotMask: UInt64
+        var byteMask: UInt64
+        var spanISA: UInt64
+        var spanSide: UInt64
     }
 
     var classes: [SizeClass]
+    var traps: Traps
     var spans: UInt64
     var spanCount: UInt64
     var nodes: UInt64
@@ -23,8 +38,14 @@ struct HeapLayout: Sendable {
         let all = withUnsafeBytes(of: layout.classes) { Array($0.bindMemory(to: zg_layout_class.self)) }
         classes = all.prefix(Int(layout.class_count)).map {
             SizeClass(
-                slots: $0.slots_base, blocks: $0.blocks_base, count: $0.slots_used, slotSize: UInt64($0.slot_bytes))
+                slots: $0.slots_base, blocks: $0.blocks_base, count: $0.slots_used, slotSize: UInt64($0.slot_bytes),
+                trapISA: $0.trap_isa, trapSide: $0.trap_side, trapWord: $0.trap_word)
         }
+        traps = Traps(
+            isaShift: UInt64(layout.trap_isa_shift), sideShift: UInt64(layout.trap_side_shift),
+            wordShift: UInt64(layout.trap_word_shift), slotMask: (1 << UInt64(layout.trap_slots_shift)) &- 1,
+            byteMask: (1 << UInt64(layout.trap_words_shift)) &- 1, spanISA: layout.span_trap_isa,
+            spanSide: layout.span_trap_side)
         spans = layout.spans_base
         spanCount = layout.spans_used
         nodes = layout.nodes_base
@@ -65,7 +86,10 @@ struct ProcessMemory {
 
 extension zg_block {
     var state: UInt32 { header & 0xff }
-    var isQuarantined: Bool { state == zg_state_quarantined.rawValue }
+    /// Dead, and its contents are what the runtime wrote. Objects that the program goes on using after a finding are not.
+    var isQuarantined: Bool { state == zg_state_quarantined.rawValue && header & ZG_HEADER_OPENED == 0 }
+    var isSwiftZombie: Bool { header & ZG_HEADER_SWIFT != 0 }
+    var isZombie: Bool { header & (ZG_HEADER_SWIFT | ZG_HEADER_CXX) != 0 }
     var slack: UInt64 { UInt64(header >> 16) }
 
     func isSame(as other: zg_block) -> Bool {

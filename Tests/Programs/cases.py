@@ -5,6 +5,7 @@ import cases_compilers  # noqa: F401
 import cases_data  # noqa: F401
 import cases_languages  # noqa: F401
 import cases_swift  # noqa: F401
+import cases_swift_programs  # noqa: F401
 import cases_tools  # noqa: F401
 
 

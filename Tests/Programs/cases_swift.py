@@ -1,9 +1,12 @@
-"""The Swift toolchain: compiler, package manager, formatter, and programs that it made."""
+"""The Swift toolchain: compiler, package manager, formatter, documentation, language server, and programs that it made."""
 
+import json
 import re
 import shutil
+import subprocess
 
 from case import Case, Need
+from generate_swift import swift_source
 from harness import INPUTS
 
 
@@ -50,8 +53,28 @@ class SwiftBuild(Case):
 
 def build_result(text):
     """The lines without times and without progress, which depends on which job ends first."""
-    lines = {re.sub(r" ?\([0-9.]+ ?s\)", "", line) for line in text.splitlines() if not re.match(r"\[\d+/\d+\]", line)}
+    lines = {re.sub(r" ?\([0-9.]+ ?s\)", "", line) for line in text.splitlines() if not re.match(r"\[\d+/\d+\]|Planning build", line)}
     return "\n".join(sorted(lines))
+
+
+class SwiftTest(Case):
+    """A package's tests, of Swift Testing and of XCTest: the test processes are guarded like any other."""
+    name = "swift-test"
+    needs = (Need("swift", None),)
+    sees = (r"swift-(test|package)", "swift-frontend", r"testedPackageTests\.xctest")
+
+    def steps(self, run):
+        shutil.copytree(INPUTS / "tested", run.dir / "tested")
+        run.step(["swift", "build", "--build-tests", "--package-path", "tested"], normalise=build_result)
+        for order in ("--no-parallel", "--parallel"):
+            run.step(["swift", "test", "--skip-build", "--package-path", "tested", order], normalise=test_result)
+
+
+def test_result(text):
+    """The lines without times, in an order of their own, and without the count of what ran so far."""
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+", "TIME", text)
+    text = re.sub(r"\(?[0-9.]+( \([0-9.]+\))? ?(s|seconds)\b\)?", "SECONDS", text)
+    return build_result("\n".join(re.sub(r"^\[\d+/\d+\] ", "", line) for line in text.splitlines()))
 
 
 class SwiftFormat(Case):
@@ -60,12 +83,14 @@ class SwiftFormat(Case):
     sees = ("swift-format",)
 
     def setup(self, inputs):
-        # Badly laid out on purpose: odd indentation, long lines, semicolons.
+        # Badly laid out on purpose: odd indentation, long lines, semicolons. About 6,000 lines.
         text = (INPUTS / "Inventory.swift").read_text()
-        for number in range(6):
+        for number in range(3):
             changed = re.sub(r"^( +)", lambda match: " " * (len(match.group(1)) * (number + 1) // 3), text, flags=re.M)
             changed = changed.replace("{ ", "{" + " " * number).replace("\n\n", "\n" * (2 + number % 3))
             (inputs / f"Part{number}.swift").write_text(changed)
+        for number in range(8):
+            (inputs / f"Corpus{number}.swift").write_text(swift_source(number, pieces=40))
 
     def steps(self, run):
         files = sorted(run.inputs.glob("*.swift"))
@@ -73,3 +98,36 @@ class SwiftFormat(Case):
         run.step(["swift-format", "lint", "--parallel", *files],
                  normalise=lambda text: "\n".join(sorted(text.splitlines())))
         run.step(["swift-format", "dump-configuration"])
+
+
+class Docc(Case):
+    """A catalogue with articles and a tutorial, and the symbols of a module."""
+    name = "docc"
+    needs = (Need("docc", None), Need("swiftc", None))
+    sees = ("docc",)
+
+    def setup(self, inputs):
+        (inputs / "symbols").mkdir()
+        subprocess.run(["swiftc", "-module-name", "Library", "-parse-as-library", "-emit-module", "-emit-module-path", "Library.swiftmodule",
+                        "-emit-symbol-graph", "-emit-symbol-graph-dir", "symbols", str(INPUTS / "tested/Sources/Library/Library.swift")],
+                       cwd=inputs, check=True, capture_output=True)
+
+    def steps(self, run):
+        catalogue = ["docc", "convert", INPUTS / "Library.docc", "--additional-symbol-graph-dir", run.inputs / "symbols",
+                     "--fallback-display-name", "Library", "--fallback-bundle-identifier", "org.example.library"]
+        in_any_order = {"normalise": lambda text: "\n".join(sorted(text.splitlines()))}
+        run.step([*catalogue, "--output-dir", "archive"], **in_any_order)
+        run.step([*catalogue, "--output-dir", "analysed", "--analyze"], **in_any_order)
+        run.step(["docc", "process-archive", "index", "archive", "--bundle-identifier", "org.example.library"], **in_any_order)
+        run.keep("archive/**/*.json", "analysed/**/*.json", normalise=lambda data: json.dumps(json.loads(data), sort_keys=True).encode())
+
+
+class LanguageServer(Case):
+    """One client's session: symbols, explanations, completion, diagnostics of a file that is then changed."""
+    name = "sourcekit-lsp"
+    needs = (Need("sourcekit-lsp", None), Need("python3", "python3"))
+    sees = ("sourcekit-lsp",)
+
+    def steps(self, run):
+        shutil.copy(INPUTS / "Inventory.swift", run.dir)
+        run.step(["python3", INPUTS / "language_client.py", "Inventory.swift", "sourcekit-lsp"], stderr="any")

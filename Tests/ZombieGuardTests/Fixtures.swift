@@ -37,6 +37,24 @@ final class Scratch {
     }
 }
 
+/// The addresses of a program's symbols as its file counts them.
+func symbolAddresses(in program: String) throws -> [String: UInt64] {
+    let nm = Process()
+    let pipe = Pipe()
+    nm.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+    nm.arguments = ["nm", program]
+    nm.standardOutput = pipe
+    try nm.run()
+    let output = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    nm.waitUntilExit()
+    var addresses: [String: UInt64] = [:]
+    for line in output.split(separator: "\n") {
+        let fields = line.split(separator: " ")
+        if fields.count == 3, let address = UInt64(fields[0], radix: 16) { addresses[String(fields[2])] = address }
+    }
+    return addresses
+}
+
 extension Finding {
     static func sample(_ kind: Kind = .doubleFree) -> Finding {
         Finding(

@@ -20,18 +20,8 @@ import Testing
         int main(void) { printf("%p %p\\n", (void *)triple, (void *)main); return 0; }
         """
 
-    /// The file's own address of a symbol, as nm prints it.
     private func address(of symbol: String, in program: String) throws -> Address {
-        let nm = Process()
-        let pipe = Pipe()
-        nm.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        nm.arguments = ["nm", program]
-        nm.standardOutput = pipe
-        try nm.run()
-        let output = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        nm.waitUntilExit()
-        let line = try #require(output.split(separator: "\n").first { $0.hasSuffix(" \(symbol)") })
-        return Address(try #require(UInt64(line.prefix(16), radix: 16)))
+        Address(try #require(try symbolAddresses(in: program)[symbol]))
     }
 
     private func finding(_ program: String, _ offset: Address, buildID: String? = nil) -> Finding {

@@ -89,6 +89,8 @@ struct zg_layout_class {
     uint64_t slots_used; // slots handed out at least once; higher ones hold nothing
     uint32_t slot_bytes;
     uint32_t reserved;
+    // Trap pointers of slot 0 (trap.h): words 0, 1 and 2 on of a dead Swift object there; 0 where there are none.
+    uint64_t trap_isa, trap_side, trap_word;
 };
 
 struct zg_layout {
@@ -100,9 +102,12 @@ struct zg_layout {
     uint32_t node_bytes; // sizeof(struct zg_depot_node)
     uint64_t nodes_base; // the stack depot's nodes; a stack id is an index into them, 0 is unknown
     uint64_t nodes_used;
-    // Trap regions (trap.h), for the contents that freed objects must have. All 0 where there are none.
-    uint64_t traps_isa, traps_side, traps_words;
-    uint32_t traps_slots_shift, traps_words_shift;
+    // Distances between the traps of neighbours, as powers of two: class pointer and count of slots, words of an object.
+    uint32_t trap_isa_shift, trap_side_shift, trap_word_shift;
+    // Only the low bits of a slot's number, and of a word's distance from slot 0, count.
+    uint32_t trap_slots_shift, trap_words_shift;
+    uint32_t reserved;
+    uint64_t span_trap_isa, span_trap_side; // of span 0; the rest of a large block is the common fill
     struct zg_layout_class classes[ZG_LAYOUT_MAX_CLASSES];
 };
 

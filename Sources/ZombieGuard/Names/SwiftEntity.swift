@@ -58,7 +58,7 @@ struct SwiftEntity {
             }
             _ = scanner.skip(" : ")
             if name == "subscript" {
-                while scanner.rest.hasPrefix("<") { _ = scanner.takeBracket() }
+                while scanner.rest.hasPrefix("<"), scanner.takeBracket() != nil {}
                 guard let bracket = scanner.takeBracket() else { return nil }
                 arguments = Self.labels(bracket)
             }

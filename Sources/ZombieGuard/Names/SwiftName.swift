@@ -75,11 +75,14 @@ enum SwiftName {
         let word = scanner.skip("implicit closure #") ? "implicit closure" : "closure"
         guard word == "implicit closure" || scanner.skip("closure #") else { return nil }
         let number = scanner.take { $0.isNumber }
-        guard let place = scanner.find(" in ") else { return nil }
-        scanner.take(to: place)
+        guard let end = scanner.find(" in ") else { return nil }
+        scanner.take(to: end)
         guard !number.isEmpty, scanner.skip(" in ") else { return nil }
         let context = parse(scanner.rest)
-        var name = SymbolName(language: .swift, readable: "\(word) #\(number) in \(context.readable)", role: .helper)
+        // A module alone is the context of what stands in its main file outside all functions.
+        let isTopLevel = scanner.rest.allSatisfy(SwiftEntity.isIdentifier)
+        let place = isTopLevel ? "at top level" : "in \(context.readable)"
+        var name = SymbolName(language: .swift, readable: "\(word) #\(number) \(place)", role: .helper)
         name.owner = context.owner
         return name
     }

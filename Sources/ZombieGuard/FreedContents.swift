@@ -1,0 +1,62 @@
+// What the runtime writes into freed blocks, and where it differs: read from outside.
+
+import CZombie
+
+/// What the contents of one freed block must be: the common fill, or what a dead object of a known class is made of.
+struct FreedContents {
+    /// The first two words; nil: the common fill.
+    private var head: (UInt64, UInt64)?
+    /// The third word, and the difference from each to the next.
+    private var word = FreedContents.fill
+    private var step: UInt64 = 0
+
+    private static let fill = UInt64(ZG_FILL_FREED) &* 0x0101_0101_0101_0101
+
+    /// Contents of the slot with this number. See trap.h and zombie.h of the runtime.
+    init(_ block: zg_block, slot: UInt64, of sizeClass: HeapLayout.SizeClass, _ traps: HeapLayout.Traps) {
+        guard block.isZombie else { return }
+        let number = slot & traps.slotMask
+        head = (sizeClass.trapISA &+ number << traps.isaShift, Self.fill)
+        guard block.isSwiftZombie else { return }
+        head?.1 = sizeClass.trapSide &+ number << traps.sideShift
+        let byte = (slot &* sizeClass.slotSize) & traps.byteMask
+        step = 1 << traps.wordShift
+        word = sizeClass.trapWord &+ (byte >> 3) << traps.wordShift &+ 2 &* step
+    }
+
+    /// Contents of the large block with this number.
+    init(_ block: zg_block, span: UInt64, _ traps: HeapLayout.Traps) {
+        guard block.isZombie else { return }
+        let number = span & traps.slotMask
+        head = (
+            traps.spanISA &+ number << traps.isaShift,
+            block.isSwiftZombie ? traps.spanSide &+ number << traps.sideShift : Self.fill
+        )
+    }
+
+    /// The byte that must stand at this distance from the block's start.
+    func byte(at offset: UInt64) -> UInt8 {
+        let index = offset / 8
+        var value = Self.fill
+        if let head { value = index == 0 ? head.0 : index == 1 ? head.1 : word &+ (index - 2) &* step }
+        return UInt8(truncatingIfNeeded: value >> (offset % 8 * 8))
+    }
+
+    /// First and last byte that differ, counted from the slice's start; nil where none does. `offset` is the distance of the
+    /// slice from the block's start.
+    func changes(in contents: ArraySlice<UInt8>, from offset: UInt64 = 0) -> ClosedRange<Int>? {
+        let usual = UInt8(ZG_FILL_FREED)
+        // The common fill is looked for in one go; most blocks are done then.
+        if head == nil || (offset >= 16 && step == 0) {
+            guard let first = contents.withUnsafeBytes({ $0.firstIndex { $0 != usual } }),
+                let last = contents.lastIndex(where: { $0 != usual })
+            else { return nil }
+            return first...(last - contents.startIndex)
+        }
+        var range: ClosedRange<Int>?
+        for (index, value) in contents.enumerated() where value != byte(at: offset &+ UInt64(index)) {
+            range = (range?.lowerBound ?? index)...index
+        }
+        return range
+    }
+}

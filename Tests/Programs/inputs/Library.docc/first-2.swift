@@ -1,0 +1,4 @@
+import Library
+
+let library = Library()
+library.add("one")

@@ -1,0 +1,400 @@
+// Every kind of class, and heap objects that are no class instances.
+
+import Foundation
+
+// case: A generic class.
+// class: Shop.Box<Swift.Int>
+// access: call
+// member: get()
+@inline(never)
+func genericClass() {
+    let box = makeBox(7)
+    drop(box)
+    done(box.get())
+}
+
+// case: A generic class with a struct of another module.
+// class: Shop.Box<Swift.Array<Swift.String>>|Shop.Box<[Swift.String]>
+// access: call
+// member: get()
+@inline(never)
+func nestedGenericClass() {
+    let box = makeBox(["a"])
+    drop(box)
+    done(box.get().count)
+}
+
+// case: A property whose type is the class's generic parameter.
+// class: Shop.Box<Shop.Person>
+// access: call|read
+// member: content
+@inline(never)
+func genericProperty() {
+    let box = makeBox(makePerson())
+    drop(box)
+    done(box.content.name)
+}
+
+// case: A generic class with two parameters.
+// class: Shop.Pair<Swift.Int, Swift.String>
+// access: call
+// member: swap()
+@inline(never)
+func pairClass() {
+    let pair = makePair(1, "a")
+    drop(pair)
+    done(pair.swap().0)
+}
+
+// case: A nested class.
+// class: Shop.Store.Shelf
+// access: call
+// member: lift()
+@inline(never)
+func nestedClass() {
+    let shelf = makeShelf()
+    drop(shelf)
+    done(shelf.lift())
+}
+
+// case: A class nested in an extension.
+// class: Shop.Store.Shelf.Board
+// access: call
+// member: width()
+@inline(never)
+func classInExtension() {
+    let board = makeBoard()
+    drop(board)
+    done(board.width())
+}
+
+// case: A private class.
+// class: Shop.Hidden
+// access: call
+// member: reveal()
+@inline(never)
+func privateClass() {
+    let hidden = makeHidden()
+    drop(hidden)
+    done(hidden.reveal())
+}
+
+// case: A class inside a function.
+// class: Shop.Local|Shop.(unknown context).Local|Shop.makeLocal().Local
+// access: call
+// member: reveal()
+@inline(never)
+func classInFunction() {
+    let local = makeLocal()
+    drop(local)
+    done(local.reveal())
+}
+
+// case: A class whose superclass is another module's.
+// class: Shop.Job
+// access: call
+// member: work()
+@inline(never)
+func resilientSuperclass() {
+    let job = makeJob()
+    drop(job)
+    done(job.work())
+}
+
+// case: A method of the superclass of another module.
+// class: Shop.Job
+// access: call|read|retain
+// member: *
+@inline(never)
+func resilientMethod() {
+    let job = makeJob()
+    drop(job)
+    job.cancel()
+    done(1)
+}
+
+// case: A subclass of NSObject.
+// class: Shop.Note
+// access: call
+// member: read()
+@inline(never)
+func objectSubclass() {
+    let note = makeNote()
+    drop(note)
+    done(note.read())
+}
+
+// case: Equality of NSObject.
+// class: Shop.Note
+// access: call
+// member: isEqual(_:)
+@inline(never)
+func objectEquality() {
+    let note = makeNote()
+    let other = makeNote()
+    drop(note)
+    done(note.isEqual(other))
+}
+
+// case: NSMutableString.
+// class: Foundation.NSMutableString
+// access: call|read
+// member: *
+@inline(never)
+func mutableString() {
+    let text = makeMutableString()
+    drop(text)
+    text.append("d")
+    done(text.length)
+}
+
+// case: NSMutableArray.
+// class: Foundation.NSMutableArray
+// access: call
+// member: *
+@inline(never)
+func mutableArray() {
+    let array = makeMutableArray()
+    drop(array)
+    array.add(4)
+    done(array.count)
+}
+
+// case: NSLock.
+// class: Foundation.NSLock
+// access: call|read
+// member: *
+@inline(never)
+func lock() {
+    let lock = makeLock()
+    drop(lock)
+    lock.lock()
+    done(1)
+}
+
+// case: JSONDecoder.
+// class: Foundation.JSONDecoder|FoundationEssentials.JSONDecoder
+// access: call|read|retain
+// member: *
+@inline(never)
+func jsonDecoder() throws {
+    let decoder = makeDecoder()
+    let text = Data("[1,2]".utf8)
+    drop(decoder)
+    done(try decoder.decode([Int].self, from: text))
+}
+
+// case: DateFormatter.
+// class: Foundation.DateFormatter
+// access: call|write
+// member: *
+@inline(never)
+func dateFormatter() {
+    let formatter = makeFormatter()
+    drop(formatter)
+    formatter.dateFormat = "yyyy"
+    done(formatter.string(from: Date(timeIntervalSince1970: 0)))
+}
+
+// case: Thread.
+// class: Foundation.Thread
+// access: call|write
+// member: *
+@inline(never)
+func threadObject() {
+    let thread = makeThread()
+    drop(thread)
+    thread.name = "worker"
+    done(1)
+}
+
+// case: NSNumber.
+// class: Foundation.NSNumber
+// access: call|read
+// member: *
+@inline(never)
+func number() {
+    let number = makeNumber()
+    dropAllReferences(address(number))
+    done(number.intValue)
+}
+
+// case: The storage of an array of references, through the array.
+// class: Swift._ContiguousArrayStorage<Swift.AnyObject>
+// access: read
+@inline(never)
+func arrayStorage() {
+    let people = makePeople()
+    dropReference(storage(of: people))
+    done(people[1].name)
+}
+
+// case: The storage of an array of numbers, when the array is changed.
+// class: Swift._ContiguousArrayStorage<Swift.Int>
+// access: read
+// detail: operation=uniqueness check
+@inline(never)
+func arrayStorageChanged() {
+    var numbers = makeNumbers()
+    dropReference(storage(of: numbers))
+    numbers[1] = 3
+    done(numbers[1])
+}
+
+// case: The storage of an array of numbers, when the array is copied.
+// class: Swift._ContiguousArrayStorage<Swift.Int>
+// access: retain
+@inline(never)
+func arrayStorageCopied() {
+    let numbers = makeNumbers()
+    dropReference(storage(of: numbers))
+    let box = makeBox([0])
+    box.content = numbers
+    done(1)
+}
+
+// case: A pointer to an array's elements that outlived the array.
+// class: Swift._ContiguousArrayStorage<Swift.AnyObject>
+// access: read
+@inline(never)
+func escapedBuffer() {
+    let people = makePeople()
+    let buffer = people.withUnsafeBufferPointer { $0 }
+    dropReference(storage(of: people))
+    done(opaque(buffer)[2].name)
+}
+
+// case: The storage of a dictionary.
+// class: Swift._DictionaryStorage<Swift.String, Shop.Person>
+// access: read
+// member: *
+@inline(never)
+func dictionaryStorage() {
+    let prices = makePrices()
+    dropReference(unsafeBitCast(prices, to: UnsafeRawPointer.self))
+    done(prices["pear"]?.name ?? "none")
+}
+
+// case: The storage of a set.
+// class: Swift._SetStorage<Swift.String>
+// access: read
+// member: *
+@inline(never)
+func setStorage() {
+    let tags = makeTags()
+    dropReference(unsafeBitCast(tags, to: UnsafeRawPointer.self))
+    done(tags.contains("pear"))
+}
+
+// case: The storage of a string, when the string is copied.
+// class: Swift.__StringStorage
+// access: retain
+@inline(never)
+func stringStorage() {
+    let text = makeText()
+    dropReference(storage(of: text))
+    let box = makeBox("")
+    box.content = text
+    done(1)
+}
+
+// case: The storage of a string, when the string is appended to.
+// class: Swift.__StringStorage
+// access: read|retain
+// member: *
+@inline(never)
+func stringStorageChanged() {
+    var text = makeText()
+    dropReference(storage(of: text))
+    text += "more"
+    done(text.count)
+}
+
+// case: A managed buffer.
+// class: Shop.Samples
+// access: cast|read
+// member: *
+@inline(never)
+func managedBuffer() {
+    let samples = makeSamples()
+    drop(samples)
+    done(samples.withUnsafeMutablePointerToElements { $0[2].name })
+}
+
+// case: A closure whose context is gone is called.
+// class: closure context|box
+// access: read|retain|call
+@inline(never)
+func closureContext() {
+    let action = makeAction()
+    dropReference(context(of: action))
+    done(action.run(1))
+}
+
+// case: A variable that two closures share.
+// class: closure context|box
+// access: read|retain
+@inline(never)
+func capturedVariable() {
+    let (action, other) = makeCounter()
+    dropAllReferences(context(of: action))
+    kept.append(Box(other))
+    done(action.run(1))
+}
+
+// case: An error.
+// class: boxed error
+// access: read|retain|cast|unknown
+@inline(never)
+func errorBox() {
+    let failure = makeFailure()
+    dropReference(unsafeBitCast(failure, to: UnsafeRawPointer.self))
+    done("\(failure.error)")
+}
+
+// case: An indirect enum.
+// class: box|closure context
+// access: read|retain|unknown
+@inline(never)
+func indirectEnum() {
+    let payment = makePayment()
+    dropReference(indirection(of: payment))
+    if case .split(.card(let person), _) = payment { done(person.name) }
+    done("none")
+}
+
+// case: A key path object.
+// class: Swift.KeyPath<Shop.Person, Swift.Int>
+// access: read|call|retain|cast
+// member: *
+@inline(never)
+func keyPathObject() {
+    let person = makePerson()
+    let path = makeKeyPath()
+    dropAllReferences(address(path))
+    done(person[keyPath: path] != 0)
+}
+
+// MARK: helpers
+
+@inline(never)
+@_optimize(none)
+func storage<Element>(of array: [Element]) -> UnsafeRawPointer { unsafeBitCast(array, to: UnsafeRawPointer.self) }
+
+@inline(never)
+@_optimize(none)
+func storage(of text: String) -> UnsafeRawPointer {
+    UnsafeRawPointer(bitPattern: unsafeBitCast(text, to: (UInt, UInt).self).1 & 0x0fff_ffff_ffff_ffff)!
+}
+
+@inline(never)
+@_optimize(none)
+func indirection(of payment: Payment) -> UnsafeRawPointer {
+    UnsafeRawPointer(bitPattern: withUnsafeBytes(of: payment) { $0.load(as: UInt.self) } & 0x0000_ffff_ffff_fff8)!
+}
+
+@inline(never)
+@_optimize(none)
+func context(of action: Action) -> UnsafeRawPointer {
+    UnsafeRawPointer(bitPattern: unsafeBitCast(action, to: (UInt, UInt).self).1)!
+}

@@ -1,0 +1,192 @@
+// How such references come about in programs: delegates, observers, parents, threads, tasks.
+
+import Foundation
+
+// case: An unowned(unsafe) delegate.
+// class: Shop.Controller
+// access: call|retain
+// member: tapped(_:)|-
+@inline(never)
+func delegate() {
+    let controller = makeController()
+    let view = View(delegate: controller)
+    dropAllReferences(address(controller))
+    done(view.tap())
+}
+
+// case: A list of observers that are not counted.
+// class: Shop.Controller
+// access: call|retain
+// member: tapped(_:)|-
+@inline(never)
+func observers() {
+    let center = Center()
+    let controller = makeController()
+    center.observers = [Unmanaged.passUnretained(controller)]
+    drop(controller)
+    done(center.post())
+}
+
+// case: A parent in a tree.
+// class: Shop.Node
+// access: call|retain
+// member: path()|-
+@inline(never)
+func treeParent() {
+    let root = makeNode("root")
+    let leaf = makeNode("leaf")
+    root.add(leaf)
+    drop(root)
+    done(leaf.path())
+}
+
+// case: The previous element of a list.
+// class: Shop.Link
+// access: call|retain
+// member: index()|-
+@inline(never)
+func listPrevious() {
+    let first = makeLink()
+    let second = makeLink()
+    second.previous = first
+    drop(first)
+    done(second.index())
+}
+
+// case: A self that escaped from its own deinit.
+// class: Shop.Ghost
+// access: call
+// member: haunt()
+@inline(never)
+func escapedSelf() {
+    let ghost = makeGhost()
+    lastGhost = Unmanaged.passUnretained(ghost)
+    drop(ghost)
+    done(lastGhost!._withUnsafeGuaranteedRef { $0.haunt() })
+}
+
+// case: A block on a dispatch queue.
+// class: Shop.Cart
+// access: call|retain
+// member: add(_:)|-
+@inline(never)
+func dispatched() {
+    let cart = makeCart()
+    let courier = Courier(object: cart)
+    drop(cart)
+    DispatchQueue.global().async { done(courier.object.add(1)) }
+    while true { sleep(1) }
+}
+
+// case: Another thread.
+// class: Shop.Cart
+// access: call|retain
+// member: add(_:)|-
+@inline(never)
+func otherThread() {
+    let cart = makeCart()
+    let courier = Courier(object: cart)
+    drop(cart)
+    let thread = Thread { done(courier.object.add(2)) }
+    thread.start()
+    while true { sleep(1) }
+}
+
+// case: Freed by another thread.
+// class: Shop.Cart
+// access: call
+// member: add(_:)
+@inline(never)
+func freedByOtherThread() {
+    let cart = makeCart()
+    let courier = UnsafeCourier(address: address(cart))
+    let freed = DispatchSemaphore(value: 0)
+    let thread = Thread {
+        dropReference(courier.address)
+        freed.signal()
+    }
+    thread.start()
+    freed.wait()
+    done(cart.add(1))
+}
+
+// case: A child task.
+// class: Shop.Cart
+// access: call|retain
+// member: add(_:)|-
+@inline(never)
+func taskUses() async {
+    let cart = makeCart()
+    let courier = Courier(object: cart)
+    drop(cart)
+    let task: Task<Int, Never> = Task.detached { courier.object.add(1) }
+    done(await task.value)
+}
+
+// case: A method of an actor. Its queue is touched by the runtime, on whatever thread that happens to be.
+// class: Shop.Register
+// access: call|retain|read|write|unknown
+// member: *
+// finds: use-after-free|write-after-free
+// frame: *
+// count: 1-2
+@inline(never)
+func actorMethod() async {
+    let register = makeRegister()
+    drop(register)
+    done(await register.add(1))
+}
+
+// case: A property of an actor.
+// class: Shop.Register
+// access: call|retain|read|unknown
+// member: *
+@inline(never)
+func actorProperty() async {
+    let register = makeRegister()
+    drop(register)
+    done(await register.log.count)
+}
+
+// case: A constant of an actor, which needs no switch to it.
+// class: Shop.Register
+// access: read
+// member: name
+@inline(never)
+func actorConstant() async {
+    let register = makeRegister()
+    drop(register)
+    done(register.name.count)
+}
+
+// case: The continuation of a stream that is gone.
+// class: Swift.AsyncStream<Swift.Int>._Storage|_Concurrency.AsyncStream<Swift.Int>._Storage
+// access: read|retain|call
+// member: *
+@inline(never)
+func streamContinuation() {
+    let (stream, continuation) = makeStream()
+    dropAllReferences(unsafeBitCast(continuation, to: UnsafeRawPointer.self))
+    continuation.yield(1)
+    kept.append(Box(stream))
+    done(1)
+}
+
+// case: A timer's block that was given an address only.
+// class: Shop.Cart
+// access: call
+// member: add(_:)
+@inline(never)
+func timerBlock() {
+    let cart = makeCart()
+    let courier = UnsafeCourier(address: address(cart))
+    let timer = DispatchSource.makeTimerSource()
+    timer.setEventHandler {
+        let cart = Unmanaged<Cart>.fromOpaque(courier.address)
+        done(cart._withUnsafeGuaranteedRef { $0.add(1) })
+    }
+    drop(cart)
+    timer.schedule(deadline: .now())
+    timer.activate()
+    while true { sleep(1) }
+}

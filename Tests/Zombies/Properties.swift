@@ -1,0 +1,369 @@
+// A stored reference of a freed object is read in place and followed.
+
+import Foundation
+
+// case: A reference.
+// class: Shop.Basket
+// access: read
+// member: owner
+@inline(never)
+func referenceRead() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.owner.name)
+}
+
+// case: A reference, and a method of what it refers to.
+// class: Shop.Basket
+// access: read|call
+// member: owner
+@inline(never)
+func referenceCalled() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.owner.greet())
+}
+
+// case: An optional reference.
+// class: Shop.Basket
+// access: read
+// member: gift
+@inline(never)
+func optionalRead() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.gift?.name ?? "none")
+}
+
+// case: A string of a few characters, stored in place.
+// class: Shop.Basket
+// access: read
+// member: shortName
+@inline(never)
+func smallStringRead() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.shortName + "!")
+}
+
+// case: A string with storage of its own.
+// class: Shop.Basket
+// access: read
+// member: longName
+@inline(never)
+func largeStringRead() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.longName.count)
+}
+
+// case: The length of an array.
+// class: Shop.Basket
+// access: read
+// member: items
+@inline(never)
+func arrayCount() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.items.count)
+}
+
+// case: An element of an array.
+// class: Shop.Basket
+// access: read
+// member: items
+@inline(never)
+func arrayElement() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.items[1])
+}
+
+// case: An array is appended to.
+// class: Shop.Basket
+// access: read|write
+// member: items
+@inline(never)
+func arrayAppend() {
+    let basket = makeBasket()
+    drop(basket)
+    basket.items.append(4)
+    done(1)
+}
+
+// case: A loop over an array of references.
+// class: Shop.Basket
+// access: read
+// member: people
+@inline(never)
+func arrayLoop() {
+    let basket = makeBasket()
+    drop(basket)
+    var length = 0
+    for person in basket.people { length += person.name.count }
+    done(length)
+}
+
+// case: A value of a dictionary.
+// class: Shop.Basket
+// access: read
+// member: prices
+@inline(never)
+func dictionaryLookup() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.prices["apple"] ?? 0)
+}
+
+// case: A member of a set.
+// class: Shop.Basket
+// access: read
+// member: tags
+@inline(never)
+func setLookup() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.tags.contains("new"))
+}
+
+// case: A closure is called.
+// class: Shop.Basket
+// access: read|call
+// member: action
+@inline(never)
+func closureCall() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.action(1))
+}
+
+// case: A method of an existential.
+// class: Shop.Basket
+// access: read|call
+// member: payable
+@inline(never)
+func existentialRead() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.payable.pay())
+}
+
+// case: The payload of an enum.
+// class: Shop.Basket
+// access: read
+// member: payment
+@inline(never)
+func payloadRead() {
+    let basket = makeBasket()
+    drop(basket)
+    if case .card(let person) = basket.payment { done(person.name) }
+    done("free")
+}
+
+// case: A reference in a tuple.
+// class: Shop.Basket
+// access: read
+// member: pair
+@inline(never)
+func tupleRead() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.pair.1.name)
+}
+
+// case: A reference in a struct.
+// class: Shop.Basket
+// access: read
+// member: price
+@inline(never)
+func structRead() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.price.owner.name)
+}
+
+// case: A weak property.
+// class: Shop.Basket
+// access: read|write
+// member: buyer
+@inline(never)
+func weakPropertyRead() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.buyer?.name ?? "none")
+}
+
+// case: A weak property is set.
+// class: Shop.Basket
+// access: read|write
+// member: buyer
+@inline(never)
+func weakPropertySet() {
+    let basket = makeBasket()
+    drop(basket)
+    basket.buyer = nil
+    done(1)
+}
+
+// case: An unowned property.
+// class: Shop.Basket
+// access: read
+// member: seller
+@inline(never)
+func unownedPropertyRead() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.seller.name)
+}
+
+// case: A lazy property.
+// class: Shop.Basket
+// access: read
+// member: summary
+@inline(never)
+func lazyRead() {
+    let basket = makeBasket()
+    _ = basket.summary
+    drop(basket)
+    done(basket.summary.count)
+}
+
+// case: A property of type Any.
+// class: Shop.Basket
+// access: read|cast
+// member: anything
+@inline(never)
+func anyRead() {
+    let basket = makeBasket()
+    drop(basket)
+    done((basket.anything as? Person)?.name ?? "none")
+}
+
+// case: A property of type AnyObject.
+// class: Shop.Basket
+// access: read|cast
+// member: object
+@inline(never)
+func anyObjectRead() {
+    let basket = makeBasket()
+    drop(basket)
+    done((basket.object as? Person)?.name ?? "none")
+}
+
+// case: A URL.
+// class: Shop.Basket
+// access: read|call
+// member: link
+@inline(never)
+func urlRead() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.link.lastPathComponent)
+}
+
+// case: An error.
+// class: Shop.Basket
+// access: read|cast
+// member: error
+@inline(never)
+func errorRead() {
+    let basket = makeBasket()
+    drop(basket)
+    done("\(basket.error)")
+}
+
+// case: A contiguous array.
+// class: Shop.Basket
+// access: read
+// member: list
+@inline(never)
+func contiguousArrayRead() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.list[0].name)
+}
+
+// case: A key path that the object holds.
+// class: Shop.Basket
+// access: read|call
+// member: path
+@inline(never)
+func storedKeyPathRead() {
+    let person = makePerson()
+    let basket = makeBasket()
+    drop(basket)
+    done(person[keyPath: basket.path])
+}
+
+// case: A property of the superclass.
+// class: Shop.Basket
+// access: read
+// member: origin
+// on Onone: access=retain; member=- (the reference is copied to call it a Container)
+@inline(never)
+func superclassPropertyRead() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.origin.name)
+}
+
+// case: A method of a final class is called directly; it reads a property.
+// class: Shop.Basket
+// access: read
+// member: owner
+@inline(never)
+func finalMethod() {
+    let basket = makeBasket()
+    drop(basket)
+    done(basket.ownerName())
+}
+
+// case: A key path to a stored property and on.
+// class: Shop.Basket
+// access: read|retain
+// member: owner|-
+@inline(never)
+func keyPathToStored() {
+    let path = opaque(\Basket.owner.name)
+    let basket = makeBasket()
+    drop(basket)
+    done(basket[keyPath: path])
+}
+
+// case: A reference is replaced, which releases the old one.
+// class: Shop.Basket
+// access: read|write|release
+// member: owner
+@inline(never)
+func referenceSet() {
+    let person = makePerson()
+    let basket = makeBasket()
+    drop(basket)
+    basket.owner = person
+    done(1)
+}
+
+// case: A string is replaced, which releases the old one.
+// class: Shop.Basket
+// access: read|write|release
+// member: longName
+@inline(never)
+func stringSet() {
+    let basket = makeBasket()
+    let text = makeText()
+    drop(basket)
+    basket.longName = text
+    done(1)
+}
+
+// case: A string is appended to in place.
+// class: Shop.Basket
+// access: read|write
+// member: longName
+@inline(never)
+func stringAppend() {
+    let basket = makeBasket()
+    drop(basket)
+    basket.longName += "more"
+    done(1)
+}

@@ -1,0 +1,143 @@
+// A plain value of a freed object is written: noticed when the fill is verified, here when the program ends.
+
+import Foundation
+
+// case: An integer.
+// finds: write-after-free
+// class: Shop.Basket
+// access: write
+// member: count
+@inline(never)
+func integerWritten() {
+    let basket = makeBasket()
+    drop(basket)
+    basket.count = 11
+    done(1)
+}
+
+// case: An integer is counted up.
+// finds: write-after-free
+// class: Shop.Basket
+// access: write
+// member: count
+@inline(never)
+func integerCounted() {
+    let basket = makeBasket()
+    drop(basket)
+    basket.count &+= 1
+    done(1)
+}
+
+// case: A floating-point number.
+// finds: write-after-free
+// class: Shop.Basket
+// access: write
+// member: tax
+@inline(never)
+func doubleWritten() {
+    let basket = makeBasket()
+    drop(basket)
+    basket.tax = 0.5
+    done(1)
+}
+
+// case: A truth value.
+// finds: write-after-free
+// class: Shop.Basket
+// access: write
+// member: isOpen
+@inline(never)
+func boolWritten() {
+    let basket = makeBasket()
+    drop(basket)
+    basket.isOpen = false
+    done(1)
+}
+
+// case: A struct of plain values.
+// finds: write-after-free
+// class: Shop.Basket
+// access: write
+// member: size
+@inline(never)
+func structWritten() {
+    let basket = makeBasket()
+    drop(basket)
+    basket.size = CGSize(width: 3, height: 4)
+    done(1)
+}
+
+// case: A plain value inside a struct with a reference.
+// finds: write-after-free
+// class: Shop.Basket
+// access: write
+// member: price
+@inline(never)
+func structFieldWritten() {
+    let basket = makeBasket()
+    drop(basket)
+    basket.price.cents = 99
+    done(1)
+}
+
+// case: A plain value of the superclass.
+// finds: write-after-free
+// class: Shop.Basket
+// access: write
+// member: weight
+// on Onone: finds=use-after-free; access=retain; member=- (the reference is copied to call it a Container)
+@inline(never)
+func superclassFieldWritten() {
+    let basket = makeBasket()
+    drop(basket)
+    basket.weight = 5
+    done(1)
+}
+
+// case: An escaped pointer to a property.
+// finds: write-after-free
+// class: Shop.Basket
+// access: write
+// member: count
+@inline(never)
+func pointerWritten() {
+    let basket = makeBasket()
+    let pointer = pointerTo(&basket.count)
+    drop(basket)
+    opaque(pointer).pointee = 12
+    done(1)
+}
+
+// case: An escaped pointer to the elements of an array.
+// finds: write-after-free
+// class: Swift._ContiguousArrayStorage<Swift.Int>
+// access: write
+@inline(never)
+func elementsWritten() {
+    var numbers = makeNumbers()
+    let buffer = numbers.withUnsafeMutableBufferPointer { $0 }
+    dropReference(storage(of: numbers))
+    opaque(buffer)[3] = 12
+    done(1)
+}
+
+// case: A plain value, noticed long before the end because the block leaves the quarantine.
+// finds: write-after-free
+// class: Shop.Basket
+// access: write
+// member: count
+// options: quarantine_bytes=64k
+@inline(never)
+func writtenAndEvicted() {
+    let basket = makeBasket()
+    drop(basket)
+    basket.count = 11
+    for round in 0..<20_000 { if makeBasket().count == round + 4 { break } }
+    done(1)
+}
+
+// MARK: helpers
+
+@inline(never)
+@_optimize(none)
+func pointerTo(_ value: UnsafeMutablePointer<Int>) -> UnsafeMutablePointer<Int> { value }

@@ -1,0 +1,393 @@
+// A deleted C++ object is used through its class: cplusplus [--kept | --reused] CASE.
+// The lines above a case say what has to be found, as in the Swift sources.
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <malloc.h>
+#include <memory>
+#include <string>
+#include <typeinfo>
+#include <vector>
+
+#define NEVER_INLINED __attribute__((noinline, noclone_if_gnu))
+#ifdef __clang__
+#define noclone_if_gnu optnone
+#else
+#define noclone_if_gnu noipa
+#endif
+#define CASE __attribute__((noinline))
+
+enum class Fate { freed, reused, kept };
+static Fate fate = Fate::freed;
+
+struct Plate {
+    Plate() = default;
+    Plate(const Plate &) = default;
+    virtual ~Plate() {}
+    virtual int clean() { return 1; }
+    int washed = 0;
+};
+
+struct Shape {
+    virtual ~Shape() {}
+    virtual double area() const = 0;
+    virtual int corners() const { return 0; }
+    int color = 3;
+};
+
+struct Circle : Shape {
+    explicit Circle(double size) : radius(size) {}
+    double area() const override { return 3 * radius * radius; }
+    double radius;
+};
+
+struct Ring final : Circle {
+    explicit Ring(double size) : Circle(size) {}
+    double area() const override { return radius; }
+    int corners() const override { return 2; }
+};
+
+struct Dish : Shape, Plate {
+    double area() const override { return 5; }
+    int clean() override { return washed + 2; }
+    int depth = 9;
+};
+
+struct Root {
+    virtual ~Root() {}
+    virtual int id() { return number; }
+    int number = 4;
+};
+struct Left : virtual Root {};
+struct Right : virtual Root {};
+struct Bottom : Left, Right {
+    int id() override { return number + 1; }
+};
+
+namespace shop {
+template <typename Value> struct Box {
+    explicit Box(Value content) : content(content) {}
+    virtual ~Box() {}
+    virtual Value get() { return content; }
+    Value content;
+};
+namespace {
+struct Hidden {
+    virtual ~Hidden() {}
+    virtual int reveal() { return 6; }
+};
+struct WellHidden : Hidden {
+    int reveal() override { return 7; }
+};
+} // namespace
+} // namespace shop
+
+struct Owner {
+    Shape *shape;
+    std::function<int(int)> action = [](int count) { return count + 1; };
+    std::vector<int> numbers{1, 2, 3};
+    std::string name = "a name that is longer than what fits in place";
+    int count = 5;
+};
+
+// MARK: helpers
+
+template <typename Object> NEVER_INLINED static void drop_object(Object *object, void *memory) {
+    if (fate == Fate::kept) return;
+    size_t size = malloc_usable_size(memory);
+    delete object;
+    for (int round = 0; fate == Fate::reused && round < 16; round++) {
+        void *volatile block = malloc(size);
+        memset(block, 0xA7, size);
+    }
+}
+template <typename Object> static void drop(Object *object) { drop_object(object, object); }
+
+// The same pointer, unknown to the optimizer.
+template <typename Object> static Object *opaque(Object *object) {
+    __asm__ volatile("" : "+r"(object) : : "memory");
+    return object;
+}
+
+NEVER_INLINED static Circle *make_circle() { return new Circle(2); }
+NEVER_INLINED static Ring *make_ring() { return new Ring(2); }
+NEVER_INLINED static Dish *make_dish() { return new Dish; }
+NEVER_INLINED static Bottom *make_bottom() { return new Bottom; }
+NEVER_INLINED static shop::Box<int> *make_box() { return new shop::Box<int>(8); }
+NEVER_INLINED static shop::Hidden *make_hidden() {
+    int *volatile nothing = nullptr;
+    return nothing ? new shop::WellHidden : new shop::Hidden;
+}
+NEVER_INLINED static Owner *make_owner() {
+    Owner *owner = new Owner;
+    owner->shape = new Circle(3);
+    return owner;
+}
+
+template <typename Value> [[noreturn]] static void done(Value value) {
+    printf("%g\n", double(value));
+    exit(0);
+}
+
+// MARK: cases
+
+// case: A virtual method.
+// class: Circle
+// access: call
+CASE static void virtual_call() {
+    Circle *circle = opaque(make_circle());
+    drop(circle);
+    done(opaque(circle)->area());
+}
+
+// case: A virtual method, through a pointer to the base.
+// class: Ring
+// access: call
+CASE static void base_call() {
+    Shape *shape = opaque<Shape>(make_ring());
+    drop(shape);
+    done(opaque(shape)->corners());
+}
+
+// case: A virtual method of the second base.
+// class: Dish
+// access: call
+CASE static void second_base_call() {
+    Dish *dish = make_dish();
+    Plate *plate = opaque<Plate>(dish);
+    drop(dish);
+    done(opaque(plate)->clean());
+}
+
+// case: A pure virtual method: what the destructors leave behind would say so.
+// class: Circle
+// access: call
+CASE static void pure_virtual_call() {
+    Shape *shape = opaque<Shape>(make_circle());
+    drop(shape);
+    done(opaque(shape)->area());
+}
+
+// case: A method of a virtual base.
+// class: Bottom
+// access: call
+CASE static void virtual_base_call() {
+    Bottom *bottom = make_bottom();
+    Root *root = opaque<Root>(bottom);
+    drop(bottom);
+    done(opaque(root)->id());
+}
+
+// case: The way to a virtual base.
+// class: Bottom
+// access: call|read|cast|unknown
+CASE static void virtual_base_cast() {
+    Left *left = opaque<Left>(make_bottom());
+    drop(static_cast<Bottom *>(left));
+    done(opaque(left)->number);
+}
+
+// case: A pointer to a virtual method.
+// class: Circle
+// access: call
+CASE static void method_pointer_call() {
+    Circle *circle = opaque(make_circle());
+    double (Circle::*volatile method)() const = &Circle::area;
+    drop(circle);
+    done((opaque(circle)->*method)());
+}
+
+// case: A class template.
+// class: shop::Box<int>
+// access: call
+CASE static void template_call() {
+    shop::Box<int> *box = opaque(make_box());
+    drop(box);
+    done(opaque(box)->get());
+}
+
+// case: A class of an anonymous namespace.
+// class: shop::(anonymous namespace)::Hidden|shop::Hidden
+// access: call
+CASE static void anonymous_call() {
+    shop::Hidden *hidden = opaque(make_hidden());
+    drop(hidden);
+    done(opaque(hidden)->reveal());
+}
+
+// case: dynamic_cast to a derived class.
+// class: Circle
+// access: cast
+CASE static void cast_down() {
+    Shape *shape = opaque<Shape>(make_circle());
+    drop(shape);
+    done(dynamic_cast<Ring *>(opaque(shape)) == nullptr);
+}
+
+// case: dynamic_cast to the other base.
+// class: Dish
+// access: cast
+CASE static void cast_across() {
+    Dish *dish = make_dish();
+    Plate *plate = opaque<Plate>(dish);
+    drop(dish);
+    done(dynamic_cast<Shape *>(opaque(plate)) != nullptr);
+}
+
+// case: dynamic_cast to the whole object.
+// class: Circle
+// access: cast
+CASE static void cast_to_void() {
+    Shape *shape = opaque<Shape>(make_circle());
+    drop(shape);
+    void *whole = dynamic_cast<void *>(opaque(shape));
+    done(opaque(whole) == shape);
+}
+
+// case: typeid.
+// class: Circle
+// access: cast
+CASE static void type_of() {
+    Shape *shape = opaque<Shape>(make_circle());
+    drop(shape);
+    const Shape &object = *opaque(shape);
+    done(typeid(object) == typeid(Ring));
+}
+
+// case: delete twice, through the virtual destructor.
+// class: Circle
+// access: call|release
+CASE static void deleted_twice() {
+    Shape *shape = opaque<Shape>(make_circle());
+    drop(shape);
+    if (fate != Fate::kept) delete opaque(shape);
+    done(1);
+}
+
+// case: delete twice, through the second base.
+// class: Dish
+// access: call|release
+CASE static void deleted_twice_by_second_base() {
+    Dish *dish = make_dish();
+    Plate *plate = opaque<Plate>(dish);
+    drop(dish);
+    if (fate != Fate::kept) delete opaque(plate);
+    done(1);
+}
+
+// case: The destructor is called by hand.
+// class: Circle
+// access: call|release
+CASE static void destroyed_twice() {
+    Shape *shape = opaque<Shape>(make_circle());
+    drop(shape);
+    if (fate != Fate::kept) opaque(shape)->~Shape();
+    done(1);
+}
+
+// case: Two owners of one object.
+// class: Circle
+// access: call|release
+CASE static void owned_twice() {
+    Circle *circle = opaque(make_circle());
+    std::unique_ptr<Shape> owner(opaque(circle));
+    drop(circle);
+    if (fate != Fate::kept) owner.reset();
+    owner.release();
+    done(1);
+}
+
+// case: A pointer member is followed. The class has no virtual method and leaves no name.
+// class: -
+// access: read|call
+CASE static void member_followed() {
+    Owner *owner = opaque(make_owner());
+    drop(owner);
+    done(opaque(owner)->shape->corners());
+}
+
+// case: A std::function member is called. The class has no virtual method and leaves no name.
+// class: -
+// access: read|call
+CASE static void function_member_called() {
+    Owner *owner = opaque(make_owner());
+    drop(owner);
+    done(opaque(owner)->action(1));
+}
+
+// case: An element of a std::vector member. The class has no virtual method and leaves no name.
+// class: -
+// access: read
+CASE static void vector_member_read() {
+    Owner *owner = opaque(make_owner());
+    drop(owner);
+    done(opaque(owner)->numbers[1]);
+}
+
+// case: A character of a std::string member. The class has no virtual method and leaves no name.
+// class: -
+// access: read
+CASE static void string_member_read() {
+    Owner *owner = opaque(make_owner());
+    drop(owner);
+    done(opaque(owner)->name[3]);
+}
+
+// case: A number is written.
+// finds: write-after-free
+// class: Circle
+// access: write
+CASE static void number_written() {
+    Circle *circle = opaque(make_circle());
+    drop(circle);
+    opaque(circle)->radius = 4;
+    done(1);
+}
+
+// case: A number is read.
+// silent: any bytes are a valid number
+// class: Circle
+CASE static void number_read() {
+    Circle *circle = opaque(make_circle());
+    drop(circle);
+    done(opaque(circle)->radius);
+}
+
+// case: Objects live and die, are cast and deleted through their bases.
+// clean:
+CASE static void objects_live() {
+    double sum = 0;
+    for (int round = 0; round < 5000; round++) {
+        std::unique_ptr<Shape> shape(round % 2 ? static_cast<Shape *>(make_ring()) : make_dish());
+        sum += shape->area() + (dynamic_cast<Plate *>(shape.get()) ? 1 : 0) + shape->corners();
+    }
+    done(sum);
+}
+
+// case: A weak pointer to an object that is gone.
+// clean:
+CASE static void weak_pointer() {
+    std::weak_ptr<Circle> weak;
+    {
+        auto strong = std::make_shared<Circle>(2);
+        weak = strong;
+    }
+    done(weak.expired());
+}
+
+static const struct {
+    const char *name;
+    void (*run)();
+} cases[] = {
+#include "cases.inc"
+};
+
+int main(int count, char **arguments) {
+    if (count > 2) fate = strcmp(arguments[1], "--kept") ? Fate::reused : Fate::kept;
+    for (auto &each : cases) {
+        if (count > 1 && !strcmp(each.name, arguments[count - 1])) each.run();
+    }
+    return 64;
+}
