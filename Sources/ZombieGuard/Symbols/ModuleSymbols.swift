@@ -76,6 +76,14 @@ final class ModuleSymbols {
         return Self.withoutVersion(name)
     }
 
+    /// libdw's handle, for what is asked of the file itself.
+    var handleOfModule: OpaquePointer { module }
+
+    /// Where a symbol begins.
+    func address(of symbol: String) -> Address? {
+        symbolsByAddress.first { $0.value.contains(symbol) }.map { Address($0.key) }
+    }
+
     /// Every symbol that begins at an address; several where the linker folded equal functions.
     func symbols(at offset: Address) -> [String] { symbolsByAddress[offset.rawValue] ?? [] }
 

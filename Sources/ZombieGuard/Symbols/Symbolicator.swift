@@ -14,7 +14,8 @@ public final class Symbolicator {
     public func symbolicate(_ finding: Finding) -> Finding {
         var finding = finding
         if let block = finding.block {
-            finding.block = finish(block, freedBy: finding.stacks.free, in: &finding.access)
+            let slot = finding.detail["slot"].flatMap { Int($0) }
+            finding.block = finish(block, freedBy: finding.stacks.free, slot: slot, in: &finding.access)
         }
         for stack in [\Finding.Stacks.access, \.free, \.alloc] {
             finding.stacks[keyPath: stack] = symbolicate(finding.stacks[keyPath: stack])
