@@ -262,5 +262,15 @@ import Testing
         #expect(deepest.map(\.line) == [3, 6, 9])
         #expect(deepest.map(\.inlined) == [true, true, false])
         #expect(Set(deepest.map(\.pc)).count == 1)
+        // A finished report stays what it is.
+        let raw = Finding(kind: .doubleFree, stacks: Finding.Stacks(access: stacks.map { bare($0[0]) }, free: deepest))
+        let finished = Symbolicator().symbolicate(raw)
+        #expect(finished.stacks.access.count == stacks.joined().count)
+        let again = try JSONDecoder().decode(Finding.self, from: Data(finished.jsonLine.utf8))
+        #expect(Symbolicator().symbolicate(again) == finished)
+    }
+
+    private func bare(_ frame: Finding.Frame) -> Finding.Frame {
+        Finding.Frame(pc: frame.pc, module: frame.module, offset: frame.offset)
     }
 }

@@ -56,11 +56,11 @@ final class ModuleSymbols {
     }
 
     /// The functions that an address, as the file counts it, lies in, the innermost first; the last is the one that is
-    /// not inlined, named by the symbol table.
+    /// not inlined, named by the symbol table if possible.
     func calls(at offset: Address) -> [DebugInfo.Call] {
         var calls = debugInfo.calls(at: offset.rawValue)
         if calls.isEmpty { calls = [DebugInfo.Call(symbol: nil, location: nil, isInlined: false)] }
-        calls[calls.count - 1].symbol = symbol(around: offset)
+        if let symbol = symbol(around: offset) { calls[calls.count - 1].symbol = symbol }
         return calls
     }
 

@@ -28,17 +28,14 @@ public final class Symbolicator {
     /// Names frames; a frame in whose place functions were inlined becomes several.
     func symbolicate(_ stack: [Finding.Frame]) -> [Finding.Frame] {
         stack.flatMap { frame -> [Finding.Frame] in
-            guard frame.function == nil, let offset = frame.offset, let symbols = symbols(of: frame) else {
-                return [frame]
-            }
+            guard frame.function == nil, frame.file == nil, let offset = frame.offset, let symbols = symbols(of: frame)
+            else { return [frame] }
             return symbols.calls(at: offset).map { call in
                 var named = frame
                 named.function = call.symbol.map(readableName)
-                if frame.file == nil {
-                    named.file = call.location?.file
-                    named.line = call.location?.line
-                    named.column = call.location?.column
-                }
+                named.file = call.location?.file
+                named.line = call.location?.line
+                named.column = call.location?.column
                 named.inlined = call.isInlined
                 return named
             }
