@@ -18,6 +18,7 @@ func retainAgain() {
 // case: One release too many.
 // class: Shop.Cart
 // access: release
+// on Onone: access=retain (Unmanaged copies its reference first)
 @inline(never)
 func releaseAgain() {
     let cart = Unmanaged.passRetained(makeCart())
@@ -208,6 +209,7 @@ func unsafeReferenceRead() {
 // class: Shop.Cart
 // access: retain
 // detail: operation=unowned reference
+// on Onone: detail=* (the reference is copied first)
 @inline(never)
 func unownedFormed() {
     let cart = makeCart()
@@ -221,6 +223,7 @@ func unownedFormed() {
 // class: Shop.Cart
 // access: retain
 // detail: operation=weak reference
+// on Onone: detail=* (the reference is copied first)
 @inline(never)
 func weakFormed() {
     let cart = makeCart()
@@ -233,6 +236,7 @@ func weakFormed() {
 // class: Shop.Cart
 // access: retain
 // detail: operation=weak reference
+// on Onone: detail=* (the reference is copied first)
 @inline(never)
 func weakAssigned() {
     weak var stale = makeWaiter().guest
@@ -268,6 +272,7 @@ func uniquelyReferenced() {
 // case: Two threads release it at the same time; one of them is late.
 // class: Shop.Cart
 // access: release
+// on Onone: access=retain (Unmanaged copies its reference first)
 @inline(never)
 func releasedByTwoThreads() {
     let cart = address(makeCarton().cart)

@@ -137,10 +137,13 @@ func actorMethod() async {
     done(await register.add(1))
 }
 
-// case: A property of an actor.
+// case: A property of an actor. Its queue is touched by the runtime, on whatever thread that happens to be.
 // class: Shop.Register
-// access: call|retain|read|unknown
+// finds: use-after-free|write-after-free
+// access: call|retain|read|write|unknown
 // member: *
+// frame: *
+// count: 1-2
 @inline(never)
 func actorProperty() async {
     let register = makeRegister()

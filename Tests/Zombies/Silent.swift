@@ -46,12 +46,12 @@ func addressTaken() {
 
 // case: Its class is compared with a known one.
 // silent: reads the class pointer and compares it; nothing is read through it
-// class: Shop.Basket
+// class: Shop.Cart
 @inline(never)
 func exactType() {
-    let basket = makeBasket()
-    drop(basket)
-    done(type(of: basket as Container) == Container.self)
+    let cart = makeCart()
+    drop(cart)
+    done(type(of: cart) == Cart.self)
 }
 
 // case: An integer is read.

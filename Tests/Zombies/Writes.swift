@@ -126,7 +126,8 @@ func elementsWritten() {
 // class: Shop.Basket
 // access: write
 // member: count
-// options: quarantine_bytes=64k
+// options: quarantine_bytes=64k:quarantine_per_context=0
+// detail: found_by=eviction
 @inline(never)
 func writtenAndEvicted() {
     let basket = makeBasket()

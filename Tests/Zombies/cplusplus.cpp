@@ -132,6 +132,9 @@ template <typename Value> [[noreturn]] static void done(Value value) {
 }
 
 // MARK: cases
+//
+// Only an object's first class pointer names it when it is followed. The others hold the plain fill, so that an access to
+// a further base is inferred, and whether it was a call or a cast may be unknown: those say read as well.
 
 // case: A virtual method.
 // class: Circle
@@ -153,7 +156,7 @@ CASE static void base_call() {
 
 // case: A virtual method of the second base.
 // class: Dish
-// access: call
+// access: call|read
 CASE static void second_base_call() {
     Dish *dish = make_dish();
     Plate *plate = opaque<Plate>(dish);
@@ -172,7 +175,7 @@ CASE static void pure_virtual_call() {
 
 // case: A method of a virtual base.
 // class: Bottom
-// access: call
+// access: call|read
 CASE static void virtual_base_call() {
     Bottom *bottom = make_bottom();
     Root *root = opaque<Root>(bottom);
@@ -228,7 +231,7 @@ CASE static void cast_down() {
 
 // case: dynamic_cast to the other base.
 // class: Dish
-// access: cast
+// access: cast|read
 CASE static void cast_across() {
     Dish *dish = make_dish();
     Plate *plate = opaque<Plate>(dish);
@@ -268,7 +271,7 @@ CASE static void deleted_twice() {
 
 // case: delete twice, through the second base.
 // class: Dish
-// access: call|release
+// access: call|release|read
 CASE static void deleted_twice_by_second_base() {
     Dish *dish = make_dish();
     Plate *plate = opaque<Plate>(dish);
