@@ -16,7 +16,7 @@ final class DebugInfo {
 
     /// A function that an address lies in, and where in it.
     struct Call: Hashable {
-        /// As the linker knows it, or else as the source does; nil where the symbol table must say.
+        /// As the linker knows it, or else as the source does.
         var symbol: String?
         var location: Location?
         var isInlined: Bool
@@ -61,7 +61,7 @@ final class DebugInfo {
             location = callSite(of: die, in: index)
         }
         if calls.isEmpty, location == nil { return [] }
-        return calls + [Call(symbol: nil, location: location, isInlined: false)]
+        return calls + [Call(symbol: function?.die.symbol, location: location, isInlined: false)]
     }
 
     // MARK: Units and functions

@@ -56,11 +56,11 @@ final class ModuleSymbols {
     }
 
     /// The functions that an address, as the file counts it, lies in, the innermost first; the last is the one that is
-    /// not inlined, named by the symbol table.
+    /// not inlined, named by the symbol table if possible.
     func calls(at offset: Address) -> [DebugInfo.Call] {
         var calls = debugInfo.calls(at: offset.rawValue)
         if calls.isEmpty { calls = [DebugInfo.Call(symbol: nil, location: nil, isInlined: false)] }
-        calls[calls.count - 1].symbol = symbol(around: offset)
+        if let symbol = symbol(around: offset) { calls[calls.count - 1].symbol = symbol }
         return calls
     }
 
@@ -74,6 +74,14 @@ final class ModuleSymbols {
         // libdw also hands out the nearest symbol before the address; one that ends before it names something else.
         if symbol.st_size > 0 && distance >= symbol.st_size { return nil }
         return Self.withoutVersion(name)
+    }
+
+    /// libdw's handle, for what is asked of the file itself.
+    var handleOfModule: OpaquePointer { module }
+
+    /// Where a symbol begins.
+    func address(of symbol: String) -> Address? {
+        symbolsByAddress.first { $0.value.contains(symbol) }.map { Address($0.key) }
     }
 
     /// Every symbol that begins at an address; several where the linker folded equal functions.
