@@ -12,6 +12,7 @@
 
 #include "base.h"
 #include "include/zg_block.h"
+#include "slab.h"
 #include "text.h"
 
 enum zg_language { zg_language_unknown, zg_language_swift, zg_language_cxx };
@@ -75,7 +76,8 @@ ZG_INLINE struct zg_dead zg_class_of_dead(const uint64_t *words, enum zg_kind ki
         return zg_class_look_up(pointer, zg_language_swift);
     }
     if (kind != zg_kind_new && kind != zg_kind_new_aligned) return none;
-    if (!zg_class_may_be_pointer(pointer) || !zg_classes_on || size < 8) return none;
+    // Most blocks of C++ that begin with a pointer are nodes: it leads to the next one.
+    if (!zg_class_may_be_pointer(pointer) || zg_slab_contains(pointer) || !zg_classes_on || size < 8) return none;
     return zg_class_look_up(pointer, zg_language_cxx);
 }
 

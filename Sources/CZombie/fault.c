@@ -167,13 +167,20 @@ static bool work_alone(void (*function)(void *, void *, void *), struct work *wo
     return true;
 }
 
+// A thread made by a bare clone() that borrows another's thread-local storage: so the Swift runtime's crash handler reads a
+// dying program's memory for its backtrace, faults of its own included. What it touches the program did not touch.
+static bool is_borrowed_thread(void) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    return thread && thread->tid && thread->tid != zg_os_tid();
+}
+
 void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     struct work work = {signal, info, context, false};
     if (signal == SIGABRT) {
         if (info->si_code <= 0 && info->si_pid == zg_os_pid()) work_alone(work_on_abort, &work);
     } else if (info->si_code > 0) {
         if (is_own_fill(info)) return;
-        if (work_alone(work_on_fault, &work) && work.resolved) return;
+        if (!is_borrowed_thread() && work_alone(work_on_fault, &work) && work.resolved) return;
     }
     zg_signals_hand_on(signal, info, context);
 }

@@ -9,14 +9,15 @@
 #include "span.h"
 #include "zombie.h"
 
-enum { CONTEXTS = 65536 };
+enum { CONTEXTS = 1 << 21 };
 
-// Fenced so far, by context; contexts that share a place share the count.
+// Fenced so far, by context: their numbers are dense, and untouched pages cost nothing. Beyond these many contexts some
+// share a count.
 static uint16_t counts[CONTEXTS];
 static uint64_t fenced;
 
 bool zg_fence_wants(uint32_t context) {
-    uint16_t *count = &counts[zg_mix(context) % CONTEXTS];
+    uint16_t *count = &counts[context % CONTEXTS];
     if (__atomic_load_n(count, __ATOMIC_RELAXED) >= zg_config.fence_per_context) return false;
     if (__atomic_fetch_add(&fenced, 1, __ATOMIC_RELAXED) >= zg_config.fence_blocks) {
         __atomic_fetch_sub(&fenced, 1, __ATOMIC_RELAXED);

@@ -13,6 +13,8 @@
 #include "stats.h"
 #include "zombie.h"
 
+#define NOT_VERIFIED (ZG_HEADER_OPENED | ZG_HEADER_CHANGED)
+
 enum { SHARDS = 8, CONTEXTS = 2048, CHUNK_SLOTS = 510, BATCH = 64, AHEAD = 6 };
 
 // Part of a queue; 4 KiB.
@@ -27,7 +29,8 @@ struct shard {
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t bytes;
     struct chunk *head, *tail, *spare;
-    zg_slot *newest; // CONTEXTS rows of K slots, newest first, 0 for empty (a slot is stored plus one)
+    zg_slot *newest; // CONTEXTS rows of K places, 0 for empty (a slot is stored plus one)
+    uint8_t next[CONTEXTS]; // place in each row that the next block takes: the oldest one's, where the row is full
     uint32_t sweep;  // next row to be emptied where the queue alone is not enough
 };
 
@@ -85,21 +88,26 @@ static bool queue_pop(struct shard *shard, zg_slot *slot) {
     return true;
 }
 
-// Puts a block in front of its context's row and returns the one that falls out, or 0.
-ZG_INLINE zg_slot row_insert(zg_slot *row, zg_slot slot) {
-    zg_slot pushed = slot + 1;
-    for (uint32_t i = 0; i < newest_count; i++) {
-        zg_slot out = row[i];
-        row[i] = pushed;
-        if (!out) return 0;
-        pushed = out;
-    }
-    return pushed;
+// Puts a block into its context's row and returns the one that has to leave, or 0.
+ZG_INLINE zg_slot row_insert(struct shard *shard, uint32_t row, zg_slot slot) {
+    uint32_t place = shard->next[row], after = place + 1;
+    shard->next[row] = (uint8_t)(after == newest_count ? 0 : after);
+    zg_slot *at = &shard->newest[row * newest_count + place], out = *at;
+    *at = slot + 1;
+    return out;
 }
 
-ZG_INLINE zg_slot *row_of(struct shard *shard, uint32_t context) {
-    return shard->newest + (zg_mix(context) & (CONTEXTS - 1)) * newest_count;
+// The oldest block of a row, taken out; 0 where there is none.
+static zg_slot row_remove(struct shard *shard, uint32_t row) {
+    for (uint32_t i = 0; i < newest_count; i++) {
+        zg_slot *at = &shard->newest[row * newest_count + (shard->next[row] + i) % newest_count], out = *at;
+        *at = 0;
+        if (out) return out;
+    }
+    return 0;
 }
+
+ZG_INLINE uint32_t row_of(uint32_t context) { return (uint32_t)zg_mix(context) & (CONTEXTS - 1); }
 
 // Takes up to BATCH blocks out of a shard, at least `wanted` bytes where it has them.
 static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots) {
@@ -108,12 +116,9 @@ static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots
     while (count < BATCH && bytes < wanted && queue_pop(shard, &slots[count])) bytes += slot_bytes(slots[count++]);
     // The queue is empty and the contexts' newest blocks alone are over the cap: row by row, the oldest of each.
     for (uint32_t looked = 0; shard->newest && count < BATCH && bytes < wanted && looked < CONTEXTS; looked++) {
-        zg_slot *row = shard->newest + (uint64_t)(shard->sweep++ & (CONTEXTS - 1)) * newest_count;
-        uint32_t last = newest_count;
-        while (last && !row[last - 1]) last--;
-        if (!last) continue;
-        slots[count] = row[last - 1] - 1;
-        row[last - 1] = 0;
+        zg_slot oldest = row_remove(shard, shard->sweep++ & (CONTEXTS - 1));
+        if (!oldest) continue;
+        slots[count] = oldest - 1;
         bytes += slot_bytes(slots[count++]);
     }
     shard->bytes -= bytes;
@@ -138,13 +143,17 @@ static uint8_t expected_byte(uint32_t header, uint64_t start, uint64_t offset) {
 
 // Somebody else may have evicted and reused the block while it was read: it counts only if it still is quarantined and
 // still differs.
-static ZG_COLD void report_change(const struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
+static ZG_COLD void report_change(struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
     uint32_t header;
     for (int looked = 0; looked < 2; looked++) {
         header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
-        if (zg_header_state(header) != zg_state_quarantined || header & ZG_HEADER_OPENED) return;
+        if (zg_header_state(header) != zg_state_quarantined || header & NOT_VERIFIED) return;
         if (is_intact(header, start, bytes)) return;
     }
+    // Whoever marks it reports it.
+    if (!__atomic_compare_exchange_n(&block->header, &header, header | ZG_HEADER_CHANGED, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        return;
     struct zg_change change = {.offset = bytes};
     for (uint64_t i = 0; i < bytes; i++) {
         uint8_t now = *(const uint8_t *)(start + i), expected = expected_byte(header, start, i);
@@ -158,10 +167,10 @@ static ZG_COLD void report_change(const struct zg_block *block, uint64_t start, 
 // The same for a slot, of which class and number are known: it is looked at in line.
 ZG_INLINE void verify_slot(const struct zg_slab *slab, uint64_t index, const char *found_by) {
     uint64_t start = zg_slab_slot_address(slab, index), bytes = filled_bytes(slab->slot_bytes);
-    const struct zg_block *block = &slab->blocks[index];
+    struct zg_block *block = &slab->blocks[index];
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_RELAXED), zombie = zg_header_zombie(header);
     bool intact;
-    if (!bytes || ZG_UNLIKELY(header & ZG_HEADER_OPENED)) return;
+    if (!bytes || ZG_UNLIKELY(header & NOT_VERIFIED)) return;
     if (ZG_LIKELY(!zombie)) intact = zg_fill_is_intact((const void *)start, bytes);
     else if (zombie == ZG_HEADER_SWIFT)
         intact = zg_zombie_is_written((const void *)start, bytes, zg_zombie_swift_pattern(slab, index, start - slab->base));
@@ -169,10 +178,10 @@ ZG_INLINE void verify_slot(const struct zg_slab *slab, uint64_t index, const cha
     if (ZG_UNLIKELY(!intact)) report_change(block, start, bytes, found_by);
 }
 
-ZG_INLINE void verify(const struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
+ZG_INLINE void verify(struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
     bytes = filled_bytes(bytes);
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_RELAXED);
-    if (!bytes || ZG_UNLIKELY(header & ZG_HEADER_OPENED)) return;
+    if (!bytes || ZG_UNLIKELY(header & NOT_VERIFIED)) return;
     if (ZG_UNLIKELY(!is_intact(header, start, bytes))) report_change(block, start, bytes, found_by);
 }
 
@@ -286,12 +295,16 @@ void zg_quarantine_flush(struct zg_thread *thread) {
     uint64_t bytes = 0, kept = 0;
     zg_lock_take(&shard->lock);
     bool rows = ensure_rows(shard);
-    for (uint32_t i = 0; i < count && rows; i++) __builtin_prefetch(row_of(shard, thread->pending_contexts[i]), 1);
+    uint32_t row[ZG_PENDING_BLOCKS];
+    for (uint32_t i = 0; i < count && rows; i++) {
+        row[i] = row_of(thread->pending_contexts[i]);
+        __builtin_prefetch(shard->newest + row[i] * newest_count, 1);
+    }
     for (uint32_t i = 0; i < count; i++) {
         zg_slot slot = pending[i], out = slot + 1;
         bytes += slot_bytes(slot);
         kept++;
-        if (rows) out = row_insert(row_of(shard, thread->pending_contexts[i]), slot);
+        if (rows) out = row_insert(shard, row[i], slot);
         if (!out || queue_push(shard, out - 1)) continue;
         // No memory for the queue: the block leaves at once.
         bytes -= slot_bytes(out - 1);
@@ -334,7 +347,7 @@ uint64_t zg_quarantine_verify_all(const char *found_by) {
     }
     zg_lock_take(&large_lock);
     for (uint32_t number = large_head; number; number = zg_span_by_number(number)->next) {
-        const struct zg_span *span = zg_span_by_number(number);
+        struct zg_span *span = zg_span_by_number(number);
         verify(&span->block, span->start, span->size, found_by);
     }
     zg_lock_drop(&large_lock);

@@ -170,13 +170,13 @@ void zg_runtime_start(void) {
     zg_thread_init_keys();
     zg_report_open();
     describe_process();
-    if (zg_config.stats) zg_stats_publish();
     if (zg_config.handle_signals) zg_signals_start();
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     // The main thread is known from here on, whether it allocates or not: its stack may run over.
     struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
     if (thread) zg_thread_leave(thread);
     zg_swift_check_at_start();
+    if (zg_config.stats) zg_stats_publish(); // complete from the start: readers look as soon as it is there
     if (!zg_config.follow_children) forget_preload();
 }
 

@@ -4,6 +4,7 @@
 
 #include "span.h"
 
+#include "config.h"
 #include "lock.h"
 #include "os.h"
 #include "stats.h"
@@ -101,7 +102,8 @@ static struct zg_span *new_span(uint64_t units) {
 
 // Oldest first, and only once there are too many.
 static void reuse_retired(void) {
-    while (retired_count > RETIRED_MOST) {
+    // Fenced blocks are counted in advance: no address of theirs is used again.
+    while (retired_count > RETIRED_MOST + (zg_config.fence_per_context ? zg_config.fence_blocks : 0)) {
         struct zg_span *span = &spans[retired_head];
         retired_head = span->next;
         retired_count--;

@@ -3,6 +3,15 @@
 // Hot path. Each function passes its own frame address on: that is where a stack capture begins, so none of the calls may
 // be a tail call (ZG_KEEP).
 
+// A sanitizer has a malloc of its own, which must stay: built with one, this file publishes nothing.
+
+#ifndef __has_feature
+#define __has_feature(feature) 0 // gcc
+#endif
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+typedef int zg_nothing_is_published; // C wants a declaration in every file
+#else
+
 #define _GNU_SOURCE
 #include "zg_published.h"
 
@@ -397,3 +406,5 @@ ZG_PUBLISH int dlclose(void *library) {
     zg_loader_before_close();
     ZG_MUST_TAIL return next_dlclose(library);
 }
+
+#endif

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-const char zg_default_options[] = "on_finding=continue:error_text=headline:quarantine_bytes=32m:quarantine_per_context=16";
+const char zg_default_options[] = "on_finding=continue:error_text=headline:quarantine_bytes=32m:"
+                                  "quarantine_per_context=16:fence_per_context=4";
 
 // Registered before anybody else's handlers, so it runs after them: what they print and write is complete, and no
 // finding of theirs is missed. Only the libraries' destructors are left, which a changed status has to skip.

@@ -26,7 +26,7 @@ import ZombieGuard
 /// - Parameters:
 ///   - type: the class of the deallocated object itself, not of an ancestor.
 ///   - access: what is done to it; nil for anything.
-///   - timeLimit: how long the child may take, from its start.
+///   - timeLimit: how long the body may take. The child has at least a minute to get to it.
 /// - Returns: the finding, where it is the expected one.
 @discardableResult
 public func expectZombie(

@@ -58,15 +58,16 @@ struct ExpectedZombie {
     /// Fails the test unless the child found the expected zombie. Returns its finding.
     func judge(_ result: ChildRun.Result) -> Finding? {
         let findings = result.findings.map { GuardRuntime.symbolicate($0) }
-        if let expected = findings.first(where: { matches($0) }) { return expected }
-        if let zombie = findings.first(where: { $0.isZombie }) {
+        let first = findings.first
+        let what = first.map { ": \($0.message)" } ?? ""
+        if !result.reachedCall {
+            fail("\(notReached(result.outcome))\(what)\(result.outputNote)", report: first?.report)
+        } else if let expected = findings.first(where: { matches($0) }) {
+            return expected
+        } else if let zombie = findings.first(where: { $0.isZombie }) {
             fail("\(difference(zombie)): \(zombie.message)", report: zombie.report)
-        } else if !result.reachedCall {
-            fail("\(notReached(result.outcome))\(result.outputNote)")
         } else {
-            let other = findings.first
-            let what = other.map { ": \($0.message)" } ?? ""
-            fail("\(sentence(result, other))\(what)\(result.outputNote)", report: other?.report)
+            fail("\(sentence(result, first))\(what)\(result.outputNote)", report: first?.report)
         }
         return nil
     }
@@ -103,11 +104,11 @@ struct ExpectedZombie {
     private func notReached(_ outcome: ChildRun.Outcome) -> String {
         let call = "the child process did not get to this call of expectZombie"
         switch outcome {
-        case .killed: return "\(call) within \(timeLimit) and was killed"
+        case .killed: return "\(call) within \(max(ChildRun.longestStart, timeLimit)) and was killed"
         case .cancelled: return "\(call) before the test was cancelled"
-        case .signal(let number): return "\(call): it crashed with \(signalName(number)) before"
+        case .signal(let number): return "\(call), it crashed with \(signalName(number)) before"
         case .ended, .unknown:
-            return "\(call): the test took another way there, or its arguments look different"
+            return "\(call), because the test took another way there or its arguments look different"
         }
     }
 

@@ -25,7 +25,7 @@ struct DoctorCommand {
         for probe in [
             kernel, libc, findObject, memfd, guardPages, safeRead, overcommit, mapCount, addressSpace, ptraceScope,
             hugePages,
-            library,
+            library, swift,
         ] {
             rows.append([probe.verdict.rawValue, probe.name, visible(probe.text)])
         }
@@ -133,6 +133,32 @@ struct DoctorCommand {
         } catch {
             return Probe("library", .missing, error.message)
         }
+    }
+
+    // The runtime of the toolchain on the PATH stands for those that programs bring along.
+    private var swift: Probe {
+        let name = "Swift runtime"
+        guard let path = swiftRuntime else {
+            return Probe(name, .ok, "none is installed here; that of a program is checked when it starts")
+        }
+        switch SelfTest.knowsLayout(of: path) {
+        case .success(true): return Probe(name, .ok, "\(path): objects are laid out as expected")
+        case .success(false):
+            return Probe(name, .limited, "\(path): objects are laid out in an unknown way; classes are not reported")
+        case .failure(let failure): return Probe(name, .limited, failure.message)
+        }
+    }
+
+    private var swiftRuntime: String? {
+        let directories = (Preload.environment("PATH") ?? "").split(separator: ":")
+        for directory in directories {
+            guard let compiler = realpath("\(directory)/swift", nil) else { continue }
+            defer { free(compiler) }
+            let bin = String(cString: compiler).split(separator: "/", omittingEmptySubsequences: false).dropLast()
+            let path = bin.dropLast().joined(separator: "/") + "/lib/swift/linux/libswiftCore.so"
+            if access(path, R_OK) == 0 { return path }
+        }
+        return nil
     }
 
     private func contents(_ path: String) -> String? {

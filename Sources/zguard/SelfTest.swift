@@ -11,14 +11,26 @@ enum SelfTest {
     /// Runs cat with the runtime preloaded, reads its statistics while it waits for input, then lets it end.
     static func run() -> Result<String, Failure> {
         do throws(Failure) {
-            return .success(try attempt())
+            let statistics = try attempt(with: nil)
+            let degradations = statistics.degradations.map(\.name).joined(separator: ", ")
+            return .success("\(program) ran guarded" + (degradations.isEmpty ? "" : "; degraded: \(degradations)"))
         } catch {
             return .failure(error)
         }
     }
 
-    private static func attempt() throws(Failure) -> String {
-        let environment = ChildEnvironment.guarding(library: try Preload.library(), options: "")
+    /// Whether the runtime knows the object layout of this Swift runtime, which it checks when a process starts.
+    static func knowsLayout(of swiftRuntime: String) -> Result<Bool, Failure> {
+        do throws(Failure) {
+            return .success(try !attempt(with: swiftRuntime).degradations.contains { $0.name == "swift_layout" })
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private static func attempt(with swiftRuntime: String?) throws(Failure) -> Statistics {
+        let library = [try Preload.library(), swiftRuntime].compactMap { $0 }.joined(separator: ":")
+        let environment = ChildEnvironment.guarding(library: library, options: "")
         var input: [Int32] = [0, 0]
         guard pipe(&input) == 0 else { throw Failure("cannot make a pipe: \(SystemError.last)") }
         for end in input { _ = fcntl(end, F_SETFD, FD_CLOEXEC) } // else the program holds its own input open
@@ -46,9 +58,7 @@ enum SelfTest {
         guard let statistics else {
             throw Failure("\(program) ran, but the runtime took no part in it: was it refused by the loader?")
         }
-        let degradations = statistics.degradations.map(\.name).joined(separator: ", ")
-        return "\(program) ran guarded"
-            + (degradations.isEmpty ? "" : "; degraded: \(degradations)")
+        return statistics
     }
 
     // Between fork and exec the child is a copy of this process, which has no page.

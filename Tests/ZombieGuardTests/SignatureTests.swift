@@ -51,6 +51,35 @@ import Testing
         #expect(other.computeSignature() != one)
     }
 
+    static let frames: [(frame: Finding.Frame, isLibrary: Bool)] = [
+        (.named("Cart.add(_:)", "/src/cart.swift", 3), false), (.named("Cart.add(_:)"), false),
+        (.named("String.shout()"), false), // an extension of the program's
+        (.named("Testing.run()", "/src/testing.swift", 5), false), // a type of the program's
+        (.named("Swift.Array.append(_:)"), true), (.named("static Swift.Int.+(_:_:)"), true),
+        (.named("closure #1 in static Swift.Array.f()"), true), (.named("partial apply for Foundation.Data.f()"), true),
+        (.named("merged Swift.Set.f()"), true), (.named("protocol witness for Swift.P.f() in conformance S"), false),
+        (.named("swift_release"), true), (.named("swift::RefCounts::incrementSlow"), true),
+        (.named("_swift_release_dealloc"), true), (.named("_dispatch_worker_thread"), true),
+        (.named("std::vector<int>::push_back(int&&)", "/usr/include/c++/12/bits/stl_vector.h", 9), true),
+        (.named("memcpy", "/usr/include/x86_64-linux-gnu/bits/string_fortified.h", 29), true),
+        (.unnamed("/opt/swift/usr/lib/swift/linux/libXCTest.so", 1), true), (.unnamed("/lib/libdispatch.so", 1), true),
+        (.unnamed("/lib/libTesting.so", 1), true), (.unnamed("/lib/libFoundationEssentials.so", 1), true),
+        (.unnamed("/opt/app", 1), false), (.unnamed(nil, 1), false), (.named("swiftly()"), false),
+    ]
+
+    @Test(arguments: frames) func libraryCode(row: (frame: Finding.Frame, isLibrary: Bool)) {
+        #expect(row.frame.isLibraryCode == row.isLibrary)
+    }
+
+    @Test func readersAreSentToWhereALineIsKnown() {
+        let generated = Finding.Frame.named("outlined destroy of Optional<Cart>")
+        let own = Finding.Frame.named("Cart.add(_:)", "/src/cart.swift", 3)
+        #expect([.named("swift_release"), generated, own].origin == own)
+        #expect([.named("swift_release"), generated].origin == generated)
+        #expect([.named("swift_release")].origin?.function == "swift_release")
+        #expect([Finding.Frame]().origin == nil)
+    }
+
     @Test func placeWhereALateWriteIsFoundDoesNotMatter() {
         var other = Finding.sample(.writeAfterFree)
         other.stacks.access = [.named("exit")]

@@ -89,7 +89,8 @@ import Testing
 
     @Test func lateWriteNamesTheProperty() {
         let finding = Self.zombie(
-            .write, member: "total", detail: ["offset": "16", "length": "8", "old": "0x40", "new": "0x4d"], .writeAfterFree)
+            .write, member: "total",
+            detail: ["offset": "16", "length": "8", "old": "0x40", "new": "0x4d"], .writeAfterFree)
         #expect(
             finding.sentence == "8 bytes at offset 16 (property Cart.total) of a deallocated Shop.Cart "
                 + "(48 bytes at 0x7f00) changed after it was freed, from 0x40 to 0x4d")
@@ -180,13 +181,14 @@ import Testing
     }
 
     private func finish(
-        member: String? = nil, at offset: UInt64 = 0, classSymbol: String? = nil, free: [Finding.Frame] = []
+        member: String? = nil, at offset: UInt64 = 0, classSymbol: String? = nil, free: [Finding.Frame] = [],
+        slot: Int? = nil
     ) throws -> Finding.Block {
         var block = Finding.Block(start: Address(16), size: 16, language: "c++")
         block.classSymbol = classSymbol
         if let member { block.memberFrame = frame(try #require(try symbolAddresses(in: program)[member]) + offset) }
         var access = Finding.Access.call
-        return Symbolicator().finish(block, freedBy: free, in: &access)
+        return Symbolicator().finish(block, freedBy: free, slot: slot, in: &access)
     }
 
     @Test func memberIsTheFunctionThatBeginsThere() throws {
@@ -221,6 +223,11 @@ import Testing
         let toDelete = try #require(returns.dropFirst().first) - 1
         let toComplete = try #require(returns.first) - 1
         #expect(try finish(classSymbol: "_ZTS4Base", free: [frame(toDelete), frame(main)]).className == "Derived")
+        // Slots 0 and 1 are the destructors.
+        #expect(try finish(classSymbol: "_ZTS4Base", free: [frame(toDelete)], slot: 2).member == "f()")
+        #expect(try finish(classSymbol: "_ZTS4Base", free: [frame(toDelete)], slot: 1).member == "~Derived()")
+        #expect(try finish(classSymbol: "_ZTS4Base", free: [frame(toDelete)], slot: 99_999).member == nil)
+        #expect(try finish(classSymbol: "_ZTS4Base", free: [frame(toComplete)], slot: 2).member == nil)
         // In the middle of a call of another destructor operator delete was somebody else's.
         #expect(try finish(classSymbol: "_ZTS4Base", free: [frame(toComplete), frame(main)]).className == "Base")
         #expect(try finish(classSymbol: "_ZTS4Base", free: [frame(complete + 8), frame(main)]).className == "Base")
@@ -255,5 +262,15 @@ import Testing
         #expect(deepest.map(\.line) == [3, 6, 9])
         #expect(deepest.map(\.inlined) == [true, true, false])
         #expect(Set(deepest.map(\.pc)).count == 1)
+        // A finished report stays what it is.
+        let raw = Finding(kind: .doubleFree, stacks: Finding.Stacks(access: stacks.map { bare($0[0]) }, free: deepest))
+        let finished = Symbolicator().symbolicate(raw)
+        #expect(finished.stacks.access.count == stacks.joined().count)
+        let again = try JSONDecoder().decode(Finding.self, from: Data(finished.jsonLine.utf8))
+        #expect(Symbolicator().symbolicate(again) == finished)
+    }
+
+    private func bare(_ frame: Finding.Frame) -> Finding.Frame {
+        Finding.Frame(pc: frame.pc, module: frame.module, offset: frame.offset)
     }
 }

@@ -54,6 +54,8 @@ struct zg_block {
 #define ZG_HEADER_CXX 0x4000u
 // A zombie whose contents were given back after its finding (on_finding=continue): not verified, never reused.
 #define ZG_HEADER_OPENED 0x2000u
+// A late write to the block was reported: it is not looked for again.
+#define ZG_HEADER_CHANGED 0x1000u
 
 static inline uint32_t zg_block_header(enum zg_state state, enum zg_kind kind, uint32_t slack) {
     return (uint32_t)state | (uint32_t)kind << 8 | slack << 16;

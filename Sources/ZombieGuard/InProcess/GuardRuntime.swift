@@ -110,7 +110,9 @@ package final class GuardRuntime: @unchecked Sendable {
 
     private struct Description: Decodable {
         struct Times: Decodable {
-            var free_time_ns: UInt64?
+            var freed: UInt64?
+
+            enum CodingKeys: String, CodingKey { case freed = "free_time_ns" }
         }
 
         var block: Finding.Block
@@ -137,7 +139,7 @@ package final class GuardRuntime: @unchecked Sendable {
             let block = symbolicator.finish(description.block, freedBy: free, in: &unused)
             let stacks = Finding.Stacks(
                 free: symbolicator.symbolicate(free), alloc: symbolicator.symbolicate(description.stacks.alloc))
-            return (block, stacks, description.times.free_time_ns)
+            return (block, stacks, description.times.freed)
         }
     }
 

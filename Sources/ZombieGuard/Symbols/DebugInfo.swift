@@ -16,7 +16,7 @@ final class DebugInfo {
 
     /// A function that an address lies in, and where in it.
     struct Call: Hashable {
-        /// As the linker knows it, or else as the source does; nil where the symbol table must say.
+        /// As the linker knows it, or else as the source does.
         var symbol: String?
         var location: Location?
         var isInlined: Bool
@@ -37,7 +37,7 @@ final class DebugInfo {
         var bias: Dwarf_Addr = 0
         while let die = dwfl_module_nextcu(module, last, &bias) {
             last = die
-            for range in Self.ranges(of: &die.pointee) {
+            for range in die.pointee.ranges {
                 ranges.append((range.lowerBound &+ bias..<range.upperBound &+ bias, units.count))
             }
             units.append(Unit(die: die.pointee, bias: bias))
@@ -50,29 +50,18 @@ final class DebugInfo {
         guard let index = unit(of: address) else { return [] }
         let local = address &- units[index].bias
         let function = function(at: local, in: index)
-        let inlined = function.map { Self.inlined(in: $0.die, at: local) } ?? []
+        let inlined = function.map { $0.die.inlined(at: local) } ?? []
         var location = row(at: local, in: index).flatMap { self.location(of: $0.row) }
         if location?.line == nil, inlined.isEmpty, let function {
             location = nearestLine(before: local, in: index, function: function) ?? location
         }
         var calls: [Call] = []
-        for var die in inlined.reversed() {
-            calls.append(Call(symbol: Self.symbol(of: &die), location: location, isInlined: true))
-            location = callSite(of: &die, in: index)
+        for die in inlined.reversed() {
+            calls.append(Call(symbol: die.symbol, location: location, isInlined: true))
+            location = callSite(of: die, in: index)
         }
         if calls.isEmpty, location == nil { return [] }
-        return calls + [Call(symbol: nil, location: location, isInlined: false)]
-    }
-
-    /// The functions inlined at an address of a function, the outermost first.
-    private static func inlined(in function: Dwarf_Die, at address: UInt64) -> [Dwarf_Die] {
-        var scope = function
-        var inlined: [Dwarf_Die] = []
-        while let inner = child(of: scope, at: address) {
-            scope = inner
-            if Int(dwarf_tag(&scope)) == DW_TAG_inlined_subroutine { inlined.append(scope) }
-        }
-        return inlined
+        return calls + [Call(symbol: function?.die.symbol, location: location, isInlined: false)]
     }
 
     // MARK: Units and functions
@@ -82,7 +71,7 @@ final class DebugInfo {
     private func function(at address: UInt64, in unit: Int) -> (range: Range<UInt64>, die: Dwarf_Die)? {
         if units[unit].functions == nil {
             var functions: [(range: Range<UInt64>, value: Dwarf_Die)] = []
-            Self.collect(from: units[unit].die, into: &functions)
+            units[unit].die.collectFunctions(into: &functions)
             units[unit].functions = functions.sorted { $0.range.lowerBound < $1.range.lowerBound }
         }
         return Self.find(address, in: units[unit].functions ?? []).map { ($0.range, $0.value) }
@@ -104,74 +93,6 @@ final class DebugInfo {
             if isInSecond(middle) { high = middle } else { low = middle + 1 }
         }
         return low
-    }
-
-    // Functions also lie within namespaces, modules and types.
-    private static func collect(
-        from parent: Dwarf_Die, into functions: inout [(range: Range<UInt64>, value: Dwarf_Die)]
-    ) {
-        for var die in Children(of: parent) {
-            switch Int(dwarf_tag(&die)) {
-            case DW_TAG_subprogram:
-                for range in ranges(of: &die) { functions.append((range, die)) }
-            case DW_TAG_namespace, DW_TAG_module, DW_TAG_class_type, DW_TAG_structure_type:
-                collect(from: die, into: &functions)
-            default: break
-            }
-        }
-    }
-
-    /// The block or inlined function directly in a scope that holds an address.
-    private static func child(of scope: Dwarf_Die, at address: UInt64) -> Dwarf_Die? {
-        for var die in Children(of: scope) {
-            switch Int(dwarf_tag(&die)) {
-            case DW_TAG_inlined_subroutine, DW_TAG_lexical_block, DW_TAG_try_block, DW_TAG_catch_block:
-                if dwarf_haspc(&die, address) > 0 { return die }
-            default: break
-            }
-        }
-        return nil
-    }
-
-    private struct Children: Sequence, IteratorProtocol {
-        private var following: Dwarf_Die?
-
-        init(of parent: Dwarf_Die) {
-            var parent = parent
-            var first = Dwarf_Die()
-            following = dwarf_child(&parent, &first) == 0 ? first : nil
-        }
-
-        mutating func next() -> Dwarf_Die? {
-            guard var die = following else { return nil }
-            var sibling = Dwarf_Die()
-            following = dwarf_siblingof(&die, &sibling) == 0 ? sibling : nil
-            return die
-        }
-    }
-
-    private static func ranges(of die: inout Dwarf_Die) -> [Range<UInt64>] {
-        var ranges: [Range<UInt64>] = []
-        var base: Dwarf_Addr = 0
-        var start: Dwarf_Addr = 0
-        var end: Dwarf_Addr = 0
-        var position = 0
-        while true {
-            position = dwarf_ranges(&die, position, &base, &start, &end)
-            guard position > 0 else { return ranges }
-            // What the linker threw away lies at 0.
-            if start > 0, start < end { ranges.append(start..<end) }
-        }
-    }
-
-    private static func symbol(of die: inout Dwarf_Die) -> String? {
-        for name in [DW_AT_linkage_name, DW_AT_MIPS_linkage_name] {
-            var attribute = Dwarf_Attribute()
-            if dwarf_attr_integrate(&die, UInt32(name), &attribute) != nil, let text = dwarf_formstring(&attribute) {
-                return String(cString: text)
-            }
-        }
-        return dwarf_diename(&die).map { String(cString: $0) }
     }
 
     // MARK: Lines
@@ -197,7 +118,7 @@ final class DebugInfo {
             }
             // What was inlined has lines of another function.
             if let location = location(of: row), location.line != nil,
-                Self.inlined(in: function.die, at: self.address(of: row)).isEmpty
+                function.die.inlined(at: self.address(of: row)).isEmpty
             {
                 return Location(file: location.file, line: location.line, column: nil)
             }
@@ -227,21 +148,14 @@ final class DebugInfo {
         return address
     }
 
-    private func callSite(of die: inout Dwarf_Die, in unit: Int) -> Location? {
-        func number(_ name: Int) -> Int? {
-            var attribute = Dwarf_Attribute()
-            var value: Dwarf_Word = 0
-            guard dwarf_attr(&die, UInt32(name), &attribute) != nil, dwarf_formudata(&attribute, &value) == 0 else {
-                return nil
-            }
-            return Int(exactly: value)
-        }
+    private func callSite(of die: Dwarf_Die, in unit: Int) -> Location? {
         var files: OpaquePointer?
         var count = 0
-        guard let file = number(DW_AT_call_file), dwarf_getsrcfiles(&units[unit].die, &files, &count) == 0, let files,
+        guard let file = die.number(DW_AT_call_file), dwarf_getsrcfiles(&units[unit].die, &files, &count) == 0,
+            let files,
             file < count, let path = dwarf_filesrc(files, file, nil, nil)
         else { return nil }
-        return Self.location(path, line: number(DW_AT_call_line) ?? 0, column: number(DW_AT_call_column) ?? 0)
+        return Self.location(path, line: die.number(DW_AT_call_line) ?? 0, column: die.number(DW_AT_call_column) ?? 0)
     }
 
     /// Line 0 stands for code that the compiler made.

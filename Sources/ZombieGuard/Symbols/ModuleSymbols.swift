@@ -56,11 +56,11 @@ final class ModuleSymbols {
     }
 
     /// The functions that an address, as the file counts it, lies in, the innermost first; the last is the one that is
-    /// not inlined, named by the symbol table.
+    /// not inlined, named by the symbol table if possible.
     func calls(at offset: Address) -> [DebugInfo.Call] {
         var calls = debugInfo.calls(at: offset.rawValue)
         if calls.isEmpty { calls = [DebugInfo.Call(symbol: nil, location: nil, isInlined: false)] }
-        calls[calls.count - 1].symbol = symbol(around: offset)
+        if let symbol = symbol(around: offset) { calls[calls.count - 1].symbol = symbol }
         return calls
     }
 
@@ -76,6 +76,14 @@ final class ModuleSymbols {
         return Self.withoutVersion(name)
     }
 
+    /// libdw's handle, for what is asked of the file itself.
+    var handleOfModule: OpaquePointer { module }
+
+    /// Where a symbol begins.
+    func address(of symbol: String) -> Address? {
+        symbolsByAddress.first { $0.value.contains(symbol) }.map { Address($0.key) }
+    }
+
     /// Every symbol that begins at an address; several where the linker folded equal functions.
     func symbols(at offset: Address) -> [String] { symbolsByAddress[offset.rawValue] ?? [] }
 
@@ -83,12 +91,12 @@ final class ModuleSymbols {
         let count = dwfl_module_getsymtab(module)
         var symbols: [UInt64: [String]] = [:]
         guard count > 0 else { return symbols }
-        let undefined = 0
+        let kinds = [STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC]
         for index in 0..<count {
             var symbol = GElf_Sym()
             var address: GElf_Addr = 0
             guard let name = dwfl_module_getsym_info(module, index, &symbol, &address, nil, nil, nil),
-                symbol.st_shndx != undefined, [0, 1, 2, 10].contains(symbol.st_info & 15) // no type, object, function
+                Int32(symbol.st_shndx) != SHN_UNDEF, kinds.contains(Int32(symbol.st_info & 15))
             else { continue }
             symbols[address, default: []].append(Self.withoutVersion(name))
         }
@@ -103,7 +111,9 @@ final class ModuleSymbols {
         while let next = elf_nextscn(elf, section) {
             section = next
             var header = GElf_Shdr()
-            guard gelf_getshdr(next, &header) != nil, header.sh_type != 8, header.sh_flags & 2 != 0, // in memory and in the file
+            // Sections that are in memory and in the file.
+            guard gelf_getshdr(next, &header) != nil, header.sh_type != SHT_NOBITS,
+                header.sh_flags & UInt64(SHF_ALLOC) != 0,
                 let start = offset.distance(from: Address(header.sh_addr)), start < header.sh_size,
                 let data = elf_rawdata(next, nil), let buffer = data.pointee.d_buf, start < data.pointee.d_size
             else { continue }

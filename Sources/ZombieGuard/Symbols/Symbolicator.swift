@@ -14,7 +14,8 @@ public final class Symbolicator {
     public func symbolicate(_ finding: Finding) -> Finding {
         var finding = finding
         if let block = finding.block {
-            finding.block = finish(block, freedBy: finding.stacks.free, in: &finding.access)
+            let slot = finding.detail["slot"].flatMap { Int($0) }
+            finding.block = finish(block, freedBy: finding.stacks.free, slot: slot, in: &finding.access)
         }
         for stack in [\Finding.Stacks.access, \.free, \.alloc] {
             finding.stacks[keyPath: stack] = symbolicate(finding.stacks[keyPath: stack])
@@ -27,17 +28,14 @@ public final class Symbolicator {
     /// Names frames; a frame in whose place functions were inlined becomes several.
     func symbolicate(_ stack: [Finding.Frame]) -> [Finding.Frame] {
         stack.flatMap { frame -> [Finding.Frame] in
-            guard frame.function == nil, let offset = frame.offset, let symbols = symbols(of: frame) else {
-                return [frame]
-            }
+            guard frame.function == nil, frame.file == nil, let offset = frame.offset, let symbols = symbols(of: frame)
+            else { return [frame] }
             return symbols.calls(at: offset).map { call in
                 var named = frame
                 named.function = call.symbol.map(readableName)
-                if frame.file == nil {
-                    named.file = call.location?.file
-                    named.line = call.location?.line
-                    named.column = call.location?.column
-                }
+                named.file = call.location?.file
+                named.line = call.location?.line
+                named.column = call.location?.column
                 named.inlined = call.isInlined
                 return named
             }

@@ -1,12 +1,18 @@
 // Class and member of a freed object, from the symbols that the runtime left to look up.
 
 extension Symbolicator {
-    /// Gives a block its class and member. `free` is the stack that freed it, not named yet.
-    func finish(_ block: Finding.Block, freedBy free: [Finding.Frame], in access: inout Finding.Access) -> Finding.Block
-    {
+    /// Gives a block its class and member. `free` is the stack that freed it, not named yet; `slot` the number of the
+    /// virtual function that was about to be called, where the runtime had only the vtable of a base class to look in.
+    func finish(
+        _ block: Finding.Block, freedBy free: [Finding.Frame], slot: Int? = nil, in access: inout Finding.Access
+    ) -> Finding.Block {
         var block = block
         if let symbol = block.classSymbol, block.className == nil {
-            block.className = destroyedClass(free) ?? CxxName.className(typeinfo: symbol)
+            let destructor = deletingDestructor(free)
+            block.className = destructor?.name.owner ?? CxxName.className(typeinfo: symbol)
+            if let destructor, let slot, block.member == nil, block.offset ?? 0 == 0 {
+                block.member = destructor.symbols.virtualFunction(slot, ofClassWith: destructor.symbol)?.member
+            }
         }
         if let frame = block.memberFrame, block.member == nil, let name = member(at: frame, of: block.className) {
             block.member = name.member
@@ -44,9 +50,11 @@ extension Symbolicator {
         className == owner || SwiftTypeText.path(of: Substring(className)).joined(separator: ".") == owner
     }
 
-    /// The class whose deleting destructor called operator delete: the one that the object was made as, while the vtable
+    /// The deleting destructor that called operator delete: that of the class that the object was made as, while the vtable
     /// pointer in the freed object may be that of a base class. nil where the stack does not show it.
-    private func destroyedClass(_ free: [Finding.Frame]) -> String? {
+    private func deletingDestructor(
+        _ free: [Finding.Frame]
+    ) -> (symbol: String, name: SymbolName, symbols: ModuleSymbols)? {
         for frame in free {
             guard let offset = frame.offset, let symbols = symbols(of: frame),
                 let symbol = symbols.symbol(around: offset)
@@ -58,7 +66,7 @@ extension Symbolicator {
             }
             // A destructor that deletes a member of its own class calls that one's destructor, which may be gone from
             // the stack: operator delete was its last call.
-            return callsDelete(before: offset, symbols) ? name.owner : nil
+            return callsDelete(before: offset, symbols) ? (symbol, name, symbols) : nil
         }
         return nil
     }

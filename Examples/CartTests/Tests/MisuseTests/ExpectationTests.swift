@@ -91,6 +91,13 @@ import ZombieGuardTesting
         }
     }
 
+    // fails: it crashed with SIGSEGV before: use-after-free: a deallocated Shop.Customer was released
+    // at: ExpectationTests.swift "// too late"
+    @Test func crashesBefore() async {
+        if getppid() == Parent.id { Counter.discard(Customer()) }
+        await expectZombie(of: Cart.self) { Counter.discard(Cart()) } // too late
+    }
+
     // fails: called outside of a test
     // at: ExpectationTests.swift "// detached"
     // test: «unknown»

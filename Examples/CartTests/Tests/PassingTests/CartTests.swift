@@ -65,6 +65,16 @@ import ZombieGuardTesting
         if let finding { #expect(finding.block?.member == "add(_:)") }
     }
 
+    @Test func plainValue() async {
+        // The first objects of every kind have pages of their own, so that even reading a number is noticed.
+        let finding = await expectZombie(of: Box<Int>.self, access: .read) {
+            let box = Unmanaged.passRetained(Box(7))
+            box.release()
+            print(box._withUnsafeGuaranteedRef { $0.content })
+        }
+        if let finding { #expect(finding.block?.member == "content") }
+    }
+
     @Test func severalInOneTest() async {
         let cart = Cart()
         await expectZombie(of: Cart.self, access: .release) {

@@ -83,8 +83,8 @@ public struct HeapCheck {
                 let address = sizeClass.slots &+ slot * sizeClass.slotSize
                 let requested = sizeClass.slotSize - min(block.slack, sizeClass.slotSize)
                 if let finding = confirm(
-                    block, record, Contents(start: address, size: requested, length: UInt64(filled), expected: expected))
-                {
+                    block, record, Contents(start: address, size: requested, length: UInt64(filled), expected: expected)
+                ) {
                     report(finding)
                 }
             }

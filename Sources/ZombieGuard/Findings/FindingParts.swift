@@ -151,3 +151,8 @@ extension Finding {
         public var moduleName: String? { module.map { String($0.split(separator: "/").last ?? $0[...]) } }
     }
 }
+
+extension Finding.Frame: CustomStringConvertible {
+    /// "checkout() (main.swift:41)", or module and offset where there is no name. Safe to print.
+    public var description: String { shortPlace }
+}
