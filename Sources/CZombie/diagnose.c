@@ -70,12 +70,15 @@ static void through_fill(const struct zg_fault *fault, uint64_t value, struct zg
 // A stored reference of a dead object, followed: the distance may be more than its window, so a register that still holds the
 // reference itself decides.
 static struct zg_zombie_hit find_reference(const struct zg_fault *fault, struct zg_zombie_hit hit) {
+    // In front of the reference, too: a value witness table stands before the metadata.
+    for (int i = 0; i < fault->pointer_count; i++)
+        if (fault->pointers[i] == fault->address - (uint64_t)hit.offset) return hit;
     uint64_t best = 0;
     for (int i = 0; i < fault->pointer_count; i++) {
         uint64_t value = fault->pointers[i];
         if (value > fault->address || fault->address - value > FIELD_REACH || value <= best) continue;
         struct zg_zombie_hit other = fault->find_zombie(value, fault->pointers, fault->pointer_count);
-        if (other.part == zg_trap_word && other.offset == 0 && other.has_block) best = value, hit = other;
+        if (other.part == zg_trap_word && other.offset == 0 && other.has_block && other.byte >= 16) best = value, hit = other;
     }
     if (best) hit.offset = (int64_t)(fault->address - best);
     return hit;

@@ -65,7 +65,7 @@ void zg_trail_describe(const struct zg_trail *trail, uint64_t sp, struct zg_walk
     for (uint32_t i = trail->count; i-- > first && walk->repeatable;) {
         const struct zg_trail_frame *frame = &trail->frames[i];
         if (i < last) depend(walk, sp, frame->place, frame->pc);
-        if (!frame->fp_used || frame->fp_place == noted || i == first) continue;
+        if (!frame->fp_used || frame->fp_place == noted) continue;
         noted = frame->fp_place;
         if (noted) depend(walk, sp, noted, frame->fp);
         else walk->uses_fp = true;

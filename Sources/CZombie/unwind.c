@@ -79,12 +79,25 @@ static compact_rule compact(const struct zg_cfi_row *row) {
            (compact_rule)(fp_back / 8) << (3 + CFA_BITS);
 }
 
+// A third of the functions in Swift's libraries have no unwind information, most of them a frame pointer: then the CFA lies
+// two words above where it points. Where what it points to is no frame, the walk ends.
+enum { rule_guess = rule_end | 1 << 2, GUESSED_CFA = 16 };
+static const compact_rule guessed_rule =
+    rule_simple | 1 << 2 | (GUESSED_CFA / 8) << 3 | (compact_rule)(GUESSED_CFA / 8) << (3 + CFA_BITS);
+
+// What the frame pointer leads to looks like a frame: within [low, high), and with a return address into an image.
+static bool is_frame(uint64_t fp, uint64_t low, uint64_t high) {
+    struct zg_module module;
+    if (fp < low || fp >= high || high - fp < GUESSED_CFA || fp & 7) return false;
+    uint64_t pc = *(const uint64_t *)(fp + zg_arch_return_place(0));
+    return pc && zg_module_find_unwind(pc - 1, &module);
+}
+
 static ZG_NOINLINE compact_rule find_rule(uint64_t pc) {
     struct zg_module module;
     struct zg_cfi_row row;
     if (!zg_module_find_unwind(pc, &module)) return rule_none; // generated code: not cached, it may change
-    compact_rule rule = zg_cfi_find_row(&module, pc, &row) ? compact(&row) : rule_none;
-    if (rule == rule_none) return rule;
+    compact_rule rule = zg_cfi_find_row(&module, pc, &row) ? compact(&row) : rule_guess;
     struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
     uint64_t scrambled = scramble(pc);
     __atomic_store_n(entry_of(table, scrambled), tag_of(table, scrambled) | rule, __ATOMIC_RELAXED);
@@ -128,10 +141,26 @@ static struct reader reader_for(uint64_t sp, const struct zg_stack_bounds *bound
     return (struct reader){page, page + ZG_PAGE_BYTES}; // the page that we are running on
 }
 
+// Without unwind information, as rule_guess.
+static bool step_by_frame_pointer(struct zg_registers *registers, struct reader *reader, bool *exact) {
+    uint64_t fp = registers->value[ZG_ARCH_FP], pc, next;
+    if (!(registers->known >> ZG_ARCH_FP & 1) || fp < registers->value[ZG_ARCH_SP]) return false;
+    if (!read_word(reader, fp, &next) || !read_word(reader, fp + 8, &pc)) return false;
+    struct zg_module module;
+    if (pc && !zg_module_find_unwind(pc - 1, &module)) return false;
+    registers->pc = pc;
+    registers->value[ZG_ARCH_SP] = fp + 16;
+    registers->value[ZG_ARCH_FP] = next;
+    registers->known = UINT64_C(1) << ZG_ARCH_SP | UINT64_C(1) << ZG_ARCH_FP;
+    *exact = false;
+    return true;
+}
+
 static bool step_full(struct zg_registers *registers, uint64_t pc, struct reader *reader, bool *exact) {
     struct zg_module module;
     struct zg_cfi_row row;
-    if (!zg_module_find_unwind(pc, &module) || !zg_cfi_find_row(&module, pc, &row)) return false;
+    if (!zg_module_find_unwind(pc, &module)) return false;
+    if (!zg_cfi_find_row(&module, pc, &row)) return step_by_frame_pointer(registers, reader, exact);
     *exact = row.signal_frame;
     return zg_cfi_step(&row, registers, read_word, reader);
 }
@@ -157,6 +186,11 @@ enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, con
                                    struct zg_step *step) {
     compact_rule rule = rule_for(__atomic_load_n(&current, __ATOMIC_ACQUIRE), *pc - 1);
     *step = (struct zg_step){0, 0, false};
+    if (ZG_UNLIKELY(rule == rule_guess)) {
+        step->used_fp = true;
+        if (!is_frame(*fp, *sp, bounds->high)) return zg_step_outermost;
+        rule = guessed_rule;
+    }
     if (ZG_UNLIKELY((rule & 3) != rule_simple)) return (rule & 3) == rule_complex ? zg_step_lost : zg_step_outermost;
     step->used_fp = rule >> 2 & 1;
     uint64_t cfa = (step->used_fp ? *fp : *sp) + rule_cfa(rule), fp_at = cfa - rule_fp(rule);
@@ -195,6 +229,8 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
     while (count < depth && pc) {
         walk->frames[count++] = pc + exact;
         compact_rule rule = rule_for(table, exact ? pc : pc - 1);
+        bool guessed = ZG_UNLIKELY(rule == rule_guess);
+        if (guessed) rule = guessed_rule;
         if (ZG_LIKELY((rule & 3) == rule_simple)) {
             uint64_t base = sp;
             if (rule & 4) {
@@ -203,6 +239,7 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
                 else if (fp_place) depend_on(walk, caller.sp, fp_place, fp);
                 fp_place = fp_place == 1; // noted once
             }
+            if (guessed && !is_frame(fp, zg_max(sp, reader.low), reader.high)) break;
             uint64_t cfa = base + rule_cfa(rule), fp_at = cfa - rule_fp(rule);
             uint64_t at = cfa - zg_arch_return_place(rule_fp(rule));
             exact = false;
