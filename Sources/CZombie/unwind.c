@@ -85,14 +85,6 @@ enum { rule_guess = rule_end | 1 << 2, GUESSED_CFA = 16 };
 static const compact_rule guessed_rule =
     rule_simple | 1 << 2 | (GUESSED_CFA / 8) << 3 | (compact_rule)(GUESSED_CFA / 8) << (3 + CFA_BITS);
 
-// What the frame pointer leads to looks like a frame: within [low, high), and with a return address into an image.
-static bool is_frame(uint64_t fp, uint64_t low, uint64_t high) {
-    struct zg_module module;
-    if (fp < low || fp >= high || high - fp < GUESSED_CFA || fp & 7) return false;
-    uint64_t pc = *(const uint64_t *)(fp + zg_arch_return_place(0));
-    return pc && zg_module_find_unwind(pc - 1, &module);
-}
-
 static ZG_NOINLINE compact_rule find_rule(uint64_t pc) {
     struct zg_module module;
     struct zg_cfi_row row;
@@ -111,6 +103,13 @@ ZG_INLINE compact_rule rule_for(const struct table *table, uint64_t pc) {
     uint64_t rule = entry ^ tag_of(table, scrambled);
     if (ZG_LIKELY(rule >> RULE_BITS == 0 && (rule & 3))) return (compact_rule)rule;
     return find_rule(pc);
+}
+
+// What the frame pointer leads to looks like a frame: within [low, high), and with a return address into an image.
+ZG_INLINE bool is_frame(const struct table *table, uint64_t fp, uint64_t low, uint64_t high) {
+    if (fp < low || fp >= high || high - fp < GUESSED_CFA || fp & 7) return false;
+    uint64_t pc = *(const uint64_t *)(fp + zg_arch_return_place(0));
+    return pc && rule_for(table, pc - 1) != rule_none; // every pc in an image has a rule
 }
 
 ZG_INLINE uint64_t rule_cfa(compact_rule rule) { return (uint64_t)(rule >> 3 & ((1 << CFA_BITS) - 1)) * 8; }
@@ -188,7 +187,7 @@ enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, con
     *step = (struct zg_step){0, 0, false};
     if (ZG_UNLIKELY(rule == rule_guess)) {
         step->used_fp = true;
-        if (!is_frame(*fp, *sp, bounds->high)) return zg_step_outermost;
+        if (!is_frame(__atomic_load_n(&current, __ATOMIC_ACQUIRE), *fp, *sp, bounds->high)) return zg_step_outermost;
         rule = guessed_rule;
     }
     if (ZG_UNLIKELY((rule & 3) != rule_simple)) return (rule & 3) == rule_complex ? zg_step_lost : zg_step_outermost;
@@ -239,7 +238,7 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
                 else if (fp_place) depend_on(walk, caller.sp, fp_place, fp);
                 fp_place = fp_place == 1; // noted once
             }
-            if (guessed && !is_frame(fp, zg_max(sp, reader.low), reader.high)) break;
+            if (guessed && !is_frame(table, fp, zg_max(sp, reader.low), reader.high)) break;
             uint64_t cfa = base + rule_cfa(rule), fp_at = cfa - rule_fp(rule);
             uint64_t at = cfa - zg_arch_return_place(rule_fp(rule));
             exact = false;
