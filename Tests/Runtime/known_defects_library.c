@@ -1,0 +1,13 @@
+// An object deleted through a base class without a virtual destructor, for known_defects.c: the calls that a C++ compiler
+// would make.
+
+#include <stddef.h>
+
+void *operator_new(size_t size) __asm__("_Znwm");
+void operator_delete(void *object, size_t size) __asm__("_ZdlPvm");
+
+void delete_as_base(void);
+void delete_as_base(void) {
+    operator_delete(operator_new(232), 24);
+    __asm__ volatile(""); // so that the call above is no jump, and this library the caller
+}
