@@ -55,6 +55,10 @@ ZG_INLINE void *allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t
     uint32_t index = magazine->slots[--magazine->count];
     struct zg_block *block = &slab->blocks[index];
     char *start = (char *)zg_slab_slot_address(slab, index);
+    // The next one is likely cold, record and contents.
+    uint32_t next = magazine->slots[magazine->count - (magazine->count != 0)];
+    __builtin_prefetch(&slab->blocks[next], 1);
+    __builtin_prefetch((void *)zg_slab_slot_address(slab, next), 1);
     bool fresh = zg_header_state(block->header) == zg_state_fresh;
     block->alloc_stack = zg_thread_capture(thread);
     block->alloc_thread = thread_field(thread);

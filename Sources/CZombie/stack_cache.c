@@ -11,14 +11,14 @@ uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller call
     }
     uint64_t set = zg_stack_cache_set(key);
     uint64_t *keys = cache->keys[set];
-    uint8_t *places = cache->places[set];
+    uint16_t *places = cache->places[set];
     for (int way = 0; way < ZG_CACHE_WAYS; way++) {
         if (keys[way] != key) continue;
-        const struct zg_cached_stack *entry = &cache->entries[set][places[way]];
+        const struct zg_cached_stack *entry = &cache->entries[places[way]];
         if (!zg_cached_stack_is_unchanged(entry, caller)) continue;
         cache->resistance[set] = ZG_CACHE_RESISTANCE;
         // The same caller with another past: the last one seen is the likeliest next.
-        uint8_t place = places[way];
+        uint16_t place = places[way];
         for (int i = way; i; i--) keys[i] = keys[i - 1], places[i] = places[i - 1];
         keys[0] = key, places[0] = place;
         return entry->stack;
@@ -38,25 +38,52 @@ bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller,
     return false;
 }
 
+static uint64_t place_of(uint64_t word) { return word >> 48; }
+
+// The words in the entry's order.
+static void fill(struct zg_cached_stack *entry, const struct zg_walk *walk) {
+    uint32_t places = 0, words = 0;
+    uint64_t paired[(ZG_WALK_WORDS + 63) / 64] = {0};
+    for (uint32_t i = 0; i < walk->word_count; i++) {
+        // A saved frame pointer and the return address above it come one after the other, in either order.
+        uint64_t one = walk->words[i], other = i + 1 < walk->word_count ? walk->words[i + 1] : one;
+        if (place_of(one) > place_of(other)) one = other, other = walk->words[i];
+        if (place_of(one) + 1 != place_of(other)) continue;
+        paired[i / 64] |= UINT64_C(1) << i % 64, i++, paired[i / 64] |= UINT64_C(1) << i % 64;
+        entry->places[places++] = (uint16_t)place_of(one);
+        entry->words[words++] = one, entry->words[words++] = other;
+    }
+    for (; places % ZG_CACHE_GROUP; places++, words += 2) {
+        entry->places[places] = entry->places[places - 1];
+        entry->words[words] = entry->words[words - 2], entry->words[words + 1] = entry->words[words - 1];
+    }
+    entry->pair_groups = (uint8_t)(places / ZG_CACHE_GROUP);
+    for (uint32_t i = 0; i < walk->word_count; i++) {
+        if (paired[i / 64] >> i % 64 & 1) continue;
+        entry->places[places++] = (uint16_t)place_of(walk->words[i]);
+        entry->words[words++] = walk->words[i];
+    }
+    for (; places % ZG_CACHE_GROUP; places++, words++) {
+        entry->places[places] = entry->places[places - 1];
+        entry->words[words] = entry->words[words - 1];
+    }
+    entry->word_groups = (uint8_t)(places / ZG_CACHE_GROUP - entry->pair_groups);
+}
+
 void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, const struct zg_walk *walk,
                         uint32_t stack) {
     if (!walk->repeatable || !stack) return;
     uint64_t key = zg_stack_cache_key(cache, caller), set = zg_stack_cache_set(key);
     uint64_t *keys = cache->keys[set];
-    uint8_t *places = cache->places[set];
-    uint8_t place = places[ZG_CACHE_WAYS - 1];
-    if (!keys[ZG_CACHE_WAYS - 1]) { // the set is not full yet: the first place that no key uses
-        place = 0;
-        while (keys[place]) place++;
-    }
+    uint16_t *places = cache->places[set];
+    uint16_t place = keys[ZG_CACHE_WAYS - 1] ? places[ZG_CACHE_WAYS - 1] : (uint16_t)cache->used++;
     for (int i = ZG_CACHE_WAYS - 1; i; i--) keys[i] = keys[i - 1], places[i] = places[i - 1];
     keys[0] = key, places[0] = place;
-    struct zg_cached_stack *entry = &cache->entries[set][place];
+    struct zg_cached_stack *entry = &cache->entries[place];
     entry->stack = stack;
     entry->uses_fp = walk->uses_fp;
     entry->fp = caller.fp;
-    entry->word_count = (uint16_t)walk->word_count;
-    for (uint32_t i = 0; i < walk->word_count; i++) entry->words[i] = walk->words[i];
+    fill(entry, walk);
 }
 
 void zg_stack_cache_forget(struct zg_stack_cache *cache) { cache->life += UINT64_C(1) << 48; }

@@ -13,22 +13,28 @@
 
 enum { ZG_CACHE_WAYS = 4, ZG_CACHE_SETS = 256 };
 
+// Words are compared in groups of four pairs (two neighbours: where a frame pointer is saved the return address lies above
+// it) and then of four single words, the inner frames' first; the last of each kind is repeated to fill its group.
+enum { ZG_CACHE_GROUP = 4, ZG_CACHE_WORDS = ZG_WALK_WORDS + 3 * ZG_CACHE_GROUP };
+
 struct zg_cached_stack {
-    uint32_t stack;      // id in the depot
-    uint16_t word_count; // words compared; 0: entry unused
-    bool uses_fp;        // the caller's frame pointer takes part
+    uint32_t stack; // id in the depot
+    uint8_t pair_groups, word_groups;
+    bool uses_fp; // the caller's frame pointer takes part
     uint64_t fp;
-    uint64_t words[ZG_WALK_WORDS]; // as in struct zg_walk
+    uint16_t places[ZG_CACHE_WORDS]; // of pairs, then of single words: distance from the caller's sp / 8
+    uint64_t words[ZG_CACHE_WORDS];  // 48 bits of each: what is expected there
 };
 
 struct zg_stack_cache {
     uint32_t epoch; // of the unwind rules that the entries were made with
-    uint64_t life; // takes part in the keys: another one makes every entry unknown
+    uint32_t used;  // entries, from the first
+    uint64_t life;  // takes part in the keys: another one makes every entry unknown
     uint32_t seen[1024]; // stacks that were captured lately, by their id
     uint8_t resistance[ZG_CACHE_SETS]; // additions that a set still turns down; raised by hits
     uint64_t keys[ZG_CACHE_SETS][ZG_CACHE_WAYS];
-    uint8_t places[ZG_CACHE_SETS][ZG_CACHE_WAYS]; // way -> entry; hits move to way 0
-    struct zg_cached_stack entries[ZG_CACHE_SETS][ZG_CACHE_WAYS];
+    uint16_t places[ZG_CACHE_SETS][ZG_CACHE_WAYS]; // way -> entry; hits move to way 0
+    struct zg_cached_stack entries[ZG_CACHE_SETS * ZG_CACHE_WAYS];
 };
 
 // The stack id, 0 where the stack is not known. Callers that have looked at the set's first entry themselves come with its
@@ -55,13 +61,23 @@ ZG_INLINE uint64_t zg_stack_cache_set(uint64_t key) { return key >> 56; }
 _Static_assert(ZG_CACHE_SETS == 256, "zg_stack_cache_set takes eight bits");
 
 ZG_INLINE bool zg_cached_stack_is_unchanged(const struct zg_cached_stack *entry, struct zg_caller caller) {
+    const uint64_t *word = entry->words;
+    const uint16_t *place = entry->places, *end = place + entry->pair_groups * ZG_CACHE_GROUP;
     uint64_t changed = 0;
-    const uint64_t *at = entry->words, *end = at + entry->word_count;
-    // Upper bits are the words' places: shifted out at the end.
-    for (; at < end; at++) changed |= *at ^ *(const uint64_t *)(caller.sp + (*at >> 48) * 8);
-    changed <<= 16;
-    if (entry->uses_fp) changed |= entry->fp ^ caller.fp;
-    return !changed;
+    if (entry->uses_fp && entry->fp != caller.fp) return false;
+    for (; place < end; place += ZG_CACHE_GROUP, word += 2 * ZG_CACHE_GROUP) {
+        for (int i = 0; i < ZG_CACHE_GROUP; i++) {
+            const uint64_t *at = (const uint64_t *)(caller.sp + place[i] * UINT64_C(8));
+            changed |= (word[2 * i] ^ at[0]) | (word[2 * i + 1] ^ at[1]);
+        }
+        if (changed << 16) return false;
+    }
+    for (end = place + entry->word_groups * ZG_CACHE_GROUP; place < end; place += ZG_CACHE_GROUP, word += ZG_CACHE_GROUP) {
+        for (int i = 0; i < ZG_CACHE_GROUP; i++)
+            changed |= word[i] ^ *(const uint64_t *)(caller.sp + place[i] * UINT64_C(8));
+        if (changed << 16) return false;
+    }
+    return !(changed << 16);
 }
 
 #endif

@@ -111,7 +111,7 @@ ZG_INLINE uint32_t zg_thread_capture(struct zg_thread *thread) {
     uint64_t key = zg_stack_cache_key(cache, caller), set = zg_stack_cache_set(key);
     if (ZG_LIKELY(caller.sp - thread->stack.low < thread->stack.high - thread->stack.low && cache->keys[set][0] == key &&
                   cache->epoch == __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED))) {
-        const struct zg_cached_stack *entry = &cache->entries[set][cache->places[set][0]];
+        const struct zg_cached_stack *entry = &cache->entries[cache->places[set][0]];
         if (ZG_LIKELY(zg_cached_stack_is_unchanged(entry, caller))) {
             cache->resistance[set] = ZG_CACHE_RESISTANCE;
             thread->captures++;

@@ -37,6 +37,7 @@ static void chain(struct zg_trail *trail, uint32_t at, int depth) {
     }
     frame->hash = zg_depot_hash(hash, frame->pc);
     frame->anchor = (uint16_t)anchor;
+    frame->words = (uint16_t)((at ? frame[-1].words : 0) + 1 + frame->fp_used);
 }
 
 static ZG_NOINLINE uint32_t put(const struct zg_trail *trail) {
@@ -59,7 +60,8 @@ static void depend(struct zg_walk *walk, uint64_t sp, uint64_t place, uint64_t w
 void zg_trail_describe(const struct zg_trail *trail, uint64_t sp, struct zg_walk *walk) {
     uint32_t last = trail->count - 1, first = trail->frames[last].anchor;
     uint64_t noted = 1;
-    walk->repeatable = true;
+    uint32_t words = trail->frames[last].words - (first ? trail->frames[first - 1].words : 0u);
+    walk->repeatable = words <= ZG_WALK_WORDS;
     walk->uses_fp = false;
     walk->word_count = 0;
     for (uint32_t i = trail->count; i-- > first && walk->repeatable;) {

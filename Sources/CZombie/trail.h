@@ -19,6 +19,7 @@ struct zg_trail_frame {
     uint64_t place, fp_place;
     uint64_t hash;
     uint16_t anchor;
+    uint16_t words; // that this frame and all further out depend on, at the most
     bool fp_used; // the next frame outwards was found from fp
 };
 

@@ -19,7 +19,7 @@ struct zg_caller {
     uint64_t pc, sp, fp;
 };
 
-enum { ZG_WALK_WORDS = 64 };
+enum { ZG_WALK_WORDS = 96 }; // two for each frame of the default depth
 
 // What a walk gives, and the words of the stack that it depended on.
 struct zg_walk {
