@@ -93,9 +93,55 @@ enum zg_fault_access zg_arch_decode_access(const uint8_t *code, int count) {
     return zg_fault_read;
 }
 
+static const uint8_t dwarf[16] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15}; // processor's order to DWARF's
+
+static bool has_modrm(uint8_t op) {
+    if (op < 0x40) return (op & 7) < 4;
+    return op == 0x63 || op == 0x69 || op == 0x6b || (op >= 0x80 && op <= 0x8f) || op == 0xc0 || op == 0xc1 || op == 0xc6 ||
+           op == 0xc7 || (op >= 0xd0 && op <= 0xd3) || (op >= 0xd8 && op <= 0xdf) || op == 0xf6 || op == 0xf7 || op >= 0xfe;
+}
+
+// Of the two-byte opcodes that read memory through a ModRM byte; system instructions, jumps and the like are left out.
+static bool has_modrm_after_0f(uint8_t op) {
+    return (op >= 0x10 && op <= 0x17) || op == 0x1f || (op >= 0x28 && op <= 0x2f) || (op >= 0x40 && op <= 0x76) ||
+           (op >= 0x7c && op <= 0x7f) || (op >= 0x90 && op <= 0x9f) || (op >= 0xa3 && op <= 0xa5) || op == 0xab ||
+           (op >= 0xac && op <= 0xaf) || (op >= 0xb0 && op <= 0xc7) || op >= 0xd0 || op == 0x0d || op == 0x18;
+}
+
+// Intel SDM volume 2, sections 2.1 to 2.3 and 2.7: legacy prefixes, REX, VEX and EVEX in front of opcode, ModRM and SIB.
+int zg_arch_operand_registers(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t values[2]) {
+    uint8_t rex = 0;
+    int i = 0;
+    while (i < count && (code[i] == 0x66 || code[i] == 0xf2 || code[i] == 0xf3 || code[i] == 0x2e || code[i] == 0x3e ||
+                         code[i] == 0x64 || code[i] == 0x65 || code[i] == 0xf0))
+        i++;
+    if (i + 6 > count) return 0; // VEX or EVEX, opcode, ModRM and SIB at the most, or less
+    if ((code[i] & 0xf0) == 0x40) rex = code[i++];
+    if (code[i] == 0xc5) i += 3;
+    else if (code[i] == 0xc4) rex = (uint8_t)~code[i + 1] >> 5, i += 4;
+    else if (code[i] == 0x62) rex = (uint8_t)~code[i + 1] >> 5, i += 5;
+    else if (code[i] != 0x0f && has_modrm(code[i])) i++;
+    else if (code[i] == 0x0f && (code[i + 1] == 0x38 || code[i + 1] == 0x3a)) i += 3;
+    else if (code[i] == 0x0f && has_modrm_after_0f(code[i + 1])) i += 2;
+    else return 0;
+    uint8_t opcode = code[i - 1], modrm = code[i], mod = modrm >> 6, base = modrm & 7, extension = modrm >> 3 & 7;
+    bool jump = opcode == 0xff && (extension == 2 || extension == 4);
+    if (mod == 3 && !jump) return 0;
+    if (mod == 0 && base == 5) return 0; // relative to the instruction
+    if (mod == 3 || base != 4) {
+        values[0] = registers->value[dwarf[base | (rex & 1) << 3]];
+        return 1;
+    }
+    if (i + 1 >= count) return 0;
+    uint8_t sib = code[i + 1], index = (uint8_t)((sib >> 3 & 7) | (rex & 2) << 2);
+    int found = 0;
+    if (!((sib & 7) == 5 && mod == 0)) values[found++] = registers->value[dwarf[(sib & 7) | (rex & 1) << 3]];
+    if (index != 4) values[found++] = registers->value[dwarf[index]];
+    return found;
+}
+
 // Intel SDM volume 2, section 2.1.5 (ModRM and SIB); FF /2 and FF /4 with a memory operand.
 bool zg_arch_call_target_place(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t *place) {
-    static const uint8_t dwarf[16] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15}; // processor's order to DWARF's
     int i = 0;
     uint8_t rex = 0;
     while (i < count && (code[i] == 0x3e || code[i] == 0xf2 || code[i] == 0x66)) i++; // notrack, bnd

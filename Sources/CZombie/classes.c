@@ -13,8 +13,10 @@ enum { STRANGERS = 1024 };
 
 bool zg_classes_on;
 
-// Pointer, with its language in the low bits; entries are added and never taken away. A number is an index plus one.
+// Pointer, with its language in the low bits, and GONE where its library may be; entries are added and never taken away. A number is an index plus one.
 uint64_t zg_classes[ZG_CLASSES + ZG_CLASS_PROBES];
+// Of the type's name, where the class is of C++: another library at the same place may have another class there.
+static uint32_t name_hashes[ZG_CLASSES + ZG_CLASS_PROBES];
 // Pointers that are no classes, the last one seen in each place.
 static uint64_t strangers[STRANGERS];
 
@@ -32,11 +34,19 @@ static uint32_t find(uint64_t pointer) {
 
 uint32_t zg_class_find(uint64_t pointer) { return pointer & 7 ? 0 : find(pointer); }
 
-static uint32_t add(uint64_t pointer, enum zg_language language) {
+static uint32_t add(uint64_t pointer, enum zg_language language, uint32_t name_hash) {
     uint64_t start = zg_class_place(pointer), wanted = pointer | language;
     for (uint64_t i = start; i < start + ZG_CLASS_PROBES; i++) {
-        uint64_t entry = 0;
-        if (__atomic_compare_exchange_n(&zg_classes[i], &entry, wanted, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED) ||
+        uint64_t entry = zg_load(&zg_classes[i]);
+        // Its library was unloaded, or another one: it is there again.
+        if (entry == (wanted | GONE) && name_hashes[i] == name_hash) {
+            zg_store(&zg_classes[i], wanted);
+            return (uint32_t)i + 1;
+        }
+        if (entry && entry != wanted) continue;
+        if (!entry) name_hashes[i] = name_hash; // two that race write the same, or one of them looks further
+        if (entry == wanted ||
+            __atomic_compare_exchange_n(&zg_classes[i], &entry, wanted, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED) ||
             entry == wanted)
             return (uint32_t)i + 1;
     }
@@ -47,7 +57,7 @@ static bool read_words(uint64_t address, uint64_t *words, uint64_t count) {
     return zg_os_read_memory(words, address, count * sizeof *words) == count * sizeof *words;
 }
 
-static bool is_code(uint64_t address) {
+static bool is_in_image(uint64_t address) {
     struct zg_module module;
     return zg_module_find_unwind(address, &module);
 }
@@ -72,8 +82,11 @@ bool zg_class_is_swift(uint64_t metadata) {
     } class;
     if (!zg_class_may_be_pointer(metadata)) return false;
     uint64_t got = zg_os_read_memory(&class, metadata - 16, sizeof class);
-    if (got < 3 * sizeof(uint64_t) || !is_code(class.destroy)) return false;
-    // Closure contexts, boxes, boxed errors, tasks.
+    if (got < 3 * sizeof(uint64_t) || !zg_module_is_code(class.destroy)) return false;
+    // Closure contexts, boxes, boxed errors, tasks. Contexts and boxes say at which byte their contents begin.
+    if ((class.kind == 0x400 || class.kind == 0x500) &&
+        (got < 4 * sizeof(uint64_t) || (uint32_t)class.superclass < 16 || (uint32_t)class.superclass >= 65536))
+        return false;
     if (class.kind == 0x400 || class.kind == 0x500 || class.kind == 0x501 || class.kind == 0x502) return true;
     if (class.kind != 0 || got < sizeof class) return false;
     if (class.instance_size < 16 || class.alignment_mask & (class.alignment_mask + 1) || class.class_address_point < 16 ||
@@ -94,7 +107,7 @@ bool zg_class_is_swift(uint64_t metadata) {
 static uint64_t cxx_type(uint64_t table) {
     uint64_t head[2], type[2], meta[2], meta_type[2];
     char name[16];
-    if (!is_code(table) || !read_words(table - 16, head, 2)) return 0;
+    if (!is_in_image(table) || !read_words(table - 16, head, 2)) return 0;
     if (head[0] != 0 || !zg_class_may_be_pointer(head[1]) || !read_words(head[1], type, 2)) return 0;
     if (!zg_class_may_be_pointer(type[0]) || !read_words(type[0] - 16, meta, 2)) return 0;
     if (!zg_class_may_be_pointer(meta[1]) || !read_words(meta[1], meta_type, 2)) return 0;
@@ -119,14 +132,18 @@ bool zg_class_cxx_name(uint64_t table, char *name, uint64_t capacity) {
 
 static ZG_COLD uint32_t validate(uint64_t pointer, enum zg_language language) {
     bool is_class = false;
+    uint32_t name_hash = 0;
     if (language == zg_language_swift) {
         enum zg_swift_layout layout = zg_swift_layout();
         if (layout == zg_swift_unchecked) return 0; // asked for: later objects of the class will be known
         is_class = layout == zg_swift_expected && zg_class_is_swift(pointer);
     } else {
-        is_class = !zg_lookup_is_ours(pointer) && cxx_type(pointer) != 0;
+        char name[256];
+        is_class = !zg_lookup_is_ours(pointer) && zg_class_cxx_name(pointer, name, sizeof name);
+        for (uint64_t i = 0; is_class && name[i]; i++) name_hash = name_hash * 33 + (uint8_t)name[i];
     }
-    if (is_class) return add(pointer, language);
+    uint32_t number = is_class ? add(pointer, language, name_hash) : 0;
+    if (number) return number;
     zg_store(&strangers[(pointer >> 3) % STRANGERS], pointer | language);
     return 0;
 }

@@ -50,9 +50,14 @@ static bool fill_value_in_registers(const struct zg_fault *fault, uint64_t *valu
         *value = fault->pc;
         return true;
     }
-    for (int i = 0; i < fault->pointer_count; i++)
-        if (near(fault->pointers[i], ZG_FILL_WORD)) {
-            *value = fault->pointers[i];
+    // A register that the instruction does not use may hold a mask of this value.
+    uint64_t used[2];
+    int count = fault->registers.known ? zg_arch_operand_registers(fault->code, fault->code_count, &fault->registers, used) : 0;
+    const uint64_t *values = count ? used : fault->pointers;
+    if (!count) count = fault->pointer_count;
+    for (int i = 0; i < count; i++)
+        if (near(values[i], ZG_FILL_WORD)) {
+            *value = values[i];
             return true;
         }
     return false;

@@ -112,9 +112,9 @@ static bool revive(const struct work *work) {
 static bool goes_in_circles(void) {
     enum { MOST = 8 };
     static uint64_t pc, address;
-    static int times;
-    if (fault.pc != pc || fault.address != address) times = 0;
-    pc = fault.pc, address = fault.address;
+    static int times, tid;
+    if (fault.pc != pc || fault.address != address || zg_os_tid() != tid) times = 0;
+    pc = fault.pc, address = fault.address, tid = zg_os_tid();
     return ++times > MOST;
 }
 
@@ -172,6 +172,16 @@ static bool work_alone(void (*function)(void *, void *, void *), struct work *wo
 static bool is_borrowed_thread(void) {
     struct zg_thread *thread = zg_thread_current_or_null();
     return thread && thread->tid && thread->tid != zg_os_tid();
+}
+
+void zg_fault_fork_prepare(void) { zg_lock_take(&fault_lock); }
+void zg_fault_fork_done(bool child) {
+    if (!child) {
+        zg_lock_drop(&fault_lock);
+        return;
+    }
+    fault_owner = 0;
+    zg_lock_reset(&fault_lock);
 }
 
 void zg_fault_handler(int signal, siginfo_t *info, void *context) {

@@ -5,7 +5,11 @@
 
 #define _GNU_SOURCE
 #include <signal.h>
+#include <stdbool.h>
 
+// No fault of another thread is being worked on while the process is copied.
+void zg_fault_fork_prepare(void);
+void zg_fault_fork_done(bool child);
 void zg_fault_handler(int signal, siginfo_t *info, void *context);
 
 #endif

@@ -29,6 +29,10 @@
 // and every later access is seen at the instruction.
 #define RETIRE_LEAST ((uint64_t)1 << 20)
 
+// Programs that ask for an alignment may use the pages by themselves (guard pages, write protection, files mapped over them,
+// advice for fork), and free then is not to touch them: from the size on from which libc has a mapping for a block.
+#define RETIRE_LEAST_ALIGNED ((uint64_t)128 << 10)
+
 static const uint32_t accepted_kinds[zg_deallocator_count] = {
 #define ZG_X(name, text, mask) mask,
     ZG_DEALLOCATORS(ZG_X)
@@ -195,7 +199,10 @@ static uint32_t zombie_bits(struct zg_dead dead) {
 // A fenced block dies: what it was is noted, then its pages are protected.
 static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum zg_kind kind) {
     struct zg_dead dead = {0, zg_language_unknown};
-    if (span->size >= 16 && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)span->start, kind, span->size);
+    thread->filling_start = span->start;
+    thread->filling_end = span->start + 16;
+    if (span->size >= 8 && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)span->start, kind, span->size);
+    thread->filling_end = 0;
     span->death = zg_zombie_death(dead.class_number);
     span->block.header |= zombie_bits(dead);
     thread->zombies += dead.class_number != 0;
@@ -219,13 +226,15 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     thread->freed_bytes += span->size;
     zg_thread_flush_counters(thread);
     if (span->fenced) return retire_fenced(thread, span, zg_header_kind(header));
-    if (span->size >= RETIRE_LEAST) return zg_span_retire(span, false);
+    bool aligned = zg_header_kind(header) == zg_kind_aligned || zg_header_kind(header) == zg_kind_new_aligned ||
+                   zg_header_kind(header) == zg_kind_new_array_aligned;
+    if (span->size >= (aligned ? RETIRE_LEAST_ALIGNED : RETIRE_LEAST)) return zg_span_retire(span, false);
     uint64_t filled = zg_min(zg_round_up(span->size, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
     struct zg_dead dead = {0, zg_language_unknown};
-    if (filled && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), span->size);
-    uint32_t zombie = zombie_bits(dead);
     thread->filling_start = address;
     thread->filling_end = address + filled;
+    if (filled && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), span->size);
+    uint32_t zombie = zombie_bits(dead);
     if (zombie) {
         span->death = zg_zombie_death(dead.class_number);
         zg_zombie_write((void *)address, filled, zg_zombie_span_pattern(zombie, zg_span_number(span)));

@@ -104,6 +104,38 @@ bool zg_module_find(uint64_t address, struct zg_module *module) {
     return true;
 }
 
+bool zg_module_is_code(uint64_t address) {
+    struct zg_module module;
+    if (!zg_module_find_unwind(address, &module)) return false;
+    int count = 0;
+    const ElfW(Phdr) *headers = program_headers(&module, &count);
+    if (!headers) return true; // nothing is known of its parts
+    for (int i = 0; i < count; i++)
+        if (headers[i].p_type == PT_LOAD && headers[i].p_flags & PF_X &&
+            address - module.bias - headers[i].p_vaddr < headers[i].p_memsz)
+            return true;
+    return false;
+}
+
+struct dynamic {
+    const ElfW(Sym) *symbols;
+    const char *strings;
+    const uint32_t *gnu_hash, *sysv_hash;
+};
+
+static struct dynamic read_dynamic(const ElfW(Dyn) *entry, uint64_t bias, uint64_t start) {
+    struct dynamic dynamic = {0};
+    for (; entry->d_tag != DT_NULL; entry++) {
+        // The loader relocates these entries in place on most architectures; an address below the image is not.
+        uint64_t value = entry->d_un.d_ptr < start ? entry->d_un.d_ptr + bias : entry->d_un.d_ptr;
+        if (entry->d_tag == DT_SYMTAB) dynamic.symbols = (const void *)value;
+        if (entry->d_tag == DT_STRTAB) dynamic.strings = (const void *)value;
+        if (entry->d_tag == DT_GNU_HASH) dynamic.gnu_hash = (const void *)value;
+        if (entry->d_tag == DT_HASH) dynamic.sysv_hash = (const void *)value;
+    }
+    return dynamic;
+}
+
 // Number of entries of the dynamic symbol table, from the GNU hash table (which leaves the undefined ones out of its
 // buckets but counts them in front).
 static uint32_t undefined_symbol_count(const uint32_t *gnu_hash) { return gnu_hash ? gnu_hash[1] : 0; }
@@ -115,22 +147,57 @@ bool zg_module_imports(uint64_t address, const char *symbol) {
     const ElfW(Phdr) *headers = program_headers(&module, &count);
     for (int i = 0; headers && i < count; i++) {
         if (headers[i].p_type != PT_DYNAMIC) continue;
-        const ElfW(Sym) *symbols = NULL;
-        const char *strings = NULL;
-        const uint32_t *gnu_hash = NULL, *sysv_hash = NULL;
-        for (const ElfW(Dyn) *entry = (const void *)(module.bias + headers[i].p_vaddr); entry->d_tag != DT_NULL; entry++) {
-            // The loader relocates these entries in place on most architectures; an address below the image is not.
-            uint64_t value = entry->d_un.d_ptr < module.start ? entry->d_un.d_ptr + module.bias : entry->d_un.d_ptr;
-            if (entry->d_tag == DT_SYMTAB) symbols = (const void *)value;
-            if (entry->d_tag == DT_STRTAB) strings = (const void *)value;
-            if (entry->d_tag == DT_GNU_HASH) gnu_hash = (const void *)value;
-            if (entry->d_tag == DT_HASH) sysv_hash = (const void *)value;
-        }
-        if (!symbols || !strings) return false;
-        uint32_t last = sysv_hash ? sysv_hash[1] : undefined_symbol_count(gnu_hash);
+        struct dynamic dynamic = read_dynamic((const void *)(module.bias + headers[i].p_vaddr), module.bias, module.start);
+        if (!dynamic.symbols || !dynamic.strings) return false;
+        uint32_t last = dynamic.sysv_hash ? dynamic.sysv_hash[1] : undefined_symbol_count(dynamic.gnu_hash);
         for (uint32_t j = 1; j < last; j++)
-            if (symbols[j].st_shndx == SHN_UNDEF && zg_string_equal(strings + symbols[j].st_name, symbol)) return true;
+            if (dynamic.symbols[j].st_shndx == SHN_UNDEF &&
+                zg_string_equal(dynamic.strings + dynamic.symbols[j].st_name, symbol))
+                return true;
         return false;
     }
     return false;
+}
+
+struct symbol_search {
+    const char *name;
+    uint32_t hash;
+    void *found;
+};
+
+// The GNU hash table: bucket count, first hashed symbol, words of the filter and its shift; filter, buckets, hashes, of which
+// the last of a bucket is odd.
+static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context) {
+    (void)bytes;
+    struct symbol_search *search = context;
+    const ElfW(Dyn) *entries = NULL;
+    uint64_t start = UINT64_MAX;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        if (header->p_type == PT_DYNAMIC) entries = (const void *)(info->dlpi_addr + header->p_vaddr);
+        if (header->p_type == PT_LOAD) start = zg_min(start, info->dlpi_addr + header->p_vaddr);
+    }
+    if (!entries) return 0;
+    struct dynamic dynamic = read_dynamic(entries, info->dlpi_addr, start);
+    if (!dynamic.symbols || !dynamic.strings || !dynamic.gnu_hash) return 0;
+    const uint32_t *table = dynamic.gnu_hash, *buckets = table + 4 + table[2] * 2, *hashes = buckets + table[0];
+    uint32_t at = table[0] ? buckets[search->hash % table[0]] : 0;
+    if (at < table[1]) return 0;
+    for (;; at++) {
+        uint32_t hash = hashes[at - table[1]];
+        const ElfW(Sym) *symbol = &dynamic.symbols[at];
+        if ((hash | 1) == (search->hash | 1) && symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+            zg_string_equal(dynamic.strings + symbol->st_name, search->name)) {
+            search->found = (void *)(info->dlpi_addr + symbol->st_value);
+            return 1;
+        }
+        if (hash & 1) return 0;
+    }
+}
+
+void *zg_module_function(const char *name) {
+    struct symbol_search search = {name, 5381, NULL};
+    for (const char *at = name; *at; at++) search.hash = search.hash * 33 + (uint8_t)*at;
+    dl_iterate_phdr(find_symbol_in, &search);
+    return search.found;
 }

@@ -21,8 +21,13 @@ bool zg_module_has_find_object(void);
 bool zg_module_find_unwind(uint64_t pc, struct zg_module *module);
 // The address lies in a loaded image; fills everything.
 bool zg_module_find(uint64_t address, struct zg_module *module);
+// The address lies in the part of a loaded image that can be executed. Cold.
+bool zg_module_is_code(uint64_t address);
 const char *zg_module_program_path(void);
 // The image that holds `address` asks for this dynamic symbol from elsewhere (it does not define it). Cold.
 bool zg_module_imports(uint64_t address, const char *symbol);
+// The function that the first of all loaded images exports under this name; NULL where there is none. As dlsym, but for the
+// loader's main lock, which a thread holds during dlopen while the constructors that it runs may wait for this one. Cold.
+void *zg_module_function(const char *name);
 
 #endif

@@ -19,6 +19,8 @@ int zg_os_retire(void *start, uint64_t bytes);
 int zg_os_protect(void *start, uint64_t bytes);
 // Memory for the runtime's own tables, zeroed. NULL where refused.
 void *zg_os_map(uint64_t bytes);
+// Whether the kernel would give this much memory now: its overcommit rules are asked, nothing is kept.
+bool zg_os_would_give(uint64_t bytes);
 // Moves the pages of [from, from+bytes) to [to, to+bytes); `from` stays mapped and reads as zero.
 int zg_os_move(void *from, void *to, uint64_t bytes);
 
@@ -35,6 +37,8 @@ int zg_os_open_read(const char *path);
 int zg_os_read(int descriptor, void *bytes, uint64_t count);
 int zg_os_readlink(const char *path, char *target, uint64_t bytes);
 void zg_os_close(int descriptor);
+// Which file the descriptor leads to. False where it is closed.
+bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode);
 // Moves a descriptor out of the range that programs use, close-on-exec; the old one is closed. Returns the new one.
 int zg_os_hide_descriptor(int descriptor);
 // A second descriptor for the same file, out of the way, close-on-exec. Negative where there is none.

@@ -59,6 +59,13 @@ void *zg_os_map(uint64_t bytes) {
     return map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 }
 
+bool zg_os_would_give(uint64_t bytes) {
+    long start = ZG_CALL(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (is_error(start)) return false;
+    ZG_CALL(SYS_munmap, start, bytes, 0, 0, 0, 0);
+    return true;
+}
+
 int zg_os_move(void *from, void *to, uint64_t bytes) {
     long result = ZG_CALL(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to, 0);
     return is_error(result) ? (int)result : 0;
@@ -121,6 +128,14 @@ int zg_os_duplicate_hidden(int descriptor) {
     // Near the top of a small table, at most at 1000: shells and daemons look at the low numbers.
     long least = (long)(limit > 1040 ? 1000 : limit > 64 ? limit - 40 : 3);
     return (int)ZG_CALL(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, least, 0, 0, 0);
+}
+
+bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode) {
+    struct stat status;
+    if (is_error(ZG_CALL(SYS_fstat, descriptor, &status, 0, 0, 0, 0))) return false;
+    *device = status.st_dev;
+    *inode = status.st_ino;
+    return true;
 }
 
 int zg_os_hide_descriptor(int descriptor) {

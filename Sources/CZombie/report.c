@@ -22,7 +22,12 @@
 
 static struct zg_lock report_lock;
 static int lock_owner; // thread id: a fault while a report is written must not wait for itself
-static int descriptor = -1, error_descriptor = -1;
+// What was opened, and as which file: a number may be another file by now, one of the program's.
+struct output {
+    int descriptor; // -1: none
+    uint64_t device, inode;
+};
+static struct output report_output = {.descriptor = -1}, error_output = {.descriptor = -1};
 static char line[128 << 10];
 
 static bool path_names_process(void) {
@@ -52,13 +57,26 @@ static int open_path(void) {
     return opened < 0 ? opened : zg_os_hide_descriptor(opened);
 }
 
+static struct output output_of(int opened) {
+    struct output output = {.descriptor = opened};
+    if (opened >= 0 && !zg_os_identify(opened, &output.device, &output.inode)) output.descriptor = -1;
+    return output;
+}
+
+static bool is_same(const struct output *output) {
+    uint64_t device, inode;
+    return output->descriptor >= 0 && zg_os_identify(output->descriptor, &device, &inode) && device == output->device &&
+           inode == output->inode;
+}
+
 void zg_report_open(void) {
     if (!zg_config.report_path[0]) {
-        error_descriptor = zg_os_duplicate_hidden(2);
+        error_output = output_of(zg_os_duplicate_hidden(2));
         return;
     }
-    descriptor = open_path();
-    if (descriptor >= 0) return;
+    int opened = open_path();
+    report_output = output_of(opened);
+    if (opened >= 0) return;
     zg_stats_degrade(zg_degradation_no_report);
     char message[ZG_OPTION_PATH_BYTES + 128];
     struct zg_text text;
@@ -66,17 +84,17 @@ void zg_report_open(void) {
     zg_text_string(&text, "zguard: warning: cannot open report '");
     zg_text_string(&text, zg_config.report_path);
     zg_text_string(&text, "' (error ");
-    zg_text_decimal(&text, (uint64_t)-descriptor);
+    zg_text_decimal(&text, (uint64_t)-opened);
     zg_text_string(&text, "): findings go to standard error\n");
     zg_os_write(2, message, text.count);
-    error_descriptor = zg_os_duplicate_hidden(2);
+    error_output = output_of(zg_os_duplicate_hidden(2));
 }
 
 void zg_report_after_fork_in_child(void) {
     // Each process writes its own file where the path says so; the parent's descriptor is shared otherwise.
-    if (descriptor >= 0 && path_names_process()) {
+    if (report_output.descriptor >= 0 && path_names_process()) {
         int opened = open_path();
-        if (opened >= 0) descriptor = opened;
+        if (opened >= 0) report_output = output_of(opened);
     }
 }
 
@@ -339,10 +357,10 @@ static void put_plain(struct zg_text *text, const struct zg_finding *finding) {
 }
 
 static bool write_json(const struct zg_text *text) {
-    int result = descriptor >= 0 ? zg_os_write(descriptor, text->bytes, text->count) : -1;
+    int result = is_same(&report_output) ? zg_os_write(report_output.descriptor, text->bytes, text->count) : -1;
     if (result < 0) {
-        descriptor = open_path();
-        if (descriptor >= 0) result = zg_os_write(descriptor, text->bytes, text->count);
+        report_output = output_of(open_path());
+        if (report_output.descriptor >= 0) result = zg_os_write(report_output.descriptor, text->bytes, text->count);
     }
     return result == (int)text->count;
 }
@@ -362,7 +380,7 @@ void zg_report_write(const struct zg_finding *finding) {
     if (!written) {
         zg_text_init(&text, line, sizeof line);
         put_plain(&text, finding);
-        zg_os_write(error_descriptor >= 0 ? error_descriptor : 2, text.bytes, text.count);
+        zg_os_write(is_same(&error_output) ? error_output.descriptor : 2, text.bytes, text.count);
     }
     zg_report_unlock(false);
 }

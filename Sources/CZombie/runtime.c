@@ -9,6 +9,7 @@
 
 #include "config.h"
 #include "depot.h"
+#include "fault.h"
 #include "finding.h"
 #include "foreign.h"
 #include "heap.h"
@@ -86,17 +87,24 @@ static void before_fork(void) {
     // A signal handler that forks while its thread is inside the runtime may hold any of the locks: none is taken.
     fork_unlocked = self && self->busy;
     if (fork_unlocked) return;
-    if (self) self->busy++;
+    if (self) {
+        self->frame = NULL; // no call that could be abandoned
+        ZG_SIGNAL_FENCE();
+        self->busy++;
+    }
     zg_thread_fork_prepare();
+    zg_fault_fork_prepare();
     zg_quarantine_lock_all();
     zg_slab_lock_all();
     zg_span_lock();
     zg_depot_lock();
     zg_report_lock();
+    zg_signals_fork_prepare();
 }
 
 static void after_fork(bool child) {
     if (fork_unlocked && !child) return;
+    zg_signals_fork_done(child);
     if (child) {
         zg_report_unlock(true);
         zg_depot_reset_lock();
@@ -107,6 +115,7 @@ static void after_fork(bool child) {
     zg_span_unlock(child);
     zg_slab_unlock_all(child);
     zg_quarantine_unlock_all(child);
+    zg_fault_fork_done(child);
     zg_thread_fork_done(child);
     struct zg_thread *self = zg_thread_current_or_null();
     if (self && !fork_unlocked) self->busy--;

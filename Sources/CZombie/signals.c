@@ -8,6 +8,7 @@
 #include <ucontext.h>
 
 #include "arch.h"
+#include "config.h"
 #include "fault.h"
 #include "loader.h"
 #include "lock.h"
@@ -24,6 +25,10 @@ static struct {
     uint32_t current;
 } wanted[MANAGED];
 static struct zg_lock lock;
+// Other signals that the program wants on its alternate stack: bit signal - 1. Until it has one, the flag is kept here, so
+// that their handlers run where they would run without us, not on the small stack that is there for our own.
+static uint64_t kept_on_stack;
+static bool program_has_stack;
 static uint32_t installed; // bit i: our handler is installed for managed_signals[i]
 
 typedef int (*sigaction_function)(int, const struct sigaction *, struct sigaction *);
@@ -92,6 +97,14 @@ static void manage(int signal) {
     drop_lock(&before);
 }
 
+static sigset_t before_fork;
+void zg_signals_fork_prepare(void) { take_lock(&before_fork); }
+void zg_signals_fork_done(bool child) {
+    if (child) zg_lock_reset(&lock);
+    else zg_lock_drop(&lock);
+    zg_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before_fork, 0, 8, 0, 0);
+}
+
 void zg_signals_start(void) {
     manage(SIGSEGV);
     manage(SIGBUS);
@@ -99,9 +112,45 @@ void zg_signals_start(void) {
 
 void zg_signals_watch_aborts(void) { manage(SIGABRT); }
 
+static int action_of_other(int signal, const struct sigaction *action, struct sigaction *old) {
+    if (!zg_config.handle_signals || signal < 1 || signal > 64 || program_has_stack) return real_action(signal, action, old);
+    sigset_t before;
+    struct sigaction changed;
+    uint64_t bit = UINT64_C(1) << (signal - 1);
+    take_lock(&before);
+    bool keep = action && (action->sa_flags & SA_ONSTACK) && !program_has_stack, kept = kept_on_stack & bit;
+    if (keep) {
+        changed = *action;
+        changed.sa_flags &= ~SA_ONSTACK;
+        action = &changed;
+    }
+    int result = real_action(signal, action, old);
+    if (result == 0 && action) kept_on_stack = keep ? kept_on_stack | bit : kept_on_stack & ~bit;
+    drop_lock(&before);
+    if (result == 0 && old && kept) old->sa_flags |= SA_ONSTACK;
+    return result;
+}
+
+// The program's first alternate stack: from now on the flag counts.
+static void give_on_stack_back(void) {
+    sigset_t before;
+    take_lock(&before);
+    program_has_stack = true;
+    for (int signal = 1; kept_on_stack; signal++) {
+        uint64_t bit = UINT64_C(1) << (signal - 1);
+        struct sigaction action;
+        if (!(kept_on_stack & bit)) continue;
+        kept_on_stack &= ~bit;
+        if (real_action(signal, NULL, &action) != 0) continue;
+        action.sa_flags |= SA_ONSTACK;
+        real_action(signal, &action, NULL);
+    }
+    drop_lock(&before);
+}
+
 int zg_signals_action(int signal, const struct sigaction *action, struct sigaction *old) {
     int index = index_of(signal);
-    if (index < 0 || !(__atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1)) return real_action(signal, action, old);
+    if (index < 0 || !(__atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1)) return action_of_other(signal, action, old);
     sigset_t before;
     take_lock(&before);
     struct sigaction previous = wanted_action(index);
@@ -121,6 +170,7 @@ static bool is_ours(const stack_t *stack) {
 
 int zg_signals_stack(const stack_t *stack, stack_t *old) {
     stack_t previous;
+    if (stack && !(stack->ss_flags & SS_DISABLE) && !program_has_stack) give_on_stack_back();
     int result = real_stack(stack, &previous);
     if (result < 0) {
         errno = -result;

@@ -14,6 +14,9 @@ enum { EXACT_BINS = 16, BIN_COUNT = EXACT_BINS + 8 * 44 };
 #define DIRTY_MOST ((uint64_t)32 << 20)
 // Each retired span may cost the kernel a mapping, of which a process has 65,530 by default.
 enum { RETIRED_MOST = 4096 };
+// From this size on the kernel is asked whether there is as much memory (its heuristic, or its strict accounting), as libc's
+// mmap would ask it: programs that try how much they get must not be given what is not there.
+#define ASK_LEAST ((uint64_t)1 << 30)
 // Steps in which the tables are made accessible: whole pages of both.
 enum { SPAN_STEP = 4096, UNIT_STEP = 16384 };
 
@@ -127,6 +130,7 @@ struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero) 
     uint64_t room = (size ? size : 1) + (alignment > ZG_UNIT_BYTES ? alignment - ZG_UNIT_BYTES : 0);
     uint64_t units = zg_round_up(room, ZG_UNIT_BYTES) / ZG_UNIT_BYTES;
     if (units > UINT32_MAX / 2) return NULL;
+    if (size >= ASK_LEAST && !zg_os_would_give(size)) return NULL;
     zg_lock_take(&span_lock);
     uint32_t bin = bin_for(&units);
     struct zg_span *span = NULL;

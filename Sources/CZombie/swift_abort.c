@@ -44,6 +44,8 @@ static bool find_in_message(const char *message, struct zg_finding *finding) {
             uint32_t class = zg_class_may_be_pointer(metadata) ? zg_class_number(metadata, zg_language_swift) : 0;
             if (class) view.zombie = ZG_HEADER_SWIFT, view.death.class_number = class;
         }
+        while (*address && *address != ' ') address++;
+        if (i == 1 && !after(address, " deallocated with ")) continue;
         zg_finding_init(finding, zg_finding_use_after_free, messages[i].access, object, &view);
         zg_finding_detail_text(finding, "operation", messages[i].operation);
         return true;

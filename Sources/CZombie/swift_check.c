@@ -4,10 +4,9 @@
 #define _GNU_SOURCE
 #include "swift_check.h"
 
-#include <dlfcn.h>
-
 #include "classes.h"
 #include "config.h"
+#include "module.h"
 #include "os.h"
 #include "signals.h"
 #include "stats.h"
@@ -101,7 +100,7 @@ static bool find_functions(void) {
                      {&swift.unowned_retain, "swift_unownedRetain"}, {&swift.unowned_release, "swift_unownedRelease"},
                      {&swift.weak_init, "swift_weakInit"},           {&swift.weak_destroy, "swift_weakDestroy"}};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(functions); i++) {
-        void *function = dlsym(RTLD_DEFAULT, functions[i].name);
+        void *function = zg_module_function(functions[i].name);
         if (!function) return false;
         __builtin_memcpy(functions[i].place, &function, sizeof function);
     }
@@ -127,7 +126,7 @@ void zg_swift_check(void) {
 }
 
 void zg_swift_check_at_start(void) {
-    if (zg_classes_on && dlsym(RTLD_DEFAULT, "swift_allocObject")) zg_swift_check();
+    if (zg_classes_on && zg_module_function("swift_allocObject")) zg_swift_check();
 }
 
 enum zg_swift_layout zg_swift_layout(void) {

@@ -25,7 +25,7 @@ extern void *__libc_stack_end;
 
 __thread struct zg_thread *zg_thread_self;
 
-enum { ALTERNATE_STACK_BYTES = 32768, DESTRUCTOR_ROUNDS = 3, MOST_PROBED = 1 << 20 };
+enum { ALTERNATE_STACK_BYTES = 65536, DESTRUCTOR_ROUNDS = 3, MOST_PROBED = 1 << 20 };
 
 static struct zg_lock list_lock;
 static struct zg_thread *threads; // all that were ever made; never unmapped
@@ -42,10 +42,9 @@ static struct zg_thread ended = {.busy = 1}, between = {.busy = 1};
 static pthread_key_t exit_key;
 static bool has_exit_key;
 
-// One mapping: the state, then the alternate stack.
-static uint64_t mapping_bytes(void) {
-    return zg_round_up(sizeof(struct zg_thread), ZG_PAGE_BYTES) + ALTERNATE_STACK_BYTES;
-}
+// One mapping: the state, a page that nobody may touch, the alternate stack.
+static uint64_t state_bytes(void) { return zg_round_up(sizeof(struct zg_thread), ZG_PAGE_BYTES); }
+static uint64_t mapping_bytes(void) { return state_bytes() + ZG_PAGE_BYTES + ALTERNATE_STACK_BYTES; }
 
 static struct zg_thread *take_state(void) {
     zg_lock_take(&list_lock);
@@ -54,12 +53,14 @@ static struct zg_thread *take_state(void) {
     if (!thread) {
         thread = zg_os_map(mapping_bytes());
         if (thread) {
+            zg_os_protect((char *)thread + state_bytes(), ZG_PAGE_BYTES);
             thread->next = threads;
             threads = thread;
         }
     }
     if (thread) {
         thread->in_use = true;
+        thread->frame = NULL;
         thread->number = next_number++;
         thread->exit_rounds = 0;
         thread->destructor_rounds = 0;
@@ -109,12 +110,24 @@ static ZG_COLD struct zg_thread *register_thread(void) {
     return thread;
 }
 
+// The call that the thread is said to be in was left by a jump (out of a handler for its stack's overflow, say): the stack
+// is shorter now than it was then. A handler that interrupts the call stands deeper, or on another stack.
+static bool was_abandoned(const struct zg_thread *thread, const uint64_t *frame) {
+    uint64_t here = (uint64_t)frame, then = (uint64_t)thread->frame;
+    return thread != &between && thread != &late && then >= thread->stack.low && here > then && here < thread->stack.high;
+}
+
 struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_self;
     if (!thread) {
         if (!zg_runtime_is_ready()) return NULL;
         thread = register_thread();
         if (thread) thread->frame = frame;
+        return thread;
+    }
+    if (thread != &ended && was_abandoned(thread, frame)) {
+        thread->filling_end = 0;
+        thread->frame = frame;
         return thread;
     }
     if (thread != &ended) return NULL; // inside the runtime already
@@ -173,6 +186,8 @@ static void end_thread(void *context) {
     if (thread != zg_thread_self) return;
     // Other destructors may free afterwards: stay as long as pthread repeats them (PTHREAD_DESTRUCTOR_ITERATIONS is 4).
     if (thread->destructor_rounds++ < DESTRUCTOR_ROUNDS && pthread_setspecific(exit_key, thread) == 0) return;
+    thread->frame = NULL;
+    ZG_SIGNAL_FENCE();
     thread->busy = 1;
     ZG_SIGNAL_FENCE();
     zg_quarantine_flush(thread);

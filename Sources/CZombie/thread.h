@@ -95,7 +95,11 @@ void zg_thread_leave_slow(struct zg_thread *thread);
 ZG_INLINE struct zg_thread *zg_thread_enter(const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_self;
     if (ZG_UNLIKELY(!thread || thread->busy)) return zg_thread_enter_slow(frame);
+    // Twice: a handler's call in between leaves its own frame behind, and the frame of a busy thread is never an older one.
+    thread->frame = frame;
+    ZG_SIGNAL_FENCE();
     thread->busy = 1;
+    ZG_SIGNAL_FENCE();
     thread->frame = frame;
     ZG_SIGNAL_FENCE();
     return thread;
