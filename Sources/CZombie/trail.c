@@ -7,8 +7,9 @@
 // How many frames, from the outermost, were found by words that are as they were. Frames before the innermost one's anchor
 // do not count for its stack and are not looked at.
 static uint32_t unchanged_count(const struct zg_trail *trail) {
-    uint32_t last = trail->count - 1;
-    for (uint32_t i = trail->frames[last].anchor; i <= last; i++) {
+    uint32_t last = trail->count - 1, first = trail->frames[last].anchor;
+    if (!first && trail->end_place && *(const uint64_t *)trail->end_place != trail->end_word) return 0;
+    for (uint32_t i = first; i <= last; i++) {
         const struct zg_trail_frame *frame = &trail->frames[i];
         if (i < last && *(const uint64_t *)frame->place != frame->pc) return i;
         if (frame->fp_used && frame->fp_place && *(const uint64_t *)frame->fp_place != frame->fp) return i;
@@ -72,6 +73,7 @@ void zg_trail_describe(const struct zg_trail *trail, uint64_t sp, struct zg_walk
         if (noted) depend(walk, sp, noted, frame->fp);
         else walk->uses_fp = true;
     }
+    if (!first && trail->end_place && walk->repeatable) depend(walk, sp, trail->end_place, trail->end_word);
 }
 
 uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const struct zg_stack_bounds *bounds,
@@ -107,7 +109,10 @@ uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const
         current->fp_used = step.used_fp;
         frame.place = step.pc_place;
         if (step.fp_place) frame.fp_place = step.fp_place;
-        if (outermost) trail->count = 0;
+        if (!outermost) continue;
+        trail->count = 0;
+        trail->end_place = step.end_place;
+        if (step.end_place) trail->end_word = *(const uint64_t *)step.end_place;
     }
     if (trail->count + new_count > ZG_TRAIL_FRAMES) goto lost;
     while (new_count) {

@@ -26,6 +26,7 @@ struct zg_trail_frame {
 struct zg_trail {
     uint32_t epoch; // of the unwind rules
     uint32_t count;
+    uint64_t end_place, end_word; // why frames[0] is the outermost, where a word of the stack says so; place 0: it does not
     struct zg_trail_frame frames[ZG_TRAIL_FRAMES];
     struct zg_trail_frame new_frames[ZG_TRAIL_NEW]; // of the capture that is going on: the program's stack may be small
 };

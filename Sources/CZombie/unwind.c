@@ -106,9 +106,12 @@ ZG_INLINE compact_rule rule_for(const struct table *table, uint64_t pc) {
 }
 
 // What the frame pointer leads to looks like a frame: within [low, high), and with a return address into an image.
-ZG_INLINE bool is_frame(const struct table *table, uint64_t fp, uint64_t low, uint64_t high) {
+// `place` is where that address was read; 0 where the frame pointer alone decided.
+ZG_INLINE bool is_frame(const struct table *table, uint64_t fp, uint64_t low, uint64_t high, uint64_t *place) {
+    *place = 0;
     if (fp < low || fp >= high || high - fp < GUESSED_CFA || fp & 7) return false;
-    uint64_t pc = *(const uint64_t *)(fp + zg_arch_return_place(0));
+    *place = fp + zg_arch_return_place(0);
+    uint64_t pc = *(const uint64_t *)*place;
     return pc && rule_for(table, pc - 1) != rule_none; // every pc in an image has a rule
 }
 
@@ -184,10 +187,11 @@ static ZG_NOINLINE bool step_complex(uint64_t *pc, uint64_t *sp, uint64_t *fp, s
 enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, const struct zg_stack_bounds *bounds,
                                    struct zg_step *step) {
     compact_rule rule = rule_for(__atomic_load_n(&current, __ATOMIC_ACQUIRE), *pc - 1);
-    *step = (struct zg_step){0, 0, false};
+    *step = (struct zg_step){0};
     if (ZG_UNLIKELY(rule == rule_guess)) {
         step->used_fp = true;
-        if (!is_frame(__atomic_load_n(&current, __ATOMIC_ACQUIRE), *fp, *sp, bounds->high)) return zg_step_outermost;
+        if (!is_frame(__atomic_load_n(&current, __ATOMIC_ACQUIRE), *fp, *sp, bounds->high, &step->end_place))
+            return zg_step_outermost;
         rule = guessed_rule;
     }
     if (ZG_UNLIKELY((rule & 3) != rule_simple)) return (rule & 3) == rule_complex ? zg_step_lost : zg_step_outermost;
@@ -196,7 +200,7 @@ enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, con
     uint64_t at = cfa - zg_arch_return_place(rule_fp(rule));
     if (ZG_UNLIKELY(cfa <= *sp || cfa > bounds->high || at < *sp || fp_at < *sp || cfa & 7)) return zg_step_lost;
     *pc = *(const uint64_t *)at;
-    step->pc_place = at;
+    step->pc_place = step->end_place = at;
     if (fp_at != cfa) {
         *fp = *(const uint64_t *)fp_at;
         step->fp_place = fp_at;
@@ -238,7 +242,11 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
                 else if (fp_place) depend_on(walk, caller.sp, fp_place, fp);
                 fp_place = fp_place == 1; // noted once
             }
-            if (guessed && !is_frame(table, fp, zg_max(sp, reader.low), reader.high)) break;
+            uint64_t end_place;
+            if (guessed && !is_frame(table, fp, zg_max(sp, reader.low), reader.high, &end_place)) {
+                if (end_place) depend_on(walk, caller.sp, end_place, *(const uint64_t *)end_place);
+                break;
+            }
             uint64_t cfa = base + rule_cfa(rule), fp_at = cfa - rule_fp(rule);
             uint64_t at = cfa - zg_arch_return_place(rule_fp(rule));
             exact = false;

@@ -38,6 +38,7 @@ struct zg_step {
     uint64_t pc_place; // the word that the new pc was read from
     uint64_t fp_place; // the word that the new fp was read from; 0: fp is unchanged
     bool used_fp;      // the step counted from fp
+    uint64_t end_place; // outermost: the word that says so; 0: the rules do
 };
 enum zg_step_result {
     zg_step_done,
