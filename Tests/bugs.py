@@ -7,7 +7,8 @@ same file is its corrected twin, which has to behave guarded as it does unguarde
 The header's first line says what the program does; each further line is "// key: value":
   finding       kind of the finding; also the name of the program's folder
   access        expected access; several with '|'
-  block         size=, offset=, state=, language=, as far as they are certain; no such line: the finding has no block
+  block         size=, offset=, state=, language=, class=, member=, as far as they are certain, "-" where there is none;
+                no such line: the finding has no block
   address       expected address of the access
   stack-access, stack-free, stack-alloc
                 function on top of the stack; several with '|'; "~name": somewhere in the stack; "- (reason)": not
@@ -54,7 +55,7 @@ BUG_KEYS = {
     "confidence", "detail", "stdout", "count", "libs",
 }
 CLEAN_KEYS = {"options", "libs", "warning"}
-BLOCK_KEYS = {"size", "offset", "state", "language"}
+BLOCK_KEYS = {"size", "offset", "state", "language", "class", "member"}
 
 
 class Failed(Exception):
@@ -210,8 +211,8 @@ def check_block(problems, finding, expected):
         key, _, value = pair.partition("=")
         if key not in BLOCK_KEYS:
             raise Failed(f"header: unknown block key '{key}'")
-        if str(block.get(key)) not in value.split("|"):
-            problems.append(f"block {key}: expected {value}, got {block.get(key)}")
+        if str(block.get(key, "-")) not in value.split("|"):
+            problems.append(f"block {key}: expected {value}, got {block.get(key, '-')}")
     numbers = finding.get("address"), block.get("start"), block.get("offset")
     if finding.get("confidence") == "exact" and None not in numbers:
         address, start, offset = int(numbers[0], 16), int(numbers[1], 16), numbers[2]

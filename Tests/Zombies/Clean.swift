@@ -248,3 +248,18 @@ func looksFreed() {
     words.deallocate()
     done(sum)
 }
+
+// case: The program gives up with a message of its own that begins like one of the runtime's, and ends in its handler.
+// clean:
+@inline(never)
+func ownMessage() {
+    let cart = makeCart()
+    let address = String(UInt(bitPattern: Unmanaged.passUnretained(cart).toOpaque()), radix: 16)
+    var message = strdup("Object 0x\(address) has no owner")
+    signal(SIGABRT) { _ in _exit(0) }
+    withUnsafeMutablePointer(to: &message) { place in
+        print(opaque(place).pointee.map { String(cString: $0).suffix(12) } ?? "")
+        fflush(nil)
+        abort()
+    }
+}
