@@ -104,7 +104,7 @@ static void before_fork(void) {
 
 static void after_fork(bool child) {
     if (fork_unlocked && !child) return;
-    zg_signals_fork_done(child);
+    zg_signals_fork_done(child, !fork_unlocked);
     if (child) {
         zg_report_unlock(true);
         zg_depot_reset_lock();

@@ -78,9 +78,13 @@ static void take_lock(sigset_t *before) {
     zg_lock_take(&lock);
 }
 
+static void restore_mask(const sigset_t *before) {
+    zg_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)before, 0, 8, 0, 0);
+}
+
 static void drop_lock(const sigset_t *before) {
     zg_lock_drop(&lock);
-    zg_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)before, 0, 8, 0, 0);
+    restore_mask(before);
 }
 
 static void manage(int signal) {
@@ -99,10 +103,10 @@ static void manage(int signal) {
 
 static sigset_t before_fork;
 void zg_signals_fork_prepare(void) { take_lock(&before_fork); }
-void zg_signals_fork_done(bool child) {
+void zg_signals_fork_done(bool child, bool prepared) {
     if (child) zg_lock_reset(&lock);
     else zg_lock_drop(&lock);
-    zg_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before_fork, 0, 8, 0, 0);
+    if (prepared) restore_mask(&before_fork);
 }
 
 void zg_signals_start(void) {

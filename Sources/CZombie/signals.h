@@ -11,7 +11,8 @@
 
 void zg_signals_start(void);
 void zg_signals_fork_prepare(void);
-void zg_signals_fork_done(bool child);
+// `prepared`: zg_signals_fork_prepare was called, and blocked all signals.
+void zg_signals_fork_done(bool child, bool prepared);
 // SIGABRT as well: the Swift runtime ends the program with it where it notices a dead object itself.
 void zg_signals_watch_aborts(void);
 int zg_signals_action(int signal, const struct sigaction *action, struct sigaction *old);
