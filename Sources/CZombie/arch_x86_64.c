@@ -46,14 +46,17 @@ bool zg_arch_undo_call(struct zg_registers *registers, uint64_t top_of_stack) {
     return true;
 }
 
+static bool is_legacy_prefix(uint8_t byte) {
+    return byte == 0x66 || byte == 0xf2 || byte == 0xf3 || byte == 0x2e || byte == 0x3e || byte == 0x64 || byte == 0x65 ||
+           byte == 0xf0;
+}
+
 // Intel SDM volume 2, appendix A: prefixes, REX, then the opcodes that store to memory; every other one loads.
 enum zg_fault_access zg_arch_decode_access(const uint8_t *code, int count) {
     int i = 0;
     bool operand_size = count > 0 && code[0] == 0x66, repeat_not = false;
     for (int j = 0; j < count && j < 4; j++) repeat_not |= code[j] == 0xf2;
-    while (i < count && (code[i] == 0x66 || code[i] == 0xf2 || code[i] == 0xf3 || code[i] == 0x2e || code[i] == 0x3e ||
-                         code[i] == 0x64 || code[i] == 0x65 || code[i] == 0x67 || code[i] == 0xf0))
-        i++;
+    while (i < count && (is_legacy_prefix(code[i]) || code[i] == 0x67)) i++;
     if (i < count && (code[i] & 0xf0) == 0x40) i++;
     if (i + 1 >= count) return zg_fault_unknown;
     uint8_t op = code[i], modrm = code[i + 1], extension = modrm >> 3 & 7;
@@ -108,67 +111,74 @@ static bool has_modrm_after_0f(uint8_t op) {
            (op >= 0xac && op <= 0xaf) || (op >= 0xb0 && op <= 0xc7) || op >= 0xd0 || op == 0x0d || op == 0x18;
 }
 
-// Intel SDM volume 2, sections 2.1 to 2.3 and 2.7: legacy prefixes, REX, VEX and EVEX in front of opcode, ModRM and SIB.
-int zg_arch_operand_registers(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t values[2]) {
-    uint8_t rex = 0;
+// Of an instruction with a ModRM byte.
+struct operand {
+    bool jumps;             // FF /2 and FF /4: a call or jump to what the operand holds
+    bool in_memory;         // not a register
+    bool in_segment;        // counted from a segment's base as well
+    int count;              // registers that it is counted from, or that it is
+    uint64_t registers[2];  // their values
+    uint64_t address;       // without the segment's base
+};
+
+// Intel SDM volume 2, sections 2.1 to 2.3 and 2.7: legacy prefixes, REX, VEX and EVEX in front of opcode, ModRM, SIB and
+// displacement. False where it is none of these, is cut off, or counts from the instruction itself.
+static bool decode_operand(const uint8_t *code, int count, const struct zg_registers *registers, struct operand *operand) {
+    uint8_t bytes[32] = {0}, rex = 0;
     int i = 0;
-    while (i < count && (code[i] == 0x66 || code[i] == 0xf2 || code[i] == 0xf3 || code[i] == 0x2e || code[i] == 0x3e ||
-                         code[i] == 0x64 || code[i] == 0x65 || code[i] == 0xf0))
-        i++;
-    if (i + 6 > count) return 0; // VEX or EVEX, opcode, ModRM and SIB at the most, or less
-    if ((code[i] & 0xf0) == 0x40) rex = code[i++];
-    if (code[i] == 0xc5) i += 3;
-    else if (code[i] == 0xc4) rex = (uint8_t)~code[i + 1] >> 5, i += 4;
-    else if (code[i] == 0x62) rex = (uint8_t)~code[i + 1] >> 5, i += 5;
-    else if (code[i] != 0x0f && has_modrm(code[i])) i++;
-    else if (code[i] == 0x0f && (code[i + 1] == 0x38 || code[i + 1] == 0x3a)) i += 3;
-    else if (code[i] == 0x0f && has_modrm_after_0f(code[i + 1])) i += 2;
-    else return 0;
-    uint8_t opcode = code[i - 1], modrm = code[i], mod = modrm >> 6, base = modrm & 7, extension = modrm >> 3 & 7;
-    bool jump = opcode == 0xff && (extension == 2 || extension == 4);
-    if (mod == 3 && !jump) return 0;
-    if (mod == 0 && base == 5) return 0; // relative to the instruction
-    if (mod == 3 || base != 4) {
-        values[0] = registers->value[dwarf[base | (rex & 1) << 3]];
-        return 1;
+    count = count < 16 ? count : 16; // the longest instruction has 15
+    for (int j = 0; j < count; j++) bytes[j] = code[j];
+    *operand = (struct operand){0};
+    for (; i < count && is_legacy_prefix(bytes[i]); i++) operand->in_segment |= bytes[i] == 0x64 || bytes[i] == 0x65;
+    if ((bytes[i] & 0xf0) == 0x40) rex = bytes[i++];
+    uint8_t opcode = bytes[i];
+    if (opcode == 0xc5) i += 3;
+    else if (opcode == 0xc4) rex = (uint8_t)~bytes[i + 1] >> 5, i += 4;
+    else if (opcode == 0x62) rex = (uint8_t)~bytes[i + 1] >> 5, i += 5;
+    else if (opcode != 0x0f && has_modrm(opcode)) i++;
+    else if (opcode == 0x0f && (bytes[i + 1] == 0x38 || bytes[i + 1] == 0x3a)) i += 3;
+    else if (opcode == 0x0f && has_modrm_after_0f(bytes[i + 1])) i += 2;
+    else return false;
+    uint8_t modrm = bytes[i++], mod = modrm >> 6, base = modrm & 7, extension = modrm >> 3 & 7;
+    operand->jumps = opcode == 0xff && (extension == 2 || extension == 4);
+    operand->in_memory = mod != 3;
+    int32_t distance = 0;
+    int distance_bytes = mod == 1 ? 1 : mod == 2 ? 4 : 0;
+    bool has_sib = operand->in_memory && base == 4, has_base = true;
+    if (mod == 0 && base == 5) return false;
+    if (has_sib) {
+        uint8_t sib = bytes[i++], index = (uint8_t)((sib >> 3 & 7) | (rex & 2) << 2);
+        base = sib & 7;
+        if (mod == 0 && base == 5) has_base = false, distance_bytes = 4;
+        if (index != 4) {
+            uint64_t value = registers->value[dwarf[index]];
+            operand->registers[operand->count++] = value;
+            operand->address += value << (sib >> 6);
+        }
     }
-    if (i + 1 >= count) return 0;
-    uint8_t sib = code[i + 1], index = (uint8_t)((sib >> 3 & 7) | (rex & 2) << 2);
-    int found = 0;
-    if (!((sib & 7) == 5 && mod == 0)) values[found++] = registers->value[dwarf[(sib & 7) | (rex & 1) << 3]];
-    if (index != 4) values[found++] = registers->value[dwarf[index]];
-    return found;
+    if (has_base) {
+        uint64_t value = registers->value[dwarf[base | (rex & 1) << 3]];
+        operand->registers[operand->count++] = value;
+        operand->address += value;
+    }
+    if (distance_bytes == 1) distance = (int8_t)bytes[i];
+    else if (distance_bytes == 4) __builtin_memcpy(&distance, bytes + i, sizeof distance);
+    operand->address += (uint64_t)(int64_t)distance;
+    return i + distance_bytes <= count;
 }
 
-// Intel SDM volume 2, section 2.1.5 (ModRM and SIB); FF /2 and FF /4 with a memory operand.
+int zg_arch_operand_registers(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t values[2]) {
+    struct operand operand;
+    if (!decode_operand(code, count, registers, &operand) || !(operand.in_memory || operand.jumps)) return 0;
+    for (int i = 0; i < operand.count; i++) values[i] = operand.registers[i];
+    return operand.count;
+}
+
 bool zg_arch_call_target_place(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t *place) {
-    int i = 0;
-    uint8_t rex = 0;
-    while (i < count && (code[i] == 0x3e || code[i] == 0xf2 || code[i] == 0x66)) i++; // notrack, bnd
-    if (i < count && (code[i] & 0xf0) == 0x40) rex = code[i++];
-    if (i + 1 >= count || code[i] != 0xff) return false;
-    uint8_t modrm = code[i + 1], mod = modrm >> 6, extension = modrm >> 3 & 7, base = modrm & 7;
-    i += 2;
-    if ((extension != 2 && extension != 4) || mod == 3) return false;
-    uint64_t address = 0;
-    if (base == 4) {
-        if (i >= count) return false;
-        uint8_t sib = code[i++], index = (uint8_t)((sib >> 3 & 7) | (rex & 2) << 2);
-        base = sib & 7;
-        if (index != 4) address += registers->value[dwarf[index]] << (sib >> 6);
-        if (!(base == 5 && mod == 0)) address += registers->value[dwarf[base | (rex & 1) << 3]];
-        else mod = 2;
-    } else if (base == 5 && mod == 0) {
-        return false; // relative to the instruction: a global variable
-    } else {
-        address += registers->value[dwarf[base | (rex & 1) << 3]];
-    }
-    if (i + (mod == 1 ? 1 : mod == 2 ? 4 : 0) > count) return false;
-    if (mod == 1) address += (uint64_t)(int64_t)(int8_t)code[i];
-    int32_t distance;
-    __builtin_memcpy(&distance, code + i, sizeof distance * (mod == 2));
-    if (mod == 2) address += (uint64_t)(int64_t)distance;
-    *place = address;
+    struct operand operand;
+    if (!decode_operand(code, count, registers, &operand)) return false;
+    if (!operand.jumps || !operand.in_memory || operand.in_segment) return false;
+    *place = operand.address;
     return true;
 }
 

@@ -13,7 +13,8 @@ enum { STRANGERS = 1024 };
 
 bool zg_classes_on;
 
-// Pointer, with its language in the low bits, and GONE where its library may be; entries are added and never taken away. A number is an index plus one.
+// Pointer, with its language in the low bits, and GONE where its library may be; entries are added and never taken away. A
+// number is an index plus one.
 uint64_t zg_classes[ZG_CLASSES + ZG_CLASS_PROBES];
 // Of the type's name, where the class is of C++: another library at the same place may have another class there.
 static uint32_t name_hashes[ZG_CLASSES + ZG_CLASS_PROBES];
@@ -38,17 +39,14 @@ static uint32_t add(uint64_t pointer, enum zg_language language, uint32_t name_h
     uint64_t start = zg_class_place(pointer), wanted = pointer | language;
     for (uint64_t i = start; i < start + ZG_CLASS_PROBES; i++) {
         uint64_t entry = zg_load(&zg_classes[i]);
-        // Its library was unloaded, or another one: it is there again.
-        if (entry == (wanted | GONE) && name_hashes[i] == name_hash) {
-            zg_store(&zg_classes[i], wanted);
+        if (!entry &&
+            __atomic_compare_exchange_n(&zg_classes[i], &entry, wanted, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+            name_hashes[i] = name_hash;
             return (uint32_t)i + 1;
         }
-        if (entry && entry != wanted) continue;
-        if (!entry) name_hashes[i] = name_hash; // two that race write the same, or one of them looks further
-        if (entry == wanted ||
-            __atomic_compare_exchange_n(&zg_classes[i], &entry, wanted, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED) ||
-            entry == wanted)
-            return (uint32_t)i + 1;
+        // Its library was unloaded, or another one: it is there again.
+        if (entry == (wanted | GONE) && name_hashes[i] == name_hash) zg_store(&zg_classes[i], entry = wanted);
+        if (entry == wanted) return (uint32_t)i + 1;
     }
     return 0; // full around here: its objects are treated as plain blocks
 }

@@ -32,6 +32,7 @@
 // Programs that ask for an alignment may use the pages by themselves (guard pages, write protection, files mapped over them,
 // advice for fork), and free then is not to touch them: from the size on from which libc has a mapping for a block.
 #define RETIRE_LEAST_ALIGNED ((uint64_t)128 << 10)
+#define ALIGNED_KINDS (ZG_K(aligned) | ZG_K(new_aligned) | ZG_K(new_array_aligned))
 
 static const uint32_t accepted_kinds[zg_deallocator_count] = {
 #define ZG_X(name, text, mask) mask,
@@ -226,8 +227,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     thread->freed_bytes += span->size;
     zg_thread_flush_counters(thread);
     if (span->fenced) return retire_fenced(thread, span, zg_header_kind(header));
-    bool aligned = zg_header_kind(header) == zg_kind_aligned || zg_header_kind(header) == zg_kind_new_aligned ||
-                   zg_header_kind(header) == zg_kind_new_array_aligned;
+    bool aligned = ALIGNED_KINDS >> zg_header_kind(header) & 1;
     if (span->size >= (aligned ? RETIRE_LEAST_ALIGNED : RETIRE_LEAST)) return zg_span_retire(span, false);
     uint64_t filled = zg_min(zg_round_up(span->size, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
     struct zg_dead dead = {0, zg_language_unknown};

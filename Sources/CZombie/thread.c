@@ -125,12 +125,12 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
         if (thread) thread->frame = frame;
         return thread;
     }
-    if (thread != &ended && was_abandoned(thread, frame)) {
+    if (thread != &ended) {
+        if (!was_abandoned(thread, frame)) return NULL; // inside the runtime already
         thread->filling_end = 0;
         thread->frame = frame;
         return thread;
     }
-    if (thread != &ended) return NULL; // inside the runtime already
     zg_thread_self = &between;
     zg_lock_take(&late_lock);
     late.busy = 1;

@@ -200,6 +200,37 @@ static const struct place_row places[] = {
     {"cut before a short displacement", "ff50", false, 0, 0, 0, 0},
 };
 
+struct operand_row {
+    const char *text, *bytes;
+    int first, second; // registers in the order index, base; -1: none
+};
+
+static const struct operand_row operands[] = {
+    {"mov (%rdi),%rax", "488b07", RDI, -1},
+    {"mov 8(%r13),%rax", "498b4508", R13, -1},
+    {"mov (%rax,%rcx,8),%rdx", "488b14c8", RCX, RAX},
+    {"mov 0x10(,%rcx,8),%rdx", "488b14cd10000000", RCX, -1},
+    {"movzbl (%rsi),%eax", "0fb606", RSI, -1},
+    {"movdqu (%r8,%r9,4),%xmm0", "f3430f6f0488", R9, R8},
+    {"pshufb (%rbx),%xmm0", "660f380003", RBX, -1},
+    {"vmovdqu (%rdi),%ymm0", "c5fe6f07", RDI, -1},
+    {"vmovdqu (%r9,%r10,1),%ymm0", "c4817e6f0411", R10, R9},
+    {"vmovdqu64 (%rdx),%zmm0", "62f1fe486f02", RDX, -1},
+    {"lock incl (%rbx)", "f0ff03", RBX, -1},
+    {"mov %fs:(%rax),%rcx", "64488b08", RAX, -1},
+    {"call *%rax", "ffd0", RAX, -1},
+    {"jmp *%r11", "41ffe3", R11, -1},
+    {"mov %rax,%rcx", "4889c1", -1, -1},
+    {"mov 0x10(%rip),%rax", "488b0510000000", -1, -1},
+    {"ret", "c3", -1, -1},
+    {"push %rax", "50", -1, -1},
+    {"rep movsb", "f3a4", -1, -1},
+    {"ud0 (%rax)", "0fff10", RAX, -1},
+    {"cut before ModRM", "488b", -1, -1},
+    {"cut in the displacement", "488b87001000", -1, -1},
+    {"nothing", "", -1, -1},
+};
+
 int main(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint8_t bytes[32];
@@ -221,6 +252,15 @@ int main(void) {
         bool found = zg_arch_call_target_place(bytes, count, &registers, &place);
         if (CHECK_EQUAL(found, row->found, row->text) && found) CHECK_EQUAL(place, wanted, row->text);
     }
+    for (size_t i = 0; i < sizeof operands / sizeof *operands; i++) {
+        const struct operand_row *row = &operands[i];
+        uint8_t bytes[32];
+        uint64_t values[2] = {0, 0};
+        int count = from_hex(row->bytes, bytes), wanted = (row->first >= 0) + (row->second >= 0);
+        CHECK_EQUAL(zg_arch_operand_registers(bytes, count, &registers, values), wanted, row->text);
+        if (row->first >= 0) CHECK_EQUAL(values[0], value_of(row->first), row->text);
+        if (row->second >= 0) CHECK_EQUAL(values[1], value_of(row->second), row->text);
+    }
     // Random bytes: any answer, no access beyond the count.
     uint64_t state = 99;
     for (int i = 0; i < 200000; i++) {
@@ -231,6 +271,8 @@ int main(void) {
         if (i % 2 && count) bytes[0] = 0xff;
         zg_arch_decode_access(bytes, count);
         zg_arch_call_target_place(bytes, count, &registers, &place);
+        uint64_t values[2];
+        zg_arch_operand_registers(bytes, count, &registers, values);
         free(bytes);
     }
     CHECK(zg_arch_is_canonical(0) && zg_arch_is_canonical(0x7fffffffffff), "lower half is canonical");
