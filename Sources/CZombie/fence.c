@@ -19,7 +19,7 @@ static uint64_t fenced;
 bool zg_fence_wants(uint32_t context) {
     uint16_t *count = &counts[context % CONTEXTS];
     if (__atomic_load_n(count, __ATOMIC_RELAXED) >= zg_config.fence_per_context) return false;
-    if (__atomic_fetch_add(&fenced, 1, __ATOMIC_RELAXED) >= zg_config.fence_blocks) {
+    if (__atomic_fetch_add(&fenced, 1, __ATOMIC_RELAXED) >= 8192) {
         __atomic_fetch_sub(&fenced, 1, __ATOMIC_RELAXED);
         return false;
     }

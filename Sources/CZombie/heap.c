@@ -435,6 +435,12 @@ uint64_t zg_heap_trim(bool quarantine, const uint64_t *frame) {
     return bytes;
 }
 
+uint64_t zg_heap_relieve(struct zg_thread *thread, bool release) {
+    uint64_t bytes = trim(thread, release);
+    zg_stats_add(zg_counter_relieved_bytes, bytes);
+    return bytes;
+}
+
 void zg_heap_answer_requests(struct zg_thread *thread) {
     uint32_t request = __atomic_load_n(&zg_stats->request, __ATOMIC_ACQUIRE);
     uint32_t answered = __atomic_load_n(&zg_stats->answer, __ATOMIC_RELAXED);

@@ -52,6 +52,25 @@ static bool parse_number(const char *text, bool suffix, int64_t *value) {
     return !*text;
 }
 
+// "5%", "2.5%" or the same without the sign, in tenths.
+static bool parse_percent(const char *text, int64_t *value) {
+    uint64_t number = 0;
+    if (*text < '0' || *text > '9') return false;
+    for (; *text >= '0' && *text <= '9'; text++) {
+        if (number > 1000) return false;
+        number = number * 10 + (uint64_t)(*text - '0');
+    }
+    number *= 10;
+    if (*text == '.') {
+        if (text[1] < '0' || text[1] > '9') return false;
+        number += (uint64_t)(text[1] - '0');
+        text += 2;
+    }
+    if (*text == '%') text++;
+    *value = (int64_t)number;
+    return !*text;
+}
+
 static bool parse_bool(const char *text, int64_t *value) {
     static const char *const words[2][4] = {{"0", "no", "false", "off"}, {"1", "yes", "true", "on"}};
     for (int v = 0; v < 2; v++)
@@ -77,6 +96,9 @@ static void describe_expected(struct zg_text *text, const struct zg_option_info 
     switch (option->kind) {
     case zg_option_bool: zg_text_string(text, "0 or 1"); return;
     case zg_option_path: zg_text_string(text, "a path of at most 511 bytes without ':'"); return;
+    case zg_option_percent:
+        zg_text_string(text, "0 to 100, with or without %");
+        return;
     case zg_option_number:
     case zg_option_bytes:
         zg_text_decimal(text, (uint64_t)option->least);
@@ -109,6 +131,9 @@ static bool set_value(struct zg_options *options, int index, const char *value) 
     case zg_option_choice:
         if (!parse_choice(value, option->choices, &parsed)) return false;
         break;
+    case zg_option_percent:
+        if (!parse_percent(value, &parsed) || parsed < option->least || parsed > option->most) return false;
+        break;
     case zg_option_number:
     case zg_option_bytes:
         if (!parse_number(value, option->kind == zg_option_bytes, &parsed)) return false;
@@ -117,6 +142,29 @@ static bool set_value(struct zg_options *options, int index, const char *value) 
     }
     options->value[index] = parsed;
     return true;
+}
+
+// What each profile is; an option that a profile does not name has its default.
+static const struct {
+    int64_t profile;
+    enum zg_option option;
+    int64_t value;
+} profile_values[] = {
+    {zg_profile_fence, zg_option_name_fence_per_context, ZG_FENCE_ALL},
+    {zg_profile_fence, zg_option_name_fence_bytes, INT64_C(1) << 40},
+    {zg_profile_fence, zg_option_name_fence_overhead, ZG_NO_LIMIT_PERCENT},
+    {zg_profile_fence, zg_option_name_retired_bytes, INT64_C(64) << 30},
+    {zg_profile_sample, zg_option_name_sample_rate, 10000},
+};
+
+static void set_profile(struct zg_options *options, int64_t profile) {
+    options->value[zg_option_name_profile] = profile;
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(profile_values); i++) {
+        enum zg_option option = profile_values[i].option;
+        options->value[option] = zg_option_table[option].initial;
+    }
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(profile_values); i++)
+        if (profile_values[i].profile == profile) options->value[profile_values[i].option] = profile_values[i].value;
 }
 
 // Edit distance (Levenshtein), for names of at most 63 bytes.
@@ -155,9 +203,30 @@ static int find_option(const char *name) {
     return -1;
 }
 
+// The profile comes first, wherever it stands: the last one that is known.
+static void apply_profile(struct zg_options *options, const char *text) {
+    static const char name[] = "profile=";
+    while (*text) {
+        uint64_t i = 0;
+        while (name[i] && text[i] == name[i]) i++;
+        char value[16];
+        uint64_t count = 0;
+        int64_t profile;
+        if (!name[i]) {
+            for (text += i; *text && *text != ':'; text++)
+                if (count + 1 < sizeof value) value[count++] = *text;
+            value[count] = 0;
+            if (parse_choice(value, zg_option_table[zg_option_name_profile].choices, &profile)) set_profile(options, profile);
+        }
+        while (*text && *text != ':') text++;
+        if (*text) text++;
+    }
+}
+
 int zg_options_parse(struct zg_options *options, const char *text,
                      void (*report)(const struct zg_option_error *error, void *context), void *context) {
     char value[ZG_OPTION_PATH_BYTES + 1];
+    apply_profile(options, text);
     while (*text) {
         struct zg_option_error error = {.what = zg_option_ok};
         uint64_t name_count = 0, value_count = 0;

@@ -36,14 +36,21 @@ struct shard {
 
 static struct shard shards[SHARDS];
 static uint64_t total_bytes; // all shards and large blocks
+static uint64_t cap;         // quarantine_bytes, or less while memory is short
 static uint32_t newest_count;
 
 static struct zg_lock large_lock;
 static uint32_t large_head, large_tail; // span numbers, oldest first
 static uint64_t large_bytes;
 
+void zg_quarantine_set_cap(uint64_t bytes) {
+    zg_store(&cap, bytes);
+    zg_stats_set(zg_counter_quarantine_cap, bytes);
+}
+
 void zg_quarantine_init(void) {
     newest_count = zg_config.quarantine_bytes ? zg_config.quarantine_per_context : 0;
+    zg_quarantine_set_cap(zg_config.quarantine_bytes);
 }
 
 uint64_t zg_quarantine_bytes(void) { return zg_load(&total_bytes); }
@@ -315,7 +322,7 @@ void zg_quarantine_flush(struct zg_thread *thread) {
     zg_lock_drop(&shard->lock);
     account((int64_t)bytes, (int64_t)kept);
     evict(thread, pending, rejected);
-    evict_down_to(thread, zg_config.quarantine_bytes);
+    evict_down_to(thread, zg_load(&cap));
 }
 
 void zg_quarantine_add_span(struct zg_thread *thread, struct zg_span *span) {
@@ -328,7 +335,7 @@ void zg_quarantine_add_span(struct zg_thread *thread, struct zg_span *span) {
     large_bytes += span->size;
     zg_lock_drop(&large_lock);
     account((int64_t)span->size, 1);
-    evict_down_to(thread, zg_config.quarantine_bytes);
+    evict_down_to(thread, zg_load(&cap));
 }
 
 uint64_t zg_quarantine_trim(struct zg_thread *thread, uint64_t keep_bytes) {

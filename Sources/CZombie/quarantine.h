@@ -15,6 +15,8 @@
 #include "thread.h"
 
 void zg_quarantine_init(void);
+// How much is held from now on; what is over it leaves with the next flushes.
+void zg_quarantine_set_cap(uint64_t bytes);
 // Hands the thread's pending blocks over and evicts what is over the cap. The thread is entered.
 void zg_quarantine_flush(struct zg_thread *thread);
 // A large block that is filled and in state quarantined. The thread is entered.

@@ -106,7 +106,7 @@ static struct zg_span *new_span(uint64_t units) {
 // Oldest first, and only once there are too many.
 static void reuse_retired(void) {
     // Fenced blocks are counted in advance: no address of theirs is used again.
-    while (retired_count > RETIRED_MOST + (zg_config.fence_per_context ? zg_config.fence_blocks : 0)) {
+    while (retired_count > RETIRED_MOST + (zg_config.fence_per_context ? 8192 : 0)) {
         struct zg_span *span = &spans[retired_head];
         retired_head = span->next;
         retired_count--;

@@ -7,16 +7,35 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum zg_option_kind { zg_option_bool, zg_option_number, zg_option_bytes, zg_option_choice, zg_option_path };
+// A percentage is kept in tenths of a percent: "2.5%" is 25.
+enum zg_option_kind { zg_option_bool, zg_option_number, zg_option_bytes, zg_option_percent, zg_option_choice, zg_option_path };
 
 #define ZG_OPTIONS(X)                                                                                                  \
-    X(profile, choice, 0, 0, 0, "guard", "named set of option values")                                                \
+    X(profile, choice, 0, 0, 2, "guard|fence|sample", "named set of option values, which the other options override") \
     X(quarantine_bytes, bytes, 1048576, 0, 1099511627776, "", "freed blocks are held until they amount to this much") \
     X(quarantine_per_context, number, 4, 0, 16, "",                                                                   \
       "newest freed blocks that each allocation context keeps, whatever the others free")                             \
     X(fence_per_context, number, 0, 0, 65535, "",                                                                     \
-      "first blocks of each allocation context that get pages of their own, protected when they are freed")           \
-    X(fence_blocks, number, 8192, 0, 16384, "", "blocks with pages of their own, at most")                            \
+      "first blocks of each allocation context that get pages of their own, protected when they are freed; 65535: all") \
+    X(fence_bytes, bytes, 16777216, 0, 1099511627776, "",                                                             \
+      "memory that blocks in use with pages of their own may take")                                                   \
+    X(fence_overhead, percent, 30, 0, 1000, "",                                                                       \
+      "processor time for pages of their own, as a share of the program's, after the first 10 ms; 100%: no limit")    \
+    X(sample_rate, number, 0, 0, 1000000000, "",                                                                      \
+      "one of so many blocks, on average, gets pages of its own, and libc serves all others, untouched; 0: off")      \
+    X(sample_seed, number, 0, 0, 4294967295, "", "seed of the random choice, for runs that are to be repeated; 0: random") \
+    X(overhead, percent, 0, 0, 1000, "",                                                                              \
+      "processor time that guarding may cost, as a share of the program's: what is watched follows from it; 0: no limit") \
+    X(retired_bytes, bytes, 8589934592, 0, 1099511627776, "",                                                         \
+      "address space that dead, protected pages may hold before the oldest addresses are used again")                 \
+    X(protect, choice, 0, 0, 2, "auto|guard|mprotect",                                                                \
+      "how dead pages are protected: MADV_GUARD_INSTALL (Linux 6.13), or mprotect, which costs mappings")             \
+    X(mappings, number, 16000, 64, 1000000000, "",                                                                    \
+      "mappings that protected pages may cost, of those that the kernel allows a process")                            \
+    X(pressure, bool, 1, 0, 1, "", "give memory back when the system or the process's limits run short of it")        \
+    X(pressure_thread, bool, 1, 0, 1, "",                                                                             \
+      "watch for that from a thread, once the dead blocks are worth one; otherwise only at slow allocations and frees") \
+    X(pressure_thread_bytes, bytes, 67108864, 0, 1099511627776, "", "memory of dead blocks that is worth a thread")   \
     X(fill_new, bool, 0, 0, 1, "", "fill new memory with 0xAA (calloc stays zero)")                                   \
     X(fill_freed_bytes, bytes, 1099511627776, 0, 1099511627776, "", "fill and verify at most this much of a freed block")    \
     X(stack_depth, number, 32, 0, 128, "", "frames kept of each allocation and free stack, 0 for none")               \
@@ -39,6 +58,10 @@ enum zg_option {
 #undef ZG_X
         zg_option_count
 };
+
+enum zg_profile { zg_profile_guard, zg_profile_fence, zg_profile_sample };
+#define ZG_FENCE_ALL 65535       // of fence_per_context: every block
+#define ZG_NO_LIMIT_PERCENT 1000 // of fence_overhead
 
 struct zg_option_info {
     const char *name;

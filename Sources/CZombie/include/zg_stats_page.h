@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define ZG_STATS_MAGIC UINT64_C(0x314452415547475a) // "ZGGUARD1" in memory order
-#define ZG_STATS_VERSION 2u
+#define ZG_STATS_VERSION 3u
 #define ZG_STATS_NAME "zguard-stats" // the memfd's name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
 #define ZG_STATS_BYTES 8192u
 
@@ -37,7 +37,23 @@
     X(unguarded_allocations, counter, "blocks", "allocations passed on to libc because the guarded heap could not serve them") \
     X(deepbind_dropped, counter, "calls", "dlopen calls whose RTLD_DEEPBIND was dropped")                              \
     X(zombies, counter, "objects", "freed objects whose class was known")                                             \
-    X(trims, counter, "trims", "times memory was given back on request or under pressure")
+    X(trims, counter, "trims", "times memory was given back on request or under pressure")                                \
+    X(fenced_blocks, counter, "blocks", "blocks that got pages of their own")                                          \
+    X(fenced_live_bytes, gauge, "bytes", "memory of blocks in use that have pages of their own")                       \
+    X(fence_declined, counter, "blocks", "blocks that were to get pages of their own, and for which the budget did not reach") \
+    X(contexts, gauge, "contexts", "allocation contexts seen")                                                         \
+    X(contexts_fenced, counter, "contexts", "allocation contexts of which a block had pages of its own")               \
+    X(protected_mappings, gauge, "mappings", "mappings that protected pages cost, at most")                            \
+    X(relieved_bytes, counter, "bytes", "memory given back on request or under pressure")                              \
+    X(pressure_steps, counter, "steps", "steps taken because memory was short")                                        \
+    X(pressure_level, gauge, "level", "0: memory suffices, 1: it gets short, 2: it is short")                          \
+    X(quarantine_cap, gauge, "bytes", "freed blocks are held until they amount to this much, now")                     \
+    X(overhead_permille, gauge, "per mille", "what guarding costs of the program's processor time, as measured of late") \
+    X(overhead_budget_permille, gauge, "per mille", "what guarding may cost of the program's processor time; 0: no limit") \
+    X(overhead_spent_ns, counter, "nanoseconds", "processor time that guarding has cost, as measured; 0 without a limit") \
+    X(processor_ns, counter, "nanoseconds", "processor time of the process when that was measured")                    \
+    X(stack_share_permille, gauge, "per mille", "share of blocks whose stacks are captured")                           \
+    X(verify_share_permille, gauge, "per mille", "share of dead blocks that are verified when they leave the quarantine")
 
 // Degradations: what the runtime could not have and goes on without. One bit each, in this order.
 #define ZG_DEGRADATIONS(X)                                                                                             \
@@ -52,6 +68,10 @@
     X(no_alternate_stack, "a thread has no alternate signal stack: its stack overflow cannot be reported")            \
     X(no_trap_space, "the address space has no room for trap regions: freed objects are reported without their class") \
     X(swift_layout, "this Swift runtime lays out objects in an unknown way: its classes are not reported")             \
+    X(no_guard_pages, "the kernel lacks MADV_GUARD_INSTALL (or it is switched off): dead pages are protected by mprotect") \
+    X(mappings_spent, "protected pages hold all the mappings that they may: further dead pages are not protected")    \
+    X(fence_exhausted, "memory or address space did not reach to give every block pages of its own")                  \
+    X(no_pressure_thread, "the thread that watches for short memory could not be started")                            \
     X(deepbind_dropped, "RTLD_DEEPBIND was dropped from a dlopen call, so that its library is guarded too")
 
 enum zg_counter {

@@ -6,7 +6,7 @@ import CZombie
 public enum OptionTable {
     /// One option.
     public struct Option: Hashable, Sendable {
-        public enum Kind: String, Sendable { case bool, number, bytes, choice, path }
+        public enum Kind: String, Sendable { case bool, number, bytes, percent, choice, path }
 
         public var name: String
         public var kind: Kind
@@ -21,6 +21,7 @@ public enum OptionTable {
             switch kind {
             case .bool, .number: String(initial)
             case .bytes: Self.short(initial)
+            case .percent: Self.percent(initial)
             case .choice: choices.indices.contains(Int(initial)) ? choices[Int(initial)] : ""
             case .path: ""
             }
@@ -32,9 +33,15 @@ public enum OptionTable {
             case .bool: "0 or 1"
             case .number: "\(least) to \(most)"
             case .bytes: "\(Self.short(least)) to \(Self.short(most))"
+            case .percent: "\(Self.percent(least)) to \(Self.percent(most))"
             case .choice: choices.joined(separator: "|")
             case .path: "path"
             }
+        }
+
+        // Tenths of a percent: 25 -> "2.5%"
+        private static func percent(_ tenths: Int64) -> String {
+            tenths % 10 == 0 ? "\(tenths / 10)%" : "\(tenths / 10).\(tenths % 10)%"
         }
 
         // 8388608 -> "8m"
@@ -64,7 +71,7 @@ public enum OptionTable {
     }
 
     // In the order of enum zg_option_kind.
-    private static let kinds: [Option.Kind] = [.bool, .number, .bytes, .choice, .path]
+    private static let kinds: [Option.Kind] = [.bool, .number, .bytes, .percent, .choice, .path]
 
     /// Values by option name, defaults included; choices by their index, paths left out.
     public typealias Settings = [String: Int64]
