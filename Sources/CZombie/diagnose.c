@@ -113,6 +113,54 @@ static bool is_stack_overflow(const struct zg_fault *fault) {
            fault->address < fault->bounds.high && fault->address - fault->sp + STACK_REACH < 2 * STACK_REACH;
 }
 
+static bool reaches(const struct zg_block_view *view, uint64_t pointer) { return pointer - view->start <= view->size; }
+
+// Between two blocks with pages of their own lies one guard: it belongs to the one in front. Whose pointer the instruction
+// used decides; where none of the registers tells, the nearer end.
+static void choose_neighbour(const struct zg_fault *fault, struct zg_block_view *view) {
+    uint64_t next_page = (fault->address & ~(ZG_PAGE_BYTES - 1)) + ZG_PAGE_BYTES;
+    struct zg_block_view next;
+    if (view->offset >= 0 && fault->address - view->start < view->size) return;
+    if (!fault->lookup(next_page, &next) || next.start == view->start || !fault->is_fenced(&next)) return;
+    next.offset = (int64_t)(fault->address - next.start);
+    uint64_t used[2];
+    int count = fault->registers.known ? zg_arch_operand_registers(fault->code, fault->code_count, &fault->registers, used) : 0;
+    for (int pass = 0; pass < 2; pass++) {
+        const uint64_t *values = pass ? fault->pointers : used;
+        bool ours = false, theirs = false;
+        for (int i = 0; i < (pass ? fault->pointer_count : count); i++) {
+            ours = ours || reaches(view, values[i]);
+            theirs = theirs || reaches(&next, values[i]);
+        }
+        if (ours != theirs) {
+            if (theirs) *view = next;
+            return;
+        }
+    }
+    if (next.start - fault->address < fault->address - (view->start + view->size)) *view = next;
+}
+
+static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict) {
+    struct zg_block_view *view = &verdict->block;
+    verdict->has_block = fault->lookup(fault->address, view);
+    if (verdict->has_block && fault->is_fenced(view)) {
+        choose_neighbour(fault, view);
+    } else if (!verdict->has_block) {
+        // The guard in front of the first block, or of one whose alignment left pages out.
+        uint64_t next_page = (fault->address & ~(ZG_PAGE_BYTES - 1)) + ZG_PAGE_BYTES;
+        verdict->has_block = fault->lookup(next_page, view) && fault->is_fenced(view);
+        view->offset = (int64_t)(fault->address - view->start);
+    }
+    if (!verdict->has_block) return;
+    if (view->state != zg_state_live) {
+        verdict->kind = zg_finding_use_after_free;
+        verdict->freed_memory = true;
+    } else if (fault->is_fenced(view) && !(view->offset >= 0 && (uint64_t)view->offset < view->size)) {
+        verdict->kind = zg_finding_heap_overflow;
+        verdict->overrun = true;
+    }
+}
+
 void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
     uint64_t value;
     *verdict = (struct zg_verdict){.kind = zg_finding_wild_access,
@@ -141,11 +189,7 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
     }
     if (through_trap(fault, verdict)) return;
     if (fault->is_ours(fault->address)) {
-        verdict->has_block = fault->lookup(fault->address, &verdict->block);
-        if (verdict->has_block && verdict->block.state != zg_state_live) {
-            verdict->kind = zg_finding_use_after_free;
-            verdict->freed_memory = true;
-        }
+        within_heap(fault, verdict);
         return;
     }
     if (is_stack_overflow(fault)) {

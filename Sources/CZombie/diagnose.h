@@ -27,6 +27,7 @@ struct zg_fault {
     struct zg_stack_bounds bounds;
     bool (*lookup)(uint64_t address, struct zg_block_view *view);
     bool (*is_ours)(uint64_t address); // the guarded heap's address space
+    bool (*is_fenced)(const struct zg_block_view *view); // the block has pages of its own
     struct zg_zombie_hit (*find_zombie)(uint64_t address, const uint64_t *likely, int likely_count);
 };
 
@@ -35,6 +36,7 @@ struct zg_verdict {
     const char *access, *confidence;
     uint64_t address;
     bool freed_memory; // has to do with freed memory: reported whoever handles the signal
+    bool overrun;      // ran over the end of a block, into pages that only we protect: the same
     bool has_block;
     struct zg_block_view block;
     struct zg_zombie_hit trap; // part zg_trap_none: the fault was in no trap region

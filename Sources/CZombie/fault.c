@@ -49,6 +49,7 @@ static void gather(const struct work *work) {
                               .bounds = zg_thread_stack_bounds(),
                               .lookup = zg_lookup_block,
                               .is_ours = zg_lookup_is_ours,
+                              .is_fenced = zg_lookup_is_fenced,
                               .find_zombie = zg_zombie_find};
     fault.pointer_count = zg_arch_pointer_registers(work->context, fault.pointers, ZG_FAULT_POINTERS);
     fault.code_count = (int)zg_os_read_memory(fault.code, fault.pc, sizeof fault.code);
@@ -123,15 +124,17 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     struct work *work = work_pointer;
     gather(work);
     zg_diagnose(&fault, &verdict);
-    if (!verdict.freed_memory && !zg_signals_is_deadly(work->signal)) return;
+    if (!verdict.freed_memory && !verdict.overrun && !zg_signals_is_deadly(work->signal)) return;
     if (verdict.has_block && verdict.trap.part == zg_trap_none && zg_fence_open_header(&verdict.block)) {
         work->resolved = !goes_in_circles();
         return;
     }
     report(work);
-    if (zg_config.on_finding != zg_on_finding_continue || !verdict.freed_memory || !verdict.has_block) return;
+    if (zg_config.on_finding != zg_on_finding_continue || !verdict.has_block) return;
+    if (!verdict.freed_memory && !verdict.overrun) return;
     if (verdict.trap.part != zg_trap_none) work->resolved = revive(work);
-    else if (verdict.block.state == zg_state_retired) work->resolved = zg_fence_open(&verdict.block) || reopen(fault.address);
+    else if (zg_lookup_is_fenced(&verdict.block)) work->resolved = zg_fence_open_at(&verdict.block, fault.address);
+    else if (verdict.block.state == zg_state_retired) work->resolved = reopen(fault.address);
     work->resolved = work->resolved && !goes_in_circles();
 }
 

@@ -1,38 +1,329 @@
-// Fenced blocks. No lock of its own.
+// Fenced blocks: the area, its pages, and the choice of blocks.
 
 #include "fence.h"
 
+#include <sys/resource.h>
+
+#include "budget.h"
 #include "classes.h"
 #include "config.h"
 #include "fill.h"
+#include "lock.h"
 #include "os.h"
 #include "span.h"
+#include "stats.h"
 #include "zombie.h"
 
-enum { CONTEXTS = 1 << 21 };
+enum {
+    CONTEXTS = 1 << 21,
+    SEEN = 0x8000, // of a context's count: it is counted in the statistics
+    EXACT_BINS = 1024, // ranges of so many pages are used again; larger ones come from fresh addresses only
+    MAP_STEP = 1 << 16, // pages for which the map is made accessible at once
+    LEAD_MOST = 256,  // bytes in front of a block that are filled and looked at
+};
+// Address space is made accessible in steps, because each is a system call.
+#define COMMIT_STEP ((uint64_t)4 << 20)
+#define FILL_PAD 0xA5u
 
-// Fenced so far, by context: their numbers are dense, and untouched pages cost nothing. Beyond these many contexts some
-// share a count.
+static struct zg_lock fence_lock;
+static uint64_t area_base, area_pages;
+static uint32_t *page_map; // page -> span number, 0 for none
+static uint64_t mapped_pages, used_pages, committed_pages;
+static uint32_t bins[EXACT_BINS];
+static uint32_t retired_head, retired_tail; // span numbers, oldest first
+static uint64_t retired_bytes, live_bytes, mappings;
+static enum zg_fenced protection; // zg_fenced_not: not probed yet
+
+// Blocks fenced so far, by context, whose numbers are dense; untouched pages cost nothing. Contexts beyond these many share
+// their counts.
 static uint16_t counts[CONTEXTS];
-static uint64_t fenced;
+static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
 
-bool zg_fence_wants(uint32_t context) {
-    uint16_t *count = &counts[context % CONTEXTS];
-    if (__atomic_load_n(count, __ATOMIC_RELAXED) >= zg_config.fence_per_context) return false;
-    if (__atomic_fetch_add(&fenced, 1, __ATOMIC_RELAXED) >= 8192) {
-        __atomic_fetch_sub(&fenced, 1, __ATOMIC_RELAXED);
-        return false;
+void zg_fence_init(uint64_t base, uint64_t bytes) {
+    uint64_t pages = bytes / ZG_PAGE_BYTES;
+    page_map = zg_os_reserve(zg_round_up(pages * sizeof *page_map, ZG_PAGE_BYTES));
+    if (!page_map) return;
+    area_base = base;
+    area_pages = pages;
+}
+
+// --- which blocks ------------------------------------------------------------------------------------------------------
+
+static uint16_t *count_of(uint32_t context) { return &counts[context % CONTEXTS]; }
+
+uint32_t zg_fence_mark(uint32_t context) {
+    uint32_t count = __atomic_load_n(count_of(context), __ATOMIC_RELAXED) & ~SEEN;
+    return context && count < zg_config.fence_per_context && zg_config.fence_per_context != ZG_FENCE_ALL ? ZG_STACK_FENCE : 0;
+}
+
+bool zg_fence_wants(uint32_t context, bool later) {
+    uint16_t *count = count_of(context);
+    uint32_t seen = __atomic_load_n(count, __ATOMIC_RELAXED), fenced = seen & ~(uint32_t)SEEN;
+    if (!(seen & SEEN)) {
+        __atomic_fetch_or(count, SEEN, __ATOMIC_RELAXED);
+        zg_stats_add(zg_counter_contexts, 1);
     }
-    __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+    if (zg_config.fence_per_context == ZG_FENCE_ALL) return true;
+    if (!zg_config.fence_per_context) return false;
+    if (!later && fenced >= zg_config.fence_per_context) return false;
+    if (later) {
+        // A share that falls with the square of how many of the context's blocks have been fenced.
+        uint64_t state = __atomic_add_fetch(&random_state, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED);
+        uint64_t more = fenced < zg_config.fence_per_context ? 1 : fenced - zg_config.fence_per_context + 2;
+        if (zg_mix(zg_mix(state)) % (more * more)) return false;
+    }
+    if (zg_budget_fence_allows(fenced == 0)) return true;
+    zg_stats_add(zg_counter_fence_declined, 1);
+    return false;
+}
+
+void zg_fence_note(uint32_t context) {
+    uint16_t *count = count_of(context);
+    uint32_t fenced = __atomic_load_n(count, __ATOMIC_RELAXED) & ~(uint32_t)SEEN;
+    if (fenced < SEEN - 1) __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+    if (!fenced) zg_stats_add(zg_counter_contexts_fenced, 1);
+}
+
+// --- pages -------------------------------------------------------------------------------------------------------------
+
+static uint64_t data_bytes(const struct zg_span *span) { return (span->units - 1) * ZG_PAGE_BYTES; }
+
+// Under the lock. Writable address space counts against RLIMIT_DATA, dead or not: there each page is opened by itself.
+static void probe(void) {
+    protection = zg_fenced_by_mprotect;
+    if (zg_config.protect != zg_protect_mprotect && zg_os_limit(RLIMIT_DATA) == RLIM_INFINITY) {
+        char *page = zg_os_map(ZG_PAGE_BYTES);
+        if (page && zg_os_guard(page, ZG_PAGE_BYTES) == 0) protection = zg_fenced_by_guards;
+        if (page) zg_os_release(page, ZG_PAGE_BYTES);
+    }
+    if (protection == zg_fenced_by_mprotect) zg_stats_degrade(zg_degradation_no_guard_pages);
+}
+
+// The kernel refused a guard (locked pages, say): from here on without, and from addresses that were never accessible.
+static void give_up_guards(void) {
+    zg_lock_take(&fence_lock);
+    if (protection == zg_fenced_by_guards) {
+        protection = zg_fenced_by_mprotect;
+        used_pages = zg_max(used_pages, committed_pages);
+        zg_stats_degrade(zg_degradation_no_guard_pages);
+    }
+    zg_lock_drop(&fence_lock);
+}
+
+// Makes the next pages accessible, up to `end`. Under the lock.
+static bool commit(uint64_t end) {
+    if (end > area_pages) return false;
+    if (end > mapped_pages) {
+        uint64_t to = zg_min(zg_round_up(end, MAP_STEP), area_pages);
+        if (zg_os_commit(page_map + mapped_pages, zg_round_up((to - mapped_pages) * sizeof *page_map, ZG_PAGE_BYTES)) != 0)
+            return false;
+        zg_stats_add(zg_counter_metadata_bytes, (to - mapped_pages) * sizeof *page_map);
+        mapped_pages = to;
+    }
+    if (protection == zg_fenced_by_mprotect || end <= committed_pages) return true;
+    uint64_t from = zg_max(committed_pages, used_pages);
+    uint64_t to = zg_min(zg_round_up(end, COMMIT_STEP / ZG_PAGE_BYTES), area_pages);
+    if (zg_os_commit((void *)(area_base + from * ZG_PAGE_BYTES), (to - from) * ZG_PAGE_BYTES) != 0) return false;
+    committed_pages = to;
     return true;
 }
 
-static uint64_t page_bytes(const struct zg_span *span) { return zg_round_up(zg_max(span->size, 1), ZG_PAGE_BYTES); }
+// A range that was never used: its record, or NULL. `*skip` gets the pages in front that alignment leaves out. Under the lock.
+static struct zg_span *take_fresh(uint64_t pages, uint64_t alignment, uint64_t *skip) {
+    uint64_t first = used_pages ? used_pages : 1; // the first page of all guards the first block
+    uint64_t address = area_base + first * ZG_PAGE_BYTES;
+    if (alignment > ZG_PAGE_BYTES) first += (zg_round_up(address, alignment) - address) / ZG_PAGE_BYTES;
+    if (!commit(first + pages)) return NULL;
+    struct zg_span *span = zg_span_record();
+    if (!span) return NULL;
+    *skip = first - used_pages;
+    used_pages = first + pages;
+    span->base = area_base + first * ZG_PAGE_BYTES;
+    span->units = (uint32_t)pages;
+    span->fenced = protection;
+    span->dirty = 0;
+    uint32_t number = zg_span_number(span);
+    for (uint64_t i = 0; i < pages; i++) __atomic_store_n(&page_map[first + i], number, __ATOMIC_RELEASE);
+    return span;
+}
+
+static struct zg_span *take_dead(uint64_t pages) {
+    if (pages >= EXACT_BINS || !bins[pages]) return NULL;
+    struct zg_span *span = zg_span_by_number(bins[pages]);
+    bins[pages] = span->next;
+    return span;
+}
+
+// Under the lock.
+static void give_range(struct zg_span *span) {
+    if (span->units >= EXACT_BINS) return;
+    span->next = bins[span->units];
+    bins[span->units] = zg_span_number(span);
+}
+
+// Opens the pages of a range for a new block, and guards what is around them.
+static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
+    void *data = (void *)span->base;
+    uint64_t bytes = data_bytes(span);
+    if (span->fenced == zg_fenced_by_mprotect) return zg_os_commit(data, bytes) == 0 && (!span->dirty || zg_os_discard(data, bytes) == 0);
+    if (fresh) {
+        char *skipped = (char *)data - skip * ZG_PAGE_BYTES, *behind = (char *)data + bytes;
+        return (!skip || zg_os_guard(skipped, skip * ZG_PAGE_BYTES) == 0) && zg_os_guard(behind, ZG_PAGE_BYTES) == 0;
+    }
+    if (span->dirty && (zg_os_commit(data, bytes) != 0 || zg_os_discard(data, bytes) != 0)) return false;
+    return zg_os_unguard(data, bytes) == 0;
+}
+
+struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
+    if (size > area_pages * ZG_PAGE_BYTES / 4 || alignment > area_pages * ZG_PAGE_BYTES / 4) return NULL;
+    uint64_t bytes = zg_round_up(size ? size : 1, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
+    if (zg_load(&live_bytes) + bytes > zg_config.fence_bytes) return NULL;
+    zg_lock_take(&fence_lock);
+    if (protection == zg_fenced_not) probe();
+    struct zg_span *span = NULL;
+    bool fresh = false;
+    if (protection == zg_fenced_by_guards || mappings + 2 <= zg_config.mappings) {
+        if (alignment <= ZG_PAGE_BYTES) span = take_dead(pages);
+        fresh = !span;
+        if (fresh) span = take_fresh(pages, alignment, &skip);
+    } else {
+        zg_stats_degrade(zg_degradation_mappings_spent);
+    }
+    if (span) {
+        live_bytes += bytes;
+        if (span->fenced == zg_fenced_by_mprotect) mappings += 2;
+        zg_stats_set(zg_counter_protected_mappings, mappings);
+    }
+    zg_lock_drop(&fence_lock);
+    if (!span) return NULL;
+    if (!open_range(span, fresh, skip)) {
+        bool guards = span->fenced == zg_fenced_by_guards;
+        zg_lock_take(&fence_lock);
+        live_bytes -= bytes;
+        if (!guards) mappings -= 2;
+        span->size = 0;
+        zg_lock_drop(&fence_lock);
+        // The range is left as it is: what of it is guarded is not known.
+        if (guards) give_up_guards();
+        return NULL;
+    }
+    span->size = size;
+    span->dirty = 0;
+    uint64_t end = span->base + bytes;
+    span->start = alignment > ZG_PAGE_BYTES ? span->base : end - zg_round_up(size ? size : 1, zg_max(alignment, 16));
+    uint64_t lead = zg_min(span->start - span->base, LEAD_MOST);
+    __builtin_memset((char *)span->start - lead, FILL_PAD, lead);
+    __builtin_memset((char *)span->start + size, FILL_PAD, end - span->start - size);
+    zg_stats_add(zg_counter_fenced_blocks, 1);
+    zg_stats_set(zg_counter_fenced_live_bytes, zg_load(&live_bytes));
+    return span;
+}
+
+static void look(const char *from, const char *to, uint64_t offset, struct zg_change *change, uint64_t *last) {
+    for (; from < to; from++, offset++) {
+        uint8_t now = *(const uint8_t *)from;
+        if (now == FILL_PAD) continue;
+        if (!change->length) *change = (struct zg_change){.offset = offset, .old = FILL_PAD, .now = now};
+        change->length = 1;
+        *last = offset;
+    }
+}
+
+bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change) {
+    const char *start = (const char *)span->start, *end = (const char *)span->base + data_bytes(span);
+    uint64_t lead = zg_min(span->start - span->base, LEAD_MOST), last = 0;
+    *change = (struct zg_change){.length = 0};
+    look(start + span->size, end, span->size, change, &last);
+    if (!change->length) look(start - lead, start, -lead, change, &last);
+    if (!change->length) return false;
+    change->length = last - change->offset + 1;
+    return true;
+}
+
+// Oldest first, once the budget of addresses is spent. Under the lock.
+static void reuse_oldest(void) {
+    while (retired_bytes > zg_config.retired_bytes && retired_head) {
+        struct zg_span *span = zg_span_by_number(retired_head);
+        retired_head = span->next;
+        if (!retired_head) retired_tail = 0;
+        uint64_t bytes = span->units * ZG_PAGE_BYTES;
+        retired_bytes -= bytes;
+        zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
+        zg_stats_add(zg_counter_retired_bytes, -bytes);
+        // What the program goes on using after a finding stays where it is.
+        if (span->block.header & ZG_HEADER_OPENED) continue;
+        if (span->dirty) mappings -= zg_min(mappings, 2);
+        __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable), __ATOMIC_RELEASE);
+        give_range(span);
+    }
+}
+
+// Takes the pages away. False: the kernel does not let us.
+static bool protect(struct zg_span *span, bool keep) {
+    void *data = (void *)span->base;
+    uint64_t bytes = data_bytes(span);
+    if (keep) {
+        // Contents are worth two mappings.
+        bool has_room = span->fenced == zg_fenced_by_mprotect || __atomic_add_fetch(&mappings, 2, __ATOMIC_RELAXED) <= zg_config.mappings;
+        if (has_room && zg_os_protect(data, bytes) == 0) {
+            span->dirty = 1;
+            return true;
+        }
+        if (span->fenced == zg_fenced_by_guards) __atomic_fetch_sub(&mappings, 2, __ATOMIC_RELAXED);
+    }
+    if (span->fenced == zg_fenced_by_guards) {
+        if (zg_os_guard(data, bytes) == 0) return true;
+        give_up_guards();
+    }
+    // With the guard behind it, so that dead neighbours become one mapping.
+    if (zg_os_retire(data, bytes + ZG_PAGE_BYTES) != 0) return false;
+    if (span->fenced == zg_fenced_by_mprotect) __atomic_fetch_sub(&mappings, 2, __ATOMIC_RELAXED);
+    span->fenced = zg_fenced_by_mprotect;
+    return true;
+}
+
+void zg_fence_retire(struct zg_span *span, bool keep) {
+    uint64_t bytes = span->units * ZG_PAGE_BYTES;
+    if (!protect(span, keep)) {
+        // Neither protected nor ever used again.
+        zg_fill((void *)span->base, data_bytes(span), ZG_FILL_FREED);
+        zg_stats_degrade(zg_degradation_mappings_spent);
+    }
+    __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_retired), __ATOMIC_RELEASE);
+    zg_stats_add(zg_counter_retired_blocks, 1);
+    zg_stats_add(zg_counter_retired_bytes, bytes);
+    zg_lock_take(&fence_lock);
+    live_bytes -= data_bytes(span);
+    zg_stats_set(zg_counter_fenced_live_bytes, live_bytes);
+    zg_stats_set(zg_counter_protected_mappings, zg_load(&mappings));
+    uint32_t number = zg_span_number(span);
+    span->next = 0;
+    if (retired_tail) zg_span_by_number(retired_tail)->next = number;
+    else retired_head = number;
+    retired_tail = number;
+    retired_bytes += bytes;
+    reuse_oldest();
+    zg_lock_drop(&fence_lock);
+}
+
+struct zg_span *zg_fence_find(uint64_t address) {
+    uint64_t page = (address - area_base) / ZG_PAGE_BYTES;
+    if (address < area_base || page >= __atomic_load_n(&mapped_pages, __ATOMIC_ACQUIRE)) return NULL;
+    uint32_t number = __atomic_load_n(&page_map[page], __ATOMIC_ACQUIRE);
+    return number ? zg_span_by_number(number) : NULL;
+}
+
+// --- opening again -----------------------------------------------------------------------------------------------------
 
 static bool open_pages(const struct zg_block_view *view, struct zg_span **span) {
     *span = zg_span_find(view->start);
-    return *span && (*span)->fenced && view->state == zg_state_retired &&
-           zg_os_commit((void *)view->start, page_bytes(*span)) == 0;
+    if (!*span || !(*span)->fenced || view->state != zg_state_retired) return false;
+    void *data = (void *)(*span)->base;
+    uint64_t bytes = data_bytes(*span);
+    bool by_mapping = (*span)->fenced == zg_fenced_by_mprotect || (*span)->dirty;
+    bool done = by_mapping ? zg_os_commit(data, bytes) == 0 : zg_os_unguard(data, bytes) == 0;
+    if (done) (*span)->dirty = 1;
+    return done;
 }
 
 bool zg_fence_open_header(const struct zg_block_view *view) {
@@ -47,13 +338,30 @@ bool zg_fence_open_header(const struct zg_block_view *view) {
 }
 
 bool zg_fence_open(const struct zg_block_view *view) {
-    struct zg_span *span;
+    struct zg_span *span = zg_span_find(view->start);
+    bool kept = span && span->dirty;
     if (!open_pages(view, &span)) return false;
+    if (!kept) zg_fill((void *)span->base, data_bytes(span), ZG_FILL_FREED);
     struct zg_class class = zg_class_get(view->zombie ? view->death.class_number : 0);
     uint64_t *words = (uint64_t *)view->start;
+    __atomic_fetch_or(&span->block.header, ZG_HEADER_OPENED, __ATOMIC_RELAXED);
     if (class.language == zg_language_unknown) return true;
     words[0] = class.pointer;
     if (class.language == zg_language_swift) words[1] = ZG_SWIFT_IMMORTAL_BITS;
-    __atomic_fetch_or(&span->block.header, ZG_HEADER_OPENED, __ATOMIC_RELAXED);
     return true;
+}
+
+bool zg_fence_open_at(const struct zg_block_view *view, uint64_t address) {
+    struct zg_span *span = zg_fence_find(address);
+    if (!span) return false;
+    if (address - span->base < data_bytes(span)) return zg_fence_open(view);
+    void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
+    return zg_os_commit(page, ZG_PAGE_BYTES) == 0 &&
+           (span->fenced == zg_fenced_by_mprotect || zg_os_unguard(page, ZG_PAGE_BYTES) == 0);
+}
+
+void zg_fence_lock(void) { zg_lock_take(&fence_lock); }
+void zg_fence_unlock(bool reset) {
+    if (reset) zg_lock_reset(&fence_lock);
+    else zg_lock_drop(&fence_lock);
 }

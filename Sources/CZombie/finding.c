@@ -127,15 +127,27 @@ void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t addres
     zg_finding_report(&finding);
 }
 
-void zg_found_write_after_free(uint64_t start, const struct zg_change *change, const char *found_by) {
-    struct zg_block_view view;
-    if (!zg_lookup_block(start + change->offset, &view)) return;
-    struct zg_finding finding = make(zg_finding_write_after_free, "write", start + change->offset, &view);
-    finding.member_byte = (int64_t)change->offset;
-    zg_finding_detail_number(&finding, "offset", change->offset, false);
+static void found_change(enum zg_finding_kind kind, struct zg_block_view *view, const struct zg_change *change,
+                         const char *found_by) {
+    struct zg_finding finding = make(kind, "write", view->start + change->offset, view);
+    if (kind == zg_finding_write_after_free) finding.member_byte = (int64_t)change->offset;
+    // In front of the block there is no offset but the address.
+    if ((int64_t)change->offset >= 0) zg_finding_detail_number(&finding, "offset", change->offset, false);
     zg_finding_detail_number(&finding, "length", change->length, false);
     zg_finding_detail_number(&finding, "old", change->old, true);
     zg_finding_detail_number(&finding, "new", change->now, true);
     zg_finding_detail_text(&finding, "found_by", found_by);
     zg_finding_report(&finding);
+}
+
+void zg_found_write_after_free(uint64_t start, const struct zg_change *change, const char *found_by) {
+    struct zg_block_view view;
+    if (zg_lookup_block(start + change->offset, &view)) found_change(zg_finding_write_after_free, &view, change, found_by);
+}
+
+void zg_found_overrun(uint64_t start, const struct zg_change *change) {
+    struct zg_block_view view;
+    if (!zg_lookup_block(start + change->offset, &view)) return;
+    view.state = zg_state_live; // until now
+    found_change(zg_finding_heap_overflow, &view, change, "free");
 }

@@ -75,6 +75,9 @@ struct zg_change {
     uint64_t offset, length;
     uint8_t old, now;
 };
+// Bytes around a block with pages of its own changed; `offset` is from the block's start, negative as a signed number where
+// they lie in front of it.
+void zg_found_overrun(uint64_t start, const struct zg_change *change);
 void zg_found_write_after_free(uint64_t start, const struct zg_change *change, const char *found_by);
 
 #endif

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <sys/single_threaded.h>
 
+#include "budget.h"
 #include "config.h"
 #include "fence.h"
 #include "fill.h"
@@ -53,9 +54,48 @@ static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
     return thread->magazines[class].count || zg_slab_refill(class, &thread->magazines[class]);
 }
 
-ZG_INLINE void *allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, enum zg_kind kind, bool zero) {
+// Larger blocks get no pages of their own: from RETIRE_LEAST on they have them anyway, but for overruns.
+#define FENCE_MOST ((uint64_t)64 << 20)
+
+// A block with pages of its own, if the context is to have one now. `later`: not one of the context's first.
+static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment,
+                                         enum zg_kind kind, bool later) {
+    struct zg_span *span = NULL;
+    uint64_t ticks = zg_arch_ticks();
+    bool wanted = size <= FENCE_MOST && zg_fence_wants(context, later);
+    if (wanted) span = zg_fence_allocate(size, alignment);
+    if (!span) {
+        if (wanted) zg_stats_add(zg_counter_fence_declined, 1);
+        if (wanted && zg_config.fence_per_context == ZG_FENCE_ALL) zg_stats_degrade(zg_degradation_fence_exhausted);
+        if (!later) zg_thread_settle_context(thread);
+        return NULL;
+    }
+    zg_fence_note(context);
+    span->block.alloc_stack = context;
+    span->block.alloc_thread = thread_field(thread);
+    __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
+    if (zg_config.fill_new) __builtin_memset((void *)span->start, ZG_FILL_NEW, size);
+    thread->allocations++;
+    thread->allocated_bytes += size;
+    zg_budget_fence_spent(ticks, span->units);
+    zg_thread_flush_counters(thread);
+    return (void *)span->start;
+}
+
+ZG_INLINE void *allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, uint64_t alignment, enum zg_kind kind,
+                              bool zero) {
     struct zg_magazine *magazine = &thread->magazines[class];
-    if (ZG_UNLIKELY(!magazine->count) && !refill(thread, class)) return NULL;
+    uint32_t stack = zg_thread_capture(thread);
+    if (ZG_UNLIKELY(stack & ZG_STACK_FENCE)) {
+        stack &= ~ZG_STACK_FENCE;
+        void *fenced = allocate_fenced(thread, stack, size, alignment, kind, false);
+        if (fenced) return fenced;
+    }
+    if (ZG_UNLIKELY(!magazine->count)) {
+        void *fenced = zg_config.fence_per_context ? allocate_fenced(thread, stack, size, alignment, kind, true) : NULL;
+        if (fenced) return fenced;
+        if (!refill(thread, class)) return NULL;
+    }
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t index = magazine->slots[--magazine->count];
     struct zg_block *block = &slab->blocks[index];
@@ -65,7 +105,7 @@ ZG_INLINE void *allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t
     __builtin_prefetch(&slab->blocks[next], 1);
     __builtin_prefetch((void *)zg_slab_slot_address(slab, next), 1);
     bool fresh = zg_header_state(block->header) == zg_state_fresh;
-    block->alloc_stack = zg_thread_capture(thread);
+    block->alloc_stack = stack;
     block->alloc_thread = thread_field(thread);
     __atomic_store_n(&block->header, zg_block_header(zg_state_live, kind, slab->slot_bytes - (uint32_t)size),
                      __ATOMIC_RELEASE);
@@ -80,14 +120,19 @@ ZG_INLINE void *allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t
 }
 
 static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind,
-                                       bool zero, bool fenced) {
+                                       bool zero) {
+    uint32_t stack = zg_thread_capture(thread);
+    if (stack & ZG_STACK_FENCE) {
+        stack &= ~ZG_STACK_FENCE;
+        void *fenced = allocate_fenced(thread, stack, size, alignment, kind, false);
+        if (fenced) return fenced;
+    }
     bool is_zero;
     struct zg_span *span = zg_span_allocate(size, alignment, &is_zero);
     if (!span && zg_quarantine_trim(thread, 0)) span = zg_span_allocate(size, alignment, &is_zero);
     if (!span) return NULL;
-    span->block.alloc_stack = zg_thread_capture(thread);
+    span->block.alloc_stack = stack;
     span->block.alloc_thread = thread_field(thread);
-    span->fenced = fenced;
     __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
     if (zero) {
         if (!is_zero) __builtin_memset((void *)span->start, 0, size);
@@ -109,15 +154,15 @@ static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
 }
 
 static ZG_NOINLINE void *allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero) {
-    if (zg_config.fence_per_context && size <= ZG_LARGEST_SLOT && zg_fence_wants(zg_thread_capture(thread))) {
-        void *block = allocate_span(thread, size, alignment, kind, zero, true);
+    if (zg_config.fence_per_context == ZG_FENCE_ALL) {
+        void *block = allocate_fenced(thread, zg_thread_capture(thread) & ~ZG_STACK_FENCE, size, alignment, kind, false);
         if (block) return block;
     }
     if (ZG_LIKELY(alignment <= 16 && size <= ZG_LARGEST_SLOT))
-        return allocate_slot(thread, zg_size_class(size), size, kind, zero);
+        return allocate_slot(thread, zg_size_class(size), size, alignment, kind, zero);
     uint32_t class = aligned_class(size, alignment);
-    if (class < ZG_CLASS_COUNT) return allocate_slot(thread, class, size, kind, zero);
-    return allocate_span(thread, size, alignment, kind, zero, false);
+    if (class < ZG_CLASS_COUNT) return allocate_slot(thread, class, size, alignment, kind, zero);
+    return allocate_span(thread, size, alignment, kind, zero);
 }
 
 static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool zero, bool exhausted) {
@@ -142,11 +187,11 @@ static ZG_NOINLINE void *allocate_odd(uint64_t size, uint64_t alignment, enum zg
 }
 
 void *zg_heap_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
-    if (ZG_UNLIKELY(size > ZG_LARGEST_SLOT || alignment > 16 || zg_config.fence_per_context))
+    if (ZG_UNLIKELY(size > ZG_LARGEST_SLOT || alignment > 16 || zg_config.fence_per_context == ZG_FENCE_ALL))
         return allocate_odd(size, alignment, kind, zero, frame);
     struct zg_thread *thread = zg_thread_enter(frame);
     if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero, false);
-    void *block = allocate_slot(thread, zg_size_class(size), size, kind, zero);
+    void *block = allocate_slot(thread, zg_size_class(size), size, 16, kind, zero);
     zg_thread_leave(thread);
     if (ZG_UNLIKELY(!block)) return allocate_elsewhere(size, alignment, zero, true);
     return block;
@@ -200,6 +245,7 @@ static uint32_t zombie_bits(struct zg_dead dead) {
 // A fenced block dies: what it was is noted, then its pages are protected.
 static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum zg_kind kind) {
     struct zg_dead dead = {0, zg_language_unknown};
+    uint64_t ticks = zg_arch_ticks();
     thread->filling_start = span->start;
     thread->filling_end = span->start + 16;
     if (span->size >= 8 && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)span->start, kind, span->size);
@@ -207,7 +253,10 @@ static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum z
     span->death = zg_zombie_death(dead.class_number);
     span->block.header |= zombie_bits(dead);
     thread->zombies += dead.class_number != 0;
-    zg_span_retire(span, zg_config.on_finding == zg_on_finding_continue);
+    struct zg_change change;
+    if (ZG_UNLIKELY(zg_fence_is_overrun(span, &change))) zg_found_overrun(span->start, &change);
+    zg_fence_retire(span, zg_config.on_finding == zg_on_finding_continue);
+    zg_budget_fence_spent(ticks, span->units);
 }
 
 static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
@@ -221,14 +270,14 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     uint32_t freeing = zg_block_header(zg_state_freeing, zg_header_kind(header), 0);
     if (!__atomic_compare_exchange_n(&span->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return free_dead(address, deallocator);
-    span->block.free_stack = zg_thread_capture(thread);
+    span->block.free_stack = zg_thread_capture(thread) & ~ZG_STACK_FENCE;
     span->block.free_thread = thread_field(thread);
     thread->frees++;
     thread->freed_bytes += span->size;
     zg_thread_flush_counters(thread);
     if (span->fenced) return retire_fenced(thread, span, zg_header_kind(header));
     bool aligned = ALIGNED_KINDS >> zg_header_kind(header) & 1;
-    if (span->size >= (aligned ? RETIRE_LEAST_ALIGNED : RETIRE_LEAST)) return zg_span_retire(span, false);
+    if (span->size >= (aligned ? RETIRE_LEAST_ALIGNED : RETIRE_LEAST)) return zg_span_retire(span);
     uint64_t filled = zg_min(zg_round_up(span->size, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
     struct zg_dead dead = {0, zg_language_unknown};
     thread->filling_start = address;
@@ -292,7 +341,7 @@ static void free_entered(struct zg_thread *thread, uint64_t address, enum zg_dea
         check_mismatch(thread, address, deallocator, size);
     uint32_t kind_and_slack = header & ~UINT32_C(0xff);
     if (ZG_UNLIKELY(!claim(block, header, kind_and_slack | zg_state_freeing))) return free_dead(address, deallocator);
-    block->free_stack = zg_thread_capture(thread);
+    block->free_stack = zg_thread_capture(thread) & ~ZG_STACK_FENCE;
     block->free_thread = thread_field(thread);
     uint64_t filled = zg_min(slab->slot_bytes, zg_config.fill_freed_bytes & ~UINT64_C(15));
     thread->filling_start = address;
@@ -353,6 +402,7 @@ static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
     }
     struct zg_span *span = zg_span_find(view->start);
     uint64_t capacity = zg_span_capacity(span);
+    if (span->fenced) return size == view->size;
     if (size > capacity || size <= ZG_LARGEST_SLOT || size < capacity / 2) return false;
     span->size = size;
     return true;

@@ -43,6 +43,11 @@ bool zg_lookup_block(uint64_t address, struct zg_block_view *view) {
     return true;
 }
 
+bool zg_lookup_is_fenced(const struct zg_block_view *view) {
+    const struct zg_span *span = zg_slab_contains(view->start) ? NULL : zg_span_find(view->start);
+    return span && span->fenced;
+}
+
 const char *zg_lookup_state_name(enum zg_state state) {
     static const char *const names[] = {"fresh", "live", "freeing", "quarantined", "retired", "reusable"};
     // A block that is just being filled is, for its user, as dead as a quarantined one.

@@ -23,6 +23,8 @@ struct zg_block_view {
 bool zg_lookup_block(uint64_t address, struct zg_block_view *view);
 // The address lies in the guarded heap's address space, block or not.
 bool zg_lookup_is_ours(uint64_t address);
+// The block has pages of its own (fence.h).
+bool zg_lookup_is_fenced(const struct zg_block_view *view);
 const char *zg_lookup_state_name(enum zg_state state);
 const char *zg_lookup_kind_name(enum zg_kind kind);
 

@@ -17,6 +17,10 @@ int zg_os_discard(void *start, uint64_t bytes);
 int zg_os_retire(void *start, uint64_t bytes);
 // Makes the range inaccessible, and keeps its pages.
 int zg_os_protect(void *start, uint64_t bytes);
+// Makes pages of an accessible mapping inaccessible, and gives their memory back, without a mapping of their own; and back.
+// -EINVAL where the kernel does not know it (before Linux 6.13) or the pages are locked.
+int zg_os_guard(void *start, uint64_t bytes);
+int zg_os_unguard(void *start, uint64_t bytes);
 // Memory for the runtime's own tables, zeroed. NULL where refused.
 void *zg_os_map(uint64_t bytes);
 // Whether the kernel would give this much memory now: its overcommit rules are asked, nothing is kept.

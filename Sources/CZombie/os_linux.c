@@ -19,6 +19,10 @@
 #define ZG_CALL(number, a, b, c, d, e, f)                                                                              \
     zg_arch_syscall((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
@@ -54,6 +58,18 @@ int zg_os_retire(void *start, uint64_t bytes) {
     long result = ZG_CALL(SYS_mmap, start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     return is_error(result) ? (int)result : 0;
 }
+
+// -EINTR and -EAGAIN: the kernel lost a race and wants to be asked again.
+static int advise(void *start, uint64_t bytes, int advice) {
+    long result;
+    int tries = 0;
+    do result = ZG_CALL(SYS_madvise, start, bytes, advice, 0, 0, 0);
+    while ((result == -EINTR || result == -EAGAIN) && ++tries < 1000);
+    return (int)result;
+}
+
+int zg_os_guard(void *start, uint64_t bytes) { return advise(start, bytes, MADV_GUARD_INSTALL); }
+int zg_os_unguard(void *start, uint64_t bytes) { return advise(start, bytes, MADV_GUARD_REMOVE); }
 
 void *zg_os_map(uint64_t bytes) {
     return map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);

@@ -327,7 +327,7 @@ static void put_plain(struct zg_text *text, const struct zg_finding *finding) {
     zg_text_hex(text, finding->address);
     if (finding->has_block) {
         zg_text_string(text, ", offset ");
-        zg_text_decimal(text, (uint64_t)finding->block.offset);
+        zg_text_signed(text, finding->block.offset);
         zg_text_string(text, " of a ");
         zg_text_string(text, zg_lookup_state_name(finding->block.state));
         zg_text_string(text, " block of ");

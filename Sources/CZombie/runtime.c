@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "budget.h"
 #include "config.h"
 #include "depot.h"
 #include "fault.h"
@@ -40,9 +41,9 @@ static bool reserve_heap(void) {
         // Slots, their records and free lists come to about 45 regions.
         if (limited && (UINT64_C(45) << shift) > limit / 8) continue;
         if (!zg_slab_init(shift)) continue;
-        uint64_t area = limited ? limit / 8 : UINT64_C(64) << shift;
-        if (zg_span_init(area & ~(ZG_UNIT_BYTES - 1))) return true;
-        return zg_span_init(UINT64_C(4) << shift);
+        uint64_t area = limited ? limit / 8 : UINT64_C(64) << shift, fence = limited ? limit / 16 : UINT64_C(16) << shift;
+        if (zg_span_init(area & ~(ZG_UNIT_BYTES - 1), fence & ~(ZG_PAGE_BYTES - 1))) return true;
+        return zg_span_init(UINT64_C(4) << shift, UINT64_C(1) << shift);
     }
     return false;
 }
@@ -53,6 +54,7 @@ static void initialise(void) {
     zg_foreign_init();
     if (!zg_module_has_find_object()) zg_stats_degrade(zg_degradation_no_find_object);
     if (!zg_os_can_read_memory()) zg_stats_degrade(zg_degradation_no_safe_read);
+    zg_budget_init();
     zg_quarantine_init();
     uint64_t limit = zg_os_limit(RLIMIT_AS);
     bool done = zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) && reserve_heap();

@@ -5,6 +5,7 @@
 #include "span.h"
 
 #include "config.h"
+#include "fence.h"
 #include "lock.h"
 #include "os.h"
 #include "stats.h"
@@ -21,7 +22,7 @@ enum { RETIRED_MOST = 4096 };
 enum { SPAN_STEP = 4096, UNIT_STEP = 16384 };
 
 static struct zg_lock span_lock;
-static uint64_t area_base, area_bytes;
+static uint64_t area_base, area_bytes, fence_bytes;
 static uint32_t *unit_map; // unit -> span number, 0 for none
 static uint64_t units_used, units_mapped;
 static struct zg_span *spans;
@@ -30,18 +31,20 @@ static uint32_t bins[BIN_COUNT];
 static uint64_t dirty_bytes;
 static uint32_t retired_head, retired_tail, retired_count;
 
-bool zg_span_init(uint64_t bytes) {
+bool zg_span_init(uint64_t bytes, uint64_t fence) {
     uint64_t units = bytes / ZG_UNIT_BYTES;
-    spans_limit = zg_min(units + 1, UINT32_MAX);
-    char *area = zg_os_reserve(bytes + ZG_UNIT_BYTES);
+    spans_limit = zg_min(units + 1 + fence / (2 * ZG_PAGE_BYTES), UINT32_MAX);
+    char *area = zg_os_reserve(bytes + ZG_UNIT_BYTES + fence);
     char *tables = zg_os_reserve(zg_round_up(units * sizeof *unit_map, ZG_PAGE_BYTES) + zg_round_up(spans_limit * sizeof *spans, ZG_PAGE_BYTES));
     if (!area || !tables) {
-        if (area) zg_os_release(area, bytes + ZG_UNIT_BYTES);
+        if (area) zg_os_release(area, bytes + ZG_UNIT_BYTES + fence);
         if (tables) zg_os_release(tables, zg_round_up(units * sizeof *unit_map, ZG_PAGE_BYTES) + spans_limit * sizeof *spans);
         return false;
     }
     area_base = zg_round_up((uint64_t)area, ZG_UNIT_BYTES);
     area_bytes = units * ZG_UNIT_BYTES;
+    fence_bytes = fence;
+    zg_fence_init(area_base + area_bytes, fence);
     unit_map = (uint32_t *)tables;
     spans = (struct zg_span *)(tables + zg_round_up(units * sizeof *unit_map, ZG_PAGE_BYTES));
     zg_stats->layout.spans_base = (uint64_t)spans;
@@ -50,11 +53,12 @@ bool zg_span_init(uint64_t bytes) {
     return true;
 }
 
-bool zg_span_contains(uint64_t address) { return address - area_base < area_bytes; }
+bool zg_span_contains(uint64_t address) { return address - area_base < area_bytes + fence_bytes; }
 
 struct zg_span *zg_span_find(uint64_t address) {
     uint64_t unit = (address - area_base) / ZG_UNIT_BYTES;
-    if (!zg_span_contains(address) || unit >= __atomic_load_n(&units_used, __ATOMIC_ACQUIRE)) return NULL;
+    if (address - area_base >= area_bytes) return zg_fence_find(address);
+    if (unit >= __atomic_load_n(&units_used, __ATOMIC_ACQUIRE)) return NULL;
     uint32_t number = __atomic_load_n(&unit_map[unit], __ATOMIC_ACQUIRE);
     return number ? &spans[number] : NULL;
 }
@@ -77,14 +81,31 @@ static uint32_t bin_for(uint64_t *units) {
 
 static uint64_t touched_bytes(const struct zg_span *span) { return zg_round_up(span->size, ZG_PAGE_BYTES); }
 
-static struct zg_span *new_span(uint64_t units) {
-    if (units > area_bytes / ZG_UNIT_BYTES - units_used || spans_used == spans_limit) return NULL;
-    if (spans_used >= spans_committed) {
-        uint64_t step = zg_min(SPAN_STEP, spans_limit - spans_committed);
-        if (zg_os_commit(spans + spans_committed, zg_round_up(step * sizeof *spans, ZG_PAGE_BYTES)) != 0) return NULL;
-        spans_committed += step;
-        zg_stats_add(zg_counter_metadata_bytes, step * sizeof *spans);
+// Room for one more record. Under the lock.
+static bool has_record(void) {
+    if (spans_used == spans_limit) return false;
+    if (spans_used < spans_committed) return true;
+    uint64_t step = zg_min(SPAN_STEP, spans_limit - spans_committed);
+    if (zg_os_commit(spans + spans_committed, zg_round_up(step * sizeof *spans, ZG_PAGE_BYTES)) != 0) return false;
+    spans_committed += step;
+    zg_stats_add(zg_counter_metadata_bytes, step * sizeof *spans);
+    return true;
+}
+
+struct zg_span *zg_span_record(void) {
+    struct zg_span *span = NULL;
+    zg_lock_take(&span_lock);
+    if (has_record()) {
+        span = &spans[spans_used];
+        __atomic_store_n(&spans_used, spans_used + 1, __ATOMIC_RELEASE);
+        zg_store(&zg_stats->layout.spans_used, spans_used);
     }
+    zg_lock_drop(&span_lock);
+    return span;
+}
+
+static struct zg_span *new_span(uint64_t units) {
+    if (units > area_bytes / ZG_UNIT_BYTES - units_used || !has_record()) return NULL;
     if (units_used + units > units_mapped) {
         uint64_t step = zg_min(zg_round_up(units_used + units - units_mapped, UNIT_STEP),
                                area_bytes / ZG_UNIT_BYTES - units_mapped);
@@ -105,8 +126,7 @@ static struct zg_span *new_span(uint64_t units) {
 
 // Oldest first, and only once there are too many.
 static void reuse_retired(void) {
-    // Fenced blocks are counted in advance: no address of theirs is used again.
-    while (retired_count > RETIRED_MOST + (zg_config.fence_per_context ? 8192 : 0)) {
+    while (retired_count > RETIRED_MOST) {
         struct zg_span *span = &spans[retired_head];
         retired_head = span->next;
         retired_count--;
@@ -114,7 +134,6 @@ static void reuse_retired(void) {
         zg_stats_add(zg_counter_retired_bytes, -(span->units * ZG_UNIT_BYTES));
         // What the program goes on using after a finding stays where it is.
         if (span->block.header & ZG_HEADER_OPENED) continue;
-        if (span->fenced && zg_os_retire((void *)span->base, span->units * ZG_UNIT_BYTES) != 0) continue;
         __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
                          __ATOMIC_RELEASE);
         uint64_t units = span->units;
@@ -174,9 +193,9 @@ void zg_span_release(struct zg_span *span) {
     zg_lock_drop(&span_lock);
 }
 
-void zg_span_retire(struct zg_span *span, bool keep) {
+void zg_span_retire(struct zg_span *span) {
     uint64_t bytes = span->units * ZG_UNIT_BYTES;
-    if ((keep ? zg_os_protect((void *)span->base, bytes) : zg_os_retire((void *)span->base, bytes)) != 0) {
+    if (zg_os_retire((void *)span->base, bytes) != 0) {
         __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
                          __ATOMIC_RELEASE);
         zg_span_release(span);
@@ -219,8 +238,12 @@ uint64_t zg_span_trim(void) {
     return bytes;
 }
 
-void zg_span_lock(void) { zg_lock_take(&span_lock); }
+void zg_span_lock(void) {
+    zg_fence_lock();
+    zg_lock_take(&span_lock);
+}
 void zg_span_unlock(bool reset) {
+    zg_fence_unlock(reset);
     if (reset) zg_lock_reset(&span_lock);
     else zg_lock_drop(&span_lock);
 }

@@ -9,17 +9,19 @@
 
 #define ZG_UNIT_BYTES ((uint64_t)65536)
 
-// Reserves the area for large blocks. False where the address space does not allow it.
-bool zg_span_init(uint64_t area_bytes);
+// Reserves the area for large blocks, and behind it one for fenced blocks (fence.h). False where the address space does not
+// allow it.
+bool zg_span_init(uint64_t area_bytes, uint64_t fence_bytes);
+// A record for a fenced block, which is never given back. NULL where there is no memory for one.
+struct zg_span *zg_span_record(void);
 
 // A span that can hold `size` bytes from an address of this alignment, its memory accessible; NULL where there is none.
 // state is not live yet; `*zero` says whether the block reads as zero.
 struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero);
 // Takes back a span whose block is dead, for reuse. The record stays readable until the span is used again.
 void zg_span_release(struct zg_span *span);
-// Makes the addresses inaccessible, and gives the memory back unless the contents are to be kept; they are reused oldest
-// first, once too many are held.
-void zg_span_retire(struct zg_span *span, bool keep);
+// Makes the addresses inaccessible and gives the memory back; they are reused oldest first, once too many are held.
+void zg_span_retire(struct zg_span *span);
 // Moves the whole pages of one live block into another of at least the size. False: nothing was moved.
 bool zg_span_move(struct zg_span *from, struct zg_span *to);
 

@@ -86,4 +86,10 @@ void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, c
     fill(entry, walk);
 }
 
+void zg_stack_cache_clear(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t bits) {
+    uint64_t key = zg_stack_cache_key(cache, caller), set = zg_stack_cache_set(key);
+    for (int way = 0; way < ZG_CACHE_WAYS; way++)
+        if (cache->keys[set][way] == key) cache->entries[cache->places[set][way]].stack &= ~bits;
+}
+
 void zg_stack_cache_forget(struct zg_stack_cache *cache) { cache->life += UINT64_C(1) << 48; }

@@ -18,7 +18,7 @@ enum { ZG_CACHE_WAYS = 4, ZG_CACHE_SETS = 256 };
 enum { ZG_CACHE_GROUP = 4, ZG_CACHE_WORDS = ZG_WALK_WORDS + 3 * ZG_CACHE_GROUP };
 
 struct zg_cached_stack {
-    uint32_t stack; // id in the depot
+    uint32_t stack; // id in the depot, and the caller's bits
     uint8_t pair_groups, word_groups;
     bool uses_fp; // the caller's frame pointer takes part
     uint64_t fp;
@@ -45,6 +45,8 @@ uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller call
 bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack);
 // Keeps a walk, unless it cannot be compared later.
 void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, const struct zg_walk *walk, uint32_t stack);
+// Takes bits out of the ids of the stacks that begin here.
+void zg_stack_cache_clear(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t bits);
 // For a thread with another stack. The old entries are not found any more, and driven out by new ones.
 void zg_stack_cache_forget(struct zg_stack_cache *cache);
 

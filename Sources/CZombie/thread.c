@@ -11,6 +11,7 @@
 
 #include "config.h"
 #include "depot.h"
+#include "fence.h"
 #include "heap.h"
 #include "lock.h"
 #include "os.h"
@@ -220,11 +221,13 @@ static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_call
     uint32_t stack = 0;
     if (own_stack) stack = zg_trail_capture(&thread->trail, caller, &thread->stack, zg_config.stack_depth);
     if (stack) {
+        stack |= zg_fence_mark(stack);
         if (!zg_stack_cache_wants(&thread->stack_cache, caller, stack)) return stack;
         zg_trail_describe(&thread->trail, caller.sp, &walk);
     } else {
         zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
         stack = zg_depot_put(walk.frames, walk.count);
+        stack |= zg_fence_mark(stack);
     }
     zg_stack_cache_add(&thread->stack_cache, caller, &walk, stack);
     return stack;
@@ -254,8 +257,13 @@ uint32_t zg_thread_capture_slow(struct zg_thread *thread, struct zg_caller calle
     struct zg_stack_cache *cache = &thread->stack_cache;
     uint32_t stack = own_stack ? zg_stack_cache_find(cache, caller, zg_stack_cache_key(cache, caller)) : 0;
     if (!stack) stack = capture_new(thread, caller, own_stack);
-    check_stack(thread, caller, stack);
+    check_stack(thread, caller, stack & ~ZG_STACK_FENCE);
     return stack;
+}
+
+void zg_thread_settle_context(struct zg_thread *thread) {
+    struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
+    zg_stack_cache_clear(&thread->stack_cache, caller, ZG_STACK_FENCE);
 }
 
 struct zg_thread *zg_thread_current_or_null(void) {

@@ -69,8 +69,11 @@ struct zg_thread {
 ZG_INLINE struct zg_thread *zg_thread_enter(const uint64_t *frame);
 ZG_INLINE void zg_thread_leave(struct zg_thread *thread);
 
-// The caller's stack as recorded from the published function's frame; its id in the depot.
+// The caller's stack as recorded from the published function's frame; its id in the depot, with ZG_STACK_FENCE (fence.h)
+// where that context is to have a fenced block.
 ZG_INLINE uint32_t zg_thread_capture(struct zg_thread *thread);
+// Captures of the caller's stack come without ZG_STACK_FENCE from now on.
+void zg_thread_settle_context(struct zg_thread *thread);
 // The number of the calling thread, 0 where it has none.
 uint32_t zg_thread_number(void);
 // The calling thread's state, without entering; NULL where it has none. For fault handling.

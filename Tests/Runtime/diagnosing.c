@@ -40,6 +40,11 @@ static struct zg_zombie_hit no_zombie(uint64_t address, const uint64_t *likely, 
     (void)address, (void)likely, (void)count;
     return (struct zg_zombie_hit){.part = zg_trap_none};
 }
+static bool is_fenced(const struct zg_block_view *view) {
+    (void)view;
+    return false;
+}
+
 static bool is_ours(uint64_t address) { return address - HEAP < HEAP_END - HEAP; }
 
 enum { NO_BLOCK = -1 };
@@ -154,6 +159,7 @@ int main(void) {
         struct zg_verdict verdict;
         row->fault.lookup = lookup;
         row->fault.is_ours = is_ours;
+        row->fault.is_fenced = is_fenced;
         row->fault.find_zombie = no_zombie;
         row->fault.bounds = (struct zg_stack_bounds){STACK_LOW, STACK_HIGH};
         if (!row->fault.sp) row->fault.sp = STACK_HIGH - 4096;
@@ -184,6 +190,7 @@ int main(void) {
         fault.stack_count = (int)(check_random(&state) % (ZG_FAULT_STACK_WORDS + 1));
         fault.lookup = lookup;
         fault.is_ours = is_ours;
+        fault.is_fenced = is_fenced;
         fault.find_zombie = no_zombie;
         if (i % 3 == 0) fault.address = HEAP + check_random(&state) % 0x400000;
         if (i % 5 == 0) fault.pointers[0] = WORD + check_random(&state) % 4096;

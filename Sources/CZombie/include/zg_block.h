@@ -80,10 +80,10 @@ struct zg_span {
     uint64_t start;    // address of the block, aligned as asked for
     uint64_t size;     // requested bytes
     uint64_t base;     // first byte of the span, start - base < alignment
-    uint32_t units;    // of ZG_UNIT_BYTES
+    uint32_t units;    // of ZG_UNIT_BYTES; of a fenced block: pages, with the guard behind it
     uint32_t next;     // free list, or the quarantine's list of large blocks; 0 ends it
     uint32_t dirty;    // pages may hold something else than zeros
-    uint32_t fenced;   // a block that was given pages of its own to be protected at its end
+    uint32_t fenced;   // a block with pages of its own (fence.h): enum zg_fenced
     struct zg_death death;
 };
 

@@ -15,7 +15,7 @@ enum zg_option_kind { zg_option_bool, zg_option_number, zg_option_bytes, zg_opti
     X(quarantine_bytes, bytes, 1048576, 0, 1099511627776, "", "freed blocks are held until they amount to this much") \
     X(quarantine_per_context, number, 4, 0, 16, "",                                                                   \
       "newest freed blocks that each allocation context keeps, whatever the others free")                             \
-    X(fence_per_context, number, 0, 0, 65535, "",                                                                     \
+    X(fence_per_context, number, 8, 0, 65535, "",                                                                     \
       "first blocks of each allocation context that get pages of their own, protected when they are freed; 65535: all") \
     X(fence_bytes, bytes, 16777216, 0, 1099511627776, "",                                                             \
       "memory that blocks in use with pages of their own may take")                                                   \
@@ -26,7 +26,7 @@ enum zg_option_kind { zg_option_bool, zg_option_number, zg_option_bytes, zg_opti
     X(sample_seed, number, 0, 0, 4294967295, "", "seed of the random choice, for runs that are to be repeated; 0: random") \
     X(overhead, percent, 0, 0, 1000, "",                                                                              \
       "processor time that guarding may cost, as a share of the program's: what is watched follows from it; 0: no limit") \
-    X(retired_bytes, bytes, 8589934592, 0, 1099511627776, "",                                                         \
+    X(retired_bytes, bytes, 4294967296, 0, 1099511627776, "",                                                         \
       "address space that dead, protected pages may hold before the oldest addresses are used again")                 \
     X(protect, choice, 0, 0, 2, "auto|guard|mprotect",                                                                \
       "how dead pages are protected: MADV_GUARD_INSTALL (Linux 6.13), or mprotect, which costs mappings")             \
