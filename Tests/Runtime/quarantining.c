@@ -1,5 +1,6 @@
 // The quarantine: the cap holds, a rare context's dead blocks stay, large blocks leave first, every changed byte is found.
 // link: runtime
+// options: fence_per_context=0
 
 #include <pthread.h>
 #include <string.h>

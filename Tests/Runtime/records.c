@@ -1,5 +1,6 @@
 // Records of blocks: what lookup says of every address in, around and outside of slots and spans, in every state.
 // link: runtime
+// options: fence_per_context=0
 
 #include <string.h>
 

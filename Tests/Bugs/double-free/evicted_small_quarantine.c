@@ -5,7 +5,7 @@
 // stack-access: drop_again
 // stack-free: drop_page
 // stack-alloc: make_page
-// options: quarantine_bytes=64k
+// options: quarantine_bytes=64k:fence_per_context=0
 // exit: 134
 // confidence: exact
 
