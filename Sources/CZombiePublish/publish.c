@@ -30,8 +30,6 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include "../CZombie/stats.h"
 #include "../CZombie/thread.h"
 
-extern void *__libc_malloc(size_t);
-extern void __libc_free(void *);
 
 #define ZG_PUBLISH __attribute__((visibility("default")))
 #define ZG_FRAME ((const uint64_t *)__builtin_frame_address(0))
@@ -363,7 +361,20 @@ ZG_PUBLISH int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
 struct thread_start {
     void *(*function)(void *);
     void *argument;
+    uint32_t taken;
 };
+
+// Threads on their way: not from the guarded heap, where only the program's own blocks are, and not from libc's, which a
+// signal handler that frees may enter meanwhile.
+static struct thread_start starts[256];
+
+static struct thread_start *take_start(void) {
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(starts); i++)
+        if (!__atomic_exchange_n(&starts[i].taken, 1, __ATOMIC_ACQUIRE)) return &starts[i];
+    return NULL;
+}
+
+static void drop_start(struct thread_start *start) { __atomic_store_n(&start->taken, 0, __ATOMIC_RELEASE); }
 
 static void register_thread(const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_enter(frame);
@@ -372,7 +383,7 @@ static void register_thread(const uint64_t *frame) {
 
 static void *start_thread(void *pointer) {
     struct thread_start start = *(struct thread_start *)pointer;
-    __libc_free(pointer);
+    drop_start(pointer);
     register_thread(ZG_FRAME);
     ZG_MUST_TAIL return start.function(start.argument);
 }
@@ -381,12 +392,12 @@ ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
                               void *argument) {
     ZG_NEXT(int, pthread_create,
             (pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument));
-    // From libc, past the guarded heap: the program's own blocks stay the only ones in it.
-    struct thread_start *start = zg_runtime_is_ready() ? __libc_malloc(sizeof *start) : NULL;
+    struct thread_start *start = zg_runtime_is_ready() ? take_start() : NULL;
     if (!start) return next(thread, attributes, function, argument);
-    *start = (struct thread_start){function, argument};
+    start->function = function;
+    start->argument = argument;
     int result = next(thread, attributes, start_thread, start);
-    if (result != 0) __libc_free(start);
+    if (result != 0) drop_start(start);
     return result;
 }
 

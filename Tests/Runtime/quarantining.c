@@ -1,6 +1,5 @@
 // The quarantine: the cap holds, a rare context's dead blocks stay, large blocks leave first, every changed byte is found.
 // link: runtime
-// options: fence_per_context=0
 
 #include <pthread.h>
 #include <string.h>
@@ -147,7 +146,7 @@ static void check_concurrent(void) {
 }
 
 int main(void) {
-    setenv("ZGUARD_OPTIONS", "on_finding=continue:report_path=/dev/null", 1);
+    setenv("ZGUARD_OPTIONS", "on_finding=continue:report_path=/dev/null:fence_per_context=0", 1);
     zg_runtime_start();
     if (!CHECK(zg_runtime_is_ready(), "the runtime starts")) return check_end();
     check_cap();

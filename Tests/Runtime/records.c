@@ -1,6 +1,5 @@
 // Records of blocks: what lookup says of every address in, around and outside of slots and spans, in every state.
 // link: runtime
-// options: fence_per_context=0
 
 #include <string.h>
 
@@ -151,7 +150,7 @@ static void check_retired(void) {
 }
 
 int main(void) {
-    setenv("ZGUARD_OPTIONS", "on_finding=continue:report_path=/dev/null", 1);
+    setenv("ZGUARD_OPTIONS", "on_finding=continue:report_path=/dev/null:fence_per_context=0", 1);
     zg_runtime_start();
     if (!CHECK(zg_runtime_is_ready(), "the runtime starts")) return check_end();
     check_states();
