@@ -10,6 +10,7 @@
 #include "fill.h"
 #include "lock.h"
 #include "os.h"
+#include "sample.h"
 #include "span.h"
 #include "stats.h"
 #include "zombie.h"
@@ -63,7 +64,7 @@ bool zg_fence_wants(uint32_t context, bool later) {
         __atomic_fetch_or(count, SEEN, __ATOMIC_RELAXED);
         zg_stats_add(zg_counter_contexts, 1);
     }
-    if (zg_config.fence_per_context == ZG_FENCE_ALL) return true;
+    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_sampling) return true;
     if (!zg_config.fence_per_context) return false;
     if (!later && fenced >= zg_config.fence_per_context) return false;
     if (later) {

@@ -19,6 +19,7 @@
 #include "quarantine.h"
 #include "report.h"
 #include "signals.h"
+#include "sample.h"
 #include "slab.h"
 #include "span.h"
 #include "stats.h"
@@ -64,6 +65,7 @@ static void initialise(void) {
     zg_stats->layout.node_bytes = sizeof(struct zg_depot_node);
     zg_stats->layout.nodes_used = nodes;
     if (!done) zg_stats_degrade(zg_degradation_heap_exhausted);
+    else zg_sample_init();
     __atomic_store_n(&heap_state, done ? ready : failed, __ATOMIC_RELEASE);
 }
 
@@ -127,6 +129,7 @@ static void after_fork_in_parent(void) { after_fork(false); }
 static void after_fork_in_child(void) {
     after_fork(true);
     zg_stats_after_fork_in_child();
+    zg_sample_after_fork_in_child();
     zg_report_after_fork_in_child();
 }
 

@@ -25,17 +25,44 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include "../CZombie/heap.h"
 #include "../CZombie/include/zg_api.h"
 #include "../CZombie/loader.h"
+#include "../CZombie/lookup.h"
 #include "../CZombie/runtime.h"
+#include "../CZombie/sample.h"
 #include "../CZombie/signals.h"
 #include "../CZombie/stats.h"
 #include "../CZombie/thread.h"
 
+
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+extern void *__libc_memalign(size_t, size_t);
+extern void __libc_free(void *);
 
 #define ZG_PUBLISH __attribute__((visibility("default")))
 #define ZG_FRAME ((const uint64_t *)__builtin_frame_address(0))
 // The value is "changed" after the call: the frame has to live that long.
 #define ZG_KEEP(value) __asm__ volatile("" : "+r"(value)::"memory")
 #define ZG_KEEP_CALL() __asm__ volatile("" ::: "memory")
+
+// A call that leaves no frame of ours behind: stacks of threads look as they do unguarded, the loader finds its caller's
+// search path by its own return address, and what is passed on to libc costs no more than the question.
+#if defined(__clang__)
+#define ZG_MUST_TAIL __attribute__((musttail))
+#else
+#define ZG_MUST_TAIL
+#endif
+
+// While sampling: libc serves this block.
+#define ZG_PASSES() (ZG_UNLIKELY(zg_sampling) && zg_sample_passes())
+// While sampling: a block that libc made.
+#define ZG_IS_PASSED(block) (ZG_UNLIKELY(zg_sampling) && !zg_lookup_is_ours((uint64_t)(block)))
+
+// The next definition of a published function, behind ours.
+#define ZG_NEXT(result, symbol, parameters)                                                                            \
+    typedef result next_function parameters;                                                                           \
+    static next_function *next;                                                                                        \
+    if (!next) next = (next_function *)zg_loader_next(#symbol)
 
 // --- start and end -------------------------------------------------------------------------------------------------
 
@@ -55,16 +82,22 @@ static void *aligned(size_t alignment, size_t size, const uint64_t *frame) {
     // glibc rounds an alignment that is no power of two up to the next one.
     uint64_t rounded = 16;
     while (rounded < alignment) rounded *= 2;
+    if (ZG_PASSES()) return __libc_memalign(rounded, size);
     return zg_heap_allocate(size, rounded, zg_kind_aligned, false, frame);
 }
 
-ZG_PUBLISH void *malloc(size_t size) {
+static ZG_NOINLINE void *guarded_malloc(size_t size) {
     void *block = zg_heap_allocate(size, 16, zg_kind_malloc, false, ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
 
-ZG_PUBLISH void *calloc(size_t count, size_t size) {
+ZG_PUBLISH void *malloc(size_t size) {
+    if (ZG_PASSES()) ZG_MUST_TAIL return __libc_malloc(size);
+    ZG_MUST_TAIL return guarded_malloc(size);
+}
+
+static ZG_NOINLINE void *guarded_calloc(size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) {
         errno = ENOMEM;
@@ -75,7 +108,15 @@ ZG_PUBLISH void *calloc(size_t count, size_t size) {
     return block;
 }
 
+ZG_PUBLISH void *calloc(size_t count, size_t size) {
+    if (ZG_PASSES()) ZG_MUST_TAIL return __libc_calloc(count, size);
+    ZG_MUST_TAIL return guarded_calloc(count, size);
+}
+
 static void *resize(void *block, size_t size, const uint64_t *frame) {
+    // Blocks of libc's stay there; what was nothing before may be chosen.
+    if (ZG_UNLIKELY(zg_sampling) && (block ? !zg_lookup_is_ours((uint64_t)block) : zg_sample_passes()))
+        return __libc_realloc(block, size);
     if (!block) return zg_heap_allocate(size, 16, zg_kind_malloc, false, frame);
     if (size) return zg_heap_reallocate(block, size, frame);
     zg_heap_free(block, zg_deallocator_realloc, ZG_ANY_SIZE, frame); // as glibc does: freed, NULL returned
@@ -99,14 +140,20 @@ ZG_PUBLISH void *reallocarray(void *block, size_t count, size_t size) {
     return resized;
 }
 
-ZG_PUBLISH void free(void *block) {
+static ZG_NOINLINE void guarded_free(void *block) {
     zg_heap_free(block, zg_deallocator_free, ZG_ANY_SIZE, ZG_FRAME);
     ZG_KEEP_CALL();
+}
+
+ZG_PUBLISH void free(void *block) {
+    if (ZG_IS_PASSED(block)) ZG_MUST_TAIL return __libc_free(block);
+    ZG_MUST_TAIL return guarded_free(block);
 }
 
 // C23, 7.24.3.4 and 7.24.3.5; glibc has them since 2.43.
 ZG_PUBLISH void free_sized(void *block, size_t size);
 ZG_PUBLISH void free_sized(void *block, size_t size) {
+    if (ZG_IS_PASSED(block)) return __libc_free(block);
     zg_heap_free(block, zg_deallocator_free_sized, size, ZG_FRAME);
     ZG_KEEP_CALL();
 }
@@ -114,6 +161,7 @@ ZG_PUBLISH void free_sized(void *block, size_t size) {
 ZG_PUBLISH void free_aligned_sized(void *block, size_t alignment, size_t size);
 ZG_PUBLISH void free_aligned_sized(void *block, size_t alignment, size_t size) {
     (void)alignment;
+    if (ZG_IS_PASSED(block)) return __libc_free(block);
     zg_heap_free(block, zg_deallocator_free_aligned_sized, size, ZG_FRAME);
     ZG_KEEP_CALL();
 }
@@ -133,7 +181,8 @@ ZG_PUBLISH void *aligned_alloc(size_t alignment, size_t size) {
 ZG_PUBLISH int posix_memalign(void **block, size_t alignment, size_t size) {
     if (alignment % sizeof(void *) || !zg_is_power_of_two(alignment)) return EINVAL;
     int saved = errno;
-    void *made = zg_heap_allocate(size, alignment < 16 ? 16 : alignment, zg_kind_aligned, false, ZG_FRAME);
+    void *made = ZG_PASSES() ? __libc_memalign(alignment, size)
+                             : zg_heap_allocate(size, alignment < 16 ? 16 : alignment, zg_kind_aligned, false, ZG_FRAME);
     ZG_KEEP(made);
     errno = saved;
     if (!made) return ENOMEM;
@@ -157,10 +206,21 @@ ZG_PUBLISH void *pvalloc(size_t size) {
     return block;
 }
 
-ZG_PUBLISH size_t malloc_usable_size(void *block) { return zg_heap_usable_size(block); }
+ZG_PUBLISH size_t malloc_usable_size(void *block) {
+    if (ZG_IS_PASSED(block)) {
+        ZG_NEXT(size_t, malloc_usable_size, (void *));
+        return next ? next(block) : 0;
+    }
+    return zg_heap_usable_size(block);
+}
 
 // Free pages go back; the quarantine stays, or periodic callers would have none. The padding is ours to choose.
 ZG_PUBLISH int malloc_trim(size_t pad) {
+    if (zg_sampling) {
+        ZG_NEXT(int, malloc_trim, (size_t));
+        if (next) return next(pad);
+        return 0;
+    }
     (void)pad;
     int trimmed = zg_heap_trim(false, ZG_FRAME) != 0;
     ZG_KEEP(trimmed);
@@ -168,6 +228,11 @@ ZG_PUBLISH int malloc_trim(size_t pad) {
 }
 
 ZG_PUBLISH struct mallinfo2 mallinfo2(void) {
+    if (zg_sampling) {
+        ZG_NEXT(struct mallinfo2, mallinfo2, (void));
+        if (next) return next();
+        return (struct mallinfo2){0};
+    }
     uint64_t committed = zg_stats_get(zg_counter_heap_committed_bytes), live = zg_stats_get(zg_counter_live_bytes);
     uint64_t held = zg_stats_get(zg_counter_quarantined_bytes);
     return (struct mallinfo2){.arena = committed,
@@ -190,17 +255,32 @@ ZG_PUBLISH struct mallinfo mallinfo(void) {
 
 // Tuning of another allocator: accepted, without effect.
 ZG_PUBLISH int mallopt(int parameter, int value) {
+    if (zg_sampling) {
+        ZG_NEXT(int, mallopt, (int, int));
+        if (next) return next(parameter, value);
+        return 1;
+    }
     (void)parameter, (void)value;
     return 1;
 }
 
 // The two that print do so where the program asks for it, as libc's do.
 ZG_PUBLISH void malloc_stats(void) {
+    if (zg_sampling) {
+        ZG_NEXT(void, malloc_stats, (void));
+        if (next) next();
+        return;
+    }
     struct mallinfo2 info = mallinfo2();
     fprintf(stderr, "system bytes     = %10zu\nin use bytes     = %10zu\n", info.arena, info.uordblks);
 }
 
 ZG_PUBLISH int malloc_info(int options, FILE *stream) {
+    if (zg_sampling) {
+        ZG_NEXT(int, malloc_info, (int, FILE *));
+        if (next) return next(options, stream);
+        return 0;
+    }
     if (options != 0) return EINVAL;
     struct mallinfo2 info = mallinfo2();
     fprintf(stream,
@@ -209,12 +289,6 @@ ZG_PUBLISH int malloc_info(int options, FILE *stream) {
             info.arena, info.uordblks, info.fsmblks);
     return 0;
 }
-
-// The next definition of a published function, behind ours.
-#define ZG_NEXT(result, symbol, parameters)                                                                            \
-    typedef result next_function parameters;                                                                           \
-    static next_function *next;                                                                                        \
-    if (!next) next = (next_function *)zg_loader_next(#symbol)
 
 // --- C++ -------------------------------------------------------------------------------------------------------------
 
@@ -246,7 +320,9 @@ static bool operators_are_replaced(void) {
         void *block = NULL;                                                                                            \
         if (ZG_LIKELY(!operators_are_replaced())) {                                                                    \
             int saved = errno;                                                                                         \
-            block = zg_heap_allocate(size, alignment, zg_kind_##kind, false, ZG_FRAME);                                \
+            if (ZG_PASSES())                                                                                           \
+                block = (alignment) > 16 ? __libc_memalign(alignment, size) : __libc_malloc(size);                     \
+            else block = zg_heap_allocate(size, alignment, zg_kind_##kind, false, ZG_FRAME);                                \
             ZG_KEEP(block);                                                                                            \
             if (ZG_LIKELY(block != NULL)) return block;                                                                \
             errno = saved;                                                                                             \
@@ -265,6 +341,7 @@ static bool operators_are_replaced(void) {
                 return;                                                                                                \
             }                                                                                                          \
         }                                                                                                              \
+        if (ZG_IS_PASSED(block)) return __libc_free(block);                                                            \
         zg_heap_free(block, zg_deallocator_##deallocator, told_size, ZG_FRAME);                                        \
         ZG_KEEP_CALL();                                                                                                \
     }
@@ -350,14 +427,6 @@ ZG_PUBLISH int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
 
 // --- threads ---------------------------------------------------------------------------------------------------------
 
-// A call that leaves no frame of ours behind: stacks of threads look as they do unguarded, and the loader finds its
-// caller's search path by its own return address.
-#if defined(__clang__)
-#define ZG_MUST_TAIL __attribute__((musttail))
-#else
-#define ZG_MUST_TAIL
-#endif
-
 struct thread_start {
     void *(*function)(void *);
     void *argument;
@@ -392,7 +461,7 @@ ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
                               void *argument) {
     ZG_NEXT(int, pthread_create,
             (pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument));
-    struct thread_start *start = zg_runtime_is_ready() ? take_start() : NULL;
+    struct thread_start *start = zg_runtime_is_ready() && !zg_sampling ? take_start() : NULL;
     if (!start) return next(thread, attributes, function, argument);
     start->function = function;
     start->argument = argument;
