@@ -2,14 +2,13 @@
 
 #include "fence.h"
 
-#include <sys/resource.h>
-
 #include "budget.h"
 #include "classes.h"
 #include "config.h"
 #include "fill.h"
 #include "lock.h"
 #include "os.h"
+#include "protect.h"
 #include "sample.h"
 #include "span.h"
 #include "stats.h"
@@ -32,8 +31,7 @@ static uint32_t *page_map; // page -> span number, 0 for none
 static uint64_t mapped_pages, used_pages, committed_pages;
 static uint32_t bins[EXACT_BINS];
 static uint32_t retired_head, retired_tail; // span numbers, oldest first
-static uint64_t retired_bytes, live_bytes, mappings;
-static enum zg_fenced protection; // zg_fenced_not: not probed yet
+static uint64_t retired_bytes, live_bytes;
 
 // Blocks fenced so far, by context, whose numbers are dense; untouched pages cost nothing. Contexts beyond these many share
 // their counts.
@@ -89,28 +87,6 @@ void zg_fence_note(uint32_t context) {
 
 static uint64_t data_bytes(const struct zg_span *span) { return (span->units - 1) * ZG_PAGE_BYTES; }
 
-// Under the lock. Writable address space counts against RLIMIT_DATA, dead or not: there each page is opened by itself.
-static void probe(void) {
-    protection = zg_fenced_by_mprotect;
-    if (zg_config.protect != zg_protect_mprotect && zg_os_limit(RLIMIT_DATA) == RLIM_INFINITY) {
-        char *page = zg_os_map(ZG_PAGE_BYTES);
-        if (page && zg_os_guard(page, ZG_PAGE_BYTES) == 0) protection = zg_fenced_by_guards;
-        if (page) zg_os_release(page, ZG_PAGE_BYTES);
-    }
-    if (protection == zg_fenced_by_mprotect) zg_stats_degrade(zg_degradation_no_guard_pages);
-}
-
-// The kernel refused a guard (locked pages, say): from here on without, and from addresses that were never accessible.
-static void give_up_guards(void) {
-    zg_lock_take(&fence_lock);
-    if (protection == zg_fenced_by_guards) {
-        protection = zg_fenced_by_mprotect;
-        used_pages = zg_max(used_pages, committed_pages);
-        zg_stats_degrade(zg_degradation_no_guard_pages);
-    }
-    zg_lock_drop(&fence_lock);
-}
-
 // Makes the next pages accessible, up to `end`. Under the lock.
 static bool commit(uint64_t end) {
     if (end > area_pages) return false;
@@ -121,7 +97,7 @@ static bool commit(uint64_t end) {
         zg_stats_add(zg_counter_metadata_bytes, (to - mapped_pages) * sizeof *page_map);
         mapped_pages = to;
     }
-    if (protection == zg_fenced_by_mprotect || end <= committed_pages) return true;
+    if (zg_protection_now() == zg_protection_mprotect || end <= committed_pages) return true;
     uint64_t from = zg_max(committed_pages, used_pages);
     uint64_t to = zg_min(zg_round_up(end, COMMIT_STEP / ZG_PAGE_BYTES), area_pages);
     if (zg_os_commit((void *)(area_base + from * ZG_PAGE_BYTES), (to - from) * ZG_PAGE_BYTES) != 0) return false;
@@ -131,6 +107,9 @@ static bool commit(uint64_t end) {
 
 // A range that was never used: its record, or NULL. `*skip` gets the pages in front that alignment leaves out. Under the lock.
 static struct zg_span *take_fresh(uint64_t pages, uint64_t alignment, uint64_t *skip) {
+    enum zg_protection protection = zg_protection_now();
+    // Without guards any more: only addresses that were never accessible are protected.
+    if (protection == zg_protection_mprotect) used_pages = zg_max(used_pages, committed_pages);
     uint64_t first = used_pages ? used_pages : 1; // the first page of all guards the first block
     uint64_t address = area_base + first * ZG_PAGE_BYTES;
     if (alignment > ZG_PAGE_BYTES) first += (zg_round_up(address, alignment) - address) / ZG_PAGE_BYTES;
@@ -166,7 +145,7 @@ static void give_range(struct zg_span *span) {
 static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
     void *data = (void *)span->base;
     uint64_t bytes = data_bytes(span);
-    if (span->fenced == zg_fenced_by_mprotect) return zg_os_commit(data, bytes) == 0 && (!span->dirty || zg_os_discard(data, bytes) == 0);
+    if (span->fenced == zg_protection_mprotect) return zg_os_commit(data, bytes) == 0 && (!span->dirty || zg_os_discard(data, bytes) == 0);
     if (fresh) {
         char *skipped = (char *)data - skip * ZG_PAGE_BYTES, *behind = (char *)data + bytes;
         return (!skip || zg_os_guard(skipped, skip * ZG_PAGE_BYTES) == 0) && zg_os_guard(behind, ZG_PAGE_BYTES) == 0;
@@ -179,33 +158,24 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
     if (size > area_pages * ZG_PAGE_BYTES / 4 || alignment > area_pages * ZG_PAGE_BYTES / 4) return NULL;
     uint64_t bytes = zg_round_up(size ? size : 1, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
     if (zg_load(&live_bytes) + bytes > zg_config.fence_bytes) return NULL;
+    bool by_mapping = zg_protection_now() == zg_protection_mprotect, fresh = false;
+    if (by_mapping && !zg_mappings_take(2)) return NULL;
     zg_lock_take(&fence_lock);
-    if (protection == zg_fenced_not) probe();
-    struct zg_span *span = NULL;
-    bool fresh = false;
-    if (protection == zg_fenced_by_guards || mappings + 2 <= zg_config.mappings) {
-        if (alignment <= ZG_PAGE_BYTES) span = take_dead(pages);
-        fresh = !span;
-        if (fresh) span = take_fresh(pages, alignment, &skip);
-    } else {
-        zg_stats_degrade(zg_degradation_mappings_spent);
+    struct zg_span *span = alignment <= ZG_PAGE_BYTES ? take_dead(pages) : NULL;
+    if (!span) {
+        fresh = true;
+        span = take_fresh(pages, alignment, &skip);
     }
-    if (span) {
-        live_bytes += bytes;
-        if (span->fenced == zg_fenced_by_mprotect) mappings += 2;
-        zg_stats_set(zg_counter_protected_mappings, mappings);
-    }
+    if (span) __atomic_fetch_add(&live_bytes, bytes, __ATOMIC_RELAXED);
     zg_lock_drop(&fence_lock);
-    if (!span) return NULL;
-    if (!open_range(span, fresh, skip)) {
-        bool guards = span->fenced == zg_fenced_by_guards;
-        zg_lock_take(&fence_lock);
-        live_bytes -= bytes;
-        if (!guards) mappings -= 2;
-        span->size = 0;
-        zg_lock_drop(&fence_lock);
+    // Whatever it was before: the mappings are counted with the block.
+    if (span && span->fenced == zg_protection_mprotect && !by_mapping) by_mapping = zg_mappings_take(2);
+    if (!span || !open_range(span, fresh, skip)) {
+        if (by_mapping) zg_mappings_give(2);
+        if (!span) return NULL;
         // The range is left as it is: what of it is guarded is not known.
-        if (guards) give_up_guards();
+        if (span->fenced == zg_protection_guards) zg_protection_give_up_guards();
+        __atomic_fetch_sub(&live_bytes, bytes, __ATOMIC_RELAXED);
         return NULL;
     }
     span->size = size;
@@ -253,7 +223,7 @@ static void reuse_oldest(void) {
         zg_stats_add(zg_counter_retired_bytes, -bytes);
         // What the program goes on using after a finding stays where it is.
         if (span->block.header & ZG_HEADER_OPENED) continue;
-        if (span->dirty) mappings -= zg_min(mappings, 2);
+        if (span->dirty && span->fenced == zg_protection_guards) zg_mappings_give(2);
         __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable), __ATOMIC_RELEASE);
         give_range(span);
     }
@@ -263,23 +233,19 @@ static void reuse_oldest(void) {
 static bool protect(struct zg_span *span, bool keep) {
     void *data = (void *)span->base;
     uint64_t bytes = data_bytes(span);
-    if (keep) {
-        // Contents are worth two mappings.
-        bool has_room = span->fenced == zg_fenced_by_mprotect || __atomic_add_fetch(&mappings, 2, __ATOMIC_RELAXED) <= zg_config.mappings;
-        if (has_room && zg_os_protect(data, bytes) == 0) {
-            span->dirty = 1;
-            return true;
-        }
-        if (span->fenced == zg_fenced_by_guards) __atomic_fetch_sub(&mappings, 2, __ATOMIC_RELAXED);
+    bool by_mapping = span->fenced == zg_protection_mprotect;
+    // Contents are worth two mappings.
+    if (keep && (by_mapping || zg_mappings_take(2))) {
+        span->dirty = zg_os_protect(data, bytes) == 0;
+        if (span->dirty) return true;
+        if (!by_mapping) zg_mappings_give(2);
     }
-    if (span->fenced == zg_fenced_by_guards) {
-        if (zg_os_guard(data, bytes) == 0) return true;
-        give_up_guards();
-    }
+    if (!by_mapping && zg_os_guard(data, bytes) == 0) return true;
+    if (!by_mapping) zg_protection_give_up_guards();
     // With the guard behind it, so that dead neighbours become one mapping.
     if (zg_os_retire(data, bytes + ZG_PAGE_BYTES) != 0) return false;
-    if (span->fenced == zg_fenced_by_mprotect) __atomic_fetch_sub(&mappings, 2, __ATOMIC_RELAXED);
-    span->fenced = zg_fenced_by_mprotect;
+    if (by_mapping) zg_mappings_give(2);
+    span->fenced = zg_protection_mprotect;
     return true;
 }
 
@@ -294,9 +260,8 @@ void zg_fence_retire(struct zg_span *span, bool keep) {
     zg_stats_add(zg_counter_retired_blocks, 1);
     zg_stats_add(zg_counter_retired_bytes, bytes);
     zg_lock_take(&fence_lock);
-    live_bytes -= data_bytes(span);
-    zg_stats_set(zg_counter_fenced_live_bytes, live_bytes);
-    zg_stats_set(zg_counter_protected_mappings, zg_load(&mappings));
+    uint64_t live = __atomic_sub_fetch(&live_bytes, data_bytes(span), __ATOMIC_RELAXED);
+    zg_stats_set(zg_counter_fenced_live_bytes, live);
     uint32_t number = zg_span_number(span);
     span->next = 0;
     if (retired_tail) zg_span_by_number(retired_tail)->next = number;
@@ -321,7 +286,7 @@ static bool open_pages(const struct zg_block_view *view, struct zg_span **span) 
     if (!*span || !(*span)->fenced || view->state != zg_state_retired) return false;
     void *data = (void *)(*span)->base;
     uint64_t bytes = data_bytes(*span);
-    bool by_mapping = (*span)->fenced == zg_fenced_by_mprotect || (*span)->dirty;
+    bool by_mapping = (*span)->fenced == zg_protection_mprotect || (*span)->dirty;
     bool done = by_mapping ? zg_os_commit(data, bytes) == 0 : zg_os_unguard(data, bytes) == 0;
     if (done) (*span)->dirty = 1;
     return done;
@@ -358,7 +323,7 @@ bool zg_fence_open_at(const struct zg_block_view *view, uint64_t address) {
     if (address - span->base < data_bytes(span)) return zg_fence_open(view);
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
     return zg_os_commit(page, ZG_PAGE_BYTES) == 0 &&
-           (span->fenced == zg_fenced_by_mprotect || zg_os_unguard(page, ZG_PAGE_BYTES) == 0);
+           (span->fenced == zg_protection_mprotect || zg_os_unguard(page, ZG_PAGE_BYTES) == 0);
 }
 
 void zg_fence_lock(void) { zg_lock_take(&fence_lock); }

@@ -5,13 +5,12 @@
 //
 //   | guard | lead, block, gap | guard | lead, block, gap | guard |          one area, pages side by side, guards shared
 //
-// Pages are protected with MADV_GUARD_INSTALL, which needs no mapping of its own (Linux 6.13, mm/madvise.c), or else with
-// mprotect, as long as the mappings that it costs are few enough.
+// Without guards (protect.h) the area is inaccessible but for the pages of blocks in use, two mappings each.
 //
 // Which blocks: those of profile `fence`, the first of each allocation context, and later ones now and then; as far as memory
 // (fence_bytes) and processor time (fence_overhead) reach.
 //
-// Records are spans (zg_block.h) whose `fenced` is set; `units` counts pages, the guard behind the block included.
+// Records are spans (zg_block.h) whose `fenced` says how they are protected; `units` counts pages, the guard behind the block included.
 // Slow path, one lock; zg_fence_open…: signal context, no lock.
 
 #ifndef ZG_FENCE_H
@@ -21,9 +20,6 @@
 #include "finding.h"
 #include "include/zg_block.h"
 #include "lookup.h"
-
-// How the pages of a fenced block are protected (zg_span.fenced).
-enum zg_fenced { zg_fenced_not, zg_fenced_by_guards, zg_fenced_by_mprotect };
 
 // The area for fenced blocks: address space that was reserved.
 void zg_fence_init(uint64_t base, uint64_t bytes);
