@@ -218,7 +218,8 @@ void zg_span_retire(struct zg_span *span) {
 }
 
 bool zg_span_move(struct zg_span *from, struct zg_span *to) {
-    if (from->start % ZG_PAGE_BYTES || to->start % ZG_PAGE_BYTES) return false;
+    // What stands around a fenced block stays with its pages.
+    if (from->fenced || to->fenced || from->start % ZG_PAGE_BYTES || to->start % ZG_PAGE_BYTES) return false;
     uint64_t bytes = zg_round_up(zg_min(from->size, to->size), ZG_PAGE_BYTES);
     return zg_os_move((void *)from->start, (void *)to->start, bytes) == 0;
 }
