@@ -5,7 +5,7 @@
 
 int main(void) {
     for (int round = 0; round < 4; round++) {
-        size_t size = 4;
+        size_t size = 1310719;
         char *block = malloc(size);
         memset(block, 'a', size);
         while (size < (size_t)12 << 20) {
