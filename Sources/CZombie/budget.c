@@ -14,6 +14,7 @@
 #define REFRESH_NS UINT64_C(1000000) // between two looks at the process's clock
 #define CALL_MOST_NS UINT64_C(20000)
 #define PAGE_MOST_NS UINT64_C(1000)
+#define CALL_NS UINT64_C(3000)
 
 static uint64_t first_ticks, first_ns; // the processor's clock and CLOCK_MONOTONIC at one time
 static uint64_t fence_spent_ns, fence_limit_ns = FIRST_NS, refreshed_ticks;
@@ -38,6 +39,8 @@ static uint64_t rate(void) {
 
 uint64_t zg_budget_ns(uint64_t ticks) { return (uint64_t)((double)ticks * 1024 / (double)rate()); }
 
+uint64_t zg_budget_ticks(uint64_t ns) { return (uint64_t)((double)ns * (double)rate() / 1024); }
+
 bool zg_budget_fence_allows(bool first) {
     if (zg_config.fence_overhead >= ZG_NO_LIMIT_PERCENT) return true;
     uint64_t spent = zg_load(&fence_spent_ns), limit = zg_load(&fence_limit_ns);
@@ -53,4 +56,8 @@ bool zg_budget_fence_allows(bool first) {
 void zg_budget_fence_spent(uint64_t since, uint64_t pages) {
     uint64_t ns = zg_budget_ns(zg_arch_ticks() - since);
     __atomic_fetch_add(&fence_spent_ns, zg_min(ns, CALL_MOST_NS + pages * PAGE_MOST_NS), __ATOMIC_RELAXED);
+}
+
+void zg_budget_fence_charge(uint64_t pages) {
+    __atomic_fetch_add(&fence_spent_ns, CALL_NS + pages * PAGE_MOST_NS, __ATOMIC_RELAXED);
 }

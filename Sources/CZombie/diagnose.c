@@ -33,7 +33,8 @@ static const char *access_name(enum zg_fault_access access, const struct zg_faul
 }
 
 static bool is_dead(const struct zg_block_view *view) {
-    return view->state == zg_state_quarantined || view->state == zg_state_freeing || view->state == zg_state_retired;
+    return view->state == zg_state_quarantined || view->state == zg_state_freeing || view->state == zg_state_retired ||
+           view->state == zg_state_held;
 }
 
 // The dead block that the stale pointer was probably read from: something still points into it.

@@ -15,6 +15,7 @@
 #include "lock.h"
 #include "module.h"
 #include "os.h"
+#include "retire.h"
 #include "signals.h"
 #include "swift_abort.h"
 #include "text.h"
@@ -125,7 +126,8 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     gather(work);
     zg_diagnose(&fault, &verdict);
     if (!verdict.freed_memory && !verdict.overrun && !zg_signals_is_deadly(work->signal)) return;
-    if (verdict.has_block && verdict.trap.part == zg_trap_none && zg_fence_open_header(&verdict.block)) {
+    if (verdict.has_block && verdict.trap.part == zg_trap_none &&
+        (zg_fence_open_header(&verdict.block) || zg_retire_open_header(&verdict.block))) {
         work->resolved = !goes_in_circles();
         return;
     }

@@ -19,6 +19,7 @@
 #include "mismatch.h"
 #include "os.h"
 #include "quarantine.h"
+#include "retire.h"
 #include "runtime.h"
 #include "sample.h"
 #include "slab.h"
@@ -52,7 +53,8 @@ static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
     if (zg_slab_refill(class, &thread->magazines[class])) return true;
     // The region is used up: what the quarantine holds of this class is the last resort before libc.
     zg_quarantine_trim(thread, 0);
-    return thread->magazines[class].count || zg_slab_refill(class, &thread->magazines[class]);
+    if (thread->magazines[class].count || zg_slab_refill(class, &thread->magazines[class])) return true;
+    return zg_retire_reuse(class) && zg_slab_refill(class, &thread->magazines[class]);
 }
 
 // Larger blocks get no pages of their own: from RETIRE_LEAST on they have them anyway, but for overruns.
@@ -470,10 +472,9 @@ uint64_t zg_heap_usable_size(void *address) {
 }
 
 static uint64_t trim(struct zg_thread *thread, bool quarantine) {
-    uint64_t bytes = 0;
-    if (quarantine) zg_quarantine_trim(thread, 0);
-    bytes += zg_slab_trim();
+    uint64_t bytes = zg_retire_all(thread, quarantine);
     bytes += zg_span_trim();
+    zg_stats_add(zg_counter_relieved_bytes, bytes);
     zg_stats_add(zg_counter_trims, 1);
     return bytes;
 }
@@ -487,9 +488,8 @@ uint64_t zg_heap_trim(bool quarantine, const uint64_t *frame) {
 }
 
 uint64_t zg_heap_relieve(struct zg_thread *thread, bool release) {
-    uint64_t bytes = trim(thread, release);
-    zg_stats_add(zg_counter_relieved_bytes, bytes);
-    return bytes;
+    (void)release; // retiring leaves nothing in the quarantine; what it cannot retire is free afterwards
+    return trim(thread, true);
 }
 
 void zg_heap_answer_requests(struct zg_thread *thread) {

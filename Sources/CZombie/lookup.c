@@ -50,8 +50,8 @@ bool zg_lookup_is_fenced(const struct zg_block_view *view) {
 
 const char *zg_lookup_state_name(enum zg_state state) {
     static const char *const names[] = {"fresh", "live", "freeing", "quarantined", "retired", "reusable"};
-    // A block that is just being filled is, for its user, as dead as a quarantined one.
-    return names[state == zg_state_freeing ? zg_state_quarantined : state];
+    // A block that is just being filled, or waits for its neighbours, is, for its user, as dead as a quarantined one.
+    return names[state == zg_state_freeing || state == zg_state_held ? zg_state_quarantined : state];
 }
 
 const char *zg_lookup_kind_name(enum zg_kind kind) {

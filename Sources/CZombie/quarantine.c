@@ -8,6 +8,7 @@
 #include "finding.h"
 #include "lock.h"
 #include "os.h"
+#include "retire.h"
 #include "slab.h"
 #include "span.h"
 #include "stats.h"
@@ -207,6 +208,7 @@ static void give_slot(struct zg_thread *thread, uint32_t class, uint32_t index) 
 
 // Verifies blocks that no queue holds any more and gives their slots to the thread.
 static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count) {
+    bool hold = count && zg_retire_enter(thread);
     for (uint32_t i = 0; i < count + AHEAD; i++) {
         if (i < count) {
             const struct zg_slab *slab = &zg_slabs.slab[zg_slot_class(slots[i])];
@@ -221,6 +223,7 @@ static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count
         struct zg_slab *slab = &zg_slabs.slab[class];
         struct zg_block *block = &slab->blocks[index];
         verify_slot(slab, index, "eviction");
+        if (hold && zg_retire_hold(slab, class, index)) continue;
         uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
         // An object that the program goes on using after its finding keeps its place.
         if (ZG_UNLIKELY(zg_zombie_contents != 0)) {
@@ -233,6 +236,7 @@ static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count
         }
         give_slot(thread, class, index);
     }
+    if (hold) zg_retire_leave(thread);
     zg_stats_add(zg_counter_evictions, count);
 }
 
@@ -249,10 +253,14 @@ static uint64_t evict_large(void) {
     struct zg_span *span = zg_span_by_number(number);
     uint64_t bytes = span->size;
     verify(&span->block, span->start, bytes, "eviction");
-    __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
-                     __ATOMIC_RELEASE);
     account(-(int64_t)bytes, -1);
     zg_stats_add(zg_counter_evictions, 1);
+    if (zg_retire_wants_span(bytes)) {
+        zg_span_retire(span);
+        return bytes;
+    }
+    __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
+                     __ATOMIC_RELEASE);
     zg_span_release(span);
     return bytes;
 }

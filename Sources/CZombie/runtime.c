@@ -18,6 +18,7 @@
 #include "os.h"
 #include "quarantine.h"
 #include "report.h"
+#include "retire.h"
 #include "signals.h"
 #include "sample.h"
 #include "slab.h"
@@ -98,6 +99,7 @@ static void before_fork(void) {
     }
     zg_thread_fork_prepare();
     zg_fault_fork_prepare();
+    zg_retire_lock();
     zg_quarantine_lock_all();
     zg_slab_lock_all();
     zg_span_lock();
@@ -119,6 +121,7 @@ static void after_fork(bool child) {
     zg_span_unlock(child);
     zg_slab_unlock_all(child);
     zg_quarantine_unlock_all(child);
+    zg_retire_unlock(child);
     zg_fault_fork_done(child);
     zg_thread_fork_done(child);
     struct zg_thread *self = zg_thread_current_or_null();

@@ -116,20 +116,13 @@ void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
     zg_lock_drop(&slab->lock);
 }
 
-uint64_t zg_slab_trim(void) {
-    uint64_t bytes = 0;
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
-        struct zg_slab *slab = &zg_slabs.slab[class];
-        if (slab->slot_bytes < ZG_PAGE_BYTES) continue;
-        zg_lock_take(&slab->lock);
-        for (uint64_t i = 0; i < slab->free_count; i++) {
-            uint64_t start = zg_slab_slot_address(slab, slab->free_slots[i]);
-            uint64_t first = zg_round_up(start, ZG_PAGE_BYTES), end = (start + slab->slot_bytes) & ~(ZG_PAGE_BYTES - 1);
-            if (first < end && zg_os_discard((void *)first, end - first) == 0) bytes += end - first;
-        }
-        zg_lock_drop(&slab->lock);
-    }
-    return bytes;
+uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    uint32_t count = 0;
+    zg_lock_take(&slab->lock);
+    while (count < most && slab->free_count) slots[count++] = slab->free_slots[--slab->free_count];
+    zg_lock_drop(&slab->lock);
+    return count;
 }
 
 void zg_slab_lock_all(void) {

@@ -47,8 +47,8 @@ void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count);
 void zg_slab_lock_all(void);
 void zg_slab_unlock_all(bool reset);
 bool zg_slab_is_valid(const struct zg_slab *slab);
-// Gives back the pages of free slots that cover whole pages. Returns the bytes.
-uint64_t zg_slab_trim(void);
+// Takes up to `most` slots out of the list of free ones, state reusable. Returns how many.
+uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most);
 
 ZG_INLINE uint64_t zg_slab_slot_address(const struct zg_slab *slab, uint64_t index) {
     return slab->base + index * slab->slot_bytes;

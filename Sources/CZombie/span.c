@@ -30,6 +30,7 @@ static uint64_t spans_used = 1, spans_committed, spans_limit;
 static uint32_t bins[BIN_COUNT];
 static uint64_t dirty_bytes;
 static uint32_t retired_head, retired_tail, retired_count;
+static uint64_t retired_bytes;
 
 bool zg_span_init(uint64_t bytes, uint64_t fence) {
     uint64_t units = bytes / ZG_UNIT_BYTES;
@@ -126,10 +127,11 @@ static struct zg_span *new_span(uint64_t units) {
 
 // Oldest first, and only once there are too many.
 static void reuse_retired(void) {
-    while (retired_count > RETIRED_MOST) {
+    while (retired_head && (retired_count > RETIRED_MOST || retired_bytes > zg_config.retired_bytes)) {
         struct zg_span *span = &spans[retired_head];
         retired_head = span->next;
         retired_count--;
+        retired_bytes -= span->units * ZG_UNIT_BYTES;
         zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
         zg_stats_add(zg_counter_retired_bytes, -(span->units * ZG_UNIT_BYTES));
         // What the program goes on using after a finding stays where it is.
@@ -210,6 +212,7 @@ void zg_span_retire(struct zg_span *span) {
     zg_lock_take(&span_lock);
     uint32_t number = zg_span_number(span);
     span->next = 0;
+    retired_bytes += bytes;
     if (retired_count++) spans[retired_tail].next = number;
     else retired_head = number;
     retired_tail = number;

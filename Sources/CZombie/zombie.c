@@ -76,7 +76,7 @@ struct zg_zombie_pattern zg_zombie_pattern_at(uint64_t start, uint32_t header) {
 }
 
 static bool is_zombie(const struct zg_block_view *view) {
-    return view->zombie && (view->state == zg_state_quarantined || view->state == zg_state_retired);
+    return view->zombie && view->state >= zg_state_quarantined && view->state != zg_state_reusable;
 }
 
 static bool is_likely(const struct zg_block_view *view, const uint64_t *likely, int count) {

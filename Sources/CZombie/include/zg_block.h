@@ -7,7 +7,8 @@
 //   fresh        -> live                 invalid-free                 -                          nothing
 //   live         -                       -> freeing (CAS; one wins)   -                          size, kind, alloc stack
 //   freeing      -                       double-free (lost the race)  -                          size, kind, alloc stack
-//   quarantined  -                       double-free                  -> reusable or retired     all, contents are the fill
+//   quarantined  -                       double-free                  -> reusable, held, retired all, contents are the fill
+//   held         -                       double-free                  -> reusable or retired     all (retire.h)
 //   retired      -                       double-free                  -> reusable (budget spent) all, contents are gone
 //   reusable     -> live                 double-free (evicted)        -                          size, kind, both stacks
 //
@@ -19,7 +20,7 @@
 
 #include <stdint.h>
 
-enum zg_state { zg_state_fresh, zg_state_live, zg_state_freeing, zg_state_quarantined, zg_state_retired, zg_state_reusable };
+enum zg_state { zg_state_fresh, zg_state_live, zg_state_freeing, zg_state_quarantined, zg_state_retired, zg_state_reusable, zg_state_held };
 
 // Which family of functions made the block. dealloc-mismatch compares families.
 #define ZG_KINDS(X)                                                                                                    \
