@@ -12,6 +12,13 @@
 // The processor's clock: constant rate, not serialising.
 ZG_INLINE uint64_t zg_arch_ticks(void) { return __builtin_ia32_rdtsc(); }
 
+// Where the stack ends just now.
+ZG_INLINE uint64_t zg_arch_stack_end(void) {
+    uint64_t sp;
+    __asm__ volatile("mov %%rsp, %0" : "=r"(sp));
+    return sp;
+}
+
 ZG_INLINE void zg_arch_pause(void) { __builtin_ia32_pause(); }
 
 ZG_INLINE long zg_arch_syscall(long number, long a, long b, long c, long d, long e, long f) {

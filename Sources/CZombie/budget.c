@@ -12,8 +12,8 @@
 
 #define FIRST_NS UINT64_C(10000000)  // for fencing, before any share counts
 #define REFRESH_NS UINT64_C(1000000) // between two looks at the process's clock
-#define CALL_MOST_NS UINT64_C(20000)
-#define PAGE_MOST_NS UINT64_C(1000)
+#define CALL_MOST_NS UINT64_C(8000)
+#define PAGE_MOST_NS UINT64_C(600)
 #define CALL_NS UINT64_C(3000)
 
 static uint64_t first_ticks, first_ns; // the processor's clock and CLOCK_MONOTONIC at one time
@@ -48,7 +48,9 @@ bool zg_budget_fence_allows(bool first) {
     uint64_t ticks = zg_arch_ticks();
     if (zg_budget_ns(ticks - zg_load(&refreshed_ticks)) < REFRESH_NS) return false;
     zg_store(&refreshed_ticks, ticks);
-    limit = FIRST_NS + zg_os_clock_ns(CLOCK_PROCESS_CPUTIME_ID) / 1000 * zg_config.fence_overhead;
+    uint32_t share = zg_config.fence_overhead;
+    if (zg_config.overhead && zg_config.overhead / 2 < share) share = zg_config.overhead / 2;
+    limit = FIRST_NS + zg_os_clock_ns(CLOCK_PROCESS_CPUTIME_ID) / 1000 * share;
     zg_store(&fence_limit_ns, limit);
     return spent < (first ? limit : limit / 2);
 }
@@ -60,4 +62,67 @@ void zg_budget_fence_spent(uint64_t since, uint64_t pages) {
 
 void zg_budget_fence_charge(uint64_t pages) {
     __atomic_fetch_add(&fence_spent_ns, CALL_NS + pages * PAGE_MOST_NS, __ATOMIC_RELAXED);
+}
+
+// --- the whole ---------------------------------------------------------------------------------------------------------
+
+enum { INTERVAL_MOST = 30000, BASE_MOST = 1 << 20 };
+#define STEER_NS UINT64_C(2000000)
+#define MEASURING_NS 20u     // what two readings of the clock and the call cost beyond what they see
+#define PASSED_NS 4u         // a block that libc serves: asked for twice
+#define SLICE_MOST_NS 50000u // longer ones include time in which the thread did not run
+
+__thread uint16_t zg_budget_left[1 << ZG_BUDGET_CONTEXT_BITS];
+static __thread uint8_t guarded[1 << ZG_BUDGET_CONTEXT_BITS] __attribute__((tls_model("initial-exec")));
+static uint64_t spent_ns, steered_ticks, passed_count, guarded_count, random_state;
+static uint64_t base; // interval of a context after 16 guarded blocks
+
+// What was spent against what may be spent, so far: a little more or less often from now on.
+static void steer(uint64_t ticks) {
+    uint64_t last = zg_load(&steered_ticks);
+    if (zg_budget_ns(ticks - last) < STEER_NS ||
+        !__atomic_compare_exchange_n(&steered_ticks, &last, ticks, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return;
+    uint64_t cpu = zg_os_clock_ns(CLOCK_PROCESS_CPUTIME_ID), spent = zg_load(&spent_ns), now = zg_load(&base);
+    uint64_t own = cpu > spent ? cpu - spent : 1, budget = FIRST_NS + own / 1000 * zg_config.overhead;
+    if (spent > budget) zg_store(&base, zg_min(now + now / 2 + 4, BASE_MOST));
+    else if (spent < budget - budget / 16) zg_store(&base, now - (now + 7) / 8);
+    zg_stats_set(zg_counter_overhead_spent_ns, spent);
+    zg_stats_set(zg_counter_processor_ns, cpu);
+    zg_stats_set(zg_counter_overhead_permille, spent / (own / 1000 + 1));
+    zg_stats_set(zg_counter_overhead_budget_permille, zg_config.overhead);
+    uint64_t all = zg_load(&passed_count) + zg_load(&guarded_count);
+    zg_stats_set(zg_counter_guarded_share_permille, all ? zg_load(&guarded_count) * 1000 / all : 1000);
+}
+
+static void spend(uint64_t since) {
+    uint64_t ticks = zg_arch_ticks();
+    __atomic_fetch_add(&spent_ns, zg_min(zg_budget_ns(ticks - since), SLICE_MOST_NS) + MEASURING_NS, __ATOMIC_RELAXED);
+    steer(ticks);
+}
+
+// This block is guarded: when the context's next one is.
+void zg_budget_draw(uint64_t context) {
+    uint64_t often = guarded[context], interval = zg_load(&base) * often / 16;
+    if (often < UINT8_MAX) guarded[context]++;
+    uint64_t state = __atomic_add_fetch(&random_state, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED);
+    uint64_t drawn = interval ? zg_min(zg_mix(zg_mix(state)) % (2 * interval + 1), INTERVAL_MOST) : 0;
+    zg_budget_left[context] = (uint16_t)drawn;
+    __atomic_fetch_add(&guarded_count, 1, __ATOMIC_RELAXED);
+    if (!drawn) return;
+    __atomic_fetch_add(&passed_count, drawn, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&spent_ns, drawn * PASSED_NS, __ATOMIC_RELAXED);
+}
+
+void *zg_budget_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
+    uint64_t ticks = zg_arch_ticks();
+    void *block = zg_heap_allocate(size, alignment, kind, zero, frame);
+    spend(ticks);
+    return block;
+}
+
+void zg_budget_free(void *block, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
+    uint64_t ticks = zg_arch_ticks();
+    zg_heap_free(block, deallocator, size, frame);
+    spend(ticks);
 }

@@ -1,5 +1,10 @@
 // What guarding may cost: the processor time that it takes is measured, and compared with the process's own.
 //
+// The whole (overhead): each guarded allocation and free is measured, and as much is guarded as the allowed share of the
+// process's own time reaches for; libc serves the other blocks. Contexts, told apart by return address and stack pointer, have
+// an interval each, which grows with the number of their blocks that were guarded: rare ones come first. What is guarded is
+// guarded in full: stacks, fill, verification, pages.
+//
 // Fenced blocks cost system calls, so their share is steered alone (fence_overhead): the time of each is added up, and what
 // goes beyond 10 ms and the allowed share of the process's processor time is declined.
 // zg_budget_fence_allows: slow path. No lock; counters are approximate where threads meet.
@@ -7,7 +12,9 @@
 #ifndef ZG_BUDGET_H
 #define ZG_BUDGET_H
 
+#include "arch.h"
 #include "base.h"
+#include "heap.h"
 
 void zg_budget_init(void);
 // A time in ticks of the processor's clock (zg_arch_ticks) in nanoseconds, and back.
@@ -22,5 +29,29 @@ void zg_budget_fence_spent(uint64_t since, uint64_t pages);
 
 // The same for work whose price is paid later, by the faults of fresh pages.
 void zg_budget_fence_charge(uint64_t pages);
+
+// With a limit: whether libc is to serve this block of the caller with this return address. Hot path.
+ZG_INLINE bool zg_budget_passes(uint64_t return_address);
+// As zg_heap_allocate and zg_heap_free, measured.
+void *zg_budget_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame);
+void zg_budget_free(void *block, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame);
+
+// -- inline part --
+
+enum { ZG_BUDGET_CONTEXT_BITS = 11 };
+// Blocks of each context that this thread still passes on.
+extern __thread uint16_t zg_budget_left[1 << ZG_BUDGET_CONTEXT_BITS] __attribute__((tls_model("initial-exec"), visibility("hidden")));
+void zg_budget_draw(uint64_t context);
+
+ZG_INLINE bool zg_budget_passes(uint64_t return_address) {
+    uint64_t key = (return_address * UINT64_C(0x9e3779b97f4a7c15)) ^ zg_arch_stack_end();
+    uint64_t context = key * UINT64_C(0xd6e8feb86659fd93) >> (64 - ZG_BUDGET_CONTEXT_BITS);
+    if (ZG_LIKELY(zg_budget_left[context])) {
+        zg_budget_left[context]--;
+        return true;
+    }
+    zg_budget_draw(context);
+    return false;
+}
 
 #endif

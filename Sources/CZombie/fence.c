@@ -62,7 +62,7 @@ bool zg_fence_wants(uint32_t context, bool later) {
         __atomic_fetch_or(count, SEEN, __ATOMIC_RELAXED);
         zg_stats_add(zg_counter_contexts, 1);
     }
-    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_sampling) return true;
+    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample) return true;
     if (!zg_config.fence_per_context) return false;
     if (!later && fenced >= zg_config.fence_per_context) return false;
     if (later) {

@@ -157,9 +157,9 @@ static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
 }
 
 static ZG_NOINLINE void *allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero) {
-    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_sampling) {
+    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample) {
         void *block = allocate_fenced(thread, zg_thread_capture(thread) & ~ZG_STACK_FENCE, size, alignment, kind, false);
-        if (block || zg_sampling) return block;
+        if (block || zg_passing == zg_passing_sample) return block;
     }
     if (ZG_LIKELY(alignment <= 16 && size <= ZG_LARGEST_SLOT))
         return allocate_slot(thread, zg_size_class(size), size, alignment, kind, zero);
@@ -185,12 +185,12 @@ static ZG_NOINLINE void *allocate_odd(uint64_t size, uint64_t alignment, enum zg
     if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero, false);
     void *block = allocate(thread, size, alignment, kind, zero);
     zg_thread_leave(thread);
-    if (ZG_UNLIKELY(!block)) return allocate_elsewhere(size, alignment, zero, !zg_sampling);
+    if (ZG_UNLIKELY(!block)) return allocate_elsewhere(size, alignment, zero, zg_passing != zg_passing_sample);
     return block;
 }
 
 void *zg_heap_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
-    if (ZG_UNLIKELY(size > ZG_LARGEST_SLOT || alignment > 16 || zg_config.fence_per_context == ZG_FENCE_ALL || zg_sampling))
+    if (ZG_UNLIKELY(size > ZG_LARGEST_SLOT || alignment > 16 || zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample))
         return allocate_odd(size, alignment, kind, zero, frame);
     struct zg_thread *thread = zg_thread_enter(frame);
     if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero, false);

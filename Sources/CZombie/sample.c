@@ -7,21 +7,24 @@
 #include "config.h"
 #include "os.h"
 
-bool zg_sampling;
+uint8_t zg_passing;
 __thread int32_t zg_sample_left;
 
 static __thread bool has_drawn __attribute__((tls_model("initial-exec")));
 static uint64_t state;
 
 void zg_sample_init(void) {
-    if (!zg_config.sample_rate) return;
+    if (!zg_config.sample_rate) {
+        if (zg_config.overhead) zg_passing = zg_passing_budget;
+        return;
+    }
     state = zg_mix(zg_config.sample_seed);
     if (!zg_config.sample_seed) state = zg_mix(zg_arch_ticks()) ^ zg_mix((uint64_t)zg_os_pid()) ^ (uint64_t)&state;
-    zg_sampling = true;
+    zg_passing = zg_passing_sample;
 }
 
 void zg_sample_after_fork_in_child(void) {
-    if (zg_sampling && !zg_config.sample_seed) state ^= zg_mix((uint64_t)zg_os_pid());
+    if (zg_passing == zg_passing_sample && !zg_config.sample_seed) state ^= zg_mix((uint64_t)zg_os_pid());
     zg_sample_left = 0;
     has_drawn = false;
 }

@@ -22,6 +22,7 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include <signal.h>
 #include <stdio.h>
 
+#include "../CZombie/budget.h"
 #include "../CZombie/heap.h"
 #include "../CZombie/include/zg_api.h"
 #include "../CZombie/loader.h"
@@ -53,10 +54,10 @@ extern void __libc_free(void *);
 #define ZG_MUST_TAIL
 #endif
 
-// While sampling: libc serves this block.
-#define ZG_PASSES() (ZG_UNLIKELY(zg_sampling) && zg_sample_passes())
-// While sampling: a block that libc made.
-#define ZG_IS_PASSED(block) (ZG_UNLIKELY(zg_sampling) && !zg_lookup_is_ours((uint64_t)(block)))
+// Libc serves this block: it was not chosen, or guarding it would cost too much.
+#define ZG_PASSES() (ZG_UNLIKELY(zg_passing) && passes((uint64_t)__builtin_return_address(0)))
+// A block that libc made because it was passed on.
+#define ZG_IS_PASSED(block) (ZG_UNLIKELY(zg_passing) && !zg_lookup_is_ours((uint64_t)(block)))
 
 // The next definition of a published function, behind ours.
 #define ZG_NEXT(result, symbol, parameters)                                                                            \
@@ -72,6 +73,21 @@ __attribute__((destructor(101))) static void finish(void) { zg_runtime_finish();
 ZG_PUBLISH const struct zg_api *zg_api(void);
 ZG_PUBLISH const struct zg_api *zg_api(void) { return zg_api_own(); }
 
+ZG_INLINE bool passes(uint64_t return_address) {
+    return zg_passing == zg_passing_sample ? zg_sample_passes() : zg_budget_passes(return_address);
+}
+
+// With a limit on what guarding may cost, how many blocks are guarded follows from it, and each is measured.
+ZG_INLINE void *allocate(size_t size, size_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
+    if (ZG_LIKELY(zg_passing != zg_passing_budget)) return zg_heap_allocate(size, alignment, kind, zero, frame);
+    return zg_budget_allocate(size, alignment, kind, zero, frame);
+}
+
+ZG_INLINE void release(void *block, enum zg_deallocator deallocator, size_t size, const uint64_t *frame) {
+    if (ZG_LIKELY(zg_passing != zg_passing_budget)) zg_heap_free(block, deallocator, size, frame);
+    else zg_budget_free(block, deallocator, size, frame);
+}
+
 // --- C ---------------------------------------------------------------------------------------------------------------
 
 static void *aligned(size_t alignment, size_t size, const uint64_t *frame) {
@@ -83,11 +99,11 @@ static void *aligned(size_t alignment, size_t size, const uint64_t *frame) {
     uint64_t rounded = 16;
     while (rounded < alignment) rounded *= 2;
     if (ZG_PASSES()) return __libc_memalign(rounded, size);
-    return zg_heap_allocate(size, rounded, zg_kind_aligned, false, frame);
+    return allocate(size, rounded, zg_kind_aligned, false, frame);
 }
 
 static ZG_NOINLINE void *guarded_malloc(size_t size) {
-    void *block = zg_heap_allocate(size, 16, zg_kind_malloc, false, ZG_FRAME);
+    void *block = allocate(size, 16, zg_kind_malloc, false, ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
@@ -103,7 +119,7 @@ static ZG_NOINLINE void *guarded_calloc(size_t count, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    void *block = zg_heap_allocate(bytes, 16, zg_kind_malloc, true, ZG_FRAME);
+    void *block = allocate(bytes, 16, zg_kind_malloc, true, ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
@@ -115,11 +131,11 @@ ZG_PUBLISH void *calloc(size_t count, size_t size) {
 
 static void *resize(void *block, size_t size, const uint64_t *frame) {
     // Blocks of libc's stay there; what was nothing before may be chosen.
-    if (ZG_UNLIKELY(zg_sampling) && (block ? !zg_lookup_is_ours((uint64_t)block) : zg_sample_passes()))
+    if (block ? ZG_IS_PASSED(block) : ZG_PASSES())
         return __libc_realloc(block, size);
-    if (!block) return zg_heap_allocate(size, 16, zg_kind_malloc, false, frame);
+    if (!block) return allocate(size, 16, zg_kind_malloc, false, frame);
     if (size) return zg_heap_reallocate(block, size, frame);
-    zg_heap_free(block, zg_deallocator_realloc, ZG_ANY_SIZE, frame); // as glibc does: freed, NULL returned
+    release(block, zg_deallocator_realloc, ZG_ANY_SIZE, frame); // as glibc does: freed, NULL returned
     return NULL;
 }
 
@@ -141,7 +157,7 @@ ZG_PUBLISH void *reallocarray(void *block, size_t count, size_t size) {
 }
 
 static ZG_NOINLINE void guarded_free(void *block) {
-    zg_heap_free(block, zg_deallocator_free, ZG_ANY_SIZE, ZG_FRAME);
+    release(block, zg_deallocator_free, ZG_ANY_SIZE, ZG_FRAME);
     ZG_KEEP_CALL();
 }
 
@@ -154,7 +170,7 @@ ZG_PUBLISH void free(void *block) {
 ZG_PUBLISH void free_sized(void *block, size_t size);
 ZG_PUBLISH void free_sized(void *block, size_t size) {
     if (ZG_IS_PASSED(block)) return __libc_free(block);
-    zg_heap_free(block, zg_deallocator_free_sized, size, ZG_FRAME);
+    release(block, zg_deallocator_free_sized, size, ZG_FRAME);
     ZG_KEEP_CALL();
 }
 
@@ -162,7 +178,7 @@ ZG_PUBLISH void free_aligned_sized(void *block, size_t alignment, size_t size);
 ZG_PUBLISH void free_aligned_sized(void *block, size_t alignment, size_t size) {
     (void)alignment;
     if (ZG_IS_PASSED(block)) return __libc_free(block);
-    zg_heap_free(block, zg_deallocator_free_aligned_sized, size, ZG_FRAME);
+    release(block, zg_deallocator_free_aligned_sized, size, ZG_FRAME);
     ZG_KEEP_CALL();
 }
 
@@ -182,7 +198,7 @@ ZG_PUBLISH int posix_memalign(void **block, size_t alignment, size_t size) {
     if (alignment % sizeof(void *) || !zg_is_power_of_two(alignment)) return EINVAL;
     int saved = errno;
     void *made = ZG_PASSES() ? __libc_memalign(alignment, size)
-                             : zg_heap_allocate(size, alignment < 16 ? 16 : alignment, zg_kind_aligned, false, ZG_FRAME);
+                             : allocate(size, alignment < 16 ? 16 : alignment, zg_kind_aligned, false, ZG_FRAME);
     ZG_KEEP(made);
     errno = saved;
     if (!made) return ENOMEM;
@@ -216,7 +232,7 @@ ZG_PUBLISH size_t malloc_usable_size(void *block) {
 
 // Free pages go back; the quarantine stays, or periodic callers would have none. The padding is ours to choose.
 ZG_PUBLISH int malloc_trim(size_t pad) {
-    if (zg_sampling) {
+    if (zg_passing) {
         ZG_NEXT(int, malloc_trim, (size_t));
         if (next) return next(pad);
         return 0;
@@ -228,7 +244,7 @@ ZG_PUBLISH int malloc_trim(size_t pad) {
 }
 
 ZG_PUBLISH struct mallinfo2 mallinfo2(void) {
-    if (zg_sampling) {
+    if (zg_passing) {
         ZG_NEXT(struct mallinfo2, mallinfo2, (void));
         if (next) return next();
         return (struct mallinfo2){0};
@@ -255,7 +271,7 @@ ZG_PUBLISH struct mallinfo mallinfo(void) {
 
 // Tuning of another allocator: accepted, without effect.
 ZG_PUBLISH int mallopt(int parameter, int value) {
-    if (zg_sampling) {
+    if (zg_passing) {
         ZG_NEXT(int, mallopt, (int, int));
         if (next) return next(parameter, value);
         return 1;
@@ -266,7 +282,7 @@ ZG_PUBLISH int mallopt(int parameter, int value) {
 
 // The two that print do so where the program asks for it, as libc's do.
 ZG_PUBLISH void malloc_stats(void) {
-    if (zg_sampling) {
+    if (zg_passing) {
         ZG_NEXT(void, malloc_stats, (void));
         if (next) next();
         return;
@@ -276,7 +292,7 @@ ZG_PUBLISH void malloc_stats(void) {
 }
 
 ZG_PUBLISH int malloc_info(int options, FILE *stream) {
-    if (zg_sampling) {
+    if (zg_passing) {
         ZG_NEXT(int, malloc_info, (int, FILE *));
         if (next) return next(options, stream);
         return 0;
@@ -322,7 +338,7 @@ static bool operators_are_replaced(void) {
             int saved = errno;                                                                                         \
             if (ZG_PASSES())                                                                                           \
                 block = (alignment) > 16 ? __libc_memalign(alignment, size) : __libc_malloc(size);                     \
-            else block = zg_heap_allocate(size, alignment, zg_kind_##kind, false, ZG_FRAME);                                \
+            else block = allocate(size, alignment, zg_kind_##kind, false, ZG_FRAME);                                \
             ZG_KEEP(block);                                                                                            \
             if (ZG_LIKELY(block != NULL)) return block;                                                                \
             errno = saved;                                                                                             \
@@ -342,7 +358,7 @@ static bool operators_are_replaced(void) {
             }                                                                                                          \
         }                                                                                                              \
         if (ZG_IS_PASSED(block)) return __libc_free(block);                                                            \
-        zg_heap_free(block, zg_deallocator_##deallocator, told_size, ZG_FRAME);                                        \
+        release(block, zg_deallocator_##deallocator, told_size, ZG_FRAME);                                        \
         ZG_KEEP_CALL();                                                                                                \
     }
 
@@ -461,7 +477,7 @@ ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
                               void *argument) {
     ZG_NEXT(int, pthread_create,
             (pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument));
-    struct thread_start *start = zg_runtime_is_ready() && !zg_sampling ? take_start() : NULL;
+    struct thread_start *start = zg_runtime_is_ready() && zg_passing != zg_passing_sample ? take_start() : NULL;
     if (!start) return next(thread, attributes, function, argument);
     start->function = function;
     start->argument = argument;
