@@ -10,7 +10,7 @@
 #include "os.h"
 #include "stats.h"
 
-#define FIRST_NS UINT64_C(10000000)  // for fencing, before any share counts
+#define FIRST_NS UINT64_C(4000000)   // for fencing, before any share counts
 #define REFRESH_NS UINT64_C(1000000) // between two looks at the process's clock
 #define CALL_MOST_NS UINT64_C(8000)
 #define PAGE_MOST_NS UINT64_C(600)
