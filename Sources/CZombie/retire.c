@@ -241,6 +241,7 @@ static void settle(bool end) {
         uint64_t count = next - i, ticks = zg_arch_ticks();
         uint64_t bytes = retire_runs(class, number, number + count);
         zg_budget_fence_spent(ticks, bytes / ZG_PAGE_BYTES);
+        zg_budget_fence_charge(bytes / ZG_PAGE_BYTES); // as many fresh pages will be touched
         phase.held_bytes -= zg_min(phase.held_bytes, count << RUN_SHIFT);
         if (!bytes)
             for (uint64_t j = number; j < number + count; j++)
