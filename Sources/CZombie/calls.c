@@ -1,0 +1,199 @@
+// Buffers of system calls. What the kernel is handed is compared with the records before the call, what it says it has done
+// after it: programs pass sizes that the kernel does not use up, so only what was transferred ran over a block's end.
+// Any context. No lock, and nothing held across the call; findings take the report lock.
+
+#include "calls.h"
+
+#include <errno.h>
+
+#include "config.h"
+#include "fault.h"
+#include "fence.h"
+#include "finding.h"
+#include "os.h"
+#include "thread.h"
+
+enum { MOST_VECTORS = 1024 /* UIO_MAXIOV: the kernel takes no more */, BATCH = 16 };
+
+static bool is_dead(enum zg_state state) {
+    return state == zg_state_quarantined || state == zg_state_retired || state == zg_state_reusable;
+}
+
+static void forget(struct zg_call_watch *watch) {
+    watch->limit = ZG_CALL_ANY;
+    watch->target = NULL;
+}
+
+bool zg_call_look(const struct zg_call *call, uint64_t address, uint64_t bytes, uint64_t before, struct zg_block_view *view,
+                  struct zg_call_watch *watch) {
+    if (!bytes || !zg_lookup_block(address, view)) return true;
+    if (ZG_UNLIKELY(view->state != zg_state_live)) return !is_dead(view->state);
+    uint64_t offset = (uint64_t)view->offset, room = offset < view->size ? view->size - offset : 0;
+    if (call->writes && !watch->target) {
+        watch->target = view->block;
+        watch->first = address;
+    }
+    if (ZG_UNLIKELY(bytes > room && watch->limit == ZG_CALL_ANY)) {
+        watch->limit = before + room;
+        watch->address = address, watch->bytes = bytes, watch->room = room;
+        watch->block = *view;
+    }
+    return true;
+}
+
+// --- findings --------------------------------------------------------------------------------------------------------
+
+enum what { dead_before, dead_meanwhile, ran_over, ran_into_fault };
+
+// A child made by vfork and a thread made by a bare clone() borrow this thread's storage, which says whose it is.
+static struct zg_thread *enter(const uint64_t *frame) {
+    const struct zg_thread *known = zg_thread_current_or_null();
+    if (known && known->tid && known->tid != zg_os_tid()) return NULL;
+    return zg_thread_enter(frame);
+}
+
+// The block's contents will have changed, as this finding says already.
+static void expect_change(struct zg_block *block) {
+    uint32_t header = __atomic_load_n(&block->header, __ATOMIC_RELAXED);
+    if (zg_header_state(header) == zg_state_quarantined)
+        __atomic_compare_exchange_n(&block->header, &header, header | ZG_HEADER_CHANGED, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
+}
+
+// on_finding=continue: what is protected of a dead buffer comes back before the call, which then does what it would have
+// done. Not after it has failed: some calls have a lasting effect all the same (a datagram is gone).
+static void reopen(const struct zg_block_view *block, uint64_t address, uint64_t bytes) {
+    uint64_t end = block->start + block->size, page = address & ~(ZG_PAGE_BYTES - 1);
+    if (address >= end) return;
+    end = address + zg_min(bytes, end - address);
+    if (zg_os_is_readable(address, end) || zg_fence_open(block)) return;
+    for (; page < end; page += ZG_PAGE_BYTES)
+        if (!zg_os_is_readable(page, page + 1) && !zg_fault_reopen(page)) return;
+}
+
+static ZG_COLD void found(const struct zg_call *call, enum what what, bool written, const struct zg_block_view *view,
+                          uint64_t address, uint64_t bytes, uint64_t excess, const uint64_t *frame) {
+    int saved = errno;
+    bool is_freed = what == dead_before || what == dead_meanwhile;
+    struct zg_thread *thread = enter(frame);
+    errno = saved;
+    if (!thread) return;
+    struct zg_finding finding;
+    zg_finding_init(&finding, is_freed ? zg_finding_use_after_free : zg_finding_heap_overflow, written ? "write" : "read",
+                    address, view);
+    zg_finding_capture_access(&finding);
+    finding.fatal = true; // the call itself does not end the program
+    finding.block.offset = (int64_t)(address - view->start);
+    if (is_freed && view->zombie) finding.member_byte = finding.block.offset;
+    zg_finding_detail_text(&finding, "call", call->name);
+    zg_finding_detail_number(&finding, "bytes", bytes, false);
+    if (what == dead_meanwhile) zg_finding_detail_text(&finding, "freed", "during the call");
+    if (what == ran_over) zg_finding_detail_number(&finding, "excess", excess, false);
+    if (what == ran_into_fault) zg_finding_detail_text(&finding, "error", "EFAULT");
+    if (is_freed && written) expect_change(view->block);
+    zg_finding_report(&finding);
+    if (what == dead_before && zg_config.on_finding == zg_on_finding_continue) reopen(view, address, bytes);
+    zg_thread_leave(thread);
+}
+
+static void check(const struct zg_call *call, bool written, uint64_t address, uint64_t bytes, uint64_t before,
+                  const uint64_t *frame, struct zg_call_watch *watch) {
+    struct zg_block_view view;
+    if (ZG_UNLIKELY(!zg_call_look(call, address, bytes, before, &view, watch)))
+        found(call, dead_before, written, &view, address, bytes, 0, frame);
+}
+
+// --- before the call -------------------------------------------------------------------------------------------------
+
+void zg_call_begin(const struct zg_call *call, const void *buffer, uint64_t bytes, const uint64_t *frame,
+                   struct zg_call_watch *watch) {
+    forget(watch);
+    check(call, call->writes, (uint64_t)buffer, bytes, 0, frame, watch);
+}
+
+void zg_call_also_reads(const struct zg_call *call, const void *start, uint64_t bytes, const uint64_t *frame) {
+    struct zg_call_watch unused;
+    forget(&unused);
+    check(call, false, (uint64_t)start, bytes, 0, frame, &unused);
+}
+
+// What the program points to may be no memory at all, for which the call answers EFAULT: it is read in place only where it
+// is known to be there, on the stack above the published function or in a live block.
+static bool peek(void *to, uint64_t from, uint64_t bytes, const uint64_t *frame) {
+    struct zg_stack_bounds stack = zg_thread_stack_bounds();
+    struct zg_block_view view;
+    uint64_t here = (uint64_t)frame;
+    bool known = here >= stack.low && here < stack.high && from >= here && from < stack.high && stack.high - from >= bytes;
+    if (!known && zg_lookup_is_ours(from))
+        known = zg_lookup_block(from, &view) && view.state == zg_state_live && view.start + view.size - from >= bytes &&
+                from < view.start + view.size;
+    if (!known) return zg_os_read_memory(to, from, bytes) == bytes;
+    __builtin_memcpy(to, (const void *)from, bytes);
+    return true;
+}
+
+static void look_at_vectors(const struct zg_call *call, uint64_t vectors, uint64_t count, const uint64_t *frame,
+                            struct zg_call_watch *watch) {
+    struct iovec batch[BATCH];
+    uint64_t before = 0;
+    if (!count || count > MOST_VECTORS) return;
+    zg_call_also_reads(call, (const void *)vectors, count * sizeof batch[0], frame);
+    for (uint64_t at = 0; at < count; at += BATCH) {
+        uint64_t now = zg_min(count - at, BATCH);
+        if (!peek(batch, vectors + at * sizeof batch[0], now * sizeof batch[0], frame)) return;
+        for (uint64_t i = 0; i < now; i++) {
+            check(call, call->writes, (uint64_t)batch[i].iov_base, batch[i].iov_len, before, frame, watch);
+            before += batch[i].iov_len;
+        }
+    }
+}
+
+void zg_call_begin_vectors(const struct zg_call *call, const struct iovec *vectors, int64_t count, const uint64_t *frame,
+                           struct zg_call_watch *watch) {
+    forget(watch);
+    look_at_vectors(call, (uint64_t)vectors, (uint64_t)count, frame, watch);
+}
+
+void zg_call_begin_message(const struct zg_call *call, const struct msghdr *message, const uint64_t *frame,
+                           struct zg_call_watch *watch) {
+    struct msghdr copy;
+    forget(watch);
+    zg_call_also_reads(call, message, sizeof copy, frame);
+    if (!peek(&copy, (uint64_t)message, sizeof copy, frame)) return;
+    // Where the kernel writes a sender's address or control data is its own decision: there may be none.
+    if (!call->writes) {
+        zg_call_also_reads(call, copy.msg_name, copy.msg_namelen, frame);
+        zg_call_also_reads(call, copy.msg_control, copy.msg_controllen, frame);
+    }
+    look_at_vectors(call, (uint64_t)copy.msg_iov, copy.msg_iovlen, frame, watch);
+}
+
+// --- after it --------------------------------------------------------------------------------------------------------
+
+// The first byte of the buffer behind the block.
+static uint64_t behind(const struct zg_call_watch *watch) {
+    return zg_max(watch->address, watch->block.start + watch->block.size);
+}
+
+// The call failed for memory behind the end of a live block: all of the block can be read, and not all that follows.
+static bool failed_behind(const struct zg_call_watch *watch) {
+    uint64_t end = watch->address + watch->bytes, over = behind(watch);
+    if (watch->limit != watch->room) return false; // not the first buffer: another one may be the reason
+    if (end < watch->address || end >> 47) return false; // no such range: refused without a look at the memory
+    return (over == watch->address || zg_os_is_readable(watch->address, over)) && !zg_os_is_readable(over, end);
+}
+
+ZG_COLD void zg_call_end_slow(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result,
+                              const uint64_t *frame) {
+    struct zg_block_view view;
+    if (watch->limit != ZG_CALL_ANY && result >= 0 && (uint64_t)result > watch->limit) {
+        uint64_t excess = zg_min((uint64_t)result - watch->limit, watch->bytes - watch->room);
+        found(call, ran_over, call->writes, &watch->block, behind(watch), watch->bytes, excess, frame);
+    } else if (watch->limit != ZG_CALL_ANY && result < 0) {
+        if (errno == EFAULT && failed_behind(watch))
+            found(call, ran_into_fault, call->writes, &watch->block, behind(watch), watch->bytes, 0, frame);
+    } else if (zg_lookup_block(watch->first, &view) && is_dead(view.state)) {
+        // Another thread freed the buffer while the kernel waited for data.
+        found(call, dead_meanwhile, true, &view, watch->first, (uint64_t)result, 0, frame);
+    }
+}
