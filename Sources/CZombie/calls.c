@@ -43,7 +43,16 @@ bool zg_call_look(const struct zg_call *call, uint64_t address, uint64_t bytes, 
 
 // --- findings --------------------------------------------------------------------------------------------------------
 
-enum what { dead_before, dead_meanwhile, ran_over, ran_into_fault };
+// What there is to say of a buffer.
+struct discovery {
+    enum zg_finding_kind kind;
+    bool written; // by the kernel
+    const struct zg_block_view *view;
+    uint64_t address, bytes; // the first byte that is meant; of the whole buffer
+    uint64_t excess;         // bytes transferred behind the block's end; 0: not known
+    const char *freed;       // when, where it was not before the call
+    const char *ended;       // how the call ended, where it did not get over the end
+};
 
 // A child made by vfork and a thread made by a bare clone() borrow this thread's storage, which says whose it is.
 static struct zg_thread *enter(const uint64_t *frame) {
@@ -71,36 +80,35 @@ static void reopen(const struct zg_block_view *block, uint64_t address, uint64_t
         if (!zg_os_is_readable(page, page + 1) && !zg_fault_reopen(page)) return;
 }
 
-static ZG_COLD void found(const struct zg_call *call, enum what what, bool written, const struct zg_block_view *view,
-                          uint64_t address, uint64_t bytes, uint64_t excess, const uint64_t *frame) {
+static ZG_COLD void found(const struct zg_call *call, const struct discovery *what, const uint64_t *frame) {
     int saved = errno;
-    bool is_freed = what == dead_before || what == dead_meanwhile;
     struct zg_thread *thread = enter(frame);
     errno = saved;
     if (!thread) return;
     struct zg_finding finding;
-    zg_finding_init(&finding, is_freed ? zg_finding_use_after_free : zg_finding_heap_overflow, written ? "write" : "read",
-                    address, view);
+    zg_finding_init(&finding, what->kind, what->written ? "write" : "read", what->address, what->view);
     zg_finding_capture_access(&finding);
     finding.fatal = true; // the call itself does not end the program
-    finding.block.offset = (int64_t)(address - view->start);
-    if (is_freed && view->zombie) finding.member_byte = finding.block.offset;
+    finding.block.offset = (int64_t)(what->address - what->view->start);
+    bool is_freed = what->kind == zg_finding_use_after_free;
+    if (is_freed && what->view->zombie) finding.member_byte = finding.block.offset;
     zg_finding_detail_text(&finding, "call", call->name);
-    zg_finding_detail_number(&finding, "bytes", bytes, false);
-    if (what == dead_meanwhile) zg_finding_detail_text(&finding, "freed", "during the call");
-    if (what == ran_over) zg_finding_detail_number(&finding, "excess", excess, false);
-    if (what == ran_into_fault) zg_finding_detail_text(&finding, "error", "EFAULT");
-    if (is_freed && written) expect_change(view->block);
+    zg_finding_detail_number(&finding, "bytes", what->bytes, false);
+    if (what->excess) zg_finding_detail_number(&finding, "excess", what->excess, false);
+    if (what->freed) zg_finding_detail_text(&finding, "freed", what->freed);
+    if (what->ended) zg_finding_detail_text(&finding, "ended", what->ended);
+    if (is_freed && what->written) expect_change(what->view->block);
     zg_finding_report(&finding);
-    if (what == dead_before && zg_config.on_finding == zg_on_finding_continue) reopen(view, address, bytes);
+    if (is_freed && zg_config.on_finding == zg_on_finding_continue) reopen(what->view, what->address, what->bytes);
     zg_thread_leave(thread);
 }
 
 static void check(const struct zg_call *call, bool written, uint64_t address, uint64_t bytes, uint64_t before,
                   const uint64_t *frame, struct zg_call_watch *watch) {
     struct zg_block_view view;
-    if (ZG_UNLIKELY(!zg_call_look(call, address, bytes, before, &view, watch)))
-        found(call, dead_before, written, &view, address, bytes, 0, frame);
+    if (ZG_LIKELY(zg_call_look(call, address, bytes, before, &view, watch))) return;
+    struct discovery dead = {zg_finding_use_after_free, written, &view, .address = address, .bytes = bytes};
+    found(call, &dead, frame);
 }
 
 // --- before the call -------------------------------------------------------------------------------------------------
@@ -175,25 +183,38 @@ static uint64_t behind(const struct zg_call_watch *watch) {
     return zg_max(watch->address, watch->block.start + watch->block.size);
 }
 
-// The call failed for memory behind the end of a live block: all of the block can be read, and not all that follows.
-static bool failed_behind(const struct zg_call_watch *watch) {
+// All of the buffer up to the block's end can be read, and not all that follows.
+static bool is_fault_behind(const struct zg_call_watch *watch) {
     uint64_t end = watch->address + watch->bytes, over = behind(watch);
-    if (watch->limit != watch->room) return false; // not the first buffer: another one may be the reason
     if (end < watch->address || end >> 47) return false; // no such range: refused without a look at the memory
     return (over == watch->address || zg_os_is_readable(watch->address, over)) && !zg_os_is_readable(over, end);
 }
 
+// Nothing was transferred, or just what the block has: because of memory behind the block that cannot be read?
+static const char *outcome(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result) {
+    if (result < 0) {
+        // In another buffer than the first there may be another reason.
+        bool is_fault = errno == EFAULT && watch->limit == watch->room;
+        return is_fault && is_fault_behind(watch) ? "failed with EFAULT" : NULL;
+    }
+    // What was read may have had this length.
+    return !call->writes && is_fault_behind(watch) ? "stopped short" : NULL;
+}
+
 ZG_COLD void zg_call_end_slow(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result,
                               const uint64_t *frame) {
-    struct zg_block_view view;
-    if (watch->limit != ZG_CALL_ANY && result >= 0 && (uint64_t)result > watch->limit) {
-        uint64_t excess = zg_min((uint64_t)result - watch->limit, watch->bytes - watch->room);
-        found(call, ran_over, call->writes, &watch->block, behind(watch), watch->bytes, excess, frame);
-    } else if (watch->limit != ZG_CALL_ANY && result < 0) {
-        if (errno == EFAULT && failed_behind(watch))
-            found(call, ran_into_fault, call->writes, &watch->block, behind(watch), watch->bytes, 0, frame);
-    } else if (zg_lookup_block(watch->first, &view) && is_dead(view.state)) {
-        // Another thread freed the buffer while the kernel waited for data.
-        found(call, dead_meanwhile, true, &view, watch->first, (uint64_t)result, 0, frame);
+    if (watch->limit != ZG_CALL_ANY && (result < 0 || (uint64_t)result >= watch->limit)) {
+        struct discovery over = {zg_finding_heap_overflow, call->writes, &watch->block, .address = behind(watch),
+                                 .bytes = watch->bytes};
+        if (result > 0 && (uint64_t)result > watch->limit)
+            over.excess = zg_min((uint64_t)result - watch->limit, watch->bytes - watch->room);
+        else over.ended = outcome(call, watch, result);
+        if (over.excess || over.ended) found(call, &over, frame);
     }
+    // Another thread freed the buffer while the kernel waited for data.
+    struct zg_block_view view;
+    if (!call->writes || !watch->target || result <= 0 || !zg_lookup_block(watch->first, &view) || !is_dead(view.state)) return;
+    struct discovery dead = {zg_finding_use_after_free, true, &view, .address = watch->first, .bytes = (uint64_t)result,
+                             .freed = "during the call"};
+    found(call, &dead, frame);
 }

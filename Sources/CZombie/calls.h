@@ -56,7 +56,7 @@ void zg_call_end_slow(const struct zg_call *call, const struct zg_call_watch *wa
 
 ZG_INLINE void zg_call_end(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result,
                            const uint64_t *frame) {
-    bool odd = watch->limit != ZG_CALL_ANY && (result < 0 || (uint64_t)result > watch->limit);
+    bool odd = watch->limit != ZG_CALL_ANY && (result < 0 || (uint64_t)result >= watch->limit);
     if (call->writes && watch->target && result > 0)
         odd |= zg_header_state(__atomic_load_n(&watch->target->header, __ATOMIC_ACQUIRE)) != zg_state_live;
     if (ZG_UNLIKELY(odd)) zg_call_end_slow(call, watch, result, frame);
