@@ -2,6 +2,7 @@
 // after it: programs pass sizes that the kernel does not use up, so only what was transferred ran over a block's end.
 // Any context. No lock, and nothing held across the call; findings take the report lock.
 
+#define _GNU_SOURCE
 #include "calls.h"
 
 #include <errno.h>
@@ -103,9 +104,11 @@ static ZG_COLD void found(const struct zg_call *call, const struct discovery *wh
     zg_thread_leave(thread);
 }
 
-static void check(const struct zg_call *call, bool written, uint64_t address, uint64_t bytes, uint64_t before,
+ZG_INLINE void check(const struct zg_call *call, bool written, uint64_t address, uint64_t bytes, uint64_t before,
                   const uint64_t *frame, struct zg_call_watch *watch) {
     struct zg_block_view view;
+    const struct zg_block *block = zg_call_fits(address, bytes);
+    if (ZG_LIKELY(block && (!call->writes || watch->target))) return;
     if (ZG_LIKELY(zg_call_look(call, address, bytes, before, &view, watch))) return;
     struct discovery dead = {zg_finding_use_after_free, written, &view, .address = address, .bytes = bytes};
     found(call, &dead, frame);
@@ -201,6 +204,14 @@ static const char *outcome(const struct zg_call *call, const struct zg_call_watc
     return !call->writes && is_fault_behind(watch) ? "stopped short" : NULL;
 }
 
+ZG_COLD void zg_call_freed_meanwhile(const struct zg_call *call, const void *buffer, ssize_t result, const uint64_t *frame) {
+    struct zg_block_view view;
+    if (!zg_lookup_block((uint64_t)buffer, &view) || !is_dead(view.state)) return;
+    struct discovery dead = {zg_finding_use_after_free, true, &view, .address = (uint64_t)buffer, .bytes = (uint64_t)result,
+                             .freed = "during the call"};
+    found(call, &dead, frame);
+}
+
 ZG_COLD void zg_call_end_slow(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result,
                               const uint64_t *frame) {
     if (watch->limit != ZG_CALL_ANY && (result < 0 || (uint64_t)result >= watch->limit)) {
@@ -211,10 +222,5 @@ ZG_COLD void zg_call_end_slow(const struct zg_call *call, const struct zg_call_w
         else over.ended = outcome(call, watch, result);
         if (over.excess || over.ended) found(call, &over, frame);
     }
-    // Another thread freed the buffer while the kernel waited for data.
-    struct zg_block_view view;
-    if (!call->writes || !watch->target || result <= 0 || !zg_lookup_block(watch->first, &view) || !is_dead(view.state)) return;
-    struct discovery dead = {zg_finding_use_after_free, true, &view, .address = watch->first, .bytes = (uint64_t)result,
-                             .freed = "during the call"};
-    found(call, &dead, frame);
+    if (call->writes && watch->target && result > 0) zg_call_freed_meanwhile(call, (void *)watch->first, result, frame);
 }

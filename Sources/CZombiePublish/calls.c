@@ -40,21 +40,26 @@ static size_t fitting(size_t bytes, size_t room) {
     return bytes;
 }
 
-// libc's definition; its result with `begin` before it and the end of the watch behind it.
-#define ZG_CALL(symbol, shown, kernel, parameters, arguments, plainly, begin)                                          \
+#define ZG_LIBC(symbol, shown, kernel, parameters, arguments, plainly)                                                 \
     static const struct zg_call call_##symbol = {shown, kernel};                                                       \
     static ssize_t(*next_##symbol) parameters;                                                                         \
     __attribute__((constructor(101))) static void find_##symbol(void) {                                                \
         next_##symbol = (ssize_t(*) parameters)zg_loader_next(#symbol);                                                \
     }                                                                                                                  \
-    static inline ssize_t go_##symbol parameters {                                                                     \
-        return ZG_LIKELY(next_##symbol != NULL) ? next_##symbol arguments : plainly;                                   \
-    }                                                                                                                  \
+    static ZG_COLD ssize_t early_##symbol parameters { return plainly; }                                               \
+    ZG_INLINE ssize_t go_##symbol parameters {                                                                         \
+        return ZG_LIKELY(next_##symbol != NULL) ? next_##symbol arguments : early_##symbol arguments;                  \
+    }
+
+// A call that is watched unless it passes.
+#define ZG_CALL(symbol, shown, kernel, parameters, arguments, plainly, passes, begin)                                  \
+    ZG_LIBC(symbol, shown, kernel, parameters, arguments, plainly)                                                     \
     ZG_PUBLISH ssize_t symbol parameters;                                                                              \
     ZG_PUBLISH ssize_t symbol parameters {                                                                             \
         const struct zg_call *call = &call_##symbol;                                                                   \
         const uint64_t *frame = ZG_FRAME;                                                                              \
         struct zg_call_watch watch;                                                                                    \
+        if (passes) return go_##symbol arguments;                                                                      \
         begin;                                                                                                         \
         ssize_t result = go_##symbol arguments;                                                                        \
         zg_call_end(call, &watch, result, frame);                                                                      \
@@ -62,11 +67,30 @@ static size_t fitting(size_t bytes, size_t room) {
         return result;                                                                                                 \
     }
 
-// A call with one buffer, which is usually not ours, and then nothing more than two comparisons.
-#define ZG_BUFFER_CALL(symbol, shown, kernel, parameters, arguments, plainly, buffer, bytes, or_else)                  \
-    ZG_CALL(symbol, shown, kernel, parameters, arguments, plainly,                                                     \
-            if (ZG_LIKELY(!zg_lookup_is_ours((uint64_t)(buffer))) || (or_else)) return go_##symbol arguments;          \
-            zg_call_begin(call, buffer, bytes, frame, &watch))
+// A call with one buffer. Usually it is not ours, and then nothing more than two comparisons; or the whole of it lies in a
+// small live block, and what the kernel reads cannot turn out otherwise. Each frame that the call returns through costs as
+// much as all that: the processor has forgotten where from.
+#define ZG_OPEN(...) __VA_ARGS__
+#define ZG_BUFFER_CALL(symbol, shown, kernel, parameters, arguments, plainly, buffer, bytes, passes)                   \
+    ZG_LIBC(symbol, shown, kernel, parameters, arguments, plainly)                                                     \
+    static ZG_NOINLINE ssize_t watched_##symbol(ZG_OPEN parameters, const uint64_t *frame) {                           \
+        struct zg_call_watch watch;                                                                                    \
+        zg_call_begin(&call_##symbol, buffer, bytes, frame, &watch);                                                   \
+        ssize_t result = go_##symbol arguments;                                                                        \
+        zg_call_end(&call_##symbol, &watch, result, frame);                                                            \
+        return result;                                                                                                 \
+    }                                                                                                                  \
+    ZG_PUBLISH ssize_t symbol parameters;                                                                              \
+    ZG_PUBLISH ssize_t symbol parameters {                                                                             \
+        if (ZG_LIKELY(!zg_lookup_is_ours((uint64_t)(buffer))) || (passes)) return go_##symbol arguments;               \
+        const struct zg_block *block = zg_call_fits((uint64_t)(buffer), bytes);                                        \
+        if (block && !kernel) return go_##symbol arguments;                                                            \
+        ssize_t result = ZG_LIKELY(block != NULL) ? go_##symbol arguments : watched_##symbol(ZG_OPEN arguments, ZG_FRAME);\
+        if (ZG_UNLIKELY(block && result > 0 && !zg_call_is_live(block)))                                               \
+            zg_call_freed_meanwhile(&call_##symbol, buffer, result, ZG_FRAME);                                         \
+        ZG_KEEP(result);                                                                                               \
+        return result;                                                                                                 \
+    }
 
 // --- files -----------------------------------------------------------------------------------------------------------
 
@@ -99,10 +123,11 @@ ZG_PWRITE(pwrite64, off64_t)
 
 #define ZG_VECTOR_CALL(symbol, shown, kernel, number)                                                                  \
     ZG_CALL(symbol, shown, kernel, (int file, const struct iovec *vectors, int count), (file, vectors, count),         \
-            ZG_PLAIN(number, file, vectors, count, 0, 0, 0), zg_call_begin_vectors(call, vectors, count, frame, &watch))
+            ZG_PLAIN(number, file, vectors, count, 0, 0, 0), false,                                                    \
+            zg_call_begin_vectors(call, vectors, count, frame, &watch))
 #define ZG_VECTOR_CALL_AT(symbol, shown, kernel, number, type)                                                         \
     ZG_CALL(symbol, shown, kernel, (int file, const struct iovec *vectors, int count, type at),                        \
-            (file, vectors, count, at), ZG_PLAIN(number, file, vectors, count, at, 0, 0),                              \
+            (file, vectors, count, at), ZG_PLAIN(number, file, vectors, count, at, 0, 0), false,                       \
             zg_call_begin_vectors(call, vectors, count, frame, &watch))
 ZG_VECTOR_CALL(readv, "readv", ZG_KERNEL_WRITES, SYS_readv)
 ZG_VECTOR_CALL(writev, "writev", ZG_KERNEL_READS, SYS_writev)
@@ -127,6 +152,7 @@ ZG_CALL(sendto, "sendto", ZG_KERNEL_READS,
         (int file, const void *buffer, size_t bytes, int flags, __CONST_SOCKADDR_ARG to, socklen_t to_bytes),
         (file, buffer, bytes, flags, to, to_bytes),
         ZG_PLAIN(SYS_sendto, file, buffer, bytes, flags, to.__sockaddr__, to_bytes),
+        !zg_lookup_is_ours((uint64_t)buffer) && !zg_lookup_is_ours((uint64_t)to.__sockaddr__),
         zg_call_also_reads(call, to.__sockaddr__, to_bytes, frame);
         zg_call_begin(call, buffer, bytes, frame, &watch))
 
@@ -143,8 +169,7 @@ ZG_BUFFER_CALL(__recvfrom_chk, "recvfrom", ZG_KERNEL_WRITES,
 
 #define ZG_MESSAGE_CALL(symbol, kernel, number, type, or_else)                                                         \
     ZG_CALL(symbol, #symbol, kernel, (int file, type *message, int flags), (file, message, flags),                     \
-            ZG_PLAIN(number, file, message, flags, 0, 0, 0),                                                           \
-            if (or_else) return go_##symbol(file, message, flags);                                                     \
+            ZG_PLAIN(number, file, message, flags, 0, 0, 0), or_else,                                                  \
             zg_call_begin_message(call, message, frame, &watch))
 ZG_MESSAGE_CALL(sendmsg, ZG_KERNEL_READS, SYS_sendmsg, const struct msghdr, false)
 ZG_MESSAGE_CALL(recvmsg, ZG_KERNEL_WRITES, SYS_recvmsg, struct msghdr, flags &MSG_TRUNC)
