@@ -89,8 +89,7 @@ static void report(const struct work *work) {
     zg_finding_report(&finding);
 }
 
-// on_finding=continue: the page comes back, filled, and the access goes on as one to filled memory would.
-static bool reopen(uint64_t address) {
+bool zg_fault_reopen(uint64_t address) {
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
     if (zg_os_commit(page, ZG_PAGE_BYTES) != 0) return false;
     zg_fill(page, ZG_PAGE_BYTES, ZG_FILL_FREED);
@@ -136,7 +135,7 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     if (!verdict.freed_memory && !verdict.overrun) return;
     if (verdict.trap.part != zg_trap_none) work->resolved = revive(work);
     else if (zg_lookup_is_fenced(&verdict.block)) work->resolved = zg_fence_open_at(&verdict.block, fault.address);
-    else if (verdict.block.state == zg_state_retired) work->resolved = reopen(fault.address);
+    else if (verdict.block.state == zg_state_retired) work->resolved = zg_fault_reopen(fault.address);
     work->resolved = work->resolved && !goes_in_circles();
 }
 

@@ -6,10 +6,13 @@
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 // No fault of another thread is being worked on while the process is copied.
 void zg_fault_fork_prepare(void);
 void zg_fault_fork_done(bool child);
+// on_finding=continue: a dead block's page comes back, filled, and the access goes on as one to filled memory would.
+bool zg_fault_reopen(uint64_t address);
 void zg_fault_handler(int signal, siginfo_t *info, void *context);
 
 #endif

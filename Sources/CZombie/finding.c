@@ -62,12 +62,11 @@ void zg_finding_report(struct zg_finding *finding) {
         zg_stats_add(zg_counter_findings_suppressed, 1);
     }
     struct zg_thread *thread = zg_thread_current_or_null();
-    if (thread && kinds[finding->kind].fatal && zg_config.on_finding == zg_on_finding_abort && !never_abort)
+    if (thread && finding->fatal && zg_config.on_finding == zg_on_finding_abort && !never_abort)
         thread->errands |= zg_errand_abort;
 }
 
-// The stack of whoever called the published function that this thread is in.
-static void capture_access(struct zg_finding *finding) {
+void zg_finding_capture_access(struct zg_finding *finding) {
     struct zg_thread *thread = zg_thread_current_or_null();
     if (!thread || !thread->frame) return;
     struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
@@ -82,6 +81,7 @@ void zg_finding_init(struct zg_finding *finding, enum zg_finding_kind kind, cons
     finding->kind = kind;
     finding->access = access;
     finding->confidence = "exact";
+    finding->fatal = kinds[kind].fatal;
     finding->address = address;
     finding->has_block = view != NULL;
     if (view) finding->block = *view;
@@ -96,7 +96,7 @@ static struct zg_finding make(enum zg_finding_kind kind, const char *access, uin
                               const struct zg_block_view *view) {
     struct zg_finding finding;
     zg_finding_init(&finding, kind, access, address, view);
-    capture_access(&finding);
+    zg_finding_capture_access(&finding);
     return finding;
 }
 

@@ -34,6 +34,7 @@ struct zg_finding {
     enum zg_finding_kind kind;
     const char *access;     // read, write, call, retain, release, cast, free, unknown
     const char *confidence; // exact, inferred
+    bool fatal;             // on_finding=abort ends the program; as the kind has it, unless it is said otherwise
     uint64_t address;
     bool has_block;
     struct zg_block_view block;
@@ -55,6 +56,8 @@ struct zg_finding {
 // An empty finding; `view` may be NULL.
 void zg_finding_init(struct zg_finding *finding, enum zg_finding_kind kind, const char *access, uint64_t address,
                      const struct zg_block_view *view);
+// The access's stack is that of whoever called the published function that this thread is in.
+void zg_finding_capture_access(struct zg_finding *finding);
 const char *zg_finding_kind_name(enum zg_finding_kind kind);
 void zg_finding_detail_text(struct zg_finding *finding, const char *name, const char *text);
 void zg_finding_detail_number(struct zg_finding *finding, const char *name, uint64_t number, bool hex);

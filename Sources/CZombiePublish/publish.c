@@ -3,17 +3,12 @@
 // Hot path. Each function passes its own frame address on: that is where a stack capture begins, so none of the calls may
 // be a tail call (ZG_KEEP).
 
-// A sanitizer has a malloc of its own, which must stay: built with one, this file publishes nothing.
+#define _GNU_SOURCE
+#include "publish.h"
 
-#ifndef __has_feature
-#define __has_feature(feature) 0 // gcc
-#endif
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#ifdef ZG_NOTHING_IS_PUBLISHED
 typedef int zg_nothing_is_published; // C wants a declaration in every file
 #else
-
-#define _GNU_SOURCE
-#include "zg_published.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -33,18 +28,11 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include "../CZombie/stats.h"
 #include "../CZombie/thread.h"
 
-
 extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 extern void __libc_free(void *);
-
-#define ZG_PUBLISH __attribute__((visibility("default")))
-#define ZG_FRAME ((const uint64_t *)__builtin_frame_address(0))
-// The value is "changed" after the call: the frame has to live that long.
-#define ZG_KEEP(value) __asm__ volatile("" : "+r"(value)::"memory")
-#define ZG_KEEP_CALL() __asm__ volatile("" ::: "memory")
 
 // A call that leaves no frame of ours behind: stacks of threads look as they do unguarded, the loader finds its caller's
 // search path by its own return address, and what is passed on to libc costs no more than the question.

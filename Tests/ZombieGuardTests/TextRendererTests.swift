@@ -123,6 +123,57 @@ import Testing
             $0.block?.offset = 49
             $0.address = Address(0x7f00_0041)
         },
+        Row(
+            kind: .useAfterFree,
+            sentence: "write() was given memory that was freed: 5 bytes at 0x7f000020, 16 bytes into a freed block of "
+                + "48 bytes"
+        ) {
+            $0.access = .read
+            $0.block?.offset = 16
+            $0.address = Address(0x7f00_0020)
+            $0.detail = ["call": "write", "bytes": "5"]
+        },
+        Row(
+            kind: .useAfterFree,
+            sentence: "read() was given memory that was freed: 1 byte at 0x7f000020, 16 bytes into a deallocated "
+                + "Shop.Cart (48 bytes)"
+        ) {
+            $0.access = .write
+            $0.block?.className = "Shop.Cart"
+            $0.block?.offset = 16
+            $0.address = Address(0x7f00_0020)
+            $0.detail = ["call": "read", "bytes": "1"]
+        },
+        Row(
+            kind: .useAfterFree,
+            sentence: "recv() wrote 5 bytes to memory that was freed during the call, at 0x7f000010, 0 bytes into a "
+                + "freed block of 48 bytes"
+        ) {
+            $0.access = .write
+            $0.detail = ["call": "recv", "bytes": "5", "freed": "during the call"]
+        },
+        Row(
+            kind: .heapOverflow,
+            sentence: "send() read 10 bytes after the end of a live block of 48 bytes at 0x7f000010"
+        ) {
+            $0.access = .read
+            $0.block?.state = "live"
+            $0.block?.offset = 48
+            $0.address = Address(0x7f00_0040)
+            $0.detail = ["call": "send", "bytes": "58", "excess": "10"]
+        },
+        Row(
+            kind: .heapOverflow,
+            sentence:
+                "send() failed with EFAULT: its buffer of 58 bytes goes on after the end of a live block of 48 bytes "
+                + "at 0x7f000010"
+        ) {
+            $0.access = .read
+            $0.block?.state = "live"
+            $0.block?.offset = 48
+            $0.address = Address(0x7f00_0040)
+            $0.detail = ["call": "send", "bytes": "58", "ended": "failed with EFAULT"]
+        },
         Row(kind: .nullAccess, sentence: "write at 0x8 (SIGSEGV), through a null pointer") {
             $0.access = .write
             $0.block = nil
@@ -151,13 +202,15 @@ import Testing
         finding.block?.className = evil
         finding.block?.member = evil
         finding.stacks.access = [.named(evil, evil, 1), .unnamed(evil, 1)]
+        let ofFindings = [
+            "what", "offset", "length", "old", "new", "signal", "allocated_with", "freed_with", "freed_size",
+        ]
+        let ofCalls = ["call", "bytes", "excess", "freed", "ended"]
         for kind in ["use-after-free", "write-after-free", "invalid-free", "dealloc-mismatch", "stack-overflow", evil] {
-            for access in ["read", "call", evil] {
+            for (access, names) in [("read", ofFindings), ("call", ofFindings), (evil, ofFindings), ("write", ofCalls)]
+            {
                 finding.kind = Finding.Kind(rawValue: kind)
                 finding.access = Finding.Access(rawValue: access)
-                let names = [
-                    "what", "offset", "length", "old", "new", "signal", "allocated_with", "freed_with", "freed_size",
-                ]
                 finding.detail = Dictionary(uniqueKeysWithValues: names.map { ($0, evil) })
                 for line in TextRenderer().render(finding).split(separator: "\n", omittingEmptySubsequences: false) {
                     #expect(line.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value < 0x7f })

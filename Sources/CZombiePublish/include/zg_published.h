@@ -1,5 +1,5 @@
 // The table of published functions: everything that the preload library exports, and nothing else.
-// publish.c defines them; a test compares the table with the library's dynamic symbols.
+// publish.c and calls.c define them; a test compares the table with the library's dynamic symbols.
 
 #ifndef ZG_PUBLISHED_H
 #define ZG_PUBLISHED_H
@@ -24,6 +24,10 @@
     X(pthread_create)                                                                                                  \
     /* the loader: no library binds past us */                                                                         \
     X(dlopen) X(dlclose)                                                                                               \
+    /* system calls that take buffers: none may be dead (calls.c) */                                                   \
+    X(read) X(__read_chk) X(write) X(pread) X(pread64) X(__pread_chk) X(__pread64_chk) X(pwrite) X(pwrite64)           \
+    X(readv) X(writev) X(preadv) X(preadv64) X(pwritev) X(pwritev64)                                                   \
+    X(send) X(recv) X(__recv_chk) X(sendto) X(recvfrom) X(__recvfrom_chk) X(sendmsg) X(recvmsg)                        \
     /* the runtime, for code in the same process (zg_api.h) */                                                         \
     X(zg_api)
 

@@ -13,7 +13,8 @@ extension Finding {
     }
 
     private var statement: String {
-        switch kind {
+        if let call = detail["call"], let block { return bufferOf("\(visible(call))()", block) }
+        return switch kind {
         case .useAfterFree: useAfterFree
         case .writeAfterFree: writeAfterFree
         case .doubleFree: "\(blockOrAddress) was freed again\(deallocator)"
@@ -24,6 +25,24 @@ extension Finding {
         case .nullAccess: "\(accessNoun) \(at)\(signal), through a null pointer"
         case .stackOverflow: "\(threadName) ran out of stack\(address.map { " at \($0)" } ?? "")"
         default: "\(accessNoun) \(position ?? at)"
+        }
+    }
+
+    // The kernel's access: "write() was given memory that was freed: 5 bytes at 0x7f20, 16 bytes into a freed block of …"
+    private func bufferOf(_ call: String, _ block: Block) -> String {
+        func count(_ name: String) -> String {
+            detail[name].map { "\(visible($0)) byte\($0 == "1" ? "" : "s")" } ?? "bytes"
+        }
+        let place = "\(blockName(block)) at \(block.start)"
+        switch (kind, detail["freed"] ?? detail["ended"]) {
+        case (.useAfterFree, nil):
+            return "\(call) was given memory that was freed: \(count("bytes")) \(position ?? at)"
+        case (.useAfterFree, _):
+            return "\(call) wrote \(count("bytes")) to memory that was freed during the call, \(position ?? at)"
+        case (_, nil):
+            return "\(call) \(access == .write ? "wrote" : "read") \(count("excess")) after the end of \(place)"
+        case (_, let ended?):
+            return "\(call) \(visible(ended)): its buffer of \(count("bytes")) goes on after the end of \(place)"
         }
     }
 

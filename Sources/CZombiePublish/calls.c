@@ -1,0 +1,177 @@
+// Publishes the system calls that take buffers, over libc's: each looks at its buffers, calls libc's function, looks at the
+// result. libc's own calls (stdio's) do not come this way.
+// Any context, signal handlers included. libc's functions are looked up once, before main: dlsym takes the loader's lock.
+// They are cancellation points: a thread that is cancelled in one is unwound through the frame here, which holds nothing.
+
+#define _GNU_SOURCE
+#include "publish.h"
+
+#ifdef ZG_NOTHING_IS_PUBLISHED
+typedef int zg_nothing_is_published_here; // C wants a declaration in every file
+#else
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "../CZombie/arch.h"
+#include "../CZombie/calls.h"
+#include "../CZombie/loader.h"
+
+#define ZG_KERNEL_READS false
+#define ZG_KERNEL_WRITES true
+
+// Before the constructor below nobody cancels a thread, and the plain system call will do.
+static ssize_t plain(long number, long a, long b, long c, long d, long e, long f) {
+    long result = zg_arch_syscall(number, a, b, c, d, e, f);
+    if (result >= 0 || result <= -4096) return result;
+    errno = (int)-result;
+    return -1;
+}
+#define ZG_PLAIN(number, a, b, c, d, e, f)                                                                             \
+    plain((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+// What the fortified functions are for.
+static size_t fitting(size_t bytes, size_t room) {
+    if (bytes > room) abort();
+    return bytes;
+}
+
+#define ZG_LIBC(symbol, shown, kernel, parameters, arguments, plainly)                                                 \
+    static const struct zg_call call_##symbol = {shown, kernel};                                                       \
+    static ssize_t(*next_##symbol) parameters;                                                                         \
+    __attribute__((constructor(101))) static void find_##symbol(void) {                                                \
+        next_##symbol = (ssize_t(*) parameters)zg_loader_next(#symbol);                                                \
+    }                                                                                                                  \
+    static ZG_COLD ssize_t early_##symbol parameters { return plainly; }                                               \
+    ZG_INLINE ssize_t go_##symbol parameters {                                                                         \
+        return ZG_LIKELY(next_##symbol != NULL) ? next_##symbol arguments : early_##symbol arguments;                  \
+    }
+
+// A call that is watched unless it passes.
+#define ZG_CALL(symbol, shown, kernel, parameters, arguments, plainly, passes, begin)                                  \
+    ZG_LIBC(symbol, shown, kernel, parameters, arguments, plainly)                                                     \
+    ZG_PUBLISH ssize_t symbol parameters;                                                                              \
+    ZG_PUBLISH ssize_t symbol parameters {                                                                             \
+        const struct zg_call *call = &call_##symbol;                                                                   \
+        const uint64_t *frame = ZG_FRAME;                                                                              \
+        struct zg_call_watch watch;                                                                                    \
+        if (passes) return go_##symbol arguments;                                                                      \
+        begin;                                                                                                         \
+        ssize_t result = go_##symbol arguments;                                                                        \
+        zg_call_end(call, &watch, result, frame);                                                                      \
+        ZG_KEEP(result);                                                                                               \
+        return result;                                                                                                 \
+    }
+
+// A call with one buffer. Usually it is not ours, and then nothing more than two comparisons; or the whole of it lies in a
+// small live block, and what the kernel reads cannot turn out otherwise. Each frame that the call returns through costs as
+// much as all that: the processor has forgotten where from.
+#define ZG_OPEN(...) __VA_ARGS__
+#define ZG_BUFFER_CALL(symbol, shown, kernel, parameters, arguments, plainly, buffer, bytes, passes)                   \
+    ZG_LIBC(symbol, shown, kernel, parameters, arguments, plainly)                                                     \
+    static ZG_NOINLINE ssize_t watched_##symbol(ZG_OPEN parameters, const uint64_t *frame) {                           \
+        struct zg_call_watch watch;                                                                                    \
+        zg_call_begin(&call_##symbol, buffer, bytes, frame, &watch);                                                   \
+        ssize_t result = go_##symbol arguments;                                                                        \
+        zg_call_end(&call_##symbol, &watch, result, frame);                                                            \
+        return result;                                                                                                 \
+    }                                                                                                                  \
+    ZG_PUBLISH ssize_t symbol parameters;                                                                              \
+    ZG_PUBLISH ssize_t symbol parameters {                                                                             \
+        if (ZG_LIKELY(!zg_lookup_is_ours((uint64_t)(buffer))) || (passes)) return go_##symbol arguments;               \
+        const struct zg_block *block = zg_call_fits((uint64_t)(buffer), bytes);                                        \
+        if (block && !kernel) return go_##symbol arguments;                                                            \
+        ssize_t result = ZG_LIKELY(block != NULL) ? go_##symbol arguments : watched_##symbol(ZG_OPEN arguments, ZG_FRAME);\
+        if (ZG_UNLIKELY(block && result > 0 && !zg_call_is_live(block)))                                               \
+            zg_call_freed_meanwhile(&call_##symbol, buffer, result, ZG_FRAME);                                         \
+        ZG_KEEP(result);                                                                                               \
+        return result;                                                                                                 \
+    }
+
+// --- files -----------------------------------------------------------------------------------------------------------
+
+ZG_BUFFER_CALL(read, "read", ZG_KERNEL_WRITES, (int file, void *buffer, size_t bytes), (file, buffer, bytes),
+               ZG_PLAIN(SYS_read, file, buffer, bytes, 0, 0, 0), buffer, bytes, false)
+ZG_BUFFER_CALL(__read_chk, "read", ZG_KERNEL_WRITES, (int file, void *buffer, size_t bytes, size_t room),
+               (file, buffer, bytes, room), ZG_PLAIN(SYS_read, file, buffer, fitting(bytes, room), 0, 0, 0), buffer,
+               bytes, false)
+ZG_BUFFER_CALL(write, "write", ZG_KERNEL_READS, (int file, const void *buffer, size_t bytes), (file, buffer, bytes),
+               ZG_PLAIN(SYS_write, file, buffer, bytes, 0, 0, 0), buffer, bytes, false)
+
+#define ZG_PREAD(symbol, type)                                                                                         \
+    ZG_BUFFER_CALL(symbol, "pread", ZG_KERNEL_WRITES, (int file, void *buffer, size_t bytes, type at),                 \
+                   (file, buffer, bytes, at), ZG_PLAIN(SYS_pread64, file, buffer, bytes, at, 0, 0), buffer, bytes,     \
+                   false)
+#define ZG_PREAD_CHK(symbol, type)                                                                                     \
+    ZG_BUFFER_CALL(symbol, "pread", ZG_KERNEL_WRITES, (int file, void *buffer, size_t bytes, type at, size_t room),    \
+                   (file, buffer, bytes, at, room),                                                                    \
+                   ZG_PLAIN(SYS_pread64, file, buffer, fitting(bytes, room), at, 0, 0), buffer, bytes, false)
+#define ZG_PWRITE(symbol, type)                                                                                        \
+    ZG_BUFFER_CALL(symbol, "pwrite", ZG_KERNEL_READS, (int file, const void *buffer, size_t bytes, type at),           \
+                   (file, buffer, bytes, at), ZG_PLAIN(SYS_pwrite64, file, buffer, bytes, at, 0, 0), buffer, bytes,    \
+                   false)
+ZG_PREAD(pread, off_t)
+ZG_PREAD(pread64, off64_t)
+ZG_PREAD_CHK(__pread_chk, off_t)
+ZG_PREAD_CHK(__pread64_chk, off64_t)
+ZG_PWRITE(pwrite, off_t)
+ZG_PWRITE(pwrite64, off64_t)
+
+#define ZG_VECTOR_CALL(symbol, shown, kernel, number)                                                                  \
+    ZG_CALL(symbol, shown, kernel, (int file, const struct iovec *vectors, int count), (file, vectors, count),         \
+            ZG_PLAIN(number, file, vectors, count, 0, 0, 0), false,                                                    \
+            zg_call_begin_vectors(call, vectors, count, frame, &watch))
+#define ZG_VECTOR_CALL_AT(symbol, shown, kernel, number, type)                                                         \
+    ZG_CALL(symbol, shown, kernel, (int file, const struct iovec *vectors, int count, type at),                        \
+            (file, vectors, count, at), ZG_PLAIN(number, file, vectors, count, at, 0, 0), false,                       \
+            zg_call_begin_vectors(call, vectors, count, frame, &watch))
+ZG_VECTOR_CALL(readv, "readv", ZG_KERNEL_WRITES, SYS_readv)
+ZG_VECTOR_CALL(writev, "writev", ZG_KERNEL_READS, SYS_writev)
+ZG_VECTOR_CALL_AT(preadv, "preadv", ZG_KERNEL_WRITES, SYS_preadv, off_t)
+ZG_VECTOR_CALL_AT(preadv64, "preadv", ZG_KERNEL_WRITES, SYS_preadv, off64_t)
+ZG_VECTOR_CALL_AT(pwritev, "pwritev", ZG_KERNEL_READS, SYS_pwritev, off_t)
+ZG_VECTOR_CALL_AT(pwritev64, "pwritev", ZG_KERNEL_READS, SYS_pwritev, off64_t)
+
+// --- sockets ---------------------------------------------------------------------------------------------------------
+// With MSG_TRUNC the result is no count of bytes in the buffer, which a stream's kernel side does not even touch.
+
+ZG_BUFFER_CALL(send, "send", ZG_KERNEL_READS, (int file, const void *buffer, size_t bytes, int flags),
+               (file, buffer, bytes, flags), ZG_PLAIN(SYS_sendto, file, buffer, bytes, flags, 0, 0), buffer, bytes, false)
+ZG_BUFFER_CALL(recv, "recv", ZG_KERNEL_WRITES, (int file, void *buffer, size_t bytes, int flags),
+               (file, buffer, bytes, flags), ZG_PLAIN(SYS_recvfrom, file, buffer, bytes, flags, 0, 0), buffer, bytes,
+               flags &MSG_TRUNC)
+ZG_BUFFER_CALL(__recv_chk, "recv", ZG_KERNEL_WRITES, (int file, void *buffer, size_t bytes, size_t room, int flags),
+               (file, buffer, bytes, room, flags),
+               ZG_PLAIN(SYS_recvfrom, file, buffer, fitting(bytes, room), flags, 0, 0), buffer, bytes, flags &MSG_TRUNC)
+
+ZG_CALL(sendto, "sendto", ZG_KERNEL_READS,
+        (int file, const void *buffer, size_t bytes, int flags, __CONST_SOCKADDR_ARG to, socklen_t to_bytes),
+        (file, buffer, bytes, flags, to, to_bytes),
+        ZG_PLAIN(SYS_sendto, file, buffer, bytes, flags, to.__sockaddr__, to_bytes),
+        !zg_lookup_is_ours((uint64_t)buffer) && !zg_lookup_is_ours((uint64_t)to.__sockaddr__),
+        zg_call_also_reads(call, to.__sockaddr__, to_bytes, frame);
+        zg_call_begin(call, buffer, bytes, frame, &watch))
+
+ZG_BUFFER_CALL(recvfrom, "recvfrom", ZG_KERNEL_WRITES,
+               (int file, void *buffer, size_t bytes, int flags, __SOCKADDR_ARG from, socklen_t *from_bytes),
+               (file, buffer, bytes, flags, from, from_bytes),
+               ZG_PLAIN(SYS_recvfrom, file, buffer, bytes, flags, from.__sockaddr__, from_bytes), buffer, bytes,
+               flags &MSG_TRUNC)
+ZG_BUFFER_CALL(__recvfrom_chk, "recvfrom", ZG_KERNEL_WRITES,
+               (int file, void *buffer, size_t bytes, size_t room, int flags, __SOCKADDR_ARG from, socklen_t *from_bytes),
+               (file, buffer, bytes, room, flags, from, from_bytes),
+               ZG_PLAIN(SYS_recvfrom, file, buffer, fitting(bytes, room), flags, from.__sockaddr__, from_bytes), buffer,
+               bytes, flags &MSG_TRUNC)
+
+#define ZG_MESSAGE_CALL(symbol, kernel, number, type, or_else)                                                         \
+    ZG_CALL(symbol, #symbol, kernel, (int file, type *message, int flags), (file, message, flags),                     \
+            ZG_PLAIN(number, file, message, flags, 0, 0, 0), or_else,                                                  \
+            zg_call_begin_message(call, message, frame, &watch))
+ZG_MESSAGE_CALL(sendmsg, ZG_KERNEL_READS, SYS_sendmsg, const struct msghdr, false)
+ZG_MESSAGE_CALL(recvmsg, ZG_KERNEL_WRITES, SYS_recvmsg, struct msghdr, flags &MSG_TRUNC)
+
+#endif

@@ -1,0 +1,41 @@
+// A file gets more than the block has: behind the block's pages is none, and pwrite() stops there.
+// finding: heap-overflow
+// access: read
+// block: size=131072 offset=131072 state=live language=unknown
+// stack-access: empty_buffer
+// stack-alloc: make_buffer
+// exit: 134
+// confidence: exact
+// detail: call="pwrite" bytes="140000" ended="stopped short"
+
+#define _GNU_SOURCE
+#include "../bug.h"
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifdef FIXED
+enum { buffer_bytes = 131072, sent = 131072 };
+#else
+enum { buffer_bytes = 131072, sent = 140000 };
+#endif
+
+FRAME char *make_buffer(void) {
+    char *buffer = malloc(buffer_bytes);
+    memset(buffer, 'b', buffer_bytes);
+    return buffer;
+}
+
+FRAME int empty_buffer(int descriptor, char *buffer) {
+    int bytes = (int)pwrite(descriptor, buffer, sent, 0);
+    KEEP_FRAME();
+    return bytes;
+}
+
+int main(void) {
+    int file = memfd_create("file", 0);
+    char *buffer = make_buffer();
+    if (file < 0) return 1;
+    printf("%d\n", empty_buffer(file, buffer));
+    free(buffer);
+    return 0;
+}

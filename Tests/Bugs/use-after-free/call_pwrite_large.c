@@ -1,0 +1,48 @@
+// pwrite() reads a freed buffer of 2 MiB, whose pages are protected: unguarded it fails, or hits another block.
+// finding: use-after-free
+// access: read
+// block: size=2097152 offset=1000000 state=retired language=unknown
+// stack-access: empty_buffer
+// stack-free: drop_buffer
+// stack-alloc: make_buffer
+// exit: 134
+// confidence: exact
+// detail: call="pwrite" bytes="50"
+
+#define _GNU_SOURCE
+#include "../bug.h"
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { buffer_bytes = 2097152, place = 1000000 };
+
+FRAME char *make_buffer(void) {
+    char *buffer = malloc(buffer_bytes);
+    memset(buffer, 'b', buffer_bytes);
+    return buffer;
+}
+
+FRAME void drop_buffer(char *buffer) {
+    free(buffer);
+    KEEP_FRAME();
+}
+
+FRAME int empty_buffer(int descriptor, char *buffer) {
+    int bytes = (int)pwrite(descriptor, buffer + place, 50, 10);
+    KEEP_FRAME();
+    return bytes;
+}
+
+int main(void) {
+    int file = memfd_create("file", 0);
+    char *buffer = make_buffer();
+    if (file < 0 || ftruncate(file, 1000)) return 1;
+#ifndef FIXED
+    drop_buffer(buffer);
+#endif
+    printf("%d\n", empty_buffer(file, buffer));
+#ifdef FIXED
+    drop_buffer(buffer);
+#endif
+    return 0;
+}

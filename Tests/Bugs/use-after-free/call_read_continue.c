@@ -1,0 +1,48 @@
+// A freed buffer is filled, and the program goes on: no late write is reported besides.
+// finding: use-after-free
+// access: write
+// block: size=200 offset=100 state=quarantined language=unknown
+// stack-access: fill_buffer
+// stack-free: drop_buffer
+// stack-alloc: make_buffer
+// options: fence_per_context=0:on_finding=continue
+// exit: 99
+// confidence: exact
+// detail: call="read" bytes="50"
+// stdout: 22
+
+#include "../bug.h"
+#include <unistd.h>
+
+enum { buffer_bytes = 200 };
+
+FRAME char *make_buffer(void) {
+    char *buffer = malloc(buffer_bytes);
+    memset(buffer, 'b', buffer_bytes);
+    return buffer;
+}
+
+FRAME void drop_buffer(char *buffer) {
+    free(buffer);
+    KEEP_FRAME();
+}
+
+FRAME int fill_buffer(int descriptor, char *buffer) {
+    int bytes = (int)read(descriptor, buffer + 100, 50);
+    KEEP_FRAME();
+    return bytes;
+}
+
+int main(void) {
+    int pair[2];
+    char *buffer = make_buffer();
+    if (pipe(pair) || write(pair[1], "all that comes through", 22) != 22) return 1;
+#ifndef FIXED
+    drop_buffer(buffer);
+#endif
+    printf("%d\n", fill_buffer(pair[0], buffer));
+#ifdef FIXED
+    drop_buffer(buffer);
+#endif
+    return 0;
+}

@@ -1,0 +1,47 @@
+// read() fills a freed buffer of 2 MiB, whose pages are protected: unguarded it fails, or hits another block.
+// finding: use-after-free
+// access: write
+// block: size=2097152 offset=1000000 state=retired language=unknown
+// stack-access: fill_buffer
+// stack-free: drop_buffer
+// stack-alloc: make_buffer
+// exit: 134
+// confidence: exact
+// detail: call="read" bytes="50"
+
+#define _GNU_SOURCE
+#include "../bug.h"
+#include <unistd.h>
+
+enum { buffer_bytes = 2097152, place = 1000000 };
+
+FRAME char *make_buffer(void) {
+    char *buffer = malloc(buffer_bytes);
+    memset(buffer, 'b', buffer_bytes);
+    return buffer;
+}
+
+FRAME void drop_buffer(char *buffer) {
+    free(buffer);
+    KEEP_FRAME();
+}
+
+FRAME int fill_buffer(int descriptor, char *buffer) {
+    int bytes = (int)read(descriptor, buffer + place, 50);
+    KEEP_FRAME();
+    return bytes;
+}
+
+int main(void) {
+    int pair[2];
+    char *buffer = make_buffer();
+    if (pipe(pair) || write(pair[1], "all that comes through", 22) != 22) return 1;
+#ifndef FIXED
+    drop_buffer(buffer);
+#endif
+    printf("%d\n", fill_buffer(pair[0], buffer));
+#ifdef FIXED
+    drop_buffer(buffer);
+#endif
+    return 0;
+}
