@@ -29,16 +29,40 @@ enum StatisticsText {
             "\(visible(statistics.program)) [\(statistics.processID)], guarded by \(visible(statistics.runtimeVersion))"
         text += " for \(duration(statistics.started))\n"
         text += "options: \(statistics.options.isEmpty ? "defaults" : visible(statistics.options))\n"
-        text += "maintenance thread: \(statistics.hasMaintenanceThread ? "yes" : "no")\n\n"
+        text += "maintenance thread: \(statistics.hasMaintenanceThread ? "yes" : "no")\n"
+        text += coverage(statistics) + "\n"
         text += table(
             statistics.counters.map { counter in
-                let value = counter.unit == "bytes" ? byteText(counter.value) : "\(counter.value)"
+                let value =
+                    switch counter.unit {
+                    case "bytes": byteText(counter.value)
+                    case "per mille": percent(counter.value)
+                    default: "\(counter.value)"
+                    }
                 return ["  " + counter.name, value, counter.text]
             }, rightAligned: [1])
         if statistics.degradations.isEmpty { return text + "\nno degradations\n" }
         text += "\ndegradations:\n"
         return text + table(statistics.degradations.map { ["  " + $0.name, $0.text] })
     }
+
+    /// What is watched, and what that costs.
+    private static func coverage(_ statistics: Statistics) -> String {
+        var text = ""
+        let contexts = statistics["contexts"], fenced = statistics["contexts_fenced"]
+        if contexts > 0 {
+            text += "contexts: \(fenced) of \(contexts) had a block with pages of its own"
+            text += " (\(percent(fenced * 1000 / contexts)))\n"
+        }
+        let budget = statistics["overhead_budget_permille"]
+        if budget > 0 {
+            text += "overhead: \(percent(statistics["overhead_permille"])) of a budget of \(percent(budget)), "
+            text += "\(percent(statistics["guarded_share_permille"])) of the blocks are guarded\n"
+        }
+        return text
+    }
+
+    private static func percent(_ permille: UInt64) -> String { "\(permille / 10).\(permille % 10) %" }
 
     /// One object on one line.
     static func json(_ all: [Statistics]) -> String {
