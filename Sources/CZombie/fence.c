@@ -293,9 +293,14 @@ static bool open_pages(const struct zg_block_view *view, struct zg_span **span) 
 }
 
 bool zg_fence_open_header(const struct zg_block_view *view) {
-    struct zg_span *span;
-    uint64_t header = view->zombie == ZG_HEADER_SWIFT ? 16 : view->zombie == ZG_HEADER_CXX ? 8 : 0;
-    if ((uint64_t)view->offset >= header || !open_pages(view, &span)) return false;
+    struct zg_span *span = zg_span_find(view->start);
+    bool kept = span && span->dirty;
+    uint64_t header = view->zombie == ZG_HEADER_SWIFT ? 16 : view->zombie == ZG_HEADER_CXX ? 8 : 0, word;
+    if ((uint64_t)view->offset >= header) return false;
+    // Open already: what faulted is something else, and the object is only what a register points to.
+    if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word || !open_pages(view, &span)) return false;
+    // Where the header is only compared, or written, nothing faults, and the rest is read next.
+    if (!kept) zg_fill((void *)span->base, data_bytes(span), ZG_FILL_FREED);
     struct zg_zombie_pattern pattern = zg_zombie_span_pattern(view->zombie, zg_span_number(span));
     uint64_t *words = (uint64_t *)view->start;
     words[0] = pattern.head[0];

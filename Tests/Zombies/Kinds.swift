@@ -26,7 +26,7 @@ func nestedGenericClass() {
 
 // case: A property whose type is the class's generic parameter.
 // class: Shop.Box<Shop.Person>
-// access: call|read
+// access: read
 // member: content
 @inline(never)
 func genericProperty() {
@@ -222,6 +222,7 @@ func number() {
 // case: The storage of an array of references, through the array.
 // class: Swift._ContiguousArrayStorage<Swift.AnyObject>
 // access: read
+// member: countAndCapacity
 @inline(never)
 func arrayStorage() {
     let people = makePeople()
@@ -264,6 +265,28 @@ func escapedBuffer() {
     done(opaque(buffer)[2].name)
 }
 
+// case: An element of a freed array of numbers is read.
+// class: Swift._ContiguousArrayStorage<Swift.Int>
+// access: read
+@inline(never)
+func elementRead() {
+    let numbers = makeNumbers()
+    let buffer = numbers.withUnsafeBufferPointer { $0 }
+    dropReference(storage(of: numbers))
+    done(opaque(buffer)[3])
+}
+
+// case: A key is looked up in the freed storage of a dictionary.
+// class: Swift._DictionaryStorage<Swift.String, Shop.Person>
+// access: read
+// member: _count
+@inline(never)
+func dictionaryStorage() {
+    let prices = makePrices()
+    dropReference(unsafeBitCast(prices, to: UnsafeRawPointer.self))
+    done(prices["pear"]?.name ?? "none")
+}
+
 // case: The storage of a dictionary, when the dictionary is changed.
 // class: Swift._DictionaryStorage<Swift.String, Shop.Person>
 // access: read|retain
@@ -276,9 +299,22 @@ func dictionaryStorageChanged() {
     done(prices.count)
 }
 
+// case: A member is looked for in the freed storage of a set.
+// class: Swift._SetStorage<Swift.String>
+// access: read
+// member: _count
+@inline(never)
+func setStorage() {
+    let tags = makeTags()
+    dropReference(unsafeBitCast(tags, to: UnsafeRawPointer.self))
+    done(tags.contains("pear"))
+}
+
 // case: The storage of a set, in a loop over the set.
 // class: Swift._SetStorage<Swift.String>
-// access: retain|read
+// access: read
+// member: _scale
+// on Onone: access=retain; member=- (the set is copied)
 @inline(never)
 func setStorageLoop() {
     let tags = makeTags()
@@ -312,6 +348,17 @@ func stringStorageChanged() {
     done(text.count)
 }
 
+// case: Characters of a freed string through an escaped pointer.
+// class: Swift.__StringStorage
+// access: read
+@inline(never)
+func charactersRead() {
+    var text = makeText()
+    let buffer = text.withUTF8 { $0 }
+    dropReference(storage(of: text))
+    done(opaque(buffer)[3])
+}
+
 // case: A managed buffer.
 // class: Shop.Samples
 // access: cast|read
@@ -325,7 +372,7 @@ func managedBuffer() {
 
 // case: A closure whose context is gone is called.
 // class: closure context|box
-// access: read|retain|call
+// access: retain
 @inline(never)
 func closureContext() {
     let action = makeAction()
@@ -335,7 +382,7 @@ func closureContext() {
 
 // case: A variable that two closures share.
 // class: closure context|box
-// access: read|retain
+// access: retain
 @inline(never)
 func capturedVariable() {
     let (action, other) = makeCounter()
@@ -346,7 +393,8 @@ func capturedVariable() {
 
 // case: An error.
 // class: boxed error
-// access: read|retain|cast|unknown
+// access: read
+// on Onone: access=retain (the error is copied)
 @inline(never)
 func errorBox() {
     let failure = makeFailure()
@@ -356,7 +404,8 @@ func errorBox() {
 
 // case: An indirect enum.
 // class: box|closure context
-// access: read|retain|unknown
+// access: read
+// on Onone: access=retain (the payload is copied)
 @inline(never)
 func indirectEnum() {
     let payment = makePayment()

@@ -125,11 +125,9 @@ func taskUses() async {
 
 // case: A method of an actor. Its queue is touched by the runtime, on whatever thread that happens to be.
 // class: Shop.Register
-// access: call|retain|read|write|unknown
-// member: *
-// finds: use-after-free|write-after-free
+// access: write
+// member: $defaultActor
 // frame: *
-// count: 1-2
 @inline(never)
 func actorMethod() async {
     let register = makeRegister()
@@ -139,11 +137,9 @@ func actorMethod() async {
 
 // case: A property of an actor. Its queue is touched by the runtime, on whatever thread that happens to be.
 // class: Shop.Register
-// finds: use-after-free|write-after-free
-// access: call|retain|read|write|unknown
-// member: *
+// access: write
+// member: $defaultActor
 // frame: *
-// count: 1-2
 @inline(never)
 func actorProperty() async {
     let register = makeRegister()
@@ -160,6 +156,18 @@ func actorConstant() async {
     let register = makeRegister()
     drop(register)
     done(register.name.count)
+}
+
+// case: A finished task is cancelled through a handle that does not own it.
+// class: Swift.Task
+// access: write
+@inline(never)
+func taskHandle() async {
+    let task = makeTask()
+    _ = await task.value
+    dropAllReferences(unsafeBitCast(task, to: UnsafeRawPointer.self))
+    task.cancel()
+    done(1)
 }
 
 // case: The continuation of a stream that is gone.

@@ -15,7 +15,7 @@ func referenceRead() {
 
 // case: A reference, and a method of what it refers to.
 // class: Shop.Basket
-// access: read|call
+// access: read
 // member: owner
 @inline(never)
 func referenceCalled() {
@@ -128,7 +128,7 @@ func setLookup() {
 
 // case: A closure is called.
 // class: Shop.Basket
-// access: read|call
+// access: read
 // member: action
 @inline(never)
 func closureCall() {
@@ -139,7 +139,7 @@ func closureCall() {
 
 // case: A method of an existential.
 // class: Shop.Basket
-// access: read|call
+// access: read
 // member: payable
 @inline(never)
 func existentialRead() {
@@ -230,7 +230,7 @@ func lazyRead() {
 
 // case: A property of type Any.
 // class: Shop.Basket
-// access: read|cast
+// access: read
 // member: anything
 @inline(never)
 func anyRead() {
@@ -241,7 +241,7 @@ func anyRead() {
 
 // case: A property of type AnyObject.
 // class: Shop.Basket
-// access: read|cast
+// access: read
 // member: object
 @inline(never)
 func anyObjectRead() {
@@ -252,7 +252,7 @@ func anyObjectRead() {
 
 // case: A URL.
 // class: Shop.Basket
-// access: read|call
+// access: read
 // member: link
 @inline(never)
 func urlRead() {
@@ -263,7 +263,7 @@ func urlRead() {
 
 // case: An error.
 // class: Shop.Basket
-// access: read|cast
+// access: read
 // member: error
 @inline(never)
 func errorRead() {
@@ -285,7 +285,7 @@ func contiguousArrayRead() {
 
 // case: A key path that the object holds.
 // class: Shop.Basket
-// access: read|call
+// access: read
 // member: path
 @inline(never)
 func storedKeyPathRead() {
