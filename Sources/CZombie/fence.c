@@ -154,10 +154,22 @@ static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
     return zg_os_unguard(data, bytes) == 0;
 }
 
+// What pages of blocks in use may take: never more than half of the machine's memory, and nothing more once it gets short.
+static uint64_t live_most(void) {
+    static uint64_t half;
+    uint64_t known = zg_load(&half);
+    if (ZG_UNLIKELY(!known)) {
+        uint64_t all = zg_os_physical_memory();
+        known = all ? all / 2 : UINT64_MAX;
+        zg_store(&half, known);
+    }
+    return zg_stats_get(zg_counter_pressure_level) ? 0 : zg_min(known, zg_config.fence_bytes);
+}
+
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
     if (size > area_pages * ZG_PAGE_BYTES / 4 || alignment > area_pages * ZG_PAGE_BYTES / 4) return NULL;
     uint64_t bytes = zg_round_up(size ? size : 1, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
-    if (zg_load(&live_bytes) + bytes > zg_config.fence_bytes) return NULL;
+    if (zg_load(&live_bytes) + bytes > live_most()) return NULL;
     bool by_mapping = zg_protection_now() == zg_protection_mprotect, fresh = false;
     if (by_mapping && !zg_mappings_take(2)) return NULL;
     zg_lock_take(&fence_lock);

@@ -82,6 +82,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     thread->allocated_bytes += size;
     zg_budget_fence_spent(ticks, span->units);
     zg_thread_flush_counters(thread);
+    zg_heap_answer_requests(thread);
     return (void *)span->start;
 }
 

@@ -59,6 +59,8 @@ void zg_os_kill_self(int signal);
 void zg_os_exit(int status) __attribute__((noreturn));
 uint64_t zg_os_clock_ns(int clock);
 uint64_t zg_os_limit(int resource);
+// Bytes of memory that the machine has; 0 where the kernel does not say.
+uint64_t zg_os_physical_memory(void);
 void zg_os_yield(void);
 
 // timeout_ns < 0: for ever. `private_` is false for memory that other processes share.

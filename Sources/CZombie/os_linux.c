@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/uio.h>
 #include <time.h>
 
@@ -201,6 +202,11 @@ uint64_t zg_os_limit(int resource) {
     struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
     ZG_CALL(SYS_prlimit64, 0, resource, 0, &limit, 0, 0);
     return limit.rlim_cur;
+}
+
+uint64_t zg_os_physical_memory(void) {
+    struct sysinfo info = {0};
+    return ZG_CALL(SYS_sysinfo, &info, 0, 0, 0, 0, 0) == 0 ? (uint64_t)info.totalram * info.mem_unit : 0;
 }
 
 void zg_os_yield(void) { ZG_CALL(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }
