@@ -23,6 +23,7 @@ enum {
 };
 // Address space is made accessible in steps, because each is a system call.
 #define COMMIT_STEP ((uint64_t)4 << 20)
+#define SHARE_LEAST ((uint64_t)4 << 20)
 #define FILL_PAD 0xA5u
 
 static struct zg_lock fence_lock;
@@ -154,7 +155,8 @@ static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
     return zg_os_unguard(data, bytes) == 0;
 }
 
-// What pages of blocks in use may take: never more than half of the machine's memory, and nothing more once it gets short.
+// What pages of blocks in use may take: never more than half of the machine's memory, nothing more once it gets short, and
+// where only some blocks are fenced, a share of what the program has.
 static uint64_t live_most(void) {
     static uint64_t half;
     uint64_t known = zg_load(&half);
@@ -163,7 +165,10 @@ static uint64_t live_most(void) {
         known = all ? all / 2 : UINT64_MAX;
         zg_store(&half, known);
     }
-    return zg_stats_get(zg_counter_pressure_level) ? 0 : zg_min(known, zg_config.fence_bytes);
+    if (zg_stats_get(zg_counter_pressure_level)) return 0;
+    if (zg_config.fence_per_context != ZG_FENCE_ALL)
+        known = zg_min(known, zg_max(SHARE_LEAST, zg_stats_get(zg_counter_live_bytes) / 8));
+    return zg_min(known, zg_config.fence_bytes);
 }
 
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
