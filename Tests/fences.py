@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Commits thousands of faults on blocks that have pages of their own, and compares every field of what is found.
 
-A fault is one combination of how a block was made, its size and alignment, how it was dropped, and how it is used: after
-its end, or outside of its bounds. Tests/Fences/matrix.c commits each in a child of its own; what has to be found follows
-from the rules of where such blocks lie, which stand here in `Fault`. A part is a set of faults with options:
+A fault is one combination of how a block was made, its size and alignment, how it was dropped, and how it is used:
+after its end, or outside of its bounds. Tests/Fences/matrix.c commits each in a child of its own; what has to be found
+follows from the rules of where such blocks lie, which stand here in `Fault`. A part is a set of faults with options:
   fence       all of them, with --profile fence
   clean       the same blocks and uses within their bounds and their lives: nothing is found
   guard, mprotect   a share of them, with dead pages protected by MADV_GUARD_INSTALL, or by mprotect
@@ -28,14 +28,14 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 SOURCE = TESTS / "Fences" / "matrix.c"
-COMPILE_FLAGS = ["-std=gnu17", "-O1", "-g", "-fno-optimize-sibling-calls", "-fno-builtin", "-pthread", "-Wall", "-Wextra",
-                 "-Werror", "-Wno-use-after-free"]
+COMPILE_FLAGS = ["-std=gnu17", "-O1", "-g", "-fno-optimize-sibling-calls", "-fno-builtin", "-pthread", "-Wall",
+                 "-Wextra", "-Werror", "-Wno-use-after-free"]
 TIMEOUT_SECONDS = 240
 EXAMPLES_SHOWN = 3
 
 PAGE = 4096
-SIZES = [1, 2, 3, 7, 8, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 128, 255, 256, 257, 512, 1000, 1024, 4095, 4096,
-         4097, 5000, 8192, 16384, 32767, 32768, 32769, 65536, 100000, 131072, 262144, 1000000, 1048576]
+SIZES = [1, 2, 3, 7, 8, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 128, 255, 256, 257, 512, 1000, 1024, 4095,
+         4096, 4097, 5000, 8192, 16384, 32767, 32768, 32769, 65536, 100000, 131072, 262144, 1000000, 1048576]
 PLAIN = ["malloc", "calloc", "realloc_null", "realloc_grown", "realloc_shrunk", "reallocarray", "strdup"]
 ALIGNED = ["aligned_alloc", "posix_memalign", "memalign"]
 ALIGNMENTS = [16, 32, 64, 256, 1024, 4096, 8192, 65536]
@@ -86,8 +86,8 @@ class Fault:
     def expect(self):
         span = WIDTH.get(self.use, self.count)
         first, last = self.offset, self.offset + span - 1
-        self.kind, self.access, self.status, self.detail = "use-after-free", ACCESS[self.use], 128 + signal.SIGSEGV, None
-        self.states, self.free = {"retired"}, "drop_" + self.drop
+        self.kind, self.access, self.status = "use-after-free", ACCESS[self.use], 128 + signal.SIGSEGV
+        self.states, self.free, self.detail = {"retired"}, "drop_" + self.drop, None
         self.low = self.high = self.offset
         if self.use in IN_LIBRARY:
             self.high = last
@@ -128,7 +128,7 @@ class Fault:
     def __str__(self):
         at = f"{self.make}({self.size}" + (f", aligned {self.alignment}" if self.make in ALIGNED else "") + ")"
         uses = f"{self.use} at {self.offset}" + (f", {self.count} bytes" if self.use not in WIDTH else "")
-        return f"{at}: {uses}, dropped by {self.drop}" if self.mode == "dead" else f"{at}: {uses}, live, dropped by {self.drop}"
+        return f"{at}: {uses}{', live' * (self.mode == 'live')}, dropped by {self.drop}"
 
 
 # MARK: the matrix
@@ -183,7 +183,8 @@ def matrix(widths):
             faults.append(Fault("dead", size, use, offset, drop=next(drops)))
 
     # Live blocks, behind their end: in the inaccessible page, however they were made.
-    uses = itertools.cycle([("read_1", 1), ("write_1", 1), ("read_8", 8), ("write_16", 16), ("write_2", 2), ("read_4", 4)])
+    uses = itertools.cycle([("read_1", 1), ("write_1", 1), ("read_8", 8), ("write_16", 16), ("write_2", 2),
+                            ("read_4", 4)])
     for size, make, alignment in makes(SIZES):
         for place in (0, 1, 100, PAGE):
             use, width = next(uses)
@@ -310,7 +311,8 @@ def check_stack(problems, symbols, finding, which, expected, through_library):
     names = [symbols.name(frame) for frame in frames]
     own = [name for name in names if name] if through_library else names
     if not own or own[0] != expected:
-        problems.append(f"{which} stack: expected {expected}, got {' < '.join(str(name) for name in names[:4]) or 'none'}")
+        text = " < ".join(str(name) for name in names[:4]) or "none"
+        problems.append(f"{which} stack: expected {expected}, got {text}")
 
 
 def check_fault(fault, outcome, symbols, is_placed):
@@ -329,7 +331,8 @@ def check_fault(fault, outcome, symbols, is_placed):
         block, detail = finding.get("block") or {}, finding.get("detail") or {}
         for name, got, expected in (
                 ("kind", finding["kind"], fault.kind), ("access", finding["access"], fault.access),
-                ("confidence", finding["confidence"], "exact"), ("state", block.get("state"), "|".join(sorted(fault.states))),
+                ("confidence", finding["confidence"], "exact"),
+                ("state", block.get("state"), "|".join(sorted(fault.states))),
                 ("start", block.get("start"), hex(outcome.start)), ("size", str(block.get("size")), str(fault.size)),
                 *((f"detail {key}", detail.get(key), value) for key, value in (fault.detail or {}).items())):
             if got not in expected.split("|"):
@@ -338,7 +341,8 @@ def check_fault(fault, outcome, symbols, is_placed):
             problems.append(f"detail old {detail.get('old')}")
         offset = int(finding["address"], 16) - outcome.start
         if not fault.low <= offset <= fault.high:
-            problems.append(f"address at {offset}, expected {fault.low}" + f" to {fault.high}" * (fault.low != fault.high))
+            expected = f"{fault.low}" if fault.low == fault.high else f"{fault.low} to {fault.high}"
+            problems.append(f"address at {offset}, expected {expected}")
         if block.get("offset") != offset:
             problems.append(f"offset {block.get('offset')}, but the address is at {offset}")
         is_found_by_free = fault.detail is not None
@@ -370,7 +374,7 @@ def symbolicated(zguard, reports, wanted, names):
     for finding in findings:
         for which, stack in finding["stacks"].items():
             if stack and not any(frame.get("function") in names for frame in stack):
-                problems.append(f"zguard report names none of the planted functions in the {which} stack of {finding['kind']}")
+                problems.append(f"zguard report names no planted function in the {which} stack of {finding['kind']}")
     return problems
 
 
@@ -378,9 +382,6 @@ class Part:
     def __init__(self, name, options, share=1, is_clean=False, is_placed=True):
         self.name, self.options, self.share, self.is_clean, self.is_placed = name, options, share, is_clean, is_placed
 
-    def faults(self, faults):
-        chosen = faults[::self.share]
-        return chosen
 
 
 PARTS = [
@@ -406,12 +407,13 @@ def summary(failures):
 
 def run_part(part, faults, arguments, executable, symbols, directory):
     """Returns the number of faults that were found as expected, and the others with their problems."""
-    chosen = part.faults(faults)
+    chosen = faults[::part.share]
     lines = [fault.clean_line(number) if part.is_clean else fault.line(number) for number, fault in enumerate(chosen)]
     size = 250
     batches = [lines[first:first + size] for first in range(0, len(lines), size)]
     with concurrent.futures.ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
-        results = list(pool.map(lambda batch: run_batch(executable, batch, part.options, arguments.library, directory), batches))
+        results = list(pool.map(
+            lambda batch: run_batch(executable, batch, part.options, arguments.library, directory), batches))
     passed, failures, count = 0, [], 0
     for outcomes, trouble, _ in results:
         failures += [("the run", [line]) for line in trouble]
@@ -432,7 +434,8 @@ def run_part(part, faults, arguments, executable, symbols, directory):
 
 def main():
     parser = argparse.ArgumentParser(description="Commits thousands of faults on blocks with pages of their own.")
-    parser.add_argument("--part", action="append", choices=[part.name for part in PARTS], help="only this part; repeatable")
+    parser.add_argument("--part", action="append", choices=[part.name for part in PARTS],
+                        help="only this part; repeatable")
     parser.add_argument("--only", default="", metavar="REGEX", help="only faults whose description matches")
     parser.add_argument("--options", default="", metavar="OPTIONS", help="further ZGUARD_OPTIONS")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes at a time (default: 2)")
@@ -440,7 +443,8 @@ def main():
     parser.add_argument("--all", action="store_true", help="print all failures, not the first of them")
     parser.add_argument("--library", type=Path, default=ROOT / "build/lib/libzguard.so", metavar="PATH")
     parser.add_argument("--zguard", type=Path, default=ROOT / "build/bin/zguard", metavar="PATH")
-    parser.add_argument("--build", type=Path, default=ROOT / "build/tests/fences", metavar="DIRECTORY", help="for executables")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/tests/fences", metavar="DIRECTORY",
+                        help="for executables")
     arguments = parser.parse_args()
     arguments.library, arguments.build = arguments.library.resolve(), arguments.build.resolve()
 
@@ -450,7 +454,8 @@ def main():
         print(f"FAIL {failure}\n0 passed, 1 failed")
         return 1
     widths = subprocess.run([str(executable), "--widths"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    faults = [fault for fault in matrix({int(width) for width in widths.split()}) if re.search(arguments.only, str(fault))]
+    faults = matrix({int(width) for width in widths.split()})
+    faults = [fault for fault in faults if re.search(arguments.only, str(fault))]
     if arguments.list:
         print(*faults, sep="\n")
         return 0

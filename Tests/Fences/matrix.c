@@ -1,7 +1,7 @@
 // Commits one fault per line of its input, each in a child of its own: the fault matrix of fences.py.
 //
 // A line is "NUMBER MODE MAKE DROP USE SIZE ALIGNMENT OFFSET COUNT":
-//   MODE   dead: the block is dropped, then used; live: used, then dropped; clean: the same, and the child ends by exit()
+//   MODE   dead: the block is dropped, then used; live: used, then dropped; clean: likewise, and the child calls exit()
 //   MAKE, DROP, USE   the functions make_…, drop_… and use_… below: they are what the stacks have to begin with
 //   OFFSET of the first byte that is used, from the block's start; COUNT of bytes, for uses that take one
 // For each line standard output gets "begin NUMBER PID START" from the child and "end NUMBER STATUS" from the parent;
@@ -147,13 +147,13 @@ static void drop_in_thread(char *block, size_t size) {
         __asm__ volatile(instruction " (%0), %%" target : : "r"(at) : "memory", "rax", "xmm0");                        \
         KEEP_FRAME();                                                                                                  \
     }
-#define STORE(name, instruction, source)                                                                               \
-    USE(name) {                                                                                                        \
-        (void)count;                                                                                                   \
-        __asm__ volatile("movabsq %1, %%rax\n\tmovq %%rax, %%xmm0\n\tpunpcklqdq %%xmm0, %%xmm0\n\t" instruction           \
-                         " %%" source ", (%0)"                                                                         \
-                         : : "r"(at), "i"(0x2121212121212121) : "memory", "rax", "xmm0");                                      \
-        KEEP_FRAME();                                                                                                  \
+#define STORE(name, instruction, source)                                                                                \
+    USE(name) {                                                                                                         \
+        (void)count;                                                                                                    \
+        __asm__ volatile("movabsq $0x2121212121212121, %%rax\n\tmovq %%rax, %%xmm0\n\t"                                 \
+                         "punpcklqdq %%xmm0, %%xmm0\n\t" instruction " %%" source ", (%0)"                              \
+                         : : "r"(at) : "memory", "rax", "xmm0");                                                        \
+        KEEP_FRAME();                                                                                                   \
     }
 
 LOAD(read_1, "movb", "al")
@@ -290,7 +290,9 @@ static void commit(const struct fault *fault) {
 }
 
 static int print_widths(void) {
-    printf("1 2 4 8 16%s%s\n", __builtin_cpu_supports("avx2") ? " 32" : "", __builtin_cpu_supports("avx512f") ? " 64" : "");
+    const char *ymm = __builtin_cpu_supports("avx2") ? " 32" : "";
+    const char *zmm = __builtin_cpu_supports("avx512f") ? " 64" : "";
+    printf("1 2 4 8 16%s%s\n", ymm, zmm);
     return 0;
 }
 
@@ -313,8 +315,8 @@ int main(int count, char **words) {
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = 0;
         struct fault fault;
-        if (sscanf(line, "%d %7s %23s %23s %23s %zu %zu %ld %zu", &fault.number, fault.mode, fault.make, fault.drop, fault.use,
-                   &fault.size, &fault.alignment, &fault.offset, &fault.count) != 9)
+        if (sscanf(line, "%d %7s %23s %23s %23s %zu %zu %ld %zu", &fault.number, fault.mode, fault.make, fault.drop,
+                   fault.use, &fault.size, &fault.alignment, &fault.offset, &fault.count) != 9)
             return 2;
         pid_t child = fork();
         if (child == 0) {
