@@ -1,7 +1,8 @@
 // Commits one fault per line of its input, each in a child of its own: the fault matrix of fences.py.
 //
 // A line is "NUMBER MODE MAKE DROP USE SIZE ALIGNMENT OFFSET COUNT":
-//   MODE   dead: the block is dropped, then used; live: used, then dropped; clean: likewise, and the child calls exit()
+//   MODE   dead: the block is dropped, then used; live: used, then dropped; amid: likewise, with a live block on either
+//          side, and the use is relative to a pointer to the block; clean: as live, and the child calls exit()
 //   MAKE, DROP, USE   the functions make_…, drop_… and use_… below: they are what the stacks have to begin with
 //   OFFSET of the first byte that is used, from the block's start; COUNT of bytes, for uses that take one
 // For each line standard output gets "begin NUMBER PID START" from the child and "end NUMBER STATUS" from the parent;
@@ -147,13 +148,13 @@ static void drop_in_thread(char *block, size_t size) {
         __asm__ volatile(instruction " (%0), %%" target : : "r"(at) : "memory", "rax", "xmm0");                        \
         KEEP_FRAME();                                                                                                  \
     }
-#define STORE(name, instruction, source)                                                                                \
-    USE(name) {                                                                                                         \
-        (void)count;                                                                                                    \
-        __asm__ volatile("movabsq $0x2121212121212121, %%rax\n\tmovq %%rax, %%xmm0\n\t"                                 \
-                         "punpcklqdq %%xmm0, %%xmm0\n\t" instruction " %%" source ", (%0)"                              \
-                         : : "r"(at) : "memory", "rax", "xmm0");                                                        \
-        KEEP_FRAME();                                                                                                   \
+#define STORE(name, instruction, source)                                                                               \
+    USE(name) {                                                                                                        \
+        (void)count;                                                                                                   \
+        __asm__ volatile("movabsq $0x2121212121212121, %%rax\n\tmovq %%rax, %%xmm0\n\t"                                \
+                         "punpcklqdq %%xmm0, %%xmm0\n\t" instruction " %%" source ", (%0)"                             \
+                         : : "r"(at) : "memory", "rax", "xmm0");                                                       \
+        KEEP_FRAME();                                                                                                  \
     }
 
 LOAD(read_1, "movb", "al")
@@ -232,6 +233,18 @@ USE_BY(strdup, (long)strdup(at))
 USE_BY(snprintf_from, snprintf(other, 100, "%s", at))
 USE_BY(snprintf_to, snprintf(at, count, "%s", letters))
 
+// As compiled code uses an element of an array: the pointer to the block is at hand, and the distance.
+#define AT_INDEX(name, instruction)                                                                                    \
+    USE(name) {                                                                                                        \
+        __asm__ volatile(instruction : : "r"(at), "r"(count) : "memory", "rax");                                       \
+        KEEP_FRAME();                                                                                                  \
+    }
+
+AT_INDEX(index_read_1, "movb (%0, %1), %%al")
+AT_INDEX(index_read_8, "movq (%0, %1), %%rax")
+AT_INDEX(index_write_1, "movb $0x21, (%0, %1)")
+AT_INDEX(index_write_4, "movl $0x21212121, (%0, %1)")
+
 // MARK: tables
 
 struct entry {
@@ -252,7 +265,8 @@ static const struct entry users[] = {
     E(use_, store_immediate) E(use_, rep_stosb) E(use_, rep_movsb_from) E(use_, rep_movsb_to) E(use_, memcpy_from)
     E(use_, memcpy_to) E(use_, memmove_from) E(use_, memmove_to) E(use_, memset) E(use_, memcmp) E(use_, memchr)
     E(use_, strlen) E(use_, strnlen) E(use_, strchr) E(use_, strrchr) E(use_, strcmp) E(use_, strcpy_from)
-    E(use_, strcpy_to) E(use_, strncpy_to) E(use_, strdup) E(use_, snprintf_from) E(use_, snprintf_to){NULL, NULL}};
+    E(use_, strcpy_to) E(use_, strncpy_to) E(use_, strdup) E(use_, snprintf_from) E(use_, snprintf_to)
+    E(use_, index_read_1) E(use_, index_read_8) E(use_, index_write_1) E(use_, index_write_4){NULL, NULL}};
 
 static void *find(const struct entry *table, const char *name) {
     for (; table->name; table++)
@@ -274,7 +288,9 @@ static void commit(const struct fault *fault) {
     void *(*make)(size_t, size_t) = find(makers, fault->make);
     void (*drop)(char *, size_t) = find(droppers, fault->drop);
     void (*use)(char *, size_t) = find(users, fault->use);
+    char *before = fault->mode[0] == 'a' ? malloc(fault->size) : NULL;
     char *block = make(fault->size, fault->alignment);
+    char *after = fault->mode[0] == 'a' ? malloc(fault->size) : NULL;
     if (!block) _exit(79);
     memset(block, 'x', fault->size);
     // A clean child's string ends where the block does; the others' do not end.
@@ -283,7 +299,10 @@ static void commit(const struct fault *fault) {
     int length = snprintf(said, sizeof said, "begin %d %d %p\n", fault->number, getpid(), (void *)block);
     if (write(1, said, (size_t)length) != length) _exit(80);
     if (fault->mode[0] == 'd') drop(block, fault->size);
-    use(block + fault->offset, fault->count);
+    if (fault->mode[0] == 'a') use(block, (size_t)fault->offset);
+    else use(block + fault->offset, fault->count);
+    HOLD(before);
+    HOLD(after);
     if (fault->mode[0] != 'd') drop(block, fault->size);
     if (fault->mode[0] == 'c') exit(0);
     _exit(0);

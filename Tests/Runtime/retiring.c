@@ -12,8 +12,8 @@
 
 #include "life.h"
 
-// Without arguments the program runs itself once for each mode, with the options that the mode needs. With ZG_TEST_LONG in
-// the environment there are ten million retirements, as `scripts/test --long` asks for.
+// Without arguments the program runs itself once for each mode, with the options that the mode needs. With ZG_TEST_LONG
+// in the environment there are ten million retirements, as `scripts/test --long` asks for.
 
 enum { PAGE = 4096 };
 
@@ -279,7 +279,7 @@ static void check_addresses(void) {
     }
     after = resident_pages();
     // A dead block holds its page and the guard behind it, or more where the heap wants it so.
-    CHECK(first_reused < 0 || first_reused >= RETIRED / (64 << 10) / 2, "no address comes again before the budget is spent");
+    CHECK(first_reused < 0 || first_reused >= RETIRED / (64 << 10) / 2, "no address comes again before that");
     CHECK(first_reused > 0 && first_reused <= RETIRED / PAGE + 1000, "addresses come again when it is");
     CHECK(reuses > MOST / 2, "and go on to");
     CHECK(most_passed_over <= 256, "those that died first come first");
@@ -360,9 +360,11 @@ static void check_fork(void) {
         _exit(check_failures ? 1 : 0);
     }
     CHECK_EQUAL(life_wait(child), 0, "a child's checks");
-    for (int i = 0; i < FORKED; i++)
-        CHECK(is_full_of((unsigned char *)live[i], sizes[i % SIZES], (unsigned char)i) && is_dead(dead[i], sizes[i % SIZES]),
-              "the parent's blocks are what they were");
+    for (int i = 0; i < FORKED; i++) {
+        size_t size = sizes[i % SIZES];
+        CHECK(is_full_of((unsigned char *)live[i], size, (unsigned char)i), "the parent's live blocks are what they were");
+        CHECK(is_dead(dead[i], size), "and its dead ones");
+    }
     for (int i = 0; i < 12; i++) {
         size_t size = sizes[i];
         CHECK_EQUAL(ends_by(read_byte, dead[i]), SEGV, "a child reads a dead block");
@@ -386,7 +388,8 @@ struct parcel {
 
 static void give_back(struct parcel *parcel) {
     if (!parcel) return;
-    if (!is_full_of(parcel->bytes, parcel->size, parcel->byte)) __atomic_fetch_add(&thread_failures, 1, __ATOMIC_RELAXED);
+    bool is_intact = is_full_of(parcel->bytes, parcel->size, parcel->byte);
+    if (!is_intact) __atomic_fetch_add(&thread_failures, 1, __ATOMIC_RELAXED);
     free(parcel);
 }
 
