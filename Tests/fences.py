@@ -53,8 +53,8 @@ MEMORY = [("memcpy_from", "read"), ("memcpy_to", "write"), ("memmove_from", "rea
           ("memset", "write"), ("memcmp", "read")]
 # As above; those that look for a byte in whole vectors may begin at the vector that the range begins in.
 STRINGS = [("memchr", "read"), ("strlen", "read"), ("strnlen", "read"), ("strchr", "read"), ("strrchr", "read"),
-           ("strcmp", "read"), ("strcpy_from", "read"), ("strcpy_to", "write"), ("strncpy_to", "write"), ("strdup", "read"),
-           ("snprintf_from", "read"), ("snprintf_to", "write")]
+           ("strcmp", "read"), ("strcpy_from", "read"), ("strcpy_to", "write"), ("strncpy_to", "write"),
+           ("strdup", "read"), ("snprintf_from", "read"), ("snprintf_to", "write")]
 # As SINGLE, relative to a pointer to the block.
 INDEXED = [("index_read_1", "read", 1), ("index_read_8", "read", 8), ("index_write_1", "write", 1),
            ("index_write_4", "write", 4)]

@@ -362,7 +362,7 @@ static void check_fork(void) {
     CHECK_EQUAL(life_wait(child), 0, "a child's checks");
     for (int i = 0; i < FORKED; i++) {
         size_t size = sizes[i % SIZES];
-        CHECK(is_full_of((unsigned char *)live[i], size, (unsigned char)i), "the parent's live blocks are what they were");
+        CHECK(is_full_of((unsigned char *)live[i], size, (unsigned char)i), "the parent's live blocks are as before");
         CHECK(is_dead(dead[i], size), "and its dead ones");
     }
     for (int i = 0; i < 12; i++) {

@@ -10,8 +10,8 @@
 
 #include "life.h"
 
-// Without arguments the program runs itself once for each seed; the run counts in shared memory how often it has committed
-// its bug, and dies of it when the block was one with pages of its own.
+// Without arguments the program runs itself once for each seed; the run counts in shared memory how often it has
+// committed its bug, and dies of it when the block was one with pages of its own.
 
 enum { SEEDS = 200, MOST = 1000000 };
 
@@ -77,8 +77,8 @@ static void check_distribution(void) {
     CHECK(deviation > 70 && deviation < 140, "how the rounds spread");
     CHECK(short_ones > 79 && short_ones < 121, "half of them are short");
     if (check_failures)
-        fprintf(stderr, "rate 100: mean %.1f, deviation %.1f, most %lu, %d of %d within the median\n", mean, deviation, most,
-                short_ones, SEEDS);
+        fprintf(stderr, "rate 100: mean %.1f, deviation %.1f, most %lu, %d of %d within the median\n", mean, deviation,
+                most, short_ones, SEEDS);
 }
 
 static void check_repeats(void) {
