@@ -3,7 +3,9 @@
 // timeout: 300
 // libs: -lm
 
+#include <malloc.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -36,6 +38,47 @@ static int run(void) {
     for (uint64_t i = 1; i <= MOST; i++) {
         *rounds = i;
         bug();
+    }
+    return 0;
+}
+
+// A block with pages of its own has exactly as many bytes as were asked for; libc's has more.
+enum { ODD = 41, EACH = 5, THREADS = 8000, CHILDREN = 1500 };
+
+static int count_sampled(int blocks) {
+    int sampled = 0;
+    for (int i = 0; i < blocks; i++) {
+        void *block = malloc(ODD);
+        sampled += malloc_usable_size(block) == ODD;
+        free(block);
+    }
+    return sampled;
+}
+
+static void *short_thread(void *sum) {
+    __atomic_fetch_add((uint64_t *)sum, (uint64_t)count_sampled(EACH), __ATOMIC_RELAXED);
+    return NULL;
+}
+
+// The same share of the blocks is chosen whether one thread makes them all, or many make a few each, or many processes.
+static int run_shares(void) {
+    map_rounds();
+    uint64_t in_threads = 0;
+    rounds[1] = (uint64_t)count_sampled(THREADS * EACH);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, short_thread, &in_threads) || pthread_join(thread, NULL)) return 4;
+    }
+    rounds[2] = in_threads;
+    rounds[3] = 0;
+    for (int i = 0; i < CHILDREN; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            __atomic_fetch_add((uint64_t *)&rounds[3], (uint64_t)count_sampled(EACH), __ATOMIC_RELAXED);
+            _exit(0);
+        }
+        int status;
+        if (child < 0 || waitpid(child, &status, 0) != child || status) return 5;
     }
     return 0;
 }
@@ -94,14 +137,29 @@ static void check_repeats(void) {
     CHECK(differs, "without a seed each run is another one");
 }
 
+static void check_share(uint64_t sampled, int blocks, const char *what) {
+    double expected = (double)blocks / rate, sigma = sqrt(expected);
+    if (!CHECK(fabs((double)sampled - expected) < 4 * sigma, what))
+        fprintf(stderr, "%lu of %d blocks, at a rate of %d\n", sampled, blocks, rate);
+}
+
+static void check_shares(void) {
+    rate = 50;
+    seed = 0; // children of a fork draw other numbers than each other then
+    CHECK_EQUAL(life_run_self("shares", set_options), 0, "the program with short threads and children");
+    check_share(rounds[1], THREADS * EACH, "one block of so many is chosen in a long thread");
+    check_share(rounds[2], THREADS * EACH, "and in short threads");
+    check_share(rounds[3], CHILDREN * EACH, "and in short children");
+}
+
 int main(int count, char **words) {
-    (void)words;
-    if (count == 2) return run();
+    if (count == 2) return strcmp(words[1], "shares") ? run() : run_shares();
     int shared = memfd_create("rounds", 0);
     if (shared < 0 || ftruncate(shared, 4096) || dup2(shared, ROUNDS) != ROUNDS) return 3;
     map_rounds();
     CHECK_EQUAL(found_at(1, 1), 1, "with a rate of 1 every block is chosen");
     check_distribution();
     check_repeats();
+    check_shares();
     return check_end();
 }
