@@ -454,6 +454,52 @@ static void check_locked(void) {
     CHECK(is_dead(after, 100), "and one that was made when memory was not locked any more");
 }
 
+// MARK: which blocks
+
+enum { ASKED = 1000 };
+
+static __attribute__((noinline)) char *make_here(void) {
+    char *block = malloc(100);
+    __asm__ volatile("" : "+r"(block)::"memory");
+    return block;
+}
+
+static __attribute__((noinline)) char *make_there(void) {
+    char *block = malloc(100);
+    __asm__ volatile("" : "+r"(block)::"memory");
+    return block;
+}
+
+// Of that many blocks from one place; all are in use together.
+static int count_fenced(char *(*make)(void), int count) {
+    static char *blocks[ASKED];
+    int fenced = 0;
+    for (int i = 0; i < count; i++) {
+        blocks[i] = make();
+        memset(blocks[i], 1, 100);
+        fenced += is_fenced(blocks[i], 100);
+    }
+    for (int i = 0; i < count; i++) free(blocks[i]);
+    return fenced;
+}
+
+static void check_bytes(void) {
+    int most = (1 << 20) / PAGE, first = count_fenced(make_here, ASKED);
+    CHECK(first <= most, "no more blocks in use have pages of their own than fence_bytes allows");
+    CHECK(first > most / 2, "but as many as that");
+    CHECK(count_fenced(make_there, ASKED) > most / 2, "and again when those are dead");
+}
+
+static void check_first_ones(void) {
+    CHECK_EQUAL(count_fenced(make_here, 3), 3, "the first blocks of a context have pages of their own");
+    CHECK_EQUAL(count_fenced(make_there, 3), 3, "those of another context, too");
+    int later = count_fenced(make_here, ASKED);
+    CHECK(later < ASKED / 10, "later ones only now and then");
+    if (later >= ASKED / 10) fprintf(stderr, "%d of %d later ones\n", later, ASKED);
+}
+
+static void check_none(void) { CHECK_EQUAL(count_fenced(make_here, ASKED), 0, "no block has pages of its own"); }
+
 // MARK: the modes
 
 static const struct mode {
@@ -481,6 +527,10 @@ static const struct mode {
     {"threads-small", "profile=fence:retired_bytes=16m", "", check_threads},
     {"threads-mprotect", "profile=fence:protect=mprotect", "", check_threads},
     {"locked", "profile=fence", "", check_locked},
+    {"locked-mprotect", "profile=fence:protect=mprotect", "", check_locked},
+    {"bytes", "profile=fence:fence_bytes=1m", "", check_bytes},
+    {"first-ones", "fence_per_context=3:fence_overhead=100%", "", check_first_ones},
+    {"none", "fence_per_context=0", "", check_none},
 };
 
 static const struct mode *entered;
