@@ -7,6 +7,7 @@ follows from the rules of where such blocks lie, which stand here in `Fault`. A 
   fence       all of them, with --profile fence
   clean       the same blocks and uses within their bounds and their lives: nothing is found
   guard, mprotect   a share of them, with dead pages protected by MADV_GUARD_INSTALL, or by mprotect
+  continue    a share of them, with on_finding=continue: the program goes on, and the block's drop is no bug
   default     a share of them, with no options at all: the first block of each allocation context is one of these, too
 Every fault that is not found exactly as stated is a line of output. Closing line: N passed, N failed.
 """
@@ -330,17 +331,21 @@ def check_stack(problems, symbols, finding, which, expected, through_library):
         problems.append(f"{which} stack: expected {expected}, got {text}")
 
 
-def check_fault(fault, outcome, symbols, is_placed):
+def check_fault(fault, outcome, symbols, goes_on):
     problems = []
     if outcome.start is None:
         return [f"the child never came to its fault, status {outcome.status}"]
-    if is_placed and outcome.start % PAGE != fault.page_offset:
+    if outcome.start % PAGE != fault.page_offset:
         problems.append(f"placed at {outcome.start % PAGE} of its page, expected {fault.page_offset}")
     if outcome.start % fault.alignment:
         problems.append(f"{outcome.start:#x} is not aligned to {fault.alignment}")
-    if outcome.status != fault.status:
-        problems.append(f"status {outcome.status}, expected {fault.status}")
-    if len(outcome.findings) != 1:
+    status = 0 if goes_on else fault.status
+    if outcome.status != status:
+        problems.append(f"status {outcome.status}, expected {status}")
+    # Going on, a function that looks for a string's end is found again in the next page, and what a write that ran into
+    # the guard has left in the gap before it is found again when the block is freed.
+    is_found_again = fault.use in BY_VECTORS or (fault.offset < fault.fence and fault.size < fault.fence <= fault.high)
+    if len(outcome.findings) != 1 and not (goes_on and outcome.findings and is_found_again):
         problems.append(f"{len(outcome.findings)} findings")
     for finding in outcome.findings[:1]:
         block, detail = finding.get("block") or {}, finding.get("detail") or {}
@@ -394,8 +399,8 @@ def symbolicated(zguard, reports, wanted, names):
 
 
 class Part:
-    def __init__(self, name, options, share=1, is_clean=False, is_placed=True):
-        self.name, self.options, self.share, self.is_clean, self.is_placed = name, options, share, is_clean, is_placed
+    def __init__(self, name, options, share=1, is_clean=False, goes_on=False):
+        self.name, self.options, self.share, self.is_clean, self.goes_on = name, options, share, is_clean, goes_on
 
 
 
@@ -404,6 +409,7 @@ PARTS = [
     Part("clean", "profile=fence", share=2, is_clean=True),
     Part("guard", "profile=fence:protect=guard", share=11),
     Part("mprotect", "profile=fence:protect=mprotect", share=5),
+    Part("continue", "profile=fence:on_finding=continue", share=7, goes_on=True),
     Part("default", "", share=5),
 ]
 
@@ -434,13 +440,13 @@ def run_part(part, faults, arguments, executable, symbols, directory):
         failures += [("the run", [line]) for line in trouble]
         for number, outcome in outcomes.items():
             fault = chosen[number]
-            problems = check_clean(outcome) if part.is_clean else check_fault(fault, outcome, symbols, part.is_placed)
+            problems = check_clean(outcome) if part.is_clean else check_fault(fault, outcome, symbols, part.goes_on)
             count += len(outcome.findings)
             if problems:
                 failures.append((lines[number].split(" ", 2)[2].strip() if part.is_clean else str(fault), problems))
             else:
                 passed += 1
-    if count and arguments.zguard.exists():
+    if count and arguments.zguard.exists() and not part.goes_on:
         reports = [report for _, _, report in results if report.exists()]
         problems = symbolicated(arguments.zguard, reports, count, set(symbols.names))
         failures += [("all findings", problems)] if problems else []
