@@ -222,6 +222,13 @@ def matrix(widths):
         for before in (width, 100, PAGE - 1):
             faults.append(Fault("live", size, use, fault.first_page - before, drop=next(drops)))
 
+    # The same where alignment leaves pages out in front.
+    for size, alignment in itertools.product(SIZES, (64, PAGE, 2 * PAGE, 16 * PAGE)):
+        for use, width in (("read_1", 1), ("write_4", 4)):
+            fault = Fault("live", size, use, 0, "memalign", next(drops), alignment)
+            for before in (width, 100, PAGE - 1):
+                faults.append(Fault("live", size, use, fault.first_page - before, "memalign", fault.drop, alignment))
+
     # Between two live blocks: the pointer that is used says whose the access is, however near the other one is.
     for size, (use, _, width) in itertools.product(SIZES, INDEXED):
         fault = Fault("amid", size, use, 0)
