@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Real programs, run plain and then guarded, must not differ: the command that runs the cases of Tests/Programs.
 
-Each case runs its commands once as they are and once under `zguard run` with the default profile. Exit status, output
-and files must be equal, the report empty, and the guard seen in the memory map of the running program.
+Each case runs its commands once as they are and once under `zguard run`, with the default profile where --profile names
+no other. Exit status, output and files must be equal, the report empty, and the guard seen in the memory map of the
+running program.
 A program that is not installed is a failure; --install fetches all that are missing.
 """
 
@@ -89,6 +90,9 @@ def main():
     parser.add_argument("--list", action="store_true", help="names and what they need, then end")
     parser.add_argument("--install", action="store_true", help="fetch missing programs with apt-get first")
     parser.add_argument("--zguard", metavar="PATH", default=str(TESTS.parent / "build" / "bin" / "zguard"))
+    parser.add_argument("--profile", metavar="NAME", help="profile for `zguard run`")
+    parser.add_argument("--option", "-o", metavar="KEY=VALUE", action="append", default=[],
+                        help="option for `zguard run` (repeatable)")
     parser.add_argument("--preload", metavar="LIBRARY", help="compare with another preloaded allocator instead of zguard")
     parser.add_argument("--jobs", metavar="N", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--tmp", metavar="DIR", help="where cases put their files")
@@ -109,7 +113,9 @@ def main():
     if options.install:
         install(cases)
 
-    guard = Guard(preload=options.preload) if options.preload else Guard(zguard=options.zguard)
+    words = ["--profile", options.profile] if options.profile else []
+    words += [word for option in options.option for word in ("-o", option)]
+    guard = Guard(preload=options.preload) if options.preload else Guard(zguard=options.zguard, options=words)
     started, failed = time.monotonic(), 0
 
     def timed(case):

@@ -28,7 +28,8 @@ class CaseError(Exception):
 class Guard:
     """How a command is guarded: by `zguard run`, or (for comparison) by any other preloaded allocator."""
 
-    def __init__(self, zguard=None, preload=None):
+    def __init__(self, zguard=None, preload=None, options=()):
+        self.options = options
         self.zguard = Path(zguard).resolve() if zguard else None
         self.preload = Path(preload).resolve() if preload else None
         # What the memory map of a guarded process must show: the library, and the page it maps once it is running.
@@ -37,7 +38,7 @@ class Guard:
     def prefix(self, report):
         if self.preload:
             return []
-        return [str(self.zguard), "run", "--quiet", "--report", str(report), "--format", "json", "--"]
+        return [str(self.zguard), "run", "--quiet", "--report", str(report), "--format", "json", *self.options, "--"]
 
     def environment(self):
         return {"LD_PRELOAD": str(self.preload)} if self.preload else {}
