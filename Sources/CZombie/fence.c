@@ -17,7 +17,9 @@
 enum {
     CONTEXTS = 1 << 21,
     SEEN = 0x8000, // of a context's count: it is counted in the statistics
-    EXACT_BINS = 1024, // ranges of so many pages are used again; larger ones come from fresh addresses only
+    CHUNK_PAGES = 512, // 2 MiB, one page of the kernel's page tables; also the largest range that is used again
+    CHUNKS = 1 << 19,
+    CLOSED = 0xffff, // of a chunk's count: one inaccessible mapping
     MAP_STEP = 1 << 16, // pages for which the map is made accessible at once
     LEAD_MOST = 256,  // bytes in front of a block that are filled and looked at
 };
@@ -30,7 +32,9 @@ static struct zg_lock fence_lock;
 static uint64_t area_base, area_pages;
 static uint32_t *page_map; // page -> span number, 0 for none
 static uint64_t mapped_pages, used_pages, committed_pages;
-static uint32_t bins[EXACT_BINS];
+static uint32_t bins[CHUNK_PAGES + 1];
+// Blocks in use that have a part in each chunk. Chunks beyond these many are never closed.
+static uint16_t alive[CHUNKS];
 static uint32_t retired_head, retired_tail; // span numbers, oldest first
 static uint64_t retired_bytes, live_bytes;
 
@@ -40,7 +44,11 @@ static uint16_t counts[CONTEXTS];
 static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
 
 void zg_fence_init(uint64_t base, uint64_t bytes) {
-    uint64_t pages = bytes / ZG_PAGE_BYTES;
+    // Chunks are to be whole page tables.
+    uint64_t skip = zg_round_up(base, CHUNK_PAGES * ZG_PAGE_BYTES) - base;
+    if (bytes <= skip) return;
+    base += skip;
+    uint64_t pages = (bytes - skip) / ZG_PAGE_BYTES;
     page_map = zg_os_reserve(zg_round_up(pages * sizeof *page_map, ZG_PAGE_BYTES));
     if (!page_map) return;
     area_base = base;
@@ -114,6 +122,8 @@ static struct zg_span *take_fresh(uint64_t pages, uint64_t alignment, uint64_t *
     uint64_t first = used_pages ? used_pages : 1; // the first page of all guards the first block
     uint64_t address = area_base + first * ZG_PAGE_BYTES;
     if (alignment > ZG_PAGE_BYTES) first += (zg_round_up(address, alignment) - address) / ZG_PAGE_BYTES;
+    // What fits into one chunk lies in one chunk.
+    else if (pages <= CHUNK_PAGES && first / CHUNK_PAGES != (first + pages - 1) / CHUNK_PAGES) first = zg_round_up(first, CHUNK_PAGES);
     if (!commit(first + pages)) return NULL;
     struct zg_span *span = zg_span_record();
     if (!span) return NULL;
@@ -128,8 +138,47 @@ static struct zg_span *take_fresh(uint64_t pages, uint64_t alignment, uint64_t *
     return span;
 }
 
+// --- chunks: where every block is dead, one mapping instead of guards, whose page tables each fork would copy ----------
+
+static uint64_t first_chunk(const struct zg_span *span) { return (span->base - area_base) / ZG_PAGE_BYTES / CHUNK_PAGES; }
+static uint64_t last_chunk(const struct zg_span *span) {
+    return ((span->base - area_base) / ZG_PAGE_BYTES + span->units - 1) / CHUNK_PAGES;
+}
+
+// Under the lock.
+static void close_chunk(uint64_t chunk) {
+    if (chunk >= CHUNKS || alive[chunk] || (chunk + 1) * CHUNK_PAGES > used_pages) return;
+    if (zg_protection_now() != zg_protection_guards) return;
+    // One mapping with closed neighbours.
+    int joins = (chunk && alive[chunk - 1] == CLOSED) + (chunk + 1 < CHUNKS && alive[chunk + 1] == CLOSED);
+    if (!joins && !zg_mappings_take(2)) return;
+    if (zg_os_retire((void *)(area_base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES), CHUNK_PAGES * ZG_PAGE_BYTES) != 0) {
+        if (!joins) zg_mappings_give(2);
+        return;
+    }
+    if (joins == 2) zg_mappings_give(2);
+    alive[chunk] = CLOSED;
+    // Blocks inside are opened as part of a mapping from now on; larger ones are not opened again.
+    for (uint64_t page = chunk * CHUNK_PAGES; page < (chunk + 1) * CHUNK_PAGES; page++) {
+        uint32_t number = page_map[page];
+        if (number) zg_span_by_number(number)->fenced = zg_protection_mprotect;
+    }
+}
+
+// A block comes into use. Under the lock.
+static void enter_chunks(const struct zg_span *span) {
+    for (uint64_t chunk = first_chunk(span), last = last_chunk(span); chunk <= last && chunk < CHUNKS; chunk++)
+        if (alive[chunk] != CLOSED) alive[chunk]++;
+}
+
+// It is dead. Under the lock.
+static void leave_chunks(const struct zg_span *span) {
+    for (uint64_t chunk = first_chunk(span), last = last_chunk(span); chunk <= last && chunk < CHUNKS; chunk++)
+        if (alive[chunk] != CLOSED && alive[chunk] && !--alive[chunk]) close_chunk(chunk);
+}
+
 static struct zg_span *take_dead(uint64_t pages) {
-    if (pages >= EXACT_BINS || !bins[pages]) return NULL;
+    if (pages > CHUNK_PAGES || !bins[pages]) return NULL;
     struct zg_span *span = zg_span_by_number(bins[pages]);
     bins[pages] = span->next;
     return span;
@@ -137,7 +186,7 @@ static struct zg_span *take_dead(uint64_t pages) {
 
 // Under the lock.
 static void give_range(struct zg_span *span) {
-    if (span->units >= EXACT_BINS) return;
+    if (span->units > CHUNK_PAGES) return;
     span->next = bins[span->units];
     bins[span->units] = zg_span_number(span);
 }
@@ -183,7 +232,12 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
         fresh = true;
         span = take_fresh(pages, alignment, &skip);
     }
-    if (span) __atomic_fetch_add(&live_bytes, bytes, __ATOMIC_RELAXED);
+    if (span) {
+        __atomic_fetch_add(&live_bytes, bytes, __ATOMIC_RELAXED);
+        enter_chunks(span);
+        // The one before the frontier has all its blocks now; they may be dead already.
+        if (fresh && first_chunk(span)) close_chunk(first_chunk(span) - 1);
+    }
     zg_lock_drop(&fence_lock);
     // Whatever it was before: the mappings are counted with the block.
     if (span && span->fenced == zg_protection_mprotect && !by_mapping) by_mapping = zg_mappings_take(2);
@@ -277,6 +331,7 @@ void zg_fence_retire(struct zg_span *span, bool keep) {
     zg_stats_add(zg_counter_retired_blocks, 1);
     zg_stats_add(zg_counter_retired_bytes, bytes);
     zg_lock_take(&fence_lock);
+    leave_chunks(span);
     uint64_t live = __atomic_sub_fetch(&live_bytes, data_bytes(span), __ATOMIC_RELAXED);
     zg_stats_set(zg_counter_fenced_live_bytes, live);
     uint32_t number = zg_span_number(span);
@@ -340,12 +395,13 @@ bool zg_fence_open(const struct zg_block_view *view) {
 }
 
 bool zg_fence_open_at(const struct zg_block_view *view, uint64_t address) {
+    // No block's are the guard in front of the first one, and what alignment left out.
     struct zg_span *span = zg_fence_find(address);
-    if (!span) return false;
-    if (address - span->base < data_bytes(span)) return zg_fence_open(view);
+    if (span && address - span->base < data_bytes(span)) return zg_fence_open(view);
+    // Which way it is protected may differ from its neighbours'.
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
-    return zg_os_commit(page, ZG_PAGE_BYTES) == 0 &&
-           (span->fenced == zg_protection_mprotect || zg_os_unguard(page, ZG_PAGE_BYTES) == 0);
+    bool opened = zg_os_commit(page, ZG_PAGE_BYTES) == 0, unguarded = zg_os_unguard(page, ZG_PAGE_BYTES) == 0;
+    return opened && (unguarded || zg_protection_now() == zg_protection_mprotect);
 }
 
 void zg_fence_lock(void) { zg_lock_take(&fence_lock); }

@@ -1,5 +1,5 @@
-// Sampling: the random intervals. Evenly distributed from 1 to twice the rate less 1, whose mean is the rate: no block waits
-// longer than twice the expected time. Slow path; no lock.
+// Sampling: the random intervals. Geometrically distributed, so that each block is taken with the same probability, however
+// few its thread makes. Slow path; no lock.
 
 #include "sample.h"
 
@@ -29,12 +29,31 @@ void zg_sample_after_fork_in_child(void) {
     has_drawn = false;
 }
 
-bool zg_sample_draw(void) {
+// -ln(u / 2^64) in units of 2^-16: the logarithm's whole part from the leading zeros, its fraction f of the mantissa m as
+// m + 0.3437 m (1 - m), which is right to a third of a percent.
+static uint64_t exponential(uint64_t u) {
+    uint32_t zeros = (uint32_t)__builtin_clzll(u | 1);
+    uint64_t m = (u << zeros << 1) >> 48; // 16 bits behind the leading one
+    uint64_t fraction = m + (m * (65536 - m) / 65536) * 22525 / 65536;
+    return (((uint64_t)(zeros + 1) << 16) - fraction) * 45426 / 65536; // ln 2
+}
+
+// Blocks up to the next one that is taken, that one included.
+static int32_t next_interval(void) {
     uint64_t drawn = zg_mix(zg_mix(__atomic_add_fetch(&state, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED)));
-    int32_t left = 1 + (int32_t)(drawn % (2 * (uint64_t)zg_config.sample_rate - 1));
-    bool first = !has_drawn;
-    has_drawn = true;
-    zg_sample_left = left;
-    // A thread's first block is not taken because it is the first: the interval begins with it.
-    return first && --zg_sample_left > 0;
+    if (zg_config.sample_rate == 1) return 1;
+    return 1 + (int32_t)zg_min(exponential(drawn) * zg_config.sample_rate >> 16, INT32_MAX - 1);
+}
+
+bool zg_sample_draw(void) {
+    int32_t interval = next_interval();
+    if (!has_drawn) {
+        // A thread's first block is not taken because it is the first: the interval begins with it.
+        has_drawn = true;
+        zg_sample_left = interval - 1;
+        if (interval > 1) return true;
+        interval = next_interval();
+    }
+    zg_sample_left = interval;
+    return false;
 }
