@@ -48,7 +48,8 @@ SWIFT_FLAGS = ["-swift-version", "6", "-warnings-as-errors", "-module-name", "Sh
 CXX_FLAGS = ["-std=c++17", "-g", "-Wall", "-Wextra", "-Werror"]
 CASE = re.compile(r"// case: .*\n(?P<header>(?://.*\n)*)(?:@inline\(never\)\nfunc|CASE static void) "
                   r"(?P<name>\w+)\((?:void)?\)(?P<async> async)?(?P<throws> throws)? ")
-KEYS = {"class", "finds", "access", "confidence", "member", "detail", "frame", "free", "count", "options", "silent", "clean"}
+KEYS = {"class", "finds", "access", "confidence", "member", "detail", "frame", "free", "count", "options", "silent",
+        "clean"}
 
 
 class Failed(Exception):
@@ -389,8 +390,8 @@ def print_table(results):
     if hidden:
         misbehave = sum(result.behaviour != "silent" for result in hidden)
         names = sorted({result.case.name for result in hidden})
-        print(f"stated as not detectable, with the reason beside each case: {len(hidden)}, of which {misbehave} crash or "
-              f"misbehave unguarded: {', '.join(names)}")
+        print(f"stated as not detectable, with the reason beside each case: {len(hidden)}, of which {misbehave} crash "
+              f"or misbehave unguarded: {', '.join(names)}")
     # All of them, whatever is stated.
     harmful = [result for result in results if result.behaviour in ("crashes", "misbehaves")]
     detected = sum(result.is_detected for result in harmful)
@@ -453,7 +454,7 @@ def main():
             if arguments.verbose and result.behaviour:
                 print(f"ok   {label}: {result.behaviour} unguarded, {'' if result.is_detected else 'not '}detected")
     share = print_table(bugs) if bugs else 1
-    if share < LEAST_DETECTED:
+    if not arguments.only and share < LEAST_DETECTED:
         failed += 1
         print(f"FAIL detection: expected at least {100 * LEAST_DETECTED:.0f} %, got {100 * share:.1f} %")
     print(f"{passed} passed, {failed} failed")

@@ -158,7 +158,7 @@ func actorConstant() async {
     done(register.name.count)
 }
 
-// case: A finished task is cancelled through a handle that does not own it.
+// case: A finished task is cancelled through a handle that does not own it. Its flags are read by compare-and-swap.
 // class: Swift.Task
 // access: write
 @inline(never)

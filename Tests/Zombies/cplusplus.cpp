@@ -144,8 +144,8 @@ template <typename Value> [[noreturn]] static void done(Value value) {
 
 // MARK: cases
 //
-// An object's first class pointer tells what was done with it when it is followed. Of a further base's, and of members, the
-// access itself is found, which is a read. In the quarantine they hold the plain fill: there the finding is inferred.
+// An object's first class pointer tells what was done with it when it is followed. Of a further base's, and of members,
+// the access itself is found, which is a read. In the quarantine they hold the plain fill: there findings are inferred.
 
 // case: A virtual method.
 // class: Circle
@@ -301,7 +301,7 @@ CASE static void destroyed_twice() {
     done(1);
 }
 
-// case: delete twice, of a final class: its destructor is called directly and writes the class pointer first, if at all.
+// case: delete twice, of a final class: its destructor is called directly and may write the class pointer first.
 // class: Kettle
 // access: read
 // on gcc: confidence=inferred (it does)
