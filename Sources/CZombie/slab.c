@@ -4,6 +4,7 @@
 #include "slab.h"
 
 #include "os.h"
+#include "pressure.h"
 #include "stats.h"
 
 // Memory is made accessible in steps: a quarter of what the class has, within these bounds.
@@ -62,7 +63,9 @@ bool zg_slab_is_valid(const struct zg_slab *slab) {
 static bool commit_part(const void *table, uint64_t from, uint64_t to, uint64_t element_bytes) {
     uint64_t start = ((uint64_t)table + from * element_bytes) & ~(ZG_PAGE_BYTES - 1);
     uint64_t end = zg_round_up((uint64_t)table + to * element_bytes, ZG_PAGE_BYTES);
-    return zg_os_commit((void *)start, end - start) == 0;
+    if (zg_os_commit((void *)start, end - start) == 0) return true;
+    zg_pressure_note_failure();
+    return false;
 }
 
 // Makes room for more fresh slots. Under the lock.
@@ -91,6 +94,7 @@ uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine) {
         // The magazine is emptied from its end: hand fresh slots out in the order of their addresses.
         for (uint64_t i = 0; i < fresh; i++) magazine->slots[fresh - 1 - i] = (uint32_t)(slab->used + i);
         count = (uint32_t)fresh;
+        zg_pressure_note_taken(fresh * slab->slot_bytes);
         __atomic_store_n(&slab->used, slab->used + fresh, __ATOMIC_RELEASE);
         zg_store(&zg_stats->layout.classes[class].slots_used, slab->used);
     }
