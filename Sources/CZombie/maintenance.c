@@ -34,12 +34,13 @@ extern void __libc_free(void *);
 #define SLOW_LOOK_NS (100 * MS)   // between looks of the slow path
 #define WATCHED_NS (250 * MS)     // between looks of the thread, while there is something to give back
 #define QUIET_NS (2000 * MS)      // otherwise
-#define IDLE_NS (2000 * MS)       // nothing was allocated or freed for so long: the process is idle
+#define IDLE_NS (2000 * MS)       // next to nothing was allocated or freed for so long: the process is idle
 #define WORTHLESS_NS (30000 * MS) // nothing to give back for so long: the thread ends
 #define RETRY_NS (30000 * MS)     // after a thread could not be made
 // A process with less to give back is not looked at.
 #define WORTH_LOOKING ((uint64_t)4 << 20)
 #define WORTH_RELIEVING ((uint64_t)1 << 20)
+enum { IDLE_CALLS = 128 }; // next to nothing
 enum { STACK_BYTES = 256 << 10, TICKS_AT_FIRST = 1 << 20 };
 
 static bool on, stopped;
@@ -201,14 +202,14 @@ static bool leave_descriptors(const struct zg_process_state *process) {
 
 struct watch {
     enum zg_pressure_reach reach;
-    uint64_t activity, active_ns; // allocations and frees, and when their number was last another one
+    uint64_t activity, active_ns; // allocations and frees when the process was last seen busy, and when that was
     uint64_t worth_ns;            // when the thread was last worth it
     bool relieved;                // while the process is idle
 };
 
 static void give_back_when_idle(struct zg_thread *thread, struct watch *watch, uint64_t now) {
     uint64_t activity = zg_stats_get(zg_counter_allocations) + zg_stats_get(zg_counter_frees);
-    if (activity != watch->activity) {
+    if (activity - watch->activity > IDLE_CALLS) {
         watch->activity = activity;
         watch->active_ns = now;
         watch->relieved = false;

@@ -162,9 +162,9 @@ bool zg_pressure_parse_mount(const char *line, uint64_t bytes, int version, char
 // used / limit in thousandths, 0 where there is no limit.
 static uint64_t share(struct zg_bound bound) {
     if (!bound.limit) return 0;
-    return (uint64_t)((unsigned __int128)bound.used * 1000 / bound.limit > UINT64_MAX
-                          ? UINT64_MAX
-                          : (unsigned __int128)bound.used * 1000 / bound.limit);
+    uint64_t thousandfold;
+    if (!__builtin_mul_overflow(bound.used, UINT64_C(1000), &thousandfold)) return thousandfold / bound.limit;
+    return bound.used / (bound.limit / 1000 + 1);
 }
 
 struct zg_bound zg_pressure_tighter(struct zg_bound a, struct zg_bound b) { return share(b) > share(a) || !a.limit ? b : a; }
