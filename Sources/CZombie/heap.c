@@ -55,8 +55,14 @@ static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
     zg_maintenance_look(thread);
     if (thread->magazines[class].count) return true; // what left the quarantine meanwhile
     if (zg_slab_refill(class, &thread->magazines[class])) return true;
-    // The region is used up: what the quarantine holds of this class is the last resort before libc.
-    zg_quarantine_trim(thread, 0);
+    // The region is used up, or the kernel gives no more: what the quarantine holds of this class is the last resort before
+    // libc. The oldest blocks first, and no more of them than it takes.
+    uint64_t step = zg_max((uint64_t)64 << 10, (uint64_t)ZG_MAGAZINE_SLOTS * zg_class_bytes(class));
+    zg_quarantine_flush(thread);
+    for (uint64_t held; !thread->magazines[class].count && (held = zg_quarantine_bytes()) != 0;) {
+        if (!zg_quarantine_trim(thread, held - zg_min(held, step))) break;
+        step *= 2;
+    }
     if (thread->magazines[class].count || zg_slab_refill(class, &thread->magazines[class])) return true;
     return zg_retire_reuse(class) && zg_slab_refill(class, &thread->magazines[class]);
 }

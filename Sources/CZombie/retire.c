@@ -7,6 +7,7 @@
 #include "fill.h"
 #include "lock.h"
 #include "os.h"
+#include "pressure.h"
 #include "protect.h"
 #include "quarantine.h"
 #include "stats.h"
@@ -156,6 +157,7 @@ static bool reuse_oldest(uint32_t class) {
     count_retired(slab, -(int64_t)(to - from));
     if (!zg_unprotect((void *)low, high - low, (enum zg_protection)run->protection)) return true; // lost for good
     run->protection = zg_protection_none;
+    zg_pressure_note_taken(high - low);
     free_slots(class, from, to, zg_state_retired, run);
     return true;
 }
