@@ -19,8 +19,10 @@
 #include "module.h"
 #include "os.h"
 #include "pressure.h"
+#include "protect.h"
 #include "quarantine.h"
 #include "report.h"
+#include "retire.h"
 #include "slab.h"
 #include "stats.h"
 #include "thread.h"
@@ -69,6 +71,7 @@ static uint64_t held_bytes(void) {
         committed += zg_load(&slab->committed) * slab->slot_bytes;
     }
     used += all - zg_min(all, committed); // large blocks
+    used -= zg_min(used, zg_retire_bytes());
     // Threads count in batches: the difference may be below zero for a while.
     uint64_t live = zg_stats_get(zg_counter_live_bytes);
     return (int64_t)live < 0 ? used : used - zg_min(used, live);
@@ -369,6 +372,7 @@ void zg_maintenance_start(void) {
     course = (struct zg_pressure_course){.cap = zg_config.quarantine_bytes};
     if (!zg_config.pressure) return;
     zg_pressure_start();
+    zg_protection_now(); // asked while no filter of the program's is in force
     next_pthread_create = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))zg_loader_next("pthread_create");
     if (!next_pthread_create) zg_config.pressure_thread = false;
     pid = zg_os_pid();

@@ -90,6 +90,7 @@ uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine) {
     uint32_t wanted = slab->magazine / 2, count = 0;
     zg_lock_take(&slab->lock);
     while (count < wanted && slab->free_count) magazine->slots[count++] = slab->free_slots[--slab->free_count];
+    zg_pressure_note_used((uint64_t)count * slab->slot_bytes);
     if (!count) {
         if (slab->used == slab->committed) commit_more(slab);
         uint64_t fresh = zg_min(wanted, slab->committed - slab->used);
