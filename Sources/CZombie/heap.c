@@ -16,8 +16,10 @@
 #include "finding.h"
 #include "foreign.h"
 #include "lookup.h"
+#include "maintenance.h"
 #include "mismatch.h"
 #include "os.h"
+#include "pressure.h"
 #include "quarantine.h"
 #include "retire.h"
 #include "runtime.h"
@@ -50,9 +52,17 @@ ZG_INLINE uint16_t thread_field(const struct zg_thread *thread) {
 static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
     zg_thread_flush_counters(thread);
     zg_heap_answer_requests(thread);
+    zg_maintenance_look(thread);
+    if (thread->magazines[class].count) return true; // what left the quarantine meanwhile
     if (zg_slab_refill(class, &thread->magazines[class])) return true;
-    // The region is used up: what the quarantine holds of this class is the last resort before libc.
-    zg_quarantine_trim(thread, 0);
+    // The region is used up, or the kernel gives no more: what the quarantine holds of this class is the last resort before
+    // libc. The oldest blocks first, and no more of them than it takes.
+    uint64_t step = zg_max((uint64_t)64 << 10, (uint64_t)ZG_MAGAZINE_SLOTS * zg_class_bytes(class));
+    zg_quarantine_flush(thread);
+    for (uint64_t held; !thread->magazines[class].count && (held = zg_quarantine_bytes()) != 0;) {
+        if (!zg_quarantine_trim(thread, held - zg_min(held, step))) break;
+        step *= 2;
+    }
     if (thread->magazines[class].count || zg_slab_refill(class, &thread->magazines[class])) return true;
     return zg_retire_reuse(class) && zg_slab_refill(class, &thread->magazines[class]);
 }
@@ -146,6 +156,7 @@ static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, 
     thread->allocations++;
     thread->allocated_bytes += size;
     zg_thread_flush_counters(thread);
+    zg_maintenance_look(thread);
     return (void *)span->start;
 }
 
@@ -169,9 +180,28 @@ static ZG_NOINLINE void *allocate(struct zg_thread *thread, uint64_t size, uint6
     return allocate_span(thread, size, alignment, kind, zero);
 }
 
-static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool zero, bool exhausted) {
-    if (exhausted) zg_stats_degrade(zg_degradation_heap_exhausted);
+static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool zero) {
     void *block = zg_foreign_allocate(size, alignment, zero);
+    if (!block) errno = ENOMEM;
+    return block;
+}
+
+// More than any machine has: not worth giving up what the dead blocks hold.
+#define HOPELESS ((uint64_t)1 << 40)
+
+// The heap is exhausted: libc serves. Where it cannot either, nothing is held back any more and both are asked again.
+static ZG_COLD void *allocate_exhausted(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
+                                        const uint64_t *frame) {
+    zg_stats_degrade(zg_degradation_heap_exhausted);
+    void *block = zg_foreign_allocate(size, alignment, zero);
+    struct zg_thread *thread = block || size >= HOPELESS ? NULL : zg_thread_enter(frame);
+    if (thread) {
+        zg_pressure_note_failure();
+        zg_heap_relieve(thread, true);
+        block = allocate(thread, size, alignment, kind, zero);
+        zg_thread_leave(thread);
+        if (!block) block = zg_foreign_allocate(size, alignment, zero);
+    }
     if (!block) errno = ENOMEM;
     return block;
 }
@@ -183,10 +213,11 @@ static ZG_NOINLINE void *allocate_odd(uint64_t size, uint64_t alignment, enum zg
         return NULL;
     }
     struct zg_thread *thread = zg_thread_enter(frame);
-    if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero, false);
+    if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero);
     void *block = allocate(thread, size, alignment, kind, zero);
     zg_thread_leave(thread);
-    if (ZG_UNLIKELY(!block)) return allocate_elsewhere(size, alignment, zero, zg_passing != zg_passing_sample);
+    if (ZG_UNLIKELY(!block && zg_passing == zg_passing_sample)) return allocate_elsewhere(size, alignment, zero);
+    if (ZG_UNLIKELY(!block)) return allocate_exhausted(size, alignment, kind, zero, frame);
     return block;
 }
 
@@ -194,10 +225,10 @@ void *zg_heap_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, boo
     if (ZG_UNLIKELY(size > ZG_LARGEST_SLOT || alignment > 16 || zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample))
         return allocate_odd(size, alignment, kind, zero, frame);
     struct zg_thread *thread = zg_thread_enter(frame);
-    if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero, false);
+    if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero);
     void *block = allocate_slot(thread, zg_size_class(size), size, 16, kind, zero);
     zg_thread_leave(thread);
-    if (ZG_UNLIKELY(!block)) return allocate_elsewhere(size, alignment, zero, true);
+    if (ZG_UNLIKELY(!block)) return allocate_exhausted(size, alignment, kind, zero, frame);
     return block;
 }
 
@@ -299,12 +330,14 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     __atomic_store_n(&span->block.header, zg_block_header(zg_state_quarantined, zg_header_kind(header), 0) | zombie,
                      __ATOMIC_RELEASE);
     zg_quarantine_add_span(thread, span);
+    zg_maintenance_look(thread);
 }
 
 static ZG_NOINLINE void flush(struct zg_thread *thread) {
     zg_thread_flush_counters(thread);
     zg_quarantine_flush(thread);
     zg_heap_answer_requests(thread);
+    zg_maintenance_look(thread);
 }
 
 // What a dead object is made of from now on. Returns its header bits, 0 where the common fill has to do.
@@ -448,17 +481,26 @@ void *zg_heap_reallocate(void *address, uint64_t size, const uint64_t *frame) {
         if (thread && owner == zg_foreign_nobody)
             zg_found_invalid_free((uint64_t)address, zg_foreign_describe((uint64_t)address), "realloc");
         if (thread) zg_thread_leave(thread);
-        return owner == zg_foreign_nobody ? NULL : zg_foreign_reallocate(address, size, owner);
+        if (owner == zg_foreign_nobody) return NULL;
+        block = zg_foreign_reallocate(address, size, owner);
+        // libc's own block, which stays as it is where it cannot grow.
+        if (ZG_UNLIKELY(!block && size && size < HOPELESS) && (thread = zg_thread_enter(frame)) != NULL) {
+            zg_pressure_note_failure();
+            zg_heap_relieve(thread, true);
+            zg_thread_leave(thread);
+            block = zg_foreign_reallocate(address, size, owner);
+        }
+        return block;
     }
     if (thread) {
         block = reallocate(thread, (uint64_t)address, size);
         zg_thread_leave(thread);
         if (block) return block;
     }
-    // Nested in the runtime, or the heap is exhausted: a block of libc's takes the contents.
+    // Nested in the runtime, or the heap is exhausted: another block takes the contents.
     struct zg_block_view view;
     if (!zg_lookup_block((uint64_t)address, &view)) return NULL;
-    block = allocate_elsewhere(size, 16, false, thread != NULL);
+    block = thread ? allocate_exhausted(size, 16, zg_kind_malloc, false, frame) : allocate_elsewhere(size, 16, false);
     if (!block) return NULL;
     __builtin_memcpy(block, address, zg_min(view.size, size));
     zg_heap_free(address, zg_deallocator_realloc, ZG_ANY_SIZE, frame);
@@ -493,11 +535,14 @@ uint64_t zg_heap_relieve(struct zg_thread *thread, bool release) {
     return trim(thread, true);
 }
 
+static uint32_t answering;
+
+void zg_heap_after_fork_in_child(void) { answering = 0; }
+
 void zg_heap_answer_requests(struct zg_thread *thread) {
     uint32_t request = __atomic_load_n(&zg_stats->request, __ATOMIC_ACQUIRE);
     uint32_t answered = __atomic_load_n(&zg_stats->answer, __ATOMIC_RELAXED);
     if (ZG_LIKELY(request == answered)) return;
-    static uint32_t answering;
     if (__atomic_exchange_n(&answering, 1, __ATOMIC_ACQUIRE)) return; // another thread does it
     uint64_t value = zg_stats->request_kind == zg_request_trim ? trim(thread, true) : 0;
     zg_stats->answer_value = value;

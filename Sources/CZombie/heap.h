@@ -45,5 +45,6 @@ uint64_t zg_heap_trim(bool quarantine, const uint64_t *frame);
 uint64_t zg_heap_relieve(struct zg_thread *thread, bool release);
 // Does what was asked for through the statistics page. The thread is entered.
 void zg_heap_answer_requests(struct zg_thread *thread);
+void zg_heap_after_fork_in_child(void);
 
 #endif

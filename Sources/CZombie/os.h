@@ -9,6 +9,8 @@
 // Address space without memory behind it (PROT_NONE, no swap reserved). NULL where refused.
 void *zg_os_reserve(uint64_t bytes);
 void zg_os_release(void *start, uint64_t bytes);
+// Address space that was reserved since the start.
+uint64_t zg_os_reserved_bytes(void);
 // Makes part of a reservation readable and writable; fresh pages read as zero.
 int zg_os_commit(void *start, uint64_t bytes);
 // Gives the pages back; they read as zero afterwards.
@@ -39,6 +41,11 @@ int zg_os_write(int descriptor, const void *bytes, uint64_t count);
 int zg_os_open_append(const char *path);
 int zg_os_open_read(const char *path);
 int zg_os_read(int descriptor, void *bytes, uint64_t count);
+// The same from the file's beginning; the descriptor's position stays.
+int zg_os_read_again(int descriptor, void *bytes, uint64_t count);
+// The kernel's files (/proc, control groups), for reading. They lie below zg_os_root, which tests set: "" is the real ones.
+extern const char *zg_os_root;
+int zg_os_open_system(const char *path);
 int zg_os_readlink(const char *path, char *target, uint64_t bytes);
 void zg_os_close(int descriptor);
 // Which file the descriptor leads to. False where it is closed.
@@ -47,6 +54,9 @@ bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode);
 int zg_os_hide_descriptor(int descriptor);
 // A second descriptor for the same file, out of the way, close-on-exec. Negative where there is none.
 int zg_os_duplicate_hidden(int descriptor);
+// The calling thread goes on with a descriptor table of its own, in which only these are open; others' tables stay as they
+// are. `kept` is sorted upwards. False where the kernel cannot (before 5.9): nothing has changed then.
+bool zg_os_leave_descriptors(const int *kept, int count);
 int zg_os_memfd(const char *name, uint64_t bytes);
 // Replaces what is mapped at `at` by private zeros.
 void *zg_os_map_private(uint64_t bytes, void *at);
@@ -55,6 +65,7 @@ void *zg_os_map_shared(int descriptor, uint64_t bytes, void *at);
 int zg_os_pid(void);
 int zg_os_tid(void);
 void zg_os_thread_name(char name[16]);
+void zg_os_set_thread_name(const char *name);
 void zg_os_kill_self(int signal);
 void zg_os_exit(int status) __attribute__((noreturn));
 uint64_t zg_os_clock_ns(int clock);

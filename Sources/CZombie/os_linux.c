@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "arch.h"
+#include "text.h"
 
 #define ZG_CALL(number, a, b, c, d, e, f)                                                                              \
     zg_arch_syscall((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
@@ -35,10 +36,15 @@ static void *map(void *at, uint64_t bytes, int protection, int flags, int descri
     return is_error(result) ? NULL : (void *)result;
 }
 
+static uint64_t reserved_bytes;
+
+uint64_t zg_os_reserved_bytes(void) { return zg_load(&reserved_bytes); }
+
 void *zg_os_reserve(uint64_t bytes) {
     void *start = map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
     // Huge pages would back sparse tables and slabs with 2 MiB a touch where the system's default is "always".
     if (start) ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0);
+    if (start) __atomic_fetch_add(&reserved_bytes, bytes, __ATOMIC_RELAXED);
     return start;
 }
 
@@ -134,6 +140,25 @@ int zg_os_read(int descriptor, void *bytes, uint64_t count) {
     return (int)result;
 }
 
+int zg_os_read_again(int descriptor, void *bytes, uint64_t count) {
+    long result;
+    do result = ZG_CALL(SYS_pread64, descriptor, bytes, count, 0, 0, 0);
+    while (result == -EINTR);
+    return (int)result;
+}
+
+const char *zg_os_root = "";
+
+int zg_os_open_system(const char *path) {
+    if (!*zg_os_root) return zg_os_open_read(path);
+    char whole[4096];
+    struct zg_text text;
+    zg_text_init(&text, whole, sizeof whole);
+    zg_text_string(&text, zg_os_root);
+    zg_text_string(&text, path);
+    return text.truncated ? -ENAMETOOLONG : zg_os_open_read(whole);
+}
+
 int zg_os_readlink(const char *path, char *target, uint64_t bytes) {
     long result = ZG_CALL(SYS_readlinkat, AT_FDCWD, path, target, bytes - 1, 0, 0);
     target[result > 0 ? result : 0] = 0;
@@ -164,6 +189,24 @@ int zg_os_hide_descriptor(int descriptor) {
     return moved;
 }
 
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+bool zg_os_leave_descriptors(const int *kept, int count) {
+    // The first call copies the table and leaves its range out of the copy (CLOSE_RANGE_UNSHARE).
+    unsigned from = 0, flags = 2;
+    for (int i = 0; i <= count; i++) {
+        unsigned to = i < count ? (unsigned)kept[i] : ~0u;
+        if (to > from) {
+            if (is_error(ZG_CALL(SYS_close_range, from, i < count ? to - 1 : to, flags, 0, 0, 0)) && flags) return false;
+            flags = 0;
+        }
+        if (i < count && to >= from) from = to + 1;
+    }
+    return true;
+}
+
 int zg_os_memfd(const char *name, uint64_t bytes) {
     long descriptor = ZG_CALL(SYS_memfd_create, name, 1 /* MFD_CLOEXEC */, 0, 0, 0, 0);
     if (descriptor < 0) return (int)descriptor;
@@ -189,6 +232,7 @@ void zg_os_thread_name(char name[16]) {
     ZG_CALL(SYS_prctl, PR_GET_NAME, name, 0, 0, 0, 0);
     name[15] = 0;
 }
+void zg_os_set_thread_name(const char *name) { ZG_CALL(SYS_prctl, PR_SET_NAME, name, 0, 0, 0, 0); }
 void zg_os_kill_self(int signal) { ZG_CALL(SYS_tgkill, zg_os_pid(), zg_os_tid(), signal, 0, 0, 0); }
 void zg_os_exit(int status) {
     for (;;) ZG_CALL(SYS_exit_group, status, 0, 0, 0, 0, 0);

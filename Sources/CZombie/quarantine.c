@@ -307,6 +307,12 @@ void zg_quarantine_flush(struct zg_thread *thread) {
     thread->pending_count = 0;
     struct shard *shard = &shards[thread->number % SHARDS];
     zg_slot *pending = thread->pending;
+    if (ZG_UNLIKELY(!zg_load(&cap))) {
+        // Memory is short: nothing is held, and nothing is searched for in the rows.
+        evict(thread, pending, count);
+        evict_down_to(thread, 0);
+        return;
+    }
     uint64_t bytes = 0, kept = 0;
     zg_lock_take(&shard->lock);
     bool rows = ensure_rows(shard);

@@ -98,6 +98,13 @@ void zg_report_after_fork_in_child(void) {
     }
 }
 
+int zg_report_descriptors(int descriptors[2]) {
+    int count = 0;
+    if (is_same(&report_output)) descriptors[count++] = report_output.descriptor;
+    if (is_same(&error_output)) descriptors[count++] = error_output.descriptor;
+    return count;
+}
+
 void zg_report_lock(void) {
     zg_lock_take(&report_lock);
     lock_owner = zg_os_tid();

@@ -15,5 +15,7 @@ bool zg_report_describe(uint64_t address, struct zg_text *text);
 void zg_report_lock(void);
 void zg_report_unlock(bool reset);
 void zg_report_after_fork_in_child(void);
+// The descriptors that are open for reports, in no order. Returns how many, at most 2.
+int zg_report_descriptors(int descriptors[2]);
 
 #endif

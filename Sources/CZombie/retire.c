@@ -7,6 +7,7 @@
 #include "fill.h"
 #include "lock.h"
 #include "os.h"
+#include "pressure.h"
 #include "protect.h"
 #include "quarantine.h"
 #include "stats.h"
@@ -99,7 +100,7 @@ static void pages_of(const struct zg_slab *slab, uint32_t class, uint64_t from, 
 
 static void count_retired(struct zg_slab *slab, int64_t slots) {
     retired_slots += (uint64_t)slots;
-    retired_bytes += (uint64_t)(slots * (int64_t)slab->slot_bytes);
+    zg_store(&retired_bytes, retired_bytes + (uint64_t)(slots * (int64_t)slab->slot_bytes));
     zg_stats_add(zg_counter_retired_blocks, (uint64_t)slots);
     zg_stats_add(zg_counter_retired_bytes, (uint64_t)(slots * (int64_t)slab->slot_bytes));
 }
@@ -156,6 +157,7 @@ static bool reuse_oldest(uint32_t class) {
     count_retired(slab, -(int64_t)(to - from));
     if (!zg_unprotect((void *)low, high - low, (enum zg_protection)run->protection)) return true; // lost for good
     run->protection = zg_protection_none;
+    zg_pressure_note_loose(high - low);
     free_slots(class, from, to, zg_state_retired, run);
     return true;
 }
@@ -393,6 +395,8 @@ bool zg_retire_open_header(const struct zg_block_view *view) {
     if (view->zombie == ZG_HEADER_SWIFT) words[1] = pattern.head[1];
     return true;
 }
+
+uint64_t zg_retire_bytes(void) { return zg_load(&retired_bytes); }
 
 void zg_retire_lock(void) { zg_lock_take(&retire_lock); }
 void zg_retire_unlock(bool reset) {

@@ -35,6 +35,9 @@ bool zg_retire_reuse(uint32_t class);
 // An access to the header of a dead object says little: see zg_fence_open_header.
 bool zg_retire_open_header(const struct zg_block_view *view);
 
+// What slots of retired runs and pages come to: address space without memory. Any context.
+uint64_t zg_retire_bytes(void);
+
 void zg_retire_lock(void);
 void zg_retire_unlock(bool reset);
 

@@ -14,6 +14,7 @@
 #include "finding.h"
 #include "foreign.h"
 #include "heap.h"
+#include "maintenance.h"
 #include "module.h"
 #include "os.h"
 #include "quarantine.h"
@@ -81,7 +82,7 @@ bool zg_runtime_is_ready(void) {
     return __atomic_load_n(&heap_state, __ATOMIC_ACQUIRE) == ready;
 }
 
-static bool fork_unlocked;
+static bool fork_unlocked, fork_from_main_thread;
 
 // Locks in the order of their ranks, so that the child finds none of them held by a thread that it does not have.
 static void before_fork(void) {
@@ -89,6 +90,7 @@ static void before_fork(void) {
     struct zg_thread *entered = zg_thread_enter(__builtin_frame_address(0));
     if (entered) zg_thread_leave(entered);
     struct zg_thread *self = zg_thread_current_or_null();
+    fork_from_main_thread = zg_os_tid() == zg_os_pid();
     // A signal handler that forks while its thread is inside the runtime may hold any of the locks: none is taken.
     fork_unlocked = self && self->busy;
     if (fork_unlocked) return;
@@ -134,6 +136,8 @@ static void after_fork_in_child(void) {
     zg_stats_after_fork_in_child();
     zg_sample_after_fork_in_child();
     zg_report_after_fork_in_child();
+    zg_heap_after_fork_in_child();
+    zg_maintenance_after_fork_in_child(fork_from_main_thread);
 }
 
 // children=ignore: our name leaves LD_PRELOAD, in place, before the program can pass it on.
@@ -192,6 +196,7 @@ void zg_runtime_start(void) {
     // The main thread is known from here on, whether it allocates or not: its stack may run over.
     struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
     if (thread) zg_thread_leave(thread);
+    zg_maintenance_start();
     zg_swift_check_at_start();
     if (zg_config.stats) zg_stats_publish(); // complete from the start: readers look as soon as it is there
     if (!zg_config.follow_children) forget_preload();
@@ -201,6 +206,7 @@ bool zg_runtime_is_started(void) { return started && zg_runtime_is_ready(); }
 
 void zg_runtime_finish(void) {
     if (!started || !zg_runtime_is_ready()) return;
+    zg_maintenance_stop();
     zg_finding_never_abort(true);
     struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
     if (!thread) return;

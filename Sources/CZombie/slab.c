@@ -4,6 +4,7 @@
 #include "slab.h"
 
 #include "os.h"
+#include "pressure.h"
 #include "stats.h"
 
 // Memory is made accessible in steps: a quarter of what the class has, within these bounds.
@@ -62,7 +63,9 @@ bool zg_slab_is_valid(const struct zg_slab *slab) {
 static bool commit_part(const void *table, uint64_t from, uint64_t to, uint64_t element_bytes) {
     uint64_t start = ((uint64_t)table + from * element_bytes) & ~(ZG_PAGE_BYTES - 1);
     uint64_t end = zg_round_up((uint64_t)table + to * element_bytes, ZG_PAGE_BYTES);
-    return zg_os_commit((void *)start, end - start) == 0;
+    if (zg_os_commit((void *)start, end - start) == 0) return true;
+    zg_pressure_note_failure();
+    return false;
 }
 
 // Makes room for more fresh slots. Under the lock.
@@ -74,8 +77,10 @@ static bool commit_more(struct zg_slab *slab) {
     if (!commit_part((void *)slab->base, slab->committed, committed, slab->slot_bytes)) return false;
     if (!commit_part(slab->blocks, slab->committed, committed, sizeof(struct zg_block))) return false;
     if (!commit_part(slab->deaths, slab->committed, committed, sizeof(struct zg_death))) return false;
+    // The list of free slots as well: when memory is short is the time when there must be room in it.
+    if (!commit_part(slab->free_slots, slab->committed, committed, sizeof(uint32_t))) return false;
     zg_stats_add(zg_counter_heap_committed_bytes, (committed - slab->committed) * slab->slot_bytes);
-    zg_stats_add(zg_counter_metadata_bytes, (committed - slab->committed) * (sizeof(struct zg_block) + sizeof(struct zg_death)));
+    zg_stats_add(zg_counter_metadata_bytes, (committed - slab->committed) * (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)));
     slab->committed = committed;
     return true;
 }
@@ -85,12 +90,14 @@ uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine) {
     uint32_t wanted = slab->magazine / 2, count = 0;
     zg_lock_take(&slab->lock);
     while (count < wanted && slab->free_count) magazine->slots[count++] = slab->free_slots[--slab->free_count];
+    zg_pressure_note_used((uint64_t)count * slab->slot_bytes);
     if (!count) {
         if (slab->used == slab->committed) commit_more(slab);
         uint64_t fresh = zg_min(wanted, slab->committed - slab->used);
         // The magazine is emptied from its end: hand fresh slots out in the order of their addresses.
         for (uint64_t i = 0; i < fresh; i++) magazine->slots[fresh - 1 - i] = (uint32_t)(slab->used + i);
         count = (uint32_t)fresh;
+        zg_pressure_note_taken(fresh * slab->slot_bytes);
         __atomic_store_n(&slab->used, slab->used + fresh, __ATOMIC_RELEASE);
         zg_store(&zg_stats->layout.classes[class].slots_used, slab->used);
     }
@@ -102,17 +109,7 @@ uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine) {
 void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     zg_lock_take(&slab->lock);
-    if (slab->free_count + count > slab->free_committed) {
-        // Whole pages, and not beyond the list's own part of the reservation.
-        uint64_t step = zg_min(zg_max(16384, slab->free_committed / 2 & ~UINT64_C(1023)), slab->limit - slab->free_committed);
-        if (zg_os_commit(slab->free_slots + slab->free_committed, zg_round_up(step * sizeof(uint32_t), ZG_PAGE_BYTES)) == 0) {
-            slab->free_committed += step;
-            zg_stats_add(zg_counter_metadata_bytes, step * sizeof(uint32_t));
-        }
-    }
-    // Where the list cannot grow the slots are lost, which is better than to fail.
-    for (uint32_t i = 0; i < count && slab->free_count < slab->free_committed; i++)
-        slab->free_slots[slab->free_count++] = slots[i];
+    for (uint32_t i = 0; i < count; i++) slab->free_slots[slab->free_count++] = slots[i];
     zg_lock_drop(&slab->lock);
 }
 

@@ -26,8 +26,8 @@ struct zg_slab {
     // Under the lock:
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t committed, limit;
-    uint32_t *free_slots;
-    uint64_t free_count, free_committed;
+    uint32_t *free_slots; // room for all that are committed
+    uint64_t free_count;
 };
 
 struct zg_slabs {

@@ -8,6 +8,7 @@
 #include "fence.h"
 #include "lock.h"
 #include "os.h"
+#include "pressure.h"
 #include "stats.h"
 
 enum { EXACT_BINS = 16, BIN_COUNT = EXACT_BINS + 8 * 44 };
@@ -169,11 +170,13 @@ struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero) 
     zg_stats_add(zg_counter_heap_committed_bytes, span->units * ZG_UNIT_BYTES);
     // The whole span at once: the block may grow in place. Untouched pages cost nothing.
     if (!span->dirty && zg_os_commit((void *)span->base, span->units * ZG_UNIT_BYTES) != 0) {
+        zg_pressure_note_failure();
         span->size = 0;
         __atomic_store_n(&span->block.header, zg_block_header(zg_state_reusable, zg_kind_malloc, 0), __ATOMIC_RELEASE);
         zg_span_release(span);
         return NULL;
     }
+    if (*zero) zg_pressure_note_taken(size);
     span->size = size;
     span->dirty = 1;
     return span;

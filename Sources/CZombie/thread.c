@@ -14,6 +14,7 @@
 #include "fence.h"
 #include "heap.h"
 #include "lock.h"
+#include "maintenance.h"
 #include "os.h"
 #include "quarantine.h"
 #include "runtime.h"
@@ -143,8 +144,9 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
     return &late;
 }
 
-static void run_errands(uint32_t errands) {
+static void run_errands(uint32_t errands, const uint64_t *frame) {
     if (errands & zg_errand_check_swift) zg_swift_check();
+    if (errands & zg_errand_start_thread && frame) zg_maintenance_try_start(frame);
     if (errands & zg_errand_abort) abort();
 }
 
@@ -158,6 +160,7 @@ void zg_thread_leave_slow(struct zg_thread *thread) {
     }
     uint32_t errands = thread->errands;
     thread->errands = 0;
+    const uint64_t *frame = thread == &late ? NULL : thread->frame;
     if (thread == &late) {
         zg_thread_self = &between;
         ZG_SIGNAL_FENCE();
@@ -167,7 +170,7 @@ void zg_thread_leave_slow(struct zg_thread *thread) {
     } else {
         thread->busy = 0;
     }
-    run_errands(errands);
+    run_errands(errands, frame);
 }
 
 void zg_thread_flush_counters(struct zg_thread *thread) {
@@ -205,7 +208,7 @@ static void end_thread(void *context) {
     zg_thread_self = &ended;
     thread->busy = 0;
     __atomic_store_n(&thread->in_use, false, __ATOMIC_RELEASE);
-    run_errands(errands);
+    run_errands(errands, NULL);
 }
 
 void zg_thread_init_keys(void) {

@@ -27,6 +27,7 @@ ZG_INLINE uint32_t zg_slot_index(zg_slot slot) { return (uint32_t)slot; }
 enum zg_errand {
     zg_errand_abort = 1,       // a finding asks for the program's end
     zg_errand_check_swift = 2, // a Swift object was seen for the first time
+    zg_errand_start_thread = 4, // there is enough to give back for a thread of our own
 };
 
 struct zg_thread {

@@ -22,6 +22,7 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include "../CZombie/include/zg_api.h"
 #include "../CZombie/loader.h"
 #include "../CZombie/lookup.h"
+#include "../CZombie/maintenance.h"
 #include "../CZombie/runtime.h"
 #include "../CZombie/sample.h"
 #include "../CZombie/signals.h"
@@ -465,6 +466,7 @@ ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
                               void *argument) {
     ZG_NEXT(int, pthread_create,
             (pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument));
+    if (zg_runtime_is_started()) zg_maintenance_before_thread();
     struct thread_start *start = zg_runtime_is_ready() && zg_passing != zg_passing_sample ? take_start() : NULL;
     if (!start) return next(thread, attributes, function, argument);
     start->function = function;
