@@ -39,19 +39,23 @@ void zg_budget_free(void *block, enum zg_deallocator deallocator, uint64_t size,
 // -- inline part --
 
 enum { ZG_BUDGET_CONTEXT_BITS = 11 };
-// Blocks of each context that this thread still passes on.
-extern __thread uint16_t zg_budget_left[1 << ZG_BUDGET_CONTEXT_BITS] __attribute__((tls_model("initial-exec"), visibility("hidden")));
-void zg_budget_draw(uint64_t context);
+// Part of struct zg_thread; NULL where the thread has none yet, or none any more.
+struct zg_budget_contexts {
+    uint16_t left[1 << ZG_BUDGET_CONTEXT_BITS];   // blocks of each context that this thread still passes on
+    uint8_t guarded[1 << ZG_BUDGET_CONTEXT_BITS]; // blocks of it that were guarded
+};
+extern __thread struct zg_budget_contexts *zg_budget_contexts __attribute__((tls_model("initial-exec"), visibility("hidden")));
+bool zg_budget_draw(uint64_t context);
 
 ZG_INLINE bool zg_budget_passes(uint64_t return_address) {
     uint64_t key = (return_address * UINT64_C(0x9e3779b97f4a7c15)) ^ zg_arch_stack_end();
     uint64_t context = key * UINT64_C(0xd6e8feb86659fd93) >> (64 - ZG_BUDGET_CONTEXT_BITS);
-    if (ZG_LIKELY(zg_budget_left[context])) {
-        zg_budget_left[context]--;
+    struct zg_budget_contexts *contexts = zg_budget_contexts;
+    if (ZG_LIKELY(contexts && contexts->left[context])) {
+        contexts->left[context]--;
         return true;
     }
-    zg_budget_draw(context);
-    return false;
+    return zg_budget_draw(context);
 }
 
 #endif

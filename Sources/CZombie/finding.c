@@ -148,6 +148,7 @@ void zg_found_write_after_free(uint64_t start, const struct zg_change *change, c
 void zg_found_overrun(uint64_t start, const struct zg_change *change) {
     struct zg_block_view view;
     if (!zg_lookup_block(start + change->offset, &view)) return;
-    view.state = zg_state_live; // until now
+    view.state = zg_state_live; // until now: the stack of this free is the finding's own
+    view.free_stack = view.free_thread = 0;
     found_change(zg_finding_heap_overflow, &view, change, "free");
 }

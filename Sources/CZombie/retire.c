@@ -367,6 +367,7 @@ uint64_t zg_retire_all(struct zg_thread *thread, bool quarantine) {
             hold_free_slots(class);
             given += retire_class(class);
         }
+    else for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) given += zg_slab_discard_free(class);
     keep_to_budget();
     __atomic_store_n(&forced_by, NULL, __ATOMIC_RELAXED);
     phase.held_bytes = phase.retired_count = 0;

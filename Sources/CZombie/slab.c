@@ -113,6 +113,20 @@ void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
     zg_lock_drop(&slab->lock);
 }
 
+uint64_t zg_slab_discard_free(uint32_t class) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    uint64_t bytes = 0;
+    if (slab->slot_bytes < ZG_PAGE_BYTES) return 0;
+    zg_lock_take(&slab->lock);
+    for (uint64_t i = 0; i < slab->free_count; i++) {
+        uint64_t start = zg_slab_slot_address(slab, slab->free_slots[i]);
+        uint64_t first = zg_round_up(start, ZG_PAGE_BYTES), end = (start + slab->slot_bytes) & ~(ZG_PAGE_BYTES - 1);
+        if (first < end && zg_os_discard((void *)first, end - first) == 0) bytes += end - first;
+    }
+    zg_lock_drop(&slab->lock);
+    return bytes;
+}
+
 uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t count = 0;

@@ -47,6 +47,8 @@ void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count);
 void zg_slab_lock_all(void);
 void zg_slab_unlock_all(bool reset);
 bool zg_slab_is_valid(const struct zg_slab *slab);
+// Gives back the whole pages inside free slots, which stay free. Returns the bytes.
+uint64_t zg_slab_discard_free(uint32_t class);
 // Takes up to `most` slots out of the list of free ones, state reusable. Returns how many.
 uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most);
 

@@ -105,6 +105,7 @@ static ZG_COLD struct zg_thread *register_thread(void) {
     if (!thread) return NULL;
     thread->tid = zg_os_tid();
     thread->stack = own_stack_bounds();
+    zg_budget_contexts = &thread->budget_contexts;
     zg_stats_add(zg_counter_threads, 1);
     if (has_exit_key) pthread_setspecific(exit_key, thread);
     if (zg_config.handle_signals)
@@ -205,6 +206,7 @@ static void end_thread(void *context) {
         zg_signals_remove_stack((char *)thread + mapping_bytes() - ALTERNATE_STACK_BYTES);
     uint32_t errands = thread->errands;
     thread->errands = 0;
+    zg_budget_contexts = NULL;
     zg_thread_self = &ended;
     thread->busy = 0;
     __atomic_store_n(&thread->in_use, false, __ATOMIC_RELEASE);

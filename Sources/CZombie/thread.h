@@ -6,6 +6,7 @@
 #define ZG_THREAD_H
 
 #include "base.h"
+#include "budget.h"
 #include "size_class.h"
 #include "stack_cache.h"
 #include "trail.h"
@@ -58,6 +59,8 @@ struct zg_thread {
 
     uint32_t deferred_count;
     void *deferred[ZG_DEFERRED_FREES]; // frees of a signal handler that interrupted the runtime
+
+    struct zg_budget_contexts budget_contexts;
 
     struct zg_magazine magazines[ZG_CLASS_COUNT];
     struct zg_stack_cache stack_cache;

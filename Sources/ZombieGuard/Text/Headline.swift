@@ -20,6 +20,8 @@ extension Finding {
         case .doubleFree: "\(blockOrAddress) was freed again\(deallocator)"
         case .invalidFree: invalidFree
         case .deallocMismatch: deallocMismatch
+        case .heapOverflow where detail["found_by"] == "free":
+            "\(count("length")) \(position ?? at) changed while it was in use\(changedValues); found when it was freed"
         case .heapOverflow: "\(accessNoun) \(position ?? "at an unknown address")"
         case .wildAccess: "\(accessNoun) \(at)\(signal), where the program has no such memory"
         case .nullAccess: "\(accessNoun) \(at)\(signal), through a null pointer"
@@ -28,11 +30,17 @@ extension Finding {
         }
     }
 
+    private func count(_ name: String) -> String {
+        detail[name].map { "\(visible($0)) byte\($0 == "1" ? "" : "s")" } ?? "bytes"
+    }
+
+    private var changedValues: String {
+        guard let old = detail["old"], let new = detail["new"] else { return "" }
+        return ", from \(visible(old)) to \(visible(new))"
+    }
+
     // The kernel's access: "write() was given memory that was freed: 5 bytes at 0x7f20, 16 bytes into a freed block of …"
     private func bufferOf(_ call: String, _ block: Block) -> String {
-        func count(_ name: String) -> String {
-            detail[name].map { "\(visible($0)) byte\($0 == "1" ? "" : "s")" } ?? "bytes"
-        }
         let place = "\(blockName(block)) at \(block.start)"
         switch (kind, detail["freed"] ?? detail["ended"]) {
         case (.useAfterFree, nil):
@@ -60,13 +68,9 @@ extension Finding {
     }
 
     private var writeAfterFree: String {
-        let length = detail["length"].map { "\(visible($0)) byte\($0 == "1" ? "" : "s")" } ?? "bytes"
+        let length = count("length")
         var offset = detail["offset"].map { " at offset \(visible($0))" } ?? ""
         if let property = block?.property { offset += " (property \(property))" }
-        let values =
-            if let old = detail["old"], let new = detail["new"] { ", from \(visible(old)) to \(visible(new))" } else {
-                ""
-            }
         let found =
             switch detail["found_by"] {
             case "eviction"?: "; found when the block left the quarantine"
@@ -74,7 +78,7 @@ extension Finding {
             case "check"?: "; found by a check"
             default: ""
             }
-        return "\(length)\(offset) of \(blockOrAddress) changed after it was freed\(values)\(found)"
+        return "\(length)\(offset) of \(blockOrAddress) changed after it was freed\(changedValues)\(found)"
     }
 
     private var invalidFree: String {
