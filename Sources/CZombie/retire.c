@@ -60,11 +60,12 @@ static uint64_t first_slot(const struct zg_slab *slab, uint64_t run) {
 
 static struct run *run_at(uint32_t class, uint64_t number) {
     if (ZG_LIKELY(number < runs_committed[class])) return &runs[class][number];
-    uint64_t limit = (UINT64_C(1) << zg_slabs.region_shift >> RUN_SHIFT) + 1;
-    if (!runs[class]) runs[class] = zg_os_reserve(zg_round_up(limit * sizeof(struct run), ZG_PAGE_BYTES));
+    // Whole pages; a small region's runs do not fill a step.
+    uint64_t limit = zg_round_up((UINT64_C(1) << zg_slabs.region_shift >> RUN_SHIFT) + 1, ZG_PAGE_BYTES / sizeof(struct run));
+    if (!runs[class]) runs[class] = zg_os_reserve(limit * sizeof(struct run));
     if (!runs[class] || number >= limit) return NULL;
     enum { STEP = ZG_PAGE_BYTES / sizeof(struct run) * 4 };
-    uint64_t step = zg_round_up(number + 1 - runs_committed[class], STEP);
+    uint64_t step = zg_min(zg_round_up(number + 1 - runs_committed[class], STEP), limit - runs_committed[class]);
     if (zg_os_commit(runs[class] + runs_committed[class], step * sizeof(struct run)) != 0) return NULL;
     runs_committed[class] += step;
     return &runs[class][number];
@@ -131,6 +132,8 @@ static uint64_t retire_runs(uint32_t class, uint64_t from, uint64_t to) {
 static void free_slots(uint32_t class, uint64_t from, uint64_t to, enum zg_state state, struct run *run) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t slots[BUFFER_SLOTS], count = 0;
+    // The records of the last run's other slots may not be accessible yet.
+    to = zg_min(to, __atomic_load_n(&slab->used, __ATOMIC_RELAXED));
     for (uint64_t i = from; i < to; i++) {
         if (state_of(slab, i) != state || slab->blocks[i].header & ZG_HEADER_OPENED) continue;
         set_state(&slab->blocks[i], zg_state_reusable);
