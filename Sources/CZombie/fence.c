@@ -150,7 +150,8 @@ static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
         char *skipped = (char *)data - skip * ZG_PAGE_BYTES, *behind = (char *)data + bytes;
         return (!skip || zg_os_guard(skipped, skip * ZG_PAGE_BYTES) == 0) && zg_os_guard(behind, ZG_PAGE_BYTES) == 0;
     }
-    if (span->dirty && (zg_os_commit(data, bytes) != 0 || zg_os_discard(data, bytes) != 0)) return false;
+    // The program may have left its own protection behind.
+    if (zg_os_commit(data, bytes) != 0 || (span->dirty && zg_os_discard(data, bytes) != 0)) return false;
     return zg_os_unguard(data, bytes) == 0;
 }
 
