@@ -17,6 +17,8 @@
 #include "heap.h"
 
 void zg_budget_init(void);
+void zg_budget_before_fork(void);
+void zg_budget_after_fork_in_child(void);
 // A time in ticks of the processor's clock (zg_arch_ticks) in nanoseconds, and back.
 uint64_t zg_budget_ns(uint64_t ticks);
 uint64_t zg_budget_ticks(uint64_t ns);
