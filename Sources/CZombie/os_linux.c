@@ -56,7 +56,10 @@ int zg_os_discard(void *start, uint64_t bytes) { return (int)ZG_CALL(SYS_madvise
 int zg_os_retire(void *start, uint64_t bytes) {
     // A fresh reservation over the old mapping: one call, and it merges with its inaccessible neighbours.
     long result = ZG_CALL(SYS_mmap, start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    return is_error(result) ? (int)result : 0;
+    if (is_error(result)) return (int)result;
+    // As zg_os_reserve: else it never merges with what is around it, not even when it is accessible again.
+    ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0);
+    return 0;
 }
 
 // -EINTR and -EAGAIN: the kernel lost a race and wants to be asked again.

@@ -59,7 +59,6 @@ bool zg_unprotect(void *start, uint64_t bytes, enum zg_protection protection) {
     bool both = __atomic_load_n(&had_guards, __ATOMIC_RELAXED);
     if ((both || protection == zg_protection_mprotect) && zg_os_commit(start, bytes) != 0) return false;
     if ((both || protection == zg_protection_guards) && zg_os_unguard(start, bytes) != 0) return false;
-    if (protection == zg_protection_mprotect) zg_mappings_give(2);
     return true;
 }
 

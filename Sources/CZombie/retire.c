@@ -23,10 +23,13 @@ enum { RUN_SHIFT = 16, TOUCHED_MOST = 256, BUFFER_SLOTS = 256 };
 #define BACKOFF_LEAST_NS UINT64_C(1000000)
 #define BACKOFF_MOST_NS UINT64_C(2000000000)
 
+// Of the runs that were protected together the last one stands for the mappings that it cost.
+enum { COUNTED = 0x80 };
+
 // A run is the slots that begin in it. Invariant: dead counts the slots in state held or retired.
 struct run {
     uint16_t dead;
-    uint8_t protection; // enum zg_protection of its pages, where all of it is retired
+    uint8_t protection; // enum zg_protection of its pages, where all of it is retired; perhaps with COUNTED
     uint8_t touched;    // by the phase that goes on
     uint32_t next;      // in the queue of retired runs: number + 1, 0 ends it
 };
@@ -119,7 +122,7 @@ static uint64_t retire_runs(uint32_t class, uint64_t from, uint64_t to) {
     }
     for (uint64_t number = from; number < to; number++) {
         struct run *run = &runs[class][number];
-        run->protection = (uint8_t)protection;
+        run->protection = (uint8_t)protection | (number + 1 == to ? COUNTED : 0);
         run->next = 0;
         if (newest[class]) runs[class][newest[class] - 1].next = (uint32_t)number + 1;
         else oldest[class] = (uint32_t)number + 1;
@@ -157,7 +160,9 @@ static bool reuse_oldest(uint32_t class) {
     low = zg_slab_slot_address(slab, from) & ~(ZG_PAGE_BYTES - 1);
     high = zg_round_up(zg_slab_slot_address(slab, to), ZG_PAGE_BYTES);
     count_retired(slab, -(int64_t)(to - from));
-    if (!zg_unprotect((void *)low, high - low, (enum zg_protection)run->protection)) return true; // lost for good
+    enum zg_protection protection = (enum zg_protection)(run->protection & ~COUNTED);
+    if (!zg_unprotect((void *)low, high - low, protection)) return true; // lost for good
+    if (protection == zg_protection_mprotect && run->protection & COUNTED) zg_mappings_give(2);
     run->protection = zg_protection_none;
     free_slots(class, from, to, zg_state_retired, run);
     return true;
@@ -321,7 +326,7 @@ static uint64_t retire_pages(uint32_t class, uint64_t number) {
         // Without guards each piece would cost mappings, which only whole runs are worth: the memory goes back unprotected.
         if (zg_protection_now() != zg_protection_guards) {
             if (zg_os_discard((void *)low, high - low) == 0) given += high - low;
-        } else if (zg_protect((void *)low, high - low) == zg_protection_guards) {
+        } else if (zg_protect((void *)low, high - low) != zg_protection_none) {
             for (uint64_t i = (low - slab->base) / slab->slot_bytes; zg_slab_slot_address(slab, i) < high; i++) {
                 if (state_of(slab, i) != zg_state_held) continue;
                 set_state(&slab->blocks[i], zg_state_retired);
