@@ -252,8 +252,10 @@ static bool protect(struct zg_span *span, bool keep) {
 
 void zg_fence_retire(struct zg_span *span, bool keep) {
     uint64_t bytes = span->units * ZG_PAGE_BYTES;
-    if (!protect(span, keep)) {
-        // Neither protected nor ever used again.
+    bool is_protected = protect(span, keep);
+    if (!is_protected) {
+        // Neither protected nor ever used again. The kernel may have got half way.
+        zg_os_unguard((void *)span->base, data_bytes(span));
         zg_fill((void *)span->base, data_bytes(span), ZG_FILL_FREED);
         zg_stats_degrade(zg_degradation_mappings_spent);
     }
@@ -263,12 +265,14 @@ void zg_fence_retire(struct zg_span *span, bool keep) {
     zg_lock_take(&fence_lock);
     uint64_t live = __atomic_sub_fetch(&live_bytes, data_bytes(span), __ATOMIC_RELAXED);
     zg_stats_set(zg_counter_fenced_live_bytes, live);
-    uint32_t number = zg_span_number(span);
-    span->next = 0;
-    if (retired_tail) zg_span_by_number(retired_tail)->next = number;
-    else retired_head = number;
-    retired_tail = number;
-    retired_bytes += bytes;
+    if (is_protected) {
+        uint32_t number = zg_span_number(span);
+        span->next = 0;
+        if (retired_tail) zg_span_by_number(retired_tail)->next = number;
+        else retired_head = number;
+        retired_tail = number;
+        retired_bytes += bytes;
+    }
     reuse_oldest();
     zg_lock_drop(&fence_lock);
 }
