@@ -79,8 +79,6 @@ enum { INTERVAL_MOST = 30000, BASE_MOST = 1 << 20 };
 #define PASSED_NS 4u         // a block that libc serves: asked for twice
 #define SLICE_MOST_NS 50000u // longer ones include time in which the thread did not run
 
-__thread uint16_t zg_budget_left[1 << ZG_BUDGET_CONTEXT_BITS];
-static __thread uint8_t guarded[1 << ZG_BUDGET_CONTEXT_BITS] __attribute__((tls_model("initial-exec")));
 static uint64_t spent_ns, steered_ticks, passed_count, guarded_count, random_state;
 static uint64_t base; // interval of a context after 16 guarded blocks
 
@@ -109,12 +107,12 @@ static void spend(uint64_t since) {
 }
 
 // This block is guarded: when the context's next one is.
-void zg_budget_draw(uint64_t context) {
-    uint64_t often = guarded[context], interval = zg_load(&base) * often / 16;
-    if (often < UINT8_MAX) guarded[context]++;
+void zg_budget_draw(struct zg_thread *thread, uint64_t context) {
+    uint64_t often = thread->budget_guarded[context], interval = zg_load(&base) * often / 16;
+    if (often < UINT8_MAX) thread->budget_guarded[context]++;
     uint64_t state = __atomic_add_fetch(&random_state, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED);
     uint64_t drawn = interval ? zg_min(zg_mix(zg_mix(state)) % (2 * interval + 1), INTERVAL_MOST) : 0;
-    zg_budget_left[context] = (uint16_t)drawn;
+    thread->budget_left[context] = (uint16_t)drawn;
     __atomic_fetch_add(&guarded_count, 1, __ATOMIC_RELAXED);
     if (!drawn) return;
     __atomic_fetch_add(&passed_count, drawn, __ATOMIC_RELAXED);

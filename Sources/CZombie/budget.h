@@ -15,6 +15,7 @@
 #include "arch.h"
 #include "base.h"
 #include "heap.h"
+#include "thread.h"
 
 void zg_budget_init(void);
 void zg_budget_before_fork(void);
@@ -40,19 +41,19 @@ void zg_budget_free(void *block, enum zg_deallocator deallocator, uint64_t size,
 
 // -- inline part --
 
-enum { ZG_BUDGET_CONTEXT_BITS = 11 };
-// Blocks of each context that this thread still passes on.
-extern __thread uint16_t zg_budget_left[1 << ZG_BUDGET_CONTEXT_BITS] __attribute__((tls_model("initial-exec"), visibility("hidden")));
-void zg_budget_draw(uint64_t context);
+void zg_budget_draw(struct zg_thread *thread, uint64_t context);
 
 ZG_INLINE bool zg_budget_passes(uint64_t return_address) {
     uint64_t key = (return_address * UINT64_C(0x9e3779b97f4a7c15)) ^ zg_arch_stack_end();
     uint64_t context = key * UINT64_C(0xd6e8feb86659fd93) >> (64 - ZG_BUDGET_CONTEXT_BITS);
-    if (ZG_LIKELY(zg_budget_left[context])) {
-        zg_budget_left[context]--;
+    // A thread's first block is guarded. Threads after their end share their counts: approximate, like all others.
+    struct zg_thread *thread = zg_thread_self;
+    if (ZG_UNLIKELY(!thread)) return false;
+    if (ZG_LIKELY(thread->budget_left[context])) {
+        thread->budget_left[context]--;
         return true;
     }
-    zg_budget_draw(context);
+    zg_budget_draw(thread, context);
     return false;
 }
 

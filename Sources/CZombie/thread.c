@@ -67,6 +67,10 @@ static struct zg_thread *take_state(void) {
         thread->destructor_rounds = 0;
         zg_stack_cache_forget(&thread->stack_cache);
         thread->trail.count = 0;
+        if (zg_config.overhead) {
+            __builtin_memset(thread->budget_left, 0, sizeof thread->budget_left);
+            __builtin_memset(thread->budget_guarded, 0, sizeof thread->budget_guarded);
+        }
     }
     zg_lock_drop(&list_lock);
     return thread;
