@@ -212,9 +212,10 @@ bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change) {
     return true;
 }
 
-// Oldest first, once the budget of addresses is spent. Under the lock.
+// Oldest first, once the budget of addresses is spent, or half of the addresses there are. Under the lock.
 static void reuse_oldest(void) {
-    while (retired_bytes > zg_config.retired_bytes && retired_head) {
+    uint64_t most = zg_min(zg_config.retired_bytes, area_pages * ZG_PAGE_BYTES / 2);
+    while (retired_bytes > most && retired_head) {
         struct zg_span *span = zg_span_by_number(retired_head);
         retired_head = span->next;
         if (!retired_head) retired_tail = 0;
