@@ -17,12 +17,19 @@
 #define CALL_NS UINT64_C(3000)
 
 static uint64_t first_ticks, first_ns; // the processor's clock and CLOCK_MONOTONIC at one time
+static uint64_t forked_ns, inherited_ns; // processor time of the process and those that it was forked from; theirs alone
 static uint64_t fence_spent_ns, fence_limit_ns = FIRST_NS, refreshed_ticks;
 
 void zg_budget_init(void) {
     first_ticks = zg_arch_ticks();
     first_ns = zg_os_clock_ns(CLOCK_MONOTONIC);
 }
+
+// What was spent goes on counting in the child of a fork, whose own clock begins at 0: so does what it was spent of.
+static uint64_t process_ns(void) { return inherited_ns + zg_os_clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
+
+void zg_budget_before_fork(void) { forked_ns = process_ns(); }
+void zg_budget_after_fork_in_child(void) { inherited_ns = forked_ns; }
 
 // Ticks per 1024 ns, as measured since the start; before that is long enough, a guess.
 static uint64_t rate(void) {
@@ -50,7 +57,7 @@ bool zg_budget_fence_allows(bool first) {
     zg_store(&refreshed_ticks, ticks);
     uint32_t share = zg_config.fence_overhead;
     if (zg_config.overhead && zg_config.overhead / 2 < share) share = zg_config.overhead / 2;
-    limit = FIRST_NS + zg_os_clock_ns(CLOCK_PROCESS_CPUTIME_ID) / 1000 * share;
+    limit = FIRST_NS + process_ns() / 1000 * share;
     zg_store(&fence_limit_ns, limit);
     return spent < (first ? limit : limit / 2);
 }
@@ -72,7 +79,6 @@ enum { INTERVAL_MOST = 30000, BASE_MOST = 1 << 20 };
 #define PASSED_NS 4u         // a block that libc serves: asked for twice
 #define SLICE_MOST_NS 50000u // longer ones include time in which the thread did not run
 
-__thread struct zg_budget_contexts *zg_budget_contexts;
 static uint64_t spent_ns, steered_ticks, passed_count, guarded_count, random_state;
 static uint64_t base; // interval of a context after 16 guarded blocks
 
@@ -82,7 +88,7 @@ static void steer(uint64_t ticks) {
     if (zg_budget_ns(ticks - last) < STEER_NS ||
         !__atomic_compare_exchange_n(&steered_ticks, &last, ticks, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return;
-    uint64_t cpu = zg_os_clock_ns(CLOCK_PROCESS_CPUTIME_ID), spent = zg_load(&spent_ns), now = zg_load(&base);
+    uint64_t cpu = process_ns(), spent = zg_load(&spent_ns), now = zg_load(&base);
     uint64_t own = cpu > spent ? cpu - spent : 1, budget = FIRST_NS + own / 1000 * zg_config.overhead;
     if (spent > budget) zg_store(&base, zg_min(now + now / 2 + 4, BASE_MOST));
     else if (spent < budget - budget / 16) zg_store(&base, now - (now + 7) / 8);
@@ -100,20 +106,17 @@ static void spend(uint64_t since) {
     steer(ticks);
 }
 
-// This block is guarded; when is the context's next one?
-bool zg_budget_draw(uint64_t context) {
-    struct zg_budget_contexts *contexts = zg_budget_contexts;
-    if (!contexts) return false; // the thread's first block, or one after its end
-    uint64_t often = contexts->guarded[context], interval = zg_load(&base) * often / 16;
-    if (often < UINT8_MAX) contexts->guarded[context]++;
+// This block is guarded: when the context's next one is.
+void zg_budget_draw(struct zg_thread *thread, uint64_t context) {
+    uint64_t often = thread->budget_guarded[context], interval = zg_load(&base) * often / 16;
+    if (often < UINT8_MAX) thread->budget_guarded[context]++;
     uint64_t state = __atomic_add_fetch(&random_state, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED);
     uint64_t drawn = interval ? zg_min(zg_mix(zg_mix(state)) % (2 * interval + 1), INTERVAL_MOST) : 0;
-    contexts->left[context] = (uint16_t)drawn;
+    thread->budget_left[context] = (uint16_t)drawn;
     __atomic_fetch_add(&guarded_count, 1, __ATOMIC_RELAXED);
-    if (!drawn) return false;
+    if (!drawn) return;
     __atomic_fetch_add(&passed_count, drawn, __ATOMIC_RELAXED);
     __atomic_fetch_add(&spent_ns, drawn * PASSED_NS, __ATOMIC_RELAXED);
-    return false;
 }
 
 void *zg_budget_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {

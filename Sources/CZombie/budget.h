@@ -15,8 +15,11 @@
 #include "arch.h"
 #include "base.h"
 #include "heap.h"
+#include "thread.h"
 
 void zg_budget_init(void);
+void zg_budget_before_fork(void);
+void zg_budget_after_fork_in_child(void);
 // A time in ticks of the processor's clock (zg_arch_ticks) in nanoseconds, and back.
 uint64_t zg_budget_ns(uint64_t ticks);
 uint64_t zg_budget_ticks(uint64_t ns);
@@ -38,24 +41,20 @@ void zg_budget_free(void *block, enum zg_deallocator deallocator, uint64_t size,
 
 // -- inline part --
 
-enum { ZG_BUDGET_CONTEXT_BITS = 11 };
-// Part of struct zg_thread; NULL where the thread has none yet, or none any more.
-struct zg_budget_contexts {
-    uint16_t left[1 << ZG_BUDGET_CONTEXT_BITS];   // blocks of each context that this thread still passes on
-    uint8_t guarded[1 << ZG_BUDGET_CONTEXT_BITS]; // blocks of it that were guarded
-};
-extern __thread struct zg_budget_contexts *zg_budget_contexts __attribute__((tls_model("initial-exec"), visibility("hidden")));
-bool zg_budget_draw(uint64_t context);
+void zg_budget_draw(struct zg_thread *thread, uint64_t context);
 
 ZG_INLINE bool zg_budget_passes(uint64_t return_address) {
     uint64_t key = (return_address * UINT64_C(0x9e3779b97f4a7c15)) ^ zg_arch_stack_end();
     uint64_t context = key * UINT64_C(0xd6e8feb86659fd93) >> (64 - ZG_BUDGET_CONTEXT_BITS);
-    struct zg_budget_contexts *contexts = zg_budget_contexts;
-    if (ZG_LIKELY(contexts && contexts->left[context])) {
-        contexts->left[context]--;
+    // A thread's first block is guarded. Threads after their end share their counts: approximate, like all others.
+    struct zg_thread *thread = zg_thread_self;
+    if (ZG_UNLIKELY(!thread)) return false;
+    if (ZG_LIKELY(thread->budget_left[context])) {
+        thread->budget_left[context]--;
         return true;
     }
-    return zg_budget_draw(context);
+    zg_budget_draw(thread, context);
+    return false;
 }
 
 #endif

@@ -200,7 +200,8 @@ static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
         char *skipped = (char *)data - skip * ZG_PAGE_BYTES, *behind = (char *)data + bytes;
         return (!skip || zg_os_guard(skipped, skip * ZG_PAGE_BYTES) == 0) && zg_os_guard(behind, ZG_PAGE_BYTES) == 0;
     }
-    if (span->dirty && (zg_os_commit(data, bytes) != 0 || zg_os_discard(data, bytes) != 0)) return false;
+    // The program may have left its own protection behind.
+    if (zg_os_commit(data, bytes) != 0 || (span->dirty && zg_os_discard(data, bytes) != 0)) return false;
     return zg_os_unguard(data, bytes) == 0;
 }
 
@@ -282,9 +283,10 @@ bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change) {
     return true;
 }
 
-// Oldest first, once the budget of addresses is spent. Under the lock.
+// Oldest first, once the budget of addresses is spent, or half of the addresses there are. Under the lock.
 static void reuse_oldest(void) {
-    while (retired_bytes > zg_config.retired_bytes && retired_head) {
+    uint64_t most = zg_min(zg_config.retired_bytes, area_pages * ZG_PAGE_BYTES / 2);
+    while (retired_bytes > most && retired_head) {
         struct zg_span *span = zg_span_by_number(retired_head);
         retired_head = span->next;
         if (!retired_head) retired_tail = 0;
@@ -322,8 +324,10 @@ static bool protect(struct zg_span *span, bool keep) {
 
 void zg_fence_retire(struct zg_span *span, bool keep) {
     uint64_t bytes = span->units * ZG_PAGE_BYTES;
-    if (!protect(span, keep)) {
-        // Neither protected nor ever used again.
+    bool is_protected = protect(span, keep);
+    if (!is_protected) {
+        // Neither protected nor ever used again. The kernel may have got half way.
+        zg_os_unguard((void *)span->base, data_bytes(span));
         zg_fill((void *)span->base, data_bytes(span), ZG_FILL_FREED);
         zg_stats_degrade(zg_degradation_mappings_spent);
     }
@@ -334,12 +338,14 @@ void zg_fence_retire(struct zg_span *span, bool keep) {
     leave_chunks(span);
     uint64_t live = __atomic_sub_fetch(&live_bytes, data_bytes(span), __ATOMIC_RELAXED);
     zg_stats_set(zg_counter_fenced_live_bytes, live);
-    uint32_t number = zg_span_number(span);
-    span->next = 0;
-    if (retired_tail) zg_span_by_number(retired_tail)->next = number;
-    else retired_head = number;
-    retired_tail = number;
-    retired_bytes += bytes;
+    if (is_protected) {
+        uint32_t number = zg_span_number(span);
+        span->next = 0;
+        if (retired_tail) zg_span_by_number(retired_tail)->next = number;
+        else retired_head = number;
+        retired_tail = number;
+        retired_bytes += bytes;
+    }
     reuse_oldest();
     zg_lock_drop(&fence_lock);
 }

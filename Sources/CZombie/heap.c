@@ -72,10 +72,12 @@ static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
 
 // A block with pages of its own, if the context is to have one now. `later`: not one of the context's first.
 static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment,
-                                         enum zg_kind kind, bool later) {
+                                         enum zg_kind kind, bool zero, bool later) {
     struct zg_span *span = NULL;
     uint64_t ticks = zg_arch_ticks();
-    bool wanted = size <= FENCE_MOST && zg_fence_wants(context, later);
+    // Nor do blocks of whole pages, in which the program may map, protect or advise as it likes until it frees them.
+    bool is_own_mapping = alignment >= ZG_PAGE_BYTES && size >= RETIRE_LEAST_ALIGNED;
+    bool wanted = size <= FENCE_MOST && !is_own_mapping && zg_fence_wants(context, later);
     if (wanted) span = zg_fence_allocate(size, alignment);
     if (!span) {
         if (wanted) zg_stats_add(zg_counter_fence_declined, 1);
@@ -87,7 +89,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     span->block.alloc_stack = context;
     span->block.alloc_thread = thread_field(thread);
     __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
-    if (zg_config.fill_new) __builtin_memset((void *)span->start, ZG_FILL_NEW, size);
+    if (zg_config.fill_new && !zero) __builtin_memset((void *)span->start, ZG_FILL_NEW, size);
     thread->allocations++;
     thread->allocated_bytes += size;
     zg_budget_fence_spent(ticks, span->units);
@@ -102,11 +104,11 @@ ZG_INLINE void *allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t
     uint32_t stack = zg_thread_capture(thread);
     if (ZG_UNLIKELY(stack & ZG_STACK_FENCE)) {
         stack &= ~ZG_STACK_FENCE;
-        void *fenced = allocate_fenced(thread, stack, size, alignment, kind, false);
+        void *fenced = allocate_fenced(thread, stack, size, alignment, kind, zero, false);
         if (fenced) return fenced;
     }
     if (ZG_UNLIKELY(!magazine->count)) {
-        void *fenced = zg_config.fence_per_context ? allocate_fenced(thread, stack, size, alignment, kind, true) : NULL;
+        void *fenced = zg_config.fence_per_context ? allocate_fenced(thread, stack, size, alignment, kind, zero, true) : NULL;
         if (fenced) return fenced;
         if (!refill(thread, class)) return NULL;
     }
@@ -138,7 +140,7 @@ static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, 
     uint32_t stack = zg_thread_capture(thread);
     if (stack & ZG_STACK_FENCE) {
         stack &= ~ZG_STACK_FENCE;
-        void *fenced = allocate_fenced(thread, stack, size, alignment, kind, false);
+        void *fenced = allocate_fenced(thread, stack, size, alignment, kind, zero, false);
         if (fenced) return fenced;
     }
     bool is_zero;
@@ -170,7 +172,8 @@ static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
 
 static ZG_NOINLINE void *allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero) {
     if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample) {
-        void *block = allocate_fenced(thread, zg_thread_capture(thread) & ~ZG_STACK_FENCE, size, alignment, kind, false);
+        uint32_t stack = zg_thread_capture(thread) & ~ZG_STACK_FENCE;
+        void *block = allocate_fenced(thread, stack, size, alignment, kind, zero, false);
         if (block || zg_passing == zg_passing_sample) return block;
     }
     if (ZG_LIKELY(alignment <= 16 && size <= ZG_LARGEST_SLOT))
@@ -281,15 +284,17 @@ static uint32_t zombie_bits(struct zg_dead dead) {
 static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum zg_kind kind) {
     struct zg_dead dead = {0, zg_language_unknown};
     uint64_t ticks = zg_arch_ticks();
-    thread->filling_start = span->start;
-    thread->filling_end = span->start + 16;
+    struct zg_change change;
+    // All that is looked at: the program may have protected it.
+    thread->filling_start = span->base;
+    thread->filling_end = span->base + (span->units - 1) * ZG_PAGE_BYTES;
     if (span->size >= 8 && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)span->start, kind, span->size);
+    bool is_overrun = zg_fence_is_overrun(span, &change);
     thread->filling_end = 0;
     span->death = zg_zombie_death(dead.class_number);
     span->block.header |= zombie_bits(dead);
     thread->zombies += dead.class_number != 0;
-    struct zg_change change;
-    if (ZG_UNLIKELY(zg_fence_is_overrun(span, &change))) zg_found_overrun(span->start, &change);
+    if (ZG_UNLIKELY(is_overrun)) zg_found_overrun(span->start, &change);
     zg_fence_retire(span, zg_config.on_finding == zg_on_finding_continue);
     zg_budget_fence_spent(ticks, span->units);
 }

@@ -64,7 +64,8 @@ int zg_os_retire(void *start, uint64_t bytes) {
     // A fresh reservation over the old mapping: one call, and it merges with its inaccessible neighbours.
     long result = ZG_CALL(SYS_mmap, start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     if (is_error(result)) return (int)result;
-    ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0); // as its neighbours, or they stay mappings of their own
+    // As zg_os_reserve: else it never merges with what is around it, not even when it is accessible again.
+    ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0);
     return 0;
 }
 

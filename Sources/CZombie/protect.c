@@ -10,6 +10,7 @@
 
 static uint32_t now; // enum zg_protection; none: not probed yet
 static uint64_t mappings;
+static bool had_guards; // some pages may be guarded still, now that mappings protect
 
 // Writable address space counts against RLIMIT_DATA, dead or not: there pages are opened by themselves.
 static enum zg_protection probe(void) {
@@ -33,6 +34,7 @@ enum zg_protection zg_protection_now(void) {
 }
 
 void zg_protection_give_up_guards(void) {
+    __atomic_store_n(&had_guards, true, __ATOMIC_RELAXED);
     __atomic_store_n(&now, zg_protection_mprotect, __ATOMIC_RELAXED);
     zg_stats_degrade(zg_degradation_no_guard_pages);
 }
@@ -43,16 +45,20 @@ enum zg_protection zg_protect(void *start, uint64_t bytes) {
         zg_protection_give_up_guards();
     }
     // Two in the worst case; neighbours that die later become one with it, which is not counted.
-    if (!zg_mappings_take(2)) return zg_protection_none;
-    if (zg_os_retire(start, bytes) == 0) return zg_protection_mprotect;
-    zg_mappings_give(2);
+    if (zg_mappings_take(2)) {
+        if (zg_os_retire(start, bytes) == 0) return zg_protection_mprotect;
+        zg_mappings_give(2);
+    }
+    // The kernel may have got half way.
+    if (__atomic_load_n(&had_guards, __ATOMIC_RELAXED)) zg_os_unguard(start, bytes);
     return zg_protection_none;
 }
 
 bool zg_unprotect(void *start, uint64_t bytes, enum zg_protection protection) {
-    if (protection == zg_protection_guards) return zg_os_unguard(start, bytes) == 0;
-    if (zg_os_commit(start, bytes) != 0) return false;
-    zg_mappings_give(2);
+    // A page that neighbours share is protected as whoever of them died last.
+    bool both = __atomic_load_n(&had_guards, __ATOMIC_RELAXED);
+    if ((both || protection == zg_protection_mprotect) && zg_os_commit(start, bytes) != 0) return false;
+    if ((both || protection == zg_protection_guards) && zg_os_unguard(start, bytes) != 0) return false;
     return true;
 }
 

@@ -16,7 +16,7 @@ enum zg_protection zg_protection_now(void);
 void zg_protection_give_up_guards(void);
 // Takes the memory of whole pages away and makes them inaccessible; what with, or none where it cannot be had.
 enum zg_protection zg_protect(void *start, uint64_t bytes);
-// Makes such pages accessible again; they read as zero. False where the kernel refuses.
+// Makes such pages accessible again; they read as zero. False where the kernel refuses. The caller gives the mappings back.
 bool zg_unprotect(void *start, uint64_t bytes, enum zg_protection protection);
 
 // Mappings that protected pages may cost: takes `count` of them, false where that is too many. / Gives them back.

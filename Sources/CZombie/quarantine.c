@@ -359,6 +359,8 @@ uint64_t zg_quarantine_trim(struct zg_thread *thread, uint64_t keep_bytes) {
 
 uint64_t zg_quarantine_verify_all(const char *found_by) {
     uint64_t before = zg_stats_get(zg_counter_findings);
+    // Pages of what is evicted meanwhile stay accessible.
+    zg_retire_lock();
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         const struct zg_slab *slab = &zg_slabs.slab[class];
         uint64_t used = __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE);
@@ -366,6 +368,7 @@ uint64_t zg_quarantine_verify_all(const char *found_by) {
             if (zg_header_state(__atomic_load_n(&slab->blocks[i].header, __ATOMIC_ACQUIRE)) == zg_state_quarantined)
                 verify_slot(slab, i, found_by);
     }
+    zg_retire_unlock(false);
     zg_lock_take(&large_lock);
     for (uint32_t number = large_head; number; number = zg_span_by_number(number)->next) {
         struct zg_span *span = zg_span_by_number(number);

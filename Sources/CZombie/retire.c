@@ -24,10 +24,13 @@ enum { RUN_SHIFT = 16, TOUCHED_MOST = 256, BUFFER_SLOTS = 256 };
 #define BACKOFF_LEAST_NS UINT64_C(1000000)
 #define BACKOFF_MOST_NS UINT64_C(2000000000)
 
+// Of the runs that were protected together the last one stands for the mappings that it cost.
+enum { COUNTED = 0x80 };
+
 // A run is the slots that begin in it. Invariant: dead counts the slots in state held or retired.
 struct run {
     uint16_t dead;
-    uint8_t protection; // enum zg_protection of its pages, where all of it is retired
+    uint8_t protection; // enum zg_protection of its pages, where all of it is retired; perhaps with COUNTED
     uint8_t touched;    // by the phase that goes on
     uint32_t next;      // in the queue of retired runs: number + 1, 0 ends it
 };
@@ -61,11 +64,12 @@ static uint64_t first_slot(const struct zg_slab *slab, uint64_t run) {
 
 static struct run *run_at(uint32_t class, uint64_t number) {
     if (ZG_LIKELY(number < runs_committed[class])) return &runs[class][number];
-    uint64_t limit = (UINT64_C(1) << zg_slabs.region_shift >> RUN_SHIFT) + 1;
-    if (!runs[class]) runs[class] = zg_os_reserve(zg_round_up(limit * sizeof(struct run), ZG_PAGE_BYTES));
+    // Whole pages; a small region's runs do not fill a step.
+    uint64_t limit = zg_round_up((UINT64_C(1) << zg_slabs.region_shift >> RUN_SHIFT) + 1, ZG_PAGE_BYTES / sizeof(struct run));
+    if (!runs[class]) runs[class] = zg_os_reserve(limit * sizeof(struct run));
     if (!runs[class] || number >= limit) return NULL;
     enum { STEP = ZG_PAGE_BYTES / sizeof(struct run) * 4 };
-    uint64_t step = zg_round_up(number + 1 - runs_committed[class], STEP);
+    uint64_t step = zg_min(zg_round_up(number + 1 - runs_committed[class], STEP), limit - runs_committed[class]);
     if (zg_os_commit(runs[class] + runs_committed[class], step * sizeof(struct run)) != 0) return NULL;
     runs_committed[class] += step;
     return &runs[class][number];
@@ -119,7 +123,7 @@ static uint64_t retire_runs(uint32_t class, uint64_t from, uint64_t to) {
     }
     for (uint64_t number = from; number < to; number++) {
         struct run *run = &runs[class][number];
-        run->protection = (uint8_t)protection;
+        run->protection = (uint8_t)protection | (number + 1 == to ? COUNTED : 0);
         run->next = 0;
         if (newest[class]) runs[class][newest[class] - 1].next = (uint32_t)number + 1;
         else oldest[class] = (uint32_t)number + 1;
@@ -132,6 +136,8 @@ static uint64_t retire_runs(uint32_t class, uint64_t from, uint64_t to) {
 static void free_slots(uint32_t class, uint64_t from, uint64_t to, enum zg_state state, struct run *run) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t slots[BUFFER_SLOTS], count = 0;
+    // The records of the last run's other slots may not be accessible yet.
+    to = zg_min(to, __atomic_load_n(&slab->used, __ATOMIC_RELAXED));
     for (uint64_t i = from; i < to; i++) {
         if (state_of(slab, i) != state || slab->blocks[i].header & ZG_HEADER_OPENED) continue;
         set_state(&slab->blocks[i], zg_state_reusable);
@@ -155,7 +161,9 @@ static bool reuse_oldest(uint32_t class) {
     low = zg_slab_slot_address(slab, from) & ~(ZG_PAGE_BYTES - 1);
     high = zg_round_up(zg_slab_slot_address(slab, to), ZG_PAGE_BYTES);
     count_retired(slab, -(int64_t)(to - from));
-    if (!zg_unprotect((void *)low, high - low, (enum zg_protection)run->protection)) return true; // lost for good
+    enum zg_protection protection = (enum zg_protection)(run->protection & ~COUNTED);
+    if (!zg_unprotect((void *)low, high - low, protection)) return true; // lost for good
+    if (protection == zg_protection_mprotect && run->protection & COUNTED) zg_mappings_give(2);
     run->protection = zg_protection_none;
     zg_pressure_note_loose(high - low);
     free_slots(class, from, to, zg_state_retired, run);
@@ -321,7 +329,7 @@ static uint64_t retire_pages(uint32_t class, uint64_t number) {
         // Without guards each piece would cost mappings, which only whole runs are worth: the memory goes back unprotected.
         if (zg_protection_now() != zg_protection_guards) {
             if (zg_os_discard((void *)low, high - low) == 0) given += high - low;
-        } else if (zg_protect((void *)low, high - low) == zg_protection_guards) {
+        } else if (zg_protect((void *)low, high - low) != zg_protection_none) {
             for (uint64_t i = (low - slab->base) / slab->slot_bytes; zg_slab_slot_address(slab, i) < high; i++) {
                 if (state_of(slab, i) != zg_state_held) continue;
                 set_state(&slab->blocks[i], zg_state_retired);

@@ -86,6 +86,7 @@ static bool fork_unlocked, fork_from_main_thread;
 
 // Locks in the order of their ranks, so that the child finds none of them held by a thread that it does not have.
 static void before_fork(void) {
+    zg_budget_before_fork();
     // A thread that is first seen here registers now, not while the locks are held.
     struct zg_thread *entered = zg_thread_enter(__builtin_frame_address(0));
     if (entered) zg_thread_leave(entered);
@@ -134,6 +135,7 @@ static void after_fork_in_parent(void) { after_fork(false); }
 static void after_fork_in_child(void) {
     after_fork(true);
     zg_stats_after_fork_in_child();
+    zg_budget_after_fork_in_child();
     zg_sample_after_fork_in_child();
     zg_report_after_fork_in_child();
     zg_heap_after_fork_in_child();

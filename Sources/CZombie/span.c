@@ -128,7 +128,8 @@ static struct zg_span *new_span(uint64_t units) {
 
 // Oldest first, and only once there are too many.
 static void reuse_retired(void) {
-    while (retired_head && (retired_count > RETIRED_MOST || retired_bytes > zg_config.retired_bytes)) {
+    uint64_t most = zg_min(zg_config.retired_bytes, area_bytes / 2);
+    while (retired_head && (retired_count > RETIRED_MOST || retired_bytes > most)) {
         struct zg_span *span = &spans[retired_head];
         retired_head = span->next;
         retired_count--;

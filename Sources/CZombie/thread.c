@@ -68,6 +68,10 @@ static struct zg_thread *take_state(void) {
         thread->destructor_rounds = 0;
         zg_stack_cache_forget(&thread->stack_cache);
         thread->trail.count = 0;
+        if (zg_config.overhead) {
+            __builtin_memset(thread->budget_left, 0, sizeof thread->budget_left);
+            __builtin_memset(thread->budget_guarded, 0, sizeof thread->budget_guarded);
+        }
     }
     zg_lock_drop(&list_lock);
     return thread;
@@ -105,7 +109,6 @@ static ZG_COLD struct zg_thread *register_thread(void) {
     if (!thread) return NULL;
     thread->tid = zg_os_tid();
     thread->stack = own_stack_bounds();
-    zg_budget_contexts = &thread->budget_contexts;
     zg_stats_add(zg_counter_threads, 1);
     if (has_exit_key) pthread_setspecific(exit_key, thread);
     if (zg_config.handle_signals)
@@ -206,7 +209,6 @@ static void end_thread(void *context) {
         zg_signals_remove_stack((char *)thread + mapping_bytes() - ALTERNATE_STACK_BYTES);
     uint32_t errands = thread->errands;
     thread->errands = 0;
-    zg_budget_contexts = NULL;
     zg_thread_self = &ended;
     thread->busy = 0;
     __atomic_store_n(&thread->in_use, false, __ATOMIC_RELEASE);

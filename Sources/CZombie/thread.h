@@ -6,13 +6,12 @@
 #define ZG_THREAD_H
 
 #include "base.h"
-#include "budget.h"
 #include "size_class.h"
 #include "stack_cache.h"
 #include "trail.h"
 #include "unwind.h"
 
-enum { ZG_MAGAZINE_SLOTS = 64, ZG_PENDING_BLOCKS = 64, ZG_DEFERRED_FREES = 64 };
+enum { ZG_MAGAZINE_SLOTS = 64, ZG_PENDING_BLOCKS = 64, ZG_DEFERRED_FREES = 64, ZG_BUDGET_CONTEXT_BITS = 11 };
 
 struct zg_magazine {
     uint32_t count;
@@ -60,11 +59,14 @@ struct zg_thread {
     uint32_t deferred_count;
     void *deferred[ZG_DEFERRED_FREES]; // frees of a signal handler that interrupted the runtime
 
-    struct zg_budget_contexts budget_contexts;
-
     struct zg_magazine magazines[ZG_CLASS_COUNT];
     struct zg_stack_cache stack_cache;
     struct zg_trail trail;
+
+    // With an overhead budget (budget.h), for each context: blocks that are still passed on, and how many were guarded. Not in
+    // thread-local storage, which is taken from the threads' stacks.
+    uint16_t budget_left[1 << ZG_BUDGET_CONTEXT_BITS];
+    uint8_t budget_guarded[1 << ZG_BUDGET_CONTEXT_BITS];
 };
 
 // The thread's state with `busy` set; NULL where this thread is inside the runtime already (a signal handler, or the
