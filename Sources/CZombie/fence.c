@@ -303,18 +303,19 @@ static void reuse_oldest(void) {
 }
 
 // Takes the pages away. False: the kernel does not let us.
-static bool protect(struct zg_span *span, bool keep) {
+static bool protect(struct zg_span *span, enum zg_fence_end end) {
     void *data = (void *)span->base;
     uint64_t bytes = data_bytes(span);
     bool by_mapping = span->fenced == zg_protection_mprotect;
     // Contents are worth two mappings.
-    if (keep && (by_mapping || zg_mappings_take(2))) {
+    if (end == zg_fence_keep && (by_mapping || zg_mappings_take(2))) {
         span->dirty = zg_os_protect(data, bytes) == 0;
         if (span->dirty) return true;
         if (!by_mapping) zg_mappings_give(2);
     }
-    if (!by_mapping && zg_os_guard(data, bytes) == 0) return true;
-    if (!by_mapping) zg_protection_give_up_guards();
+    bool by_guards = !by_mapping && end != zg_fence_unmap;
+    if (by_guards && zg_os_guard(data, bytes) == 0) return true;
+    if (by_guards) zg_protection_give_up_guards();
     // With the guard behind it, so that dead neighbours become one mapping.
     if (zg_os_retire(data, bytes + ZG_PAGE_BYTES) != 0) return false;
     if (by_mapping) zg_mappings_give(2);
@@ -322,9 +323,9 @@ static bool protect(struct zg_span *span, bool keep) {
     return true;
 }
 
-void zg_fence_retire(struct zg_span *span, bool keep) {
+void zg_fence_retire(struct zg_span *span, enum zg_fence_end end) {
     uint64_t bytes = span->units * ZG_PAGE_BYTES;
-    bool is_protected = protect(span, keep);
+    bool is_protected = protect(span, end);
     if (!is_protected) {
         // Neither protected nor ever used again. The kernel may have got half way.
         zg_os_unguard((void *)span->base, data_bytes(span));

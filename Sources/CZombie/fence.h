@@ -38,8 +38,10 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment);
 void zg_fence_note(uint32_t context);
 // What of the fill around the block has changed. False: nothing.
 bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change);
-// Protects the pages of a dead block. With `keep` their contents stay, where mappings allow it.
-void zg_fence_retire(struct zg_span *span, bool keep);
+// Protects the pages of a dead block: their memory goes; or their contents stay, where mappings allow it; or whatever is mapped
+// there is replaced.
+enum zg_fence_end { zg_fence_drop, zg_fence_keep, zg_fence_unmap };
+void zg_fence_retire(struct zg_span *span, enum zg_fence_end end);
 
 // The record of the block whose pages, or the guard behind them, the address lies in; NULL where there is none.
 struct zg_span *zg_fence_find(uint64_t address);

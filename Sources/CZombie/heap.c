@@ -75,9 +75,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
                                          enum zg_kind kind, bool zero, bool later) {
     struct zg_span *span = NULL;
     uint64_t ticks = zg_arch_ticks();
-    // Nor do blocks of whole pages, in which the program may map, protect or advise as it likes until it frees them.
-    bool is_own_mapping = alignment >= ZG_PAGE_BYTES && size >= RETIRE_LEAST_ALIGNED;
-    bool wanted = size <= FENCE_MOST && !is_own_mapping && zg_fence_wants(context, later);
+    bool wanted = size <= FENCE_MOST && zg_fence_wants(context, later);
     if (wanted) span = zg_fence_allocate(size, alignment);
     if (!span) {
         if (wanted) zg_stats_add(zg_counter_fence_declined, 1);
@@ -285,6 +283,12 @@ static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum z
     struct zg_dead dead = {0, zg_language_unknown};
     uint64_t ticks = zg_arch_ticks();
     struct zg_change change;
+    // In blocks of whole pages the program may map, protect or advise as it likes: not looked at, and replaced by a mapping.
+    if (ALIGNED_KINDS >> kind & 1 && span->size >= RETIRE_LEAST_ALIGNED && span->start % ZG_PAGE_BYTES == 0) {
+        zg_fence_retire(span, zg_fence_unmap);
+        zg_budget_fence_spent(ticks, span->units);
+        return;
+    }
     // All that is looked at: the program may have protected it.
     thread->filling_start = span->base;
     thread->filling_end = span->base + (span->units - 1) * ZG_PAGE_BYTES;
@@ -295,7 +299,7 @@ static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum z
     span->block.header |= zombie_bits(dead);
     thread->zombies += dead.class_number != 0;
     if (ZG_UNLIKELY(is_overrun)) zg_found_overrun(span->start, &change);
-    zg_fence_retire(span, zg_config.on_finding == zg_on_finding_continue);
+    zg_fence_retire(span, zg_config.on_finding == zg_on_finding_continue ? zg_fence_keep : zg_fence_drop);
     zg_budget_fence_spent(ticks, span->units);
 }
 
