@@ -37,6 +37,8 @@ extern void __libc_free(void *);
 #define WATCHED_NS (250 * MS)     // between looks of the thread, while there is something to give back
 #define QUIET_NS (2000 * MS)      // otherwise
 #define IDLE_NS (2000 * MS)       // next to nothing was allocated or freed for so long: the process is idle
+#define SHORT_IDLE_NS (400 * MS)  // the same where memory was short in the last minute
+#define SHORT_AGO_NS (60000 * MS)
 #define WORTHLESS_NS (30000 * MS) // nothing to give back for so long: the thread ends
 #define RETRY_NS (30000 * MS)     // after a thread could not be made
 // A process with less to give back is not looked at.
@@ -57,6 +59,7 @@ static uint32_t looking; // somebody reads and acts
 static uint64_t looked_ticks, looked_ns, gate_ticks = TICKS_AT_FIRST;
 static uint64_t looked_taken, growth_step = (uint64_t)16 << 20;
 static uint64_t tried_ticks;
+static uint64_t short_ns; // when memory was last short; 0: never
 static struct zg_pressure_course course;
 static uint64_t given; // of what held_bytes counts: given back already
 
@@ -97,9 +100,9 @@ static void take_step(struct zg_thread *thread, enum zg_pressure_step step) {
     case zg_pressure_wait: return;
     case zg_pressure_relieve: relieve(thread, false); break;
     case zg_pressure_shrink:
+        // What is over the cap is not evicted for reuse: it stays dead.
         zg_quarantine_set_cap(course.cap);
-        if (zg_quarantine_bytes() > course.cap) zg_quarantine_trim(thread, course.cap);
-        if (backed_bytes() >= WORTH_RELIEVING) relieve(thread, false);
+        if (zg_quarantine_bytes() > course.cap || backed_bytes() >= WORTH_RELIEVING) relieve(thread, false);
         break;
     case zg_pressure_release: relieve(thread, true); break;
     case zg_pressure_raise: zg_quarantine_set_cap(course.cap); return;
@@ -122,6 +125,7 @@ static void look(struct zg_thread *thread, enum zg_pressure_reach reach) {
     zg_pressure_read(&readings, reach);
     note_limits(&readings);
     int level = zg_pressure_level(&readings);
+    if (level) zg_store(&short_ns, zg_os_clock_ns(CLOCK_MONOTONIC));
     zg_stats_set(zg_counter_pressure_level, (uint64_t)level);
     take_step(thread, zg_pressure_next(&course, level, zg_config.quarantine_bytes, zg_quarantine_bytes(), backed_bytes(),
                                        zg_os_clock_ns(CLOCK_MONOTONIC_COARSE)));
@@ -210,13 +214,15 @@ struct watch {
     bool relieved;                // while the process is idle
 };
 
+static bool was_short(uint64_t now) { return zg_load(&short_ns) && now - zg_load(&short_ns) < SHORT_AGO_NS; }
+
 static void give_back_when_idle(struct zg_thread *thread, struct watch *watch, uint64_t now) {
     uint64_t activity = zg_stats_get(zg_counter_allocations) + zg_stats_get(zg_counter_frees);
     if (activity - watch->activity > IDLE_CALLS) {
         watch->activity = activity;
         watch->active_ns = now;
         watch->relieved = false;
-    } else if (!watch->relieved && now - watch->active_ns >= IDLE_NS) {
+    } else if (!watch->relieved && now - watch->active_ns >= (was_short(now) ? SHORT_IDLE_NS : IDLE_NS)) {
         watch->relieved = true;
         if (backed_bytes() >= WORTH_RELIEVING) relieve(thread, false);
     }
@@ -248,7 +254,7 @@ static ZG_NOINLINE uint64_t watch_once(struct watch *watch) {
     // last of the others, which this one must not be (it still counts the main thread).
     if (!known || now - watch->worth_ns >= WORTHLESS_NS) return 0;
     if (process.main_ended) return process.threads <= 2 ? 0 : WATCHED_NS;
-    return something ? WATCHED_NS : QUIET_NS;
+    return something || was_short(now) ? WATCHED_NS : QUIET_NS;
 }
 
 static void *watch_memory(void *unused) {

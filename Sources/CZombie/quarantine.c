@@ -352,9 +352,25 @@ void zg_quarantine_add_span(struct zg_thread *thread, struct zg_span *span) {
     evict_down_to(thread, zg_load(&cap));
 }
 
+// Parts of queues that are empty.
+static void release_spares(void) {
+    for (int i = 0; i < SHARDS; i++) {
+        zg_lock_take(&shards[i].lock);
+        struct chunk *spare = shards[i].spare;
+        shards[i].spare = NULL;
+        zg_lock_drop(&shards[i].lock);
+        for (struct chunk *next; spare; spare = next) {
+            next = spare->next;
+            zg_os_release(spare, sizeof *spare);
+        }
+    }
+}
+
 uint64_t zg_quarantine_trim(struct zg_thread *thread, uint64_t keep_bytes) {
     zg_quarantine_flush(thread);
-    return evict_down_to(thread, keep_bytes);
+    uint64_t evicted = evict_down_to(thread, keep_bytes);
+    if (!keep_bytes) release_spares();
+    return evicted;
 }
 
 uint64_t zg_quarantine_verify_all(const char *found_by) {

@@ -377,6 +377,7 @@ uint64_t zg_retire_all(struct zg_thread *thread, bool quarantine) {
         }
     else for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) given += zg_slab_discard_free(class);
     keep_to_budget();
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) zg_slab_trim_list(class);
     __atomic_store_n(&forced_by, NULL, __ATOMIC_RELAXED);
     phase.held_bytes = phase.retired_count = 0;
     zg_lock_drop(&retire_lock);

@@ -113,6 +113,15 @@ void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
     zg_lock_drop(&slab->lock);
 }
 
+void zg_slab_trim_list(uint32_t class) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    zg_lock_take(&slab->lock);
+    uint64_t from = zg_round_up((uint64_t)(slab->free_slots + slab->free_count), ZG_PAGE_BYTES);
+    uint64_t to = (uint64_t)(slab->free_slots + slab->committed) & ~(ZG_PAGE_BYTES - 1);
+    if (from < to) zg_os_discard((void *)from, to - from);
+    zg_lock_drop(&slab->lock);
+}
+
 uint64_t zg_slab_discard_free(uint32_t class) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint64_t bytes = 0;

@@ -49,6 +49,8 @@ void zg_slab_unlock_all(bool reset);
 bool zg_slab_is_valid(const struct zg_slab *slab);
 // Gives back the whole pages inside free slots, which stay free. Returns the bytes.
 uint64_t zg_slab_discard_free(uint32_t class);
+// Gives back the memory of the list of free slots as far as the list does not need it.
+void zg_slab_trim_list(uint32_t class);
 // Takes up to `most` slots out of the list of free ones, state reusable. Returns how many.
 uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most);
 

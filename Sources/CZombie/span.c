@@ -15,7 +15,7 @@ enum { EXACT_BINS = 16, BIN_COUNT = EXACT_BINS + 8 * 44 };
 // Free spans may keep this much touched memory; beyond it their pages are given back.
 #define DIRTY_MOST ((uint64_t)32 << 20)
 // Each retired span may cost the kernel a mapping, of which a process has 65,530 by default.
-enum { RETIRED_MOST = 4096 };
+enum { RETIRED_MOST = 16384 };
 // From this size on the kernel is asked whether there is as much memory (its heuristic, or its strict accounting), as libc's
 // mmap would ask it: programs that try how much they get must not be given what is not there.
 #define ASK_LEAST ((uint64_t)1 << 30)
