@@ -35,6 +35,7 @@ TIMEOUT_SECONDS = 240
 EXAMPLES_SHOWN = 3
 
 PAGE = 4096
+OWN_PAGES = 128 << 10  # from this size on a block of whole pages may be mapped over by the program
 SIZES = [1, 2, 3, 7, 8, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 128, 255, 256, 257, 512, 1000, 1024, 4095,
          4096, 4097, 5000, 8192, 16384, 32767, 32768, 32769, 65536, 100000, 131072, 262144, 1000000, 1048576]
 PLAIN = ["malloc", "calloc", "realloc_null", "realloc_grown", "realloc_shrunk", "reallocarray", "strdup"]
@@ -240,6 +241,9 @@ def matrix(widths):
     for size, make, alignment in makes(SIZES):
         fault = Fault("live", size, "write_1", 0, make, "free", alignment)
         gap = min(fault.fence - size, 15)
+        # Blocks of whole pages belong to the program, which may map over them: what they hold is not looked at.
+        if alignment >= PAGE and size >= OWN_PAGES:
+            gap = 0
         for offset in sorted({size, size + gap - 1}) if gap else []:
             faults.append(Fault("live", size, "write_1", offset, make, next(drops), alignment))
         if gap and make == "malloc":

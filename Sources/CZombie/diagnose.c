@@ -11,9 +11,14 @@
 
 static bool near(uint64_t value, uint64_t base) { return value - base + FIELD_REACH < 2 * FIELD_REACH; }
 
+// The same without its top byte, which the Swift runtime takes away from references that may carry bits there.
+#define BARE_FILL (ZG_FILL_WORD & UINT64_C(0x00ffffffffffffff))
+
+static bool is_fill_value(uint64_t value) { return near(value, ZG_FILL_WORD) || near(value, BARE_FILL); }
+
 // A pointer read from filled memory, perhaps with a field's offset added; also one cut to 32 bits.
 static bool is_fill_pointer(uint64_t value) {
-    return near(value, ZG_FILL_WORD) || (value >= 0x55555555u - 4096 && value < 0x55555555u + FIELD_REACH);
+    return is_fill_value(value) || (value >= 0x55555555u - 4096 && value < 0x55555555u + FIELD_REACH);
 }
 
 static const char *access_name(enum zg_fault_access access, const struct zg_fault *fault) {
@@ -57,7 +62,7 @@ static bool fill_value_in_registers(const struct zg_fault *fault, uint64_t *valu
     const uint64_t *values = count ? used : fault->pointers;
     if (!count) count = fault->pointer_count;
     for (int i = 0; i < count; i++)
-        if (near(values[i], ZG_FILL_WORD)) {
+        if (is_fill_value(values[i])) {
             *value = values[i];
             return true;
         }

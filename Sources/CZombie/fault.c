@@ -125,9 +125,11 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     gather(work);
     zg_diagnose(&fault, &verdict);
     if (!verdict.freed_memory && !verdict.overrun && !zg_signals_is_deadly(work->signal)) return;
-    if (verdict.has_block && verdict.trap.part == zg_trap_none &&
-        (zg_fence_open_header(&verdict.block) || zg_retire_open_header(&verdict.block))) {
-        work->resolved = !goes_in_circles();
+    // The object's own header was touched, not what a register happens to point to; and no second time by the same instruction.
+    bool at_header = verdict.has_block && verdict.trap.part == zg_trap_none && !fault.without_address &&
+                     fault.address == verdict.block.start + (uint64_t)verdict.block.offset;
+    if (at_header && !goes_in_circles() && (zg_fence_open_header(&verdict.block) || zg_retire_open_header(&verdict.block))) {
+        work->resolved = true;
         return;
     }
     report(work);

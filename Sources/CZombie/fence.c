@@ -94,6 +94,10 @@ void zg_fence_note(uint32_t context) {
 
 // --- pages -------------------------------------------------------------------------------------------------------------
 
+// With on_finding=continue contents are kept behind a mapping of their own. The two that this costs are taken when the block is
+// made, and given back when its addresses are used again: without them the program could not go on after a finding.
+static bool keeps_contents(void) { return zg_config.on_finding == zg_on_finding_continue; }
+
 static uint64_t data_bytes(const struct zg_span *span) { return (span->units - 1) * ZG_PAGE_BYTES; }
 
 // Makes the next pages accessible, up to `end`. Under the lock.
@@ -148,7 +152,7 @@ static uint64_t last_chunk(const struct zg_span *span) {
 // Under the lock.
 static void close_chunk(uint64_t chunk) {
     if (chunk >= CHUNKS || alive[chunk] || (chunk + 1) * CHUNK_PAGES > used_pages) return;
-    if (zg_protection_now() != zg_protection_guards) return;
+    if (zg_protection_now() != zg_protection_guards || keeps_contents()) return;
     // One mapping with closed neighbours.
     int joins = (chunk && alive[chunk - 1] == CLOSED) + (chunk + 1 < CHUNKS && alive[chunk + 1] == CLOSED);
     if (!joins && !zg_mappings_take(2)) return;
@@ -216,7 +220,7 @@ static uint64_t live_most(void) {
         zg_store(&half, known);
     }
     if (zg_stats_get(zg_counter_pressure_level)) return 0;
-    if (zg_config.fence_per_context != ZG_FENCE_ALL)
+    if (zg_config.fence_per_context != ZG_FENCE_ALL && zg_config.fence_bytes == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial)
         known = zg_min(known, zg_max(SHARE_LEAST, zg_stats_get(zg_counter_live_bytes) / 8));
     return zg_min(known, zg_config.fence_bytes);
 }
@@ -225,7 +229,7 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
     if (size > area_pages * ZG_PAGE_BYTES / 4 || alignment > area_pages * ZG_PAGE_BYTES / 4) return NULL;
     uint64_t bytes = zg_round_up(size ? size : 1, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
     if (zg_load(&live_bytes) + bytes > live_most()) return NULL;
-    bool by_mapping = zg_protection_now() == zg_protection_mprotect, fresh = false;
+    bool by_mapping = keeps_contents() || zg_protection_now() == zg_protection_mprotect, fresh = false;
     if (by_mapping && !zg_mappings_take(2)) return NULL;
     zg_lock_take(&fence_lock);
     struct zg_span *span = alignment <= ZG_PAGE_BYTES ? take_dead(pages) : NULL;
@@ -296,7 +300,7 @@ static void reuse_oldest(void) {
         zg_stats_add(zg_counter_retired_bytes, -bytes);
         // What the program goes on using after a finding stays where it is.
         if (span->block.header & ZG_HEADER_OPENED) continue;
-        if (span->dirty && span->fenced == zg_protection_guards) zg_mappings_give(2);
+        if (keeps_contents()) zg_mappings_give(2);
         __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable), __ATOMIC_RELEASE);
         give_range(span);
     }
@@ -307,18 +311,16 @@ static bool protect(struct zg_span *span, enum zg_fence_end end) {
     void *data = (void *)span->base;
     uint64_t bytes = data_bytes(span);
     bool by_mapping = span->fenced == zg_protection_mprotect;
-    // Contents are worth two mappings.
-    if (end == zg_fence_keep && (by_mapping || zg_mappings_take(2))) {
+    if (end == zg_fence_keep) {
         span->dirty = zg_os_protect(data, bytes) == 0;
         if (span->dirty) return true;
-        if (!by_mapping) zg_mappings_give(2);
     }
     bool by_guards = !by_mapping && end != zg_fence_unmap;
     if (by_guards && zg_os_guard(data, bytes) == 0) return true;
     if (by_guards) zg_protection_give_up_guards();
     // With the guard behind it, so that dead neighbours become one mapping.
     if (zg_os_retire(data, bytes + ZG_PAGE_BYTES) != 0) return false;
-    if (by_mapping) zg_mappings_give(2);
+    if (by_mapping && !keeps_contents()) zg_mappings_give(2);
     span->fenced = zg_protection_mprotect;
     return true;
 }

@@ -387,6 +387,8 @@ uint64_t zg_retire_all(struct zg_thread *thread, bool quarantine) {
 // --- opening again -----------------------------------------------------------------------------------------------------
 
 static bool open_page(uint64_t address) {
+    uint64_t word;
+    if (zg_os_read_memory(&word, address, sizeof word) == sizeof word) return false; // open already: something else faulted
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
     // With either protection: what the pages were protected with is not asked here.
     if (zg_os_commit(page, ZG_PAGE_BYTES) != 0) return false;
