@@ -20,6 +20,7 @@ enum {
     CHUNK_PAGES = 512, // 2 MiB, one page of the kernel's page tables; also the largest range that is used again
     CHUNKS = 1 << 19,
     CLOSED = 0xffff, // of a chunk's count: one inaccessible mapping
+    REOPENED_LEAST = 128,
     MAP_STEP = 1 << 16, // pages for which the map is made accessible at once
     LEAD_MOST = 256,  // bytes in front of a block that are filled and looked at
 };
@@ -35,6 +36,7 @@ static uint64_t mapped_pages, used_pages, committed_pages;
 static uint32_t bins[CHUNK_PAGES + 1];
 // Blocks in use that have a part in each chunk. Chunks beyond these many are never closed.
 static uint16_t alive[CHUNKS];
+static uint8_t too_soon[CHUNKS]; // blocks until a chunk that was opened again may be closed again
 static uint32_t retired_head, retired_tail; // span numbers, oldest first
 static uint64_t retired_bytes, live_bytes;
 
@@ -149,12 +151,24 @@ static uint64_t last_chunk(const struct zg_span *span) {
     return ((span->base - area_base) / ZG_PAGE_BYTES + span->units - 1) / CHUNK_PAGES;
 }
 
+// Of the blocks that lie in the chunk; larger ones are not opened again.
+static void set_protection(uint64_t chunk, enum zg_protection protection) {
+    for (uint64_t page = chunk * CHUNK_PAGES; page < (chunk + 1) * CHUNK_PAGES; page++) {
+        uint32_t number = page_map[page];
+        if (number) zg_span_by_number(number)->fenced = protection;
+    }
+}
+
+// Closed chunks side by side are one mapping.
+static int closed_neighbours(uint64_t chunk) {
+    return (chunk && alive[chunk - 1] == CLOSED) + (chunk + 1 < CHUNKS && alive[chunk + 1] == CLOSED);
+}
+
 // Under the lock.
 static void close_chunk(uint64_t chunk) {
-    if (chunk >= CHUNKS || alive[chunk] || (chunk + 1) * CHUNK_PAGES > used_pages) return;
+    if (chunk >= CHUNKS || alive[chunk] || too_soon[chunk] || (chunk + 1) * CHUNK_PAGES > used_pages) return;
     if (zg_protection_now() != zg_protection_guards || keeps_contents()) return;
-    // One mapping with closed neighbours.
-    int joins = (chunk && alive[chunk - 1] == CLOSED) + (chunk + 1 < CHUNKS && alive[chunk + 1] == CLOSED);
+    int joins = closed_neighbours(chunk);
     if (!joins && !zg_mappings_take(2)) return;
     if (zg_os_retire((void *)(area_base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES), CHUNK_PAGES * ZG_PAGE_BYTES) != 0) {
         if (!joins) zg_mappings_give(2);
@@ -162,17 +176,29 @@ static void close_chunk(uint64_t chunk) {
     }
     if (joins == 2) zg_mappings_give(2);
     alive[chunk] = CLOSED;
-    // Blocks inside are opened as part of a mapping from now on; larger ones are not opened again.
-    for (uint64_t page = chunk * CHUNK_PAGES; page < (chunk + 1) * CHUNK_PAGES; page++) {
-        uint32_t number = page_map[page];
-        if (number) zg_span_by_number(number)->fenced = zg_protection_mprotect;
+    set_protection(chunk, zg_protection_mprotect);
+}
+
+// An address in it is to be used again: guards for all its pages, instead of two mappings for each block. Under the lock.
+static bool reopen_chunk(uint64_t chunk) {
+    void *start = (void *)(area_base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES);
+    int joins = closed_neighbours(chunk);
+    if (zg_protection_now() != zg_protection_guards || (joins == 2 && !zg_mappings_take(2))) return false;
+    if (zg_os_commit(start, CHUNK_PAGES * ZG_PAGE_BYTES) != 0 || zg_os_guard(start, CHUNK_PAGES * ZG_PAGE_BYTES) != 0) {
+        zg_os_retire(start, CHUNK_PAGES * ZG_PAGE_BYTES);
+        return false;
     }
+    if (!joins) zg_mappings_give(2);
+    alive[chunk] = 0;
+    too_soon[chunk] = REOPENED_LEAST;
+    set_protection(chunk, zg_protection_guards);
+    return true;
 }
 
 // A block comes into use. Under the lock.
 static void enter_chunks(const struct zg_span *span) {
     for (uint64_t chunk = first_chunk(span), last = last_chunk(span); chunk <= last && chunk < CHUNKS; chunk++)
-        if (alive[chunk] != CLOSED) alive[chunk]++;
+        if (alive[chunk] != CLOSED) alive[chunk]++, too_soon[chunk] -= too_soon[chunk] != 0;
 }
 
 // It is dead. Under the lock.
@@ -233,6 +259,15 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
     if (by_mapping && !zg_mappings_take(2)) return NULL;
     zg_lock_take(&fence_lock);
     struct zg_span *span = alignment <= ZG_PAGE_BYTES ? take_dead(pages) : NULL;
+    if (span && span->fenced == zg_protection_mprotect && !by_mapping) {
+        uint64_t chunk = first_chunk(span);
+        bool is_closed = chunk < CHUNKS && alive[chunk] == CLOSED;
+        // Not opened without the mappings that it costs.
+        if (!(is_closed && reopen_chunk(chunk)) && !(by_mapping = zg_mappings_take(2))) {
+            give_range(span);
+            span = NULL;
+        }
+    }
     if (!span) {
         fresh = true;
         span = take_fresh(pages, alignment, &skip);
@@ -244,8 +279,6 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
         if (fresh && first_chunk(span)) close_chunk(first_chunk(span) - 1);
     }
     zg_lock_drop(&fence_lock);
-    // Whatever it was before: the mappings are counted with the block.
-    if (span && span->fenced == zg_protection_mprotect && !by_mapping) by_mapping = zg_mappings_take(2);
     if (!span || !open_range(span, fresh, skip)) {
         if (by_mapping) zg_mappings_give(2);
         if (!span) return NULL;
