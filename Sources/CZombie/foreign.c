@@ -32,6 +32,8 @@ static struct {
     size_t (*usable_size)(void *);
 } next;
 
+struct zg_next zg_next = {__libc_malloc, __libc_calloc, __libc_realloc, __libc_memalign, __libc_free, NULL};
+
 static uint64_t current_break(void) { return (uint64_t)zg_arch_syscall(SYS_brk, 0, 0, 0, 0, 0, 0); }
 
 void zg_foreign_init(void) { break_start = current_break(); }
@@ -51,10 +53,28 @@ static void look_up_next(void) {
     next.looked = true;
 }
 
+bool zg_foreign_find_next(void) {
+    look_up_next();
+    zg_next.usable_size = next.usable_size;
+    if (!next.free) return next.usable_size != NULL;
+    struct zg_next other = {(void *(*)(size_t))dlsym(RTLD_NEXT, "malloc"),
+                            (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "calloc"),
+                            next.realloc,
+                            (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "memalign"),
+                            next.free,
+                            next.usable_size};
+    if (!other.memalign) other.memalign = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "aligned_alloc");
+    if (!other.malloc || !other.calloc || !other.realloc || !other.memalign || !other.usable_size) return false;
+    if (zg_stats_get(zg_counter_unguarded_allocations)) return false;
+    zg_next = other;
+    return true;
+}
+
+// Until another allocator is passed blocks on, libc serves; then whoever is asked to free them.
 void *zg_foreign_allocate(uint64_t size, uint64_t alignment, bool zero) {
     zg_stats_add(zg_counter_unguarded_allocations, 1);
-    if (alignment <= 16) return zero ? __libc_calloc(1, size) : __libc_malloc(size);
-    void *block = __libc_memalign(alignment, size);
+    if (alignment <= 16) return zero ? zg_next.calloc(1, size) : zg_next.malloc(size);
+    void *block = zg_next.memalign(alignment, size);
     if (block && zero) __builtin_memset(block, 0, size);
     return block;
 }

@@ -19,4 +19,18 @@ uint64_t zg_foreign_usable_size(void *address, enum zg_foreign_owner owner);
 const char *zg_foreign_describe(uint64_t address);
 void zg_foreign_init(void);
 
+// The program's own allocator: the one behind us in the search order, which is libc's unless a program brings another.
+struct zg_next {
+    void *(*malloc)(size_t);
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void *(*memalign)(size_t, size_t);
+    void (*free)(void *);
+    size_t (*usable_size)(void *);
+};
+extern struct zg_next zg_next;
+// Looks it up, before blocks are passed on to it. False where some of its functions are missing, or where libc has served
+// blocks already that another allocator would be asked to free. Start-up.
+bool zg_foreign_find_next(void);
+
 #endif

@@ -67,7 +67,6 @@ static void initialise(void) {
     zg_stats->layout.node_bytes = sizeof(struct zg_depot_node);
     zg_stats->layout.nodes_used = nodes;
     if (!done) zg_stats_degrade(zg_degradation_heap_exhausted);
-    else zg_sample_init();
     __atomic_store_n(&heap_state, done ? ready : failed, __ATOMIC_RELEASE);
 }
 
@@ -200,6 +199,7 @@ void zg_runtime_start(void) {
     if (thread) zg_thread_leave(thread);
     zg_maintenance_start();
     zg_swift_check_at_start();
+    zg_sample_start();
     if (zg_config.stats) zg_stats_publish(); // complete from the start: readers look as soon as it is there
     if (!zg_config.follow_children) forget_preload();
 }

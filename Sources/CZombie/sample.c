@@ -5,7 +5,9 @@
 
 #include "arch.h"
 #include "config.h"
+#include "foreign.h"
 #include "os.h"
+#include "stats.h"
 
 uint8_t zg_passing;
 __thread int32_t zg_sample_left;
@@ -13,9 +15,14 @@ __thread int32_t zg_sample_left;
 static __thread bool has_drawn __attribute__((tls_model("initial-exec")));
 static uint64_t state;
 
-void zg_sample_init(void) {
+void zg_sample_start(void) {
+    if (!zg_config.sample_rate && !zg_config.overhead) return;
+    if (!zg_foreign_find_next()) {
+        zg_stats_degrade(zg_degradation_not_passed_on);
+        return;
+    }
     if (!zg_config.sample_rate) {
-        if (zg_config.overhead) zg_passing = zg_passing_budget;
+        zg_passing = zg_passing_budget;
         return;
     }
     state = zg_mix(zg_config.sample_seed);

@@ -18,6 +18,7 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include <stdio.h>
 
 #include "../CZombie/budget.h"
+#include "../CZombie/foreign.h"
 #include "../CZombie/heap.h"
 #include "../CZombie/include/zg_api.h"
 #include "../CZombie/loader.h"
@@ -29,11 +30,6 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include "../CZombie/stats.h"
 #include "../CZombie/thread.h"
 
-extern void *__libc_malloc(size_t);
-extern void *__libc_calloc(size_t, size_t);
-extern void *__libc_realloc(void *, size_t);
-extern void *__libc_memalign(size_t, size_t);
-extern void __libc_free(void *);
 
 // A call that leaves no frame of ours behind: stacks of threads look as they do unguarded, the loader finds its caller's
 // search path by its own return address, and what is passed on to libc costs no more than the question.
@@ -87,7 +83,7 @@ static void *aligned(size_t alignment, size_t size, const uint64_t *frame) {
     // glibc rounds an alignment that is no power of two up to the next one.
     uint64_t rounded = 16;
     while (rounded < alignment) rounded *= 2;
-    if (ZG_PASSES()) return __libc_memalign(rounded, size);
+    if (ZG_PASSES()) return zg_next.memalign(rounded, size);
     return allocate(size, rounded, zg_kind_aligned, false, frame);
 }
 
@@ -98,7 +94,7 @@ static ZG_NOINLINE void *guarded_malloc(size_t size) {
 }
 
 ZG_PUBLISH void *malloc(size_t size) {
-    if (ZG_PASSES()) ZG_MUST_TAIL return __libc_malloc(size);
+    if (ZG_PASSES()) ZG_MUST_TAIL return zg_next.malloc(size);
     ZG_MUST_TAIL return guarded_malloc(size);
 }
 
@@ -114,14 +110,14 @@ static ZG_NOINLINE void *guarded_calloc(size_t count, size_t size) {
 }
 
 ZG_PUBLISH void *calloc(size_t count, size_t size) {
-    if (ZG_PASSES()) ZG_MUST_TAIL return __libc_calloc(count, size);
+    if (ZG_PASSES()) ZG_MUST_TAIL return zg_next.calloc(count, size);
     ZG_MUST_TAIL return guarded_calloc(count, size);
 }
 
 static void *resize(void *block, size_t size, const uint64_t *frame) {
     // Blocks of libc's stay there; what was nothing before may be chosen.
     if (block ? ZG_IS_PASSED(block) : ZG_PASSES())
-        return __libc_realloc(block, size);
+        return zg_next.realloc(block, size);
     if (!block) return allocate(size, 16, zg_kind_malloc, false, frame);
     if (size) return zg_heap_reallocate(block, size, frame);
     release(block, zg_deallocator_realloc, ZG_ANY_SIZE, frame); // as glibc does: freed, NULL returned
@@ -151,14 +147,14 @@ static ZG_NOINLINE void guarded_free(void *block) {
 }
 
 ZG_PUBLISH void free(void *block) {
-    if (ZG_IS_PASSED(block)) ZG_MUST_TAIL return __libc_free(block);
+    if (ZG_IS_PASSED(block)) ZG_MUST_TAIL return zg_next.free(block);
     ZG_MUST_TAIL return guarded_free(block);
 }
 
 // C23, 7.24.3.4 and 7.24.3.5; glibc has them since 2.43.
 ZG_PUBLISH void free_sized(void *block, size_t size);
 ZG_PUBLISH void free_sized(void *block, size_t size) {
-    if (ZG_IS_PASSED(block)) return __libc_free(block);
+    if (ZG_IS_PASSED(block)) return zg_next.free(block);
     release(block, zg_deallocator_free_sized, size, ZG_FRAME);
     ZG_KEEP_CALL();
 }
@@ -166,7 +162,7 @@ ZG_PUBLISH void free_sized(void *block, size_t size) {
 ZG_PUBLISH void free_aligned_sized(void *block, size_t alignment, size_t size);
 ZG_PUBLISH void free_aligned_sized(void *block, size_t alignment, size_t size) {
     (void)alignment;
-    if (ZG_IS_PASSED(block)) return __libc_free(block);
+    if (ZG_IS_PASSED(block)) return zg_next.free(block);
     release(block, zg_deallocator_free_aligned_sized, size, ZG_FRAME);
     ZG_KEEP_CALL();
 }
@@ -186,7 +182,7 @@ ZG_PUBLISH void *aligned_alloc(size_t alignment, size_t size) {
 ZG_PUBLISH int posix_memalign(void **block, size_t alignment, size_t size) {
     if (alignment % sizeof(void *) || !zg_is_power_of_two(alignment)) return EINVAL;
     int saved = errno;
-    void *made = ZG_PASSES() ? __libc_memalign(alignment, size)
+    void *made = ZG_PASSES() ? zg_next.memalign(alignment, size)
                              : allocate(size, alignment < 16 ? 16 : alignment, zg_kind_aligned, false, ZG_FRAME);
     ZG_KEEP(made);
     errno = saved;
@@ -212,10 +208,7 @@ ZG_PUBLISH void *pvalloc(size_t size) {
 }
 
 ZG_PUBLISH size_t malloc_usable_size(void *block) {
-    if (ZG_IS_PASSED(block)) {
-        ZG_NEXT(size_t, malloc_usable_size, (void *));
-        return next ? next(block) : 0;
-    }
+    if (ZG_IS_PASSED(block)) return zg_next.usable_size(block);
     return zg_heap_usable_size(block);
 }
 
@@ -326,7 +319,7 @@ static bool operators_are_replaced(void) {
         if (ZG_LIKELY(!operators_are_replaced())) {                                                                    \
             int saved = errno;                                                                                         \
             if (ZG_PASSES())                                                                                           \
-                block = (alignment) > 16 ? __libc_memalign(alignment, size) : __libc_malloc(size);                     \
+                block = (alignment) > 16 ? zg_next.memalign(alignment, size) : zg_next.malloc(size);                     \
             else block = allocate(size, alignment, zg_kind_##kind, false, ZG_FRAME);                                \
             ZG_KEEP(block);                                                                                            \
             if (ZG_LIKELY(block != NULL)) return block;                                                                \
@@ -346,7 +339,7 @@ static bool operators_are_replaced(void) {
                 return;                                                                                                \
             }                                                                                                          \
         }                                                                                                              \
-        if (ZG_IS_PASSED(block)) return __libc_free(block);                                                            \
+        if (ZG_IS_PASSED(block)) return zg_next.free(block);                                                            \
         release(block, zg_deallocator_##deallocator, told_size, ZG_FRAME);                                        \
         ZG_KEEP_CALL();                                                                                                \
     }

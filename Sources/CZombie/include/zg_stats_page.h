@@ -70,6 +70,7 @@
     X(no_guard_pages, "the kernel lacks MADV_GUARD_INSTALL (or it is switched off): dead pages are protected by mprotect") \
     X(mappings_spent, "protected pages hold all the mappings that they may: further dead pages are not protected")    \
     X(fence_exhausted, "memory or address space did not reach to give every block pages of its own")                  \
+    X(not_passed_on, "the program's own allocator cannot be told from libc's: no block is passed on to it, all are guarded") \
     X(no_pressure_thread, "the thread that watches for short memory could not be started")                            \
     X(deepbind_dropped, "RTLD_DEEPBIND was dropped from a dlopen call, so that its library is guarded too")
 
