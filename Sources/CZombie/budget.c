@@ -75,8 +75,8 @@ void zg_budget_fence_charge(uint64_t pages) {
 
 enum { INTERVAL_MOST = 30000, BASE_MOST = 1 << 20 };
 #define STEER_NS UINT64_C(2000000)
-#define MEASURING_NS 20u     // what two readings of the clock and the call cost beyond what they see
-#define PASSED_NS 4u         // a block that libc serves: asked for twice
+#define MEASURING_NS 40u     // what two readings of the clock and the call cost beyond what they see
+#define PASSED_NS 8u         // a block that libc serves: asked for twice, from other cache lines than without us
 #define SLICE_MOST_NS 50000u // longer ones include time in which the thread did not run
 
 static uint64_t spent_ns, steered_ticks, passed_count, guarded_count, random_state;

@@ -5,6 +5,15 @@
 #include "slab.h"
 #include "span.h"
 
+uint64_t zg_lookup_low, zg_lookup_bytes;
+
+void zg_lookup_init(void) {
+    uint64_t spans, spans_bytes;
+    zg_span_area(&spans, &spans_bytes);
+    zg_lookup_low = zg_min(zg_slabs.base, spans);
+    zg_lookup_bytes = zg_max(zg_slabs.base + zg_slabs.bytes, spans + spans_bytes) - zg_lookup_low;
+}
+
 bool zg_lookup_is_ours(uint64_t address) { return zg_slab_contains(address) || zg_span_contains(address); }
 
 static void fill_view(struct zg_block_view *view, struct zg_block *block, const struct zg_death *death) {

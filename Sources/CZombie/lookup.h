@@ -23,6 +23,13 @@ struct zg_block_view {
 bool zg_lookup_block(uint64_t address, struct zg_block_view *view);
 // The address lies in the guarded heap's address space, block or not.
 bool zg_lookup_is_ours(uint64_t address);
+// From the lowest to the highest of it: most of what is not ours lies outside.
+extern uint64_t zg_lookup_low, zg_lookup_bytes;
+void zg_lookup_init(void);
+// Hot path.
+ZG_INLINE bool zg_lookup_is_foreign(uint64_t address) {
+    return ZG_LIKELY(address - zg_lookup_low >= zg_lookup_bytes) || !zg_lookup_is_ours(address);
+}
 // The block has pages of its own (fence.h).
 bool zg_lookup_is_fenced(const struct zg_block_view *view);
 const char *zg_lookup_state_name(enum zg_state state);

@@ -155,6 +155,7 @@ static const struct {
     {zg_profile_fence, zg_option_name_fence_overhead, ZG_NO_LIMIT_PERCENT},
     {zg_profile_fence, zg_option_name_retired_bytes, INT64_C(16) << 30},
     {zg_profile_sample, zg_option_name_sample_rate, 10000},
+    {zg_profile_sample, zg_option_name_fence_bytes, INT64_C(1) << 20},
 };
 
 static void set_profile(struct zg_options *options, int64_t profile) {

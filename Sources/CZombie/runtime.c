@@ -14,6 +14,7 @@
 #include "finding.h"
 #include "foreign.h"
 #include "heap.h"
+#include "lookup.h"
 #include "maintenance.h"
 #include "module.h"
 #include "os.h"
@@ -61,6 +62,7 @@ static void initialise(void) {
     zg_quarantine_init();
     uint64_t limit = zg_os_limit(RLIMIT_AS);
     bool done = zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) && reserve_heap();
+    if (done) zg_lookup_init();
     if (done) zg_zombie_init(zg_config.zombies, zg_config.on_finding == zg_on_finding_continue);
     uint64_t nodes;
     zg_stats->layout.nodes_base = (uint64_t)zg_depot_nodes(&nodes);

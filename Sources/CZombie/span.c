@@ -55,6 +55,11 @@ bool zg_span_init(uint64_t bytes, uint64_t fence) {
     return true;
 }
 
+void zg_span_area(uint64_t *start, uint64_t *bytes) {
+    *start = area_base;
+    *bytes = area_bytes + fence_bytes;
+}
+
 bool zg_span_contains(uint64_t address) { return address - area_base < area_bytes + fence_bytes; }
 
 struct zg_span *zg_span_find(uint64_t address) {

@@ -28,6 +28,7 @@ bool zg_span_move(struct zg_span *from, struct zg_span *to);
 // The span that holds the address, in whatever state; NULL where no span was ever there.
 struct zg_span *zg_span_find(uint64_t address);
 bool zg_span_contains(uint64_t address);
+void zg_span_area(uint64_t *start, uint64_t *bytes);
 uint64_t zg_span_capacity(const struct zg_span *span);
 uint32_t zg_span_number(const struct zg_span *span);
 struct zg_span *zg_span_by_number(uint32_t number); // of a span that exists

@@ -42,7 +42,7 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 // Libc serves this block: it was not chosen, or guarding it would cost too much.
 #define ZG_PASSES() (ZG_UNLIKELY(zg_passing) && passes((uint64_t)__builtin_return_address(0)))
 // A block that libc made because it was passed on.
-#define ZG_IS_PASSED(block) (ZG_UNLIKELY(zg_passing) && !zg_lookup_is_ours((uint64_t)(block)))
+#define ZG_IS_PASSED(block) (ZG_UNLIKELY(zg_passing) && zg_lookup_is_foreign((uint64_t)(block)))
 
 // The next definition of a published function, behind ours.
 #define ZG_NEXT(result, symbol, parameters)                                                                            \
