@@ -24,7 +24,7 @@ struct DoctorCommand {
         var works = false
         for probe in [
             kernel, libc, findObject, memfd, guardPages, safeRead, overcommit, mapCount, addressSpace, ptraceScope,
-            hugePages,
+            memoryPressure, hugePages,
             library, swift,
         ] {
             rows.append([probe.verdict.rawValue, probe.name, visible(probe.text)])
@@ -120,6 +120,20 @@ struct DoctorCommand {
                 "ptrace_scope", geteuid() == 0 && scope < 3 ? .ok : .limited,
                 "\(scope): zguard check needs root" + (scope == 3 ? " and is forbidden" : ""))
         }
+    }
+
+    // Where short memory is noticed; the limits of the process count in any case.
+    private var memoryPressure: Probe {
+        let stalls = contents("/proc/pressure/memory") != nil
+        let groups = contents("/proc/self/cgroup") != nil
+        let available = contents("/proc/meminfo") != nil
+        let name = "memory pressure"
+        let seen = [
+            (stalls, "stalls"), (groups, "limits of control groups"), (available, "available memory"),
+        ]
+        let missing = seen.filter { !$0.0 }.map(\.1)
+        if missing.isEmpty { return Probe(name, .ok, seen.map(\.1).joined(separator: ", ") + " are watched") }
+        return Probe(name, .limited, missing.joined(separator: ", ") + " cannot be read")
     }
 
     private var hugePages: Probe {
