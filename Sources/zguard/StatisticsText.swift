@@ -49,7 +49,8 @@ enum StatisticsText {
     /// What is watched, and what that costs.
     private static func coverage(_ statistics: Statistics) -> String {
         var text = ""
-        let contexts = statistics["contexts"], fenced = statistics["contexts_fenced"]
+        let contexts = statistics["contexts"]
+        let fenced = statistics["contexts_fenced"]
         if contexts > 0 {
             text += "contexts: \(fenced) of \(contexts) had a block with pages of its own"
             text += " (\(percent(fenced * 1000 / contexts)))\n"
