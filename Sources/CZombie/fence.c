@@ -20,6 +20,7 @@ enum {
     CHUNK_PAGES = 512, // 2 MiB, one page of the kernel's page tables; also the largest range that is used again
     CHUNKS = 1 << 19,
     CLOSED = 0xffff, // of a chunk's count: one inaccessible mapping
+    CLOSED_RUNS_MOST = 400,
     REOPENED_LEAST = 128,
     MAP_STEP = 1 << 16, // pages for which the map is made accessible at once
     LEAD_MOST = 256,  // bytes in front of a block that are filled and looked at
@@ -36,6 +37,8 @@ static uint64_t mapped_pages, used_pages, committed_pages;
 static uint32_t bins[CHUNK_PAGES + 1];
 // Blocks in use that have a part in each chunk. Chunks beyond these many are never closed.
 static uint16_t alive[CHUNKS];
+static uint16_t opened[CHUNKS];  // blocks in use of a closed chunk: each is a mapping of its own
+static uint32_t closed_runs;      // of chunks side by side: two mappings each
 static uint8_t too_soon[CHUNKS]; // blocks until a chunk that was opened again may be closed again
 static uint32_t retired_head, retired_tail; // span numbers, oldest first
 static uint64_t retired_bytes, live_bytes;
@@ -169,12 +172,13 @@ static void close_chunk(uint64_t chunk) {
     if (chunk >= CHUNKS || alive[chunk] || too_soon[chunk] || (chunk + 1) * CHUNK_PAGES > used_pages) return;
     if (zg_protection_now() != zg_protection_guards || keeps_contents()) return;
     int joins = closed_neighbours(chunk);
-    if (!joins && !zg_mappings_take(2)) return;
+    if (!joins && (closed_runs >= CLOSED_RUNS_MOST || !zg_mappings_take(2))) return;
     if (zg_os_retire((void *)(area_base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES), CHUNK_PAGES * ZG_PAGE_BYTES) != 0) {
         if (!joins) zg_mappings_give(2);
         return;
     }
     if (joins == 2) zg_mappings_give(2);
+    closed_runs += 1 - (uint32_t)joins;
     alive[chunk] = CLOSED;
     set_protection(chunk, zg_protection_mprotect);
 }
@@ -183,12 +187,14 @@ static void close_chunk(uint64_t chunk) {
 static bool reopen_chunk(uint64_t chunk) {
     void *start = (void *)(area_base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES);
     int joins = closed_neighbours(chunk);
-    if (zg_protection_now() != zg_protection_guards || (joins == 2 && !zg_mappings_take(2))) return false;
+    if (zg_protection_now() != zg_protection_guards || opened[chunk]) return false;
+    if (joins == 2 && (closed_runs >= CLOSED_RUNS_MOST || !zg_mappings_take(2))) return false;
     if (zg_os_commit(start, CHUNK_PAGES * ZG_PAGE_BYTES) != 0 || zg_os_guard(start, CHUNK_PAGES * ZG_PAGE_BYTES) != 0) {
         zg_os_retire(start, CHUNK_PAGES * ZG_PAGE_BYTES);
         return false;
     }
     if (!joins) zg_mappings_give(2);
+    closed_runs += (uint32_t)joins - 1;
     alive[chunk] = 0;
     too_soon[chunk] = REOPENED_LEAST;
     set_protection(chunk, zg_protection_guards);
@@ -198,13 +204,15 @@ static bool reopen_chunk(uint64_t chunk) {
 // A block comes into use. Under the lock.
 static void enter_chunks(const struct zg_span *span) {
     for (uint64_t chunk = first_chunk(span), last = last_chunk(span); chunk <= last && chunk < CHUNKS; chunk++)
-        if (alive[chunk] != CLOSED) alive[chunk]++, too_soon[chunk] -= too_soon[chunk] != 0;
+        if (alive[chunk] == CLOSED) opened[chunk]++;
+        else alive[chunk]++, too_soon[chunk] -= too_soon[chunk] != 0;
 }
 
 // It is dead. Under the lock.
 static void leave_chunks(const struct zg_span *span) {
     for (uint64_t chunk = first_chunk(span), last = last_chunk(span); chunk <= last && chunk < CHUNKS; chunk++)
-        if (alive[chunk] != CLOSED && alive[chunk] && !--alive[chunk]) close_chunk(chunk);
+        if (alive[chunk] == CLOSED) opened[chunk]--;
+        else if (!--alive[chunk]) close_chunk(chunk);
 }
 
 static struct zg_span *take_dead(uint64_t pages) {
