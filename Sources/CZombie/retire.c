@@ -20,7 +20,7 @@ enum { RUN_SHIFT = 16, TOUCHED_MOST = 256, BUFFER_SLOTS = 256 };
 // Records of retired slots may take this share of what is in use, and this much in any case; what was retired to give memory
 // back may have twice as many.
 #define RECORDS_LEAST ((uint64_t)2 << 20)
-#define RECORDS_SHIFT 5
+#define RECORDS_SHIFT 6
 #define BACKOFF_LEAST_NS UINT64_C(1000000)
 #define BACKOFF_MOST_NS UINT64_C(2000000000)
 
