@@ -8,6 +8,7 @@
 #include "fill.h"
 #include "lock.h"
 #include "os.h"
+#include "pressure.h"
 #include "protect.h"
 #include "sample.h"
 #include "span.h"
@@ -295,6 +296,7 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
         __atomic_fetch_sub(&live_bytes, bytes, __ATOMIC_RELAXED);
         return NULL;
     }
+    zg_pressure_note_taken(bytes);
     span->size = size;
     span->dirty = 0;
     uint64_t end = span->base + bytes;

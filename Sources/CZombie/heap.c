@@ -49,10 +49,15 @@ ZG_INLINE uint16_t thread_field(const struct zg_thread *thread) {
     return thread->number < 65535 ? (uint16_t)thread->number : 65535;
 }
 
-static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
-    zg_thread_flush_counters(thread);
+// What every slow allocation or free is an occasion for.
+static void look_around(struct zg_thread *thread) {
     zg_heap_answer_requests(thread);
     zg_maintenance_look(thread);
+}
+
+static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
+    zg_thread_flush_counters(thread);
+    look_around(thread);
     if (thread->magazines[class].count) return true; // what left the quarantine meanwhile
     if (zg_slab_refill(class, &thread->magazines[class])) return true;
     // The region is used up, or the kernel gives no more: what the quarantine holds of this class is the last resort before
@@ -92,7 +97,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     thread->allocated_bytes += size;
     zg_budget_fence_spent(ticks, span->units);
     zg_thread_flush_counters(thread);
-    zg_heap_answer_requests(thread);
+    look_around(thread);
     return (void *)span->start;
 }
 
@@ -345,8 +350,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
 static ZG_NOINLINE void flush(struct zg_thread *thread) {
     zg_thread_flush_counters(thread);
     zg_quarantine_flush(thread);
-    zg_heap_answer_requests(thread);
-    zg_maintenance_look(thread);
+    look_around(thread);
 }
 
 // What a dead object is made of from now on. Returns its header bits, 0 where the common fill has to do.

@@ -331,6 +331,16 @@ static void enter_group(void) {
     if (!put("cgroup.procs", number)) _exit(78);
 }
 
+// As many small blocks in use as would fill the group four times over if each had a page.
+static int keep_small(void) {
+    for (int i = 0; i < 128 * 1024; i++) {
+        char *block = malloc(64);
+        if (!block) return 1;
+        *block = 1;
+    }
+    return 0;
+}
+
 // A group of our own with a limit, in version 1 or 2 of the hierarchy. False where there is none to be had.
 static bool make_group(int version) {
     const char *parents[] = {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"};
@@ -360,6 +370,8 @@ static void check_group(int version) {
     setenv("ZGUARD_OPTIONS", "quarantine_bytes=1073741824:fence_per_context=0:pressure_thread=0", 1);
     CHECK_EQUAL(life_run_self("churn", enter_group), 0, "without a thread, too");
     CHECK_EQUAL(life_run_self("small", enter_group), 0, "in small blocks");
+    setenv("ZGUARD_OPTIONS", "profile=fence", 1);
+    CHECK_EQUAL(life_run_self("keep", enter_group), 0, "blocks get pages of their own as far as memory reaches");
     for (int i = 0; rmdir(group) != 0 && i < 100; i++) usleep(20000);
 }
 
@@ -376,7 +388,7 @@ static const struct {
 } modes[] = {{"idle", be_idle},          {"threadless", be_threadless}, {"trim", answer_trim},  {"beside", start_beside},
              {"fork", fork_often},       {"exit", exit_now},            {"_exit", exit_quick},  {"busy", exit_while_busy},
              {"leave", leave_main},      {"numbers", reuse_numbers},    {"churn", churn_much},  {"small", churn_small},
-             {"sizes", change_sizes},    {"refuse", refuse_memory},  {"confined", be_confined}};
+             {"sizes", change_sizes},    {"keep", keep_small},       {"refuse", refuse_memory},  {"confined", be_confined}};
 
 static void check_mode(const char *mode, const char *options, void (*before)(void), const char *what) {
     setenv("ZGUARD_OPTIONS", options, 1);
