@@ -38,4 +38,9 @@ ZG_INLINE uint64_t zg_mix(uint64_t x) {
     return x;
 }
 
+// The next of a sequence of random numbers that threads share.
+ZG_INLINE uint64_t zg_random(uint64_t *state) {
+    return zg_mix(zg_mix(__atomic_add_fetch(state, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED)));
+}
+
 #endif

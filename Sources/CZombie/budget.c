@@ -110,8 +110,7 @@ static void spend(uint64_t since) {
 void zg_budget_draw(struct zg_thread *thread, uint64_t context) {
     uint64_t often = thread->budget_guarded[context], interval = zg_load(&base) * often / 16;
     if (often < UINT8_MAX) thread->budget_guarded[context]++;
-    uint64_t state = __atomic_add_fetch(&random_state, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED);
-    uint64_t drawn = interval ? zg_min(zg_mix(zg_mix(state)) % (2 * interval + 1), INTERVAL_MOST) : 0;
+    uint64_t drawn = interval ? zg_min(zg_random(&random_state) % (2 * interval + 1), INTERVAL_MOST) : 0;
     thread->budget_left[context] = (uint16_t)drawn;
     __atomic_fetch_add(&guarded_count, 1, __ATOMIC_RELAXED);
     if (!drawn) return;

@@ -1,7 +1,7 @@
 // What guarding may cost: the processor time that it takes is measured, and compared with the process's own.
 //
 // The whole (overhead): each guarded allocation and free is measured, and as much is guarded as the allowed share of the
-// process's own time reaches for; libc serves the other blocks. Contexts, told apart by return address and stack pointer, have
+// process's own time reaches for; the program's own allocator serves the other blocks. Contexts, told apart by return address and stack pointer, have
 // an interval each, which grows with the number of their blocks that were guarded: rare ones come first. What is guarded is
 // guarded in full: stacks, fill, verification, pages.
 //
@@ -33,7 +33,7 @@ void zg_budget_fence_spent(uint64_t since, uint64_t pages);
 // The same for work whose price is paid later, by the faults of fresh pages.
 void zg_budget_fence_charge(uint64_t pages);
 
-// With a limit: whether libc is to serve this block of the caller with this return address. Hot path.
+// With a limit: whether the program's own allocator is to serve this block of the caller with this return address. Hot path.
 ZG_INLINE bool zg_budget_passes(uint64_t return_address);
 // As zg_heap_allocate and zg_heap_free, measured.
 void *zg_budget_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame);

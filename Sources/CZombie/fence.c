@@ -82,9 +82,8 @@ bool zg_fence_wants(uint32_t context, bool later) {
     if (!later && fenced >= zg_config.fence_per_context) return false;
     if (later) {
         // A share that falls with the square of how many of the context's blocks have been fenced.
-        uint64_t state = __atomic_add_fetch(&random_state, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED);
         uint64_t more = fenced < zg_config.fence_per_context ? 1 : fenced - zg_config.fence_per_context + 2;
-        if (zg_mix(zg_mix(state)) % (more * more)) return false;
+        if (zg_random(&random_state) % (more * more)) return false;
     }
     if (zg_budget_fence_allows(fenced == 0)) return true;
     zg_stats_add(zg_counter_fence_declined, 1);
@@ -419,16 +418,13 @@ static bool open_pages(const struct zg_block_view *view, struct zg_span **span) 
 bool zg_fence_open_header(const struct zg_block_view *view) {
     struct zg_span *span = zg_span_find(view->start);
     bool kept = span && span->dirty;
-    uint64_t header = view->zombie == ZG_HEADER_SWIFT ? 16 : view->zombie == ZG_HEADER_CXX ? 8 : 0, word;
-    if ((uint64_t)view->offset >= header) return false;
+    uint64_t word;
+    if (!zg_zombie_is_header(view)) return false;
     // Open already: what faulted is something else, and the object is only what a register points to.
     if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word || !open_pages(view, &span)) return false;
     // Where the header is only compared, or written, nothing faults, and the rest is read next.
     if (!kept) zg_fill((void *)span->base, data_bytes(span), ZG_FILL_FREED);
-    struct zg_zombie_pattern pattern = zg_zombie_span_pattern(view->zombie, zg_span_number(span));
-    uint64_t *words = (uint64_t *)view->start;
-    words[0] = pattern.head[0];
-    if (view->zombie == ZG_HEADER_SWIFT) words[1] = pattern.head[1];
+    zg_zombie_write_header(view);
     return true;
 }
 

@@ -203,7 +203,7 @@ static ZG_COLD void *allocate_exhausted(uint64_t size, uint64_t alignment, enum 
     struct zg_thread *thread = block || size >= HOPELESS ? NULL : zg_thread_enter(frame);
     if (thread) {
         zg_pressure_note_failure();
-        zg_heap_relieve(thread, true);
+        zg_heap_relieve(thread);
         block = allocate(thread, size, alignment, kind, zero);
         zg_thread_leave(thread);
         if (!block) block = zg_foreign_allocate(size, alignment, zero);
@@ -499,7 +499,7 @@ void *zg_heap_reallocate(void *address, uint64_t size, const uint64_t *frame) {
         // libc's own block, which stays as it is where it cannot grow.
         if (ZG_UNLIKELY(!block && size && size < HOPELESS) && (thread = zg_thread_enter(frame)) != NULL) {
             zg_pressure_note_failure();
-            zg_heap_relieve(thread, true);
+            zg_heap_relieve(thread);
             zg_thread_leave(thread);
             block = zg_foreign_reallocate(address, size, owner);
         }
@@ -543,10 +543,7 @@ uint64_t zg_heap_trim(bool quarantine, const uint64_t *frame) {
     return bytes;
 }
 
-uint64_t zg_heap_relieve(struct zg_thread *thread, bool release) {
-    (void)release; // retiring leaves nothing in the quarantine; what it cannot retire is free afterwards
-    return trim(thread, true);
-}
+uint64_t zg_heap_relieve(struct zg_thread *thread) { return trim(thread, true); }
 
 static uint32_t answering;
 

@@ -40,9 +40,9 @@ uint64_t zg_heap_usable_size(void *address);
 void zg_heap_free_deferred(struct zg_thread *thread, void *address);
 // Gives free pages back to the system; with `quarantine` the dead blocks' too. Returns the bytes.
 uint64_t zg_heap_trim(bool quarantine, const uint64_t *frame);
-// Memory is short. Dead blocks are verified and their pages given back, their addresses staying dead; with `release` what
-// is left of the quarantine is emptied for reuse as well. Returns the bytes given back. The thread is entered.
-uint64_t zg_heap_relieve(struct zg_thread *thread, bool release);
+// Memory is short. Dead blocks are verified and their pages given back, their addresses staying dead; what cannot be retired is
+// free for reuse afterwards, and nothing is left in the quarantine. Returns the bytes given back. The thread is entered.
+uint64_t zg_heap_relieve(struct zg_thread *thread);
 // Does what was asked for through the statistics page. The thread is entered.
 void zg_heap_answer_requests(struct zg_thread *thread);
 void zg_heap_after_fork_in_child(void);

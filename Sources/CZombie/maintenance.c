@@ -90,21 +90,21 @@ static bool is_worth_a_thread(void) { return backed_bytes() > zg_config.pressure
 
 // --- looks and steps -------------------------------------------------------------------------------------------------
 
-static void relieve(struct zg_thread *thread, bool release) {
-    zg_heap_relieve(thread, release);
+static void relieve(struct zg_thread *thread) {
+    zg_heap_relieve(thread);
     zg_store(&given, held_bytes());
 }
 
 static void take_step(struct zg_thread *thread, enum zg_pressure_step step) {
     switch (step) {
     case zg_pressure_wait: return;
-    case zg_pressure_relieve: relieve(thread, false); break;
+    case zg_pressure_relieve:
+    case zg_pressure_release: relieve(thread); break;
     case zg_pressure_shrink:
         // What is over the cap is not evicted for reuse: it stays dead.
         zg_quarantine_set_cap(course.cap);
-        if (zg_quarantine_bytes() > course.cap || backed_bytes() >= WORTH_RELIEVING) relieve(thread, false);
+        if (zg_quarantine_bytes() > course.cap || backed_bytes() >= WORTH_RELIEVING) relieve(thread);
         break;
-    case zg_pressure_release: relieve(thread, true); break;
     case zg_pressure_raise: zg_quarantine_set_cap(course.cap); return;
     }
     zg_stats_add(zg_counter_pressure_steps, 1);
@@ -224,7 +224,7 @@ static void give_back_when_idle(struct zg_thread *thread, struct watch *watch, u
         watch->relieved = false;
     } else if (!watch->relieved && now - watch->active_ns >= (was_short(now) ? SHORT_IDLE_NS : IDLE_NS)) {
         watch->relieved = true;
-        if (backed_bytes() >= WORTH_RELIEVING) relieve(thread, false);
+        if (backed_bytes() >= WORTH_RELIEVING) relieve(thread);
     }
 }
 

@@ -398,13 +398,9 @@ static bool open_page(uint64_t address) {
 }
 
 bool zg_retire_open_header(const struct zg_block_view *view) {
-    uint64_t header = view->zombie == ZG_HEADER_SWIFT ? 16 : view->zombie == ZG_HEADER_CXX ? 8 : 0;
-    if (view->state != zg_state_retired || !zg_slab_contains(view->start) || (uint64_t)view->offset >= header) return false;
+    if (view->state != zg_state_retired || !zg_slab_contains(view->start) || !zg_zombie_is_header(view)) return false;
     if (!open_page(view->start)) return false;
-    struct zg_zombie_pattern pattern = zg_zombie_pattern_at(view->start, view->zombie);
-    uint64_t *words = (uint64_t *)view->start;
-    words[0] = pattern.head[0];
-    if (view->zombie == ZG_HEADER_SWIFT) words[1] = pattern.head[1];
+    zg_zombie_write_header(view);
     return true;
 }
 

@@ -47,7 +47,7 @@ static uint64_t exponential(uint64_t u) {
 
 // Blocks up to the next one that is taken, that one included.
 static int32_t next_interval(void) {
-    uint64_t drawn = zg_mix(zg_mix(__atomic_add_fetch(&state, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED)));
+    uint64_t drawn = zg_random(&state);
     if (zg_config.sample_rate == 1) return 1;
     return 1 + (int32_t)zg_min(exponential(drawn) * zg_config.sample_rate >> 16, INT32_MAX - 1);
 }

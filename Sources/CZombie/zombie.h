@@ -68,6 +68,11 @@ ZG_INLINE struct zg_death zg_zombie_death(uint32_t class_number) {
     return (struct zg_death){class_number, (uint32_t)(zg_arch_ticks() >> ZG_TIME_SHIFT)};
 }
 
+// The view's offset lies in the words that tell an object's class: two of a Swift object, one of a C++ object.
+bool zg_zombie_is_header(const struct zg_block_view *view);
+// Writes the traps of just these words. Their page is accessible.
+void zg_zombie_write_header(const struct zg_block_view *view);
+
 // Writes the traps of an object that died in this slot. Returns its header bits; 0, and nothing is written, where the slot
 // lies across the end of the trap region. `bytes` as above.
 ZG_INLINE uint32_t zg_zombie_make(const struct zg_slab *slab, uint64_t number, uint64_t start, uint64_t bytes,

@@ -22,7 +22,7 @@ enum zg_option_kind { zg_option_bool, zg_option_number, zg_option_bytes, zg_opti
     X(fence_overhead, percent, 30, 0, 1000, "",                                                                       \
       "processor time for pages of their own, as a share of the program's, after the first 4 ms; 100%: no limit")    \
     X(sample_rate, number, 0, 0, 1000000000, "",                                                                      \
-      "one of so many blocks, on average, gets pages of its own, and libc serves all others, untouched; 0: off")      \
+      "one of so many blocks, on average, gets pages of its own; the program's own allocator serves all others; 0: off")      \
     X(sample_seed, number, 0, 0, 4294967295, "", "seed of the random choice, for runs that are to be repeated; 0: random") \
     X(overhead, percent, 0, 0, 1000, "",                                                                              \
       "processor time that guarding may cost, as a share of the program's: what is watched follows from it; 0: no limit") \

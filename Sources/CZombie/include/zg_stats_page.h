@@ -52,7 +52,7 @@
     X(overhead_budget_permille, gauge, "per mille", "what guarding may cost of the program's processor time; 0: no limit") \
     X(overhead_spent_ns, counter, "nanoseconds", "processor time that guarding has cost, as measured; 0 without a limit") \
     X(processor_ns, counter, "nanoseconds", "processor time of the process when that was measured")                    \
-    X(guarded_share_permille, gauge, "per mille", "share of blocks that are guarded, where their cost has a limit; libc serves the others")
+    X(guarded_share_permille, gauge, "per mille", "share of blocks that are guarded, where their cost has a limit; the program's own allocator serves the others")
 
 // Degradations: what the runtime could not have and goes on without. One bit each, in this order.
 #define ZG_DEGRADATIONS(X)                                                                                             \
