@@ -40,6 +40,8 @@ int zg_arch_operand_registers(const uint8_t *code, int count, const struct zg_re
 bool zg_arch_call_target_place(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t *place);
 // A call whose target could not be executed: back to the caller, whose return address `top_of_stack` is.
 bool zg_arch_undo_call(struct zg_registers *registers, uint64_t top_of_stack);
+// Vector loads that leave out what lies in a protected page, at a price: libc and compilers use them where they exist.
+bool zg_arch_has_masked_loads(void);
 uint64_t zg_arch_stack_pointer(const void *ucontext);
 bool zg_arch_is_canonical(uint64_t address);
 // Registers that may hold pointers, for the search of a stale one: writes at most `most` values, returns how many.

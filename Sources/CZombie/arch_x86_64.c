@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "arch.h"
 
+#include <cpuid.h>
 #include <ucontext.h>
 
 enum { ZG_TRAP_GENERAL_PROTECTION = 13, ZG_TRAP_PAGE_FAULT = 14, ZG_PF_WRITE = 2, ZG_PF_INSTRUCTION = 16 };
@@ -227,5 +228,10 @@ __asm__(".text\n"
         "  ret\n"
         ".cfi_endproc\n"
         ".size zg_arch_call_on_stack, .-zg_arch_call_on_stack\n");
+
+bool zg_arch_has_masked_loads(void) {
+    uint32_t a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX512VL && b & bit_AVX512BW;
+}
 
 #endif

@@ -99,6 +99,7 @@ void zg_config_init(void) {
     zg_config.fence_per_context = (uint32_t)ZG_VALUE(fence_per_context);
     zg_config.fence_bytes = (uint64_t)ZG_VALUE(fence_bytes);
     zg_config.fence_overhead = (uint32_t)ZG_VALUE(fence_overhead);
+    zg_config.overread_ms = (uint32_t)ZG_VALUE(overread_ms);
     zg_config.sample_rate = (uint32_t)ZG_VALUE(sample_rate);
     zg_config.sample_seed = (uint32_t)ZG_VALUE(sample_seed);
     zg_config.overhead = (uint32_t)ZG_VALUE(overhead);

@@ -18,6 +18,7 @@ struct zg_config {
     uint32_t quarantine_per_context;
     uint32_t fence_per_context;
     uint64_t fence_bytes;
+    uint32_t overread_ms;
     uint32_t fence_overhead; // tenths of a percent, as `overhead`
     uint32_t sample_rate;
     uint32_t sample_seed;

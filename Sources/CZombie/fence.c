@@ -5,6 +5,7 @@
 #include "budget.h"
 #include "classes.h"
 #include "config.h"
+#include "depot.h"
 #include "fill.h"
 #include "lock.h"
 #include "os.h"
@@ -24,7 +25,7 @@ enum {
     CLOSED_RUNS_MOST = 400,
     REOPENED_LEAST = 128,
     MAP_STEP = 1 << 16, // pages for which the map is made accessible at once
-    LEAD_MOST = 256,  // bytes in front of a block that are filled and looked at
+    LEAD_MOST = 256,  // bytes in front of a block that are filled and looked at, and of an open guard behind it
 };
 // Address space is made accessible in steps, because each is a system call.
 #define COMMIT_STEP ((uint64_t)4 << 20)
@@ -65,9 +66,9 @@ void zg_fence_init(uint64_t base, uint64_t bytes) {
 
 static uint16_t *count_of(uint32_t context) { return &counts[context % CONTEXTS]; }
 
-uint32_t zg_fence_mark(uint32_t context) {
-    uint32_t count = __atomic_load_n(count_of(context), __ATOMIC_RELAXED) & ~SEEN;
-    return context && count < zg_config.fence_per_context && zg_config.fence_per_context != ZG_FENCE_ALL ? ZG_STACK_FENCE : 0;
+uint32_t zg_fence_mark(uint32_t found) {
+    if (!found || found & ZG_DEPOT_SETTLED) return found & ~ZG_DEPOT_SETTLED;
+    return zg_config.fence_per_context && zg_config.fence_per_context != ZG_FENCE_ALL ? found | ZG_STACK_FENCE : found;
 }
 
 bool zg_fence_wants(uint32_t context, bool later) {
@@ -95,6 +96,7 @@ void zg_fence_note(uint32_t context) {
     uint32_t fenced = __atomic_load_n(count, __ATOMIC_RELAXED) & ~(uint32_t)SEEN;
     if (fenced < SEEN - 1) __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
     if (!fenced) zg_stats_add(zg_counter_contexts_fenced, 1);
+    if (fenced + 1 == zg_config.fence_per_context) zg_depot_settle(context);
 }
 
 // --- pages -------------------------------------------------------------------------------------------------------------
@@ -298,6 +300,7 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
     zg_pressure_note_taken(bytes);
     span->size = size;
     span->dirty = 0;
+    span->guard_is_open = 0;
     uint64_t end = span->base + bytes;
     span->start = alignment > ZG_PAGE_BYTES ? span->base : end - zg_round_up(size ? size : 1, zg_max(alignment, 16));
     uint64_t lead = zg_min(span->start - span->base, LEAD_MOST);
@@ -308,11 +311,31 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
     return span;
 }
 
-static void look(const char *from, const char *to, uint64_t offset, struct zg_change *change, uint64_t *last) {
+void zg_fence_open_guard(struct zg_span *span) {
+    zg_lock_take(&fence_lock);
+    bool is_live = zg_header_state(__atomic_load_n(&span->block.header, __ATOMIC_ACQUIRE)) == zg_state_live;
+    const volatile char *guard = (const char *)span->base + data_bytes(span);
+    if (is_live && span->fenced == zg_protection_guards && !span->guard_is_open)
+        span->guard_is_open = zg_os_unguard((void *)guard, ZG_PAGE_BYTES) == 0;
+    if (is_live && span->guard_is_open) (void)*guard; // the kernel's page of zeros: a page that is not there is as slow as a protected one
+    zg_lock_drop(&fence_lock);
+}
+
+// Of a block that is being freed: no longer opened after this answer.
+static bool has_open_guard(const struct zg_span *span) {
+    if (!zg_config.overread_ms) return false;
+    zg_lock_take(&fence_lock);
+    bool open = span->guard_is_open;
+    zg_lock_drop(&fence_lock);
+    return open;
+}
+
+// Notes what is not `expected`; `offset` is that of `from` in the block.
+static void look(const char *from, const char *to, uint8_t expected, uint64_t offset, struct zg_change *change, uint64_t *last) {
     for (; from < to; from++, offset++) {
         uint8_t now = *(const uint8_t *)from;
-        if (now == FILL_PAD) continue;
-        if (!change->length) *change = (struct zg_change){.offset = offset, .old = FILL_PAD, .now = now};
+        if (now == expected) continue;
+        if (!change->length) *change = (struct zg_change){.offset = offset, .old = expected, .now = now};
         change->length = 1;
         *last = offset;
     }
@@ -322,8 +345,9 @@ bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change) {
     const char *start = (const char *)span->start, *end = (const char *)span->base + data_bytes(span);
     uint64_t lead = zg_min(span->start - span->base, LEAD_MOST), last = 0;
     *change = (struct zg_change){.length = 0};
-    look(start + span->size, end, span->size, change, &last);
-    if (!change->length) look(start - lead, start, -lead, change, &last);
+    look(start + span->size, end, FILL_PAD, span->size, change, &last);
+    if (has_open_guard(span)) look(end, end + LEAD_MOST, 0, (uint64_t)(end - start), change, &last);
+    if (!change->length) look(start - lead, start, FILL_PAD, -lead, change, &last);
     if (!change->length) return false;
     change->length = last - change->offset + 1;
     return true;
@@ -358,7 +382,7 @@ static bool protect(struct zg_span *span, enum zg_fence_end end) {
         if (span->dirty) return true;
     }
     bool by_guards = !by_mapping && end != zg_fence_unmap;
-    if (by_guards && zg_os_guard(data, bytes) == 0) return true;
+    if (by_guards && zg_os_guard(data, bytes + (has_open_guard(span) ? ZG_PAGE_BYTES : 0)) == 0) return true;
     if (by_guards) zg_protection_give_up_guards();
     // With the guard behind it, so that dead neighbours become one mapping.
     if (zg_os_retire(data, bytes + ZG_PAGE_BYTES) != 0) return false;

@@ -27,8 +27,8 @@ void zg_fence_init(uint64_t base, uint64_t bytes);
 // A stack id with this bit: the context's next block should be fenced. Set where a stack is captured that the thread's cache
 // does not know, so that known contexts cost nothing.
 #define ZG_STACK_FENCE UINT32_C(0x80000000)
-// The bit, where fewer than fence_per_context blocks of the context have been fenced.
-uint32_t zg_fence_mark(uint32_t context);
+// The context that the depot found or added, with the bit where fewer than fence_per_context of its blocks have been fenced.
+uint32_t zg_fence_mark(uint32_t found);
 // Whether a block of this context is to be fenced now: one of the first, or (`later`) one of those that are chosen now and then.
 bool zg_fence_wants(uint32_t context, bool later);
 
@@ -42,6 +42,9 @@ bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change);
 // there is replaced.
 enum zg_fence_end { zg_fence_drop, zg_fence_keep, zg_fence_unmap };
 void zg_fence_retire(struct zg_span *span, enum zg_fence_end end);
+
+// Opens the guard behind a block in use, if it still is (overread.h). What is written there is found when it is freed.
+void zg_fence_open_guard(struct zg_span *span);
 
 // The record of the block whose pages, or the guard behind them, the address lies in; NULL where there is none.
 struct zg_span *zg_fence_find(uint64_t address);

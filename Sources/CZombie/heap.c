@@ -19,6 +19,7 @@
 #include "maintenance.h"
 #include "mismatch.h"
 #include "os.h"
+#include "overread.h"
 #include "pressure.h"
 #include "quarantine.h"
 #include "retire.h"
@@ -53,6 +54,7 @@ ZG_INLINE uint16_t thread_field(const struct zg_thread *thread) {
 static void look_around(struct zg_thread *thread) {
     zg_heap_answer_requests(thread);
     zg_maintenance_look(thread);
+    zg_overread_look();
 }
 
 static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
@@ -92,10 +94,12 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     span->block.alloc_stack = context;
     span->block.alloc_thread = thread_field(thread);
     __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
+    zg_overread_note(span);
     if (zg_config.fill_new && !zero) __builtin_memset((void *)span->start, ZG_FILL_NEW, size);
     thread->allocations++;
     thread->allocated_bytes += size;
     zg_budget_fence_spent(ticks, span->units);
+    zg_budget_fence_charge(zg_min(span->units - 1, 16)); // most large blocks are not used in full
     zg_thread_flush_counters(thread);
     look_around(thread);
     return (void *)span->start;
@@ -104,7 +108,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
 ZG_INLINE void *allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, uint64_t alignment, enum zg_kind kind,
                               bool zero) {
     struct zg_magazine *magazine = &thread->magazines[class];
-    uint32_t stack = zg_thread_capture(thread);
+    uint32_t stack = zg_thread_capture(thread, true);
     if (ZG_UNLIKELY(stack & ZG_STACK_FENCE)) {
         stack &= ~ZG_STACK_FENCE;
         void *fenced = allocate_fenced(thread, stack, size, alignment, kind, zero, false);
@@ -140,7 +144,7 @@ ZG_INLINE void *allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t
 
 static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind,
                                        bool zero) {
-    uint32_t stack = zg_thread_capture(thread);
+    uint32_t stack = zg_thread_capture(thread, true);
     if (stack & ZG_STACK_FENCE) {
         stack &= ~ZG_STACK_FENCE;
         void *fenced = allocate_fenced(thread, stack, size, alignment, kind, zero, false);
@@ -175,7 +179,7 @@ static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
 
 static ZG_NOINLINE void *allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero) {
     if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample) {
-        uint32_t stack = zg_thread_capture(thread) & ~ZG_STACK_FENCE;
+        uint32_t stack = zg_thread_capture(thread, true) & ~ZG_STACK_FENCE;
         void *block = allocate_fenced(thread, stack, size, alignment, kind, zero, false);
         if (block || zg_passing == zg_passing_sample) return block;
     }
@@ -319,7 +323,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     uint32_t freeing = zg_block_header(zg_state_freeing, zg_header_kind(header), 0);
     if (!__atomic_compare_exchange_n(&span->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return free_dead(address, deallocator);
-    span->block.free_stack = zg_thread_capture(thread) & ~ZG_STACK_FENCE;
+    span->block.free_stack = zg_thread_capture(thread, deallocator == zg_deallocator_moved) & ~ZG_STACK_FENCE;
     span->block.free_thread = thread_field(thread);
     thread->frees++;
     thread->freed_bytes += span->size;
@@ -391,7 +395,8 @@ static void free_entered(struct zg_thread *thread, uint64_t address, enum zg_dea
         check_mismatch(thread, address, deallocator, size);
     uint32_t kind_and_slack = header & ~UINT32_C(0xff);
     if (ZG_UNLIKELY(!claim(block, header, kind_and_slack | zg_state_freeing))) return free_dead(address, deallocator);
-    block->free_stack = zg_thread_capture(thread) & ~ZG_STACK_FENCE;
+    // realloc makes both captures from one place.
+    block->free_stack = zg_thread_capture(thread, deallocator == zg_deallocator_moved) & ~ZG_STACK_FENCE;
     block->free_thread = thread_field(thread);
     uint64_t filled = zg_min(slab->slot_bytes, zg_config.fill_freed_bytes & ~UINT64_C(15));
     thread->filling_start = address;

@@ -18,6 +18,7 @@
 #include "maintenance.h"
 #include "module.h"
 #include "os.h"
+#include "overread.h"
 #include "quarantine.h"
 #include "report.h"
 #include "retire.h"
@@ -59,6 +60,7 @@ static void initialise(void) {
     if (!zg_module_has_find_object()) zg_stats_degrade(zg_degradation_no_find_object);
     if (!zg_os_can_read_memory()) zg_stats_degrade(zg_degradation_no_safe_read);
     zg_budget_init();
+    zg_overread_init();
     zg_quarantine_init();
     uint64_t limit = zg_os_limit(RLIMIT_AS);
     bool done = zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) && reserve_heap();
@@ -137,6 +139,7 @@ static void after_fork_in_child(void) {
     after_fork(true);
     zg_stats_after_fork_in_child();
     zg_budget_after_fork_in_child();
+    zg_overread_after_fork_in_child();
     zg_sample_after_fork_in_child();
     zg_report_after_fork_in_child();
     zg_heap_after_fork_in_child();

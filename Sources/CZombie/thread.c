@@ -223,18 +223,18 @@ void zg_thread_init_keys(void) {
 
 // A stack that the cache does not know: along the trail, or where that cannot follow (another stack than the thread's own,
 // signal frames) by a walk.
-static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_caller caller, bool own_stack) {
+static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_caller caller, bool own_stack, bool allocates) {
     struct zg_walk walk;
-    uint32_t stack = 0;
-    if (own_stack) stack = zg_trail_capture(&thread->trail, caller, &thread->stack, zg_config.stack_depth);
-    if (stack) {
-        stack |= zg_fence_mark(stack);
+    uint32_t found = 0, stack;
+    bool by_trail = own_stack && (found = zg_trail_capture(&thread->trail, caller, &thread->stack, zg_config.stack_depth)) != 0;
+    if (!by_trail) {
+        zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
+        found = zg_depot_put(walk.frames, walk.count);
+    }
+    stack = allocates ? zg_fence_mark(found) : found & ~ZG_DEPOT_SETTLED;
+    if (by_trail) {
         if (!zg_stack_cache_wants(&thread->stack_cache, caller, stack)) return stack;
         zg_trail_describe(&thread->trail, caller.sp, &walk);
-    } else {
-        zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
-        stack = zg_depot_put(walk.frames, walk.count);
-        stack |= zg_fence_mark(stack);
     }
     zg_stack_cache_add(&thread->stack_cache, caller, &walk, stack);
     return stack;
@@ -255,7 +255,7 @@ static void check_stack(const struct zg_thread *thread, struct zg_caller caller,
 #define check_stack(thread, caller, stack) ((void)0)
 #endif
 
-uint32_t zg_thread_capture_slow(struct zg_thread *thread, struct zg_caller caller) {
+uint32_t zg_thread_capture_slow(struct zg_thread *thread, struct zg_caller caller, bool allocates) {
     if (ZG_UNLIKELY(!zg_config.stack_depth)) return 0;
     if (ZG_UNLIKELY(caller.sp < thread->stack.low)) zg_thread_extend_stack(&thread->stack, caller.sp);
     thread->captures++;
@@ -263,7 +263,7 @@ uint32_t zg_thread_capture_slow(struct zg_thread *thread, struct zg_caller calle
     bool own_stack = caller.sp >= thread->stack.low && caller.sp < thread->stack.high;
     struct zg_stack_cache *cache = &thread->stack_cache;
     uint32_t stack = own_stack ? zg_stack_cache_find(cache, caller, zg_stack_cache_key(cache, caller)) : 0;
-    if (!stack) stack = capture_new(thread, caller, own_stack);
+    if (!stack) stack = capture_new(thread, caller, own_stack, allocates);
     check_stack(thread, caller, stack & ~ZG_STACK_FENCE);
     return stack;
 }

@@ -75,9 +75,9 @@ struct zg_thread {
 ZG_INLINE struct zg_thread *zg_thread_enter(const uint64_t *frame);
 ZG_INLINE void zg_thread_leave(struct zg_thread *thread);
 
-// The caller's stack as recorded from the published function's frame; its id in the depot, with ZG_STACK_FENCE (fence.h)
-// where that context is to have a fenced block.
-ZG_INLINE uint32_t zg_thread_capture(struct zg_thread *thread);
+// The caller's stack as recorded from the published function's frame: its id in the depot. `allocates`: with ZG_STACK_FENCE
+// (fence.h) where that context is to have a fenced block; otherwise that bit means nothing.
+ZG_INLINE uint32_t zg_thread_capture(struct zg_thread *thread, bool allocates);
 // Captures of the caller's stack come without ZG_STACK_FENCE from now on.
 void zg_thread_settle_context(struct zg_thread *thread);
 // The number of the calling thread, 0 where it has none.
@@ -114,10 +114,10 @@ ZG_INLINE struct zg_thread *zg_thread_enter(const uint64_t *frame) {
     return thread;
 }
 
-uint32_t zg_thread_capture_slow(struct zg_thread *thread, struct zg_caller caller);
+uint32_t zg_thread_capture_slow(struct zg_thread *thread, struct zg_caller caller, bool allocates);
 
 // A stack that was captured before, on the known part of the thread's own stack; with stack_depth=0 no entry exists.
-ZG_INLINE uint32_t zg_thread_capture(struct zg_thread *thread) {
+ZG_INLINE uint32_t zg_thread_capture(struct zg_thread *thread, bool allocates) {
     struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
 #ifndef ZG_CHECK_STACKS // test builds compare every capture
     struct zg_stack_cache *cache = &thread->stack_cache;
@@ -132,7 +132,7 @@ ZG_INLINE uint32_t zg_thread_capture(struct zg_thread *thread) {
         }
     }
 #endif
-    return zg_thread_capture_slow(thread, caller);
+    return zg_thread_capture_slow(thread, caller, allocates);
 }
 
 ZG_INLINE void zg_thread_leave(struct zg_thread *thread) {

@@ -25,27 +25,39 @@ static void join(struct zg_trail *trail, const struct zg_trail_frame *frame) {
     for (uint32_t i = trail->count; i-- && trail->frames[i].fp_place == old;) trail->frames[i].fp_place = frame->fp_place;
 }
 
+// The hash of a frame's chain without the frame.
+static uint64_t outer_hash(const struct zg_trail *trail, uint32_t at) {
+    const struct zg_trail_frame *frame = &trail->frames[at];
+    uint64_t hash = 0;
+    if (ZG_LIKELY(at > frame->anchor && frame[-1].anchor == frame->anchor)) return frame[-1].hash;
+    for (uint32_t i = frame->anchor; i < at; i++) hash = zg_depot_hash(hash, trail->frames[i].pc);
+    return hash;
+}
+
 // Continues the chain of the frames further out with the frame at this depth.
 static void chain(struct zg_trail *trail, uint32_t at, int depth) {
     struct zg_trail_frame *frame = &trail->frames[at];
-    uint64_t hash = at ? frame[-1].hash : 0;
     uint32_t anchor = at ? frame[-1].anchor : 0;
-    if (at + 1 - anchor > (uint32_t)depth + ZG_TRAIL_STEP) {
-        // Too deep: a new chain, begun where it can begin for the next frames, too.
-        anchor = (at + 1 - (uint32_t)depth) / ZG_TRAIL_STEP * ZG_TRAIL_STEP;
-        hash = 0;
-        for (uint32_t i = anchor; i < at; i++) hash = zg_depot_hash(hash, trail->frames[i].pc);
-    }
-    frame->hash = zg_depot_hash(hash, frame->pc);
+    // Too deep: a new chain, begun where it can begin for the next frames, too.
+    if (at + 1 - anchor > (uint32_t)depth + ZG_TRAIL_STEP) anchor = (at + 1 - (uint32_t)depth) / ZG_TRAIL_STEP * ZG_TRAIL_STEP;
     frame->anchor = (uint16_t)anchor;
+    frame->hash = zg_depot_hash(outer_hash(trail, at), frame->pc);
     frame->words = (uint16_t)((at ? frame[-1].words : 0) + 1 + frame->fp_used);
 }
 
-static ZG_NOINLINE uint32_t put(const struct zg_trail *trail) {
+// Adds the frames that the depot does not have under this chain.
+static ZG_NOINLINE uint32_t put(struct zg_trail *trail) {
+    uint32_t anchor = trail->frames[trail->count - 1].anchor, first = trail->count - 1;
+    while (first > anchor && (trail->frames[first - 1].anchor != anchor || !trail->frames[first - 1].node)) first--;
     uint64_t frames[ZG_STACK_MAX_DEPTH + ZG_TRAIL_STEP];
-    int count = 0;
-    for (uint32_t i = trail->count; i-- > trail->frames[trail->count - 1].anchor;) frames[count++] = trail->frames[i].pc;
-    return zg_depot_put(frames, count);
+    uint32_t ids[ZG_STACK_MAX_DEPTH + ZG_TRAIL_STEP], count = trail->count - first;
+    for (uint32_t i = 0; i < count; i++) frames[i] = trail->frames[first + i].pc;
+    const struct zg_trail_frame *outer = first > anchor ? &trail->frames[first - 1] : NULL;
+    uint32_t stack = zg_depot_add(outer ? outer->node : 0, outer ? outer->hash : 0, frames, (int)count, ids);
+    // Frames of an older chain are outside of this one's.
+    for (uint32_t i = 0; i < count && stack; i++)
+        if (trail->frames[first + i].anchor == anchor) trail->frames[first + i].node = ids[i];
+    return stack;
 }
 
 static void depend(struct zg_walk *walk, uint64_t sp, uint64_t place, uint64_t word) {
@@ -119,8 +131,11 @@ uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const
         trail->frames[trail->count] = new_frames[--new_count];
         chain(trail, trail->count++, depth);
     }
-    uint32_t stack = zg_depot_find(trail->frames[trail->count - 1].hash);
-    return ZG_LIKELY(stack) ? stack : put(trail);
+    struct zg_trail_frame *innermost = &trail->frames[trail->count - 1];
+    uint32_t stack = zg_depot_find(innermost->hash, outer_hash(trail, trail->count - 1));
+    if (ZG_UNLIKELY(!stack)) return put(trail);
+    innermost->node = stack & ~ZG_DEPOT_SETTLED;
+    return stack;
 lost:
     trail->count = 0;
     return 0;

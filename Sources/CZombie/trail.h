@@ -18,6 +18,7 @@ struct zg_trail_frame {
     uint64_t pc, sp, fp; // as they are in this frame
     uint64_t place, fp_place;
     uint64_t hash;
+    uint32_t node; // the depot's, of the same frames; 0: not known yet
     uint16_t anchor;
     uint16_t words; // that this frame and all further out depend on, at the most
     bool fp_used; // the next frame outwards was found from fp
@@ -31,7 +32,7 @@ struct zg_trail {
     struct zg_trail_frame new_frames[ZG_TRAIL_NEW]; // of the capture that is going on: the program's stack may be small
 };
 
-// The stack id for a caller on the thread's own stack, with `depth` to `depth + ZG_TRAIL_STEP` frames where there are as
+// The stack id, as zg_depot_find gives it, for a caller on the thread's own stack, with `depth` to `depth + ZG_TRAIL_STEP` frames where there are as
 // many. 0 where the trail cannot follow: use zg_unwind_fast.
 uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const struct zg_stack_bounds *bounds,
                           int depth);

@@ -1,0 +1,68 @@
+// Fenced blocks in use: reads behind them pass after a while where masked loads are slow, writes are found all the same.
+// preload
+
+#include <fcntl.h>
+#include <stdbool.h>
+
+#include "life.h"
+
+enum { SIZE = 32, SOME_MS = 150, FAULT = 128 + SIGSEGV, ABORT = 128 + SIGABRT };
+
+static bool has_masked_loads(void) {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
+#else
+    return false;
+#endif
+}
+
+static void use_processor(void) {
+    struct timespec now;
+    int64_t start = -1, ns;
+    do {
+        for (int i = 0; i < 200; i++) {
+            void *volatile block = malloc(100); // slow calls are among them
+            free(block);
+        }
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+        ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+        if (start < 0) start = ns;
+    } while (ns - start < SOME_MS * INT64_C(1000000));
+}
+
+static int run(const char *mode) {
+    volatile char *volatile block = malloc(SIZE);
+    bool dead = strstr(mode, "dead"), writes = strstr(mode, "write");
+    if (!strstr(mode, "at-once")) use_processor();
+    if (dead) free((void *)block);
+    if (writes) block[SIZE] = 1;
+    else (void)block[SIZE];
+    if (!dead) free((void *)block);
+    return 0;
+}
+
+static void quietly(void) {
+    int nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, 2);
+}
+static void never(void) {
+    quietly();
+    setenv("ZGUARD_OPTIONS", "overread_ms=0", 1);
+}
+static void in_profile_fence(void) {
+    quietly();
+    setenv("ZGUARD_OPTIONS", "profile=fence", 1);
+}
+
+int main(int count, char **arguments) {
+    if (count > 1) return run(arguments[1]);
+    int later = has_masked_loads() ? 0 : FAULT;
+    CHECK_EQUAL(life_run_self("read at-once", quietly), FAULT, "a read at once");
+    CHECK_EQUAL(life_run_self("write at-once", quietly), FAULT, "a write at once");
+    CHECK_EQUAL(life_run_self("read", quietly), later, "a read later");
+    CHECK_EQUAL(life_run_self("write", quietly), later ? later : ABORT, "a write later is found at the free");
+    CHECK_EQUAL(life_run_self("dead read", quietly), FAULT, "behind a dead block");
+    CHECK_EQUAL(life_run_self("read", never), FAULT, "a read later, where guards stay");
+    CHECK_EQUAL(life_run_self("read", in_profile_fence), FAULT, "a read later in profile fence");
+    return check_end();
+}
