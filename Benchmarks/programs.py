@@ -163,7 +163,7 @@ def real_programs():
         Script("lua", "lua5.4", "work.lua"),
         Script("node", "node", "work.mjs"),
         Text("gawk", ("gawk", "-f", HERE / "inputs" / "work.awk"), 300_000),
-        Text("sort", ("sort", "-S", "8M", "--parallel=2", "-t", "\t", "-k2,2", "-k3n"), 300_000),
+        Text("sort", ("sort", "-S", "8M", "--parallel=2", "-t", "\t", "-k2,2", "-k3n"), 600_000),
         Text("xz", ("xz", "-5", "-T1", "-c"), 60_000),
         Jq("jq"),
         GitLog("git-log"),

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { THREADS = 4, YOUNG = 256, KEPT = 4096, SHARED = 512, TRADED = 24, STEPS = 2000000 };
+enum { THREADS = 4, YOUNG = 256, KEPT = 4096, SHARED = 512, TRADED = 24, STEPS = 4000000 };
 
 struct worker {
     struct bench_random random;
