@@ -1,5 +1,6 @@
 // Stacks of known depth, captured over and over by each method: frames DEPTH...
-// Prints "DEPTH METHOD NANOSECONDS", for one capture without the calls around it. Fails where a stack is not what its row says.
+// Prints "DEPTH METHOD NANOSECONDS", for one capture without the calls around it. Fails where a stack is not what its row
+// says.
 
 #define _POSIX_C_SOURCE 200809L
 #include "capture.h"

@@ -1,6 +1,6 @@
-// Threads with working sets of their own that trade parts of them: most blocks die young, some are kept for long, some get
-// to another thread through a shared table and die there. What a thread does depends on its own random numbers alone, so
-// that the work is the same however the threads are scheduled.
+// Threads with working sets of their own that trade parts of them: most blocks die young, some are kept for long, some
+// get to another thread through a shared table and die there. What a thread does depends on its own random numbers alone,
+// so that the work is the same however the threads are scheduled.
 #include "bench.h"
 #include <pthread.h>
 #include <stdatomic.h>

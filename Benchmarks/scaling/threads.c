@@ -1,6 +1,7 @@
 // The same work for each thread, malloc and free of mixed sizes in a working set of its own: threads SCALE THREADS.
-// Prints nanoseconds of the clock, from the moment at which all of them may begin to the end of the last, nanoseconds of the
-// processors, and how many blocks that was. Threads are bound to the processors in turn: what is measured is the allocator, not when the scheduler moves them.
+// Prints nanoseconds of the clock, from the moment at which all of them may begin to the end of the last, nanoseconds of
+// the processors, and how many blocks that was. Threads are bound to the processors in turn: what is measured is the
+// allocator, not when the scheduler moves them.
 #define _GNU_SOURCE
 #include "../micro/bench.h"
 #include <pthread.h>
@@ -73,5 +74,6 @@ int main(int argc, char **argv) {
     pthread_barrier_wait(&begin);
     for (int t = 0; t < count; t++)
         pthread_join(threads[t], NULL);
-    printf("%lld %lld %ld\n", now(CLOCK_MONOTONIC) - start, now(CLOCK_PROCESS_CPUTIME_ID) - used, count * workers[0].steps);
+    long long wall = now(CLOCK_MONOTONIC) - start, cpu = now(CLOCK_PROCESS_CPUTIME_ID) - used;
+    printf("%lld %lld %ld\n", wall, cpu, count * workers[0].steps);
 }
