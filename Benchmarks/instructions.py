@@ -63,8 +63,8 @@ class Counter:
         """Instructions of the library in this program's run; where they cannot be counted the gate ends with an error."""
         profile = self.work / "profile"
         profile.unlink(missing_ok=True)
-        # Addresses decide which sets of a cache are used: no randomisation, and always the same environment.
-        words = [shutil.which("setarch"), "-R", shutil.which("valgrind"), "--tool=callgrind", f"--callgrind-out-file={profile}", *command]
+        # Addresses decide which sets of a cache are used: valgrind chooses the same ones each time, the environment is always the same.
+        words = [shutil.which("valgrind"), "--tool=callgrind", f"--callgrind-out-file={profile}", *command]
         environment = {"LC_ALL": "C", "LD_PRELOAD": str(self.library), "ZGUARD_OPTIONS": options}
         result = subprocess.run([str(word) for word in words], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         total = count_in_library(profile.read_text(), str(self.library)) if profile.exists() else 0
@@ -126,7 +126,7 @@ def main():
     parser.add_argument("--update", action="store_true", help="store what is counted")
     parser.add_argument("--library", metavar="FILE", type=Path, default=LIBRARY, help="count in this library instead")
     options = parser.parse_args()
-    for command in ("valgrind", "setarch", "strip"):
+    for command in ("valgrind", "strip"):
         if not shutil.which(command):
             sys.exit(f"instructions: error: {command} is not installed")
     stored = json.loads(STORED.read_text())["instructions"] if STORED.exists() else {}
