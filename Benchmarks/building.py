@@ -31,11 +31,11 @@ class Compilers:
         return target
 
 
-def make(target, command, sources, environment=None):
+def make(target, command, sources):
     """Runs the command where the target is older than one of the sources. Output only where it failed."""
     if target.exists() and target.stat().st_mtime > max(source.stat().st_mtime for source in sources):
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if result.returncode != 0:
         sys.exit(f"benchmarks: error: cannot build {target.name}\n{(result.stdout + result.stderr)[-2000:]}")

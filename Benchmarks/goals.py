@@ -27,7 +27,7 @@ class Measured:
         return found[measure]
 
     def mean(self, names, measure, base=None):
-        """The geometric mean over the targets that have been run, and how many these are; `base`: over that tool's ratios."""
+        """The geometric mean of the targets' ratios, and how many these are; `base`: of the ratios over that tool's."""
         ratios = []
         for name in names:
             try:
@@ -36,7 +36,10 @@ class Measured:
                 pass
         if not ratios:
             raise Missing("not run")
-        return table.geometric_mean(ratios), f"{len(ratios)} of {len(names)} programs"
+        mean = table.geometric_mean(ratios)
+        if len(ratios) < len(names):
+            raise Missing(f"only {len(ratios)} of {len(names)} programs run, their mean is {mean:.2f}")
+        return mean, f"{len(names)} programs"
 
     def names(self, kind):
         return [target.name for target in self.targets if target.kind == kind]

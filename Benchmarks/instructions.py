@@ -66,7 +66,7 @@ class Counter:
         # Addresses decide which sets of a cache are used: valgrind chooses the same ones each time, the environment is always the same.
         words = [shutil.which("valgrind"), "--tool=callgrind", f"--callgrind-out-file={profile}", *command]
         environment = {"LC_ALL": "C", "LD_PRELOAD": str(self.library), "ZGUARD_OPTIONS": options}
-        result = subprocess.run([str(word) for word in words], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        result = with_tools.run_quietly(words, environment)
         total = count_in_library(profile.read_text(), str(self.library)) if profile.exists() else 0
         if result.returncode != 0 or total == 0:
             reason = f"status {result.returncode}" if result.returncode else "the library was not there"
@@ -126,6 +126,8 @@ def main():
     parser.add_argument("--update", action="store_true", help="store what is counted")
     parser.add_argument("--library", metavar="FILE", type=Path, default=LIBRARY, help="count in this library instead")
     options = parser.parse_args()
+    if not options.library.exists():
+        sys.exit(f"instructions: error: {options.library} does not exist: run scripts/build")
     for command in ("valgrind", "strip"):
         if not shutil.which(command):
             sys.exit(f"instructions: error: {command} is not installed")

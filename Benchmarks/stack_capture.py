@@ -1,7 +1,6 @@
 """One stack capture by itself: the runtime's own methods, libunwind and glibc, at several depths, interleaved."""
 
 import statistics
-import subprocess
 from pathlib import Path
 
 import building
@@ -38,8 +37,7 @@ def measure(compilers, progress):
     environment = {**with_tools.clean_environment(), "ZGUARD_OPTIONS": "stack_depth=64"}
     results = {str(depth): {method: [] for method in METHODS} for depth in DEPTHS}
     for number in range(ROUNDS):
-        depths = [str(depth) for depth in with_tools.turns(DEPTHS, number)]
-        result = subprocess.run([program, *depths], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        result = with_tools.run_quietly([program, *with_tools.turns(DEPTHS, number)], environment)
         if result.returncode != 0:
             progress(f"capture: error: {result.stderr.strip()}")
             return {}

@@ -1,7 +1,6 @@
 """What it costs a program to be started: the wall-clock time of short ones, plain and with every tool, interleaved."""
 
 import statistics
-import subprocess
 from pathlib import Path
 
 import tools as with_tools
@@ -16,8 +15,7 @@ REDUCED_ROUNDS = 3  # of one start each, for a tool that gets a part of the work
 def batch(spawn, command, tool, count):
     """Nanoseconds of each of `count` starts, or None where the program failed."""
     words = [spawn, count, *tool.variables(), "--", *tool.prefix, *command]
-    result = subprocess.run([str(word) for word in words], env=with_tools.clean_environment(), stdin=subprocess.DEVNULL,
-                            capture_output=True, text=True)
+    result = with_tools.run_quietly(words, with_tools.clean_environment())
     return list(map(int, result.stdout.split())) if result.returncode == 0 else None
 
 

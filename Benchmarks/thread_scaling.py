@@ -1,7 +1,6 @@
 """The same work with one, two and four threads: how throughput grows with the threads."""
 
 import statistics
-import subprocess
 from pathlib import Path
 
 import tools as with_tools
@@ -14,7 +13,7 @@ def once(program, tool, threads, size):
     """One run: {"wall", "cpu" in nanoseconds, "blocks"}, or {"error"}."""
     command = [*tool.prefix, program, size, threads]
     environment = {**with_tools.clean_environment(), **tool.environment}
-    result = subprocess.run([str(word) for word in command], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    result = with_tools.run_quietly(command, environment)
     if result.returncode != 0:
         return {"error": f"status {result.returncode}"}
     return dict(zip(("wall", "cpu", "blocks"), map(int, result.stdout.split())))
