@@ -39,37 +39,55 @@ def summarise(results, tools):
     return summary
 
 
-def markdown(results, kinds, tools, runs, notes):
-    """The page: what it was measured on, then a table for each measure."""
+HEADINGS = (("micro", "micro-benchmarks"), ("real", "real programs"))
+
+
+def markdown(results, kinds, tools, runs):
+    """Lines of the page: a table for each measure, and what could not be measured."""
+    if not results:
+        return []
     summary = summarise(results, tools)
     shown = [tool for tool in tools if tool.name != "glibc"]
-    lines = [f"- {name}: {value}" for name, value in notes] + [""]
+    lines = []
     for measure, title, unit in MEASURES:
-        lines += [f"### {title}", "", "| program | glibc | " + " | ".join(tool.name + ("†" if tool.footnote(runs) else "") for tool in shown) + " |",
-                  "|---|---:|" + "---:|" * len(shown)]
-        for kind, heading in (("micro", "micro-benchmarks"), ("real", "real programs")):
+        heads = [tool.name + ("†" if tool.footnote(runs) else "") for tool in shown]
+        lines += [f"### {title}", "", "| program | glibc | " + " | ".join(heads) + " |", "|---|---:|" + "---:|" * len(shown)]
+        for kind, heading in HEADINGS:
             names = [name for name in results if kinds[name] == kind]
-            if not names:
-                continue
-            for name in names:
-                base = [samples["glibc"][measure] for samples in results[name] if "glibc" in samples and not samples["glibc"].get("error")]
-                cells = [unit(statistics.median(base)) if base else "failed"]
-                for tool in shown:
-                    value = summary[name].get(tool.name)
-                    cells.append("" if value is None else f"*{value['error']}*" if "error" in value
-                                 else f"{value[measure]:.2f}" if measure in value else "")
-                lines.append(f"| {name} | " + " | ".join(cells) + " |")
-            for label, function in (("geometric mean", geometric_mean), ("median", statistics.median)):
-                cells = []
-                for tool in shown:
-                    values = [summary[name][tool.name][measure] for name in names if measure in summary[name].get(tool.name, {})]
-                    cells.append(f"**{function(values):.2f}**" if values else "")
-                lines.append(f"| **{heading}, {label}** | | " + " | ".join(cells) + " |")
+            lines += rows(results, summary, names, shown, measure, unit)
+            lines += means(summary, names, shown, measure, heading) if names else []
         lines.append("")
+    return lines + failures(results) + [line for tool in shown if (note := tool.footnote(runs)) for line in (f"† {note}", "")]
+
+
+def rows(results, summary, names, shown, measure, unit):
+    """One line for each program: glibc's own value, and the ratios."""
+    lines = []
+    for name in names:
+        base = [samples["glibc"][measure] for samples in results[name] if "glibc" in samples and not samples["glibc"].get("error")]
+        cells = [unit(statistics.median(base)) if base else "failed"]
+        for tool in shown:
+            value = summary[name].get(tool.name, {})
+            cells.append(f"*{value['error']}*" if "error" in value else f"{value[measure]:.2f}" if measure in value else "")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def means(summary, names, shown, measure, heading):
+    lines = []
+    for label, function in (("geometric mean", geometric_mean), ("median", statistics.median)):
+        cells = []
+        for tool in shown:
+            values = [summary[name][tool.name][measure] for name in names if measure in summary[name].get(tool.name, {})]
+            cells.append(f"**{function(values):.2f}**" if values else "")
+        lines.append(f"| **{heading}, {label}** | | " + " | ".join(cells) + " |")
+    return lines
+
+
+def failures(results):
+    lines = []
     for name, rounds in results.items():
         for tool, sample in {tool: sample for samples in rounds for tool, sample in samples.items() if sample.get("error")}.items():
-            lines += [f"{tool} cannot run {name}: {sample['error']}" + (f" ({sample['message']})" if sample.get("message") else ""), ""]
-    for tool in shown:
-        if tool.footnote(runs):
-            lines += [f"† {tool.footnote(runs)}", ""]
-    return "\n".join(lines).rstrip() + "\n"
+            message = f" ({sample['message']})" if sample.get("message") else ""
+            lines += [f"{tool} cannot run {name}: {sample['error']}{message}", ""]
+    return lines

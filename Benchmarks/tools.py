@@ -1,4 +1,4 @@
-"""With what it is measured: plain glibc, this project, scudo, AddressSanitizer builds, valgrind."""
+"""With what it is measured: plain glibc, this project, other allocators, AddressSanitizer builds, valgrind."""
 
 import os
 import platform
@@ -9,7 +9,25 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DEFAULT = ("glibc", "zguard", "scudo", "asan", "valgrind")
+# Allocators that Debian packages: the library's file and its package.
+SYSTEM_ALLOCATORS = {"mimalloc": ("libmimalloc.so.2*", "libmimalloc2.0"), "jemalloc": ("libjemalloc.so.2", "libjemalloc2")}
+DEFAULT = ("glibc", "zguard", "scudo", "mimalloc", "jemalloc", "asan", "valgrind")
+
+
+def clean_environment():
+    """The environment of everything that is measured: nothing preloaded, no options, fixed locale and hashes."""
+    dropped = ("LD_PRELOAD", "ZGUARD_OPTIONS", "SCUDO_OPTIONS", "ASAN_OPTIONS", "PYTHONMALLOC")
+    kept = {key: value for key, value in os.environ.items() if key not in dropped}
+    return {**kept, "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0"}
+
+
+def run_quietly(words, environment):
+    """The ended process, its output as text; with status 124 where it was still running after ten minutes."""
+    words = [str(word) for word in words]
+    try:
+        return subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(words, 124, "", "it still runs after ten minutes\n")
 
 
 def first_line(*command):
@@ -35,6 +53,12 @@ def scudo_library():
         for library in sorted(root.glob(f"*/lib/*/libclang_rt.scudo_standalone*{platform.machine()}*.so")):
             return library
     return None
+
+
+def system_library(pattern):
+    """The first file of that name in the directories where distributions keep libraries; None where there is none."""
+    folders = (f"/usr/lib/{platform.machine()}-linux-gnu", "/usr/lib64", "/usr/lib")
+    return next((file for folder in folders for file in sorted(Path(folder).glob(pattern))), None)
 
 
 def plain_compiler(suffix):
@@ -76,6 +100,13 @@ class Tool:
     def is_reduced(self):
         return self.size is not None
 
+    def takes_part(self, round_number):
+        return self.rounds is None or round_number < self.rounds
+
+    def variables(self, more=None):
+        """Its environment, and more, as words KEY=VALUE."""
+        return [f"{key}={value}" for key, value in {**(more or {}), **self.environment}.items()]
+
     def footnote(self, runs):
         """What a reader must know beside the numbers, where the tool did not get the same treatment as the others."""
         few = self.rounds is not None and self.rounds < runs
@@ -99,17 +130,30 @@ def make_tool(name):
     if name in ("scudo", "scudo-quarantine"):
         scudo = scudo_library()
         # 64 MiB, blocks of up to 1 MiB.
-        options = {} if name == "scudo" else {"SCUDO_OPTIONS": "quarantine_size_kb=65536:thread_local_quarantine_size_kb=1024:quarantine_max_chunk_size=1048576"}
-        return Tool(name, environment={"LD_PRELOAD": str(scudo), **options}, problem=None if scudo else "no libclang_rt.scudo_standalone library",
+        quarantine = "quarantine_size_kb=65536:thread_local_quarantine_size_kb=1024:quarantine_max_chunk_size=1048576"
+        options = {} if name == "scudo" else {"SCUDO_OPTIONS": quarantine}
+        return Tool(name, environment={"LD_PRELOAD": str(scudo), **options},
+                    problem=None if scudo else "no libclang_rt.scudo_standalone library",
                     version=f"of clang {scudo.parents[2].name}" if scudo else "")
+    if name in SYSTEM_ALLOCATORS:
+        pattern, package = SYSTEM_ALLOCATORS[name]
+        library = system_library(pattern)
+        return Tool(name, environment={"LD_PRELOAD": str(library)}, problem=None if library else f"no {pattern}: install {package}",
+                    version=package_version(package))
     if name == "asan":
         compiler = asan_compiler(".c")
         return Tool(name, rounds=3, problem=None if compiler else "no compiler can link -fsanitize=address",
                     version=program_version(compiler[0]) if compiler else "")
     if name == "valgrind":
         return Tool(name, prefix=["valgrind", "-q", "--tool=memcheck", "--trace-children=yes"], size=0.04, rounds=1,
-                    problem=None if shutil.which("valgrind") else "valgrind is not installed", version=program_version("valgrind").removeprefix("valgrind "))
+                    problem=None if shutil.which("valgrind") else "valgrind is not installed",
+                    version=program_version("valgrind").removeprefix("valgrind "))
     return None
+
+
+def turns(tools, number):
+    """The order of the tools in this round: each begins in turn."""
+    return tools[number % len(tools):] + tools[:number % len(tools)]
 
 
 def machine():
@@ -127,6 +171,12 @@ def machine():
         ("machine", f"{model}, {os.cpu_count()} cores, {int(grep('/proc/meminfo', 'MemTotal').split()[0]) // 1024} MiB"),
         ("system", f"{release.get('PRETTY_NAME', 'Linux')}, kernel {platform.release()}, {os.confstr('CS_GNU_LIBC_VERSION')}"),
     ]
+
+
+def package_version(package):
+    """The upstream part of an installed Debian package's version, empty where there is none."""
+    number = re.match(r"\d[\d.]*", first_line("dpkg-query", "-W", "-f", "${Version}", package))
+    return number.group(0) if number else ""
 
 
 def program_version(command):

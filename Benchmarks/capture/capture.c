@@ -1,0 +1,78 @@
+// The methods that are compared, in a library that is built of the runtime's sources as the product is.
+// Any thread; none of them keeps a block.
+
+#define UNW_LOCAL_ONLY
+#include "capture.h"
+
+#include <execinfo.h>
+#include <libunwind.h>
+
+#include "config.h"
+#include "depot.h"
+#include "fence.h"
+#include "thread.h"
+
+#define EXPORTED __attribute__((visibility("default"), noinline))
+
+enum { MOST = ZG_STACK_MAX_DEPTH + ZG_TRAIL_STEP };
+
+__attribute__((visibility("default"))) int capture_depth;
+__attribute__((visibility("default"))) struct capture_seen capture_seen;
+
+static volatile uint32_t kept; // so that no capture is left out
+
+EXPORTED void capture_entered(void) {
+    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    kept = thread->number;
+    zg_thread_leave(thread);
+}
+
+EXPORTED void capture_product(void) {
+    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    kept = zg_thread_capture(thread);
+    zg_thread_leave(thread);
+}
+
+static struct zg_caller caller_of(const uint64_t *frame) {
+    return (struct zg_caller){frame[1], zg_arch_caller_sp(frame), frame[0]};
+}
+
+EXPORTED void capture_walk(void) {
+    const uint64_t *frame = __builtin_frame_address(0);
+    struct zg_thread *thread = zg_thread_enter(frame);
+    struct zg_caller caller = caller_of(frame);
+    struct zg_walk walk;
+    if (caller.sp < thread->stack.low) zg_thread_extend_stack(&thread->stack, caller.sp);
+    zg_unwind_fast(caller, &thread->stack, capture_depth, &walk);
+    kept = (uint32_t)walk.count;
+    zg_thread_leave(thread);
+}
+
+// These two begin with this function's own frame.
+EXPORTED void capture_libunwind(void) {
+    void *frames[MOST];
+    kept = (uint32_t)unw_backtrace(frames, capture_depth + 1);
+}
+
+EXPORTED void capture_backtrace(void) {
+    void *frames[MOST];
+    kept = (uint32_t)backtrace(frames, capture_depth + 1);
+}
+
+EXPORTED void capture_called(void) { kept = 0; }
+
+static bool is_whole(uint32_t stack) {
+    uint64_t frames[MOST];
+    return stack && zg_depot_get(stack & ~ZG_STACK_FENCE, frames, MOST) == capture_depth;
+}
+
+EXPORTED void capture_look(void) {
+    const uint64_t *frame = __builtin_frame_address(0);
+    struct zg_thread *thread = zg_thread_enter(frame);
+    struct zg_caller caller = caller_of(frame);
+    struct zg_stack_cache *cache = &thread->stack_cache;
+    uint32_t cached = zg_stack_cache_find(cache, caller, zg_stack_cache_key(cache, caller));
+    capture_seen.cached += is_whole(cached);
+    capture_seen.lost += !is_whole(zg_trail_capture(&thread->trail, caller, &thread->stack, zg_config.stack_depth));
+    zg_thread_leave(thread);
+}

@@ -1,0 +1,113 @@
+"""Whole processes: wall-clock time, processor time and peak memory of every target with every tool, interleaved."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import tools as with_tools
+
+HERE = Path(__file__).resolve().parent
+TIMEOUT = 600
+
+
+class Bench:
+    """Runs targets in a temporary directory of its own; a context manager."""
+
+    def __init__(self, launcher):
+        self.launcher, self.environment = launcher, with_tools.clean_environment()
+
+    def __enter__(self):
+        self.work = Path(tempfile.mkdtemp(prefix="zguard-bench-"))
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def folder(self, target, size):
+        folder = self.work / f"{target.name}-{size}"
+        if not folder.exists():
+            folder.mkdir()
+            target.prepare(folder, size)
+        return folder
+
+    def forget(self, target):
+        for folder in self.work.glob(f"{target.name}-*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def once(self, target, tool, size):
+        """One run: {"wall", "cpu" in seconds, "memory" in KiB, "digest"} or {"error"}."""
+        folder = self.folder(target, size)
+        result, output, errors = self.work / "result", self.work / "output", self.work / "errors"
+        result.unlink(missing_ok=True)
+        command = [*map(str, [self.launcher, result, *tool.variables(target.environment), "--", *tool.prefix,
+                              *target.command(folder, size, tool.name)])]
+        with open(output, "wb") as out, open(errors, "wb") as err:
+            process = subprocess.Popen(command, cwd=folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                       start_new_session=True)
+        try:
+            clients = target.drive(process, folder, size)
+            process.wait(TIMEOUT)
+        except (subprocess.TimeoutExpired, OSError) as error:
+            os.killpg(process.pid, 9)
+            process.wait()
+            return {"error": "too slow" if isinstance(error, subprocess.TimeoutExpired) else "no answer"}
+        if not result.exists():
+            return {"error": "not started"}
+        wall, user, system, memory, status = map(int, result.read_text().split())
+        if status != 0:
+            text = [re.sub(r"^==\d+==\s*", "", line) for line in errors.read_text(errors="replace").splitlines()
+                    if re.search(r"[a-z]{3}", line)]
+            return {"error": f"signal {status - 128}" if status > 128 else f"exit {status}", "message": " ".join(text[:2])[:300]}
+        return {"wall": clients or wall / 1e9, "cpu": (user + system) / 1e9, "memory": memory,
+                "digest": hashlib.sha256(output.read_bytes()).hexdigest()}
+
+
+def measure_target(bench, target, tools, runs, size, progress):
+    """One dictionary {tool: sample} for each round."""
+    rounds, digests, given_up = [], {}, set()
+    usable = [tool for tool in tools if target.supports(tool.name)]
+    for number in range(runs):
+        samples = {}
+        for tool in with_tools.turns(usable, number):
+            if tool.name in given_up or not tool.takes_part(number):
+                continue
+            part = size if tool.size is None else min(size, tool.size)
+            if tool.is_reduced:
+                samples["glibc (reduced)"] = bench.once(target, with_tools.make_tool("glibc"), part)
+            sample = samples[tool.name] = bench.once(target, tool, part)
+            if "error" in sample:
+                given_up.add(tool.name)
+                progress(f"{target.name}: {tool.name}: {sample['error']} {sample.get('message', '')}")
+                continue
+            # Servers print nothing; all others must print what they print under glibc.
+            if digests.setdefault(part, sample["digest"]) != sample["digest"]:
+                samples[tool.name] = {"error": "other output"}
+                given_up.add(tool.name)
+                progress(f"{target.name}: {tool.name}: other output")
+        if "glibc" not in samples or "error" in samples["glibc"]:
+            break
+        rounds.append(samples)
+    return rounds
+
+
+def measure(chosen, compilers, tools, runs, size, progress):
+    """{target's name: its rounds}, and the names of the targets that are not installed."""
+    results, absent = {}, []
+    for target in chosen:
+        target.build(compilers)
+    with Bench(compilers.program(HERE / "launch.c")) as bench:
+        for target in chosen:
+            if target.missing():
+                absent.append(target.name)
+                progress(f"without {target.name}: {', '.join(target.missing())} not installed")
+                continue
+            begin = time.monotonic()
+            results[target.name] = measure_target(bench, target, tools, runs, size, progress)
+            progress(f"{target.name} ({time.monotonic() - begin:.0f} s)")
+            bench.forget(target)
+    return results, absent

@@ -1,0 +1,128 @@
+"""The goals that the project has set itself, and what a run has measured of them."""
+
+import stack_capture
+import start_up
+import table
+import thread_scaling
+
+TOOL = "zguard"
+TWO_THREADS = 1.8
+
+
+class Missing(Exception):
+    """The run has not measured what a goal needs, or not so that it says something."""
+
+
+class Measured:
+    """What a run has measured, in the shapes of the modules that measure; empty where a part was not run."""
+
+    def __init__(self, summary, targets, threads, startup, capture):
+        self.summary, self.targets = summary, targets
+        self.threads, self.startup, self.capture = threads, startup, capture
+
+    def ratio(self, name, measure, tool=TOOL):
+        found = self.summary.get(name, {}).get(tool, {})
+        if measure not in found:
+            raise Missing(f"{name} with {tool} not run")
+        return found[measure]
+
+    def mean(self, names, measure, base=None):
+        """The geometric mean of the targets' ratios, and how many these are; `base`: of the ratios over that tool's."""
+        ratios = []
+        for name in names:
+            try:
+                ratios.append(self.ratio(name, measure) / (self.ratio(name, measure, base) if base else 1))
+            except Missing:
+                pass
+        if not ratios:
+            raise Missing("not run")
+        mean = table.geometric_mean(ratios)
+        if len(ratios) < len(names):
+            raise Missing(f"only {len(ratios)} of {len(names)} programs run, their mean is {mean:.2f}")
+        return mean, f"{len(names)} programs"
+
+    def names(self, kind):
+        return [target.name for target in self.targets if target.kind == kind]
+
+    def allocating(self):
+        """The C and C++ programs that do nothing but allocate."""
+        return [target.name for target in self.targets if target.is_allocating]
+
+
+# The functions that find what was measured return it with a remark.
+
+
+def capture_hit(measured):
+    if not measured.capture:
+        raise Missing("not run")
+    return stack_capture.summarise(measured.capture)["20"]["hit"], ""
+
+
+def real_time(measured):
+    return measured.mean(measured.names("real"), "wall")
+
+
+def real_memory(measured):
+    return measured.mean(measured.names("real"), "memory")
+
+
+def allocating_time(measured):
+    return measured.mean(measured.allocating(), "wall")
+
+
+def time_over_asan(measured):
+    return measured.mean(measured.allocating(), "wall", "asan")
+
+
+def two_threads(measured):
+    if TOOL not in measured.threads or "glibc" not in measured.threads:
+        raise Missing("not run")
+    plain = thread_scaling.growth(measured.threads["glibc"], 2)
+    if plain < TWO_THREADS:
+        raise Missing(f"cannot be said: the machine had no two processors to spare, plain glibc reached {plain:.2f}")
+    return thread_scaling.growth(measured.threads[TOOL], 2), f"glibc {plain:.2f}"
+
+
+def start_of_true(measured):
+    summary = start_up.summarise(measured.startup).get("true", {})
+    if TOOL not in summary:
+        raise Missing("not run")
+    return summary[TOOL]["more"], ""
+
+
+def swift_class(measured):
+    return measured.ratio("swift-class", "wall"), ""
+
+
+# What, its unit, the bound, whether more is better, how it is found.
+GOALS = (
+    ("stack capture of 20 frames, cache hit", " ns", 30, False, capture_hit),
+    ("real programs, time, geometric mean", "", 1.10, False, real_time),
+    ("real programs, peak memory, geometric mean", "", 1.35, False, real_memory),
+    ("micro-benchmarks in C and C++, time, geometric mean", "", 2.5, False, allocating_time),
+    ("the same over an AddressSanitizer build", "", 0.6, False, time_over_asan),
+    ("throughput of two threads over one", "", TWO_THREADS, True, two_threads),
+    ("start of `true`, above plain", " ms", 2, False, start_of_true),
+    ("a Swift object made and dropped (swift-class), time", "", 2.0, False, swift_class),
+)
+
+
+def judge(measured):
+    """A list of {"goal", "bound", "measured", "remark", "verdict"}; `measured` is None where the part was not run."""
+    rows = []
+    for goal, unit, bound, more_is_better, find in GOALS:
+        row = {"goal": goal, "bound": f"{'≥' if more_is_better else '≤'} {bound}{unit}", "measured": None, "remark": ""}
+        try:
+            value, row["remark"] = find(measured)
+            row["measured"] = f"{value:.2f}{unit}"
+            row["verdict"] = "met" if (value >= bound if more_is_better else value <= bound) else "not met"
+        except Missing as missing:
+            row["verdict"] = str(missing)
+        rows.append(row)
+    return rows
+
+
+def markdown(rows):
+    lines = ["### Targets", "", "| what | target | measured | | |", "|---|---:|---:|---|---|"]
+    lines += [f"| {row['goal']} | {row['bound']} | {row['measured'] or ''} | {row['remark']} | {row['verdict']} |" for row in rows]
+    return [*lines, ""]
