@@ -47,7 +47,7 @@ void zg_depot_unlock(void) { zg_lock_drop(&depot_lock); }
 void zg_depot_reset_lock(void) { zg_lock_reset(&depot_lock); }
 
 static bool make_table(struct table *table, uint32_t bits) {
-    uint64_t *entries = zg_os_map(sizeof *entries << bits);
+    uint64_t *entries = zg_os_map_table(sizeof *entries << bits);
     *table = (struct table){entries, (UINT64_C(1) << bits) - 1};
     return entries != NULL;
 }

@@ -15,13 +15,15 @@ typedef uint64_t zg_vector __attribute__((vector_size(16), may_alias));
 ZG_INLINE void zg_fill_small(void *start, uint64_t bytes, uint64_t word) {
     zg_vector *at = start, *end = (void *)((char *)start + bytes);
     zg_vector value = {word, word};
-    do *at++ = value;
-    while (at < end);
+    do {
+        *at++ = value;
+        __asm__ volatile("" ::: "memory"); // the compiler would call memset, which costs more than the few words
+    } while (at < end);
 }
 
-// Any length, at least 1 KiB worth the call: the string instructions or libc's choice are faster there.
+// Any length; longer ones are worth the call: libc's choice of instructions is faster there.
 ZG_INLINE void zg_fill(void *start, uint64_t bytes, uint8_t byte) {
-    if (bytes <= 1024 && !(bytes & 15)) zg_fill_small(start, bytes, UINT64_C(0x0101010101010101) * byte);
+    if (bytes <= 256 && !(bytes & 15)) zg_fill_small(start, bytes, UINT64_C(0x0101010101010101) * byte);
     else __builtin_memset(start, byte, bytes);
 }
 

@@ -127,13 +127,13 @@ ZG_INLINE void *allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t
     uint32_t next = magazine->slots[magazine->count - (magazine->count != 0)];
     __builtin_prefetch(&slab->blocks[next], 1);
     __builtin_prefetch((void *)zg_slab_slot_address(slab, next), 1);
-    bool fresh = zg_header_state(block->header) == zg_state_fresh;
+    bool is_zero = zero && zg_header_state(block->header) == zg_state_fresh;
     block->alloc_stack = stack;
     block->alloc_thread = thread_field(thread);
     __atomic_store_n(&block->header, zg_block_header(zg_state_live, kind, slab->slot_bytes - (uint32_t)size),
                      __ATOMIC_RELEASE);
     if (zero) {
-        if (!fresh) __builtin_memset(start, 0, size);
+        if (!is_zero) __builtin_memset(start, 0, size);
     } else if (ZG_UNLIKELY(zg_config.fill_new)) {
         zg_fill(start, slab->slot_bytes, ZG_FILL_NEW);
     }
@@ -389,14 +389,18 @@ static void free_entered(struct zg_thread *thread, uint64_t address, enum zg_dea
     if (ZG_UNLIKELY(interior || index >= __atomic_load_n(&slab->used, __ATOMIC_RELAXED)))
         return free_dead(address, deallocator);
     struct zg_block *block = &slab->blocks[index];
+    // The record was last touched when the block was made, the contents perhaps too: they come while the stack is captured.
+    __builtin_prefetch(block, 1);
+    __builtin_prefetch((void *)address, 1);
+    // realloc makes both captures from one place.
+    uint32_t stack = zg_thread_capture(thread, deallocator == zg_deallocator_moved) & ~ZG_STACK_FENCE;
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
     if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live)) return free_dead(address, deallocator);
     if (ZG_UNLIKELY(is_mismatch(zg_header_kind(header), deallocator, zg_slab_requested(slab, header), size)))
         check_mismatch(thread, address, deallocator, size);
     uint32_t kind_and_slack = header & ~UINT32_C(0xff);
     if (ZG_UNLIKELY(!claim(block, header, kind_and_slack | zg_state_freeing))) return free_dead(address, deallocator);
-    // realloc makes both captures from one place.
-    block->free_stack = zg_thread_capture(thread, deallocator == zg_deallocator_moved) & ~ZG_STACK_FENCE;
+    block->free_stack = stack;
     block->free_thread = thread_field(thread);
     uint64_t filled = zg_min(slab->slot_bytes, zg_config.fill_freed_bytes & ~UINT64_C(15));
     thread->filling_start = address;

@@ -25,6 +25,8 @@ int zg_os_guard(void *start, uint64_t bytes);
 int zg_os_unguard(void *start, uint64_t bytes);
 // Memory for the runtime's own tables, zeroed. NULL where refused.
 void *zg_os_map(uint64_t bytes);
+// The same for tables that are read at random: in huge pages, where the system lets programs ask for them. A power of two.
+void *zg_os_map_table(uint64_t bytes);
 // Whether the kernel would give this much memory now: its overcommit rules are asked, nothing is kept.
 bool zg_os_would_give(uint64_t bytes);
 // Moves the pages of [from, from+bytes) to [to, to+bytes); `from` stays mapped and reads as zero.

@@ -85,6 +85,18 @@ void *zg_os_map(uint64_t bytes) {
     return map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 }
 
+void *zg_os_map_table(uint64_t bytes) {
+    enum { HUGE_PAGE = 2 << 20 };
+    if (bytes < HUGE_PAGE) return zg_os_map(bytes);
+    char *start = zg_os_map(bytes + HUGE_PAGE);
+    if (!start) return NULL;
+    char *aligned = (char *)zg_round_up((uint64_t)start, HUGE_PAGE), *end = aligned + bytes;
+    if (aligned > start) zg_os_release(start, (uint64_t)(aligned - start));
+    if (start + HUGE_PAGE > aligned) zg_os_release(end, (uint64_t)(start + HUGE_PAGE - aligned));
+    ZG_CALL(SYS_madvise, aligned, bytes, MADV_HUGEPAGE, 0, 0, 0);
+    return aligned;
+}
+
 bool zg_os_would_give(uint64_t bytes) {
     long start = ZG_CALL(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (is_error(start)) return false;
