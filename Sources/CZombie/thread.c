@@ -228,10 +228,12 @@ static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_call
     uint32_t stack = 0;
     if (own_stack) stack = zg_trail_capture(&thread->trail, caller, &thread->stack, zg_config.stack_depth);
     if (stack) {
+        zg_observe_answer(zg_answer_trail);
         stack |= zg_fence_mark(stack);
         if (!zg_stack_cache_wants(&thread->stack_cache, caller, stack)) return stack;
         zg_trail_describe(&thread->trail, caller.sp, &walk);
     } else {
+        zg_observe_answer(zg_answer_walk);
         zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
         stack = zg_depot_put(walk.frames, walk.count);
         stack |= zg_fence_mark(stack);
@@ -239,21 +241,6 @@ static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_call
     zg_stack_cache_add(&thread->stack_cache, caller, &walk, stack);
     return stack;
 }
-
-#ifdef ZG_CHECK_STACKS
-// Test builds compare every capture with a walk from scratch.
-static void check_stack(const struct zg_thread *thread, struct zg_caller caller, uint32_t stack) {
-    struct zg_walk walk;
-    uint64_t frames[ZG_STACK_MAX_DEPTH];
-    int count = zg_depot_get(stack, frames, zg_config.stack_depth);
-    zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
-    bool equal = count == walk.count;
-    for (int i = 0; equal && i < count; i++) equal = frames[i] == walk.frames[i];
-    if (!equal) __builtin_trap();
-}
-#else
-#define check_stack(thread, caller, stack) ((void)0)
-#endif
 
 uint32_t zg_thread_capture_slow(struct zg_thread *thread, struct zg_caller caller) {
     if (ZG_UNLIKELY(!zg_config.stack_depth)) return 0;
@@ -263,9 +250,7 @@ uint32_t zg_thread_capture_slow(struct zg_thread *thread, struct zg_caller calle
     bool own_stack = caller.sp >= thread->stack.low && caller.sp < thread->stack.high;
     struct zg_stack_cache *cache = &thread->stack_cache;
     uint32_t stack = own_stack ? zg_stack_cache_find(cache, caller, zg_stack_cache_key(cache, caller)) : 0;
-    if (!stack) stack = capture_new(thread, caller, own_stack);
-    check_stack(thread, caller, stack & ~ZG_STACK_FENCE);
-    return stack;
+    return stack ? stack : capture_new(thread, caller, own_stack);
 }
 
 void zg_thread_settle_context(struct zg_thread *thread) {
