@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""Compares the stacks that the runtime captures in real programs with libunwind's answers, and what both cost.
+
+Builds the library with the observer Tests/Captures/compare_unwinder.c, runs compilers, interpreters and other programs on
+the inputs of Benchmarks/targets.py with it, and prints one table. Fails where captures that are shorter than libunwind's
+answer, or have another frame, exceed one in ten thousand. How long anything took is reported and never a failure.
+Closing line: N passed, N failed: one for each program, and two for the sums.
+"""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "Benchmarks"))
+sys.dont_write_bytecode = True
+
+import targets  # noqa: E402
+import tools  # noqa: E402
+
+OBSERVER = ROOT / "Tests" / "Captures" / "compare_unwinder.c"
+LIBRARY = ROOT / "build" / "tests" / "captures" / "libzguard.so"
+PROGRAMS = ("gcc", "clang++", "swiftc", "python3", "python3-malloc", "perl", "sqlite3", "git-log", "swift-program",
+            "swift-workload", "containers")
+GROUP = PROGRAMS[:6]
+GROUP_NAME = "compilers and interpreters"
+ANSWERS = ("cache", "trail", "walk")
+VERDICTS = ("equal", "equal_to_cursor", "longer", "invented", "shorter", "different")
+MOST_SUSPECTS = 1e-4
+LOGGED_SUSPECTS = 10
+TIMEOUT = 900
+
+
+def fail(text):
+    sys.exit(f"captures: error: {text}")
+
+
+def progress(text):
+    print(f"captures: {text}", file=sys.stderr, flush=True)
+
+
+def build_library():
+    LIBRARY.parent.mkdir(parents=True, exist_ok=True)
+    words = [LIBRARY, "-DZG_OBSERVE_CAPTURES", f"-I{ROOT / 'Sources' / 'CZombie'}", OBSERVER]
+    command = f"source scripts/common.sh; find_toolchain; build_library {shlex.join(map(str, words))}"
+    result = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    if result.returncode:
+        fail(f"the library cannot be built\n{(result.stdout + result.stderr).strip()}")
+
+
+# MARK: what a process counted
+
+
+def count_names(table):
+    """The names in the observer's table: what stands in a file of counts, in order."""
+    body = re.search(rf"#define {table}\(X\)((?:.*\\\n)*.*\n)", OBSERVER.read_text()).group(1)
+    return re.findall(r"X\((\w+)\)", body)
+
+
+ANSWER_COUNTS, PROCESS_COUNTS = count_names("ANSWER_COUNTS"), count_names("PROCESS_COUNTS")
+NAMES = [(answer, name) for answer in ANSWERS for name in ANSWER_COUNTS] + [("process", name) for name in PROCESS_COUNTS]
+
+
+def read_counts(path):
+    data = memoryview(path.read_bytes())
+    if len(data) != 8 * len(NAMES):
+        fail(f"{path.name} has {len(data)} bytes, not {8 * len(NAMES)}")
+    return Counter(dict(zip(NAMES, data.cast("Q"))))
+
+
+class Sums:
+    """What one or more runs counted. `ns` values are None where nothing was timed."""
+
+    def __init__(self):
+        self.counts = Counter()
+        self.processes = defaultdict(Counter)  # by program name, without a version at its end
+
+    def add_folder(self, folder):
+        for path in folder.glob("*.counts"):
+            counts = read_counts(path)
+            self.counts.update(counts)
+            self.processes[path.name.rsplit(".", 3)[0]].update(counts)
+
+    def add(self, other):
+        self.counts.update(other.counts)
+
+    def of(self, name, answers=ANSWERS):
+        return sum(self.counts[answer, name] for answer in answers)
+
+    def process(self, name):
+        return self.counts["process", name]
+
+    def share(self, answer):
+        return self.of("captures", [answer]) / max(1, self.of("captures"))
+
+    def suspects(self):
+        return self.of("shorter") + self.of("different")
+
+    def agreed(self):
+        return self.of("equal") + self.of("equal_to_cursor")
+
+    def depth(self):
+        return self.of("frames") / max(1, self.of("compared"))
+
+    def ns(self, ticks, events):
+        clock = self.process("clock_ticks")
+        return ticks * self.process("clock_ns") / clock / events if clock and events else None
+
+    def ns_ours(self, answers=ANSWERS):
+        return self.ns(self.of("ticks", answers), self.of("timed", answers))
+
+    def ns_unwinder(self):
+        return self.ns(self.process("unwinder_ticks"), self.process("unwinder_timed"))
+
+    def ns_put(self):
+        return self.ns(self.process("put_ticks"), self.process("unwinder_timed"))
+
+
+# MARK: runs
+
+
+class Runner:
+    def __init__(self, work, options):
+        self.work, self.options = work, options
+        self.environment = {key: value for key, value in os.environ.items()
+                            if key not in ("LD_PRELOAD", "PYTHONMALLOC") and not key.startswith(("ZGUARD_", "ZG_"))}
+        self.environment.update(LC_ALL="C.UTF-8", TZ="UTC", PYTHONHASHSEED="0", PERL_HASH_SEED="0")
+
+    def prepare(self, target):
+        folder = self.work / target.name
+        folder.mkdir()
+        if hasattr(target, "build"):
+            target.build(folder, lambda variant, suffix: tools.plain_compiler(suffix) if variant == "plain" else None)
+        target.prepare(folder, self.options.size)
+        return folder
+
+    def run(self, target, folder, mode, every):
+        """The sums of all processes of one run, and why it failed, if it did; suspects are copied to standard error."""
+        counts = Path(tempfile.mkdtemp(prefix=f"{mode}-", dir=self.work))
+        environment = {**self.environment, **target.environment, "LD_PRELOAD": str(LIBRARY), "ZG_CAPTURES": str(counts),
+                       "ZG_CAPTURES_MODE": mode, "ZG_CAPTURES_EVERY": str(every)}
+        command = [str(word) for word in target.command(folder, self.options.size, "plain")]
+        sums, problem = Sums(), None
+        try:
+            result = subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.PIPE, timeout=TIMEOUT)
+            if result.returncode:
+                problem = f"status {result.returncode}: {result.stderr.decode(errors='replace').strip()[-300:]}"
+        except subprocess.TimeoutExpired:
+            problem = f"not done after {TIMEOUT} s"
+        sums.add_folder(counts)
+        self.show_suspects(counts)
+        shutil.rmtree(counts)
+        return sums, problem
+
+    def show_suspects(self, counts):
+        left = LOGGED_SUSPECTS
+        for path in sorted(counts.glob("*.log")):
+            for suspect in re.split(r"^(?=\S)", path.read_text(errors="replace"), flags=re.M)[1:]:
+                if left:
+                    progress(f"suspect in {path.name.rsplit('.', 3)[0]}: {suspect.rstrip()}")
+                    left -= 1
+
+
+def run_target(runner, target):
+    """{mode: sums} and the problems."""
+    folder = runner.prepare(target)
+    modes = {"compare": runner.options.every}
+    if runner.options.alone:
+        modes.update(ours=runner.options.alone, libunwind=runner.options.alone)
+    found, problems = {}, []
+    for mode, every in modes.items():
+        found[mode], problem = runner.run(target, folder, mode, every)
+        if problem:
+            problems.append(f"{mode}: {problem}")
+        if found[mode].process("nested"):
+            problems.append(f"{mode}: {found[mode].process('nested')} captures while libunwind was at work")
+    if not found["compare"].of("compared"):
+        problems.append("nothing was compared")
+    return found, problems
+
+
+# MARK: the page
+
+
+def shown(value, digits=0):
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def quotient(a, b):
+    return a / b if a is not None and b else None
+
+
+def percent(part, whole, digits):
+    value = 100 * part / whole if whole else 0
+    return f"{value if part == whole else min(value, 100 - 10 ** -digits):.{digits}f}"  # all but a few are not all
+
+
+def row(name, found):
+    sums = found["compare"]
+    compared = sums.of("compared")
+    ours, theirs = sums.ns_ours(), sums.ns_unwinder()
+    cells = [name, shown(sums.depth(), 1), f"{sums.of('captures'):,}", *(percent(sums.share(answer), 1, 1) for answer in ANSWERS),
+             f"{compared:,}", percent(sums.agreed(), compared, 4),
+             *(f"{sums.of(verdict):,}" for verdict in VERDICTS[1:]),
+             *(shown(sums.ns_ours([answer])) for answer in ANSWERS), shown(ours), shown(theirs), shown(quotient(ours, theirs), 2)]
+    if "ours" in found:
+        alone, their_own, put = found["ours"].ns_ours(), found["libunwind"].ns_unwinder(), found["libunwind"].ns_put()
+        cells += [shown(alone), shown(their_own), shown(quotient(alone, their_own), 2), shown(put)]
+    return "| " + " | ".join(cells) + " |"
+
+
+def merged(results, names):
+    found = {}
+    for name in names:
+        for mode, sums in results.get(name, {}).items():
+            found.setdefault(mode, Sums()).add(sums)
+    return found
+
+
+def markdown(results, notes):
+    heads = ["program", "mean depth", "captures", "cache %", "trail %", "walk %", "compared", "equal %", "of these by cursor",
+             "longer", "invented", "shorter", "different", "cache ns", "trail ns", "walk ns", "ours ns", "libunwind ns", "ratio"]
+    if any("ours" in found for found in results.values()):
+        heads += ["ours alone ns", "libunwind alone ns", "ratio", "its depot ns"]
+    lines = [f"- {name}: {value}" for name, value in notes] + ["", "| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
+    lines += [row(name, found) for name, found in results.items()]
+    group = [name for name in GROUP if name in results]
+    if len(group) > 1:
+        lines.append(row(f"**{GROUP_NAME}**", merged(results, group)))
+    lines.append(row("**all**", merged(results, results)))
+    if len(group) > 1:
+        ratios = [quotient(results[name]["compare"].ns_ours(), results[name]["compare"].ns_unwinder()) for name in group]
+        if all(ratios):
+            lines += ["", f"Geometric mean of the ratios, {GROUP_NAME}: {statistics.geometric_mean(ratios):.2f}."]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(found):
+    def values(counts):
+        return {part: {name: counts[part, name] for at, name in NAMES if at == part} for part in (*ANSWERS, "process")}
+
+    return {mode: {"ns_ours": sums.ns_ours(), "ns_by_answer": {answer: sums.ns_ours([answer]) for answer in ANSWERS},
+                   "ns_libunwind": sums.ns_unwinder(), "ns_libunwind_depot": sums.ns_put(), "depth": sums.depth(),
+                   "counts": values(sums.counts), "processes": {name: values(counts) for name, counts in sums.processes.items()}}
+            for mode, sums in found.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a twentieth of the work, a million comparisons")
+    parser.add_argument("--size", metavar="FACTOR", type=float, default=1.0, help="so much of the work (default 1)")
+    parser.add_argument("--least", metavar="N", type=int, default=10_000_000, help="comparisons that must be made (default 10 million)")
+    parser.add_argument("--only", metavar="NAME", action="append", help="only this program (repeatable)")
+    parser.add_argument("--every", metavar="K", type=int, default=1, help="compare every K-th capture only")
+    parser.add_argument("--alone", metavar="K", type=int, default=0,
+                        help="also time every K-th capture in runs where only the runtime, and only libunwind, takes stacks")
+    parser.add_argument("--json", metavar="OUT", help="write all counts there")
+    parser.add_argument("--markdown", metavar="OUT", help="write the table there, too")
+    options = parser.parse_args()
+    if options.quick:
+        options.size, options.least = 0.05, 1_000_000
+    known = {target.name: target for target in targets.all_targets()}
+    unknown = [name for name in options.only or () if name not in known]
+    if unknown:
+        fail(f"no program is called '{unknown[0]}'")
+    chosen = [known[name] for name in options.only or PROGRAMS]
+
+    build_library()
+    results, passed, failed, started = {}, 0, 0, time.monotonic()
+    work = Path(tempfile.mkdtemp(prefix="zguard-captures-"))
+    try:
+        runner = Runner(work, options)
+        for target in chosen:
+            begin = time.monotonic()
+            if target.missing():
+                problems = [f"not installed: {', '.join(target.missing())}"]
+            else:
+                results[target.name], problems = run_target(runner, target)
+            passed, failed = passed + (not problems), failed + bool(problems)
+            print(f"{'FAIL' if problems else 'pass'}   {target.name} ({time.monotonic() - begin:.1f} s)", flush=True)
+            for problem in problems:
+                print(f"       {problem}")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+    versions = {tools.program_version(target.needs[0]) for target in chosen if target.needs and not target.missing()}
+    notes = tools.machine() + [("programs", "; ".join(sorted(versions)) or "none"),
+                               ("command", "`Tests/captures.py " + shlex.join(sys.argv[1:]) + "`"), ("date", time.strftime("%Y-%m-%d"))]
+    page = markdown(results, notes)
+    print("\n" + page)
+    if options.markdown:
+        Path(options.markdown).write_text(page)
+    total = merged(results, results).get("compare", Sums())
+    if options.json:
+        document = {"notes": dict(notes), "programs": {name: as_json(found) for name, found in results.items()}, "total": as_json({"compare": total})}
+        Path(options.json).write_text(json.dumps(document, indent=1) + "\n")
+    compared, suspects = total.of("compared"), total.suspects() + total.process("unreached")
+    for holds, text in ((compared >= options.least, f"{compared:,} captures compared, at least {options.least:,} are wanted"),
+                        (suspects <= MOST_SUSPECTS * compared,
+                         f"{suspects:,} of them shorter, different, or out of libunwind's reach, at most {MOST_SUSPECTS:.2%} may be")):
+        passed, failed = passed + holds, failed + (not holds)
+        print(f"{'pass' if holds else 'FAIL'}   {text}")
+    print(f"{time.monotonic() - started:.0f} s")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
