@@ -39,7 +39,8 @@
     X(equal)                                                                                                           \
     X(equal_to_cursor) /* unw_backtrace says otherwise, unw_step the same */                                           \
     X(longer)          /* libunwind stopped earlier */                                                                 \
-    X(invented)        /* libunwind has one frame more, which lies in no image */                                      \
+    X(invented)        /* libunwind's first other frame is no code */                                                  \
+    X(generated)       /* ours ends in, or below, code that belongs to no image */                                     \
     X(shorter)                                                                                                         \
     X(different)                                                                                                       \
     X(timed)                                                                                                           \
@@ -70,7 +71,6 @@ static enum mode { mode_idle, mode_compare, mode_ours, mode_libunwind } mode;
 static struct counts before_start, *counts = &before_start;
 static uint64_t every = 1, timer_ticks, first_ticks, first_ns;
 static char log_name[512];
-static uint32_t logged;
 
 static __thread enum zg_answer answer;
 static __thread uint64_t events;
@@ -158,18 +158,46 @@ static ZG_NOINLINE bool walk_with_cursor(struct answer_of_unwinder *theirs, uint
 
 // --- comparison ------------------------------------------------------------------------------------------------------
 
-enum verdict { verdict_equal, verdict_longer, verdict_invented, verdict_shorter, verdict_different };
+enum verdict {
+    verdict_equal,
+    verdict_longer,
+    verdict_invented,
+    verdict_generated,
+    verdict_shorter,
+    verdict_different,
+};
+
+static bool is_in_image(uint64_t pc) {
+    struct zg_module module;
+    return zg_module_find_unwind(pc - 1, &module);
+}
+
+static ZG_COLD bool is_code(uint64_t pc) {
+    static __thread uint64_t low, high; // the last found, for the maps of a large program take milliseconds
+    if (pc - 1 - low < high - low) return true;
+    if (!zg_os_is_readable(pc - 1, pc)) return false;
+    char line[512], permissions[5];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (!found && maps && fgets(line, sizeof line, maps))
+        if (sscanf(line, "%lx-%lx %4s", &low, &high, permissions) == 3)
+            found = pc - 1 - low < high - low && permissions[2] == 'x';
+    if (maps) fclose(maps);
+    if (!found) low = high = 0;
+    return found;
+}
 
 static enum verdict judge(const uint64_t *ours, int our_count, const struct answer_of_unwinder *theirs) {
-    int depth = zg_config.stack_depth, count = theirs->count < depth ? theirs->count : depth, i = 0;
-    while (i < our_count && i < count && ours[i] == theirs->frames[theirs->own + i]) i++;
-    if (i < our_count && i < count) return verdict_different;
-    if (our_count >= count) return our_count == count ? verdict_equal : verdict_longer;
-    // Where a function has no unwind information both take the frame pointer for one. It may be any number, and then what
-    // it points to is no return address, which libunwind does not look at.
-    struct zg_module module;
-    bool is_known = zg_module_find_unwind(theirs->frames[theirs->own + count - 1] - 1, &module);
-    return our_count && our_count + 1 == count && !is_known ? verdict_invented : verdict_shorter;
+    const uint64_t *frames = theirs->frames + theirs->own;
+    int depth = zg_config.stack_depth, count = theirs->count < depth ? theirs->count : depth, same = 0;
+    while (same < our_count && same < count && ours[same] == frames[same]) same++;
+    if (same == count) return same == our_count ? verdict_equal : verdict_longer;
+    // Where a function has no unwind information both take the frame pointer for one. It may be any number, and what it
+    // points to no return address: libunwind does not look.
+    if (!is_code(frames[same])) return verdict_invented;
+    if (same < our_count) return verdict_different;
+    bool is_generated = same && !(is_in_image(ours[same - 1]) && is_in_image(frames[same]));
+    return is_generated ? verdict_generated : verdict_shorter;
 }
 
 static void log_stack(int file, const char *who, const uint64_t *frames, int count) {
@@ -177,16 +205,17 @@ static void log_stack(int file, const char *who, const uint64_t *frames, int cou
     for (int i = 0; i < count; i++) {
         Dl_info image = {0};
         dladdr((void *)(frames[i] - 1), &image);
-        const char *name = image.dli_fname ? strrchr(image.dli_fname, '/') : NULL;
-        dprintf(file, "    %2d %012lx %s+0x%lx %s\n", i, frames[i], name ? name + 1 : "?",
+        dprintf(file, "    %2d %012lx %s+0x%lx %s\n", i, frames[i], image.dli_fname ? basename(image.dli_fname) : "?",
                 frames[i] - (uint64_t)image.dli_fbase, image.dli_sname ? image.dli_sname : "");
     }
 }
 
-static ZG_COLD void log_suspect(const char *what, const uint64_t *ours, int our_count,
+static ZG_COLD void log_suspect(enum verdict verdict, const uint64_t *ours, int our_count,
                                 const struct answer_of_unwinder *theirs) {
     static const char *const names[] = {"cache", "trail", "walk"};
-    if (__atomic_fetch_add(&logged, 1, __ATOMIC_RELAXED) >= SUSPECTS_LOGGED) return;
+    static uint32_t logged[verdict_different + 1];
+    if (__atomic_fetch_add(&logged[verdict], 1, __ATOMIC_RELAXED) >= SUSPECTS_LOGGED) return;
+    const char *what = verdict == verdict_different ? "different" : verdict == verdict_shorter ? "shorter" : "generated";
     int file = open(log_name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (file < 0) return;
     dprintf(file, "%s, answered by the %s, thread %d of process %d\n", what, names[answer], zg_os_tid(), zg_os_pid());
@@ -212,18 +241,14 @@ static void compare(uint32_t stack, uint64_t caller, struct answer_of_unwinder *
     }
     add(&mine->compared, 1);
     add(&mine->frames, (uint64_t)our_count);
+    if (verdict >= verdict_generated) log_suspect(verdict, ours, our_count, theirs);
     switch (verdict) {
-    case verdict_equal: add(by_cursor ? &mine->equal_to_cursor : &mine->equal, 1); return;
-    case verdict_longer: add(&mine->longer, 1); return;
-    case verdict_invented: add(&mine->invented, 1); return;
-    case verdict_shorter:
-        add(&mine->shorter, 1);
-        log_suspect("shorter", ours, our_count, theirs);
-        return;
-    case verdict_different:
-        add(&mine->different, 1);
-        log_suspect("different", ours, our_count, theirs);
-        return;
+    case verdict_equal: add(by_cursor ? &mine->equal_to_cursor : &mine->equal, 1); break;
+    case verdict_longer: add(&mine->longer, 1); break;
+    case verdict_invented: add(&mine->invented, 1); break;
+    case verdict_generated: add(&mine->generated, 1); break;
+    case verdict_shorter: add(&mine->shorter, 1); break;
+    case verdict_different: add(&mine->different, 1); break;
     }
 }
 
