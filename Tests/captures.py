@@ -32,11 +32,14 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "Benchmarks"))
+sys.path[:0] = [str(ROOT / "Benchmarks"), str(ROOT / "Tests" / "Programs")]
 sys.dont_write_bytecode = True
 
+import programs  # noqa: E402
 import targets  # noqa: E402
 import tools  # noqa: E402
+from cases import all_cases  # noqa: E402
+from harness import Guard  # noqa: E402
 
 OBSERVER = ROOT / "Tests" / "Captures" / "compare_unwinder.c"
 LIBRARY = ROOT / "build" / "tests" / "captures" / "libzguard.so"
@@ -47,6 +50,7 @@ GROUP_NAME = "compilers and interpreters"
 ANSWERS = ("cache", "trail", "walk")
 VERDICTS = ("equal", "equal_to_cursor", "longer", "invented", "generated", "shorter", "different")
 SUSPICIOUS = ("generated", "shorter", "different")
+UNFIT_CASE = "limits"  # it closes descriptors and sees that libunwind's own pipe takes their numbers
 MOST_SUSPECTS = 1e-4
 LOGGED_SUSPECTS = 10
 TIMEOUT = 900
@@ -140,6 +144,13 @@ class Sums:
 # MARK: runs
 
 
+class ObservedGuard(Guard):
+    variables = {}
+
+    def environment(self):
+        return {**super().environment(), **self.variables}
+
+
 class Runner:
     def __init__(self, work, options):
         self.work, self.options = work, options
@@ -155,24 +166,27 @@ class Runner:
         target.prepare(folder, self.options.size)
         return folder
 
-    def run(self, target, folder, mode, every):
-        """The sums of all processes of one run, and why it failed, if it did. Suspects go to standard error."""
-        counts = Path(tempfile.mkdtemp(prefix=f"{mode}-", dir=self.work))
-        environment = {**self.environment, **target.environment, "LD_PRELOAD": str(LIBRARY), "ZG_CAPTURES": str(counts),
-                       "ZG_CAPTURES_MODE": mode, "ZG_CAPTURES_EVERY": str(every)}
-        command = [str(word) for word in target.command(folder, self.options.size, "plain")]
-        sums, problem = Sums(), None
-        try:
-            result = subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                    stderr=subprocess.PIPE, timeout=TIMEOUT)
-            if result.returncode:
-                problem = f"status {result.returncode}: {result.stderr.decode(errors='replace').strip()[-300:]}"
-        except subprocess.TimeoutExpired:
-            problem = f"not done after {TIMEOUT} s"
+    def watch(self, mode, every, run):
+        """The sums of all processes that `run` starts with a guard, and the problems that it returns. Suspects go to
+        standard error."""
+        counts, sums = Path(tempfile.mkdtemp(prefix=f"{mode}-", dir=self.work)), Sums()
+        guard = ObservedGuard(preload=LIBRARY)
+        guard.variables = {"ZG_CAPTURES": str(counts), "ZG_CAPTURES_MODE": mode, "ZG_CAPTURES_EVERY": str(every)}
+        problems = run(guard)
         sums.add_folder(counts)
         self.show_suspects(counts)
         shutil.rmtree(counts)
-        return sums, problem
+        return sums, problems
+
+    def run_target(self, target, folder, guard):
+        environment = {**self.environment, **target.environment, **guard.environment()}
+        command = [str(word) for word in target.command(folder, self.options.size, "plain")]
+        try:
+            result = subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.PIPE, timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            return [f"not done after {TIMEOUT} s"]
+        return [f"status {result.returncode}: {result.stderr.decode(errors='replace').strip()[-300:]}"] if result.returncode else []
 
     def show_suspects(self, counts):
         seen = Counter()
@@ -184,22 +198,34 @@ class Runner:
                     progress(f"{path.name.rsplit('.', 3)[0]}: {suspect.rstrip()}")
 
 
+def found_problems(mode, sums):
+    if sums.process("nested"):
+        return [f"{mode}: {sums.process('nested')} captures while libunwind was at work"]
+    if mode == "compare" and not sums.of("compared"):
+        return ["nothing was compared"]
+    return []
+
+
 def run_target(runner, target):
     """{mode: sums} and the problems."""
+    if target.missing():
+        return {}, [f"not installed: {', '.join(target.missing())}"]
     folder = runner.prepare(target)
     modes = {"compare": runner.options.every}
     if runner.options.alone:
         modes.update(ours=runner.options.alone, libunwind=runner.options.alone)
     found, problems = {}, []
     for mode, every in modes.items():
-        found[mode], problem = runner.run(target, folder, mode, every)
-        if problem:
-            problems.append(f"{mode}: {problem}")
-        if found[mode].process("nested"):
-            problems.append(f"{mode}: {found[mode].process('nested')} captures while libunwind was at work")
-    if not found["compare"].of("compared"):
-        problems.append("nothing was compared")
+        found[mode], more = runner.watch(mode, every, lambda guard: runner.run_target(target, folder, guard))
+        problems += more + found_problems(mode, found[mode])
     return found, problems
+
+
+def run_case(runner, case):
+    """The same for a case of Tests/Programs, which runs plain and guarded, and has to look the same."""
+    options = argparse.Namespace(tmp=runner.work, keep=False, verbose=False)
+    sums, problems = runner.watch("compare", runner.options.every, lambda guard: programs.run_case(case, guard, options))
+    return {"compare": sums}, problems + found_problems("compare", sums)
 
 
 # MARK: the page
@@ -245,7 +271,8 @@ def markdown(results, notes):
              *VERDICTS[2:], "cache ns", "trail ns", "walk ns", "ours ns", "libunwind ns", "ratio"]
     if any("ours" in found for found in results.values()):
         heads += ["ours alone ns", "libunwind alone ns", "ratio", "its depot ns"]
-    lines = [f"- {name}: {value}" for name, value in notes] + ["", "| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
+    lines = [f"- {name}: {value}" for name, value in notes]
+    lines += ["", "| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
     lines += [row(name, found) for name, found in results.items()]
     group = [name for name in GROUP if name in results]
     if len(group) > 1:
@@ -274,6 +301,8 @@ def main():
     parser.add_argument("--size", metavar="FACTOR", type=float, help="so much of the work (default 1)")
     parser.add_argument("--least", metavar="N", type=int, help="comparisons that must be made (default 10 million)")
     parser.add_argument("--only", metavar="NAME", action="append", help="only this program (repeatable)")
+    parser.add_argument("--cases", metavar="TEXT", action="append", default=[],
+                        help="also the cases of Tests/Programs whose name contains TEXT, '' for all (repeatable)")
     parser.add_argument("--every", metavar="K", type=int, default=1, help="compare every K-th capture only")
     parser.add_argument("--alone", metavar="K", type=int, default=0,
                         help="also time every K-th capture in runs where only the runtime, and only libunwind, takes stacks")
@@ -288,20 +317,21 @@ def main():
     if unknown:
         fail(f"no program is called '{unknown[0]}'")
     chosen = [known[name] for name in options.only or PROGRAMS]
+    cases = [case for case in all_cases() if case.name != UNFIT_CASE and any(text in case.name for text in options.cases)]
 
     build_library()
     results, passed, failed, started = {}, 0, 0, time.monotonic()
     work = Path(tempfile.mkdtemp(prefix="zguard-captures-"))
     try:
         runner = Runner(work, options)
-        for target in chosen:
+        steps = [(target.name, run_target, target) for target in chosen] + [(f"case {case.name}", run_case, case) for case in cases]
+        for name, run, what in steps:
             begin = time.monotonic()
-            if target.missing():
-                problems = [f"not installed: {', '.join(target.missing())}"]
-            else:
-                results[target.name], problems = run_target(runner, target)
+            found, problems = run(runner, what)
+            if found:
+                results[name] = found
             passed, failed = passed + (not problems), failed + bool(problems)
-            print(f"{'FAIL' if problems else 'pass'}   {target.name} ({time.monotonic() - begin:.1f} s)", flush=True)
+            print(f"{'FAIL' if problems else 'pass'}   {name} ({time.monotonic() - begin:.1f} s)", flush=True)
             for problem in problems:
                 print(f"       {problem}")
     finally:
@@ -316,7 +346,8 @@ def main():
         Path(options.markdown).write_text(page)
     total = merged(results, results).get("compare", Sums())
     if options.json:
-        document = {"notes": dict(notes), "programs": {name: as_json(found) for name, found in results.items()}, "total": as_json({"compare": total})}
+        document = {"notes": dict(notes), "programs": {name: as_json(found) for name, found in results.items()},
+                    "total": as_json({"compare": total})}
         Path(options.json).write_text(json.dumps(document, indent=1) + "\n")
     compared, suspects = total.of("compared"), total.suspects() + total.process("unreached")
     for holds, text in ((compared >= options.least, f"{compared:,} captures compared, at least {options.least:,} are wanted"),

@@ -51,6 +51,7 @@
     X(unwinder_timed)                                                                                                  \
     X(unwinder_ticks)                                                                                                  \
     X(unwinder_frames) /* of the timed ones */                                                                         \
+    X(unwinder_own)    /* frames of this library in front of them */                                                   \
     X(put_ticks)       /* to have a stack id for them */                                                               \
     X(interrupted)     /* timed, but too slow to be true */                                                            \
     X(clock_ticks)                                                                                                     \
@@ -281,6 +282,7 @@ ZG_INLINE int ask_unwinder(struct answer_of_unwinder *theirs, uint64_t caller, b
     add(&counts->unwinder_timed, 1);
     add(&counts->unwinder_ticks, without_timer(ticks) * wanted / (uint64_t)got);
     add(&counts->unwinder_frames, wanted);
+    add(&counts->unwinder_own, (uint64_t)theirs->own);
     return got;
 }
 
