@@ -324,7 +324,8 @@ def main():
     work = Path(tempfile.mkdtemp(prefix="zguard-captures-"))
     try:
         runner = Runner(work, options)
-        steps = [(target.name, run_target, target) for target in chosen] + [(f"case {case.name}", run_case, case) for case in cases]
+        steps = [(target.name, run_target, target) for target in chosen]
+        steps += [(f"case {case.name}", run_case, case) for case in cases]
         for name, run, what in steps:
             begin = time.monotonic()
             found, problems = run(runner, what)
@@ -339,7 +340,8 @@ def main():
 
     versions = {tools.program_version(target.needs[0]) for target in chosen if target.needs and not target.missing()}
     notes = tools.machine() + [("programs", "; ".join(sorted(versions)) or "none"),
-                               ("command", "`Tests/captures.py " + shlex.join(sys.argv[1:]) + "`"), ("date", time.strftime("%Y-%m-%d"))]
+                               ("command", "`Tests/captures.py " + shlex.join(sys.argv[1:]) + "`"),
+                               ("date", time.strftime("%Y-%m-%d"))]
     page = markdown(results, notes)
     print("\n" + page)
     if options.markdown:

@@ -1,7 +1,7 @@
 // Observer of a test build: captures are compared with libunwind's answer, and both are timed.
 //
 // ZG_CAPTURES            an existing directory; each process puts a file of counts there, and a log where answers differ
-// ZG_CAPTURES_MODE       compare: both answer every event, and take turns in who goes first; who does is timed
+// ZG_CAPTURES_MODE       compare: both answer every event, in either order by chance; who goes first is timed
 //                        ours, libunwind: only one of them answers, as in a product that had nothing else. What libunwind
 //                        says is put into the depot then, which is part of our captures, and timed apart
 // ZG_CAPTURES_EVERY      only every so many-th event is compared or timed; in between, the one or ours answers alone
@@ -297,8 +297,9 @@ static uint32_t answer_by_unwinder(uint64_t caller, bool is_timed) {
     return stack;
 }
 
-static uint32_t answer_both(struct zg_thread *thread, uint64_t caller, bool ours_first) {
+static uint32_t answer_both(struct zg_thread *thread, uint64_t caller, uint64_t event) {
     struct answer_of_unwinder theirs;
+    bool ours_first = zg_mix(event) & 1; // not in turns: so do allocations and frees come
     int got = ours_first ? 0 : ask_unwinder(&theirs, caller, true);
     uint32_t stack = capture(thread, ours_first);
     if (ours_first) got = ask_unwinder(&theirs, caller, false);
@@ -314,7 +315,7 @@ ZG_NOINLINE uint32_t zg_observe_capture(struct zg_thread *thread) {
     is_inside = true;
     bool is_chosen = event % every == 0;
     uint32_t stack = mode == mode_libunwind               ? answer_by_unwinder(caller, is_chosen)
-                     : mode == mode_compare && is_chosen ? answer_both(thread, caller, event / every & 1)
+                     : mode == mode_compare && is_chosen ? answer_both(thread, caller, event)
                                                          : capture(thread, is_chosen && mode == mode_ours);
     if (event % CLOCK_EVERY == 0) note_clock();
     is_inside = false;
