@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import building
-import programs
+import real_programs
 from target import SwiftTarget, Target
 
 HERE = Path(__file__).resolve().parent
@@ -71,4 +71,4 @@ def all_targets():
     """Micro-benchmarks first, then real programs; the order of the tables."""
     swift = swift_targets()
     small = [target for target in swift if target.kind == "micro"]
-    return [*micro_targets(), Starts("starts"), *small, *programs.real_programs(), *(target for target in swift if target.kind == "real")]
+    return [*micro_targets(), Starts("starts"), *small, *real_programs.all_programs(), *(target for target in swift if target.kind == "real")]

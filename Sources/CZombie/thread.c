@@ -227,6 +227,7 @@ static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_call
     struct zg_walk walk;
     uint32_t found = 0, stack;
     bool by_trail = own_stack && (found = zg_trail_capture(&thread->trail, caller, &thread->stack, zg_config.stack_depth)) != 0;
+    zg_observe_answer(by_trail ? zg_answer_trail : zg_answer_walk);
     if (!by_trail) {
         zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
         found = zg_depot_put(walk.frames, walk.count);
@@ -240,21 +241,6 @@ static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_call
     return stack;
 }
 
-#ifdef ZG_CHECK_STACKS
-// Test builds compare every capture with a walk from scratch.
-static void check_stack(const struct zg_thread *thread, struct zg_caller caller, uint32_t stack) {
-    struct zg_walk walk;
-    uint64_t frames[ZG_STACK_MAX_DEPTH];
-    int count = zg_depot_get(stack, frames, zg_config.stack_depth);
-    zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
-    bool equal = count == walk.count;
-    for (int i = 0; equal && i < count; i++) equal = frames[i] == walk.frames[i];
-    if (!equal) __builtin_trap();
-}
-#else
-#define check_stack(thread, caller, stack) ((void)0)
-#endif
-
 uint32_t zg_thread_capture_slow(struct zg_thread *thread, struct zg_caller caller, bool allocates) {
     if (ZG_UNLIKELY(!zg_config.stack_depth)) return 0;
     if (ZG_UNLIKELY(caller.sp < thread->stack.low)) zg_thread_extend_stack(&thread->stack, caller.sp);
@@ -263,9 +249,7 @@ uint32_t zg_thread_capture_slow(struct zg_thread *thread, struct zg_caller calle
     bool own_stack = caller.sp >= thread->stack.low && caller.sp < thread->stack.high;
     struct zg_stack_cache *cache = &thread->stack_cache;
     uint32_t stack = own_stack ? zg_stack_cache_find(cache, caller, zg_stack_cache_key(cache, caller)) : 0;
-    if (!stack) stack = capture_new(thread, caller, own_stack, allocates);
-    check_stack(thread, caller, stack & ~ZG_STACK_FENCE);
-    return stack;
+    return stack ? stack : capture_new(thread, caller, own_stack, allocates);
 }
 
 void zg_thread_settle_context(struct zg_thread *thread) {

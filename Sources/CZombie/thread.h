@@ -119,7 +119,6 @@ uint32_t zg_thread_capture_slow(struct zg_thread *thread, struct zg_caller calle
 // A stack that was captured before, on the known part of the thread's own stack; with stack_depth=0 no entry exists.
 ZG_INLINE uint32_t zg_thread_capture(struct zg_thread *thread, bool allocates) {
     struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
-#ifndef ZG_CHECK_STACKS // test builds compare every capture
     struct zg_stack_cache *cache = &thread->stack_cache;
     uint64_t key = zg_stack_cache_key(cache, caller), set = zg_stack_cache_set(key);
     if (ZG_LIKELY(caller.sp - thread->stack.low < thread->stack.high - thread->stack.low && cache->keys[set][0] == key &&
@@ -131,7 +130,6 @@ ZG_INLINE uint32_t zg_thread_capture(struct zg_thread *thread, bool allocates) {
             return entry->stack;
         }
     }
-#endif
     return zg_thread_capture_slow(thread, caller, allocates);
 }
 
@@ -143,5 +141,16 @@ ZG_INLINE void zg_thread_leave(struct zg_thread *thread) {
     }
     thread->busy = 0;
 }
+
+// Test builds (Tests/Captures) have an observer stand between the rest of the runtime and the function above. It is told
+// who answered, unless it was the cache.
+enum zg_answer { zg_answer_cache, zg_answer_trail, zg_answer_walk };
+#ifdef ZG_OBSERVE_CAPTURES
+void zg_observe_answer(enum zg_answer answer);
+uint32_t zg_observe_capture(struct zg_thread *thread, bool allocates);
+#define zg_thread_capture zg_observe_capture
+#else
+#define zg_observe_answer(answer) ((void)0)
+#endif
 
 #endif

@@ -153,7 +153,7 @@ class Redis(Target):
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
 
 
-def real_programs():
+def all_programs():
     return [
         Sqlite("sqlite3"),
         Script("python3", PYTHON, "work.py"),
