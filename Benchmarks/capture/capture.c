@@ -29,7 +29,7 @@ EXPORTED void capture_entered(void) {
 
 EXPORTED void capture_product(void) {
     struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
-    kept = zg_thread_capture(thread);
+    kept = zg_thread_capture(thread, false);
     zg_thread_leave(thread);
 }
 
@@ -63,7 +63,7 @@ EXPORTED void capture_called(void) { kept = 0; }
 
 static bool is_whole(uint32_t stack) {
     uint64_t frames[MOST];
-    return stack && zg_depot_get(stack & ~ZG_STACK_FENCE, frames, MOST) == capture_depth;
+    return stack && zg_depot_get(stack & ~(ZG_STACK_FENCE | ZG_DEPOT_SETTLED), frames, MOST) == capture_depth;
 }
 
 EXPORTED void capture_look(void) {
