@@ -46,10 +46,6 @@ static const uint32_t accepted_kinds[zg_deallocator_count] = {
 #undef ZG_X
 };
 
-ZG_INLINE uint16_t thread_field(const struct zg_thread *thread) {
-    return thread->number < 65535 ? (uint16_t)thread->number : 65535;
-}
-
 // What every slow allocation or free is an occasion for.
 static void look_around(struct zg_thread *thread) {
     zg_heap_answer_requests(thread);
@@ -92,7 +88,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     }
     zg_fence_note(context);
     span->block.alloc_stack = context;
-    span->block.alloc_thread = thread_field(thread);
+    span->block.alloc_thread = thread->number_in_records;
     __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
     zg_overread_note(span);
     if (zg_config.fill_new && !zero) __builtin_memset((void *)span->start, ZG_FILL_NEW, size);
@@ -129,7 +125,7 @@ ZG_INLINE void *allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t
     __builtin_prefetch((void *)zg_slab_slot_address(slab, next), 1);
     bool is_zero = zero && zg_header_state(block->header) == zg_state_fresh;
     block->alloc_stack = stack;
-    block->alloc_thread = thread_field(thread);
+    block->alloc_thread = thread->number_in_records;
     __atomic_store_n(&block->header, zg_block_header(zg_state_live, kind, slab->slot_bytes - (uint32_t)size),
                      __ATOMIC_RELEASE);
     if (zero) {
@@ -155,7 +151,7 @@ static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, 
     if (!span && zg_quarantine_trim(thread, 0)) span = zg_span_allocate(size, alignment, &is_zero);
     if (!span) return NULL;
     span->block.alloc_stack = stack;
-    span->block.alloc_thread = thread_field(thread);
+    span->block.alloc_thread = thread->number_in_records;
     __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
     if (zero) {
         if (!is_zero) __builtin_memset((void *)span->start, 0, size);
@@ -324,7 +320,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     if (!__atomic_compare_exchange_n(&span->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return free_dead(address, deallocator);
     span->block.free_stack = zg_thread_capture(thread, deallocator == zg_deallocator_moved) & ~ZG_STACK_FENCE;
-    span->block.free_thread = thread_field(thread);
+    span->block.free_thread = thread->number_in_records;
     thread->frees++;
     thread->freed_bytes += span->size;
     zg_thread_flush_counters(thread);
@@ -378,7 +374,7 @@ ZG_INLINE bool claim(struct zg_block *block, uint32_t header, uint32_t freeing) 
     return __atomic_compare_exchange_n(&block->header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-static void free_entered(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size) {
+ZG_INLINE void free_in_line(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size) {
     if (ZG_UNLIKELY(!zg_slab_contains(address))) {
         if (zg_span_contains(address)) free_span(thread, address, deallocator, size);
         else free_foreign(address, deallocator);
@@ -401,7 +397,7 @@ static void free_entered(struct zg_thread *thread, uint64_t address, enum zg_dea
     uint32_t kind_and_slack = header & ~UINT32_C(0xff);
     if (ZG_UNLIKELY(!claim(block, header, kind_and_slack | zg_state_freeing))) return free_dead(address, deallocator);
     block->free_stack = stack;
-    block->free_thread = thread_field(thread);
+    block->free_thread = thread->number_in_records;
     uint64_t filled = zg_min(slab->slot_bytes, zg_config.fill_freed_bytes & ~UINT64_C(15));
     thread->filling_start = address;
     thread->filling_end = address + filled;
@@ -422,6 +418,10 @@ static void free_entered(struct zg_thread *thread, uint64_t address, enum zg_dea
     if (ZG_UNLIKELY(at + 1 == ZG_PENDING_BLOCKS)) flush(thread);
 }
 
+static ZG_NOINLINE void free_entered(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size) {
+    free_in_line(thread, address, deallocator, size);
+}
+
 // The runtime is not to be entered: not ready, or interrupted by a signal handler that frees.
 static ZG_COLD void free_elsewhere(void *address) {
     int saved = errno;
@@ -440,7 +440,7 @@ void zg_heap_free(void *address, enum zg_deallocator deallocator, uint64_t size,
     if (!address) return;
     struct zg_thread *thread = zg_thread_enter(frame);
     if (ZG_UNLIKELY(!thread)) return free_elsewhere(address);
-    free_entered(thread, (uint64_t)address, deallocator, size);
+    free_in_line(thread, (uint64_t)address, deallocator, size);
     zg_thread_leave(thread);
 }
 

@@ -9,14 +9,14 @@ uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller call
         zg_stack_cache_forget(cache);
         return 0;
     }
-    uint64_t set = zg_stack_cache_set(key);
-    uint64_t *keys = cache->keys[set];
-    uint16_t *places = cache->places[set];
+    struct zg_cache_set *set = zg_stack_cache_set(cache, key);
+    uint64_t *keys = set->keys;
+    uint16_t *places = set->places;
     for (int way = 0; way < ZG_CACHE_WAYS; way++) {
         if (keys[way] != key) continue;
         const struct zg_cached_stack *entry = &cache->entries[places[way]];
         if (!zg_cached_stack_is_unchanged(entry, caller)) continue;
-        cache->resistance[set] = ZG_CACHE_RESISTANCE;
+        set->resistance = ZG_CACHE_RESISTANCE;
         // The same caller with another past: the last one seen is the likeliest next.
         uint16_t place = places[way];
         for (int i = way; i; i--) keys[i] = keys[i - 1], places[i] = places[i - 1];
@@ -28,13 +28,13 @@ uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller call
 
 bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack) {
     uint32_t *seen = &cache->seen[stack % ZG_ARRAY_COUNT(cache->seen)];
-    uint64_t set = zg_stack_cache_set(zg_stack_cache_key(cache, caller));
+    struct zg_cache_set *set = zg_stack_cache_set(cache, zg_stack_cache_key(cache, caller));
     if (*seen != stack) {
         *seen = stack;
         return false;
     }
-    if (!cache->keys[set][ZG_CACHE_WAYS - 1] || !cache->resistance[set]) return true;
-    cache->resistance[set]--;
+    if (!set->keys[ZG_CACHE_WAYS - 1] || !set->resistance) return true;
+    set->resistance--;
     return false;
 }
 
@@ -51,7 +51,7 @@ static void fill(struct zg_cached_stack *entry, const struct zg_walk *walk) {
         if (place_of(one) + 1 != place_of(other)) continue;
         paired[i / 64] |= UINT64_C(1) << i % 64, i++, paired[i / 64] |= UINT64_C(1) << i % 64;
         entry->places[places++] = (uint16_t)place_of(one);
-        entry->words[words++] = one, entry->words[words++] = other;
+        entry->words[words++] = (uint32_t)one, entry->words[words++] = (uint32_t)other;
     }
     for (; places % ZG_CACHE_GROUP; places++, words += 2) {
         entry->places[places] = entry->places[places - 1];
@@ -61,7 +61,7 @@ static void fill(struct zg_cached_stack *entry, const struct zg_walk *walk) {
     for (uint32_t i = 0; i < walk->word_count; i++) {
         if (paired[i / 64] >> i % 64 & 1) continue;
         entry->places[places++] = (uint16_t)place_of(walk->words[i]);
-        entry->words[words++] = walk->words[i];
+        entry->words[words++] = (uint32_t)walk->words[i];
     }
     for (; places % ZG_CACHE_GROUP; places++, words++) {
         entry->places[places] = entry->places[places - 1];
@@ -73,9 +73,10 @@ static void fill(struct zg_cached_stack *entry, const struct zg_walk *walk) {
 void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, const struct zg_walk *walk,
                         uint32_t stack) {
     if (!walk->repeatable || !stack) return;
-    uint64_t key = zg_stack_cache_key(cache, caller), set = zg_stack_cache_set(key);
-    uint64_t *keys = cache->keys[set];
-    uint16_t *places = cache->places[set];
+    uint64_t key = zg_stack_cache_key(cache, caller);
+    struct zg_cache_set *set = zg_stack_cache_set(cache, key);
+    uint64_t *keys = set->keys;
+    uint16_t *places = set->places;
     uint16_t place = keys[ZG_CACHE_WAYS - 1] ? places[ZG_CACHE_WAYS - 1] : (uint16_t)cache->used++;
     for (int i = ZG_CACHE_WAYS - 1; i; i--) keys[i] = keys[i - 1], places[i] = places[i - 1];
     keys[0] = key, places[0] = place;
@@ -87,9 +88,10 @@ void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, c
 }
 
 void zg_stack_cache_clear(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t bits) {
-    uint64_t key = zg_stack_cache_key(cache, caller), set = zg_stack_cache_set(key);
+    uint64_t key = zg_stack_cache_key(cache, caller);
+    struct zg_cache_set *set = zg_stack_cache_set(cache, key);
     for (int way = 0; way < ZG_CACHE_WAYS; way++)
-        if (cache->keys[set][way] == key) cache->entries[cache->places[set][way]].stack &= ~bits;
+        if (set->keys[way] == key) cache->entries[set->places[way]].stack &= ~bits;
 }
 
 void zg_stack_cache_forget(struct zg_stack_cache *cache) { cache->life += UINT64_C(1) << 48; }

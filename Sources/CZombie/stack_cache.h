@@ -2,7 +2,9 @@
 //
 // A walk depends on nothing but the caller's pc, stack pointer and (where a frame counts from it) frame pointer, and on
 // the words that it reads: return addresses, and saved frame pointers that a later frame counts from. An entry keeps just
-// these. Where all of them are unchanged the walk would go the same way, so its stack id is the answer: exact, not likely.
+// these. Where all of them are unchanged the walk would go the same way, so its stack id is the answer. 32 bits of each word
+// are kept, since what an entry takes of the processor's cache is what a hit costs: return addresses that agree in them lie a
+// multiple of 4 GiB apart, and a stack is smaller.
 // Hot path; one cache for each thread, no lock.
 
 #ifndef ZG_STACK_CACHE_H
@@ -17,13 +19,19 @@ enum { ZG_CACHE_WAYS = 4, ZG_CACHE_SETS = 256 };
 // it) and then of four single words, the inner frames' first; the last of each kind is repeated to fill its group.
 enum { ZG_CACHE_GROUP = 4, ZG_CACHE_WORDS = ZG_WALK_WORDS + 3 * ZG_CACHE_GROUP };
 
-struct zg_cached_stack {
+struct __attribute__((aligned(64))) zg_cached_stack {
     uint32_t stack; // id in the depot, and the caller's bits
     uint8_t pair_groups, word_groups;
     bool uses_fp; // the caller's frame pointer takes part
     uint64_t fp;
     uint16_t places[ZG_CACHE_WORDS]; // of pairs, then of single words: distance from the caller's sp / 8
-    uint64_t words[ZG_CACHE_WORDS];  // 48 bits of each: what is expected there
+    uint32_t words[ZG_CACHE_WORDS];  // the low half of what is expected there
+};
+
+struct __attribute__((aligned(64))) zg_cache_set {
+    uint64_t keys[ZG_CACHE_WAYS];   // 0: empty
+    uint16_t places[ZG_CACHE_WAYS]; // way -> entry; hits move to way 0
+    uint8_t resistance;             // additions that the set still turns down; raised by hits
 };
 
 struct zg_stack_cache {
@@ -31,9 +39,7 @@ struct zg_stack_cache {
     uint32_t used;  // entries, from the first
     uint64_t life;  // takes part in the keys: another one makes every entry unknown
     uint32_t seen[1024]; // stacks that were captured lately, by their id
-    uint8_t resistance[ZG_CACHE_SETS]; // additions that a set still turns down; raised by hits
-    uint64_t keys[ZG_CACHE_SETS][ZG_CACHE_WAYS];
-    uint16_t places[ZG_CACHE_SETS][ZG_CACHE_WAYS]; // way -> entry; hits move to way 0
+    struct zg_cache_set sets[ZG_CACHE_SETS];
     struct zg_cached_stack entries[ZG_CACHE_SETS * ZG_CACHE_WAYS];
 };
 
@@ -59,27 +65,34 @@ enum { ZG_CACHE_RESISTANCE = 8 };
 ZG_INLINE uint64_t zg_stack_cache_key(const struct zg_stack_cache *cache, struct zg_caller caller) {
     return ((caller.pc * UINT64_C(0x9e3779b97f4a7c15)) ^ caller.sp ^ cache->life) * UINT64_C(0xd6e8feb86659fd93) | 1;
 }
-ZG_INLINE uint64_t zg_stack_cache_set(uint64_t key) { return key >> 56; }
+ZG_INLINE struct zg_cache_set *zg_stack_cache_set(struct zg_stack_cache *cache, uint64_t key) { return &cache->sets[key >> 56]; }
 _Static_assert(ZG_CACHE_SETS == 256, "zg_stack_cache_set takes eight bits");
 
+typedef uint32_t zg_half_words __attribute__((vector_size(16), aligned(4), may_alias));
+
+// The low halves of two neighbouring words and two others.
+ZG_INLINE zg_half_words zg_low_halves(uint64_t sp, const uint16_t *places) {
+    zg_half_words one = *(const zg_half_words *)(sp + places[0] * UINT64_C(8));
+    zg_half_words other = *(const zg_half_words *)(sp + places[1] * UINT64_C(8));
+    return __builtin_shufflevector(one, other, 0, 2, 4, 6);
+}
+
 ZG_INLINE bool zg_cached_stack_is_unchanged(const struct zg_cached_stack *entry, struct zg_caller caller) {
-    const uint64_t *word = entry->words;
+    const uint32_t *word = entry->words;
     const uint16_t *place = entry->places, *end = place + entry->pair_groups * ZG_CACHE_GROUP;
-    uint64_t changed = 0;
     if (entry->uses_fp && entry->fp != caller.fp) return false;
     for (; place < end; place += ZG_CACHE_GROUP, word += 2 * ZG_CACHE_GROUP) {
-        for (int i = 0; i < ZG_CACHE_GROUP; i++) {
-            const uint64_t *at = (const uint64_t *)(caller.sp + place[i] * UINT64_C(8));
-            changed |= (word[2 * i] ^ at[0]) | (word[2 * i + 1] ^ at[1]);
-        }
-        if (changed << 16) return false;
+        zg_half_words changed = (zg_low_halves(caller.sp, place) ^ *(const zg_half_words *)word) |
+                                (zg_low_halves(caller.sp, place + 2) ^ *(const zg_half_words *)(word + 4));
+        typedef uint64_t halves __attribute__((vector_size(16)));
+        if (((halves)changed)[0] | ((halves)changed)[1]) return false;
     }
     for (end = place + entry->word_groups * ZG_CACHE_GROUP; place < end; place += ZG_CACHE_GROUP, word += ZG_CACHE_GROUP) {
-        for (int i = 0; i < ZG_CACHE_GROUP; i++)
-            changed |= word[i] ^ *(const uint64_t *)(caller.sp + place[i] * UINT64_C(8));
-        if (changed << 16) return false;
+        uint32_t changed = 0;
+        for (int i = 0; i < ZG_CACHE_GROUP; i++) changed |= word[i] ^ *(const uint32_t *)(caller.sp + place[i] * UINT64_C(8));
+        if (changed) return false;
     }
-    return !(changed << 16);
+    return true;
 }
 
 #endif

@@ -64,6 +64,7 @@ static struct zg_thread *take_state(void) {
         thread->in_use = true;
         thread->frame = NULL;
         thread->number = next_number++;
+        thread->number_in_records = (uint16_t)zg_min(thread->number, UINT16_MAX);
         thread->exit_rounds = 0;
         thread->destructor_rounds = 0;
         zg_stack_cache_forget(&thread->stack_cache);

@@ -33,6 +33,7 @@ enum zg_errand {
 struct zg_thread {
     uint32_t busy;   // inside the runtime
     uint32_t number; // dense, from 1
+    uint16_t number_in_records; // the same, at most 65535
     int tid;
     uint32_t exit_rounds; // not 0: leaving takes the slow way
     uint32_t destructor_rounds; // how often the thread-exit destructor has run
@@ -120,12 +121,13 @@ uint32_t zg_thread_capture_slow(struct zg_thread *thread, struct zg_caller calle
 ZG_INLINE uint32_t zg_thread_capture(struct zg_thread *thread, bool allocates) {
     struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
     struct zg_stack_cache *cache = &thread->stack_cache;
-    uint64_t key = zg_stack_cache_key(cache, caller), set = zg_stack_cache_set(key);
-    if (ZG_LIKELY(caller.sp - thread->stack.low < thread->stack.high - thread->stack.low && cache->keys[set][0] == key &&
+    uint64_t key = zg_stack_cache_key(cache, caller);
+    struct zg_cache_set *set = zg_stack_cache_set(cache, key);
+    if (ZG_LIKELY(caller.sp - thread->stack.low < thread->stack.high - thread->stack.low && set->keys[0] == key &&
                   cache->epoch == __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED))) {
-        const struct zg_cached_stack *entry = &cache->entries[cache->places[set][0]];
+        const struct zg_cached_stack *entry = &cache->entries[set->places[0]];
         if (ZG_LIKELY(zg_cached_stack_is_unchanged(entry, caller))) {
-            cache->resistance[set] = ZG_CACHE_RESISTANCE;
+            set->resistance = ZG_CACHE_RESISTANCE;
             thread->captures++;
             return entry->stack;
         }
