@@ -14,8 +14,10 @@ let package = Package(
     ],
     targets: [
         // The runtime. `zguard` links it for its tables and the option parser only; what takes over malloc is CZombiePublish.
-        .target(name: "CZombie", cSettings: [versionSetting]),
-        .target(name: "CZombiePublish", dependencies: ["CZombie"], cSettings: [versionSetting]),
+        .target(name: "CZombie", cSettings: [versionSetting, .headerSearchPath(".")]),
+        .target(
+            name: "CZombiePublish", dependencies: ["CZombie"],
+            cSettings: [versionSetting, .headerSearchPath("../CZombie")]),
         .systemLibrary(name: "CDwarf", pkgConfig: "libdw", providers: [.apt(["libdw-dev"])]),
         .target(
             name: "CSystem",

@@ -15,7 +15,7 @@ METHODS = {"hit": "zguard, cache hit", "trail": "zguard, cache miss, along the t
 # build_library is how the product is built; the methods are added to it.
 BUILD = """source scripts/common.sh
 find_toolchain
-build_library "$LIBRARY" -ISources/CZombie Benchmarks/capture/capture.c -lunwind"""
+build_library "$LIBRARY" Benchmarks/capture/capture.c -lunwind"""
 
 
 def build(compilers):

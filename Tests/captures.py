@@ -67,7 +67,7 @@ def progress(text):
 
 def build_library():
     LIBRARY.parent.mkdir(parents=True, exist_ok=True)
-    words = [LIBRARY, "-DZG_OBSERVE_CAPTURES", f"-I{ROOT / 'Sources' / 'CZombie'}", OBSERVER]
+    words = [LIBRARY, "-DZG_OBSERVE_CAPTURES", OBSERVER]
     command = f"source scripts/common.sh; find_toolchain; build_library {shlex.join(map(str, words))}"
     result = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
     if result.returncode:

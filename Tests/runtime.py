@@ -113,9 +113,9 @@ class Builder:
         self.find_sanitizer()
         headers = list(RUNTIME.glob("**/*.h"))
         objects, jobs = [], []
-        flags = [*RUNTIME_FLAGS, *self.sanitize, *WARNINGS, f'-DZG_VERSION="{self.version}"', f"-I{RUNTIME / 'include'}"]
+        flags = [*RUNTIME_FLAGS, *self.sanitize, *WARNINGS, f'-DZG_VERSION="{self.version}"', f"-I{RUNTIME}"]
         with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-            for source in sorted(RUNTIME.glob("*.c")):
+            for source in sorted(RUNTIME.glob("*/*.c")):
                 target = BUILD / "objects" / (source.stem + ".o")
                 command = [self.clang, *flags, "-c", str(source), "-o", str(target)]
                 jobs.append(pool.submit(self.compile_if_needed, target, command, [source, *headers]))

@@ -53,7 +53,7 @@ build_library() {
     [ -n "$version" ] || fail "Package.swift names no version"
     "$toolchain/clang" -std=c17 -O2 -g -DZG_VERSION="\"$version\"" -Wall -Wextra -Werror -fPIC -fexceptions \
         -fvisibility=hidden -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -flto \
-        -ISources/CZombie/include -ISources/CZombiePublish/include "$@" Sources/CZombie/*.c Sources/CZombiePublish/*.c \
+        -ISources/CZombie -ISources/CZombiePublish/include "$@" Sources/CZombie/*/*.c Sources/CZombiePublish/*.c \
         -shared -fuse-ld=lld -Wl,-soname,libzguard.so -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,--build-id \
         -Wl,--no-undefined -o "$output"
 }

@@ -7,10 +7,10 @@
 #include <execinfo.h>
 #include <libunwind.h>
 
-#include "config.h"
-#include "depot.h"
-#include "fence.h"
-#include "thread.h"
+#include "pages/fence.h"
+#include "process/thread.h"
+#include "settings/config.h"
+#include "stacks/depot.h"
 
 #define EXPORTED __attribute__((visibility("default"), noinline))
 

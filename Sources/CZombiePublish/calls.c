@@ -17,9 +17,9 @@ typedef int zg_nothing_is_published_here; // C wants a declaration in every file
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../CZombie/arch.h"
-#include "../CZombie/calls.h"
-#include "../CZombie/loader.h"
+#include "findings/calls.h"
+#include "images/loader.h"
+#include "platform/arch.h"
 
 #define ZG_KERNEL_READS false
 #define ZG_KERNEL_WRITES true

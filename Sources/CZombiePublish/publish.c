@@ -17,18 +17,18 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include <signal.h>
 #include <stdio.h>
 
-#include "../CZombie/budget.h"
-#include "../CZombie/foreign.h"
-#include "../CZombie/heap.h"
-#include "../CZombie/include/zg_api.h"
-#include "../CZombie/loader.h"
-#include "../CZombie/lookup.h"
-#include "../CZombie/maintenance.h"
-#include "../CZombie/runtime.h"
-#include "../CZombie/sample.h"
-#include "../CZombie/signals.h"
-#include "../CZombie/stats.h"
-#include "../CZombie/thread.h"
+#include "findings/signals.h"
+#include "heap/foreign.h"
+#include "heap/heap.h"
+#include "heap/lookup.h"
+#include "images/loader.h"
+#include "include/zg_api.h"
+#include "limits/budget.h"
+#include "limits/maintenance.h"
+#include "limits/sample.h"
+#include "process/runtime.h"
+#include "process/thread.h"
+#include "settings/stats.h"
 
 
 // A call that leaves no frame of ours behind: stacks of threads look as they do unguarded, the loader finds its caller's

@@ -23,12 +23,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "config.h"
-#include "depot.h"
-#include "fence.h"
-#include "module.h"
-#include "os.h"
-#include "thread.h"
+#include "images/module.h"
+#include "pages/fence.h"
+#include "platform/os.h"
+#include "process/thread.h"
+#include "settings/config.h"
+#include "stacks/depot.h"
 #undef zg_thread_capture
 
 // What is counted. The first group exists for each of the three who answer: the cache, the trail, a walk.

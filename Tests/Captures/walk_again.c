@@ -1,10 +1,10 @@
 // Observer of a test build: every capture is compared with a walk from scratch, and a difference traps.
 // Hot path; no lock.
 
-#include "config.h"
-#include "depot.h"
-#include "fence.h"
-#include "thread.h"
+#include "pages/fence.h"
+#include "process/thread.h"
+#include "settings/config.h"
+#include "stacks/depot.h"
 #undef zg_thread_capture
 
 void zg_observe_answer(enum zg_answer answer) { (void)answer; }

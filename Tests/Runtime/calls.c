@@ -3,14 +3,14 @@
 // options: on_finding=continue:fence_per_context=0
 // warning: ==zguard==
 
-#include "calls.h"
+#include "findings/calls.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "check.h"
+#include "heap/slab.h"
 #include "heap_calls.h"
-#include "slab.h"
 
 static const struct zg_call reading = {"write", false}, writing = {"read", true};
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "arch.h"
 #include "check.h"
+#include "platform/arch.h"
 
 #if defined(__x86_64__)
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "check.h"
-#include "depot.h"
 #include "heap_calls.h"
+#include "stacks/depot.h"
 
 enum { DEPTH = 10 };
 

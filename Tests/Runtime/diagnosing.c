@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "check.h"
-#include "diagnose.h"
-#include "fill.h"
+#include "findings/diagnose.h"
+#include "heap/fill.h"
 
 #define WORD ZG_FILL_WORD
 #define HEAP UINT64_C(0x700000000000)

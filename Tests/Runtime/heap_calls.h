@@ -3,13 +3,13 @@
 #ifndef HEAP_CALLS_H
 #define HEAP_CALLS_H
 
-#include "config.h"
-#include "finding.h"
-#include "heap.h"
-#include "lookup.h"
-#include "runtime.h"
-#include "stats.h"
-#include "thread.h"
+#include "findings/finding.h"
+#include "heap/heap.h"
+#include "heap/lookup.h"
+#include "process/runtime.h"
+#include "process/thread.h"
+#include "settings/config.h"
+#include "settings/stats.h"
 
 #define HEAP_FRAME ((const uint64_t *)__builtin_frame_address(0))
 

@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "config.h"
-#include "finding.h"
+#include "findings/finding.h"
+#include "findings/report.h"
 #include "include/zg_options.h"
-#include "report.h"
-#include "runtime.h"
-#include "text.h"
+#include "platform/text.h"
+#include "process/runtime.h"
+#include "settings/config.h"
 
 struct seen {
     int unknown, bad;

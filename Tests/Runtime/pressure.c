@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "heap/quarantine.h"
 #include "heap_calls.h"
-#include "maintenance.h"
-#include "os.h"
-#include "pressure.h"
-#include "quarantine.h"
+#include "limits/maintenance.h"
+#include "limits/pressure.h"
+#include "platform/os.h"
 
 // --- texts -----------------------------------------------------------------------------------------------------------
 

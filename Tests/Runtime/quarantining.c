@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "check.h"
-#include "fill.h"
+#include "heap/fill.h"
+#include "heap/quarantine.h"
 #include "heap_calls.h"
-#include "quarantine.h"
 
 static uint64_t findings(void) {
     return zg_stats_get(zg_counter_findings) + zg_stats_get(zg_counter_findings_suppressed);

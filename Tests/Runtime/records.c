@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "check.h"
+#include "heap/quarantine.h"
+#include "heap/slab.h"
+#include "heap/span.h"
 #include "heap_calls.h"
-#include "quarantine.h"
-#include "slab.h"
-#include "span.h"
 
 static void check_live(const char *block, uint64_t size, const char *what) {
     struct zg_block_view view;

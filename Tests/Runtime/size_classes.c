@@ -2,8 +2,8 @@
 // link: runtime
 
 #include "check.h"
+#include "heap/slab.h"
 #include "heap_calls.h"
-#include "slab.h"
 
 int main(void) {
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {

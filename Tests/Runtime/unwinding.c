@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "config.h"
-#include "depot.h"
-#include "runtime.h"
-#include "thread.h"
+#include "process/runtime.h"
+#include "process/thread.h"
+#include "settings/config.h"
+#include "stacks/depot.h"
 
 enum { MOST = 512 };
 static uint64_t compared, captures;

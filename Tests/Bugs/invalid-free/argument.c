@@ -4,7 +4,7 @@
 // stack-access: drop_name
 // exit: 134
 // confidence: exact
-// detail: what="stack address|misaligned"
+// detail: what="stack address"
 
 #include "../bug.h"
 

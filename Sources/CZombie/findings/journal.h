@@ -1,0 +1,16 @@
+// The last report lines, kept for code in this process that asks for them (zg_api.h).
+// zg_journal_add: under the report lock. Reading: any thread, under the same lock.
+
+#ifndef ZG_JOURNAL_H
+#define ZG_JOURNAL_H
+
+#include "platform/base.h"
+
+void zg_journal_add(const char *line, uint64_t bytes);
+// As zg_api's `finding` and `finding_count`. The report lock is held.
+uint64_t zg_journal_get(uint64_t index, char *text, uint64_t capacity);
+uint64_t zg_journal_count(uint64_t *first_kept);
+// Raised at each line, and woken as a futex.
+extern uint32_t zg_journal_word;
+
+#endif

@@ -1,0 +1,276 @@
+// Signal dispositions: who is asked first and who next. Any thread; the table's lock is held for a few stores.
+
+#define _GNU_SOURCE
+#include "findings/signals.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+
+#include "findings/fault.h"
+#include "images/loader.h"
+#include "platform/arch.h"
+#include "platform/lock.h"
+#include "platform/os.h"
+#include "process/thread.h"
+#include "settings/config.h"
+#include "settings/stats.h"
+
+static const int managed_signals[] = {SIGSEGV, SIGBUS, SIGABRT};
+enum { MANAGED = ZG_ARRAY_COUNT(managed_signals) };
+
+// What the program asked for. Two copies and the number of the valid one: a handler reads without a lock.
+static struct {
+    struct sigaction copy[2];
+    uint32_t current;
+} wanted[MANAGED];
+static struct zg_lock lock;
+// Other signals that the program wants on its alternate stack: bit signal - 1. Until it has one, the flag is kept here, so
+// that their handlers run where they would run without us, not on the small stack that is there for our own.
+static uint64_t kept_on_stack;
+static bool program_has_stack;
+static uint32_t installed; // bit i: our handler is installed for managed_signals[i]
+
+typedef int (*sigaction_function)(int, const struct sigaction *, struct sigaction *);
+typedef int (*sigaltstack_function)(const stack_t *, stack_t *);
+
+static int real_action(int signal, const struct sigaction *action, struct sigaction *old) {
+    static sigaction_function real;
+    if (!real) real = (sigaction_function)zg_loader_next("sigaction");
+    return real(signal, action, old);
+}
+
+static int real_stack(const stack_t *stack, stack_t *old) {
+    return (int)zg_arch_syscall(SYS_sigaltstack, (long)stack, (long)old, 0, 0, 0, 0);
+}
+
+static int index_of(int signal) {
+    for (int i = 0; i < (int)MANAGED; i++)
+        if (managed_signals[i] == signal) return i;
+    return -1;
+}
+
+static struct sigaction wanted_action(int index) {
+    return wanted[index].copy[__atomic_load_n(&wanted[index].current, __ATOMIC_ACQUIRE)];
+}
+
+static void want(int index, const struct sigaction *action) {
+    uint32_t other = !wanted[index].current;
+    wanted[index].copy[other] = *action;
+    __atomic_store_n(&wanted[index].current, other, __ATOMIC_RELEASE);
+}
+
+// Ours: on the alternate stack, everything else blocked meanwhile. SA_RESTART as the program has it, for a signal of this
+// number that somebody sends.
+static int install(int signal, int program_flags) {
+    struct sigaction ours = {.sa_sigaction = zg_fault_handler};
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | (program_flags & SA_RESTART);
+    sigfillset(&ours.sa_mask);
+    for (int i = 0; i < (int)MANAGED; i++) sigdelset(&ours.sa_mask, managed_signals[i]);
+    return real_action(signal, &ours, NULL);
+}
+
+// A signal handler may call sigaction: a lock held by its own thread must not be waited for.
+static void take_lock(sigset_t *before) {
+    sigset_t all;
+    sigfillset(&all);
+    zg_arch_syscall(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)before, 8, 0, 0);
+    zg_lock_take(&lock);
+}
+
+static void restore_mask(const sigset_t *before) {
+    zg_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)before, 0, 8, 0, 0);
+}
+
+static void drop_lock(const sigset_t *before) {
+    zg_lock_drop(&lock);
+    restore_mask(before);
+}
+
+static void manage(int signal) {
+    int index = index_of(signal);
+    sigset_t before;
+    struct sigaction old;
+    take_lock(&before);
+    // An ignored signal stays ignored in programs that this one starts: nothing is put in its place.
+    if (!(installed >> index & 1) && real_action(signal, NULL, &old) == 0 &&
+        !(signal == SIGABRT && old.sa_handler == SIG_IGN)) {
+        want(index, &old);
+        if (install(signal, old.sa_flags) == 0) __atomic_fetch_or(&installed, 1u << index, __ATOMIC_RELEASE);
+    }
+    drop_lock(&before);
+}
+
+static sigset_t before_fork;
+void zg_signals_fork_prepare(void) { take_lock(&before_fork); }
+void zg_signals_fork_done(bool child, bool prepared) {
+    if (child) zg_lock_reset(&lock);
+    else zg_lock_drop(&lock);
+    if (prepared) restore_mask(&before_fork);
+}
+
+void zg_signals_start(void) {
+    manage(SIGSEGV);
+    manage(SIGBUS);
+}
+
+void zg_signals_watch_aborts(void) { manage(SIGABRT); }
+
+static int action_of_other(int signal, const struct sigaction *action, struct sigaction *old) {
+    if (!zg_config.handle_signals || signal < 1 || signal > 64 || program_has_stack) return real_action(signal, action, old);
+    sigset_t before;
+    struct sigaction changed;
+    uint64_t bit = UINT64_C(1) << (signal - 1);
+    take_lock(&before);
+    bool keep = action && (action->sa_flags & SA_ONSTACK) && !program_has_stack, kept = kept_on_stack & bit;
+    if (keep) {
+        changed = *action;
+        changed.sa_flags &= ~SA_ONSTACK;
+        action = &changed;
+    }
+    int result = real_action(signal, action, old);
+    if (result == 0 && action) kept_on_stack = keep ? kept_on_stack | bit : kept_on_stack & ~bit;
+    drop_lock(&before);
+    if (result == 0 && old && kept) old->sa_flags |= SA_ONSTACK;
+    return result;
+}
+
+// The program's first alternate stack: from now on the flag counts.
+static void give_on_stack_back(void) {
+    sigset_t before;
+    take_lock(&before);
+    program_has_stack = true;
+    for (int signal = 1; kept_on_stack; signal++) {
+        uint64_t bit = UINT64_C(1) << (signal - 1);
+        struct sigaction action;
+        if (!(kept_on_stack & bit)) continue;
+        kept_on_stack &= ~bit;
+        if (real_action(signal, NULL, &action) != 0) continue;
+        action.sa_flags |= SA_ONSTACK;
+        real_action(signal, &action, NULL);
+    }
+    drop_lock(&before);
+}
+
+int zg_signals_action(int signal, const struct sigaction *action, struct sigaction *old) {
+    int index = index_of(signal);
+    if (index < 0 || !(__atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1)) return action_of_other(signal, action, old);
+    sigset_t before;
+    take_lock(&before);
+    struct sigaction previous = wanted_action(index);
+    if (action) {
+        want(index, action);
+        if ((action->sa_flags ^ previous.sa_flags) & SA_RESTART) install(signal, action->sa_flags);
+    }
+    drop_lock(&before);
+    if (old) *old = previous;
+    return 0;
+}
+
+static bool is_ours(const stack_t *stack) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    return thread && thread->alternate_stack && stack->ss_sp == thread->alternate_stack;
+}
+
+int zg_signals_stack(const stack_t *stack, stack_t *old) {
+    stack_t previous;
+    if (stack && !(stack->ss_flags & SS_DISABLE) && !program_has_stack) give_on_stack_back();
+    int result = real_stack(stack, &previous);
+    if (result < 0) {
+        errno = -result;
+        return -1;
+    }
+    bool was_ours = is_ours(&previous);
+    if (old) {
+        *old = previous;
+        if (was_ours) *old = (stack_t){.ss_flags = SS_DISABLE};
+    }
+    // The program gives its stack up: ours again.
+    struct zg_thread *thread = zg_thread_current_or_null();
+    if (stack && (stack->ss_flags & SS_DISABLE) && thread && thread->alternate_stack) {
+        stack_t ours = {.ss_sp = thread->alternate_stack, .ss_size = thread->alternate_stack_bytes};
+        real_stack(&ours, NULL);
+    }
+    return 0;
+}
+
+void zg_signals_add_stack(void *start, uint64_t bytes) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    thread->alternate_stack = start;
+    thread->alternate_stack_bytes = bytes;
+    stack_t old, ours = {.ss_sp = start, .ss_size = bytes};
+    if (real_stack(NULL, &old) == 0 && !(old.ss_flags & SS_DISABLE)) return; // the program has one already
+    if (real_stack(&ours, NULL) != 0) zg_stats_degrade(zg_degradation_no_alternate_stack);
+}
+
+void zg_signals_remove_stack(void *start) {
+    stack_t old, none = {.ss_flags = SS_DISABLE};
+    zg_thread_current_or_null()->alternate_stack = NULL;
+    if (real_stack(NULL, &old) == 0 && old.ss_sp == start) real_stack(&none, NULL);
+}
+
+bool zg_signals_is_deadly(int signal) {
+    int index = index_of(signal);
+    if (index < 0) return false;
+    struct sigaction action = wanted_action(index);
+    return action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN;
+}
+
+struct call {
+    struct sigaction action;
+    int signal;
+};
+
+static void call_handler(void *call_pointer, void *info, void *context) {
+    struct call *call = call_pointer;
+    if (call->action.sa_flags & SA_SIGINFO) call->action.sa_sigaction(call->signal, info, context);
+    else call->action.sa_handler(call->signal);
+}
+
+// Without its own alternate stack the program expects the handler on the stack that was interrupted.
+static bool wants_interrupted_stack(const struct sigaction *action) {
+    stack_t stack;
+    if (!(action->sa_flags & SA_ONSTACK)) return true;
+    return real_stack(NULL, &stack) == 0 && is_ours(&stack);
+}
+
+static void default_action(int signal, const siginfo_t *info) {
+    struct sigaction none = {.sa_handler = SIG_DFL};
+    real_action(signal, &none, NULL);
+    // A fault happens again when the handler returns; a signal that was sent does not.
+    if (info->si_code <= 0) zg_os_kill_self(signal);
+}
+
+void zg_signals_hand_on(int signal, siginfo_t *info, void *context) {
+    int index = index_of(signal);
+    struct call call = {index < 0 ? (struct sigaction){.sa_handler = SIG_DFL} : wanted_action(index), signal};
+    if (call.action.sa_handler == SIG_IGN && info->si_code <= 0) return;
+    if (call.action.sa_handler == SIG_DFL || call.action.sa_handler == SIG_IGN) {
+        default_action(signal, info);
+        return;
+    }
+    if (call.action.sa_flags & SA_RESETHAND) {
+        struct sigaction none = {.sa_handler = SIG_DFL};
+        zg_signals_action(signal, &none, NULL);
+    }
+    ucontext_t *interrupted = context;
+    uint64_t mask, extra;
+    __builtin_memcpy(&mask, &interrupted->uc_sigmask, sizeof mask);
+    __builtin_memcpy(&extra, &call.action.sa_mask, sizeof extra);
+    mask |= extra;
+    if (!(call.action.sa_flags & SA_NODEFER)) mask |= UINT64_C(1) << (signal - 1);
+    zg_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, 8, 0, 0);
+    if (!wants_interrupted_stack(&call.action)) {
+        call_handler(&call, info, context);
+        return;
+    }
+    uint64_t sp = zg_arch_stack_pointer(context);
+    struct zg_stack_bounds bounds = zg_thread_stack_bounds();
+    uint64_t here = (uint64_t)&call;
+    bool on_it_already = here < sp && sp - here < 65536; // no alternate stack was in use
+    if (on_it_already || (bounds.low && sp >= bounds.low && sp < bounds.high && sp - bounds.low < ZG_ARCH_RED_ZONE)) {
+        call_handler(&call, info, context);
+        return;
+    }
+    zg_arch_call_on_stack(call_handler, &call, info, context, (void *)(sp - ZG_ARCH_RED_ZONE));
+}

@@ -1,0 +1,30 @@
+// The program's view of SIGSEGV, SIGBUS and (where Swift runs) SIGABRT: our handler stays installed, the program's is kept here and runs after it.
+// zg_signals_action and zg_signals_stack stand in for sigaction and sigaltstack. Any thread; one small lock.
+
+#ifndef ZG_SIGNALS_H
+#define ZG_SIGNALS_H
+
+#define _GNU_SOURCE
+#include <signal.h>
+
+#include "platform/base.h"
+
+void zg_signals_start(void);
+void zg_signals_fork_prepare(void);
+// `prepared`: zg_signals_fork_prepare was called, and blocked all signals.
+void zg_signals_fork_done(bool child, bool prepared);
+// SIGABRT as well: the Swift runtime ends the program with it where it notices a dead object itself.
+void zg_signals_watch_aborts(void);
+int zg_signals_action(int signal, const struct sigaction *action, struct sigaction *old);
+int zg_signals_stack(const stack_t *stack, stack_t *old);
+// Gives the calling thread an alternate stack where it has none. / Takes it away again.
+void zg_signals_add_stack(void *start, uint64_t bytes);
+void zg_signals_remove_stack(void *start);
+
+// The program would die of this signal (it has no handler of its own).
+bool zg_signals_is_deadly(int signal);
+// Hands a signal on to the program's handler, on the stack and with the mask that it asked for; where it has none the
+// default action follows when the handler returns. Signal context.
+void zg_signals_hand_on(int signal, siginfo_t *info, void *context);
+
+#endif

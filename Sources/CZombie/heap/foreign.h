@@ -1,0 +1,36 @@
+// Blocks that are not ours: made by libc (before us, past us, or because we could not) or by another allocator.
+// An address is told apart without being dereferenced. Slow path; no lock.
+
+#ifndef ZG_FOREIGN_H
+#define ZG_FOREIGN_H
+
+#include "heap/heap.h"
+#include "platform/base.h"
+
+// Allocation by libc: nested calls, exhausted heap. `alignment` 0 for malloc's own.
+void *zg_foreign_allocate(uint64_t size, uint64_t alignment, bool zero);
+enum zg_foreign_owner { zg_foreign_nobody, zg_foreign_libc, zg_foreign_other };
+// Who made the block at this address, which is not in our heap.
+enum zg_foreign_owner zg_foreign_owner(uint64_t address);
+void zg_foreign_free(void *address, enum zg_foreign_owner owner);
+void *zg_foreign_reallocate(void *address, uint64_t size, enum zg_foreign_owner owner);
+uint64_t zg_foreign_usable_size(void *address, enum zg_foreign_owner owner);
+// What an address is that nobody made: "stack address", "global variable", "misaligned", "never allocated".
+const char *zg_foreign_describe(uint64_t address);
+void zg_foreign_init(void);
+
+// The program's own allocator: the one behind us in the search order, which is libc's unless a program brings another.
+struct zg_next {
+    void *(*malloc)(size_t);
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void *(*memalign)(size_t, size_t);
+    void (*free)(void *);
+    size_t (*usable_size)(void *);
+};
+extern struct zg_next zg_next;
+// Looks it up, before blocks are passed on to it. False where some of its functions are missing, or where libc has served
+// blocks already that another allocator would be asked to free. Start-up.
+bool zg_foreign_find_next(void);
+
+#endif

@@ -1,0 +1,410 @@
+// The quarantine. Slow path: once for every 64 frees of a thread.
+// Verification touches memory that has gone cold, so blocks are taken in batches and prefetched ahead.
+
+#include "heap/quarantine.h"
+
+#include "findings/finding.h"
+#include "heap/fill.h"
+#include "heap/slab.h"
+#include "heap/span.h"
+#include "pages/retire.h"
+#include "platform/lock.h"
+#include "platform/os.h"
+#include "settings/config.h"
+#include "settings/stats.h"
+#include "zombies/zombie.h"
+
+#define NOT_VERIFIED (ZG_HEADER_OPENED | ZG_HEADER_CHANGED)
+
+enum { SHARDS = 8, CONTEXTS = 2048, CHUNK_SLOTS = 510, BATCH = 64, AHEAD = 6 };
+
+// Part of a queue; 4 KiB.
+struct chunk {
+    struct chunk *next;
+    uint32_t first, count; // slots[first] is the oldest; count is where the next one goes
+    zg_slot slots[CHUNK_SLOTS];
+};
+
+// Invariants: 1. bytes counts the slots in `newest` and in the queue. 2. The queue is empty exactly where head is NULL.
+struct shard {
+    struct zg_lock lock __attribute__((aligned(64)));
+    uint64_t bytes;
+    struct chunk *head, *tail, *spare;
+    zg_slot *newest; // CONTEXTS rows of K places, 0 for empty (a slot is stored plus one)
+    uint8_t next[CONTEXTS]; // place in each row that the next block takes: the oldest one's, where the row is full
+    uint32_t sweep;  // next row to be emptied where the queue alone is not enough
+};
+
+static struct shard shards[SHARDS];
+static uint64_t total_bytes; // all shards and large blocks
+static uint64_t cap;         // quarantine_bytes, or less while memory is short
+static uint32_t newest_count;
+
+static struct zg_lock large_lock;
+static uint32_t large_head, large_tail; // span numbers, oldest first
+static uint64_t large_bytes;
+
+void zg_quarantine_set_cap(uint64_t bytes) {
+    zg_store(&cap, bytes);
+    zg_stats_set(zg_counter_quarantine_cap, bytes);
+}
+
+void zg_quarantine_init(void) {
+    newest_count = zg_config.quarantine_bytes ? zg_config.quarantine_per_context : 0;
+    zg_quarantine_set_cap(zg_config.quarantine_bytes);
+}
+
+uint64_t zg_quarantine_bytes(void) { return zg_load(&total_bytes); }
+
+static void account(int64_t bytes, int64_t blocks) {
+    uint64_t now = __atomic_add_fetch(&total_bytes, (uint64_t)bytes, __ATOMIC_RELAXED);
+    zg_stats_set(zg_counter_quarantined_bytes, now);
+    zg_stats_add(zg_counter_quarantined_blocks, (uint64_t)blocks);
+    zg_stats_raise_peak(zg_counter_quarantined_bytes_peak, now);
+}
+
+ZG_INLINE uint64_t slot_bytes(zg_slot slot) { return zg_slabs.slab[zg_slot_class(slot)].slot_bytes; }
+
+// False where there is no memory for the queue: the caller evicts the block at once.
+static bool queue_push(struct shard *shard, zg_slot slot) {
+    struct chunk *tail = shard->tail;
+    if (!tail || tail->count == CHUNK_SLOTS) {
+        struct chunk *chunk = shard->spare;
+        if (chunk) shard->spare = chunk->next;
+        else chunk = zg_os_map(sizeof *chunk);
+        if (!chunk) return false;
+        chunk->next = NULL;
+        chunk->first = chunk->count = 0;
+        if (tail) tail->next = chunk;
+        else shard->head = chunk;
+        shard->tail = tail = chunk;
+    }
+    tail->slots[tail->count++] = slot;
+    return true;
+}
+
+static bool queue_pop(struct shard *shard, zg_slot *slot) {
+    struct chunk *head = shard->head;
+    if (!head) return false;
+    *slot = head->slots[head->first++];
+    if (head->first == head->count) {
+        shard->head = head->next;
+        if (!shard->head) shard->tail = NULL;
+        head->next = shard->spare;
+        shard->spare = head;
+    }
+    return true;
+}
+
+// Puts a block into its context's row and returns the one that has to leave, or 0.
+ZG_INLINE zg_slot row_insert(struct shard *shard, uint32_t row, zg_slot slot) {
+    uint32_t place = shard->next[row], after = place + 1;
+    shard->next[row] = (uint8_t)(after == newest_count ? 0 : after);
+    zg_slot *at = &shard->newest[row * newest_count + place], out = *at;
+    *at = slot + 1;
+    return out;
+}
+
+// The oldest block of a row, taken out; 0 where there is none.
+static zg_slot row_remove(struct shard *shard, uint32_t row) {
+    for (uint32_t i = 0; i < newest_count; i++) {
+        zg_slot *at = &shard->newest[row * newest_count + (shard->next[row] + i) % newest_count], out = *at;
+        *at = 0;
+        if (out) return out;
+    }
+    return 0;
+}
+
+ZG_INLINE uint32_t row_of(uint32_t context) { return (uint32_t)zg_mix(context) & (CONTEXTS - 1); }
+
+// Takes up to BATCH blocks out of a shard, at least `wanted` bytes where it has them.
+static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots) {
+    uint32_t count = 0;
+    uint64_t bytes = 0;
+    while (count < BATCH && bytes < wanted && queue_pop(shard, &slots[count])) bytes += slot_bytes(slots[count++]);
+    // The queue is empty and the contexts' newest blocks alone are over the cap: row by row, the oldest of each.
+    for (uint32_t looked = 0; shard->newest && count < BATCH && bytes < wanted && looked < CONTEXTS; looked++) {
+        zg_slot oldest = row_remove(shard, shard->sweep++ & (CONTEXTS - 1));
+        if (!oldest) continue;
+        slots[count] = oldest - 1;
+        bytes += slot_bytes(slots[count++]);
+    }
+    shard->bytes -= bytes;
+    return count;
+}
+
+static uint64_t filled_bytes(uint64_t bytes) {
+    return zg_min(zg_round_up(bytes, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
+}
+
+// The contents are what they were filled with. `bytes` is a multiple of 16.
+static bool is_intact(uint32_t header, uint64_t start, uint64_t bytes) {
+    if (ZG_LIKELY(!zg_header_zombie(header))) return zg_fill_is_intact((const void *)start, bytes);
+    return zg_zombie_is_written((const void *)start, bytes, zg_zombie_pattern_at(start, header));
+}
+
+static uint8_t expected_byte(uint32_t header, uint64_t start, uint64_t offset) {
+    if (!zg_header_zombie(header)) return ZG_FILL_FREED;
+    uint64_t word = zg_zombie_word(zg_zombie_pattern_at(start, header), offset / 8);
+    return (uint8_t)(word >> offset % 8 * 8);
+}
+
+// Somebody else may have evicted and reused the block while it was read: it counts only if it still is quarantined and
+// still differs.
+static ZG_COLD void report_change(struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
+    uint32_t header;
+    for (int looked = 0; looked < 2; looked++) {
+        header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
+        if (zg_header_state(header) != zg_state_quarantined || header & NOT_VERIFIED) return;
+        if (is_intact(header, start, bytes)) return;
+    }
+    // Whoever marks it reports it.
+    if (!__atomic_compare_exchange_n(&block->header, &header, header | ZG_HEADER_CHANGED, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        return;
+    struct zg_change change = {.offset = bytes};
+    for (uint64_t i = 0; i < bytes; i++) {
+        uint8_t now = *(const uint8_t *)(start + i), expected = expected_byte(header, start, i);
+        if (now == expected) continue;
+        if (change.offset == bytes) change = (struct zg_change){.offset = i, .old = expected, .now = now};
+        change.length = i - change.offset + 1;
+    }
+    if (change.offset < bytes) zg_found_write_after_free(start, &change, found_by);
+}
+
+// The same for a slot, of which class and number are known: it is looked at in line.
+ZG_INLINE void verify_slot(const struct zg_slab *slab, uint64_t index, const char *found_by) {
+    uint64_t start = zg_slab_slot_address(slab, index), bytes = filled_bytes(slab->slot_bytes);
+    struct zg_block *block = &slab->blocks[index];
+    uint32_t header = __atomic_load_n(&block->header, __ATOMIC_RELAXED), zombie = zg_header_zombie(header);
+    bool intact;
+    if (!bytes || ZG_UNLIKELY(header & NOT_VERIFIED)) return;
+    if (ZG_LIKELY(!zombie)) intact = zg_fill_is_intact((const void *)start, bytes);
+    else if (zombie == ZG_HEADER_SWIFT)
+        intact = zg_zombie_is_written((const void *)start, bytes, zg_zombie_swift_pattern(slab, index, start - slab->base));
+    else intact = zg_zombie_is_written((const void *)start, bytes, zg_zombie_cxx_pattern(slab, index));
+    if (ZG_UNLIKELY(!intact)) report_change(block, start, bytes, found_by);
+}
+
+ZG_INLINE void verify(struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
+    bytes = filled_bytes(bytes);
+    uint32_t header = __atomic_load_n(&block->header, __ATOMIC_RELAXED);
+    if (!bytes || ZG_UNLIKELY(header & NOT_VERIFIED)) return;
+    if (ZG_UNLIKELY(!is_intact(header, start, bytes))) report_change(block, start, bytes, found_by);
+}
+
+static void give_slot(struct zg_thread *thread, uint32_t class, uint32_t index) {
+    struct zg_magazine *magazine = &thread->magazines[class];
+    uint32_t capacity = zg_slabs.slab[class].magazine;
+    if (ZG_UNLIKELY(magazine->count == capacity)) {
+        // The older half goes to the others: the newer one is warmer.
+        uint32_t half = capacity / 2;
+        zg_slab_release(class, magazine->slots, half);
+        magazine->count -= half;
+        for (uint32_t i = 0; i < magazine->count; i++) magazine->slots[i] = magazine->slots[i + half];
+    }
+    magazine->slots[magazine->count++] = index;
+}
+
+// Verifies blocks that no queue holds any more and gives their slots to the thread.
+static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count) {
+    bool hold = count && zg_retire_enter(thread);
+    for (uint32_t i = 0; i < count + AHEAD; i++) {
+        if (i < count) {
+            const struct zg_slab *slab = &zg_slabs.slab[zg_slot_class(slots[i])];
+            uint32_t index = zg_slot_index(slots[i]);
+            const char *start = (const char *)zg_slab_slot_address(slab, index);
+            __builtin_prefetch(&slab->blocks[index], 1);
+            __builtin_prefetch(start, 1);
+            if (slab->slot_bytes > 64) __builtin_prefetch(start + 64, 1);
+        }
+        if (i < AHEAD) continue;
+        uint32_t class = zg_slot_class(slots[i - AHEAD]), index = zg_slot_index(slots[i - AHEAD]);
+        struct zg_slab *slab = &zg_slabs.slab[class];
+        struct zg_block *block = &slab->blocks[index];
+        verify_slot(slab, index, "eviction");
+        if (hold && zg_retire_hold(slab, class, index)) continue;
+        uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
+        // An object that the program goes on using after its finding keeps its place.
+        if (ZG_UNLIKELY(zg_zombie_contents != 0)) {
+            if (header & ZG_HEADER_OPENED ||
+                !__atomic_compare_exchange_n(&block->header, &header, zg_header_in_state(header, zg_state_reusable), false,
+                                             __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+                continue;
+        } else {
+            __atomic_store_n(&block->header, zg_header_in_state(header, zg_state_reusable), __ATOMIC_RELEASE);
+        }
+        give_slot(thread, class, index);
+    }
+    if (hold) zg_retire_leave(thread);
+    zg_stats_add(zg_counter_evictions, count);
+}
+
+static uint64_t evict_large(void) {
+    zg_lock_take(&large_lock);
+    uint32_t number = large_head;
+    if (number) {
+        large_head = zg_span_by_number(number)->next;
+        if (!large_head) large_tail = 0;
+        large_bytes -= zg_span_by_number(number)->size;
+    }
+    zg_lock_drop(&large_lock);
+    if (!number) return 0;
+    struct zg_span *span = zg_span_by_number(number);
+    uint64_t bytes = span->size;
+    verify(&span->block, span->start, bytes, "eviction");
+    account(-(int64_t)bytes, -1);
+    zg_stats_add(zg_counter_evictions, 1);
+    if (zg_retire_wants_span(bytes)) {
+        zg_span_retire(span);
+        return bytes;
+    }
+    __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
+                     __ATOMIC_RELEASE);
+    zg_span_release(span);
+    return bytes;
+}
+
+static uint64_t evict_from_shard(struct zg_thread *thread, struct shard *shard, uint64_t wanted) {
+    zg_slot slots[BATCH];
+    zg_lock_take(&shard->lock);
+    uint64_t before = shard->bytes;
+    uint32_t count = take_oldest(shard, wanted, slots);
+    uint64_t bytes = before - shard->bytes;
+    zg_lock_drop(&shard->lock);
+    if (!count) return 0;
+    account(-(int64_t)bytes, -(int64_t)count);
+    evict(thread, slots, count);
+    return bytes;
+}
+
+// Evicts until the whole is at most `cap`: large blocks first, then the thread's own shard, then the fullest.
+static uint64_t evict_down_to(struct zg_thread *thread, uint64_t cap) {
+    uint64_t evicted = 0;
+    while (zg_quarantine_bytes() > cap) {
+        uint64_t over = zg_quarantine_bytes() - cap, bytes = 0;
+        if (large_head) bytes = evict_large();
+        if (!bytes) {
+            struct shard *shard = &shards[thread->number % SHARDS];
+            for (int i = 0; i < SHARDS; i++)
+                if (zg_load(&shards[i].bytes) / 2 > zg_load(&shard->bytes)) shard = &shards[i];
+            bytes = evict_from_shard(thread, shard, over);
+        }
+        if (!bytes) break; // others took it meanwhile
+        evicted += bytes;
+    }
+    return evicted;
+}
+
+static bool ensure_rows(struct shard *shard) {
+    if (!newest_count) return false;
+    if (!shard->newest) shard->newest = zg_os_map(sizeof(zg_slot) * CONTEXTS * newest_count);
+    return shard->newest != NULL;
+}
+
+void zg_quarantine_flush(struct zg_thread *thread) {
+    uint32_t count = thread->pending_count, rejected = 0;
+    thread->pending_count = 0;
+    struct shard *shard = &shards[thread->number % SHARDS];
+    zg_slot *pending = thread->pending;
+    if (ZG_UNLIKELY(!zg_load(&cap))) {
+        // Memory is short: nothing is held, and nothing is searched for in the rows.
+        evict(thread, pending, count);
+        evict_down_to(thread, 0);
+        return;
+    }
+    uint64_t bytes = 0, kept = 0;
+    zg_lock_take(&shard->lock);
+    bool rows = ensure_rows(shard);
+    uint32_t row[ZG_PENDING_BLOCKS];
+    for (uint32_t i = 0; i < count && rows; i++) {
+        row[i] = row_of(thread->pending_contexts[i]);
+        __builtin_prefetch(shard->newest + row[i] * newest_count, 1);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        zg_slot slot = pending[i], out = slot + 1;
+        bytes += slot_bytes(slot);
+        kept++;
+        if (rows) out = row_insert(shard, row[i], slot);
+        if (!out || queue_push(shard, out - 1)) continue;
+        // No memory for the queue: the block leaves at once.
+        bytes -= slot_bytes(out - 1);
+        kept--;
+        pending[rejected++] = out - 1;
+    }
+    shard->bytes += bytes;
+    zg_lock_drop(&shard->lock);
+    account((int64_t)bytes, (int64_t)kept);
+    evict(thread, pending, rejected);
+    evict_down_to(thread, zg_load(&cap));
+}
+
+void zg_quarantine_add_span(struct zg_thread *thread, struct zg_span *span) {
+    uint32_t number = zg_span_number(span);
+    zg_lock_take(&large_lock);
+    span->next = 0;
+    if (large_tail) zg_span_by_number(large_tail)->next = number;
+    else large_head = number;
+    large_tail = number;
+    large_bytes += span->size;
+    zg_lock_drop(&large_lock);
+    account((int64_t)span->size, 1);
+    evict_down_to(thread, zg_load(&cap));
+}
+
+// Parts of queues that are empty.
+static void release_spares(void) {
+    for (int i = 0; i < SHARDS; i++) {
+        zg_lock_take(&shards[i].lock);
+        struct chunk *spare = shards[i].spare;
+        shards[i].spare = NULL;
+        zg_lock_drop(&shards[i].lock);
+        for (struct chunk *next; spare; spare = next) {
+            next = spare->next;
+            zg_os_release(spare, sizeof *spare);
+        }
+    }
+}
+
+uint64_t zg_quarantine_trim(struct zg_thread *thread, uint64_t keep_bytes) {
+    zg_quarantine_flush(thread);
+    uint64_t evicted = evict_down_to(thread, keep_bytes);
+    if (!keep_bytes) release_spares();
+    return evicted;
+}
+
+uint64_t zg_quarantine_verify_all(const char *found_by) {
+    uint64_t before = zg_stats_get(zg_counter_findings);
+    // Pages of what is evicted meanwhile stay accessible.
+    zg_retire_lock();
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+        const struct zg_slab *slab = &zg_slabs.slab[class];
+        uint64_t used = __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE);
+        for (uint64_t i = 0; i < used; i++)
+            if (zg_header_state(__atomic_load_n(&slab->blocks[i].header, __ATOMIC_ACQUIRE)) == zg_state_quarantined)
+                verify_slot(slab, i, found_by);
+    }
+    zg_retire_unlock(false);
+    zg_lock_take(&large_lock);
+    for (uint32_t number = large_head; number; number = zg_span_by_number(number)->next) {
+        struct zg_span *span = zg_span_by_number(number);
+        verify(&span->block, span->start, span->size, found_by);
+    }
+    zg_lock_drop(&large_lock);
+    return zg_stats_get(zg_counter_findings) - before;
+}
+
+void zg_quarantine_lock_all(void) {
+    for (int i = 0; i < SHARDS; i++) zg_lock_take(&shards[i].lock);
+    zg_lock_take(&large_lock);
+}
+
+void zg_quarantine_unlock_all(bool reset) {
+    if (reset) {
+        for (int i = 0; i < SHARDS; i++) zg_lock_reset(&shards[i].lock);
+        zg_lock_reset(&large_lock);
+        return;
+    }
+    zg_lock_drop(&large_lock);
+    for (int i = SHARDS; i > 0; i--) zg_lock_drop(&shards[i - 1].lock);
+}

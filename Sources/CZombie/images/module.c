@@ -1,0 +1,203 @@
+// Loaded images, read from the dynamic linker's own lists and from their program headers in memory.
+// Takes no lock of ours.
+
+#define _GNU_SOURCE
+#include "images/module.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+
+#include "platform/os.h"
+#include "platform/text.h"
+
+// Looked up by name: a reference would tie the library to a C library that has it.
+static int (*find_object)(void *, struct dl_find_object *);
+static bool use_find_object;
+static char program_path[512];
+
+bool zg_module_has_find_object(void) { return find_object != NULL; }
+
+void zg_module_init(bool use) {
+    find_object = (int (*)(void *, struct dl_find_object *))dlsym(RTLD_DEFAULT, "_dl_find_object");
+    use_find_object = use && zg_module_has_find_object();
+    zg_os_readlink("/proc/self/exe", program_path, sizeof program_path);
+}
+
+const char *zg_module_program_path(void) { return program_path; }
+
+struct search {
+    uint64_t pc;
+    struct zg_module *module;
+};
+
+static int match_image(struct dl_phdr_info *info, size_t bytes, void *context) {
+    (void)bytes;
+    struct search *search = context;
+    uint64_t start = UINT64_MAX, end = 0;
+    const ElfW(Phdr) *unwind = NULL;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        if (header->p_type == PT_GNU_EH_FRAME) unwind = header;
+        if (header->p_type != PT_LOAD) continue;
+        start = zg_min(start, info->dlpi_addr + header->p_vaddr);
+        end = zg_max(end, info->dlpi_addr + header->p_vaddr + header->p_memsz);
+    }
+    if (search->pc < start || search->pc >= end) return 0;
+    *search->module = (struct zg_module){.start = start,
+                                         .end = end,
+                                         .bias = info->dlpi_addr,
+                                         .eh_frame_hdr = unwind ? (void *)(info->dlpi_addr + unwind->p_vaddr) : NULL,
+                                         .path = info->dlpi_name};
+    return 1;
+}
+
+bool zg_module_find_unwind(uint64_t pc, struct zg_module *module) {
+    if (!use_find_object) {
+        struct search search = {pc, module};
+        return dl_iterate_phdr(match_image, &search) == 1;
+    }
+    struct dl_find_object object;
+    if (find_object((void *)pc, &object) != 0) return false;
+    *module = (struct zg_module){.start = (uint64_t)object.dlfo_map_start,
+                                 .end = (uint64_t)object.dlfo_map_end,
+                                 .bias = object.dlfo_link_map->l_addr,
+                                 .eh_frame_hdr = object.dlfo_eh_frame,
+                                 .path = object.dlfo_link_map->l_name};
+    return true;
+}
+
+// The image's program headers in memory; NULL where its first page is not the ELF header.
+static const ElfW(Phdr) *program_headers(const struct zg_module *module, int *count) {
+    const ElfW(Ehdr) *header = (const void *)module->start;
+    uint32_t magic = 0;
+    if (zg_os_read_memory(&magic, module->start, sizeof magic) != sizeof magic) return NULL;
+    if (magic != 0x464c457fu || header->e_phentsize != sizeof(ElfW(Phdr))) return NULL;
+    *count = header->e_phnum;
+    return (const void *)(module->start + header->e_phoff);
+}
+
+static void find_build_id(struct zg_module *module) {
+    int count = 0;
+    const ElfW(Phdr) *headers = program_headers(module, &count);
+    for (int i = 0; headers && i < count; i++) {
+        if (headers[i].p_type != PT_NOTE) continue;
+        const uint8_t *at = (const void *)(module->bias + headers[i].p_vaddr), *end = at + headers[i].p_memsz;
+        while (at + sizeof(ElfW(Nhdr)) <= end) {
+            const ElfW(Nhdr) *note = (const void *)at;
+            const uint8_t *name = at + sizeof *note, *text = name + zg_round_up(note->n_namesz, 4);
+            if (text + note->n_descsz > end) break;
+            if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && name[0] == 'G' && name[1] == 'N') {
+                module->build_id = text;
+                module->build_id_bytes = note->n_descsz;
+                return;
+            }
+            at = text + zg_round_up(note->n_descsz, 4);
+        }
+    }
+}
+
+bool zg_module_find(uint64_t address, struct zg_module *module) {
+    if (!zg_module_find_unwind(address, module)) return false;
+    if (!module->path || !*module->path) module->path = program_path;
+    find_build_id(module);
+    return true;
+}
+
+bool zg_module_is_code(uint64_t address) {
+    struct zg_module module;
+    if (!zg_module_find_unwind(address, &module)) return false;
+    int count = 0;
+    const ElfW(Phdr) *headers = program_headers(&module, &count);
+    if (!headers) return true; // nothing is known of its parts
+    for (int i = 0; i < count; i++)
+        if (headers[i].p_type == PT_LOAD && headers[i].p_flags & PF_X &&
+            address - module.bias - headers[i].p_vaddr < headers[i].p_memsz)
+            return true;
+    return false;
+}
+
+struct dynamic {
+    const ElfW(Sym) *symbols;
+    const char *strings;
+    const uint32_t *gnu_hash, *sysv_hash;
+};
+
+static struct dynamic read_dynamic(const ElfW(Dyn) *entry, uint64_t bias, uint64_t start) {
+    struct dynamic dynamic = {0};
+    for (; entry->d_tag != DT_NULL; entry++) {
+        // The loader relocates these entries in place on most architectures; an address below the image is not.
+        uint64_t value = entry->d_un.d_ptr < start ? entry->d_un.d_ptr + bias : entry->d_un.d_ptr;
+        if (entry->d_tag == DT_SYMTAB) dynamic.symbols = (const void *)value;
+        if (entry->d_tag == DT_STRTAB) dynamic.strings = (const void *)value;
+        if (entry->d_tag == DT_GNU_HASH) dynamic.gnu_hash = (const void *)value;
+        if (entry->d_tag == DT_HASH) dynamic.sysv_hash = (const void *)value;
+    }
+    return dynamic;
+}
+
+// Number of entries of the dynamic symbol table, from the GNU hash table (which leaves the undefined ones out of its
+// buckets but counts them in front).
+static uint32_t undefined_symbol_count(const uint32_t *gnu_hash) { return gnu_hash ? gnu_hash[1] : 0; }
+
+bool zg_module_imports(uint64_t address, const char *symbol) {
+    struct zg_module module;
+    if (!zg_module_find(address, &module)) return false;
+    int count = 0;
+    const ElfW(Phdr) *headers = program_headers(&module, &count);
+    for (int i = 0; headers && i < count; i++) {
+        if (headers[i].p_type != PT_DYNAMIC) continue;
+        struct dynamic dynamic = read_dynamic((const void *)(module.bias + headers[i].p_vaddr), module.bias, module.start);
+        if (!dynamic.symbols || !dynamic.strings) return false;
+        uint32_t last = dynamic.sysv_hash ? dynamic.sysv_hash[1] : undefined_symbol_count(dynamic.gnu_hash);
+        for (uint32_t j = 1; j < last; j++)
+            if (dynamic.symbols[j].st_shndx == SHN_UNDEF &&
+                zg_string_equal(dynamic.strings + dynamic.symbols[j].st_name, symbol))
+                return true;
+        return false;
+    }
+    return false;
+}
+
+struct symbol_search {
+    const char *name;
+    uint32_t hash;
+    void *found;
+};
+
+// The GNU hash table: bucket count, first hashed symbol, words of the filter and its shift; filter, buckets, hashes, of which
+// the last of a bucket is odd.
+static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context) {
+    (void)bytes;
+    struct symbol_search *search = context;
+    const ElfW(Dyn) *entries = NULL;
+    uint64_t start = UINT64_MAX;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        if (header->p_type == PT_DYNAMIC) entries = (const void *)(info->dlpi_addr + header->p_vaddr);
+        if (header->p_type == PT_LOAD) start = zg_min(start, info->dlpi_addr + header->p_vaddr);
+    }
+    if (!entries) return 0;
+    struct dynamic dynamic = read_dynamic(entries, info->dlpi_addr, start);
+    if (!dynamic.symbols || !dynamic.strings || !dynamic.gnu_hash) return 0;
+    const uint32_t *table = dynamic.gnu_hash, *buckets = table + 4 + table[2] * 2, *hashes = buckets + table[0];
+    uint32_t at = table[0] ? buckets[search->hash % table[0]] : 0;
+    if (at < table[1]) return 0;
+    for (;; at++) {
+        uint32_t hash = hashes[at - table[1]];
+        const ElfW(Sym) *symbol = &dynamic.symbols[at];
+        if ((hash | 1) == (search->hash | 1) && symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+            zg_string_equal(dynamic.strings + symbol->st_name, search->name)) {
+            search->found = (void *)(info->dlpi_addr + symbol->st_value);
+            return 1;
+        }
+        if (hash & 1) return 0;
+    }
+}
+
+void *zg_module_function(const char *name) {
+    struct symbol_search search = {name, 5381, NULL};
+    for (const char *at = name; *at; at++) search.hash = search.hash * 33 + (uint8_t)*at;
+    dl_iterate_phdr(find_symbol_in, &search);
+    return search.found;
+}

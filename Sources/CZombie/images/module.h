@@ -1,0 +1,33 @@
+// The loaded images: which one holds an address, its unwind table, its name and build id.
+// zg_module_find_unwind: hot path on a miss of the rule cache, lock-free where the C library has _dl_find_object
+// (2.35); older ones go through dl_iterate_phdr, which takes the loader's lock. zg_module_find: cold.
+
+#ifndef ZG_MODULE_H
+#define ZG_MODULE_H
+
+#include "platform/base.h"
+
+struct zg_module {
+    uint64_t start, end;         // mapped range
+    uint64_t bias;               // address minus ELF virtual address
+    const uint8_t *eh_frame_hdr; // NULL where the image has none
+    const char *path;            // NULL while unknown; valid while the image stays loaded
+    const uint8_t *build_id;
+    uint32_t build_id_bytes; // 0 where the image has none
+};
+
+void zg_module_init(bool use_find_object);
+bool zg_module_has_find_object(void);
+bool zg_module_find_unwind(uint64_t pc, struct zg_module *module);
+// The address lies in a loaded image; fills everything.
+bool zg_module_find(uint64_t address, struct zg_module *module);
+// The address lies in the part of a loaded image that can be executed. Cold.
+bool zg_module_is_code(uint64_t address);
+const char *zg_module_program_path(void);
+// The image that holds `address` asks for this dynamic symbol from elsewhere (it does not define it). Cold.
+bool zg_module_imports(uint64_t address, const char *symbol);
+// The function that the first of all loaded images exports under this name; NULL where there is none. As dlsym, but for the
+// loader's main lock, which a thread holds during dlopen while the constructors that it runs may wait for this one. Cold.
+void *zg_module_function(const char *name);
+
+#endif

@@ -1,0 +1,66 @@
+// Sampling: the random intervals. Geometrically distributed, so that each block is taken with the same probability, however
+// few its thread makes. Slow path; no lock.
+
+#include "limits/sample.h"
+
+#include "heap/foreign.h"
+#include "platform/arch.h"
+#include "platform/os.h"
+#include "settings/config.h"
+#include "settings/stats.h"
+
+uint8_t zg_passing;
+__thread int32_t zg_sample_left;
+
+static __thread bool has_drawn __attribute__((tls_model("initial-exec")));
+static uint64_t state;
+
+void zg_sample_start(void) {
+    if (!zg_config.sample_rate && !zg_config.overhead) return;
+    if (!zg_foreign_find_next()) {
+        zg_stats_degrade(zg_degradation_not_passed_on);
+        return;
+    }
+    if (!zg_config.sample_rate) {
+        zg_passing = zg_passing_budget;
+        return;
+    }
+    state = zg_mix(zg_config.sample_seed);
+    if (!zg_config.sample_seed) state = zg_mix(zg_arch_ticks()) ^ zg_mix((uint64_t)zg_os_pid()) ^ (uint64_t)&state;
+    zg_passing = zg_passing_sample;
+}
+
+void zg_sample_after_fork_in_child(void) {
+    if (zg_passing == zg_passing_sample && !zg_config.sample_seed) state ^= zg_mix((uint64_t)zg_os_pid());
+    zg_sample_left = 0;
+    has_drawn = false;
+}
+
+// -ln(u / 2^64) in units of 2^-16: the logarithm's whole part from the leading zeros, its fraction f of the mantissa m as
+// m + 0.3437 m (1 - m), which is right to a third of a percent.
+static uint64_t exponential(uint64_t u) {
+    uint32_t zeros = (uint32_t)__builtin_clzll(u | 1);
+    uint64_t m = (u << zeros << 1) >> 48; // 16 bits behind the leading one
+    uint64_t fraction = m + (m * (65536 - m) / 65536) * 22525 / 65536;
+    return (((uint64_t)(zeros + 1) << 16) - fraction) * 45426 / 65536; // ln 2
+}
+
+// Blocks up to the next one that is taken, that one included.
+static int32_t next_interval(void) {
+    uint64_t drawn = zg_random(&state);
+    if (zg_config.sample_rate == 1) return 1;
+    return 1 + (int32_t)zg_min(exponential(drawn) * zg_config.sample_rate >> 16, INT32_MAX - 1);
+}
+
+bool zg_sample_draw(void) {
+    int32_t interval = next_interval();
+    if (!has_drawn) {
+        // A thread's first block is not taken because it is the first: the interval begins with it.
+        has_drawn = true;
+        zg_sample_left = interval - 1;
+        if (interval > 1) return true;
+        interval = next_interval();
+    }
+    zg_sample_left = interval;
+    return false;
+}

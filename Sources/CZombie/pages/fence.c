@@ -1,0 +1,483 @@
+// Fenced blocks: the area, its pages, and the choice of blocks.
+
+#include "pages/fence.h"
+
+#include "heap/fill.h"
+#include "heap/span.h"
+#include "limits/budget.h"
+#include "limits/pressure.h"
+#include "limits/sample.h"
+#include "pages/protect.h"
+#include "platform/lock.h"
+#include "platform/os.h"
+#include "settings/config.h"
+#include "settings/stats.h"
+#include "stacks/depot.h"
+#include "zombies/classes.h"
+#include "zombies/zombie.h"
+
+enum {
+    CONTEXTS = 1 << 21,
+    SEEN = 0x8000, // of a context's count: it is counted in the statistics
+    CHUNK_PAGES = 512, // 2 MiB, one page of the kernel's page tables; also the largest range that is used again
+    CHUNKS = 1 << 19,
+    CLOSED = 0xffff, // of a chunk's count: one inaccessible mapping
+    CLOSED_RUNS_MOST = 400,
+    REOPENED_LEAST = 128,
+    MAP_STEP = 1 << 16, // pages for which the map is made accessible at once
+    LEAD_MOST = 256,  // bytes in front of a block that are filled and looked at, and of an open guard behind it
+};
+// Address space is made accessible in steps, because each is a system call.
+#define COMMIT_STEP ((uint64_t)4 << 20)
+#define SHARE_LEAST ((uint64_t)4 << 20)
+#define FILL_PAD 0xA5u
+
+static struct zg_lock fence_lock;
+static uint64_t area_base, area_pages;
+static uint32_t *page_map; // page -> span number, 0 for none
+static uint64_t mapped_pages, used_pages, committed_pages;
+static uint32_t bins[CHUNK_PAGES + 1];
+// Blocks in use that have a part in each chunk. Chunks beyond these many are never closed.
+static uint16_t alive[CHUNKS];
+static uint16_t opened[CHUNKS];  // blocks in use of a closed chunk: each is a mapping of its own
+static uint32_t closed_runs;      // of chunks side by side: two mappings each
+static uint8_t too_soon[CHUNKS]; // blocks until a chunk that was opened again may be closed again
+static uint32_t retired_head, retired_tail; // span numbers, oldest first
+static uint64_t retired_bytes, live_bytes;
+
+// Blocks fenced so far, by context, whose numbers are dense; untouched pages cost nothing. Contexts beyond these many share
+// their counts.
+static uint16_t counts[CONTEXTS];
+static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
+
+void zg_fence_init(uint64_t base, uint64_t bytes) {
+    // Chunks are to be whole page tables.
+    uint64_t skip = zg_round_up(base, CHUNK_PAGES * ZG_PAGE_BYTES) - base;
+    if (bytes <= skip) return;
+    base += skip;
+    uint64_t pages = (bytes - skip) / ZG_PAGE_BYTES;
+    page_map = zg_os_reserve(zg_round_up(pages * sizeof *page_map, ZG_PAGE_BYTES));
+    if (!page_map) return;
+    area_base = base;
+    area_pages = pages;
+}
+
+// --- which blocks ------------------------------------------------------------------------------------------------------
+
+static uint16_t *count_of(uint32_t context) { return &counts[context % CONTEXTS]; }
+
+uint32_t zg_fence_mark(uint32_t found) {
+    if (!found || found & ZG_DEPOT_SETTLED) return found & ~ZG_DEPOT_SETTLED;
+    return zg_config.fence_per_context && zg_config.fence_per_context != ZG_FENCE_ALL ? found | ZG_STACK_FENCE : found;
+}
+
+bool zg_fence_wants(uint32_t context, bool later) {
+    uint16_t *count = count_of(context);
+    uint32_t seen = __atomic_load_n(count, __ATOMIC_RELAXED), fenced = seen & ~(uint32_t)SEEN;
+    if (!(seen & SEEN)) {
+        __atomic_fetch_or(count, SEEN, __ATOMIC_RELAXED);
+        zg_stats_add(zg_counter_contexts, 1);
+    }
+    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample) return true;
+    if (!zg_config.fence_per_context) return false;
+    if (!later && fenced >= zg_config.fence_per_context) return false;
+    if (later) {
+        // A share that falls with the square of how many of the context's blocks have been fenced.
+        uint64_t more = fenced < zg_config.fence_per_context ? 1 : fenced - zg_config.fence_per_context + 2;
+        if (zg_random(&random_state) % (more * more)) return false;
+    }
+    if (zg_budget_fence_allows(fenced == 0)) return true;
+    zg_stats_add(zg_counter_fence_declined, 1);
+    return false;
+}
+
+void zg_fence_note(uint32_t context) {
+    uint16_t *count = count_of(context);
+    uint32_t fenced = __atomic_load_n(count, __ATOMIC_RELAXED) & ~(uint32_t)SEEN;
+    if (fenced < SEEN - 1) __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+    if (!fenced) zg_stats_add(zg_counter_contexts_fenced, 1);
+    if (fenced + 1 == zg_config.fence_per_context) zg_depot_settle(context);
+}
+
+// --- pages -------------------------------------------------------------------------------------------------------------
+
+// With on_finding=continue contents are kept behind a mapping of their own. The two that this costs are taken when the block is
+// made, and given back when its addresses are used again: without them the program could not go on after a finding.
+static bool keeps_contents(void) { return zg_config.on_finding == zg_on_finding_continue; }
+
+static uint64_t data_bytes(const struct zg_span *span) { return (span->units - 1) * ZG_PAGE_BYTES; }
+
+// Makes the next pages accessible, up to `end`. Under the lock.
+static bool commit(uint64_t end) {
+    if (end > area_pages) return false;
+    if (end > mapped_pages) {
+        uint64_t to = zg_min(zg_round_up(end, MAP_STEP), area_pages);
+        if (zg_os_commit(page_map + mapped_pages, zg_round_up((to - mapped_pages) * sizeof *page_map, ZG_PAGE_BYTES)) != 0)
+            return false;
+        zg_stats_add(zg_counter_metadata_bytes, (to - mapped_pages) * sizeof *page_map);
+        mapped_pages = to;
+    }
+    if (zg_protection_now() == zg_protection_mprotect || end <= committed_pages) return true;
+    uint64_t from = zg_max(committed_pages, used_pages);
+    uint64_t to = zg_min(zg_round_up(end, COMMIT_STEP / ZG_PAGE_BYTES), area_pages);
+    if (zg_os_commit((void *)(area_base + from * ZG_PAGE_BYTES), (to - from) * ZG_PAGE_BYTES) != 0) return false;
+    committed_pages = to;
+    return true;
+}
+
+// A range that was never used: its record, or NULL. `*skip` gets the pages in front that alignment leaves out. Under the lock.
+static struct zg_span *take_fresh(uint64_t pages, uint64_t alignment, uint64_t *skip) {
+    enum zg_protection protection = zg_protection_now();
+    // Without guards any more: only addresses that were never accessible are protected.
+    if (protection == zg_protection_mprotect) used_pages = zg_max(used_pages, committed_pages);
+    uint64_t first = used_pages ? used_pages : 1; // the first page of all guards the first block
+    uint64_t address = area_base + first * ZG_PAGE_BYTES;
+    if (alignment > ZG_PAGE_BYTES) first += (zg_round_up(address, alignment) - address) / ZG_PAGE_BYTES;
+    // What fits into one chunk lies in one chunk.
+    else if (pages <= CHUNK_PAGES && first / CHUNK_PAGES != (first + pages - 1) / CHUNK_PAGES) first = zg_round_up(first, CHUNK_PAGES);
+    if (!commit(first + pages)) return NULL;
+    struct zg_span *span = zg_span_record();
+    if (!span) return NULL;
+    *skip = first - used_pages;
+    used_pages = first + pages;
+    span->base = area_base + first * ZG_PAGE_BYTES;
+    span->units = (uint32_t)pages;
+    span->fenced = protection;
+    span->dirty = 0;
+    uint32_t number = zg_span_number(span);
+    for (uint64_t i = 0; i < pages; i++) __atomic_store_n(&page_map[first + i], number, __ATOMIC_RELEASE);
+    return span;
+}
+
+// --- chunks: where every block is dead, one mapping instead of guards, whose page tables each fork would copy ----------
+
+static uint64_t first_chunk(const struct zg_span *span) { return (span->base - area_base) / ZG_PAGE_BYTES / CHUNK_PAGES; }
+static uint64_t last_chunk(const struct zg_span *span) {
+    return ((span->base - area_base) / ZG_PAGE_BYTES + span->units - 1) / CHUNK_PAGES;
+}
+
+// Of the blocks that lie in the chunk; larger ones are not opened again.
+static void set_protection(uint64_t chunk, enum zg_protection protection) {
+    for (uint64_t page = chunk * CHUNK_PAGES; page < (chunk + 1) * CHUNK_PAGES; page++) {
+        uint32_t number = page_map[page];
+        if (number) zg_span_by_number(number)->fenced = protection;
+    }
+}
+
+// Closed chunks side by side are one mapping.
+static int closed_neighbours(uint64_t chunk) {
+    return (chunk && alive[chunk - 1] == CLOSED) + (chunk + 1 < CHUNKS && alive[chunk + 1] == CLOSED);
+}
+
+// Under the lock.
+static void close_chunk(uint64_t chunk) {
+    if (chunk >= CHUNKS || alive[chunk] || too_soon[chunk] || (chunk + 1) * CHUNK_PAGES > used_pages) return;
+    if (zg_protection_now() != zg_protection_guards || keeps_contents()) return;
+    int joins = closed_neighbours(chunk);
+    if (!joins && (closed_runs >= CLOSED_RUNS_MOST || !zg_mappings_take(2))) return;
+    if (zg_os_retire((void *)(area_base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES), CHUNK_PAGES * ZG_PAGE_BYTES) != 0) {
+        if (!joins) zg_mappings_give(2);
+        return;
+    }
+    if (joins == 2) zg_mappings_give(2);
+    closed_runs += 1 - (uint32_t)joins;
+    alive[chunk] = CLOSED;
+    set_protection(chunk, zg_protection_mprotect);
+}
+
+// An address in it is to be used again: guards for all its pages, instead of two mappings for each block. Under the lock.
+static bool reopen_chunk(uint64_t chunk) {
+    void *start = (void *)(area_base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES);
+    int joins = closed_neighbours(chunk);
+    if (zg_protection_now() != zg_protection_guards || opened[chunk]) return false;
+    if (joins == 2 && (closed_runs >= CLOSED_RUNS_MOST || !zg_mappings_take(2))) return false;
+    if (zg_os_commit(start, CHUNK_PAGES * ZG_PAGE_BYTES) != 0 || zg_os_guard(start, CHUNK_PAGES * ZG_PAGE_BYTES) != 0) {
+        zg_os_retire(start, CHUNK_PAGES * ZG_PAGE_BYTES);
+        return false;
+    }
+    if (!joins) zg_mappings_give(2);
+    closed_runs += (uint32_t)joins - 1;
+    alive[chunk] = 0;
+    too_soon[chunk] = REOPENED_LEAST;
+    set_protection(chunk, zg_protection_guards);
+    return true;
+}
+
+// A block comes into use. Under the lock.
+static void enter_chunks(const struct zg_span *span) {
+    for (uint64_t chunk = first_chunk(span), last = last_chunk(span); chunk <= last && chunk < CHUNKS; chunk++)
+        if (alive[chunk] == CLOSED) opened[chunk]++;
+        else alive[chunk]++, too_soon[chunk] -= too_soon[chunk] != 0;
+}
+
+// It is dead. Under the lock.
+static void leave_chunks(const struct zg_span *span) {
+    for (uint64_t chunk = first_chunk(span), last = last_chunk(span); chunk <= last && chunk < CHUNKS; chunk++)
+        if (alive[chunk] == CLOSED) opened[chunk]--;
+        else if (!--alive[chunk]) close_chunk(chunk);
+}
+
+static struct zg_span *take_dead(uint64_t pages) {
+    if (pages > CHUNK_PAGES || !bins[pages]) return NULL;
+    struct zg_span *span = zg_span_by_number(bins[pages]);
+    bins[pages] = span->next;
+    return span;
+}
+
+// Under the lock.
+static void give_range(struct zg_span *span) {
+    if (span->units > CHUNK_PAGES) return;
+    span->next = bins[span->units];
+    bins[span->units] = zg_span_number(span);
+}
+
+// Opens the pages of a range for a new block, and guards what is around them.
+static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
+    void *data = (void *)span->base;
+    uint64_t bytes = data_bytes(span);
+    if (span->fenced == zg_protection_mprotect) return zg_os_commit(data, bytes) == 0 && (!span->dirty || zg_os_discard(data, bytes) == 0);
+    if (fresh) {
+        char *skipped = (char *)data - skip * ZG_PAGE_BYTES, *behind = (char *)data + bytes;
+        return (!skip || zg_os_guard(skipped, skip * ZG_PAGE_BYTES) == 0) && zg_os_guard(behind, ZG_PAGE_BYTES) == 0;
+    }
+    // The program may have left its own protection behind.
+    if (zg_os_commit(data, bytes) != 0 || (span->dirty && zg_os_discard(data, bytes) != 0)) return false;
+    return zg_os_unguard(data, bytes) == 0;
+}
+
+// What pages of blocks in use may take: never more than half of the machine's memory, nothing more once it gets short, and
+// where only some blocks are fenced, a share of what the program has.
+static uint64_t live_most(void) {
+    static uint64_t half;
+    uint64_t known = zg_load(&half);
+    if (ZG_UNLIKELY(!known)) {
+        uint64_t all = zg_os_physical_memory();
+        known = all ? all / 2 : UINT64_MAX;
+        zg_store(&half, known);
+    }
+    if (zg_stats_get(zg_counter_pressure_level)) return 0;
+    if (zg_config.fence_per_context != ZG_FENCE_ALL && zg_config.fence_bytes == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial)
+        known = zg_min(known, zg_max(SHARE_LEAST, zg_stats_get(zg_counter_live_bytes) / 8));
+    return zg_min(known, zg_config.fence_bytes);
+}
+
+struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
+    if (size > area_pages * ZG_PAGE_BYTES / 4 || alignment > area_pages * ZG_PAGE_BYTES / 4) return NULL;
+    uint64_t bytes = zg_round_up(size ? size : 1, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
+    if (zg_load(&live_bytes) + bytes > live_most()) return NULL;
+    bool by_mapping = keeps_contents() || zg_protection_now() == zg_protection_mprotect, fresh = false;
+    if (by_mapping && !zg_mappings_take(2)) return NULL;
+    zg_lock_take(&fence_lock);
+    struct zg_span *span = alignment <= ZG_PAGE_BYTES ? take_dead(pages) : NULL;
+    if (span && span->fenced == zg_protection_mprotect && !by_mapping) {
+        uint64_t chunk = first_chunk(span);
+        bool is_closed = chunk < CHUNKS && alive[chunk] == CLOSED;
+        // Not opened without the mappings that it costs.
+        if (!(is_closed && reopen_chunk(chunk)) && !(by_mapping = zg_mappings_take(2))) {
+            give_range(span);
+            span = NULL;
+        }
+    }
+    if (!span) {
+        fresh = true;
+        span = take_fresh(pages, alignment, &skip);
+    }
+    if (span) {
+        __atomic_fetch_add(&live_bytes, bytes, __ATOMIC_RELAXED);
+        enter_chunks(span);
+        // The one before the frontier has all its blocks now; they may be dead already.
+        if (fresh && first_chunk(span)) close_chunk(first_chunk(span) - 1);
+    }
+    zg_lock_drop(&fence_lock);
+    if (!span || !open_range(span, fresh, skip)) {
+        if (by_mapping) zg_mappings_give(2);
+        if (!span) return NULL;
+        // The range is left as it is: what of it is guarded is not known.
+        if (span->fenced == zg_protection_guards) zg_protection_give_up_guards();
+        __atomic_fetch_sub(&live_bytes, bytes, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    zg_pressure_note_taken(bytes);
+    span->size = size;
+    span->dirty = 0;
+    span->guard_is_open = 0;
+    uint64_t end = span->base + bytes;
+    span->start = alignment > ZG_PAGE_BYTES ? span->base : end - zg_round_up(size ? size : 1, zg_max(alignment, 16));
+    uint64_t lead = zg_min(span->start - span->base, LEAD_MOST);
+    __builtin_memset((char *)span->start - lead, FILL_PAD, lead);
+    __builtin_memset((char *)span->start + size, FILL_PAD, end - span->start - size);
+    zg_stats_add(zg_counter_fenced_blocks, 1);
+    zg_stats_set(zg_counter_fenced_live_bytes, zg_load(&live_bytes));
+    return span;
+}
+
+void zg_fence_open_guard(struct zg_span *span) {
+    zg_lock_take(&fence_lock);
+    bool is_live = zg_header_state(__atomic_load_n(&span->block.header, __ATOMIC_ACQUIRE)) == zg_state_live;
+    const volatile char *guard = (const char *)span->base + data_bytes(span);
+    if (is_live && span->fenced == zg_protection_guards && !span->guard_is_open)
+        span->guard_is_open = zg_os_unguard((void *)guard, ZG_PAGE_BYTES) == 0;
+    if (is_live && span->guard_is_open) (void)*guard; // the kernel's page of zeros: a page that is not there is as slow as a protected one
+    zg_lock_drop(&fence_lock);
+}
+
+// Of a block that is being freed: no longer opened after this answer.
+static bool has_open_guard(const struct zg_span *span) {
+    if (!zg_config.overread_ms) return false;
+    zg_lock_take(&fence_lock);
+    bool open = span->guard_is_open;
+    zg_lock_drop(&fence_lock);
+    return open;
+}
+
+// Notes what is not `expected`; `offset` is that of `from` in the block.
+static void look(const char *from, const char *to, uint8_t expected, uint64_t offset, struct zg_change *change, uint64_t *last) {
+    for (; from < to; from++, offset++) {
+        uint8_t now = *(const uint8_t *)from;
+        if (now == expected) continue;
+        if (!change->length) *change = (struct zg_change){.offset = offset, .old = expected, .now = now};
+        change->length = 1;
+        *last = offset;
+    }
+}
+
+bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change) {
+    const char *start = (const char *)span->start, *end = (const char *)span->base + data_bytes(span);
+    uint64_t lead = zg_min(span->start - span->base, LEAD_MOST), last = 0;
+    *change = (struct zg_change){.length = 0};
+    look(start + span->size, end, FILL_PAD, span->size, change, &last);
+    if (has_open_guard(span)) look(end, end + LEAD_MOST, 0, (uint64_t)(end - start), change, &last);
+    if (!change->length) look(start - lead, start, FILL_PAD, -lead, change, &last);
+    if (!change->length) return false;
+    change->length = last - change->offset + 1;
+    return true;
+}
+
+// Oldest first, once the budget of addresses is spent, or half of the addresses there are. Under the lock.
+static void reuse_oldest(void) {
+    uint64_t most = zg_min(zg_config.retired_bytes, area_pages * ZG_PAGE_BYTES / 2);
+    while (retired_bytes > most && retired_head) {
+        struct zg_span *span = zg_span_by_number(retired_head);
+        retired_head = span->next;
+        if (!retired_head) retired_tail = 0;
+        uint64_t bytes = span->units * ZG_PAGE_BYTES;
+        retired_bytes -= bytes;
+        zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
+        zg_stats_add(zg_counter_retired_bytes, -bytes);
+        // What the program goes on using after a finding stays where it is.
+        if (span->block.header & ZG_HEADER_OPENED) continue;
+        if (keeps_contents()) zg_mappings_give(2);
+        __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable), __ATOMIC_RELEASE);
+        give_range(span);
+    }
+}
+
+// Takes the pages away. False: the kernel does not let us.
+static bool protect(struct zg_span *span, enum zg_fence_end end) {
+    void *data = (void *)span->base;
+    uint64_t bytes = data_bytes(span);
+    bool by_mapping = span->fenced == zg_protection_mprotect;
+    if (end == zg_fence_keep) {
+        span->dirty = zg_os_protect(data, bytes) == 0;
+        if (span->dirty) return true;
+    }
+    bool by_guards = !by_mapping && end != zg_fence_unmap;
+    if (by_guards && zg_os_guard(data, bytes + (has_open_guard(span) ? ZG_PAGE_BYTES : 0)) == 0) return true;
+    if (by_guards) zg_protection_give_up_guards();
+    // With the guard behind it, so that dead neighbours become one mapping.
+    if (zg_os_retire(data, bytes + ZG_PAGE_BYTES) != 0) return false;
+    if (by_mapping && !keeps_contents()) zg_mappings_give(2);
+    span->fenced = zg_protection_mprotect;
+    return true;
+}
+
+void zg_fence_retire(struct zg_span *span, enum zg_fence_end end) {
+    uint64_t bytes = span->units * ZG_PAGE_BYTES;
+    bool is_protected = protect(span, end);
+    if (!is_protected) {
+        // Neither protected nor ever used again. The kernel may have got half way.
+        zg_os_unguard((void *)span->base, data_bytes(span));
+        zg_fill((void *)span->base, data_bytes(span), ZG_FILL_FREED);
+        zg_stats_degrade(zg_degradation_mappings_spent);
+    }
+    __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_retired), __ATOMIC_RELEASE);
+    zg_stats_add(zg_counter_retired_blocks, 1);
+    zg_stats_add(zg_counter_retired_bytes, bytes);
+    zg_lock_take(&fence_lock);
+    leave_chunks(span);
+    uint64_t live = __atomic_sub_fetch(&live_bytes, data_bytes(span), __ATOMIC_RELAXED);
+    zg_stats_set(zg_counter_fenced_live_bytes, live);
+    if (is_protected) {
+        uint32_t number = zg_span_number(span);
+        span->next = 0;
+        if (retired_tail) zg_span_by_number(retired_tail)->next = number;
+        else retired_head = number;
+        retired_tail = number;
+        retired_bytes += bytes;
+    }
+    reuse_oldest();
+    zg_lock_drop(&fence_lock);
+}
+
+struct zg_span *zg_fence_find(uint64_t address) {
+    uint64_t page = (address - area_base) / ZG_PAGE_BYTES;
+    if (address < area_base || page >= __atomic_load_n(&mapped_pages, __ATOMIC_ACQUIRE)) return NULL;
+    uint32_t number = __atomic_load_n(&page_map[page], __ATOMIC_ACQUIRE);
+    return number ? zg_span_by_number(number) : NULL;
+}
+
+// --- opening again -----------------------------------------------------------------------------------------------------
+
+static bool open_pages(const struct zg_block_view *view, struct zg_span **span) {
+    *span = zg_span_find(view->start);
+    if (!*span || !(*span)->fenced || view->state != zg_state_retired) return false;
+    void *data = (void *)(*span)->base;
+    uint64_t bytes = data_bytes(*span);
+    bool by_mapping = (*span)->fenced == zg_protection_mprotect || (*span)->dirty;
+    bool done = by_mapping ? zg_os_commit(data, bytes) == 0 : zg_os_unguard(data, bytes) == 0;
+    if (done) (*span)->dirty = 1;
+    return done;
+}
+
+bool zg_fence_open_header(const struct zg_block_view *view) {
+    struct zg_span *span = zg_span_find(view->start);
+    bool kept = span && span->dirty;
+    uint64_t word;
+    if (!zg_zombie_is_header(view)) return false;
+    // Open already: what faulted is something else, and the object is only what a register points to.
+    if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word || !open_pages(view, &span)) return false;
+    // Where the header is only compared, or written, nothing faults, and the rest is read next.
+    if (!kept) zg_fill((void *)span->base, data_bytes(span), ZG_FILL_FREED);
+    zg_zombie_write_header(view);
+    return true;
+}
+
+bool zg_fence_open(const struct zg_block_view *view) {
+    struct zg_span *span = zg_span_find(view->start);
+    bool kept = span && span->dirty;
+    if (!open_pages(view, &span)) return false;
+    if (!kept) zg_fill((void *)span->base, data_bytes(span), ZG_FILL_FREED);
+    struct zg_class class = zg_class_get(view->zombie ? view->death.class_number : 0);
+    uint64_t *words = (uint64_t *)view->start;
+    __atomic_fetch_or(&span->block.header, ZG_HEADER_OPENED, __ATOMIC_RELAXED);
+    if (class.language == zg_language_unknown) return true;
+    words[0] = class.pointer;
+    if (class.language == zg_language_swift) words[1] = ZG_SWIFT_IMMORTAL_BITS;
+    return true;
+}
+
+bool zg_fence_open_at(const struct zg_block_view *view, uint64_t address) {
+    // No block's are the guard in front of the first one, and what alignment left out.
+    struct zg_span *span = zg_fence_find(address);
+    if (span && address - span->base < data_bytes(span)) return zg_fence_open(view);
+    // Which way it is protected may differ from its neighbours'.
+    void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
+    bool opened = zg_os_commit(page, ZG_PAGE_BYTES) == 0, unguarded = zg_os_unguard(page, ZG_PAGE_BYTES) == 0;
+    return opened && (unguarded || zg_protection_now() == zg_protection_mprotect);
+}
+
+void zg_fence_lock(void) { zg_lock_take(&fence_lock); }
+void zg_fence_unlock(bool reset) {
+    if (reset) zg_lock_reset(&fence_lock);
+    else zg_lock_drop(&fence_lock);
+}

@@ -1,0 +1,63 @@
+// Fenced blocks: blocks with pages of their own. The block's end, as far as its alignment allows, is the end of a page, and a
+// page that nobody may touch follows: overruns fault at the instruction. When the block dies its pages are protected and
+// their memory goes back, and the address stays dead until `retired_bytes` of younger ones have died: every later access
+// faults, too. What alignment leaves free in front of and behind the block is filled and looked at when it is freed.
+//
+//   | guard | lead, block, gap | guard | lead, block, gap | guard |          one area, pages side by side, guards shared
+//
+// Without guards (protect.h) the area is inaccessible but for the pages of blocks in use, two mappings each.
+//
+// Which blocks: those of profile `fence`, the first of each allocation context, and later ones now and then; as far as memory
+// (fence_bytes) and processor time (fence_overhead) reach.
+//
+// Records are spans (zg_block.h) whose `fenced` says how they are protected; `units` counts pages, the guard behind the block included.
+// Slow path, one lock; zg_fence_open…: signal context, no lock.
+
+#ifndef ZG_FENCE_H
+#define ZG_FENCE_H
+
+#include "findings/finding.h"
+#include "heap/lookup.h"
+#include "include/zg_block.h"
+#include "platform/base.h"
+
+// The area for fenced blocks: address space that was reserved.
+void zg_fence_init(uint64_t base, uint64_t bytes);
+
+// A stack id with this bit: the context's next block should be fenced. Set where a stack is captured that the thread's cache
+// does not know, so that known contexts cost nothing.
+#define ZG_STACK_FENCE UINT32_C(0x80000000)
+// The context that the depot found or added, with the bit where fewer than fence_per_context of its blocks have been fenced.
+uint32_t zg_fence_mark(uint32_t found);
+// Whether a block of this context is to be fenced now: one of the first, or (`later`) one of those that are chosen now and then.
+bool zg_fence_wants(uint32_t context, bool later);
+
+// A block, its memory zero, the rest of its pages filled. NULL where memory, mappings or address space do not reach.
+struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment);
+// Counts it as one of the context's.
+void zg_fence_note(uint32_t context);
+// What of the fill around the block has changed. False: nothing.
+bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change);
+// Protects the pages of a dead block: their memory goes; or their contents stay, where mappings allow it; or whatever is mapped
+// there is replaced.
+enum zg_fence_end { zg_fence_drop, zg_fence_keep, zg_fence_unmap };
+void zg_fence_retire(struct zg_span *span, enum zg_fence_end end);
+
+// Opens the guard behind a block in use, if it still is (overread.h). What is written there is found when it is freed.
+void zg_fence_open_guard(struct zg_span *span);
+
+// The record of the block whose pages, or the guard behind them, the address lies in; NULL where there is none.
+struct zg_span *zg_fence_find(uint64_t address);
+
+// An access to the header of a dead object says little: the page is opened with a trap header in it, the instruction goes on
+// and the next one faults in the trap region, with the method or the kind of reference counting. False: nothing was changed.
+bool zg_fence_open_header(const struct zg_block_view *view);
+// on_finding=continue: the contents come back.
+bool zg_fence_open(const struct zg_block_view *view);
+// The same for an access at this address, which may lie in a guard: that becomes a page of zeros.
+bool zg_fence_open_at(const struct zg_block_view *view, uint64_t address);
+
+void zg_fence_lock(void);
+void zg_fence_unlock(bool reset);
+
+#endif

@@ -1,0 +1,26 @@
+// Protecting dead pages: MADV_GUARD_INSTALL where the kernel has it (Linux 6.13, mm/madvise.c: no mapping of its own, the pages
+// go, an access faults), or else a fresh inaccessible mapping over them, as long as mappings last. Which one is found out by
+// trying, at the first use.
+// Slow path; no lock: the counts are approximate where threads meet.
+
+#ifndef ZG_PROTECT_H
+#define ZG_PROTECT_H
+
+#include "platform/base.h"
+
+enum zg_protection { zg_protection_none, zg_protection_guards, zg_protection_mprotect };
+
+// What new ranges are protected with.
+enum zg_protection zg_protection_now(void);
+// The kernel refused a guard (the pages are locked, say): from here on without.
+void zg_protection_give_up_guards(void);
+// Takes the memory of whole pages away and makes them inaccessible; what with, or none where it cannot be had.
+enum zg_protection zg_protect(void *start, uint64_t bytes);
+// Makes such pages accessible again; they read as zero. False where the kernel refuses. The caller gives the mappings back.
+bool zg_unprotect(void *start, uint64_t bytes, enum zg_protection protection);
+
+// Mappings that protected pages may cost: takes `count` of them, false where that is too many. / Gives them back.
+bool zg_mappings_take(uint64_t count);
+void zg_mappings_give(uint64_t count);
+
+#endif

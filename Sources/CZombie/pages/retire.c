@@ -1,0 +1,413 @@
+// Retiring pages of the slab heap.
+
+#include "pages/retire.h"
+
+#include "heap/fill.h"
+#include "heap/quarantine.h"
+#include "limits/budget.h"
+#include "limits/pressure.h"
+#include "pages/protect.h"
+#include "platform/lock.h"
+#include "platform/os.h"
+#include "settings/config.h"
+#include "settings/stats.h"
+#include "zombies/zombie.h"
+
+enum { RUN_SHIFT = 16, TOUCHED_MOST = 256, BUFFER_SLOTS = 256 };
+#define RUN_BYTES (UINT64_C(1) << RUN_SHIFT)
+// A phase ends when this much is held: it is missing in the caches, and in the program's memory.
+#define HOLD_MOST ((uint64_t)1 << 20)
+// Records of retired slots may take this share of what is in use, and this much in any case; what was retired to give memory
+// back may have twice as many.
+#define RECORDS_LEAST ((uint64_t)2 << 20)
+#define RECORDS_SHIFT 6
+#define BACKOFF_LEAST_NS UINT64_C(1000000)
+#define BACKOFF_MOST_NS UINT64_C(2000000000)
+
+// Of the runs that were protected together the last one stands for the mappings that it cost.
+enum { COUNTED = 0x80 };
+
+// A run is the slots that begin in it. Invariant: dead counts the slots in state held or retired.
+struct run {
+    uint16_t dead;
+    uint8_t protection; // enum zg_protection of its pages, where all of it is retired; perhaps with COUNTED
+    uint8_t touched;    // by the phase that goes on
+    uint32_t next;      // in the queue of retired runs: number + 1, 0 ends it
+};
+
+static struct zg_lock retire_lock;
+static struct run *runs[ZG_CLASS_COUNT]; // of each class, made accessible as far as they are used
+static uint64_t runs_committed[ZG_CLASS_COUNT];
+static uint32_t oldest[ZG_CLASS_COUNT], newest[ZG_CLASS_COUNT]; // retired runs, number + 1
+static uint64_t retired_bytes, retired_slots;
+static bool has_forced; // memory was given back on request
+static uint32_t next_class; // whose oldest run is used again next
+
+// The thread that retires all there is, and holds the lock meanwhile.
+static struct zg_thread *forced_by;
+// The phase.
+static struct {
+    bool active;
+    bool is_full; // more runs than it can keep in mind
+    uint64_t held_bytes, wait_until_ticks, backoff_ns;
+    uint32_t touched_count, retired_count;
+    uint32_t touched[TOUCHED_MOST]; // class << 20 | run
+} phase = {.backoff_ns = BACKOFF_LEAST_NS};
+
+static uint32_t run_of(const struct zg_slab *slab, uint64_t index) {
+    return (uint32_t)(index * slab->slot_bytes >> RUN_SHIFT);
+}
+// First slot of a run; that of the next one ends it.
+static uint64_t first_slot(const struct zg_slab *slab, uint64_t run) {
+    return ((run << RUN_SHIFT) + slab->slot_bytes - 1) / slab->slot_bytes;
+}
+
+static struct run *run_at(uint32_t class, uint64_t number) {
+    if (ZG_LIKELY(number < runs_committed[class])) return &runs[class][number];
+    // Whole pages; a small region's runs do not fill a step.
+    uint64_t limit = zg_round_up((UINT64_C(1) << zg_slabs.region_shift >> RUN_SHIFT) + 1, ZG_PAGE_BYTES / sizeof(struct run));
+    if (!runs[class]) runs[class] = zg_os_reserve(limit * sizeof(struct run));
+    if (!runs[class] || number >= limit) return NULL;
+    enum { STEP = ZG_PAGE_BYTES / sizeof(struct run) * 4 };
+    uint64_t step = zg_min(zg_round_up(number + 1 - runs_committed[class], STEP), limit - runs_committed[class]);
+    if (zg_os_commit(runs[class] + runs_committed[class], step * sizeof(struct run)) != 0) return NULL;
+    runs_committed[class] += step;
+    return &runs[class][number];
+}
+
+static bool is_complete(const struct zg_slab *slab, uint64_t number, const struct run *run) {
+    uint64_t end = first_slot(slab, number + 1);
+    return end <= __atomic_load_n(&slab->used, __ATOMIC_RELAXED) && run->dead == end - first_slot(slab, number);
+}
+
+static void set_state(struct zg_block *block, enum zg_state state) {
+    uint32_t header = __atomic_load_n(&block->header, __ATOMIC_RELAXED);
+    __atomic_store_n(&block->header, zg_header_in_state(header, state), __ATOMIC_RELEASE);
+}
+static enum zg_state state_of(const struct zg_slab *slab, uint64_t index) {
+    return zg_header_state(__atomic_load_n(&slab->blocks[index].header, __ATOMIC_RELAXED));
+}
+
+// --- protecting and using again ----------------------------------------------------------------------------------------
+
+static bool is_retired(uint32_t class, uint64_t number) {
+    return number < runs_committed[class] && runs[class][number].protection;
+}
+
+// The pages of runs [from, to) that nobody else has a part in: a page that a neighbour shares belongs to whoever dies last.
+static void pages_of(const struct zg_slab *slab, uint32_t class, uint64_t from, uint64_t to, uint64_t *low, uint64_t *high) {
+    uint64_t start = zg_slab_slot_address(slab, first_slot(slab, from));
+    uint64_t end = zg_slab_slot_address(slab, first_slot(slab, to));
+    *low = from && is_retired(class, from - 1) ? start & ~(ZG_PAGE_BYTES - 1) : zg_round_up(start, ZG_PAGE_BYTES);
+    *high = is_retired(class, to) ? zg_round_up(end, ZG_PAGE_BYTES) : end & ~(ZG_PAGE_BYTES - 1);
+}
+
+static void count_retired(struct zg_slab *slab, int64_t slots) {
+    retired_slots += (uint64_t)slots;
+    zg_store(&retired_bytes, retired_bytes + (uint64_t)(slots * (int64_t)slab->slot_bytes));
+    zg_stats_add(zg_counter_retired_blocks, (uint64_t)slots);
+    zg_stats_add(zg_counter_retired_bytes, (uint64_t)(slots * (int64_t)slab->slot_bytes));
+}
+
+// Runs [from, to) of a class, all complete, not retired yet. Returns the bytes given back. Under the lock.
+static uint64_t retire_runs(uint32_t class, uint64_t from, uint64_t to) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    uint64_t low, high;
+    pages_of(slab, class, from, to, &low, &high);
+    enum zg_protection protection = low < high ? zg_protect((void *)low, high - low) : zg_protection_none;
+    if (protection == zg_protection_none) return 0;
+    for (uint64_t i = first_slot(slab, from), end = first_slot(slab, to); i < end; i++) {
+        if (state_of(slab, i) != zg_state_held) continue; // retired with a page of it before
+        set_state(&slab->blocks[i], zg_state_retired);
+        count_retired(slab, 1);
+    }
+    for (uint64_t number = from; number < to; number++) {
+        struct run *run = &runs[class][number];
+        run->protection = (uint8_t)protection | (number + 1 == to ? COUNTED : 0);
+        run->next = 0;
+        if (newest[class]) runs[class][newest[class] - 1].next = (uint32_t)number + 1;
+        else oldest[class] = (uint32_t)number + 1;
+        newest[class] = (uint32_t)number + 1;
+    }
+    phase.retired_count += (uint32_t)(to - from);
+    return high - low;
+}
+
+static void free_slots(uint32_t class, uint64_t from, uint64_t to, enum zg_state state, struct run *run) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    uint32_t slots[BUFFER_SLOTS], count = 0;
+    // The records of the last run's other slots may not be accessible yet.
+    to = zg_min(to, __atomic_load_n(&slab->used, __ATOMIC_RELAXED));
+    for (uint64_t i = from; i < to; i++) {
+        if (state_of(slab, i) != state || slab->blocks[i].header & ZG_HEADER_OPENED) continue;
+        set_state(&slab->blocks[i], zg_state_reusable);
+        run->dead--;
+        slots[count++] = (uint32_t)i;
+        if (count == BUFFER_SLOTS) zg_slab_release(class, slots, count), count = 0;
+    }
+    if (count) zg_slab_release(class, slots, count);
+}
+
+// The class's oldest retired run becomes free. Under the lock.
+static bool reuse_oldest(uint32_t class) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    uint64_t number = oldest[class] - UINT64_C(1);
+    if (!oldest[class]) return false;
+    struct run *run = &runs[class][number];
+    oldest[class] = run->next;
+    if (!oldest[class]) newest[class] = 0;
+    uint64_t low, high, from = first_slot(slab, number), to = first_slot(slab, number + 1);
+    // Pages that are shared with retired neighbours are opened as well: of those nothing is used, and part is not seen.
+    low = zg_slab_slot_address(slab, from) & ~(ZG_PAGE_BYTES - 1);
+    high = zg_round_up(zg_slab_slot_address(slab, to), ZG_PAGE_BYTES);
+    count_retired(slab, -(int64_t)(to - from));
+    enum zg_protection protection = (enum zg_protection)(run->protection & ~COUNTED);
+    if (!zg_unprotect((void *)low, high - low, protection)) return true; // lost for good
+    if (protection == zg_protection_mprotect && run->protection & COUNTED) zg_mappings_give(2);
+    run->protection = zg_protection_none;
+    zg_pressure_note_loose(high - low);
+    free_slots(class, from, to, zg_state_retired, run);
+    return true;
+}
+
+static bool are_too_many(void) {
+    uint64_t records = retired_slots * (sizeof(struct zg_block) + sizeof(struct zg_death));
+    uint64_t most = zg_max(RECORDS_LEAST, zg_stats_get(zg_counter_live_bytes) >> RECORDS_SHIFT);
+    return retired_bytes > zg_config.retired_bytes || records > (has_forced ? 2 * most : most);
+}
+
+// Oldest first within a class, the classes in turn. Under the lock.
+static void keep_to_budget(void) {
+    for (uint32_t idle = 0; idle < ZG_CLASS_COUNT && are_too_many(); next_class = (next_class + 1) % ZG_CLASS_COUNT)
+        idle = reuse_oldest(next_class) ? 0 : idle + 1;
+}
+
+bool zg_retire_reuse(uint32_t class) {
+    zg_lock_take(&retire_lock);
+    bool done = reuse_oldest(class);
+    zg_lock_drop(&retire_lock);
+    return done;
+}
+
+// --- phases ------------------------------------------------------------------------------------------------------------
+
+// With on_finding=continue contents are needed later.
+static bool is_on(void) { return zg_config.retired_bytes && zg_config.on_finding != zg_on_finding_continue; }
+
+static bool may_begin(void) {
+    if (!is_on() || !zg_config.fence_overhead || zg_protection_now() == zg_protection_mprotect) return false;
+    return zg_arch_ticks() >= zg_load(&phase.wait_until_ticks) && zg_budget_fence_allows(false);
+}
+
+bool zg_retire_enter(const struct zg_thread *thread) {
+    if (__atomic_load_n(&forced_by, __ATOMIC_RELAXED) == thread) return is_on();
+    if (!phase.active && !may_begin()) return false;
+    if (!zg_lock_try(&retire_lock)) return false;
+    phase.active = true;
+    return true;
+}
+
+bool zg_retire_hold(struct zg_slab *slab, uint32_t class, uint32_t index) {
+    uint32_t number = run_of(slab, index);
+    struct run *run = run_at(class, number);
+    if (!run) return false;
+    if (!run->touched && !forced_by) {
+        if (phase.touched_count == TOUCHED_MOST) {
+            phase.is_full = true;
+            return false;
+        }
+        run->touched = 1;
+        phase.touched[phase.touched_count++] = class << 20 | number;
+    }
+    set_state(&slab->blocks[index], zg_state_held);
+    run->dead++;
+    phase.held_bytes += slab->slot_bytes;
+    return true;
+}
+
+// Retires the complete ones of the runs that the phase touched, neighbours together; they come in the order in which their
+// first blocks died, which mostly is that of their addresses. With `end` the others become free. Under the lock.
+static void settle(bool end) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < phase.touched_count;) {
+        uint32_t class = phase.touched[i] >> 20, number = phase.touched[i] & 0xfffff, next = i + 1;
+        struct zg_slab *slab = &zg_slabs.slab[class];
+        struct run *run = &runs[class][number];
+        if (!is_complete(slab, number, run)) {
+            if (end) {
+                run->touched = 0;
+                free_slots(class, first_slot(slab, number), first_slot(slab, number + 1), zg_state_held, run);
+            } else {
+                phase.touched[kept++] = phase.touched[i];
+            }
+            i = next;
+            continue;
+        }
+        run->touched = 0;
+        for (uint64_t more = number + 1; next < phase.touched_count && phase.touched[next] == (class << 20 | more); more++, next++) {
+            if (!is_complete(slab, more, &runs[class][more])) break;
+            runs[class][more].touched = 0;
+        }
+        uint64_t count = next - i, ticks = zg_arch_ticks();
+        uint64_t bytes = retire_runs(class, number, number + count);
+        zg_budget_fence_spent(ticks, bytes / ZG_PAGE_BYTES);
+        zg_budget_fence_charge(bytes / ZG_PAGE_BYTES); // as many fresh pages will be touched
+        phase.held_bytes -= zg_min(phase.held_bytes, count << RUN_SHIFT);
+        if (!bytes)
+            for (uint64_t j = number; j < number + count; j++)
+                free_slots(class, first_slot(slab, j), first_slot(slab, j + 1), zg_state_held, &runs[class][j]);
+        i = next;
+    }
+    phase.touched_count = kept;
+}
+
+// What came of it decides how soon the next phase begins. Under the lock.
+static void end_phase(uint32_t touched) {
+    bool paid = phase.retired_count * 4 >= touched;
+    phase.backoff_ns = paid ? BACKOFF_LEAST_NS : zg_min(phase.backoff_ns * 2, BACKOFF_MOST_NS);
+    zg_store(&phase.wait_until_ticks, zg_arch_ticks() + zg_budget_ticks(phase.backoff_ns));
+    phase.active = phase.is_full = false;
+    phase.held_bytes = phase.retired_count = 0;
+}
+
+void zg_retire_leave(const struct zg_thread *thread) {
+    if (forced_by == thread) return;
+    bool end = phase.is_full || phase.held_bytes > HOLD_MOST || !zg_budget_fence_allows(false);
+    if (end || phase.held_bytes >= RUN_BYTES) {
+        uint32_t touched = phase.touched_count + phase.retired_count;
+        settle(end);
+        if (end) end_phase(touched);
+        keep_to_budget();
+    }
+    zg_lock_drop(&retire_lock);
+}
+
+bool zg_retire_wants_span(uint64_t bytes) {
+    if (!is_on()) return false;
+    if (forced_by) return true;
+    if (!zg_config.fence_overhead || !zg_budget_fence_allows(false)) return false;
+    zg_budget_fence_charge(bytes / ZG_PAGE_BYTES);
+    return true;
+}
+
+// --- all at once -------------------------------------------------------------------------------------------------------
+
+// Slots of the central list are held, like the evicted ones.
+static void hold_free_slots(uint32_t class) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    uint32_t slots[BUFFER_SLOTS], count;
+    while ((count = zg_slab_take_free(class, slots, BUFFER_SLOTS)) != 0)
+        for (uint32_t i = 0; i < count; i++) {
+            if (zg_retire_hold(slab, class, slots[i])) continue;
+            zg_slab_release(class, slots + i, count - i); // no memory to count them
+            return;
+        }
+}
+
+static bool is_dead_page(const struct zg_slab *slab, uint64_t page) {
+    uint64_t used = __atomic_load_n(&slab->used, __ATOMIC_RELAXED);
+    uint64_t first = (page - slab->base) / slab->slot_bytes, last = (page + ZG_PAGE_BYTES - 1 - slab->base) / slab->slot_bytes;
+    if (last >= used) return false;
+    for (uint64_t i = first; i <= last; i++) {
+        enum zg_state state = state_of(slab, i);
+        if (state != zg_state_held && state != zg_state_retired) return false;
+    }
+    return true;
+}
+
+// Pages of an incomplete run of which all slots are dead.
+static uint64_t retire_pages(uint32_t class, uint64_t number) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    uint64_t given = 0, start = slab->base + (number << RUN_SHIFT), end = start + RUN_BYTES;
+    for (uint64_t low = start; low < end;) {
+        uint64_t high = low;
+        while (high < end && is_dead_page(slab, high)) high += ZG_PAGE_BYTES;
+        if (high == low) {
+            low += ZG_PAGE_BYTES;
+            continue;
+        }
+        // Without guards each piece would cost mappings, which only whole runs are worth: the memory goes back unprotected.
+        if (zg_protection_now() != zg_protection_guards) {
+            if (zg_os_discard((void *)low, high - low) == 0) given += high - low;
+        } else if (zg_protect((void *)low, high - low) != zg_protection_none) {
+            for (uint64_t i = (low - slab->base) / slab->slot_bytes; zg_slab_slot_address(slab, i) < high; i++) {
+                if (state_of(slab, i) != zg_state_held) continue;
+                set_state(&slab->blocks[i], zg_state_retired);
+                count_retired(slab, 1);
+            }
+            given += high - low;
+        }
+        low = high + ZG_PAGE_BYTES;
+    }
+    return given;
+}
+
+static uint64_t retire_class(uint32_t class) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    uint64_t given = 0, used = __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE);
+    uint64_t count = zg_min(runs_committed[class], used ? run_of(slab, used - 1) + 1 : 0);
+    for (uint64_t number = 0; number < count; number++) {
+        uint64_t to = number;
+        while (to < count && !runs[class][to].protection && is_complete(slab, to, &runs[class][to])) to++;
+        if (to > number) given += retire_runs(class, number, to), number = to - 1;
+    }
+    for (uint64_t number = 0; number < count; number++) {
+        struct run *run = &runs[class][number];
+        if (!run->dead || run->protection) continue;
+        given += retire_pages(class, number);
+        free_slots(class, first_slot(slab, number), first_slot(slab, number + 1), zg_state_held, run);
+    }
+    return given;
+}
+
+uint64_t zg_retire_all(struct zg_thread *thread, bool quarantine) {
+    uint64_t given = 0;
+    zg_lock_take(&retire_lock);
+    // What a phase holds stands in the same counts.
+    for (uint32_t i = 0; i < phase.touched_count; i++) runs[phase.touched[i] >> 20][phase.touched[i] & 0xfffff].touched = 0;
+    phase.touched_count = 0;
+    phase.active = false;
+    __atomic_store_n(&forced_by, thread, __ATOMIC_RELAXED);
+    has_forced = true;
+    if (quarantine) zg_quarantine_trim(thread, 0);
+    if (is_on())
+        for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+            hold_free_slots(class);
+            given += retire_class(class);
+        }
+    else for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) given += zg_slab_discard_free(class);
+    keep_to_budget();
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) zg_slab_trim_list(class);
+    __atomic_store_n(&forced_by, NULL, __ATOMIC_RELAXED);
+    phase.held_bytes = phase.retired_count = 0;
+    zg_lock_drop(&retire_lock);
+    return given;
+}
+
+// --- opening again -----------------------------------------------------------------------------------------------------
+
+static bool open_page(uint64_t address) {
+    uint64_t word;
+    if (zg_os_read_memory(&word, address, sizeof word) == sizeof word) return false; // open already: something else faulted
+    void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
+    // With either protection: what the pages were protected with is not asked here.
+    if (zg_os_commit(page, ZG_PAGE_BYTES) != 0) return false;
+    zg_os_unguard(page, ZG_PAGE_BYTES);
+    zg_fill(page, ZG_PAGE_BYTES, ZG_FILL_FREED);
+    return true;
+}
+
+bool zg_retire_open_header(const struct zg_block_view *view) {
+    if (view->state != zg_state_retired || !zg_slab_contains(view->start) || !zg_zombie_is_header(view)) return false;
+    if (!open_page(view->start)) return false;
+    zg_zombie_write_header(view);
+    return true;
+}
+
+uint64_t zg_retire_bytes(void) { return zg_load(&retired_bytes); }
+
+void zg_retire_lock(void) { zg_lock_take(&retire_lock); }
+void zg_retire_unlock(bool reset) {
+    if (reset) zg_lock_reset(&retire_lock);
+    else zg_lock_drop(&retire_lock);
+}

@@ -1,0 +1,56 @@
+// What the runtime needs to know about the processor: system calls, registers of a signal context, stack switching.
+// One arch_<processor>.c and one arch_<processor>.h each; nothing else in the runtime names a register.
+
+#ifndef ZG_ARCH_H
+#define ZG_ARCH_H
+
+#include "platform/base.h"
+
+// Registers as the unwinder numbers them: DWARF numbers, and `pc` apart.
+#define ZG_ARCH_MAX_REGISTERS 34
+
+struct zg_registers {
+    uint64_t value[ZG_ARCH_MAX_REGISTERS];
+    uint64_t known; // bit i: value[i] is known
+    uint64_t pc;
+};
+
+#if defined(__x86_64__)
+#include "platform/arch_x86_64.h"
+#elif defined(__aarch64__)
+#include "arch_aarch64.h"
+#else
+#error "ZombieGuard runs on x86-64 and aarch64"
+#endif
+
+enum zg_fault_access { zg_fault_unknown, zg_fault_read, zg_fault_write, zg_fault_execute };
+
+// All registers of an interrupted context.
+void zg_arch_registers_from_context(struct zg_registers *registers, const void *ucontext);
+// What the faulting instruction did, from the context's error code.
+enum zg_fault_access zg_arch_fault_access(const void *ucontext);
+// The fault came from a non-canonical address: the kernel cannot name it (x86-64: general protection, trap 13).
+bool zg_arch_fault_without_address(const void *ucontext);
+// What the instruction does, from its bytes; unknown where it is not understood. Pure.
+enum zg_fault_access zg_arch_decode_access(const uint8_t *code, int count);
+// The registers that the instruction's memory operand is counted from, or that it jumps to: their values. 0 where it is not
+// understood. Pure.
+int zg_arch_operand_registers(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t values[2]);
+// The place in memory that an indirect call or jump takes its target from; false for other instructions. Pure.
+bool zg_arch_call_target_place(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t *place);
+// A call whose target could not be executed: back to the caller, whose return address `top_of_stack` is.
+bool zg_arch_undo_call(struct zg_registers *registers, uint64_t top_of_stack);
+// Vector loads that leave out what lies in a protected page, at a price: libc and compilers use them where they exist.
+bool zg_arch_has_masked_loads(void);
+uint64_t zg_arch_stack_pointer(const void *ucontext);
+bool zg_arch_is_canonical(uint64_t address);
+// Registers that may hold pointers, for the search of a stale one: writes at most `most` values, returns how many.
+int zg_arch_pointer_registers(const void *ucontext, uint64_t *values, int most);
+
+// Every general register of the context (and the pc) that holds `old` gets `value`. Returns how many did.
+int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value);
+
+// Calls `function(a, b, c)` with the stack pointer at `stack_top` and returns when it returns. Signal context.
+void zg_arch_call_on_stack(void (*function)(void *, void *, void *), void *a, void *b, void *c, void *stack_top);
+
+#endif

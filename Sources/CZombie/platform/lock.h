@@ -1,0 +1,33 @@
+// A futex mutex that needs no libc: 4 bytes, no owner, re-initialised in the child of a fork.
+// Runs on slow paths. Lock ranks stand in ARCHITECTURE.md; a lock is taken only by threads whose `busy` flag is set, so a
+// signal handler that allocates never waits for a lock of its own thread.
+
+#ifndef ZG_LOCK_H
+#define ZG_LOCK_H
+
+#include "platform/base.h"
+
+struct zg_lock {
+    uint32_t word; // 0 free, 1 held, 2 held and somebody waits
+};
+
+void zg_lock_wait(struct zg_lock *lock);
+void zg_lock_wake(struct zg_lock *lock);
+
+ZG_INLINE bool zg_lock_try(struct zg_lock *lock) {
+    uint32_t free_word = 0;
+    return __atomic_compare_exchange_n(&lock->word, &free_word, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+ZG_INLINE void zg_lock_take(struct zg_lock *lock) {
+    if (ZG_UNLIKELY(!zg_lock_try(lock))) zg_lock_wait(lock);
+}
+
+ZG_INLINE void zg_lock_drop(struct zg_lock *lock) {
+    if (ZG_UNLIKELY(__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2)) zg_lock_wake(lock);
+}
+
+// Only in the child of a fork, where no other thread exists.
+ZG_INLINE void zg_lock_reset(struct zg_lock *lock) { lock->word = 0; }
+
+#endif

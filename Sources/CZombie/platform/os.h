@@ -1,0 +1,83 @@
+// Every system call of the runtime outside signal set-up goes through here, so that tests can make each of them fail.
+// Results: 0 or a count on success, a negated errno on failure; errno itself is never touched. Any context.
+
+#ifndef ZG_OS_H
+#define ZG_OS_H
+
+#include "platform/base.h"
+
+// Address space without memory behind it (PROT_NONE, no swap reserved). NULL where refused.
+void *zg_os_reserve(uint64_t bytes);
+void zg_os_release(void *start, uint64_t bytes);
+// Address space that was reserved since the start.
+uint64_t zg_os_reserved_bytes(void);
+// Makes part of a reservation readable and writable; fresh pages read as zero.
+int zg_os_commit(void *start, uint64_t bytes);
+// Gives the pages back; they read as zero afterwards.
+int zg_os_discard(void *start, uint64_t bytes);
+// Gives the pages back and makes the range inaccessible until it is committed again.
+int zg_os_retire(void *start, uint64_t bytes);
+// Makes the range inaccessible, and keeps its pages.
+int zg_os_protect(void *start, uint64_t bytes);
+// Makes pages of an accessible mapping inaccessible, and gives their memory back, without a mapping of their own; and back.
+// -EINVAL where the kernel does not know it (before Linux 6.13) or the pages are locked.
+int zg_os_guard(void *start, uint64_t bytes);
+int zg_os_unguard(void *start, uint64_t bytes);
+// Memory for the runtime's own tables, zeroed. NULL where refused.
+void *zg_os_map(uint64_t bytes);
+// The same for tables that are read at random: in huge pages, where the system lets programs ask for them. A power of two.
+void *zg_os_map_table(uint64_t bytes);
+// Whether the kernel would give this much memory now: its overcommit rules are asked, nothing is kept.
+bool zg_os_would_give(uint64_t bytes);
+// Moves the pages of [from, from+bytes) to [to, to+bytes); `from` stays mapped and reads as zero.
+int zg_os_move(void *from, void *to, uint64_t bytes);
+
+// Copies from an address that may not be mapped. Returns the bytes copied, 0 where nothing could be read.
+uint64_t zg_os_read_memory(void *to, uint64_t from, uint64_t bytes);
+// Every page of [low, high) can be read.
+bool zg_os_is_readable(uint64_t low, uint64_t high);
+// process_vm_readv works in this process (a sandbox may refuse it).
+bool zg_os_can_read_memory(void);
+
+int zg_os_write(int descriptor, const void *bytes, uint64_t count);
+int zg_os_open_append(const char *path);
+int zg_os_open_read(const char *path);
+int zg_os_read(int descriptor, void *bytes, uint64_t count);
+// The same from the file's beginning; the descriptor's position stays.
+int zg_os_read_again(int descriptor, void *bytes, uint64_t count);
+// The kernel's files (/proc, control groups), for reading. They lie below zg_os_root, which tests set: "" is the real ones.
+extern const char *zg_os_root;
+int zg_os_open_system(const char *path);
+int zg_os_readlink(const char *path, char *target, uint64_t bytes);
+void zg_os_close(int descriptor);
+// Which file the descriptor leads to. False where it is closed.
+bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode);
+// Moves a descriptor out of the range that programs use, close-on-exec; the old one is closed. Returns the new one.
+int zg_os_hide_descriptor(int descriptor);
+// A second descriptor for the same file, out of the way, close-on-exec. Negative where there is none.
+int zg_os_duplicate_hidden(int descriptor);
+// The calling thread goes on with a descriptor table of its own, in which only these are open; others' tables stay as they
+// are. `kept` is sorted upwards. False where the kernel cannot (before 5.9): nothing has changed then.
+bool zg_os_leave_descriptors(const int *kept, int count);
+int zg_os_memfd(const char *name, uint64_t bytes);
+// Replaces what is mapped at `at` by private zeros.
+void *zg_os_map_private(uint64_t bytes, void *at);
+void *zg_os_map_shared(int descriptor, uint64_t bytes, void *at);
+
+int zg_os_pid(void);
+int zg_os_tid(void);
+void zg_os_thread_name(char name[16]);
+void zg_os_set_thread_name(const char *name);
+void zg_os_kill_self(int signal);
+void zg_os_exit(int status) __attribute__((noreturn));
+uint64_t zg_os_clock_ns(int clock);
+uint64_t zg_os_limit(int resource);
+// Bytes of memory that the machine has; 0 where the kernel does not say.
+uint64_t zg_os_physical_memory(void);
+void zg_os_yield(void);
+
+// timeout_ns < 0: for ever. `private_` is false for memory that other processes share.
+int zg_os_futex_wait(uint32_t *word, uint32_t expected, bool private_, int64_t timeout_ns);
+int zg_os_futex_wake(uint32_t *word, int count, bool private_);
+
+#endif

@@ -1,0 +1,281 @@
+// The system calls of the runtime, made directly: no errno, no cancellation points, usable before libc is initialised.
+// Any context; takes no lock.
+
+#define _GNU_SOURCE
+#include "platform/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "platform/arch.h"
+#include "platform/text.h"
+
+#define ZG_CALL(number, a, b, c, d, e, f)                                                                              \
+    zg_arch_syscall((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
+static bool is_error(long result) { return result < 0 && result > -4096; }
+
+static void *map(void *at, uint64_t bytes, int protection, int flags, int descriptor) {
+    long result = ZG_CALL(SYS_mmap, at, bytes, protection, flags, descriptor, 0);
+    return is_error(result) ? NULL : (void *)result;
+}
+
+static uint64_t reserved_bytes;
+
+uint64_t zg_os_reserved_bytes(void) { return zg_load(&reserved_bytes); }
+
+void *zg_os_reserve(uint64_t bytes) {
+    void *start = map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    // Huge pages would back sparse tables and slabs with 2 MiB a touch where the system's default is "always".
+    if (start) ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0);
+    if (start) __atomic_fetch_add(&reserved_bytes, bytes, __ATOMIC_RELAXED);
+    return start;
+}
+
+void zg_os_release(void *start, uint64_t bytes) { ZG_CALL(SYS_munmap, start, bytes, 0, 0, 0, 0); }
+
+int zg_os_commit(void *start, uint64_t bytes) {
+    return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE, 0, 0, 0);
+}
+
+int zg_os_protect(void *start, uint64_t bytes) {
+    return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_NONE, 0, 0, 0);
+}
+
+int zg_os_discard(void *start, uint64_t bytes) { return (int)ZG_CALL(SYS_madvise, start, bytes, MADV_DONTNEED, 0, 0, 0); }
+
+int zg_os_retire(void *start, uint64_t bytes) {
+    // A fresh reservation over the old mapping: one call, and it merges with its inaccessible neighbours.
+    long result = ZG_CALL(SYS_mmap, start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (is_error(result)) return (int)result;
+    // As zg_os_reserve: else it never merges with what is around it, not even when it is accessible again.
+    ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0);
+    return 0;
+}
+
+// -EINTR and -EAGAIN: the kernel lost a race and wants to be asked again.
+static int advise(void *start, uint64_t bytes, int advice) {
+    long result;
+    int tries = 0;
+    do result = ZG_CALL(SYS_madvise, start, bytes, advice, 0, 0, 0);
+    while ((result == -EINTR || result == -EAGAIN) && ++tries < 1000);
+    return (int)result;
+}
+
+int zg_os_guard(void *start, uint64_t bytes) { return advise(start, bytes, MADV_GUARD_INSTALL); }
+int zg_os_unguard(void *start, uint64_t bytes) { return advise(start, bytes, MADV_GUARD_REMOVE); }
+
+void *zg_os_map(uint64_t bytes) {
+    return map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+}
+
+void *zg_os_map_table(uint64_t bytes) {
+    enum { HUGE_PAGE = 2 << 20 };
+    if (bytes < HUGE_PAGE) return zg_os_map(bytes);
+    char *start = zg_os_map(bytes + HUGE_PAGE);
+    if (!start) return NULL;
+    char *aligned = (char *)zg_round_up((uint64_t)start, HUGE_PAGE), *end = aligned + bytes;
+    if (aligned > start) zg_os_release(start, (uint64_t)(aligned - start));
+    if (start + HUGE_PAGE > aligned) zg_os_release(end, (uint64_t)(start + HUGE_PAGE - aligned));
+    ZG_CALL(SYS_madvise, aligned, bytes, MADV_HUGEPAGE, 0, 0, 0);
+    return aligned;
+}
+
+bool zg_os_would_give(uint64_t bytes) {
+    long start = ZG_CALL(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (is_error(start)) return false;
+    ZG_CALL(SYS_munmap, start, bytes, 0, 0, 0, 0);
+    return true;
+}
+
+int zg_os_move(void *from, void *to, uint64_t bytes) {
+    long result = ZG_CALL(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to, 0);
+    return is_error(result) ? (int)result : 0;
+}
+
+uint64_t zg_os_read_memory(void *to, uint64_t from, uint64_t bytes) {
+    struct iovec local = {to, bytes}, remote = {(void *)from, bytes};
+    long result = ZG_CALL(SYS_process_vm_readv, zg_os_pid(), &local, 1, &remote, 1, 0);
+    return result > 0 ? (uint64_t)result : 0;
+}
+
+bool zg_os_is_readable(uint64_t low, uint64_t high) {
+    enum { BATCH = 32 };
+    char bytes[BATCH];
+    struct iovec local = {bytes, BATCH}, remote[BATCH];
+    for (uint64_t page = low & ~(ZG_PAGE_BYTES - 1); page < high;) {
+        long count = 0;
+        for (; count < BATCH && page < high; page += ZG_PAGE_BYTES) remote[count++] = (struct iovec){(void *)page, 1};
+        if (ZG_CALL(SYS_process_vm_readv, zg_os_pid(), &local, 1, remote, count, 0) != count) return false;
+    }
+    return true;
+}
+
+bool zg_os_can_read_memory(void) {
+    uint64_t word = 1, copy = 0;
+    return zg_os_read_memory(&copy, (uint64_t)&word, sizeof word) == sizeof word && copy == word;
+}
+
+int zg_os_write(int descriptor, const void *bytes, uint64_t count) {
+    long result;
+    do result = ZG_CALL(SYS_write, descriptor, bytes, count, 0, 0, 0);
+    while (result == -EINTR);
+    return (int)result;
+}
+
+int zg_os_open_append(const char *path) {
+    return (int)ZG_CALL(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
+                        0600, 0, 0);
+}
+
+int zg_os_open_read(const char *path) { return (int)ZG_CALL(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0, 0, 0); }
+
+int zg_os_read(int descriptor, void *bytes, uint64_t count) {
+    long result;
+    do result = ZG_CALL(SYS_read, descriptor, bytes, count, 0, 0, 0);
+    while (result == -EINTR);
+    return (int)result;
+}
+
+int zg_os_read_again(int descriptor, void *bytes, uint64_t count) {
+    long result;
+    do result = ZG_CALL(SYS_pread64, descriptor, bytes, count, 0, 0, 0);
+    while (result == -EINTR);
+    return (int)result;
+}
+
+const char *zg_os_root = "";
+
+int zg_os_open_system(const char *path) {
+    if (!*zg_os_root) return zg_os_open_read(path);
+    char whole[4096];
+    struct zg_text text;
+    zg_text_init(&text, whole, sizeof whole);
+    zg_text_string(&text, zg_os_root);
+    zg_text_string(&text, path);
+    return text.truncated ? -ENAMETOOLONG : zg_os_open_read(whole);
+}
+
+int zg_os_readlink(const char *path, char *target, uint64_t bytes) {
+    long result = ZG_CALL(SYS_readlinkat, AT_FDCWD, path, target, bytes - 1, 0, 0);
+    target[result > 0 ? result : 0] = 0;
+    return (int)result;
+}
+
+void zg_os_close(int descriptor) { ZG_CALL(SYS_close, descriptor, 0, 0, 0, 0, 0); }
+
+int zg_os_duplicate_hidden(int descriptor) {
+    uint64_t limit = zg_os_limit(RLIMIT_NOFILE);
+    // Near the top of a small table, at most at 1000: shells and daemons look at the low numbers.
+    long least = (long)(limit > 1040 ? 1000 : limit > 64 ? limit - 40 : 3);
+    return (int)ZG_CALL(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, least, 0, 0, 0);
+}
+
+bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode) {
+    struct stat status;
+    if (is_error(ZG_CALL(SYS_fstat, descriptor, &status, 0, 0, 0, 0))) return false;
+    *device = status.st_dev;
+    *inode = status.st_ino;
+    return true;
+}
+
+int zg_os_hide_descriptor(int descriptor) {
+    int moved = zg_os_duplicate_hidden(descriptor);
+    if (moved < 0) return descriptor;
+    zg_os_close(descriptor);
+    return moved;
+}
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+bool zg_os_leave_descriptors(const int *kept, int count) {
+    // The first call copies the table and leaves its range out of the copy (CLOSE_RANGE_UNSHARE).
+    unsigned from = 0, flags = 2;
+    for (int i = 0; i <= count; i++) {
+        unsigned to = i < count ? (unsigned)kept[i] : ~0u;
+        if (to > from) {
+            if (is_error(ZG_CALL(SYS_close_range, from, i < count ? to - 1 : to, flags, 0, 0, 0)) && flags) return false;
+            flags = 0;
+        }
+        if (i < count && to >= from) from = to + 1;
+    }
+    return true;
+}
+
+int zg_os_memfd(const char *name, uint64_t bytes) {
+    long descriptor = ZG_CALL(SYS_memfd_create, name, 1 /* MFD_CLOEXEC */, 0, 0, 0, 0);
+    if (descriptor < 0) return (int)descriptor;
+    ZG_CALL(SYS_fchmod, descriptor, 0600, 0, 0, 0, 0);
+    long result = ZG_CALL(SYS_ftruncate, descriptor, bytes, 0, 0, 0, 0);
+    if (result == 0) return (int)descriptor;
+    zg_os_close((int)descriptor);
+    return (int)result;
+}
+
+void *zg_os_map_shared(int descriptor, uint64_t bytes, void *at) {
+    return map(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), descriptor);
+}
+
+void *zg_os_map_private(uint64_t bytes, void *at) {
+    return map(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
+}
+
+int zg_os_pid(void) { return (int)ZG_CALL(SYS_getpid, 0, 0, 0, 0, 0, 0); }
+int zg_os_tid(void) { return (int)ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0); }
+void zg_os_thread_name(char name[16]) {
+    name[0] = 0;
+    ZG_CALL(SYS_prctl, PR_GET_NAME, name, 0, 0, 0, 0);
+    name[15] = 0;
+}
+void zg_os_set_thread_name(const char *name) { ZG_CALL(SYS_prctl, PR_SET_NAME, name, 0, 0, 0, 0); }
+void zg_os_kill_self(int signal) { ZG_CALL(SYS_tgkill, zg_os_pid(), zg_os_tid(), signal, 0, 0, 0); }
+void zg_os_exit(int status) {
+    for (;;) ZG_CALL(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+uint64_t zg_os_clock_ns(int clock) {
+    struct timespec now = {0, 0};
+    ZG_CALL(SYS_clock_gettime, clock, &now, 0, 0, 0, 0);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t zg_os_limit(int resource) {
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    ZG_CALL(SYS_prlimit64, 0, resource, 0, &limit, 0, 0);
+    return limit.rlim_cur;
+}
+
+uint64_t zg_os_physical_memory(void) {
+    struct sysinfo info = {0};
+    return ZG_CALL(SYS_sysinfo, &info, 0, 0, 0, 0, 0) == 0 ? (uint64_t)info.totalram * info.mem_unit : 0;
+}
+
+void zg_os_yield(void) { ZG_CALL(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }
+
+int zg_os_futex_wait(uint32_t *word, uint32_t expected, bool private_, int64_t timeout_ns) {
+    struct timespec timeout = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+    int operation = FUTEX_WAIT | (private_ ? FUTEX_PRIVATE_FLAG : 0);
+    return (int)ZG_CALL(SYS_futex, word, operation, expected, timeout_ns < 0 ? NULL : &timeout, 0, 0);
+}
+
+int zg_os_futex_wake(uint32_t *word, int count, bool private_) {
+    return (int)ZG_CALL(SYS_futex, word, FUTEX_WAKE | (private_ ? FUTEX_PRIVATE_FLAG : 0), count, 0, 0, 0);
+}

@@ -1,0 +1,138 @@
+// The table that code in the same process calls (zg_api.h). Any thread, not from a signal handler.
+
+#define _GNU_SOURCE
+#include "include/zg_api.h"
+
+#include <dlfcn.h>
+
+#include "findings/journal.h"
+#include "findings/report.h"
+#include "heap/lookup.h"
+#include "heap/quarantine.h"
+#include "heap/slab.h"
+#include "heap/span.h"
+#include "platform/os.h"
+#include "process/runtime.h"
+#include "process/thread.h"
+#include "settings/stats.h"
+#include "zombies/classes.h"
+
+static uint64_t finding(uint64_t index, char *text, uint64_t capacity) {
+    zg_report_lock();
+    uint64_t length = zg_journal_get(index, text, capacity);
+    zg_report_unlock(false);
+    return length;
+}
+
+static uint64_t finding_count(uint64_t *first_kept) {
+    uint64_t ignored;
+    zg_report_lock();
+    uint64_t count = zg_journal_count(first_kept ? first_kept : &ignored);
+    zg_report_unlock(false);
+    return count;
+}
+
+static uint64_t describe(uint64_t address, char *text, uint64_t capacity) {
+    char bytes[32 << 10];
+    struct zg_text description;
+    zg_text_init(&description, bytes, sizeof bytes);
+    if (!zg_report_describe(address, &description) || description.truncated) return 0;
+    if (description.count <= capacity) __builtin_memcpy(text, bytes, description.count);
+    return description.count;
+}
+
+// Goes over all blocks: slots class by class, then spans. A cursor is a class (upper 16 bits) and the next number in it.
+static bool next_block(uint64_t *cursor, struct zg_block_view *view) {
+    for (;;) {
+        uint64_t class = *cursor >> 48, number = *cursor & ((UINT64_C(1) << 48) - 1);
+        if (class < ZG_CLASS_COUNT) {
+            const struct zg_slab *slab = &zg_slabs.slab[class];
+            if (number >= __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE)) {
+                *cursor = (class + 1) << 48;
+                continue;
+            }
+            ++*cursor;
+            if (zg_lookup_block(zg_slab_slot_address(slab, number), view)) return true;
+            continue;
+        }
+        if (!number) number = 1; // spans are counted from 1
+        if (!zg_span_exists((uint32_t)number)) return false;
+        *cursor = class << 48 | (number + 1);
+        uint64_t start = zg_span_by_number((uint32_t)number)->start;
+        if (start && zg_lookup_block(start, view)) return true;
+    }
+}
+
+static uint64_t next_zombie(uint64_t *cursor, uint64_t metadata) {
+    if (!zg_runtime_is_ready()) return 0;
+    uint32_t wanted = metadata ? zg_class_find(metadata) : 0;
+    if (metadata && !wanted) return 0;
+    struct zg_block_view view;
+    while (next_block(cursor, &view)) {
+        if (!view.zombie || view.state == zg_state_reusable) continue;
+        if (!metadata || view.death.class_number == wanted) return view.start;
+    }
+    return 0;
+}
+
+static uint64_t next_referrer(uint64_t *cursor, uint64_t address, uint64_t bytes, uint64_t *place) {
+    if (!zg_runtime_is_ready()) return 0;
+    struct zg_block_view view;
+    while (next_block(cursor, &view)) {
+        if (view.state != zg_state_live) continue;
+        // Live blocks may be freed meanwhile; their memory stays readable unless it is large and goes back at once.
+        uint64_t words[64];
+        for (uint64_t done = 0; done < view.size;) {
+            uint64_t got = zg_os_read_memory(words, view.start + done, zg_min(sizeof words, view.size - done));
+            for (uint64_t i = 0; i < got / 8; i++) {
+                if (words[i] - address >= bytes) continue;
+                *place = view.start + done + 8 * i;
+                return view.start;
+            }
+            if (!got) break;
+            done += got;
+        }
+    }
+    return 0;
+}
+
+static int is_live(uint64_t address) {
+    struct zg_block_view view;
+    return zg_lookup_block(address, &view) && view.state == zg_state_live;
+}
+
+static uint64_t verify(void) {
+    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    if (!thread) return 0;
+    // Blocks that no queue has yet are found through their records, as all others.
+    uint64_t findings = zg_quarantine_verify_all("check");
+    zg_thread_leave(thread);
+    return findings;
+}
+
+static struct zg_api table = {
+    .version = ZG_API_VERSION,
+    .bytes = sizeof(struct zg_api),
+    .finding = finding,
+    .finding_count = finding_count,
+    .finding_word = &zg_journal_word,
+    .describe = describe,
+    .next_zombie = next_zombie,
+    .next_referrer = next_referrer,
+    .is_live = is_live,
+    .verify = verify,
+};
+
+const struct zg_api *zg_api_own(void) {
+    table.statistics = zg_stats;
+    return zg_runtime_is_started() ? &table : NULL;
+}
+
+extern const struct zg_api *zg_api(void) __attribute__((weak));
+
+const struct zg_api *zg_api_find(void) {
+    // A runtime that is linked in comes before one that is preloaded: its malloc does, too. An executable need not export it.
+    if (zg_api) return zg_api();
+    const struct zg_api *(*published)(void) = (const struct zg_api *(*)(void))dlsym(RTLD_DEFAULT, "zg_api");
+    return published ? published() : NULL;
+}

@@ -1,0 +1,17 @@
+// Start, fork and end of the guarded process. Order: ARCHITECTURE.md.
+
+#ifndef ZG_RUNTIME_H
+#define ZG_RUNTIME_H
+
+#include "platform/base.h"
+
+// The heap can be entered. The first call initialises it; false for ever where the address space does not allow a heap.
+bool zg_runtime_is_ready(void);
+// zg_runtime_start has run, and the heap can be entered.
+bool zg_runtime_is_started(void);
+// From the preload library's constructor: statistics, report, signals, fork handlers.
+void zg_runtime_start(void);
+// From its destructor: verification.
+void zg_runtime_finish(void);
+
+#endif

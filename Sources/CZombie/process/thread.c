@@ -1,0 +1,298 @@
+// Threads of the guarded program: registration at the first call, hand-over of what they hold at their end.
+// Slow path. Locks: the thread list's, and that of the state shared by threads that have none of their own any more.
+
+#define _GNU_SOURCE
+#include "process/thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "findings/signals.h"
+#include "heap/heap.h"
+#include "heap/quarantine.h"
+#include "heap/slab.h"
+#include "limits/maintenance.h"
+#include "pages/fence.h"
+#include "platform/lock.h"
+#include "platform/os.h"
+#include "process/runtime.h"
+#include "settings/config.h"
+#include "settings/stats.h"
+#include "stacks/depot.h"
+#include "zombies/swift_check.h"
+
+extern void *__libc_stack_end;
+
+__thread struct zg_thread *zg_thread_self;
+
+enum { ALTERNATE_STACK_BYTES = 65536, DESTRUCTOR_ROUNDS = 3, MOST_PROBED = 1 << 20 };
+
+static struct zg_lock list_lock;
+static struct zg_thread *threads; // all that were ever made; never unmapped
+static uint32_t next_number = 1;
+
+// After its destructor a thread may still allocate and free (other destructors, the loader, libc's own clean-up): such
+// calls share one state under a lock.
+static struct zg_thread late = {.exit_rounds = 1};
+static struct zg_lock late_lock;
+// What zg_thread_self points to where a thread has no state of its own: after its end, and between two states, when a
+// signal handler's calls count as nested ones. Both are busy for good, which leads to the slow way.
+static struct zg_thread ended = {.busy = 1}, between = {.busy = 1};
+
+static pthread_key_t exit_key;
+static bool has_exit_key;
+
+// One mapping: the state, a page that nobody may touch, the alternate stack.
+static uint64_t state_bytes(void) { return zg_round_up(sizeof(struct zg_thread), ZG_PAGE_BYTES); }
+static uint64_t mapping_bytes(void) { return state_bytes() + ZG_PAGE_BYTES + ALTERNATE_STACK_BYTES; }
+
+static struct zg_thread *take_state(void) {
+    zg_lock_take(&list_lock);
+    struct zg_thread *thread = threads;
+    while (thread && thread->in_use) thread = thread->next;
+    if (!thread) {
+        thread = zg_os_map(mapping_bytes());
+        if (thread) {
+            zg_os_protect((char *)thread + state_bytes(), ZG_PAGE_BYTES);
+            thread->next = threads;
+            threads = thread;
+        }
+    }
+    if (thread) {
+        thread->in_use = true;
+        thread->frame = NULL;
+        thread->number = next_number++;
+        thread->number_in_records = (uint16_t)zg_min(thread->number, UINT16_MAX);
+        thread->exit_rounds = 0;
+        thread->destructor_rounds = 0;
+        zg_stack_cache_forget(&thread->stack_cache);
+        thread->trail.count = 0;
+        if (zg_config.overhead) {
+            __builtin_memset(thread->budget_left, 0, sizeof thread->budget_left);
+            __builtin_memset(thread->budget_guarded, 0, sizeof thread->budget_guarded);
+        }
+    }
+    zg_lock_drop(&list_lock);
+    return thread;
+}
+
+// glibc puts a thread's control block on top of its stack, also on one that the program supplied; the main thread's stack
+// ends at the arguments. pthread_getattr_np would say the same, but it takes a lock that its caller may hold when it
+// allocates. How far down the stack goes is not known: `low` follows the deepest stack pointer that was seen, and what
+// lies between is probed once.
+static struct zg_stack_bounds own_stack_bounds(void) {
+    uint64_t here = (uint64_t)__builtin_frame_address(0), high = (uint64_t)__builtin_thread_pointer();
+    if (zg_os_tid() == zg_os_pid()) {
+        uint64_t limit = zg_os_limit(RLIMIT_STACK);
+        high = (uint64_t)__libc_stack_end;
+        if (limit > UINT64_C(1) << 30) limit = UINT64_C(1) << 30;
+        return (struct zg_stack_bounds){high > limit ? high - limit : 0, high};
+    }
+    struct zg_stack_bounds bounds = {high, high};
+    zg_thread_extend_stack(&bounds, here);
+    return bounds;
+}
+
+void zg_thread_extend_stack(struct zg_stack_bounds *bounds, uint64_t sp) {
+    uint64_t low = sp & ~(ZG_PAGE_BYTES - 1);
+    if (low >= bounds->low || bounds->low - low > MOST_PROBED) return; // another stack: a coroutine's, say
+    if (zg_os_is_readable(low, bounds->low)) bounds->low = low;
+}
+
+static ZG_COLD struct zg_thread *register_thread(void) {
+    zg_thread_self = &between;
+    struct zg_thread *thread = take_state();
+    if (thread) thread->busy = 1;
+    ZG_SIGNAL_FENCE();
+    zg_thread_self = thread;
+    if (!thread) return NULL;
+    thread->tid = zg_os_tid();
+    thread->stack = own_stack_bounds();
+    zg_stats_add(zg_counter_threads, 1);
+    if (has_exit_key) pthread_setspecific(exit_key, thread);
+    if (zg_config.handle_signals)
+        zg_signals_add_stack((char *)thread + mapping_bytes() - ALTERNATE_STACK_BYTES, ALTERNATE_STACK_BYTES);
+    return thread;
+}
+
+// The call that the thread is said to be in was left by a jump (out of a handler for its stack's overflow, say): the stack
+// is shorter now than it was then. A handler that interrupts the call stands deeper, or on another stack.
+static bool was_abandoned(const struct zg_thread *thread, const uint64_t *frame) {
+    uint64_t here = (uint64_t)frame, then = (uint64_t)thread->frame;
+    return thread != &between && thread != &late && then >= thread->stack.low && here > then && here < thread->stack.high;
+}
+
+struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
+    struct zg_thread *thread = zg_thread_self;
+    if (!thread) {
+        if (!zg_runtime_is_ready()) return NULL;
+        thread = register_thread();
+        if (thread) thread->frame = frame;
+        return thread;
+    }
+    if (thread != &ended) {
+        if (!was_abandoned(thread, frame)) return NULL; // inside the runtime already
+        thread->filling_end = 0;
+        thread->frame = frame;
+        return thread;
+    }
+    zg_thread_self = &between;
+    zg_lock_take(&late_lock);
+    late.busy = 1;
+    late.frame = frame;
+    late.tid = zg_os_tid();
+    late.stack = own_stack_bounds();
+    ZG_SIGNAL_FENCE();
+    zg_thread_self = &late;
+    return &late;
+}
+
+static void run_errands(uint32_t errands, const uint64_t *frame) {
+    if (errands & zg_errand_check_swift) zg_swift_check();
+    if (errands & zg_errand_start_thread && frame) zg_maintenance_try_start(frame);
+    if (errands & zg_errand_abort) abort();
+}
+
+void zg_thread_leave_slow(struct zg_thread *thread) {
+    // A signal handler may add to the list at any instruction: an entry counts as taken only with the count.
+    for (uint32_t count; (count = __atomic_load_n(&thread->deferred_count, __ATOMIC_RELAXED)) != 0;) {
+        void *address = thread->deferred[count - 1];
+        if (__atomic_compare_exchange_n(&thread->deferred_count, &count, count - 1, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            zg_heap_free_deferred(thread, address);
+    }
+    uint32_t errands = thread->errands;
+    thread->errands = 0;
+    const uint64_t *frame = thread == &late ? NULL : thread->frame;
+    if (thread == &late) {
+        zg_thread_self = &between;
+        ZG_SIGNAL_FENCE();
+        late.busy = 0;
+        zg_lock_drop(&late_lock);
+        zg_thread_self = &ended;
+    } else {
+        thread->busy = 0;
+    }
+    run_errands(errands, frame);
+}
+
+void zg_thread_flush_counters(struct zg_thread *thread) {
+    zg_stats_add(zg_counter_allocations, thread->allocations);
+    zg_stats_add(zg_counter_frees, thread->frees);
+    zg_stats_add(zg_counter_live_blocks, thread->allocations - thread->frees);
+    zg_stats_add(zg_counter_live_bytes, thread->allocated_bytes - thread->freed_bytes);
+    zg_stats_add(zg_counter_stacks_captured, thread->captures);
+    if (thread->zombies) zg_stats_add(zg_counter_zombies, thread->zombies);
+    zg_stats_raise_peak(zg_counter_live_bytes_peak, zg_stats_get(zg_counter_live_bytes));
+    thread->allocations = thread->frees = thread->allocated_bytes = thread->freed_bytes = thread->captures = 0;
+    thread->zombies = 0;
+}
+
+static void end_thread(void *context) {
+    struct zg_thread *thread = context;
+    if (thread != zg_thread_self) return;
+    // Other destructors may free afterwards: stay as long as pthread repeats them (PTHREAD_DESTRUCTOR_ITERATIONS is 4).
+    if (thread->destructor_rounds++ < DESTRUCTOR_ROUNDS && pthread_setspecific(exit_key, thread) == 0) return;
+    thread->frame = NULL;
+    ZG_SIGNAL_FENCE();
+    thread->busy = 1;
+    ZG_SIGNAL_FENCE();
+    zg_quarantine_flush(thread);
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+        struct zg_magazine *magazine = &thread->magazines[class];
+        if (magazine->count) zg_slab_release(class, magazine->slots, magazine->count);
+        magazine->count = 0;
+    }
+    zg_thread_flush_counters(thread);
+    if (zg_config.handle_signals)
+        zg_signals_remove_stack((char *)thread + mapping_bytes() - ALTERNATE_STACK_BYTES);
+    uint32_t errands = thread->errands;
+    thread->errands = 0;
+    zg_thread_self = &ended;
+    thread->busy = 0;
+    __atomic_store_n(&thread->in_use, false, __ATOMIC_RELEASE);
+    run_errands(errands, NULL);
+}
+
+void zg_thread_init_keys(void) {
+    has_exit_key = pthread_key_create(&exit_key, end_thread) == 0;
+    // The main thread's state exists already; it needs no destructor: the process ends with it, or it ends by
+    // pthread_exit and leaves what it holds to nobody.
+}
+
+// A stack that the cache does not know: along the trail, or where that cannot follow (another stack than the thread's own,
+// signal frames) by a walk.
+static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_caller caller, bool own_stack, bool allocates) {
+    struct zg_walk walk;
+    uint32_t found = 0, stack;
+    bool by_trail = own_stack && (found = zg_trail_capture(&thread->trail, caller, &thread->stack, zg_config.stack_depth)) != 0;
+    zg_observe_answer(by_trail ? zg_answer_trail : zg_answer_walk);
+    if (!by_trail) {
+        zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
+        found = zg_depot_put(walk.frames, walk.count);
+    }
+    stack = allocates ? zg_fence_mark(found) : found & ~ZG_DEPOT_SETTLED;
+    if (by_trail) {
+        if (!zg_stack_cache_wants(&thread->stack_cache, caller, stack)) return stack;
+        zg_trail_describe(&thread->trail, caller.sp, &walk);
+    }
+    zg_stack_cache_add(&thread->stack_cache, caller, &walk, stack);
+    return stack;
+}
+
+uint32_t zg_thread_capture_slow(struct zg_thread *thread, struct zg_caller caller, bool allocates) {
+    if (ZG_UNLIKELY(!zg_config.stack_depth)) return 0;
+    if (ZG_UNLIKELY(caller.sp < thread->stack.low)) zg_thread_extend_stack(&thread->stack, caller.sp);
+    thread->captures++;
+    // What is known is of this thread's own stack: on another one (a coroutine's) its words must not be read.
+    bool own_stack = caller.sp >= thread->stack.low && caller.sp < thread->stack.high;
+    struct zg_stack_cache *cache = &thread->stack_cache;
+    uint32_t stack = own_stack ? zg_stack_cache_find(cache, caller, zg_stack_cache_key(cache, caller)) : 0;
+    return stack ? stack : capture_new(thread, caller, own_stack, allocates);
+}
+
+void zg_thread_settle_context(struct zg_thread *thread) {
+    struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
+    zg_stack_cache_clear(&thread->stack_cache, caller, ZG_STACK_FENCE);
+}
+
+struct zg_thread *zg_thread_current_or_null(void) {
+    struct zg_thread *thread = zg_thread_self;
+    return thread == &ended || thread == &between ? NULL : thread;
+}
+
+uint32_t zg_thread_number(void) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    return thread ? thread->number : 0;
+}
+
+struct zg_stack_bounds zg_thread_stack_bounds(void) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    return thread ? thread->stack : (struct zg_stack_bounds){0, 0};
+}
+
+void zg_thread_fork_prepare(void) {
+    zg_lock_take(&list_lock);
+    zg_lock_take(&late_lock);
+    // A thread after its end: its calls meanwhile must not wait for the lock that it holds.
+    if (zg_thread_self == &ended) zg_thread_self = &between;
+}
+
+void zg_thread_fork_done(bool child) {
+    if (zg_thread_self == &between) zg_thread_self = &ended;
+    if (!child) {
+        zg_lock_drop(&late_lock);
+        zg_lock_drop(&list_lock);
+        return;
+    }
+    zg_lock_reset(&late_lock);
+    zg_lock_reset(&list_lock);
+    late.busy = 0;
+    // The other threads are gone; what their magazines held may be half changed and stays lost.
+    struct zg_thread *self = zg_thread_self;
+    for (struct zg_thread *thread = threads; thread; thread = thread->next)
+        if (thread != self) thread->in_use = true;
+    if (self) self->tid = zg_os_tid();
+}

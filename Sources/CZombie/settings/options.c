@@ -1,0 +1,265 @@
+// The parser of ZGUARD_OPTIONS, over the table in zg_options.h.
+// Cold: start-up of the guarded process, and zguard itself. Takes no lock, allocates nothing.
+
+#include "include/zg_options.h"
+
+#include "platform/text.h"
+
+const struct zg_option_info zg_option_table[zg_option_count] = {
+#define ZG_X(name, kind, initial, least, most, choices, text) {#name, zg_option_##kind, initial, least, most, choices, text},
+    ZG_OPTIONS(ZG_X)
+#undef ZG_X
+};
+
+void zg_options_defaults(struct zg_options *options) {
+    for (int i = 0; i < zg_option_count; i++) options->value[i] = zg_option_table[i].initial;
+    options->report_path[0] = 0;
+}
+
+// Length of the common text of `name` and the next choice in a list "a|b|c"; advances `list` behind it.
+static bool next_choice(const char **list, char *choice, uint64_t capacity) {
+    if (!**list) return false;
+    uint64_t count = 0;
+    for (; **list && **list != '|'; (*list)++)
+        if (count + 1 < capacity) choice[count++] = **list;
+    if (**list == '|') (*list)++;
+    choice[count] = 0;
+    return true;
+}
+
+// Decimal digits with an optional suffix k, m, g or t (powers of 1024) where `suffix` allows one.
+static bool parse_number(const char *text, bool suffix, int64_t *value) {
+    uint64_t number = 0;
+    if (*text < '0' || *text > '9') return false;
+    for (; *text >= '0' && *text <= '9'; text++) {
+        if (number > (UINT64_C(1) << 62) / 10) return false;
+        number = number * 10 + (uint64_t)(*text - '0');
+    }
+    if (suffix && *text) {
+        int shift = 0;
+        switch (*text | 0x20) {
+        case 'k': shift = 10; break;
+        case 'm': shift = 20; break;
+        case 'g': shift = 30; break;
+        case 't': shift = 40; break;
+        default: return false;
+        }
+        if (number >> (62 - shift)) return false;
+        number <<= shift;
+        text++;
+    }
+    *value = (int64_t)number;
+    return !*text;
+}
+
+// "5%", "2.5%" or the same without the sign, in tenths.
+static bool parse_percent(const char *text, int64_t *value) {
+    uint64_t number = 0;
+    if (*text < '0' || *text > '9') return false;
+    for (; *text >= '0' && *text <= '9'; text++) {
+        if (number > 1000) return false;
+        number = number * 10 + (uint64_t)(*text - '0');
+    }
+    number *= 10;
+    if (*text == '.') {
+        if (text[1] < '0' || text[1] > '9') return false;
+        number += (uint64_t)(text[1] - '0');
+        text += 2;
+    }
+    if (*text == '%') text++;
+    *value = (int64_t)number;
+    return !*text;
+}
+
+static bool parse_bool(const char *text, int64_t *value) {
+    static const char *const words[2][4] = {{"0", "no", "false", "off"}, {"1", "yes", "true", "on"}};
+    for (int v = 0; v < 2; v++)
+        for (int i = 0; i < 4; i++)
+            if (zg_string_equal(text, words[v][i])) {
+                *value = v;
+                return true;
+            }
+    return false;
+}
+
+static bool parse_choice(const char *text, const char *choices, int64_t *value) {
+    char choice[32];
+    for (int64_t i = 0; next_choice(&choices, choice, sizeof choice); i++)
+        if (zg_string_equal(text, choice)) {
+            *value = i;
+            return true;
+        }
+    return false;
+}
+
+static void describe_expected(struct zg_text *text, const struct zg_option_info *option) {
+    switch (option->kind) {
+    case zg_option_bool: zg_text_string(text, "0 or 1"); return;
+    case zg_option_path: zg_text_string(text, "a path of at most 511 bytes without ':'"); return;
+    case zg_option_percent:
+        zg_text_string(text, "0 to 100, with or without %");
+        return;
+    case zg_option_number:
+    case zg_option_bytes:
+        zg_text_decimal(text, (uint64_t)option->least);
+        zg_text_string(text, " to ");
+        zg_text_decimal(text, (uint64_t)option->most);
+        if (option->kind == zg_option_bytes) zg_text_string(text, " bytes, suffixes k, m, g, t");
+        return;
+    case zg_option_choice: {
+        char choice[32];
+        const char *list = option->choices;
+        for (int i = 0; next_choice(&list, choice, sizeof choice); i++) {
+            if (i) zg_text_string(text, *list ? ", " : " or ");
+            zg_text_string(text, choice);
+        }
+    }
+    }
+}
+
+static bool set_value(struct zg_options *options, int index, const char *value) {
+    const struct zg_option_info *option = &zg_option_table[index];
+    int64_t parsed = 0;
+    switch (option->kind) {
+    case zg_option_path:
+        if (zg_string_length(value) >= ZG_OPTION_PATH_BYTES) return false;
+        zg_string_copy(options->report_path, value, ZG_OPTION_PATH_BYTES);
+        return true;
+    case zg_option_bool:
+        if (!parse_bool(value, &parsed)) return false;
+        break;
+    case zg_option_choice:
+        if (!parse_choice(value, option->choices, &parsed)) return false;
+        break;
+    case zg_option_percent:
+        if (!parse_percent(value, &parsed) || parsed < option->least || parsed > option->most) return false;
+        break;
+    case zg_option_number:
+    case zg_option_bytes:
+        if (!parse_number(value, option->kind == zg_option_bytes, &parsed)) return false;
+        if (parsed < option->least || parsed > option->most) return false;
+        break;
+    }
+    options->value[index] = parsed;
+    return true;
+}
+
+// What each profile is; an option that a profile does not name has its default.
+static const struct {
+    int64_t profile;
+    enum zg_option option;
+    int64_t value;
+} profile_values[] = {
+    {zg_profile_fence, zg_option_name_fence_per_context, ZG_FENCE_ALL},
+    {zg_profile_fence, zg_option_name_fence_bytes, INT64_C(1) << 40},
+    {zg_profile_fence, zg_option_name_fence_overhead, ZG_NO_LIMIT_PERCENT},
+    {zg_profile_fence, zg_option_name_overread_ms, 0},
+    {zg_profile_fence, zg_option_name_retired_bytes, INT64_C(16) << 30},
+    {zg_profile_sample, zg_option_name_sample_rate, 10000},
+    {zg_profile_sample, zg_option_name_fence_bytes, INT64_C(1) << 20},
+    {zg_profile_sample, zg_option_name_overread_ms, 0},
+};
+
+static void set_profile(struct zg_options *options, int64_t profile) {
+    options->value[zg_option_name_profile] = profile;
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(profile_values); i++) {
+        enum zg_option option = profile_values[i].option;
+        options->value[option] = zg_option_table[option].initial;
+    }
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(profile_values); i++)
+        if (profile_values[i].profile == profile) options->value[profile_values[i].option] = profile_values[i].value;
+}
+
+// Edit distance (Levenshtein), for names of at most 63 bytes.
+static int edit_distance(const char *a, const char *b) {
+    uint8_t row[64];
+    int columns = 0;
+    for (; b[columns] && columns < 63; columns++) row[columns] = (uint8_t)(columns + 1);
+    int distance = columns;
+    for (int i = 0; a[i] && i < 63; i++) {
+        int diagonal = i;
+        distance = i + 1;
+        for (int j = 0; j < columns; j++) {
+            int above = row[j];
+            int cheapest = diagonal + (a[i] != b[j]);
+            if (above + 1 < cheapest) cheapest = above + 1;
+            if (distance + 1 < cheapest) cheapest = distance + 1;
+            diagonal = above;
+            row[j] = (uint8_t)(distance = cheapest);
+        }
+    }
+    return distance;
+}
+
+static int nearest_option(const char *name) {
+    int nearest = -1, best = 4;
+    for (int i = 0; i < zg_option_count; i++) {
+        int distance = edit_distance(name, zg_option_table[i].name);
+        if (distance < best) best = distance, nearest = i;
+    }
+    return nearest;
+}
+
+static int find_option(const char *name) {
+    for (int i = 0; i < zg_option_count; i++)
+        if (zg_string_equal(name, zg_option_table[i].name)) return i;
+    return -1;
+}
+
+// The profile comes first, wherever it stands: the last one that is known.
+static void apply_profile(struct zg_options *options, const char *text) {
+    static const char name[] = "profile=";
+    while (*text) {
+        uint64_t i = 0;
+        while (name[i] && text[i] == name[i]) i++;
+        char value[16];
+        uint64_t count = 0;
+        int64_t profile;
+        if (!name[i]) {
+            for (text += i; *text && *text != ':'; text++)
+                if (count + 1 < sizeof value) value[count++] = *text;
+            value[count] = 0;
+            if (parse_choice(value, zg_option_table[zg_option_name_profile].choices, &profile)) set_profile(options, profile);
+        }
+        while (*text && *text != ':') text++;
+        if (*text) text++;
+    }
+}
+
+int zg_options_parse(struct zg_options *options, const char *text,
+                     void (*report)(const struct zg_option_error *error, void *context), void *context) {
+    char value[ZG_OPTION_PATH_BYTES + 1];
+    apply_profile(options, text);
+    while (*text) {
+        struct zg_option_error error = {.what = zg_option_ok};
+        uint64_t name_count = 0, value_count = 0;
+        bool too_long = false;
+        for (; *text && *text != ':' && *text != '='; text++)
+            if (name_count + 1 < sizeof error.name) error.name[name_count++] = *text;
+        bool has_value = *text == '=';
+        if (has_value) text++;
+        for (; *text && *text != ':'; text++)
+            if (value_count + 1 < sizeof value) value[value_count++] = *text;
+            else too_long = true;
+        value[value_count] = 0;
+        if (*text == ':') text++;
+        if (!name_count && !has_value) continue; // empty entries: "a=1::b=2"
+
+        struct zg_text expected;
+        zg_text_init(&expected, error.expected, sizeof error.expected);
+        int index = find_option(error.name);
+        if (index < 0) {
+            error.what = zg_option_unknown;
+            int nearest = nearest_option(error.name);
+            if (nearest >= 0) zg_text_string(&expected, zg_option_table[nearest].name);
+        } else if (!has_value || too_long || !set_value(options, index, value)) {
+            error.what = zg_option_bad_value;
+            describe_expected(&expected, &zg_option_table[index]);
+        }
+        if (error.what == zg_option_ok) continue;
+        zg_string_copy(error.value, value, sizeof error.value);
+        report(&error, context);
+        if (error.what == zg_option_bad_value) return 0;
+    }
+    return 1;
+}

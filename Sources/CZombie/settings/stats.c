@@ -1,0 +1,98 @@
+// The statistics page: a private copy from the first instruction on, then a memfd that the owner can read.
+// Counters: any context. Publishing: start-up and child of a fork only.
+
+#include "settings/stats.h"
+
+#include "platform/os.h"
+#include "platform/text.h"
+
+const struct zg_counter_info zg_counter_table[zg_counter_count] = {
+#define ZG_X(name, type, unit, text) {#name, #type, unit, text},
+    ZG_COUNTERS(ZG_X)
+#undef ZG_X
+};
+
+const struct zg_degradation_info zg_degradation_table[zg_degradation_count] = {
+#define ZG_X(name, text) {#name, text},
+    ZG_DEGRADATIONS(ZG_X)
+#undef ZG_X
+};
+
+static union {
+    struct zg_stats_page page;
+    char bytes[ZG_STATS_BYTES];
+} early __attribute__((aligned(4096)));
+
+struct zg_stats_page *zg_stats = &early.page;
+static int stats_descriptor = -1;
+
+void zg_stats_raise_peak(enum zg_counter peak, uint64_t value) {
+    uint64_t seen = zg_stats_get(peak);
+    while (value > seen && !__atomic_compare_exchange_n(&zg_stats->counters[peak], &seen, value, true, __ATOMIC_RELAXED,
+                                                        __ATOMIC_RELAXED)) {
+    }
+}
+
+void zg_stats_degrade(enum zg_degradation degradation) {
+    uint64_t bit = UINT64_C(1) << degradation;
+    if (!(zg_load(&zg_stats->degradations) & bit)) __atomic_fetch_or(&zg_stats->degradations, bit, __ATOMIC_RELAXED);
+}
+
+// Maps a fresh memfd with these contents over the page that is in use. Counts made meanwhile by other threads are lost.
+static bool replace_page(const void *contents) {
+    int descriptor = zg_os_memfd(ZG_STATS_NAME, ZG_STATS_BYTES);
+    if (descriptor < 0) return false;
+    uint64_t written = 0;
+    while (written < ZG_STATS_BYTES) {
+        int result = zg_os_write(descriptor, (const char *)contents + written, ZG_STATS_BYTES - written);
+        if (result <= 0) {
+            zg_os_close(descriptor);
+            return false;
+        }
+        written += (uint64_t)result;
+    }
+    // The descriptor stays open, out of the way: it is how the owner reads the page from another process.
+    descriptor = zg_os_hide_descriptor(descriptor);
+    if (!zg_os_map_shared(descriptor, ZG_STATS_BYTES, zg_stats)) {
+        zg_os_close(descriptor);
+        return false;
+    }
+    stats_descriptor = descriptor;
+    return true;
+}
+
+void zg_stats_publish(void) { replace_page(zg_stats); }
+
+// The inherited descriptor may have been closed by the program and its number given to a file: it is closed only where
+// it still is the parent's page.
+static void close_inherited(void) {
+    char path[32], target[64];
+    struct zg_text text;
+    zg_text_init(&text, path, sizeof path);
+    zg_text_string(&text, "/proc/self/fd/");
+    zg_text_decimal(&text, (uint64_t)stats_descriptor);
+    zg_os_readlink(path, target, sizeof target);
+    if (zg_string_equal(target, "/memfd:" ZG_STATS_NAME " (deleted)")) zg_os_close(stats_descriptor);
+    stats_descriptor = -1;
+}
+
+void zg_stats_after_fork_in_child(void) {
+    if (stats_descriptor < 0) { // never published: the page is this process's own already
+        zg_stats->pid = (uint32_t)zg_os_pid();
+        return;
+    }
+    static union {
+        struct zg_stats_page page;
+        char bytes[ZG_STATS_BYTES];
+    } child;
+    child.page = *zg_stats;
+    child.page.pid = (uint32_t)zg_os_pid();
+    child.page.has_maintenance_thread = 0;
+    child.page.request = child.page.answer = 0;
+    child.page.counters[zg_counter_findings] = 0;
+    child.page.counters[zg_counter_findings_suppressed] = 0;
+    close_inherited();
+    if (replace_page(&child)) return;
+    // No page of its own to be had: leave the parent's all the same.
+    if (zg_os_map_private(ZG_STATS_BYTES, zg_stats)) *zg_stats = child.page;
+}

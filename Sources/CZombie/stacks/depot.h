@@ -1,0 +1,40 @@
+// The stack depot: every distinct stack once, as a tree of frames; a stack is a 32-bit id (its innermost node).
+// A stack is recognised by a 64-bit hash over its frames from the outermost inwards, so that the hash of a longer stack
+// follows from a shorter one's. Hot path; lock-free where the stack is known, otherwise under the depot's lock.
+//
+// Stacks that differ in the innermost frame only are a family, and found side by side: what a function allocates and frees
+// lies in one or two cache lines.
+
+#ifndef ZG_DEPOT_H
+#define ZG_DEPOT_H
+
+#include "include/zg_block.h"
+#include "platform/base.h"
+
+// Reserves room for `bytes` of nodes at the most. False where the address space does not allow it.
+bool zg_depot_init(uint64_t bytes);
+
+// The hash of the stack that a call from the stack with hash `outer` (0: none) makes.
+ZG_INLINE uint64_t zg_depot_hash(uint64_t outer, uint64_t frame) {
+    uint64_t h = (outer ^ frame) * UINT64_C(0x9fb21c651e98df25);
+    return (h ^ h >> 29) * UINT64_C(0xd6e8feb86659fd93);
+}
+// With an id: zg_depot_settle was called for the stack.
+#define ZG_DEPOT_SETTLED (UINT32_C(1) << 26)
+// The id of the stack with this hash, captured before; `outer` is the hash of all frames but the innermost. 0 where it was not.
+uint32_t zg_depot_find(uint64_t hash, uint64_t outer);
+// The id of a stack, innermost frame first, added where it is new. 0 where the depot is full or count is 0.
+uint32_t zg_depot_put(const uint64_t *frames, int count);
+// The id of the stack that `frames`, the outermost first, make inside the one with id and hash `outer` (0: none), added
+// where it is new. Writes the id of each frame on the way. 0 where the depot is full.
+uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const uint64_t *frames, int count, uint32_t *ids);
+// The next zg_depot_find of this stack says so.
+void zg_depot_settle(uint32_t stack);
+// Writes at most `depth` frames, innermost first; returns how many.
+int zg_depot_get(uint32_t stack, uint64_t *frames, int depth);
+const struct zg_depot_node *zg_depot_nodes(uint64_t *count);
+void zg_depot_lock(void);
+void zg_depot_unlock(void);
+void zg_depot_reset_lock(void);
+
+#endif

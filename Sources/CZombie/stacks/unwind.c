@@ -1,0 +1,284 @@
+// The stack walker and its cache of compact rules.
+//
+// A compact rule covers what nearly every frame needs: CFA = stack or frame pointer + offset, the return address and the
+// saved frame pointer at fixed distances below the CFA.
+
+#include "stacks/unwind.h"
+
+#include "images/module.h"
+#include "platform/os.h"
+#include "stacks/unwind_cfi.h"
+
+enum { rule_none, rule_simple, rule_complex, rule_end };
+
+// bits 0-1 what, 2 the CFA counts from the frame pointer, 3-16 CFA offset / 8, 17-24 frame pointer's place below the CFA
+// / 8 (0: unchanged). The return address's place below the CFA follows (zg_arch_return_place).
+typedef uint32_t compact_rule;
+enum { RULE_BITS = 25, CFA_BITS = 14, FP_BITS = 8, PC_BITS = 48 };
+
+// An entry is one word: the rule, and the rest of the scrambled pc that its place in the table does not say already. The
+// scrambling is a bijection of 48 bits, so an entry names its pc exactly, and one word needs no lock.
+// Grows with the program: a small one must not touch a large table's pages at random.
+enum { FIRST_BITS = 9, LAST_BITS = 16 };
+_Static_assert(PC_BITS - FIRST_BITS + RULE_BITS <= 64, "rule and tag share a word");
+struct table {
+    uint64_t *entries;
+    uint64_t bits;
+};
+static uint64_t first_entries[1 << FIRST_BITS];
+static struct table tables[LAST_BITS - FIRST_BITS + 1] = {{first_entries, FIRST_BITS}};
+static struct table *current = tables;
+static uint32_t misses_in_table;
+
+#define PC_MASK ((UINT64_C(1) << PC_BITS) - 1)
+ZG_INLINE uint64_t scramble(uint64_t pc) { return (pc * UINT64_C(0x9e3779b97f4b)) & PC_MASK; }
+ZG_INLINE uint64_t *entry_of(const struct table *table, uint64_t scrambled) {
+    return &table->entries[scrambled >> (PC_BITS - table->bits)];
+}
+ZG_INLINE uint64_t tag_of(const struct table *table, uint64_t scrambled) {
+    return (scrambled & (PC_MASK >> table->bits)) << RULE_BITS;
+}
+
+// A bigger table once the present one misses more often than it has entries. Losing the race costs one unused mapping.
+static ZG_COLD void grow(void) {
+    struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+    __atomic_store_n(&misses_in_table, 0, __ATOMIC_RELAXED);
+    if (table == &tables[LAST_BITS - FIRST_BITS]) return;
+    uint64_t bits = table->bits + 1, *entries = zg_os_map(sizeof *entries << bits), *none = NULL;
+    if (!entries) return;
+    if (!__atomic_compare_exchange_n(&table[1].entries, &none, entries, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        zg_os_release(entries, sizeof *entries << bits);
+        return;
+    }
+    __atomic_store_n(&table[1].bits, bits, __ATOMIC_RELEASE);
+    __atomic_store_n(&current, table + 1, __ATOMIC_RELEASE);
+}
+
+uint32_t zg_unwind_epoch;
+
+void zg_unwind_forget(void) {
+    __atomic_fetch_add(&zg_unwind_epoch, 1, __ATOMIC_RELAXED);
+    struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+    for (uint64_t i = 0; i < UINT64_C(1) << table->bits; i++)
+        __atomic_store_n(&table->entries[i], 0, __ATOMIC_RELAXED);
+}
+
+static compact_rule compact(const struct zg_cfi_row *row) {
+    const struct zg_cfi_rule *ra = &row->registers[row->return_register], *fp = &row->registers[ZG_ARCH_FP];
+    if (ra->how == zg_cfi_undefined) return rule_end;
+    if (row->signal_frame || row->cfa.how != zg_cfi_in_register || ra->how != zg_cfi_at_offset) return rule_complex;
+    if (row->cfa_register != ZG_ARCH_SP && row->cfa_register != ZG_ARCH_FP) return rule_complex;
+    if (row->registers[ZG_ARCH_SP].how != zg_cfi_same) return rule_complex;
+    int64_t cfa = row->cfa.value, back = -ra->value, fp_back = 0;
+    if (fp->how == zg_cfi_at_offset) fp_back = -fp->value;
+    else if (fp->how != zg_cfi_same) return rule_complex;
+    if ((cfa | back | fp_back) & 7 || cfa < 0 || cfa >= 8 << CFA_BITS || fp_back < 0 || fp_back >= 8 << FP_BITS)
+        return rule_complex;
+    if ((uint64_t)back != zg_arch_return_place((uint64_t)fp_back)) return rule_complex;
+    return rule_simple | (compact_rule)(row->cfa_register == ZG_ARCH_FP) << 2 | (compact_rule)(cfa / 8) << 3 |
+           (compact_rule)(fp_back / 8) << (3 + CFA_BITS);
+}
+
+// A third of the functions in Swift's libraries have no unwind information, most of them a frame pointer: then the CFA lies
+// two words above where it points. Where what it points to is no frame, the walk ends.
+enum { rule_guess = rule_end | 1 << 2, GUESSED_CFA = 16 };
+static const compact_rule guessed_rule =
+    rule_simple | 1 << 2 | (GUESSED_CFA / 8) << 3 | (compact_rule)(GUESSED_CFA / 8) << (3 + CFA_BITS);
+
+static ZG_NOINLINE compact_rule find_rule(uint64_t pc) {
+    struct zg_module module;
+    struct zg_cfi_row row;
+    if (!zg_module_find_unwind(pc, &module)) return rule_none; // generated code: not cached, it may change
+    compact_rule rule = zg_cfi_find_row(&module, pc, &row) ? compact(&row) : rule_guess;
+    struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+    uint64_t scrambled = scramble(pc);
+    __atomic_store_n(entry_of(table, scrambled), tag_of(table, scrambled) | rule, __ATOMIC_RELAXED);
+    uint32_t misses = __atomic_add_fetch(&misses_in_table, 1, __ATOMIC_RELAXED);
+    if (misses == UINT32_C(1) << table->bits) grow();
+    return rule;
+}
+
+ZG_INLINE compact_rule rule_for(const struct table *table, uint64_t pc) {
+    uint64_t scrambled = scramble(pc), entry = __atomic_load_n(entry_of(table, scrambled), __ATOMIC_RELAXED);
+    uint64_t rule = entry ^ tag_of(table, scrambled);
+    if (ZG_LIKELY(rule >> RULE_BITS == 0 && (rule & 3))) return (compact_rule)rule;
+    return find_rule(pc);
+}
+
+// What the frame pointer leads to looks like a frame: within [low, high), and with a return address into an image.
+// `place` is where that address was read; 0 where the frame pointer alone decided.
+ZG_INLINE bool is_frame(const struct table *table, uint64_t fp, uint64_t low, uint64_t high, uint64_t *place) {
+    *place = 0;
+    if (fp < low || fp >= high || high - fp < GUESSED_CFA || fp & 7) return false;
+    *place = fp + zg_arch_return_place(0);
+    uint64_t pc = *(const uint64_t *)*place;
+    return pc && rule_for(table, pc - 1) != rule_none; // every pc in an image has a rule
+}
+
+ZG_INLINE uint64_t rule_cfa(compact_rule rule) { return (uint64_t)(rule >> 3 & ((1 << CFA_BITS) - 1)) * 8; }
+ZG_INLINE uint64_t rule_fp(compact_rule rule) { return (uint64_t)(rule >> (3 + CFA_BITS) & ((1 << FP_BITS) - 1)) * 8; }
+
+struct reader {
+    uint64_t low, high; // readable without asking
+};
+
+static bool read_word(void *context, uint64_t address, uint64_t *word) {
+    struct reader *reader = context;
+    if (address & 7) return false;
+    if (address < reader->low || address + 8 > reader->high) {
+        if (zg_os_read_memory(word, address, 8) != 8) return false;
+        uint64_t page = address & ~(ZG_PAGE_BYTES - 1);
+        // The walk goes upwards: the page just probed and what was known before it join where they touch.
+        if (page == reader->high) reader->high = page + ZG_PAGE_BYTES;
+        else reader->low = page, reader->high = page + ZG_PAGE_BYTES;
+        return true;
+    }
+    *word = *(const uint64_t *)address;
+    return true;
+}
+
+static struct reader reader_for(uint64_t sp, const struct zg_stack_bounds *bounds) {
+    if (sp >= bounds->low && sp < bounds->high) return (struct reader){sp, bounds->high};
+    uint64_t page = sp & ~(ZG_PAGE_BYTES - 1);
+    return (struct reader){page, page + ZG_PAGE_BYTES}; // the page that we are running on
+}
+
+// Without unwind information, as rule_guess.
+static bool step_by_frame_pointer(struct zg_registers *registers, struct reader *reader, bool *exact) {
+    uint64_t fp = registers->value[ZG_ARCH_FP], pc, next;
+    if (!(registers->known >> ZG_ARCH_FP & 1) || fp < registers->value[ZG_ARCH_SP]) return false;
+    if (!read_word(reader, fp, &next) || !read_word(reader, fp + 8, &pc)) return false;
+    struct zg_module module;
+    if (pc && !zg_module_find_unwind(pc - 1, &module)) return false;
+    registers->pc = pc;
+    registers->value[ZG_ARCH_SP] = fp + 16;
+    registers->value[ZG_ARCH_FP] = next;
+    registers->known = UINT64_C(1) << ZG_ARCH_SP | UINT64_C(1) << ZG_ARCH_FP;
+    *exact = false;
+    return true;
+}
+
+static bool step_full(struct zg_registers *registers, uint64_t pc, struct reader *reader, bool *exact) {
+    struct zg_module module;
+    struct zg_cfi_row row;
+    if (!zg_module_find_unwind(pc, &module)) return false;
+    if (!zg_cfi_find_row(&module, pc, &row)) return step_by_frame_pointer(registers, reader, exact);
+    *exact = row.signal_frame;
+    return zg_cfi_step(&row, registers, read_word, reader);
+}
+
+// One step by the full rules. Only the stack and the frame pointer are known; a rule that needs more ends the walk.
+static ZG_NOINLINE bool step_complex(uint64_t *pc, uint64_t *sp, uint64_t *fp, struct reader *reader, bool *exact) {
+    struct zg_registers registers;
+    registers.pc = *pc;
+    registers.value[ZG_ARCH_SP] = *sp;
+    registers.value[ZG_ARCH_FP] = *fp;
+    registers.known = UINT64_C(1) << ZG_ARCH_SP | UINT64_C(1) << ZG_ARCH_FP;
+    if (!step_full(&registers, *exact ? *pc : *pc - 1, reader, exact)) return false;
+    uint64_t next = registers.value[ZG_ARCH_SP];
+    // Through a signal frame the stack may change: back from an alternate one.
+    if (next < *sp || next >= reader->high) *reader = (struct reader){1, 1};
+    *pc = registers.pc;
+    *sp = next;
+    *fp = registers.known >> ZG_ARCH_FP & 1 ? registers.value[ZG_ARCH_FP] : 0;
+    return true;
+}
+
+enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, const struct zg_stack_bounds *bounds,
+                                   struct zg_step *step) {
+    compact_rule rule = rule_for(__atomic_load_n(&current, __ATOMIC_ACQUIRE), *pc - 1);
+    *step = (struct zg_step){0};
+    if (ZG_UNLIKELY(rule == rule_guess)) {
+        step->used_fp = true;
+        if (!is_frame(__atomic_load_n(&current, __ATOMIC_ACQUIRE), *fp, *sp, bounds->high, &step->end_place))
+            return zg_step_outermost;
+        rule = guessed_rule;
+    }
+    if (ZG_UNLIKELY((rule & 3) != rule_simple)) return (rule & 3) == rule_complex ? zg_step_lost : zg_step_outermost;
+    step->used_fp = rule >> 2 & 1;
+    uint64_t cfa = (step->used_fp ? *fp : *sp) + rule_cfa(rule), fp_at = cfa - rule_fp(rule);
+    uint64_t at = cfa - zg_arch_return_place(rule_fp(rule));
+    if (ZG_UNLIKELY(cfa <= *sp || cfa > bounds->high || at < *sp || fp_at < *sp || cfa & 7)) return zg_step_lost;
+    *pc = *(const uint64_t *)at;
+    step->pc_place = step->end_place = at;
+    if (fp_at != cfa) {
+        *fp = *(const uint64_t *)fp_at;
+        step->fp_place = fp_at;
+    }
+    *sp = cfa;
+    return *pc ? zg_step_done : zg_step_outermost;
+}
+
+// The walk depends on this word.
+ZG_INLINE void depend_on(struct zg_walk *walk, uint64_t sp, uint64_t address, uint64_t word) {
+    uint64_t distance = (address - sp) / 8;
+    if (ZG_UNLIKELY(distance >> 16 || walk->word_count == ZG_WALK_WORDS)) {
+        walk->repeatable = false;
+        return;
+    }
+    walk->words[walk->word_count++] = (word & ((UINT64_C(1) << 48) - 1)) | distance << 48;
+}
+
+void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bounds, int depth, struct zg_walk *walk) {
+    const struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+    uint64_t pc = caller.pc, sp = caller.sp, fp = caller.fp;
+    uint64_t fp_place = 1; // where the frame pointer was read from; 1: it is the caller's own, 0: noted already
+    struct reader reader = reader_for(sp, bounds);
+    bool exact = false;
+    int count = 0;
+    walk->repeatable = reader.high == bounds->high;
+    walk->uses_fp = false;
+    walk->word_count = 0;
+    while (count < depth && pc) {
+        walk->frames[count++] = pc + exact;
+        compact_rule rule = rule_for(table, exact ? pc : pc - 1);
+        bool guessed = ZG_UNLIKELY(rule == rule_guess);
+        if (guessed) rule = guessed_rule;
+        if (ZG_LIKELY((rule & 3) == rule_simple)) {
+            uint64_t base = sp;
+            if (rule & 4) {
+                base = fp;
+                if (fp_place == 1) walk->uses_fp = true;
+                else if (fp_place) depend_on(walk, caller.sp, fp_place, fp);
+                fp_place = fp_place == 1; // noted once
+            }
+            uint64_t end_place;
+            if (guessed && !is_frame(table, fp, zg_max(sp, reader.low), reader.high, &end_place)) {
+                if (end_place) depend_on(walk, caller.sp, end_place, *(const uint64_t *)end_place);
+                break;
+            }
+            uint64_t cfa = base + rule_cfa(rule), fp_at = cfa - rule_fp(rule);
+            uint64_t at = cfa - zg_arch_return_place(rule_fp(rule));
+            exact = false;
+            if (ZG_LIKELY(cfa > sp && cfa <= reader.high && at >= reader.low && fp_at >= reader.low && !(cfa & 7))) {
+                pc = *(const uint64_t *)at;
+                if (fp_at != cfa) fp = *(const uint64_t *)fp_at;
+            } else {
+                walk->repeatable = false;
+                if (cfa <= sp || !read_word(&reader, at, &pc)) break;
+                if (fp_at != cfa && !read_word(&reader, fp_at, &fp)) break;
+            }
+            if (count < depth) depend_on(walk, caller.sp, at, pc);
+            if (fp_at != cfa) fp_place = fp_at;
+            sp = cfa;
+        } else if ((rule & 3) == rule_complex) {
+            walk->repeatable = false;
+            if (!step_complex(&pc, &sp, &fp, &reader, &exact)) break;
+            if (sp >= bounds->low && sp < bounds->high) reader = (struct reader){sp, bounds->high};
+        } else {
+            break;
+        }
+    }
+    walk->count = count;
+}
+
+int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames, int depth) {
+    struct reader reader = {1, 1}; // nothing is trusted
+    int count = 0;
+    while (count < depth && registers->pc) {
+        uint64_t pc = registers->pc;
+        frames[count++] = pc + exact;
+        if (!step_full(registers, exact ? pc : pc - 1, &reader, &exact)) break;
+    }
+    return count;
+}

@@ -1,0 +1,61 @@
+// Walking a stack without frame pointers: call frame rules, looked up once per pc and kept in a cache.
+// zg_unwind_fast: hot path, no lock. zg_unwind_full: signal context and cold.
+
+#ifndef ZG_UNWIND_H
+#define ZG_UNWIND_H
+
+#include "platform/arch.h"
+
+#define ZG_STACK_MAX_DEPTH 128
+
+// The part of memory that is known to be the running thread's stack. Outside of it (coroutines, alternate stacks) every
+// new page is probed before it is read.
+struct zg_stack_bounds {
+    uint64_t low, high;
+};
+
+// Where a walk begins: the frame that called into the runtime.
+struct zg_caller {
+    uint64_t pc, sp, fp;
+};
+
+enum { ZG_WALK_WORDS = 96 }; // two for each frame of the default depth
+
+// What a walk gives, and the words of the stack that it depended on.
+struct zg_walk {
+    int count;
+    uint64_t frames[ZG_STACK_MAX_DEPTH]; // return addresses, innermost first, beginning with caller.pc
+    bool repeatable; // the words below decide the walk: with the same ones it goes the same way
+    bool uses_fp;    // so does caller.fp
+    uint32_t word_count;
+    uint64_t words[ZG_WALK_WORDS]; // bits 0-47 the word's low bits, 48-63 its distance from caller.sp / 8
+};
+
+void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bounds, int depth, struct zg_walk *walk);
+
+// One step outwards on the thread's own stack.
+struct zg_step {
+    uint64_t pc_place; // the word that the new pc was read from
+    uint64_t fp_place; // the word that the new fp was read from; 0: fp is unchanged
+    bool used_fp;      // the step counted from fp
+    uint64_t end_place; // outermost: the word that says so; 0: the rules do
+};
+enum zg_step_result {
+    zg_step_done,
+    zg_step_outermost, // there is no frame further out, or none that is known
+    zg_step_lost,      // the full rules are needed, or the words lie outside the stack
+};
+enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, const struct zg_stack_bounds *bounds,
+                                   struct zg_step *step);
+
+// From a complete register set, all rules evaluated, every word read safely; continues through signal frames.
+// `exact` says that registers->pc is an instruction and not a return address. Frames are stored so that pc - 1 lies in
+// the frame's instruction.
+int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames, int depth);
+
+// Forgets all cached rules; after an image was unloaded. Any thread.
+void zg_unwind_forget(void);
+// Raised by zg_unwind_forget: what was derived from older rules is void.
+extern uint32_t zg_unwind_epoch;
+
+#endif

@@ -1,0 +1,44 @@
+// Call frame information: what an image's .eh_frame says about the frame at a program counter.
+// Format: LSB Core, "DWARF Extensions" (.eh_frame, .eh_frame_hdr), and DWARF 5, section 6.4.
+// Reads mapped images only; no lock, no allocation. Hot path on a miss of the rule cache, and signal context.
+
+#ifndef ZG_UNWIND_CFI_H
+#define ZG_UNWIND_CFI_H
+
+#include "images/module.h"
+#include "platform/arch.h"
+
+enum zg_cfi_how {
+    zg_cfi_same,           // the register still holds the caller's value
+    zg_cfi_undefined,      // lost; for the return address: the outermost frame
+    zg_cfi_at_offset,      // saved at CFA + value
+    zg_cfi_is_offset,      // equals CFA + value
+    zg_cfi_in_register,    // in register `value`
+    zg_cfi_at_expression,  // saved at the address that the expression gives
+    zg_cfi_is_expression,  // equals the expression
+};
+
+struct zg_cfi_rule {
+    uint8_t how;
+    int64_t value;
+    const uint8_t *expression; // its length as ULEB128 first
+};
+
+struct zg_cfi_row {
+    struct zg_cfi_rule cfa; // zg_cfi_in_register: register `cfa_register` + value; zg_cfi_is_expression
+    uint32_t cfa_register;
+    struct zg_cfi_rule registers[ZG_ARCH_REGISTER_COUNT];
+    uint32_t return_register;
+    bool signal_frame; // the caller was interrupted, its pc is exact
+};
+
+// The row for `pc` (of the instruction, or one byte before a return address). False: no information.
+bool zg_cfi_find_row(const struct zg_module *module, uint64_t pc, struct zg_cfi_row *row);
+
+// Reads one word of the stack being unwound; false where it cannot be read.
+typedef bool (*zg_cfi_reader)(void *context, uint64_t address, uint64_t *word);
+
+// Replaces the registers of a frame by its caller's. False: outermost frame, or a needed register or word is unknown.
+bool zg_cfi_step(const struct zg_cfi_row *row, struct zg_registers *registers, zg_cfi_reader read, void *context);
+
+#endif

@@ -1,0 +1,173 @@
+// Recognising classes. zg_class_number: hot path, lock-free; a new pointer is validated with system calls.
+
+#include "zombies/classes.h"
+
+#include "heap/lookup.h"
+#include "images/module.h"
+#include "platform/os.h"
+#include "zombies/swift_check.h"
+
+enum { STRANGERS = 1024 };
+#define LANGUAGE_BITS UINT64_C(3)
+#define GONE UINT64_C(4)
+
+bool zg_classes_on;
+
+// Pointer, with its language in the low bits, and GONE where its library may be; entries are added and never taken away. A
+// number is an index plus one.
+uint64_t zg_classes[ZG_CLASSES + ZG_CLASS_PROBES];
+// Of the type's name, where the class is of C++: another library at the same place may have another class there.
+static uint32_t name_hashes[ZG_CLASSES + ZG_CLASS_PROBES];
+// Pointers that are no classes, the last one seen in each place.
+static uint64_t strangers[STRANGERS];
+
+void zg_classes_init(bool on) { zg_classes_on = on; }
+
+static uint32_t find(uint64_t pointer) {
+    uint64_t start = zg_class_place(pointer);
+    for (uint64_t i = start; i < start + ZG_CLASS_PROBES; i++) {
+        uint64_t entry = zg_load(&zg_classes[i]);
+        if ((entry & ~LANGUAGE_BITS) == pointer) return (uint32_t)i + 1; // GONE makes it another pointer
+        if (!entry) return 0;
+    }
+    return 0;
+}
+
+uint32_t zg_class_find(uint64_t pointer) { return pointer & 7 ? 0 : find(pointer); }
+
+static uint32_t add(uint64_t pointer, enum zg_language language, uint32_t name_hash) {
+    uint64_t start = zg_class_place(pointer), wanted = pointer | language;
+    for (uint64_t i = start; i < start + ZG_CLASS_PROBES; i++) {
+        uint64_t entry = zg_load(&zg_classes[i]);
+        if (!entry &&
+            __atomic_compare_exchange_n(&zg_classes[i], &entry, wanted, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+            name_hashes[i] = name_hash;
+            return (uint32_t)i + 1;
+        }
+        // Its library was unloaded, or another one: it is there again.
+        if (entry == (wanted | GONE) && name_hashes[i] == name_hash) zg_store(&zg_classes[i], entry = wanted);
+        if (entry == wanted) return (uint32_t)i + 1;
+    }
+    return 0; // full around here: its objects are treated as plain blocks
+}
+
+static bool read_words(uint64_t address, uint64_t *words, uint64_t count) {
+    return zg_os_read_memory(words, address, count * sizeof *words) == count * sizeof *words;
+}
+
+static bool is_in_image(uint64_t address) {
+    struct zg_module module;
+    return zg_module_find_unwind(address, &module);
+}
+
+static bool is_printable(uint64_t address) {
+    char name[4];
+    uint64_t count = zg_os_read_memory(name, address, sizeof name);
+    if (!count || !name[0]) return false;
+    for (uint64_t i = 0; i < count && name[i]; i++)
+        if ((uint8_t)name[i] < 0x21 || name[i] == 0x7f) return false;
+    return true;
+}
+
+// Layout of metadata: TargetClassMetadata and the heap metadata kinds of the Swift runtime (ABI/MetadataKind.def).
+bool zg_class_is_swift(uint64_t metadata) {
+    struct {
+        uint64_t destroy, values, kind, superclass;
+        uint32_t flags, instance_address_point, instance_size;
+        uint16_t alignment_mask, reserved;
+        uint32_t class_size, class_address_point;
+        uint64_t descriptor;
+    } class;
+    if (!zg_class_may_be_pointer(metadata)) return false;
+    uint64_t got = zg_os_read_memory(&class, metadata - 16, sizeof class);
+    if (got < 3 * sizeof(uint64_t) || !zg_module_is_code(class.destroy)) return false;
+    // Closure contexts, boxes, boxed errors, tasks. Contexts and boxes say at which byte their contents begin.
+    if ((class.kind == 0x400 || class.kind == 0x500) &&
+        (got < 4 * sizeof(uint64_t) || (uint32_t)class.superclass < 16 || (uint32_t)class.superclass >= 65536))
+        return false;
+    if (class.kind == 0x400 || class.kind == 0x500 || class.kind == 0x501 || class.kind == 0x502) return true;
+    if (class.kind != 0 || got < sizeof class) return false;
+    if (class.instance_size < 16 || class.alignment_mask & (class.alignment_mask + 1) || class.class_address_point < 16 ||
+        class.class_size < class.class_address_point)
+        return false;
+    struct {
+        uint32_t flags;
+        int32_t parent, name;
+    } descriptor;
+    if (!zg_class_may_be_pointer(class.descriptor & ~UINT64_C(7))) return false;
+    if (zg_os_read_memory(&descriptor, class.descriptor, sizeof descriptor) != sizeof descriptor) return false;
+    if ((descriptor.flags & 0x1f) != 16) return false;
+    return is_printable(class.descriptor + 8 + (uint64_t)(int64_t)descriptor.name);
+}
+
+// Itanium C++ ABI 2.5.2 and 2.9: offset to top, type information, then the functions. Type information begins with a virtual
+// table pointer and the name; that table's own type is one of the classes in namespace __cxxabiv1.
+static uint64_t cxx_type(uint64_t table) {
+    uint64_t head[2], type[2], meta[2], meta_type[2];
+    char name[16];
+    if (!is_in_image(table) || !read_words(table - 16, head, 2)) return 0;
+    if (head[0] != 0 || !zg_class_may_be_pointer(head[1]) || !read_words(head[1], type, 2)) return 0;
+    if (!zg_class_may_be_pointer(type[0]) || !read_words(type[0] - 16, meta, 2)) return 0;
+    if (!zg_class_may_be_pointer(meta[1]) || !read_words(meta[1], meta_type, 2)) return 0;
+    static const char expected[] = "N10__cxxabiv1";
+    if (zg_os_read_memory(name, meta_type[1], sizeof name) < sizeof expected - 1) return 0;
+    for (uint64_t i = 0; i < sizeof expected - 1; i++)
+        if (name[i] != expected[i]) return 0;
+    return head[1];
+}
+
+bool zg_class_cxx_name(uint64_t table, char *name, uint64_t capacity) {
+    uint64_t type = cxx_type(table), words[2];
+    if (!type || !read_words(type, words, 2)) return false;
+    uint64_t got = zg_os_read_memory(name, words[1], capacity - 1);
+    // The last page of an image may end behind the name.
+    for (uint64_t less = 1; !got && less < capacity; less *= 2) got = zg_os_read_memory(name, words[1], capacity / (2 * less));
+    name[got] = 0;
+    uint64_t skipped = name[0] == '*'; // local to its image
+    if (skipped) zg_string_copy(name, name + 1, capacity);
+    return name[0] != 0;
+}
+
+static ZG_COLD uint32_t validate(uint64_t pointer, enum zg_language language) {
+    bool is_class = false;
+    uint32_t name_hash = 0;
+    if (language == zg_language_swift) {
+        enum zg_swift_layout layout = zg_swift_layout();
+        if (layout == zg_swift_unchecked) return 0; // asked for: later objects of the class will be known
+        is_class = layout == zg_swift_expected && zg_class_is_swift(pointer);
+    } else {
+        char name[256];
+        is_class = !zg_lookup_is_ours(pointer) && zg_class_cxx_name(pointer, name, sizeof name);
+        for (uint64_t i = 0; is_class && name[i]; i++) name_hash = name_hash * 33 + (uint8_t)name[i];
+    }
+    uint32_t number = is_class ? add(pointer, language, name_hash) : 0;
+    if (number) return number;
+    zg_store(&strangers[(pointer >> 3) % STRANGERS], pointer | language);
+    return 0;
+}
+
+uint32_t zg_class_number(uint64_t pointer, enum zg_language language) {
+    uint32_t number = find(pointer);
+    if (ZG_LIKELY(number)) return (zg_classes[number - 1] & LANGUAGE_BITS) == language ? number : 0;
+    if (zg_load(&strangers[(pointer >> 3) % STRANGERS]) == (pointer | language)) return 0;
+    return validate(pointer, language);
+}
+
+struct zg_class zg_class_get(uint32_t number) {
+    uint64_t entry = number && number <= ZG_CLASSES + ZG_CLASS_PROBES ? zg_load(&zg_classes[number - 1]) : 0;
+    if (!entry || entry & GONE) return (struct zg_class){zg_language_unknown, 0};
+    return (struct zg_class){(enum zg_language)(entry & LANGUAGE_BITS), entry & ~UINT64_C(7)};
+}
+
+void zg_classes_forget_cxx(void) {
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(zg_classes); i++) {
+        uint64_t entry = zg_load(&zg_classes[i]);
+        if ((entry & LANGUAGE_BITS) == zg_language_cxx && !(entry & GONE)) zg_store(&zg_classes[i], entry | GONE);
+    }
+    for (uint64_t i = 0; i < STRANGERS; i++) zg_store(&strangers[i], 0);
+}
+
+const char *zg_language_name(enum zg_language language) {
+    static const char *const names[] = {"unknown", "swift", "c++"};
+    return names[language];
+}

@@ -1,0 +1,194 @@
+// Zombies, the part that is not in line. Cold and signal context; no lock.
+
+#define _GNU_SOURCE
+#include "zombies/zombie.h"
+
+#include <time.h>
+
+#include "heap/span.h"
+#include "pages/fence.h"
+#include "platform/os.h"
+#include "settings/stats.h"
+#include "zombies/swift_names.h"
+
+uint64_t zg_zombie_contents;
+
+static uint64_t first_ticks, first_ns; // the two clocks at one time
+
+static void describe_layout(void) {
+    struct zg_layout *layout = &zg_stats->layout;
+    layout->trap_isa_shift = ZG_TRAP_ISA_SHIFT;
+    layout->trap_side_shift = ZG_TRAP_SIDE_SHIFT - 3;
+    layout->trap_word_shift = ZG_TRAP_WORD_SHIFT;
+    layout->trap_slots_shift = zg_traps.slots_shift;
+    layout->trap_words_shift = zg_traps.words_shift;
+    layout->span_trap_isa = zg_trap_first_isa(ZG_CLASS_COUNT);
+    layout->span_trap_side = zg_trap_first_side(ZG_CLASS_COUNT);
+}
+
+void zg_zombie_init(bool on, bool keep_contents) {
+    if (on && !zg_trap_init()) {
+        zg_stats_degrade(zg_degradation_no_trap_space);
+        on = false;
+    }
+    zg_classes_init(on);
+    for (uint32_t class = 0; on && class < ZG_CLASS_COUNT; class++) {
+        struct zg_slab *slab = &zg_slabs.slab[class];
+        slab->trap_isa = zg_trap_first_isa(class);
+        slab->trap_side = zg_trap_first_side(class);
+        slab->trap_word = zg_trap_first_word(class);
+        struct zg_layout_class *layout = &zg_stats->layout.classes[class];
+        layout->trap_isa = slab->trap_isa;
+        layout->trap_side = slab->trap_side;
+        layout->trap_word = slab->trap_word;
+    }
+    if (on) describe_layout();
+    first_ticks = zg_arch_ticks();
+    first_ns = zg_os_clock_ns(CLOCK_REALTIME);
+    if (on && keep_contents) zg_zombie_contents = (uint64_t)zg_os_map(zg_slabs.bytes);
+}
+
+uint64_t zg_zombie_time_ns(const struct zg_death *death) {
+    uint64_t ticks = zg_arch_ticks(), ns = zg_os_clock_ns(CLOCK_REALTIME);
+    uint64_t elapsed = ticks - first_ticks;
+    if (!elapsed || !death->time) return 0;
+    // The low 32 bits of a time that is not in the future.
+    uint64_t now = ticks >> ZG_TIME_SHIFT, age = (uint32_t)((uint32_t)now - death->time);
+    double ns_for_tick = (double)(ns - first_ns) / (double)elapsed;
+    uint64_t age_ns = (uint64_t)((double)(age << ZG_TIME_SHIFT) * ns_for_tick);
+    return age_ns < ns ? ns - age_ns : 0;
+}
+
+struct zg_zombie_pattern zg_zombie_span_pattern(uint32_t bits, uint32_t number) {
+    struct zg_zombie_pattern pattern = {{zg_trap_first_isa(ZG_CLASS_COUNT) + zg_trap_isa_distance(number), ZG_FILL_WORD},
+                                        ZG_FILL_WORD, 0};
+    if (bits == ZG_HEADER_SWIFT) pattern.head[1] = zg_trap_first_side(ZG_CLASS_COUNT) + zg_trap_side_distance(number);
+    return pattern;
+}
+
+struct zg_zombie_pattern zg_zombie_pattern_at(uint64_t start, uint32_t header) {
+    uint32_t bits = zg_header_zombie(header);
+    if (!zg_slab_contains(start)) return zg_zombie_span_pattern(bits, zg_span_number(zg_span_find(start)));
+    uint64_t number, interior;
+    struct zg_slab *slab = zg_slab_find(start, &number, &interior);
+    if (bits == ZG_HEADER_CXX) return zg_zombie_cxx_pattern(slab, number);
+    return zg_zombie_swift_pattern(slab, number, start - slab->base);
+}
+
+bool zg_zombie_is_header(const struct zg_block_view *view) {
+    return (uint64_t)view->offset < (view->zombie == ZG_HEADER_SWIFT ? 16 : view->zombie == ZG_HEADER_CXX ? 8 : 0);
+}
+
+void zg_zombie_write_header(const struct zg_block_view *view) {
+    struct zg_zombie_pattern pattern = zg_zombie_pattern_at(view->start, view->zombie);
+    uint64_t *words = (uint64_t *)view->start;
+    words[0] = pattern.head[0];
+    if (view->zombie == ZG_HEADER_SWIFT) words[1] = pattern.head[1];
+}
+
+static bool is_zombie(const struct zg_block_view *view) {
+    return view->zombie && view->state >= zg_state_quarantined && view->state != zg_state_reusable;
+}
+
+static bool is_likely(const struct zg_block_view *view, const uint64_t *likely, int count) {
+    for (int i = 0; i < count; i++)
+        if (likely[i] - view->start < zg_max(view->size, 1)) return true;
+    return false;
+}
+
+// Considers one object that the window may stand for.
+static bool consider(uint64_t start, struct zg_zombie_hit *hit, const uint64_t *likely, int count) {
+    struct zg_block_view view;
+    if (!zg_lookup_block(start, &view) || !is_zombie(&view)) return false;
+    if (hit->has_block) {
+        hit->ambiguous = true;
+        if (!is_likely(&view, likely, count)) return false;
+    }
+    hit->block = view;
+    hit->has_block = true;
+    return true;
+}
+
+struct zg_zombie_hit zg_zombie_find(uint64_t address, const uint64_t *likely, int likely_count) {
+    struct zg_trap_place place = zg_trap_decode(address);
+    struct zg_zombie_hit hit = {.part = place.part, .offset = place.offset};
+    if (place.part == zg_trap_none) return hit;
+    if (place.class == ZG_CLASS_COUNT) {
+        uint32_t number = (uint32_t)place.number;
+        if (place.part != zg_trap_word && zg_span_exists(number))
+            consider(zg_span_by_number(number)->start, &hit, likely, likely_count);
+        return hit;
+    }
+    const struct zg_slab *slab = &zg_slabs.slab[place.class];
+    uint64_t used = __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE);
+    uint64_t slots = UINT64_C(1) << zg_traps.slots_shift, region = UINT64_C(1) << zg_traps.words_shift;
+    if (place.part == zg_trap_word) {
+        for (uint64_t byte = place.byte; byte < used * slab->slot_bytes; byte += region)
+            if (consider(slab->base + byte, &hit, likely, likely_count)) hit.byte = slab->base + byte - hit.block.start;
+        return hit;
+    }
+    for (uint64_t number = place.number; number < used; number += slots)
+        consider(zg_slab_slot_address(slab, number), &hit, likely, likely_count);
+    return hit;
+}
+
+bool zg_zombie_former_word(const struct zg_zombie_hit *hit, uint64_t *word) {
+    if (!zg_zombie_contents || !hit->has_block || hit->part != zg_trap_word) return false;
+    *word = *(const uint64_t *)(zg_zombie_contents + (hit->block.start + hit->byte - zg_slabs.base));
+    return true;
+}
+
+// Copies a class's metadata, or a virtual table, into the object's window: a class pointer that was loaded before goes on
+// working.
+static void fill_window(uint64_t pointer, const struct zg_class *class) {
+    uint64_t window = pointer - ZG_TRAP_ISA_OFFSET, bytes = UINT64_C(1) << ZG_TRAP_ISA_SHIFT;
+    if (zg_os_commit((void *)window, bytes) != 0) return;
+    // As far as it can be read: images end somewhere.
+    for (uint64_t done = 0; done < bytes;) {
+        uint64_t from = class->pointer - ZG_TRAP_ISA_OFFSET + done;
+        uint64_t wanted = zg_min(bytes - done, ZG_PAGE_BYTES - (from & (ZG_PAGE_BYTES - 1)));
+        zg_os_read_memory((void *)(window + done), from, wanted);
+        done += wanted;
+    }
+}
+
+// Pointers into the trap region that the program has loaded already work from now on as if the object lived: its class
+// window holds the class, its side table a count that never ends.
+static void open_windows(const struct zg_block_view *view, const struct zg_class *class) {
+    struct zg_zombie_pattern pattern = zg_zombie_pattern_at(view->start, view->zombie);
+    fill_window(pattern.head[0], class);
+    if (class->language != zg_language_swift) return;
+    uint64_t page = pattern.head[1] << 3 & ((UINT64_C(1) << 48) - 1);
+    if (zg_os_commit((void *)page, ZG_PAGE_BYTES) != 0) return;
+    // A side table: object, reserved, counts.
+    ((uint64_t *)page)[0] = view->start;
+    ((uint64_t *)page)[2] = ZG_SWIFT_IMMORTAL_BITS;
+}
+
+static bool restore_slot(const struct zg_block_view *view, const struct zg_class *class) {
+    uint64_t number, interior;
+    struct zg_slab *slab = zg_slab_find(view->start, &number, &interior);
+    uint32_t header = __atomic_load_n(&view->block->header, __ATOMIC_ACQUIRE);
+    // From here on nobody verifies or reuses it.
+    do {
+        if (header & ZG_HEADER_OPENED) return true;
+        if (zg_header_state(header) != zg_state_quarantined) return false;
+    } while (!__atomic_compare_exchange_n(&view->block->header, &header, header | ZG_HEADER_OPENED, false, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE));
+    uint64_t *words = (uint64_t *)view->start;
+    const uint64_t *former = (const uint64_t *)(zg_zombie_contents + (view->start - zg_slabs.base));
+    bool swift = class->language == zg_language_swift;
+    for (uint64_t i = swift ? 2 : 1; i < slab->slot_bytes / 8; i++) words[i] = former[i];
+    if (swift) __atomic_store_n(&words[1], ZG_SWIFT_IMMORTAL_BITS, __ATOMIC_RELEASE);
+    __atomic_store_n(&words[0], class->pointer, __ATOMIC_RELEASE);
+    return true;
+}
+
+bool zg_zombie_open(const struct zg_zombie_hit *hit) {
+    if (!zg_zombie_contents || !hit->has_block) return false;
+    struct zg_class class = zg_class_get(hit->block.death.class_number);
+    if (class.language == zg_language_unknown) return false;
+    bool done = zg_slab_contains(hit->block.start) ? restore_slot(&hit->block, &class) : zg_fence_open(&hit->block);
+    if (done) open_windows(&hit->block, &class);
+    return done;
+}

@@ -1,0 +1,110 @@
+// Zombies: dead blocks that were objects of a known class. What is written into them, so that every later use says what it
+// was; how that is verified; and how a trap address leads back to the object.
+//
+//   Swift  word 0   class pointer into the trap region: calls, casts, type names
+//          word 1   reference count that leads to a trap page: retain, release, weak, unowned, uniqueness
+//          others   trap words: a stored reference that is followed
+//   C++    word 0   virtual table pointer into the trap region; the rest is the common fill
+//
+// Filling and verifying: hot path. Finding: any context. No lock.
+
+#ifndef ZG_ZOMBIE_H
+#define ZG_ZOMBIE_H
+
+#include "heap/fill.h"
+#include "heap/lookup.h"
+#include "heap/slab.h"
+#include "include/zg_block.h"
+#include "platform/arch.h"
+#include "zombies/classes.h"
+#include "zombies/trap.h"
+
+// Reserves what is needed; switches recognition off where the address space has no room. `keep_contents`: continue mode.
+void zg_zombie_init(bool on, bool keep_contents);
+
+// Contents of dead objects as they were, where they are kept: at the same distance as in the heap. 0: they are not.
+extern uint64_t zg_zombie_contents;
+
+// What the words of a dead object have to be.
+struct zg_zombie_pattern {
+    uint64_t head[2]; // words 0 and 1
+    uint64_t word, step; // word 2 and the difference from each to the next
+};
+ZG_INLINE struct zg_zombie_pattern zg_zombie_swift_pattern(const struct zg_slab *slab, uint64_t number, uint64_t byte) {
+    return (struct zg_zombie_pattern){
+        {slab->trap_isa + zg_trap_isa_distance(number), slab->trap_side + zg_trap_side_distance(number)},
+        slab->trap_word + zg_trap_word_distance(byte) + 2 * ZG_TRAP_WORD_STEP,
+        ZG_TRAP_WORD_STEP};
+}
+ZG_INLINE struct zg_zombie_pattern zg_zombie_cxx_pattern(const struct zg_slab *slab, uint64_t number) {
+    return (struct zg_zombie_pattern){{slab->trap_isa + zg_trap_isa_distance(number), ZG_FILL_WORD}, ZG_FILL_WORD, 0};
+}
+// Large blocks: most are the storage of arrays, whose elements have no names.
+struct zg_zombie_pattern zg_zombie_span_pattern(uint32_t bits, uint32_t number);
+// Of any dead object, from its address.
+struct zg_zombie_pattern zg_zombie_pattern_at(uint64_t start, uint32_t header);
+
+// `bytes` is a multiple of 16, at least 16.
+ZG_INLINE void zg_zombie_write(void *start, uint64_t bytes, struct zg_zombie_pattern pattern) {
+    zg_vector *at = start, *end = (void *)((char *)start + bytes);
+    *at++ = (zg_vector){pattern.head[0], pattern.head[1]};
+    zg_vector value = {pattern.word, pattern.word + pattern.step}, step = {2 * pattern.step, 2 * pattern.step};
+    for (; at < end; value += step) *at++ = value;
+}
+
+ZG_INLINE bool zg_zombie_is_written(const void *start, uint64_t bytes, struct zg_zombie_pattern pattern) {
+    const zg_vector *at = start, *end = (const void *)((const char *)start + bytes);
+    zg_vector changed = *at++ ^ (zg_vector){pattern.head[0], pattern.head[1]};
+    zg_vector value = {pattern.word, pattern.word + pattern.step}, step = {2 * pattern.step, 2 * pattern.step};
+    for (; at < end; value += step) changed |= *at++ ^ value;
+    return !(changed[0] | changed[1]);
+}
+
+ZG_INLINE uint64_t zg_zombie_word(struct zg_zombie_pattern pattern, uint64_t index) {
+    return index < 2 ? pattern.head[index] : pattern.word + (index - 2) * pattern.step;
+}
+
+ZG_INLINE struct zg_death zg_zombie_death(uint32_t class_number) {
+    return (struct zg_death){class_number, (uint32_t)(zg_arch_ticks() >> ZG_TIME_SHIFT)};
+}
+
+// The view's offset lies in the words that tell an object's class: two of a Swift object, one of a C++ object.
+bool zg_zombie_is_header(const struct zg_block_view *view);
+// Writes the traps of just these words. Their page is accessible.
+void zg_zombie_write_header(const struct zg_block_view *view);
+
+// Writes the traps of an object that died in this slot. Returns its header bits; 0, and nothing is written, where the slot
+// lies across the end of the trap region. `bytes` as above.
+ZG_INLINE uint32_t zg_zombie_make(const struct zg_slab *slab, uint64_t number, uint64_t start, uint64_t bytes,
+                                  enum zg_language language) {
+    uint64_t byte = start - slab->base;
+    if (language == zg_language_cxx) {
+        zg_zombie_write((void *)start, bytes, zg_zombie_cxx_pattern(slab, number));
+        return ZG_HEADER_CXX;
+    }
+    if (ZG_UNLIKELY((byte ^ (byte + bytes - 1)) >> zg_traps.words_shift)) return 0;
+    zg_zombie_write((void *)start, bytes, zg_zombie_swift_pattern(slab, number, byte));
+    return ZG_HEADER_SWIFT;
+}
+
+// What a trap address stands for.
+struct zg_zombie_hit {
+    enum zg_trap_part part; // zg_trap_none: the address is no trap
+    bool has_block;         // the object is still known
+    bool ambiguous;         // several dead objects share the window
+    struct zg_block_view block;
+    uint64_t byte;  // zg_trap_word: distance of the word from the object's start
+    int64_t offset; // from the trap pointer: byte of the metadata, of the side table, behind the stored reference
+};
+// `likely` are pointers that decide where several objects share a window.
+struct zg_zombie_hit zg_zombie_find(uint64_t address, const uint64_t *likely, int likely_count);
+
+// Gives the object its contents back so that the program can go on (on_finding=continue). False where they were not kept.
+bool zg_zombie_open(const struct zg_zombie_hit *hit);
+// The word that stood where the trap word was.
+bool zg_zombie_former_word(const struct zg_zombie_hit *hit, uint64_t *word);
+
+// When the block died, nanoseconds since 1970; 0 where unknown.
+uint64_t zg_zombie_time_ns(const struct zg_death *death);
+
+#endif
