@@ -1,9 +1,11 @@
 // Fenced blocks in use: reads behind them pass after a while where masked loads are slow, writes are found all the same.
 // preload
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdbool.h>
 
+#include "../../Sources/CZombie/include/zg_api.h"
 #include "life.h"
 
 enum { SIZE = 32, SOME_MS = 150, FAULT = 128 + SIGSEGV, ABORT = 128 + SIGABRT };
@@ -30,6 +32,11 @@ static void use_processor(void) {
     } while (ns - start < SOME_MS * INT64_C(1000000));
 }
 
+static int count_findings(void) {
+    const struct zg_api *(*find)(void) = (const struct zg_api *(*)(void))dlsym(RTLD_DEFAULT, "zg_api");
+    return find ? (int)find()->finding_count(NULL) : -1;
+}
+
 static int run(const char *mode) {
     volatile char *volatile block = malloc(SIZE);
     bool dead = strstr(mode, "dead"), writes = strstr(mode, "write");
@@ -38,7 +45,7 @@ static int run(const char *mode) {
     if (writes) block[SIZE] = 1;
     else (void)block[SIZE];
     if (!dead) free((void *)block);
-    return 0;
+    return strstr(mode, "count") ? count_findings() : 0;
 }
 
 static void quietly(void) {
@@ -48,6 +55,10 @@ static void quietly(void) {
 static void never(void) {
     quietly();
     setenv("ZGUARD_OPTIONS", "overread_ms=0", 1);
+}
+static void going_on(void) {
+    quietly();
+    setenv("ZGUARD_OPTIONS", "on_finding=continue:report_path=/dev/null", 1);
 }
 static void in_profile_fence(void) {
     quietly();
@@ -63,6 +74,8 @@ int main(int count, char **arguments) {
     CHECK_EQUAL(life_run_self("write", quietly), later ? later : ABORT, "a write later is found at the free");
     CHECK_EQUAL(life_run_self("dead read", quietly), FAULT, "behind a dead block");
     CHECK_EQUAL(life_run_self("read", never), FAULT, "a read later, where guards stay");
+    CHECK_EQUAL(life_run_self("dead read count", going_on), 1, "behind a dead block whose contents are kept");
+    CHECK_EQUAL(life_run_self("write count", going_on), 1, "a write later, where the program goes on");
     CHECK_EQUAL(life_run_self("read", in_profile_fence), FAULT, "a read later in profile fence");
     return check_end();
 }

@@ -377,12 +377,14 @@ static bool protect(struct zg_span *span, enum zg_fence_end end) {
     void *data = (void *)span->base;
     uint64_t bytes = data_bytes(span);
     bool by_mapping = span->fenced == zg_protection_mprotect;
+    uint64_t open_bytes = has_open_guard(span) ? ZG_PAGE_BYTES : 0; // of the guard behind it
     if (end == zg_fence_keep) {
         span->dirty = zg_os_protect(data, bytes) == 0;
+        if (span->dirty && open_bytes) zg_os_guard((char *)data + bytes, open_bytes);
         if (span->dirty) return true;
     }
     bool by_guards = !by_mapping && end != zg_fence_unmap;
-    if (by_guards && zg_os_guard(data, bytes + (has_open_guard(span) ? ZG_PAGE_BYTES : 0)) == 0) return true;
+    if (by_guards && zg_os_guard(data, bytes + open_bytes) == 0) return true;
     if (by_guards) zg_protection_give_up_guards();
     // With the guard behind it, so that dead neighbours become one mapping.
     if (zg_os_retire(data, bytes + ZG_PAGE_BYTES) != 0) return false;
