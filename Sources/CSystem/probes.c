@@ -30,4 +30,12 @@ int zg_system_probe_vm_read(void) {
     return count == sizeof to && from == to ? 0 : -EIO;
 }
 
+int zg_system_has_masked_loads(void) {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
+#else
+    return 0;
+#endif
+}
+
 const char *zg_system_libc_version(void) { return gnu_get_libc_version(); }

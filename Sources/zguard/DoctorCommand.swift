@@ -23,7 +23,8 @@ struct DoctorCommand {
         var rows: [[String]] = []
         var works = false
         for probe in [
-            kernel, libc, findObject, memfd, guardPages, safeRead, overcommit, mapCount, addressSpace, ptraceScope,
+            kernel, libc, findObject, memfd, guardPages, maskedLoads, safeRead, overcommit, mapCount, addressSpace,
+            ptraceScope,
             memoryPressure, hugePages,
             library, swift,
         ] {
@@ -70,6 +71,13 @@ struct DoctorCommand {
             "MADV_GUARD_INSTALL", zg_system_probe_guard_pages(), .ok, "dead pages need no mapping of their own",
             .limited,
             "needs Linux 6.13; mprotect is used instead")
+    }
+
+    private var maskedLoads: Probe {
+        zg_system_has_masked_loads() == 0
+            ? Probe(
+                "masked loads", .ok, "none: reads just behind fenced blocks are found however long these are in use")
+            : Probe("masked loads", .ok, "AVX-512: reads just behind blocks long in use pass (overread_ms)")
     }
 
     private var safeRead: Probe {

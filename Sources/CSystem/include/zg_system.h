@@ -56,6 +56,8 @@ int zg_system_has_file_capabilities(const char *path);
 int zg_system_has_find_object(void);
 int zg_system_probe_guard_pages(void);
 int zg_system_probe_vm_read(void);
+// 1: the processor has masked vector loads (AVX-512), which are slow beside protected pages.
+int zg_system_has_masked_loads(void);
 const char *zg_system_libc_version(void);
 
 #endif
