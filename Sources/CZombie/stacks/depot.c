@@ -170,6 +170,7 @@ uint32_t zg_depot_put(const uint64_t *frames, int count) {
 }
 
 void zg_depot_settle(uint32_t stack) {
+    if (!stack) return;
     zg_lock_take(&depot_lock);
     uint64_t *entry = entry_of(stacks.current, true, node_hashes[stack], outer_hash_of(stack));
     if (*entry) __atomic_store_n(entry, *entry | ZG_DEPOT_SETTLED, __ATOMIC_RELEASE);

@@ -1,0 +1,15 @@
+// No stacks are kept: all blocks have the same unknown context, of which more than the first ones get pages of their own.
+// options: stack_depth=0:fence_overhead=100%
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(void) {
+    for (int i = 0; i < 200000; i++) {
+        char *volatile block = malloc(100);
+        block[99] = 1;
+        free(block);
+    }
+    puts("done");
+    return 0;
+}
