@@ -141,6 +141,13 @@ static uint32_t add_node(uint32_t parent, uint64_t pc, uint64_t hash) {
 uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const uint64_t *frames, int count, uint32_t *ids) {
     uint64_t hash = outer_hash;
     uint32_t id = outer;
+    // Each look-up is a cache miss: all of them at once.
+    const struct table *table = __atomic_load_n(&known.current, __ATOMIC_ACQUIRE);
+    for (int i = 0; i < count; i++) {
+        hash = zg_depot_hash(hash, frames[i]);
+        __builtin_prefetch(&table->entries[hash / LINE & table->mask], 1);
+    }
+    hash = outer_hash;
     zg_lock_take(&depot_lock);
     for (int i = 0; i < count; i++) {
         outer_hash = hash;
