@@ -10,7 +10,7 @@
 // Starting a bundle takes thousands of contexts, which use up a smaller share of the time before the first test begins.
 // The mappings keep the contents of what had pages of its own: without them a test cannot go on.
 const char zg_default_options[] = "on_finding=continue:error_text=headline:quarantine_bytes=32m:"
-                                  "quarantine_per_context=16:fence_overhead=50%:mappings=48000";
+                                  "quarantine_per_context=16:fence_overhead=80%:mappings=48000";
 
 // Registered before anybody else's handlers, so it runs after them: what they print and write is complete, and no
 // finding of theirs is missed. Only the libraries' destructors are left, which a changed status has to skip.

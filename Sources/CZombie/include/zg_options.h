@@ -20,7 +20,7 @@ enum zg_option_kind { zg_option_bool, zg_option_number, zg_option_bytes, zg_opti
     X(fence_bytes, bytes, 16777216, 0, 1099511627776, "",                                                             \
       "memory that blocks in use with pages of their own may take, at most 4 MiB or an eighth of all where not all have them") \
     X(fence_overhead, percent, 30, 0, 1000, "",                                                                       \
-      "processor time for pages of their own, as a share of the program's, after the first 4 ms; 100%: no limit")    \
+      "processor time for pages of their own, as a share of the program's, after the first 8 ms; 100%: no limit")    \
     X(overread_ms, number, 20, 0, 1000000, "",                                                                       \
       "processor time in use after which reads behind a block with pages of its own pass, where masked loads are slow; 0: never") \
     X(sample_rate, number, 0, 0, 1000000000, "",                                                                      \

@@ -10,7 +10,8 @@
 #include "settings/config.h"
 #include "settings/stats.h"
 
-#define FIRST_NS UINT64_C(4000000)   // for fencing, before any share counts
+#define FIRST_NS UINT64_C(4000000)   // before any share counts
+#define FENCE_FIRST_NS UINT64_C(8000000)
 #define REFRESH_NS UINT64_C(1000000) // between two looks at the process's clock
 #define CALL_MOST_NS UINT64_C(8000)
 #define PAGE_MOST_NS UINT64_C(600)
@@ -19,7 +20,7 @@
 
 static uint64_t first_ticks, first_ns; // the processor's clock and CLOCK_MONOTONIC at one time
 static uint64_t forked_ns, inherited_ns; // processor time of the process and those that it was forked from; theirs alone
-static uint64_t fence_spent_ns, fence_limit_ns = FIRST_NS, refreshed_ticks;
+static uint64_t fence_spent_ns, fence_limit_ns = FENCE_FIRST_NS, refreshed_ticks;
 
 void zg_budget_init(void) {
     first_ticks = zg_arch_ticks();
@@ -58,7 +59,7 @@ bool zg_budget_fence_allows(bool first) {
     zg_store(&refreshed_ticks, ticks);
     uint32_t share = zg_config.fence_overhead;
     if (zg_config.overhead && zg_config.overhead / 2 < share) share = zg_config.overhead / 2;
-    limit = FIRST_NS + process_ns() / 1000 * share;
+    limit = FENCE_FIRST_NS + process_ns() / 1000 * share;
     zg_store(&fence_limit_ns, limit);
     return spent < (first ? limit : limit / 2);
 }

@@ -6,7 +6,7 @@
 // guarded in full: stacks, fill, verification, pages.
 //
 // Fenced blocks cost system calls, so their share is steered alone (fence_overhead): the time of each is added up, and what
-// goes beyond 4 ms and the allowed share of the process's processor time is declined.
+// goes beyond 8 ms and the allowed share of the process's processor time is declined.
 // zg_budget_fence_allows: slow path. No lock; counters are approximate where threads meet.
 
 #ifndef ZG_BUDGET_H
