@@ -101,6 +101,49 @@ static __attribute__((noinline)) int recurse_with_alloca(int depth) {
     return depth ? recurse_with_alloca(depth - 1) + room[depth] : 0;
 }
 
+// Two stacks with the same return addresses at the same places, but that a frame in between begins elsewhere: only the frame
+// pointer that was saved below it tells them apart.
+static uint64_t shifted_at, shifted_wanted;
+static volatile int shifted_bytes = 16;
+static void (*volatile shifted_entry)(size_t);
+
+static __attribute__((noinline)) void shifted_innermost(void) {
+    char *here = alloca((size_t)shifted_bytes); // a frame pointer of its own, which saves the other one
+    shifted_at = (uint64_t)here;
+    if (shifted_at == shifted_wanted) compare("a frame that begins elsewhere");
+    __asm__ volatile("" ::"r"(here) : "memory");
+}
+
+static __attribute__((noinline)) void shifted_room(size_t bytes) {
+    char *room = alloca(bytes);
+    __asm__ volatile("" ::"r"(room) : "memory");
+    shifted_innermost();
+    __asm__ volatile("" ::"r"(room) : "memory");
+}
+
+static __attribute__((noinline)) void shifted_wrapper(size_t bytes) {
+    shifted_room(bytes);
+    __asm__ volatile("" ::: "memory");
+}
+
+static __attribute__((noinline)) void shifted_call(void (*entry)(size_t), size_t bytes) {
+    shifted_entry = entry;
+    shifted_entry(bytes);
+    __asm__ volatile("" ::: "memory");
+}
+
+static void shifted_frames(void) {
+    enum { BYTES = 2048 };
+    size_t less = BYTES;
+    shifted_wanted = 0;
+    shifted_call(shifted_room, BYTES);
+    uint64_t at = shifted_at;
+    while (less > 16 && (shifted_call(shifted_wrapper, less), shifted_at != at)) less -= 16;
+    if (!CHECK(shifted_at == at, "both stacks end at the same place")) return;
+    shifted_wanted = at;
+    for (int i = 0; i < 16; i++) shifted_call(i % 2 ? shifted_wrapper : shifted_room, i % 2 ? less : BYTES); // from one place
+}
+
 static int order(const void *a, const void *b) {
     compare("a callback from libc");
     return *(const int *)a - *(const int *)b;
@@ -284,6 +327,7 @@ int main(void) {
     recurse(300, "recursion beyond the depth limit");
     recurse(25, "recursion again");
     recurse_with_alloca(20);
+    shifted_frames();
     callbacks();
     cxx_frames(point, "C++ frames", 30);
     cxx_frames(point, "C++ frames again", 30);
