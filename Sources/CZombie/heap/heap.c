@@ -279,6 +279,11 @@ static ZG_COLD void check_mismatch(struct zg_thread *thread, uint64_t address, e
     zg_mismatch_check(&view, address, deallocator, size, thread->frame[1]);
 }
 
+// realloc captures for its new block and for the old one from one place: what the cache keeps has to serve both.
+ZG_INLINE uint32_t capture_free(struct zg_thread *thread, enum zg_deallocator deallocator) {
+    return zg_thread_capture(thread, deallocator == zg_deallocator_moved) & ~ZG_STACK_FENCE;
+}
+
 static uint32_t zombie_bits(struct zg_dead dead) {
     return !dead.class_number ? 0 : dead.language == zg_language_swift ? ZG_HEADER_SWIFT : ZG_HEADER_CXX;
 }
@@ -319,7 +324,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     uint32_t freeing = zg_block_header(zg_state_freeing, zg_header_kind(header), 0);
     if (!__atomic_compare_exchange_n(&span->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return free_dead(address, deallocator);
-    span->block.free_stack = zg_thread_capture(thread, deallocator == zg_deallocator_moved) & ~ZG_STACK_FENCE;
+    span->block.free_stack = capture_free(thread, deallocator);
     span->block.free_thread = thread->number_in_records;
     thread->frees++;
     thread->freed_bytes += span->size;
@@ -388,8 +393,7 @@ ZG_INLINE void free_in_line(struct zg_thread *thread, uint64_t address, enum zg_
     // The record was last touched when the block was made, the contents perhaps too: they come while the stack is captured.
     __builtin_prefetch(block, 1);
     __builtin_prefetch((void *)address, 1);
-    // realloc makes both captures from one place.
-    uint32_t stack = zg_thread_capture(thread, deallocator == zg_deallocator_moved) & ~ZG_STACK_FENCE;
+    uint32_t stack = capture_free(thread, deallocator);
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
     if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live)) return free_dead(address, deallocator);
     if (ZG_UNLIKELY(is_mismatch(zg_header_kind(header), deallocator, zg_slab_requested(slab, header), size)))

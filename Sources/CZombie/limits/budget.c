@@ -11,7 +11,7 @@
 #include "settings/stats.h"
 
 #define FIRST_NS UINT64_C(4000000)   // before any share counts
-#define FENCE_FIRST_NS UINT64_C(8000000)
+#define FENCE_FIRST_NS UINT64_C(8000000) // the same for fenced blocks, whose faults to come count as well
 #define REFRESH_NS UINT64_C(1000000) // between two looks at the process's clock
 #define CALL_MOST_NS UINT64_C(8000)
 #define PAGE_MOST_NS UINT64_C(600)

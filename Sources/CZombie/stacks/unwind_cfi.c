@@ -10,28 +10,31 @@ enum { // pointer encodings
 
 enum { ZG_REMEMBERED_ROWS = 4 };
 
-static uint64_t read_uleb(const uint8_t **at) {
+// The bits of a LEB128 number of either kind; how many they are, and whether the highest one is set.
+static uint64_t read_leb(const uint8_t **at, int *bits, bool *is_high_set) {
     uint64_t value = 0;
-    int shift = 0;
     uint8_t byte;
+    *bits = 0;
     do {
         byte = *(*at)++;
-        if (shift < 64) value |= (uint64_t)(byte & 0x7f) << shift;
-        shift += 7;
+        if (*bits < 64) value |= (uint64_t)(byte & 0x7f) << *bits;
+        *bits += 7;
     } while (byte & 0x80);
+    *is_high_set = byte & 0x40;
     return value;
 }
 
+static uint64_t read_uleb(const uint8_t **at) {
+    int bits;
+    bool is_high_set;
+    return read_leb(at, &bits, &is_high_set);
+}
+
 static int64_t read_sleb(const uint8_t **at) {
-    uint64_t value = 0;
-    int shift = 0;
-    uint8_t byte;
-    do {
-        byte = *(*at)++;
-        if (shift < 64) value |= (uint64_t)(byte & 0x7f) << shift;
-        shift += 7;
-    } while (byte & 0x80);
-    if (shift < 64 && (byte & 0x40)) value |= ~UINT64_C(0) << shift;
+    int bits;
+    bool is_negative;
+    uint64_t value = read_leb(at, &bits, &is_negative);
+    if (bits < 64 && is_negative) value |= ~UINT64_C(0) << bits;
     return (int64_t)value;
 }
 
