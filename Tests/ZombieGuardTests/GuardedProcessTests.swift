@@ -67,6 +67,7 @@ private final class FakeHeap {
         layout.block_bytes = UInt32(MemoryLayout<zg_block>.size)
         layout.span_bytes = UInt32(MemoryLayout<zg_span>.size)
         layout.node_bytes = UInt32(MemoryLayout<zg_depot_node>.size)
+        layout.death_bytes = UInt32(MemoryLayout<zg_death>.size)
         layout.spans_base = UInt64(UInt(bitPattern: spans))
         layout.spans_used = 2
         layout.nodes_base = UInt64(UInt(bitPattern: nodes))
@@ -121,6 +122,15 @@ private final class FakeHeap {
                 .contains("zguard_findings_total{pid=\"\(ownID)\",program=\"/opt/fake\"} 42\n"))
         #expect(StatisticsText.details(statistics).contains("depot_full"))
         #expect(StatisticsText.overview([statistics]).contains("/opt/fake\n"))
+        var odd = statistics
+        odd.program = "/a\r\nzguard_fake 1\n\u{1b}[31m\\\"ö"
+        #expect(
+            StatisticsText.prometheus([odd])
+                .contains("program=\"/a\\\\u{d}\\nzguard_fake 1\\n\\\\u{1b}[31m\\\\\\\"ö\"} 42\n"))
+        for name in ["contexts", "contexts_fenced"] {
+            odd.counters[try #require(odd.counters.firstIndex { $0.name == name })].value = .max
+        }
+        #expect(StatisticsText.details(odd).contains("(100.0 %)"))
         withExtendedLifetime(heap) {}
     }
 

@@ -7,7 +7,8 @@
 #include <time.h>
 
 #include "findings/journal.h"
-#include "images/module.h"
+#include "images/gone.h"
+#include "images/space.h"
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "platform/text.h"
@@ -152,13 +153,18 @@ static void put_hex(struct zg_text *text, const char *name, uint64_t value) {
     zg_text_json_hex(text, value);
 }
 
+// The image that a frame of a stack from now, or from some time ago, lies in. Code that is gone may be jumped to now.
+static bool find_module(uint64_t pc, bool is_past, struct zg_module *module) {
+    return (!is_past && zg_module_find(pc, module)) || zg_gone_find(pc, module);
+}
+
 // A stored frame is a return address: one byte before it lies in the call.
-static void put_frame(struct zg_text *text, uint64_t frame) {
+static void put_frame(struct zg_text *text, uint64_t frame, bool is_past) {
     uint64_t pc = frame - 1;
     struct zg_module module;
     zg_text_string(text, "{\"pc\":");
     zg_text_json_hex(text, pc);
-    if (zg_module_find(pc, &module)) {
+    if (find_module(pc, is_past, &module)) {
         put_string(text, "module", module.path);
         zg_text_string(text, ",\"build_id\":\"");
         for (uint32_t i = 0; i < module.build_id_bytes && i < 32; i++) {
@@ -171,19 +177,19 @@ static void put_frame(struct zg_text *text, uint64_t frame) {
     zg_text_char(text, '}');
 }
 
-static void put_stack(struct zg_text *text, const char *name, const uint64_t *frames, int count) {
+static void put_stack(struct zg_text *text, const char *name, const uint64_t *frames, int count, bool is_past) {
     zg_text_json_string(text, name);
     zg_text_string(text, ":[");
     for (int i = 0; i < count; i++) {
         if (i) zg_text_char(text, ',');
-        put_frame(text, frames[i]);
+        put_frame(text, frames[i], is_past);
     }
     zg_text_char(text, ']');
 }
 
 static void put_depot_stack(struct zg_text *text, const char *name, uint32_t stack) {
     uint64_t frames[ZG_STACK_MAX_DEPTH];
-    put_stack(text, name, frames, zg_depot_get(stack, frames, ZG_STACK_MAX_DEPTH));
+    put_stack(text, name, frames, zg_depot_get(stack, frames, ZG_STACK_MAX_DEPTH), true);
 }
 
 // The class of a dead object: its name where the runtime can read it, the mangled one where names are made later.
@@ -194,11 +200,11 @@ static void put_class(struct zg_text *text, uint32_t class_number) {
     if (class.language == zg_language_swift) {
         struct zg_text name;
         zg_text_init(&name, bytes, sizeof bytes);
-        if (zg_swift_class_name(class.pointer, &name) && !name.truncated) put_string(text, "class", bytes);
+        if (zg_swift_class_name(&zg_space_own, class.pointer, &name) && !name.truncated) put_string(text, "class", bytes);
     } else if (class.language == zg_language_cxx) {
         static const char prefix[] = "_ZTS"; // the symbol of the name that the type information holds
         zg_string_copy(bytes, prefix, sizeof bytes);
-        if (zg_class_cxx_name(class.pointer, bytes + 4, sizeof bytes - 4)) put_string(text, "class_symbol", bytes);
+        if (zg_class_cxx_name(&zg_space_own, class.pointer, bytes + 4, sizeof bytes - 4)) put_string(text, "class_symbol", bytes);
     }
 }
 
@@ -226,11 +232,11 @@ static void put_block(struct zg_text *text, const struct zg_block_view *block, c
     zg_text_init(&member, bytes, sizeof bytes);
     if (finding && block->zombie && zg_describe_member(finding, &member)) put_string(text, "member", bytes);
     if (!finding && class.language == zg_language_swift && block->offset >= 0 &&
-        zg_swift_property_at(class.pointer, (uint64_t)block->offset, &member))
+        zg_swift_property_at(&zg_space_own, class.pointer, (uint64_t)block->offset, &member))
         put_string(text, "member", bytes);
     if (finding && finding->member_code) {
         put_key(text, "member_frame");
-        put_frame(text, finding->member_code + 1);
+        put_frame(text, finding->member_code + 1, false);
     }
     put_decimal(text, "alloc_thread", block->alloc_thread);
     if (block->free_thread) put_decimal(text, "free_thread", block->free_thread);
@@ -254,7 +260,7 @@ static void put_json(struct zg_text *text, const struct zg_finding *finding) {
     zg_text_decimal(text, zg_thread_number());
     put_string(text, "name", name);
     zg_text_string(text, "},\"stacks\":{");
-    put_stack(text, "access", finding->access_stack, finding->access_count);
+    put_stack(text, "access", finding->access_stack, finding->access_count, false);
     zg_text_char(text, ',');
     put_depot_stack(text, "free", finding->has_block ? finding->block.free_stack : 0);
     zg_text_char(text, ',');
@@ -281,7 +287,7 @@ static void put_json(struct zg_text *text, const struct zg_finding *finding) {
     zg_text_string(text, "\",\"signature\":\"\"}\n");
 }
 
-static void put_plain_stack(struct zg_text *text, const char *title, const uint64_t *frames, int count) {
+static void put_plain_stack(struct zg_text *text, const char *title, const uint64_t *frames, int count, bool is_past) {
     if (!count) return;
     zg_text_string(text, title);
     for (int i = 0; i < count; i++) {
@@ -289,7 +295,7 @@ static void put_plain_stack(struct zg_text *text, const char *title, const uint6
         zg_text_string(text, "    #");
         zg_text_decimal(text, (uint64_t)i);
         zg_text_char(text, ' ');
-        if (zg_module_find(frames[i] - 1, &module)) {
+        if (find_module(frames[i] - 1, is_past, &module)) {
             zg_text_string(text, module.path);
             zg_text_char(text, '+');
             zg_text_hex(text, frames[i] - 1 - module.bias);
@@ -304,7 +310,7 @@ static void put_plain_class(struct zg_text *text, const struct zg_finding *findi
     struct zg_class class = zg_class_get(finding->block.zombie ? finding->block.death.class_number : 0);
     if (class.language != zg_language_swift) return;
     zg_text_string(text, ", once an object of class ");
-    zg_swift_class_name(class.pointer, text);
+    zg_swift_class_name(&zg_space_own, class.pointer, text);
     char bytes[256];
     struct zg_text member;
     zg_text_init(&member, bytes, sizeof bytes);
@@ -354,11 +360,12 @@ static void put_plain(struct zg_text *text, const struct zg_finding *finding) {
     zg_text_decimal(text, (uint64_t)zg_os_pid());
     zg_text_string(text, "]\n");
     if (!zg_config.full_error_text && goes_on(finding)) return;
-    put_plain_stack(text, "  access:\n", finding->access_stack, finding->access_count);
+    put_plain_stack(text, "  access:\n", finding->access_stack, finding->access_count, false);
     if (finding->has_block) {
-        put_plain_stack(text, "  freed:\n", frames, zg_depot_get(finding->block.free_stack, frames, ZG_STACK_MAX_DEPTH));
+        put_plain_stack(text, "  freed:\n", frames, zg_depot_get(finding->block.free_stack, frames, ZG_STACK_MAX_DEPTH),
+                        true);
         put_plain_stack(text, "  allocated:\n", frames,
-                        zg_depot_get(finding->block.alloc_stack, frames, ZG_STACK_MAX_DEPTH));
+                        zg_depot_get(finding->block.alloc_stack, frames, ZG_STACK_MAX_DEPTH), true);
     }
     zg_text_string(text, "==zguard== function names: run the program under 'zguard run'\n");
 }
@@ -377,6 +384,7 @@ void zg_report_write(const struct zg_finding *finding) {
     zg_report_lock();
     struct zg_text text;
     bool written = false;
+    zg_zombie_note_time();
     zg_text_init(&text, line, sizeof line);
     put_json(&text, finding);
     if (!text.truncated) zg_journal_add(text.bytes, text.count - 1);

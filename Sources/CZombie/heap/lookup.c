@@ -63,11 +63,16 @@ const char *zg_lookup_state_name(enum zg_state state) {
     return names[state == zg_state_freeing || state == zg_state_held ? zg_state_quarantined : state];
 }
 
-const char *zg_lookup_kind_name(enum zg_kind kind) {
+const char *zg_block_kind_text(uint32_t kind) {
     static const char *const names[] = {
 #define ZG_X(name, text) text,
         ZG_KINDS(ZG_X)
 #undef ZG_X
     };
-    return kind < zg_kind_count ? names[kind] : "unknown";
+    return kind < zg_kind_count ? names[kind] : NULL;
+}
+
+const char *zg_lookup_kind_name(enum zg_kind kind) {
+    const char *name = zg_block_kind_text(kind);
+    return name ? name : "unknown";
 }

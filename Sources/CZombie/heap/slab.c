@@ -47,10 +47,14 @@ bool zg_slab_init(uint32_t region_shift) {
         slab->free_slots = (uint32_t *)tables;
         tables += zg_round_up(slab->limit * sizeof(uint32_t), ZG_PAGE_BYTES);
         zg_stats->layout.classes[class] = (struct zg_layout_class){
-            .slots_base = slab->base, .blocks_base = (uint64_t)slab->blocks, .slot_bytes = slab->slot_bytes};
+            .slots_base = slab->base, .blocks_base = (uint64_t)slab->blocks, .deaths_base = (uint64_t)slab->deaths,
+            .slot_bytes = slab->slot_bytes};
     }
     zg_stats->layout.class_count = ZG_CLASS_COUNT;
     zg_stats->layout.block_bytes = sizeof(struct zg_block);
+    zg_stats->layout.slabs_base = zg_slabs.base;
+    zg_stats->layout.slabs_bytes = zg_slabs.bytes;
+    zg_stats->layout.slabs_shift = region_shift;
     return true;
 }
 

@@ -52,6 +52,7 @@ bool zg_span_init(uint64_t bytes, uint64_t fence) {
     zg_stats->layout.spans_base = (uint64_t)spans;
     zg_stats->layout.span_bytes = sizeof *spans;
     zg_stats->layout.spans_used = 1;
+    zg_stats->layout.large = (struct zg_layout_area){area_base, area_bytes, (uint64_t)unit_map, ZG_UNIT_BYTES};
     return true;
 }
 

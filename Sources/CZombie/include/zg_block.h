@@ -38,6 +38,9 @@ enum zg_kind {
         zg_kind_count
 };
 
+// "operator new"; NULL for a number that is none.
+const char *zg_block_kind_text(uint32_t kind);
+
 // Invariants: 1. slack < slot bytes (requested size = slot bytes - slack), except that a block of 0 bytes has
 // slack == slot bytes. 2. alloc_stack is set in every state but fresh. 3. free_stack is set in quarantined, retired, reusable.
 struct zg_block {

@@ -8,8 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "zg_trap_place.h"
+
 #define ZG_STATS_MAGIC UINT64_C(0x314452415547475a) // "ZGGUARD1" in memory order
-#define ZG_STATS_VERSION 3u
+#define ZG_STATS_VERSION 4u
 #define ZG_STATS_NAME "zguard-stats" // the memfd's name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
 #define ZG_STATS_BYTES 8192u
 
@@ -101,11 +103,13 @@ extern const struct zg_degradation_info zg_degradation_table[zg_degradation_coun
 // the process answers by writing `answer_value`, then `answer = request`.
 enum zg_request_kind { zg_request_none, zg_request_trim, zg_request_verify };
 
-// Where the heap's metadata lies, for readers in other processes (zguard check). Addresses are the guarded process's.
+// Where the heap's metadata lies, for readers in other processes and of core files (zguard check, zguard history). Addresses
+// are the guarded process's.
 #define ZG_LAYOUT_MAX_CLASSES 64
 struct zg_layout_class {
     uint64_t slots_base; // address of slot 0
     uint64_t blocks_base; // address of the struct zg_block of slot 0
+    uint64_t deaths_base; // address of the struct zg_death of slot 0
     uint64_t slots_used; // slots handed out at least once; higher ones hold nothing
     uint32_t slot_bytes;
     uint32_t reserved;
@@ -113,9 +117,28 @@ struct zg_layout_class {
     uint64_t trap_isa, trap_side, trap_word;
 };
 
+// An area of address space and the map that leads from its pages to blocks: a 32-bit number of a struct zg_span for each page,
+// 0 for none. The map may end in front of the area's end: no block was ever behind.
+struct zg_layout_area {
+    uint64_t base, bytes;
+    uint64_t map;
+    uint64_t page_bytes; // of one entry of the map
+};
+
+// The processor's clock (zg_arch_ticks) and the time of day, read together.
+struct zg_layout_time {
+    uint64_t ticks, ns; // nanoseconds since 1970
+};
+
+// As they are now.
+struct zg_layout_time zg_layout_time_now(void);
+
 struct zg_layout {
     uint32_t class_count;
     uint32_t block_bytes; // sizeof(struct zg_block)
+    uint64_t slabs_base, slabs_bytes; // the classes' regions, 2^slabs_shift bytes each
+    uint32_t slabs_shift;
+    uint32_t death_bytes; // sizeof(struct zg_death)
     uint64_t spans_base;  // address of the array of struct zg_span
     uint64_t spans_used;
     uint32_t span_bytes; // sizeof(struct zg_span)
@@ -126,7 +149,11 @@ struct zg_layout {
     uint32_t trap_isa_shift, trap_side_shift, trap_word_shift;
     // Only the low bits of a slot's number, and of a word's distance from slot 0, count.
     uint32_t trap_slots_shift, trap_words_shift;
-    uint32_t reserved;
+    uint32_t class_table_count;
+    uint64_t class_table; // words: pointer | language, see struct zg_death; 4 set: its library may be gone
+    struct zg_layout_area large, fenced;
+    struct zg_layout_time first_time, last_time; // the start; the last finding or look at memory, 0 where there was none
+    struct zg_traps traps;
     uint64_t span_trap_isa, span_trap_side; // of span 0; the rest of a large block is the common fill
     struct zg_layout_class classes[ZG_LAYOUT_MAX_CLASSES];
 };

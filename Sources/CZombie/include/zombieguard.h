@@ -5,7 +5,9 @@
 
 #include "zg_api.h"
 #include "zg_block.h"
+#include "zg_names.h"
 #include "zg_options.h"
+#include "zg_space.h"
 #include "zg_stats_page.h"
 
 #endif

@@ -28,6 +28,7 @@
 #include "settings/stats.h"
 #include "stacks/unwind.h"
 #include "stacks/unwind_cfi.h"
+#include "zombies/zombie.h"
 
 extern void *__libc_stack_end;
 extern void __libc_free(void *);
@@ -120,6 +121,7 @@ static void note_limits(const struct zg_readings *readings) {
 
 // Reads, and takes the step that follows. The caller has `looking`.
 static void look(struct zg_thread *thread, enum zg_pressure_reach reach) {
+    zg_zombie_note_time();
     struct zg_readings readings;
     zg_store(&looked_taken, zg_load(&zg_pressure_taken));
     zg_pressure_read(&readings, reach);

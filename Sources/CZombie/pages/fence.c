@@ -60,6 +60,7 @@ void zg_fence_init(uint64_t base, uint64_t bytes) {
     if (!page_map) return;
     area_base = base;
     area_pages = pages;
+    zg_stats->layout.fenced = (struct zg_layout_area){base, pages * ZG_PAGE_BYTES, (uint64_t)page_map, ZG_PAGE_BYTES};
 }
 
 // --- which blocks ------------------------------------------------------------------------------------------------------

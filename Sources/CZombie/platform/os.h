@@ -6,13 +6,15 @@
 
 #include "platform/base.h"
 
-// Address space without memory behind it (PROT_NONE, no swap reserved). NULL where refused.
+// Address space without memory behind it (PROT_NONE, no swap reserved), left out of core files. NULL where refused.
 void *zg_os_reserve(uint64_t bytes);
 void zg_os_release(void *start, uint64_t bytes);
 // Address space that was reserved since the start.
 uint64_t zg_os_reserved_bytes(void);
-// Makes part of a reservation readable and writable; fresh pages read as zero.
+// Makes part of a reservation readable and writable, and a part of core files; fresh pages read as zero.
 int zg_os_commit(void *start, uint64_t bytes);
+// Core files are to be written without this range.
+void zg_os_leave_out_of_core(void *start, uint64_t bytes);
 // Gives the pages back; they read as zero afterwards.
 int zg_os_discard(void *start, uint64_t bytes);
 // Gives the pages back and makes the range inaccessible until it is committed again.

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -36,14 +37,21 @@ static void *map(void *at, uint64_t bytes, int protection, int flags, int descri
     return is_error(result) ? NULL : (void *)result;
 }
 
+// What nobody writes to is left out of core files, or they would have the size of all that is reserved: debuggers write
+// it out as zeros. Neighbours that differ in this are mappings of their own.
+static void advise_reserved(void *start, uint64_t bytes) {
+    // Huge pages would back sparse tables and slabs with 2 MiB a touch where the system's default is "always".
+    ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0);
+    ZG_CALL(SYS_madvise, start, bytes, MADV_DONTDUMP, 0, 0, 0);
+}
+
 static uint64_t reserved_bytes;
 
 uint64_t zg_os_reserved_bytes(void) { return zg_load(&reserved_bytes); }
 
 void *zg_os_reserve(uint64_t bytes) {
     void *start = map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-    // Huge pages would back sparse tables and slabs with 2 MiB a touch where the system's default is "always".
-    if (start) ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0);
+    if (start) advise_reserved(start, bytes);
     if (start) __atomic_fetch_add(&reserved_bytes, bytes, __ATOMIC_RELAXED);
     return start;
 }
@@ -51,7 +59,13 @@ void *zg_os_reserve(uint64_t bytes) {
 void zg_os_release(void *start, uint64_t bytes) { ZG_CALL(SYS_munmap, start, bytes, 0, 0, 0, 0); }
 
 int zg_os_commit(void *start, uint64_t bytes) {
-    return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE, 0, 0, 0);
+    int result = (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE, 0, 0, 0);
+    if (result == 0) ZG_CALL(SYS_madvise, start, bytes, MADV_DODUMP, 0, 0, 0);
+    return result;
+}
+
+void zg_os_leave_out_of_core(void *start, uint64_t bytes) {
+    ZG_CALL(SYS_madvise, start, bytes, MADV_DONTDUMP, 0, 0, 0);
 }
 
 int zg_os_protect(void *start, uint64_t bytes) {
@@ -65,7 +79,7 @@ int zg_os_retire(void *start, uint64_t bytes) {
     long result = ZG_CALL(SYS_mmap, start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     if (is_error(result)) return (int)result;
     // As zg_os_reserve: else it never merges with what is around it, not even when it is accessible again.
-    ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0);
+    advise_reserved(start, bytes);
     return 0;
 }
 
@@ -132,10 +146,35 @@ bool zg_os_can_read_memory(void) {
     return zg_os_read_memory(&copy, (uint64_t)&word, sizeof word) == sizeof word && copy == word;
 }
 
+// Writing to a pipe without a reader, or beyond the limit on the size of files, raises a signal that ends programs. It is
+// held back meanwhile and taken back, unless the program has it blocked: then it may be the program's own.
+struct held_signals {
+    uint64_t before;
+    bool are_held;
+};
+static const uint64_t raised_by_writes = UINT64_C(1) << (SIGPIPE - 1) | UINT64_C(1) << (SIGXFSZ - 1);
+
+static struct held_signals hold_signals(void) {
+    struct held_signals held = {0};
+    held.are_held = ZG_CALL(SYS_rt_sigprocmask, SIG_BLOCK, &raised_by_writes, &held.before, sizeof held.before, 0, 0) == 0;
+    return held;
+}
+
+// `result` is that of the call that was made meanwhile.
+static void release_signals(struct held_signals held, long result) {
+    if (!held.are_held) return;
+    const struct timespec at_once = {0};
+    uint64_t own = raised_by_writes & ~held.before;
+    if ((result == -EPIPE || result == -EFBIG) && own) ZG_CALL(SYS_rt_sigtimedwait, &own, NULL, &at_once, sizeof own, 0, 0);
+    ZG_CALL(SYS_rt_sigprocmask, SIG_SETMASK, &held.before, NULL, sizeof held.before, 0, 0);
+}
+
 int zg_os_write(int descriptor, const void *bytes, uint64_t count) {
+    struct held_signals held = hold_signals();
     long result;
     do result = ZG_CALL(SYS_write, descriptor, bytes, count, 0, 0, 0);
     while (result == -EINTR);
+    release_signals(held, result);
     return (int)result;
 }
 
@@ -224,7 +263,9 @@ int zg_os_memfd(const char *name, uint64_t bytes) {
     long descriptor = ZG_CALL(SYS_memfd_create, name, 1 /* MFD_CLOEXEC */, 0, 0, 0, 0);
     if (descriptor < 0) return (int)descriptor;
     ZG_CALL(SYS_fchmod, descriptor, 0600, 0, 0, 0, 0);
+    struct held_signals held = hold_signals(); // files in memory have the limit of files
     long result = ZG_CALL(SYS_ftruncate, descriptor, bytes, 0, 0, 0, 0);
+    release_signals(held, result);
     if (result == 0) return (int)descriptor;
     zg_os_close((int)descriptor);
     return (int)result;

@@ -3,8 +3,7 @@
 #include "zombies/classes.h"
 
 #include "heap/lookup.h"
-#include "images/module.h"
-#include "platform/os.h"
+#include "images/space.h"
 #include "zombies/swift_check.h"
 
 enum { STRANGERS = 1024 };
@@ -51,18 +50,17 @@ static uint32_t add(uint64_t pointer, enum zg_language language, uint32_t name_h
     return 0; // full around here: its objects are treated as plain blocks
 }
 
-static bool read_words(uint64_t address, uint64_t *words, uint64_t count) {
-    return zg_os_read_memory(words, address, count * sizeof *words) == count * sizeof *words;
+static uint64_t read_bytes(const struct zg_space *space, void *to, uint64_t address, uint64_t count) {
+    return space->read(space->context, to, address, count);
 }
 
-static bool is_in_image(uint64_t address) {
-    struct zg_module module;
-    return zg_module_find_unwind(address, &module);
+static bool read_words(const struct zg_space *space, uint64_t address, uint64_t *words, uint64_t count) {
+    return read_bytes(space, words, address, count * sizeof *words) == count * sizeof *words;
 }
 
-static bool is_printable(uint64_t address) {
+static bool is_printable(const struct zg_space *space, uint64_t address) {
     char name[4];
-    uint64_t count = zg_os_read_memory(name, address, sizeof name);
+    uint64_t count = read_bytes(space, name, address, sizeof name);
     if (!count || !name[0]) return false;
     for (uint64_t i = 0; i < count && name[i]; i++)
         if ((uint8_t)name[i] < 0x21 || name[i] == 0x7f) return false;
@@ -70,7 +68,7 @@ static bool is_printable(uint64_t address) {
 }
 
 // Layout of metadata: TargetClassMetadata and the heap metadata kinds of the Swift runtime (ABI/MetadataKind.def).
-bool zg_class_is_swift(uint64_t metadata) {
+bool zg_class_is_swift(const struct zg_space *space, uint64_t metadata) {
     struct {
         uint64_t destroy, values, kind, superclass;
         uint32_t flags, instance_address_point, instance_size;
@@ -79,8 +77,8 @@ bool zg_class_is_swift(uint64_t metadata) {
         uint64_t descriptor;
     } class;
     if (!zg_class_may_be_pointer(metadata)) return false;
-    uint64_t got = zg_os_read_memory(&class, metadata - 16, sizeof class);
-    if (got < 3 * sizeof(uint64_t) || !zg_module_is_code(class.destroy)) return false;
+    uint64_t got = read_bytes(space, &class, metadata - 16, sizeof class);
+    if (got < 3 * sizeof(uint64_t) || !space->is_code(space->context, class.destroy)) return false;
     // Closure contexts, boxes, boxed errors, tasks. Contexts and boxes say at which byte their contents begin.
     if ((class.kind == 0x400 || class.kind == 0x500) &&
         (got < 4 * sizeof(uint64_t) || (uint32_t)class.superclass < 16 || (uint32_t)class.superclass >= 65536))
@@ -95,33 +93,33 @@ bool zg_class_is_swift(uint64_t metadata) {
         int32_t parent, name;
     } descriptor;
     if (!zg_class_may_be_pointer(class.descriptor & ~UINT64_C(7))) return false;
-    if (zg_os_read_memory(&descriptor, class.descriptor, sizeof descriptor) != sizeof descriptor) return false;
+    if (read_bytes(space, &descriptor, class.descriptor, sizeof descriptor) != sizeof descriptor) return false;
     if ((descriptor.flags & 0x1f) != 16) return false;
-    return is_printable(class.descriptor + 8 + (uint64_t)(int64_t)descriptor.name);
+    return is_printable(space, class.descriptor + 8 + (uint64_t)(int64_t)descriptor.name);
 }
 
 // Itanium C++ ABI 2.5.2 and 2.9: offset to top, type information, then the functions. Type information begins with a virtual
 // table pointer and the name; that table's own type is one of the classes in namespace __cxxabiv1.
-static uint64_t cxx_type(uint64_t table) {
+static uint64_t cxx_type(const struct zg_space *space, uint64_t table) {
     uint64_t head[2], type[2], meta[2], meta_type[2];
     char name[16];
-    if (!is_in_image(table) || !read_words(table - 16, head, 2)) return 0;
-    if (head[0] != 0 || !zg_class_may_be_pointer(head[1]) || !read_words(head[1], type, 2)) return 0;
-    if (!zg_class_may_be_pointer(type[0]) || !read_words(type[0] - 16, meta, 2)) return 0;
-    if (!zg_class_may_be_pointer(meta[1]) || !read_words(meta[1], meta_type, 2)) return 0;
+    if (!space->is_image(space->context, table) || !read_words(space, table - 16, head, 2)) return 0;
+    if (head[0] != 0 || !zg_class_may_be_pointer(head[1]) || !read_words(space, head[1], type, 2)) return 0;
+    if (!zg_class_may_be_pointer(type[0]) || !read_words(space, type[0] - 16, meta, 2)) return 0;
+    if (!zg_class_may_be_pointer(meta[1]) || !read_words(space, meta[1], meta_type, 2)) return 0;
     static const char expected[] = "N10__cxxabiv1";
-    if (zg_os_read_memory(name, meta_type[1], sizeof name) < sizeof expected - 1) return 0;
+    if (read_bytes(space, name, meta_type[1], sizeof name) < sizeof expected - 1) return 0;
     for (uint64_t i = 0; i < sizeof expected - 1; i++)
         if (name[i] != expected[i]) return 0;
     return head[1];
 }
 
-bool zg_class_cxx_name(uint64_t table, char *name, uint64_t capacity) {
-    uint64_t type = cxx_type(table), words[2];
-    if (!type || !read_words(type, words, 2)) return false;
-    uint64_t got = zg_os_read_memory(name, words[1], capacity - 1);
+bool zg_class_cxx_name(const struct zg_space *space, uint64_t table, char *name, uint64_t capacity) {
+    uint64_t type = cxx_type(space, table), words[2];
+    if (!type || !read_words(space, type, words, 2)) return false;
+    uint64_t got = read_bytes(space, name, words[1], capacity - 1);
     // The last page of an image may end behind the name.
-    for (uint64_t less = 1; !got && less < capacity; less *= 2) got = zg_os_read_memory(name, words[1], capacity / (2 * less));
+    for (uint64_t less = 1; !got && less < capacity; less *= 2) got = read_bytes(space, name, words[1], capacity / (2 * less));
     name[got] = 0;
     uint64_t skipped = name[0] == '*'; // local to its image
     if (skipped) zg_string_copy(name, name + 1, capacity);
@@ -134,10 +132,10 @@ static ZG_COLD uint32_t validate(uint64_t pointer, enum zg_language language) {
     if (language == zg_language_swift) {
         enum zg_swift_layout layout = zg_swift_layout();
         if (layout == zg_swift_unchecked) return 0; // asked for: later objects of the class will be known
-        is_class = layout == zg_swift_expected && zg_class_is_swift(pointer);
+        is_class = layout == zg_swift_expected && zg_class_is_swift(&zg_space_own, pointer);
     } else {
         char name[256];
-        is_class = !zg_lookup_is_ours(pointer) && zg_class_cxx_name(pointer, name, sizeof name);
+        is_class = !zg_lookup_is_ours(pointer) && zg_class_cxx_name(&zg_space_own, pointer, name, sizeof name);
         for (uint64_t i = 0; is_class && name[i]; i++) name_hash = name_hash * 33 + (uint8_t)name[i];
     }
     uint32_t number = is_class ? add(pointer, language, name_hash) : 0;

@@ -12,6 +12,7 @@
 
 #include "heap/slab.h"
 #include "include/zg_block.h"
+#include "include/zg_space.h"
 #include "platform/base.h"
 #include "platform/text.h"
 
@@ -41,9 +42,9 @@ uint32_t zg_class_find(uint64_t pointer);
 void zg_classes_forget_cxx(void);
 const char *zg_language_name(enum zg_language language);
 // Validates without the table: the metadata of a Swift class. Cold, any context.
-bool zg_class_is_swift(uint64_t metadata);
+bool zg_class_is_swift(const struct zg_space *space, uint64_t metadata);
 // The mangled name of a C++ class, as in its type information ("6Circle"). Cold, any context.
-bool zg_class_cxx_name(uint64_t table, char *name, uint64_t capacity);
+bool zg_class_cxx_name(const struct zg_space *space, uint64_t table, char *name, uint64_t capacity);
 
 ZG_INLINE bool zg_class_may_be_pointer(uint64_t pointer) {
     return !(pointer & 7) && pointer - ZG_PAGE_BYTES < (UINT64_C(1) << 47) - ZG_PAGE_BYTES;

@@ -2,37 +2,41 @@
 
 #include "zombies/describe.h"
 
+#include "images/space.h"
 #include "platform/os.h"
 #include "zombies/classes.h"
-#include "zombies/swift_names.h"
 
-static void describe_swift_slot(struct zg_finding *finding, uint64_t metadata, int64_t offset) {
-    struct zg_swift_slot slot = zg_swift_slot_at(metadata, offset);
-    switch (slot.part) {
-    case zg_swift_part_type: finding->access = "cast"; break;
-    case zg_swift_part_destroy: finding->access = "release"; break;
-    case zg_swift_part_method:
-        finding->access = "call";
-        finding->member_code = slot.code;
-        zg_finding_detail_number(finding, "slot", (uint64_t)offset / 8, false);
-        break;
+const char *zg_describe_swift_part(enum zg_swift_metadata_part part) {
+    switch (part) {
+    case zg_swift_part_type: return "cast";
+    case zg_swift_part_destroy: return "release";
+    case zg_swift_part_method: return "call";
     case zg_swift_part_field_offset:
-        finding->access = "read";
-        finding->member_class = slot.class_metadata;
-        finding->member_field = slot.field;
-        break;
-    case zg_swift_part_generic: finding->access = "read"; break;
-    case zg_swift_part_unknown: finding->access = "unknown"; break;
+    case zg_swift_part_generic: return "read";
+    case zg_swift_part_unknown: break;
     }
+    return "unknown";
 }
 
 // Type information and the offset to the top stand before the functions; the offsets of virtual bases before them.
-static void describe_cxx_slot(struct zg_finding *finding, uint64_t table, int64_t offset) {
-    if (offset < 0) {
-        finding->access = offset >= -16 ? "cast" : "read";
-        return;
+const char *zg_describe_cxx_access(int64_t offset) { return offset >= 0 ? "call" : offset >= -16 ? "cast" : "read"; }
+
+static void describe_swift_slot(struct zg_finding *finding, uint64_t metadata, int64_t offset) {
+    struct zg_swift_slot slot = zg_swift_slot_at(&zg_space_own, metadata, offset);
+    finding->access = zg_describe_swift_part(slot.part);
+    if (slot.part == zg_swift_part_method) {
+        finding->member_code = slot.code;
+        zg_finding_detail_number(finding, "slot", (uint64_t)offset / 8, false);
     }
-    finding->access = "call";
+    if (slot.part == zg_swift_part_field_offset) {
+        finding->member_class = slot.class_metadata;
+        finding->member_field = slot.field;
+    }
+}
+
+static void describe_cxx_slot(struct zg_finding *finding, uint64_t table, int64_t offset) {
+    finding->access = zg_describe_cxx_access(offset);
+    if (offset < 0) return;
     uint64_t code;
     if (zg_os_read_memory(&code, table + (uint64_t)offset, sizeof code) == sizeof code) finding->member_code = code;
     zg_finding_detail_number(finding, "slot", (uint64_t)offset / 8, false);
@@ -63,6 +67,6 @@ void zg_describe_trap(struct zg_finding *finding, const struct zg_zombie_hit *hi
 bool zg_describe_member(const struct zg_finding *finding, struct zg_text *text) {
     struct zg_class class = zg_class_get(finding->has_block ? finding->block.death.class_number : 0);
     if (class.language != zg_language_swift) return false;
-    if (finding->member_class) return zg_swift_field_name(finding->member_class, finding->member_field, text);
-    return finding->member_byte >= 0 && zg_swift_property_at(class.pointer, (uint64_t)finding->member_byte, text);
+    if (finding->member_class) return zg_swift_field_name(&zg_space_own, finding->member_class, finding->member_field, text);
+    return finding->member_byte >= 0 && zg_swift_property_at(&zg_space_own, class.pointer, (uint64_t)finding->member_byte, text);
 }

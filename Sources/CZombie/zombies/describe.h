@@ -6,10 +6,14 @@
 
 #include "findings/finding.h"
 #include "platform/text.h"
+#include "zombies/swift_names.h"
 #include "zombies/zombie.h"
 
 // Sets access, member and details of a finding from where the trap was touched.
 void zg_describe_trap(struct zg_finding *finding, const struct zg_zombie_hit *hit);
+// What an access to this part of a Swift class's metadata does, or to this place of a C++ class's virtual table.
+const char *zg_describe_swift_part(enum zg_swift_metadata_part part);
+const char *zg_describe_cxx_access(int64_t offset);
 // Name of the property that the finding is about. False where there is none, or it is not known.
 bool zg_describe_member(const struct zg_finding *finding, struct zg_text *text);
 

@@ -2,7 +2,6 @@
 
 #include "zombies/swift_names.h"
 
-#include "platform/os.h"
 #include "zombies/classes.h"
 
 enum { DEPTH_MOST = 6, SUPERCLASSES_MOST = 32, CONTEXTS_MOST = 16, ARGUMENTS_MOST = 32, FIELDS_MOST = 4096 };
@@ -26,42 +25,42 @@ enum {
 // ContextDescriptorKind.
 enum { context_module = 0, context_extension = 1, context_anonymous = 2, context_protocol = 3, context_class = 16, context_last_type = 31 };
 
-static bool read_bytes(uint64_t address, void *to, uint64_t count) {
-    return address >= ZG_PAGE_BYTES && zg_os_read_memory(to, address, count) == count;
+static bool read_bytes(const struct zg_space *space, uint64_t address, void *to, uint64_t count) {
+    return address >= ZG_PAGE_BYTES && space->read(space->context, to, address, count) == count;
 }
-static uint64_t word(uint64_t address) {
+static uint64_t word(const struct zg_space *space, uint64_t address) {
     uint64_t value;
-    return read_bytes(address, &value, sizeof value) ? value : 0;
+    return read_bytes(space, address, &value, sizeof value) ? value : 0;
 }
-static uint32_t half(uint64_t address) {
+static uint32_t half(const struct zg_space *space, uint64_t address) {
     uint32_t value;
-    return read_bytes(address, &value, sizeof value) ? value : 0;
+    return read_bytes(space, address, &value, sizeof value) ? value : 0;
 }
-static uint16_t quarter(uint64_t address) {
+static uint16_t quarter(const struct zg_space *space, uint64_t address) {
     uint16_t value;
-    return read_bytes(address, &value, sizeof value) ? value : 0;
+    return read_bytes(space, address, &value, sizeof value) ? value : 0;
 }
 // A relative pointer: its own address plus what it holds; 0 is null.
-static uint64_t relative(uint64_t address) {
-    int32_t distance = (int32_t)half(address);
+static uint64_t relative(const struct zg_space *space, uint64_t address) {
+    int32_t distance = (int32_t)half(space, address);
     return distance ? address + (uint64_t)(int64_t)distance : 0;
 }
 // One whose low bit says that it leads to a pointer.
-static uint64_t relative_indirect(uint64_t address) {
-    int32_t distance = (int32_t)half(address);
+static uint64_t relative_indirect(const struct zg_space *space, uint64_t address) {
+    int32_t distance = (int32_t)half(space, address);
     if (!distance) return 0;
     uint64_t target = address + (uint64_t)(int64_t)(distance & ~1);
-    return distance & 1 ? word(target) : target;
+    return distance & 1 ? word(space, target) : target;
 }
 
 // A name in the program's constants; it may end just before memory that cannot be read.
-static bool put_name(struct zg_text *text, uint64_t address) {
+static bool put_name(const struct zg_space *space, struct zg_text *text, uint64_t address) {
     char part[65];
     uint64_t before = text->count;
     if (!address) return false;
     for (int parts = 0; parts < 8; parts++) {
         uint64_t in_page = ZG_PAGE_BYTES - (address & (ZG_PAGE_BYTES - 1)), wanted = zg_min(64, in_page);
-        if (zg_os_read_memory(part, address, wanted) != wanted) break;
+        if (space->read(space->context, part, address, wanted) != wanted) break;
         part[wanted] = 0;
         zg_text_string(text, part);
         if (zg_string_length(part) < wanted) return text->count > before;
@@ -70,39 +69,40 @@ static bool put_name(struct zg_text *text, uint64_t address) {
     return text->count > before;
 }
 
-static uint32_t context_kind(uint64_t context) { return half(context) & 0x1f; }
+static uint32_t context_kind(const struct zg_space *space, uint64_t context) { return half(space, context) & 0x1f; }
 static bool is_type(uint32_t kind) { return kind >= context_class && kind <= context_last_type; }
 
 // Where the generic header begins behind a nominal type's fixed part: TargetClassDescriptor has 44 bytes, the struct's and
 // the enum's 28.
-static uint64_t generic_header(uint64_t context) {
-    if (!(half(context) & 0x80)) return 0;
-    return context + (context_kind(context) == context_class ? 44 : 28) + 8;
+static uint64_t generic_header(const struct zg_space *space, uint64_t context) {
+    if (!(half(space, context) & 0x80)) return 0;
+    return context + (context_kind(space, context) == context_class ? 44 : 28) + 8;
 }
 // Generic parameters of the context and of all around it.
-static uint32_t parameter_count(uint64_t context) {
-    uint64_t header = generic_header(context);
-    return header ? quarter(header) : 0;
+static uint32_t parameter_count(const struct zg_space *space, uint64_t context) {
+    uint64_t header = generic_header(space, context);
+    return header ? quarter(space, header) : 0;
 }
 
 // The type that an extension extends, where it is named by a direct reference.
-static uint64_t extended_type(uint64_t extension) {
-    uint64_t name = relative(extension + 8);
+static uint64_t extended_type(const struct zg_space *space, uint64_t extension) {
+    uint64_t name = relative(space, extension + 8);
     uint8_t first = 0;
-    if (!name || !read_bytes(name, &first, 1)) return 0;
-    if (first == 1) return relative(name + 1);
-    if (first == 2) return word(relative(name + 1));
+    if (!name || !read_bytes(space, name, &first, 1)) return 0;
+    if (first == 1) return relative(space, name + 1);
+    if (first == 2) return word(space, relative(space, name + 1));
     return 0;
 }
 
-static bool put_type(uint64_t metadata, struct zg_text *text, int depth);
+static bool put_type(const struct zg_space *space, uint64_t metadata, struct zg_text *text, int depth);
 
-static bool put_arguments(uint64_t arguments, uint32_t from, uint32_t to, struct zg_text *text, int depth) {
+static bool put_arguments(const struct zg_space *space, uint64_t arguments, uint32_t from, uint32_t to, struct zg_text *text,
+                          int depth) {
     if (from >= to || !arguments || to > ARGUMENTS_MOST) return from >= to;
     zg_text_char(text, '<');
     for (uint32_t i = from; i < to; i++) {
         if (i > from) zg_text_string(text, ", ");
-        if (!put_type(word(arguments + 8 * i), text, depth + 1)) return false;
+        if (!put_type(space, word(space, arguments + 8 * i), text, depth + 1)) return false;
     }
     zg_text_char(text, '>');
     return true;
@@ -110,28 +110,28 @@ static bool put_arguments(uint64_t arguments, uint32_t from, uint32_t to, struct
 
 // "Module.Outer<Int>.Inner": from the outermost context inwards. `arguments` is where the metadata keeps the generic ones;
 // 0: a context without (a protocol).
-static bool put_context(uint64_t context, uint64_t arguments, struct zg_text *text, int depth) {
+static bool put_context(const struct zg_space *space, uint64_t context, uint64_t arguments, struct zg_text *text, int depth) {
     uint64_t chain[CONTEXTS_MOST];
     int count = 0;
     while (context && count < CONTEXTS_MOST) {
-        uint32_t kind = context_kind(context);
+        uint32_t kind = context_kind(space, context);
         if (kind == context_extension) {
-            uint64_t extended = extended_type(context);
+            uint64_t extended = extended_type(space, context);
             if (!extended) return false;
             context = extended;
             continue;
         }
         if (kind != context_anonymous) chain[count++] = context;
         if (kind == context_module) break;
-        context = relative_indirect(context + 4);
+        context = relative_indirect(space, context + 4);
     }
     if (!count || count == CONTEXTS_MOST) return false;
     uint32_t known = 0;
     for (int i = count - 1; i >= 0; i--) {
-        if (!put_name(text, relative(chain[i] + 8))) return false;
-        if (is_type(context_kind(chain[i]))) {
-            uint32_t parameters = parameter_count(chain[i]);
-            if (parameters > known && !put_arguments(arguments, known, parameters, text, depth)) return false;
+        if (!put_name(space, text, relative(space, chain[i] + 8))) return false;
+        if (is_type(context_kind(space, chain[i]))) {
+            uint32_t parameters = parameter_count(space, chain[i]);
+            if (parameters > known && !put_arguments(space, arguments, known, parameters, text, depth)) return false;
             known = zg_max(known, parameters);
         }
         if (i) zg_text_char(text, '.');
@@ -141,37 +141,38 @@ static bool put_context(uint64_t context, uint64_t arguments, struct zg_text *te
 
 // Where the members that this class itself adds to its metadata begin, in bytes from the address point. A class with a
 // superclass of another library finds it out when it is loaded.
-static uint64_t immediate_members(uint64_t metadata, uint64_t descriptor) {
-    uint32_t flags = half(descriptor) >> 16;
-    if (flags & 1u << 13) return metadata + word(relative(descriptor + 24));
-    if (flags & 1u << 12) return metadata - 8 * (uint64_t)half(descriptor + 24);
-    return metadata + 8 * (uint64_t)(half(descriptor + 28) - half(descriptor + 32));
+static uint64_t immediate_members(const struct zg_space *space, uint64_t metadata, uint64_t descriptor) {
+    uint32_t flags = half(space, descriptor) >> 16;
+    if (flags & 1u << 13) return metadata + word(space, relative(space, descriptor + 24));
+    if (flags & 1u << 12) return metadata - 8 * (uint64_t)half(space, descriptor + 24);
+    return metadata + 8 * (uint64_t)(half(space, descriptor + 28) - half(space, descriptor + 32));
 }
 
-static uint64_t class_descriptor(uint64_t metadata) {
-    uint64_t descriptor = word(metadata + 40);
-    return context_kind(descriptor) == context_class ? descriptor : 0;
+static uint64_t class_descriptor(const struct zg_space *space, uint64_t metadata) {
+    uint64_t descriptor = word(space, metadata + 40);
+    return context_kind(space, descriptor) == context_class ? descriptor : 0;
 }
 
-static bool put_class(uint64_t metadata, struct zg_text *text, int depth) {
-    uint64_t descriptor = class_descriptor(metadata);
-    return descriptor && put_context(descriptor, immediate_members(metadata, descriptor), text, depth);
+static bool put_class(const struct zg_space *space, uint64_t metadata, struct zg_text *text, int depth) {
+    uint64_t descriptor = class_descriptor(space, metadata);
+    return descriptor && put_context(space, descriptor, immediate_members(space, metadata, descriptor), text, depth);
 }
 
-static bool put_list(uint64_t first, uint64_t step, uint64_t count, struct zg_text *text, int depth) {
+static bool put_list(const struct zg_space *space, uint64_t first, uint64_t step, uint64_t count, struct zg_text *text,
+                     int depth) {
     if (count > ARGUMENTS_MOST) return false;
     zg_text_char(text, '(');
     for (uint64_t i = 0; i < count; i++) {
         if (i) zg_text_string(text, ", ");
-        if (!put_type(word(first + step * i), text, depth + 1)) return false;
+        if (!put_type(space, word(space, first + step * i), text, depth + 1)) return false;
     }
     zg_text_char(text, ')');
     return true;
 }
 
 // Flags: bit 31 not class-bound, 24 to 29 special protocols (1: Error), 30 a superclass.
-static bool put_existential(uint64_t metadata, struct zg_text *text) {
-    uint32_t flags = half(metadata + 8), count = half(metadata + 12);
+static bool put_existential(const struct zg_space *space, uint64_t metadata, struct zg_text *text) {
+    uint32_t flags = half(space, metadata + 8), count = half(space, metadata + 12);
     if ((flags >> 24 & 0x3f) == 1) {
         zg_text_string(text, "Swift.Error");
         return true;
@@ -182,40 +183,44 @@ static bool put_existential(uint64_t metadata, struct zg_text *text) {
         return true;
     }
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t protocol = word(metadata + 16 + 8 * i);
+        uint64_t protocol = word(space, metadata + 16 + 8 * i);
         if (i) zg_text_string(text, " & ");
-        if (protocol & 1 || !put_context(protocol, 0, text, 0)) return false;
+        if (protocol & 1 || !put_context(space, protocol, 0, text, 0)) return false;
     }
     return true;
 }
 
-static bool put_type(uint64_t metadata, struct zg_text *text, int depth) {
-    if (!metadata || metadata & 7 || depth > DEPTH_MOST) return false;
-    uint64_t kind = word(metadata);
+static bool put_type(const struct zg_space *space, uint64_t metadata, struct zg_text *text, int depth) {
+    // Damaged metadata may lead back to itself, many times on each level: the text is full soon.
+    if (!metadata || metadata & 7 || depth > DEPTH_MOST || text->truncated) return false;
+    uint64_t kind = word(space, metadata);
     switch (kind) {
-    case kind_class: return put_class(metadata, text, depth);
+    case kind_class: return put_class(space, metadata, text, depth);
     case kind_struct:
     case kind_enum:
-    case kind_optional: return is_type(context_kind(word(metadata + 8))) && put_context(word(metadata + 8), metadata + 16, text, depth);
-    case kind_tuple: return put_list(metadata + 24, 16, word(metadata + 8), text, depth);
+    case kind_optional: {
+        uint64_t descriptor = word(space, metadata + 8);
+        return is_type(context_kind(space, descriptor)) && put_context(space, descriptor, metadata + 16, text, depth);
+    }
+    case kind_tuple: return put_list(space, metadata + 24, 16, word(space, metadata + 8), text, depth);
     case kind_function:
-        if (!put_list(metadata + 24, 8, word(metadata + 8) & 0xffff, text, depth)) return false;
+        if (!put_list(space, metadata + 24, 8, word(space, metadata + 8) & 0xffff, text, depth)) return false;
         zg_text_string(text, " -> ");
-        return put_type(word(metadata + 16), text, depth + 1);
-    case kind_existential: return put_existential(metadata, text);
+        return put_type(space, word(space, metadata + 16), text, depth + 1);
+    case kind_existential: return put_existential(space, metadata, text);
     case kind_metatype:
-        if (!put_type(word(metadata + 8), text, depth + 1)) return false;
+        if (!put_type(space, word(space, metadata + 8), text, depth + 1)) return false;
         zg_text_string(text, ".Type");
         return true;
     default: return false;
     }
 }
 
-bool zg_swift_class_name(uint64_t metadata, struct zg_text *text) {
+bool zg_swift_class_name(const struct zg_space *space, uint64_t metadata, struct zg_text *text) {
     uint64_t before = text->count;
     bool known = true;
-    switch (word(metadata)) {
-    case kind_class: known = zg_class_is_swift(metadata) && put_class(metadata, text, 0); break;
+    switch (word(space, metadata)) {
+    case kind_class: known = zg_class_is_swift(space, metadata) && put_class(space, metadata, text, 0); break;
     case kind_closure: zg_text_string(text, "closure context"); break;
     case kind_box: zg_text_string(text, "box"); break;
     case kind_error: zg_text_string(text, "boxed error"); break;
@@ -226,26 +231,28 @@ bool zg_swift_class_name(uint64_t metadata, struct zg_text *text) {
     text->count = before;
     text->bytes[before] = 0;
     // Arguments that cannot be written down: the class alone.
-    uint64_t descriptor = word(metadata) == kind_class ? class_descriptor(metadata) : 0;
-    return descriptor && put_name(text, relative(descriptor + 8));
+    uint64_t descriptor = word(space, metadata) == kind_class ? class_descriptor(space, metadata) : 0;
+    return descriptor && put_name(space, text, relative(space, descriptor + 8));
 }
 
-uint32_t zg_swift_instance_size(uint64_t metadata) { return word(metadata) == kind_class ? half(metadata + 24) : 0; }
+uint32_t zg_swift_instance_size(const struct zg_space *space, uint64_t metadata) {
+    return word(space, metadata) == kind_class ? half(space, metadata + 24) : 0;
+}
 
-uint32_t zg_swift_metadata_size(uint64_t metadata) {
-    if (word(metadata) != kind_class) return 64;
-    return half(metadata + 32) - half(metadata + 36);
+uint32_t zg_swift_metadata_size(const struct zg_space *space, uint64_t metadata) {
+    if (word(space, metadata) != kind_class) return 64;
+    return half(space, metadata + 32) - half(space, metadata + 36);
 }
 
 // Field descriptor: mangled name, superclass, kind (u16), record size (u16), count; a record: flags, type, name.
-bool zg_swift_field_name(uint64_t metadata, uint32_t field, struct zg_text *text) {
-    uint64_t descriptor = class_descriptor(metadata), fields = descriptor ? relative(descriptor + 16) : 0;
-    if (!fields || field >= half(fields + 12)) return false;
-    uint64_t record = fields + 16 + (uint64_t)quarter(fields + 10) * field;
+bool zg_swift_field_name(const struct zg_space *space, uint64_t metadata, uint32_t field, struct zg_text *text) {
+    uint64_t descriptor = class_descriptor(space, metadata), fields = descriptor ? relative(space, descriptor + 16) : 0;
+    if (!fields || field >= half(space, fields + 12)) return false;
+    uint64_t record = fields + 16 + (uint64_t)quarter(space, fields + 10) * field;
     // The compiler's own storage of a lazy property.
     static const char lazy[] = "$__lazy_storage_$_";
     uint64_t before = text->count;
-    if (!put_name(text, relative(record + 8))) return false;
+    if (!put_name(space, text, relative(space, record + 8))) return false;
     const char *name = text->bytes + before;
     for (uint64_t i = 0; lazy[i]; i++)
         if (name[i] != lazy[i]) return true;
@@ -256,42 +263,42 @@ bool zg_swift_field_name(uint64_t metadata, uint32_t field, struct zg_text *text
 }
 
 // Address of the field offset vector in the metadata; 0 where there is none.
-static uint64_t field_offsets(uint64_t metadata, uint64_t descriptor) {
-    uint32_t place = half(descriptor + 40);
-    if (!place || !half(descriptor + 36)) return 0;
-    bool resilient = half(descriptor) >> 16 & 1u << 13;
-    return (resilient ? immediate_members(metadata, descriptor) : metadata) + 8 * (uint64_t)place;
+static uint64_t field_offsets(const struct zg_space *space, uint64_t metadata, uint64_t descriptor) {
+    uint32_t place = half(space, descriptor + 40);
+    if (!place || !half(space, descriptor + 36)) return 0;
+    bool resilient = half(space, descriptor) >> 16 & 1u << 13;
+    return (resilient ? immediate_members(space, metadata, descriptor) : metadata) + 8 * (uint64_t)place;
 }
 
-bool zg_swift_property_at(uint64_t metadata, uint64_t byte, struct zg_text *text) {
-    if (word(metadata) != kind_class || byte < 16 || byte >= half(metadata + 24)) return false;
+bool zg_swift_property_at(const struct zg_space *space, uint64_t metadata, uint64_t byte, struct zg_text *text) {
+    if (word(space, metadata) != kind_class || byte < 16 || byte >= half(space, metadata + 24)) return false;
     // The field that begins last, at or before this byte.
     uint64_t best = 0, owner = 0;
     uint32_t field = 0;
     uint64_t class = metadata;
-    for (int i = 0; class && i < SUPERCLASSES_MOST; i++, class = word(class + 8)) {
-        uint64_t descriptor = class_descriptor(class), offsets = descriptor ? field_offsets(class, descriptor) : 0;
-        uint32_t count = offsets ? half(descriptor + 36) : 0;
+    for (int i = 0; class && i < SUPERCLASSES_MOST; i++, class = word(space, class + 8)) {
+        uint64_t descriptor = class_descriptor(space, class), offsets = descriptor ? field_offsets(space, class, descriptor) : 0;
+        uint32_t count = offsets ? half(space, descriptor + 36) : 0;
         for (uint32_t j = 0; j < count && j < FIELDS_MOST; j++) {
-            uint64_t offset = word(offsets + 8 * j);
+            uint64_t offset = word(space, offsets + 8 * j);
             if (offset > byte || offset < best || (offset == best && owner)) continue;
             best = offset, owner = class, field = j;
         }
     }
-    return owner && best >= 16 && zg_swift_field_name(owner, field, text);
+    return owner && best >= 16 && zg_swift_field_name(space, owner, field, text);
 }
 
 // Behind a class descriptor's fixed part: the generic header with its parameters and requirements, the superclass of
 // another library, what the loading needs, then the virtual table: place, count, entries.
-static uint64_t virtual_table(uint64_t descriptor) {
-    uint32_t flags = half(descriptor), type_flags = flags >> 16;
+static uint64_t virtual_table(const struct zg_space *space, uint64_t descriptor) {
+    uint32_t flags = half(space, descriptor), type_flags = flags >> 16;
     if (!(type_flags & 1u << 15)) return 0;
     uint64_t at = descriptor + 44;
     if (flags & 0x80) {
-        uint32_t parameters = quarter(at + 8), requirements = quarter(at + 10), more = quarter(at + 14);
+        uint32_t parameters = quarter(space, at + 8), requirements = quarter(space, at + 10), more = quarter(space, at + 14);
         if (more & ~1u) return 0; // values, conditional conformances: their layout is not known here
         at += 16 + zg_round_up(parameters, 4) + 12 * (uint64_t)requirements;
-        if (more & 1) at += 4 + 8 * (uint64_t)quarter(at); // type packs
+        if (more & 1) at += 4 + 8 * (uint64_t)quarter(space, at); // type packs
     }
     if (type_flags & 1u << 13) at += 4;
     if ((type_flags & 3) == 1) at += 12;
@@ -299,39 +306,39 @@ static uint64_t virtual_table(uint64_t descriptor) {
     return at;
 }
 
-struct zg_swift_slot zg_swift_slot_at(uint64_t metadata, int64_t offset) {
+struct zg_swift_slot zg_swift_slot_at(const struct zg_space *space, uint64_t metadata, int64_t offset) {
     struct zg_swift_slot slot = {.part = zg_swift_part_unknown};
     if (offset < 0) {
         if (offset == -16) slot.part = zg_swift_part_destroy;
         else if (offset == -8) slot.part = zg_swift_part_type;
         return slot;
     }
-    if (word(metadata) != kind_class || offset < 48) {
+    if (word(space, metadata) != kind_class || offset < 48) {
         slot.part = zg_swift_part_type;
         return slot;
     }
     uint64_t place = metadata + (uint64_t)offset, class = metadata;
-    for (int i = 0; class && i < SUPERCLASSES_MOST; i++, class = word(class + 8)) {
+    for (int i = 0; class && i < SUPERCLASSES_MOST; i++, class = word(space, class + 8)) {
         // The place lies in this class's metadata as in the object's own: a subclass begins with its superclass's.
-        uint64_t descriptor = class_descriptor(class);
+        uint64_t descriptor = class_descriptor(space, class);
         if (!descriptor) continue;
         uint64_t base = metadata - class;
-        uint64_t fields = field_offsets(class, descriptor), table = virtual_table(descriptor);
-        if (fields && place - (fields + base) < 8 * (uint64_t)half(descriptor + 36)) {
+        uint64_t fields = field_offsets(space, class, descriptor), table = virtual_table(space, descriptor);
+        if (fields && place - (fields + base) < 8 * (uint64_t)half(space, descriptor + 36)) {
             slot.part = zg_swift_part_field_offset;
             slot.class_metadata = class;
             slot.field = (uint32_t)((place - (fields + base)) / 8);
             return slot;
         }
-        uint64_t first = table ? 8 * (uint64_t)half(table) : 0;
-        if (table && half(descriptor) >> 16 & 1u << 13) first += immediate_members(class, descriptor) - class;
-        if (table && (uint64_t)offset - first < 8 * (uint64_t)half(table + 4)) {
+        uint64_t first = table ? 8 * (uint64_t)half(space, table) : 0;
+        if (table && half(space, descriptor) >> 16 & 1u << 13) first += immediate_members(space, class, descriptor) - class;
+        if (table && (uint64_t)offset - first < 8 * (uint64_t)half(space, table + 4)) {
             slot.part = zg_swift_part_method;
-            slot.code = word(place);
+            slot.code = word(space, place);
             return slot;
         }
-        uint32_t parameters = half(descriptor) & 0x80 ? quarter(descriptor + 52) : 0;
-        uint64_t arguments = immediate_members(class, descriptor) + base;
+        uint32_t parameters = half(space, descriptor) & 0x80 ? quarter(space, descriptor + 52) : 0;
+        uint64_t arguments = immediate_members(space, class, descriptor) + base;
         if (place - arguments < 8 * (uint64_t)parameters) slot.part = zg_swift_part_generic;
     }
     return slot;

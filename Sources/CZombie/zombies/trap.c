@@ -42,24 +42,26 @@ uint64_t zg_trap_first_word(uint32_t class) {
     return zg_traps.words + ((uint64_t)class << (zg_traps.words_shift - 3 + ZG_TRAP_WORD_SHIFT)) + ZG_TRAP_WORD_OFFSET;
 }
 
-struct zg_trap_place zg_trap_decode(uint64_t address) {
+struct zg_trap_place zg_trap_place_of(const struct zg_traps *traps, uint64_t address) {
     struct zg_trap_place place = {.part = zg_trap_none};
-    if (!zg_trap_contains(address)) return place;
-    uint64_t slots = UINT64_C(1) << zg_traps.slots_shift;
-    if (address < zg_traps.words) {
-        bool isa = address < zg_traps.side;
+    if (address - traps->base >= traps->bytes) return place;
+    uint64_t slots = UINT64_C(1) << traps->slots_shift;
+    if (address < traps->words) {
+        bool isa = address < traps->side;
         uint32_t shift = isa ? ZG_TRAP_ISA_SHIFT : ZG_TRAP_SIDE_SHIFT;
-        uint64_t inside = address - (isa ? zg_traps.isa : zg_traps.side), window = inside >> shift;
+        uint64_t inside = address - (isa ? traps->isa : traps->side), window = inside >> shift;
         place.part = isa ? zg_trap_isa : zg_trap_side;
-        place.class = (uint32_t)(window >> zg_traps.slots_shift);
+        place.class_number = (uint32_t)(window >> traps->slots_shift);
         place.number = window & (slots - 1);
         place.offset = (int64_t)(inside & ((UINT64_C(1) << shift) - 1)) - (isa ? ZG_TRAP_ISA_OFFSET : 0);
         return place;
     }
-    uint64_t inside = address - zg_traps.words, word = inside >> ZG_TRAP_WORD_SHIFT;
+    uint64_t inside = address - traps->words, word = inside >> ZG_TRAP_WORD_SHIFT;
     place.part = zg_trap_word;
-    place.class = (uint32_t)(word >> (zg_traps.words_shift - 3));
-    place.byte = (word & ((UINT64_C(1) << (zg_traps.words_shift - 3)) - 1)) << 3;
+    place.class_number = (uint32_t)(word >> (traps->words_shift - 3));
+    place.byte = (word & ((UINT64_C(1) << (traps->words_shift - 3)) - 1)) << 3;
     place.offset = (int64_t)(inside & (ZG_TRAP_WORD_STEP - 1)) - ZG_TRAP_WORD_OFFSET;
     return place;
 }
+
+struct zg_trap_place zg_trap_decode(uint64_t address) { return zg_trap_place_of(&zg_traps, address); }

@@ -12,6 +12,7 @@
 #define ZG_TRAP_H
 
 #include "heap/size_class.h"
+#include "include/zg_trap_place.h"
 #include "platform/base.h"
 
 #define ZG_TRAP_CLASSES (ZG_CLASS_COUNT + 1) // the last one stands for spans
@@ -24,27 +25,12 @@
 // Classes with more metadata than a window holds get no trap: its neighbour would be blamed.
 #define ZG_TRAP_MOST_METADATA ((1 << ZG_TRAP_ISA_SHIFT) - ZG_TRAP_ISA_OFFSET)
 
-struct zg_traps {
-    uint64_t base, bytes; // the whole reservation; 0 bytes: there is none
-    uint64_t isa, side, words;
-    uint32_t slots_shift; // 2^slots_shift slots of each class have windows of their own
-    uint32_t words_shift; // words of the first 2^words_shift bytes of each class have
-};
 extern struct zg_traps zg_traps;
 
 // Reserves the regions, as large as the address space allows. False: there is no room.
 bool zg_trap_init(void);
 
-enum zg_trap_part { zg_trap_none, zg_trap_isa, zg_trap_side, zg_trap_word };
-
-// What a trap address says. `number` is the slot's, `byte` the word's distance from the class's first slot, each modulo
-// what the region has room for; `offset` the distance of the address from the trap pointer.
-struct zg_trap_place {
-    enum zg_trap_part part;
-    uint32_t class;
-    uint64_t number, byte;
-    int64_t offset;
-};
+// Of this process.
 struct zg_trap_place zg_trap_decode(uint64_t address);
 
 ZG_INLINE bool zg_trap_contains(uint64_t address) { return address - zg_traps.base < zg_traps.bytes; }

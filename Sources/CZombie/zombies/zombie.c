@@ -13,8 +13,6 @@
 
 uint64_t zg_zombie_contents;
 
-static uint64_t first_ticks, first_ns; // the two clocks at one time
-
 static void describe_layout(void) {
     struct zg_layout *layout = &zg_stats->layout;
     layout->trap_isa_shift = ZG_TRAP_ISA_SHIFT;
@@ -22,9 +20,18 @@ static void describe_layout(void) {
     layout->trap_word_shift = ZG_TRAP_WORD_SHIFT;
     layout->trap_slots_shift = zg_traps.slots_shift;
     layout->trap_words_shift = zg_traps.words_shift;
+    layout->traps = zg_traps;
+    layout->class_table = (uint64_t)zg_classes;
+    layout->class_table_count = ZG_ARRAY_COUNT(zg_classes);
     layout->span_trap_isa = zg_trap_first_isa(ZG_CLASS_COUNT);
     layout->span_trap_side = zg_trap_first_side(ZG_CLASS_COUNT);
 }
+
+struct zg_layout_time zg_layout_time_now(void) {
+    return (struct zg_layout_time){zg_arch_ticks(), zg_os_clock_ns(CLOCK_REALTIME)};
+}
+
+void zg_zombie_note_time(void) { zg_stats->layout.last_time = zg_layout_time_now(); }
 
 void zg_zombie_init(bool on, bool keep_contents) {
     if (on && !zg_trap_init()) {
@@ -43,20 +50,22 @@ void zg_zombie_init(bool on, bool keep_contents) {
         layout->trap_word = slab->trap_word;
     }
     if (on) describe_layout();
-    first_ticks = zg_arch_ticks();
-    first_ns = zg_os_clock_ns(CLOCK_REALTIME);
+    zg_stats->layout.death_bytes = sizeof(struct zg_death);
+    zg_stats->layout.first_time = zg_layout_time_now();
     if (on && keep_contents) zg_zombie_contents = (uint64_t)zg_os_map(zg_slabs.bytes);
+    // As large as all slabs may become, and of no use to whoever reads a core file.
+    if (zg_zombie_contents) zg_os_leave_out_of_core((void *)zg_zombie_contents, zg_slabs.bytes);
 }
 
 uint64_t zg_zombie_time_ns(const struct zg_death *death) {
-    uint64_t ticks = zg_arch_ticks(), ns = zg_os_clock_ns(CLOCK_REALTIME);
-    uint64_t elapsed = ticks - first_ticks;
+    struct zg_layout_time first = zg_stats->layout.first_time, last = zg_layout_time_now();
+    uint64_t elapsed = last.ticks - first.ticks;
     if (!elapsed || !death->time) return 0;
     // The low 32 bits of a time that is not in the future.
-    uint64_t now = ticks >> ZG_TIME_SHIFT, age = (uint32_t)((uint32_t)now - death->time);
-    double ns_for_tick = (double)(ns - first_ns) / (double)elapsed;
+    uint64_t now = last.ticks >> ZG_TIME_SHIFT, age = (uint32_t)((uint32_t)now - death->time);
+    double ns_for_tick = (double)(last.ns - first.ns) / (double)elapsed;
     uint64_t age_ns = (uint64_t)((double)(age << ZG_TIME_SHIFT) * ns_for_tick);
-    return age_ns < ns ? ns - age_ns : 0;
+    return age_ns < last.ns ? last.ns - age_ns : 0;
 }
 
 struct zg_zombie_pattern zg_zombie_span_pattern(uint32_t bits, uint32_t number) {
@@ -113,13 +122,13 @@ struct zg_zombie_hit zg_zombie_find(uint64_t address, const uint64_t *likely, in
     struct zg_trap_place place = zg_trap_decode(address);
     struct zg_zombie_hit hit = {.part = place.part, .offset = place.offset};
     if (place.part == zg_trap_none) return hit;
-    if (place.class == ZG_CLASS_COUNT) {
+    if (place.class_number == ZG_CLASS_COUNT) {
         uint32_t number = (uint32_t)place.number;
         if (place.part != zg_trap_word && zg_span_exists(number))
             consider(zg_span_by_number(number)->start, &hit, likely, likely_count);
         return hit;
     }
-    const struct zg_slab *slab = &zg_slabs.slab[place.class];
+    const struct zg_slab *slab = &zg_slabs.slab[place.class_number];
     uint64_t used = __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE);
     uint64_t slots = UINT64_C(1) << zg_traps.slots_shift, region = UINT64_C(1) << zg_traps.words_shift;
     if (place.part == zg_trap_word) {

@@ -104,6 +104,8 @@ bool zg_zombie_open(const struct zg_zombie_hit *hit);
 // The word that stood where the trap word was.
 bool zg_zombie_former_word(const struct zg_zombie_hit *hit, uint64_t *word);
 
+// Notes the time on the statistics page: a core file's dead are dated by it. Any context.
+void zg_zombie_note_time(void);
 // When the block died, nanoseconds since 1970; 0 where unknown.
 uint64_t zg_zombie_time_ns(const struct zg_death *death);
 

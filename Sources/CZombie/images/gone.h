@@ -1,0 +1,17 @@
+// Images that dlclose may have unloaded: stacks of blocks that outlive a plugin still lead into it.
+// Noting them is cold and takes the loader's lock, as dlclose does; looking them up takes none and may happen in a handler.
+
+#ifndef ZG_GONE_H
+#define ZG_GONE_H
+
+#include "images/module.h"
+
+// Before the first library is opened by the program: what is loaded now stays.
+void zg_gone_note_first(void);
+// Before a library is closed: remembers all images that were opened since.
+void zg_gone_note_loaded(void);
+// The image that an address in an older stack lay in: one that is loaded, or one that is gone. False where that cannot be
+// told: several images have been there, one after the other. `path` and `build_id` stay valid.
+bool zg_gone_find(uint64_t address, struct zg_module *module);
+
+#endif
