@@ -1,4 +1,4 @@
-// elfutils' libdw: symbols, debug information and build-ids of ELF files.
+// elfutils' libelf and libdw, the numbers of DWARF, and the loader's auxiliary vector.
 
 #ifndef ZG_CDWARF_SHIM_H
 #define ZG_CDWARF_SHIM_H
@@ -6,6 +6,6 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
-#include <elfutils/libdwfl.h>
+#include <sys/auxv.h>
 
 #endif

@@ -53,8 +53,10 @@ enum SwiftName {
                 return nil
             }
             var scanner = NameScanner(text[text.index(before: end.upperBound)...])
-            guard scanner.takeBracket() != nil, scanner.skip(" of ") else { return nil }
-            return scanner.rest
+            if scanner.takeBracket() != nil, scanner.skip(" of ") { return scanner.rest }
+            // "<Arg[0] = [Closure Propagated : …, Argument Types : […]> of": a bracket is missing.
+            guard let end = text.range(of: "]> of ") else { return nil }
+            return text[end.upperBound...]
         },
     ]
 

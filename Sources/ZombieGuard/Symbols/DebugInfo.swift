@@ -1,11 +1,12 @@
-// Lines and inlined functions out of the debug information of one ELF file.
+// Lines and inlined functions out of the debug information of one module.
 
 import CDwarf
-import Glibc
 
-/// The debug information of a module. Compilation units are read when an address falls into them.
+/// The debug information of a module. Of large files only what the addresses need is read.
 ///
-/// libdw's own way from an address to its unit is the table .debug_aranges, which Swift and clang do not write.
+/// It is read here and not by libdw, which gives the same answers in twice the time: it lists all rows of a unit before it
+/// answers, finds no split files that lie elsewhere, and cannot be bounded on files that were made to take long. The figures
+/// stand in ARCHITECTURE.md, rejected alternatives.
 final class DebugInfo {
     /// A place in a source file.
     struct Location: Hashable {
@@ -22,103 +23,89 @@ final class DebugInfo {
         var isInlined: Bool
     }
 
-    private struct Unit {
-        var die: Dwarf_Die
-        var bias: UInt64
-        var functions: [(range: Range<UInt64>, value: Dwarf_Die)]?
+    private let file: DwarfFile
+    private let index: DwarfUnitIndex
+    private let files: SymbolFiles
+    private var lineTables: [UInt64: DwarfLines?] = [:]
+    private var splitUnits: [UInt64: DwarfUnit?] = [:]
+    // Units do not keep their file.
+    private var splitFiles: [String: DwarfFile?] = [:]
+
+    /// Names of files with split debug information that are missing.
+    private(set) var missing: [String] = []
+
+    /// `files` finds what belongs to the module besides `elf`.
+    init(_ elf: ELFFile, files: SymbolFiles) {
+        file = DwarfFile(elf) { elf in files.alternate(of: elf).map { DwarfFile($0) } }
+        index = DwarfUnitIndex(file)
+        self.files = files
     }
 
-    private var units: [Unit] = []
-    private var ranges: [(range: Range<UInt64>, value: Int)] = []
-
-    /// Reads where the units of a module lie; empty where the module has no debug information.
-    init(module: OpaquePointer) {
-        var last: UnsafeMutablePointer<Dwarf_Die>?
-        var bias: Dwarf_Addr = 0
-        while let die = dwfl_module_nextcu(module, last, &bias) {
-            last = die
-            for range in die.pointee.ranges {
-                ranges.append((range.lowerBound &+ bias..<range.upperBound &+ bias, units.count))
-            }
-            units.append(Unit(die: die.pointee, bias: bias))
+    /// Looks for the units of addresses together, which is cheaper than one by one.
+    func prepare(_ addresses: some Sequence<UInt64>) {
+        file.allowWork()
+        for case let split? in splitFiles.values { split.allowWork() }
+        index.find(addresses)
+        var units: [UInt64: DwarfUnit] = [:]
+        for address in addresses {
+            if let unit = index.unit(of: address) { units[unit.header.offset] = unit }
         }
-        ranges.sort { $0.range.lowerBound < $1.range.lowerBound }
+        for unit in units.values where !unit.isRead { ELFFile.willRead(unit.bytes) }
+        for unit in units.values where !unit.isRead {
+            if let offset = unit.statements { ELFFile.willRead(DwarfLines.bytes(at: offset, in: unit.file.lines)) }
+        }
     }
 
     /// The functions that an address lies in, the innermost first; empty where nothing is known of it.
     func calls(at address: UInt64) -> [Call] {
-        guard let index = unit(of: address) else { return [] }
-        let local = address &- units[index].bias
-        let function = function(at: local, in: index)
-        let inlined = function.map { $0.die.inlined(at: local) } ?? []
-        var location = row(at: local, in: index).flatMap { self.location(of: $0.row) }
-        if location?.line == nil, inlined.isEmpty, let function {
-            location = nearestLine(before: local, in: index, function: function) ?? location
+        guard let unit = index.unit(of: address) else { return [] }
+        let lines = lines(of: unit)
+        let functions = (split(unit) ?? unit).functions
+        let function = functions.function(at: address)
+        let inlined = function.map { functions.inlined(at: address, in: $0) } ?? []
+        var location = lines?.rows(before: address, count: 1).first.flatMap { self.location(of: $0, lines) }
+        if location?.line == nil, let function {
+            location = nearestLine(before: address, lines, function, functions, inlined.last?.offset) ?? location
         }
         var calls: [Call] = []
-        for die in inlined.reversed() {
-            calls.append(Call(symbol: die.symbol, location: location, isInlined: true))
-            location = callSite(of: die, in: index)
+        for entry in inlined.reversed() {
+            calls.append(Call(symbol: entry.symbol, location: location, isInlined: true))
+            location = entry.callSite.flatMap { site in
+                lines.flatMap { self.location($0.path(site.file), line: site.line, column: site.column) }
+            }
         }
-        if calls.isEmpty, location == nil { return [] }
-        return calls + [Call(symbol: function?.die.symbol, location: location, isInlined: false)]
-    }
-
-    // MARK: Units and functions
-
-    private func unit(of address: UInt64) -> Int? { Self.find(address, in: ranges)?.value }
-
-    private func function(at address: UInt64, in unit: Int) -> (range: Range<UInt64>, die: Dwarf_Die)? {
-        if units[unit].functions == nil {
-            var functions: [(range: Range<UInt64>, value: Dwarf_Die)] = []
-            units[unit].die.collectFunctions(into: &functions)
-            units[unit].functions = functions.sorted { $0.range.lowerBound < $1.range.lowerBound }
-        }
-        return Self.find(address, in: units[unit].functions ?? []).map { ($0.range, $0.value) }
-    }
-
-    private static func find<Value>(
-        _ address: UInt64, in table: [(range: Range<UInt64>, value: Value)]
-    ) -> (range: Range<UInt64>, value: Value)? {
-        let behind = partition(table.count) { table[$0].range.lowerBound > address }
-        return behind > 0 && table[behind - 1].range.contains(address) ? table[behind - 1] : nil
-    }
-
-    /// The first index that belongs to the second part of an ordered table.
-    private static func partition(_ count: Int, _ isInSecond: (Int) -> Bool) -> Int {
-        var low = 0
-        var high = count
-        while low < high {
-            let middle = (low + high) / 2
-            if isInSecond(middle) { high = middle } else { low = middle + 1 }
-        }
-        return low
+        if calls.isEmpty, location == nil, function == nil { return [] }
+        let symbol = function.flatMap { DwarfEntry(unit: functions.unit, offset: $0.entry).symbol }
+        return calls + [Call(symbol: symbol, location: location, isInlined: false)]
     }
 
     // MARK: Lines
 
-    /// The last row of the line table at or before an address.
-    private func row(at address: UInt64, in unit: Int) -> (row: OpaquePointer, number: Int)? {
-        guard let (lines, count) = lines(of: unit) else { return nil }
-        let behind = Self.partition(count) { self.address(of: dwarf_onesrcline(lines, $0)) > address }
-        guard behind > 0, let row = dwarf_onesrcline(lines, behind - 1) else { return nil }
-        var isEnd = false
-        return dwarf_lineendsequence(row, &isEnd) == 0 && !isEnd ? (row, behind - 1) : nil
+    private func lines(of unit: DwarfUnit) -> DwarfLines? {
+        guard let offset = unit.statements else { return nil }
+        if let known = lineTables[offset] { return known }
+        let lines = DwarfLines(unit, at: offset)
+        lineTables[offset] = .some(lines)
+        return lines
     }
 
-    /// Optimized code often has line 0 where it releases objects: the line before it says where that is.
+    /// Optimized code often has line 0 where it releases objects: the line before it says where that is. The column, which
+    /// would be that of something else, is left out. `scope` is the function that was inlined there.
     private func nearestLine(
-        before address: UInt64, in unit: Int, function: (range: Range<UInt64>, die: Dwarf_Die)
+        before address: UInt64, _ lines: DwarfLines?, _ function: DwarfFunctions.Function, _ functions: DwarfFunctions,
+        _ scope: UInt64?
     ) -> Location? {
-        guard let (lines, _) = lines(of: unit), let last = row(at: address, in: unit)?.number else { return nil }
         let farthest = 256
-        for number in (max(0, last - farthest)..<last).reversed() {
-            guard let row = dwarf_onesrcline(lines, number), function.range.contains(self.address(of: row)) else {
-                break
-            }
+        let farthestBytes: UInt64 = 1024
+        var next = UInt64.max
+        for row in lines?.rows(before: address, count: farthest) ?? [] {
+            guard function.range.contains(row.address), address - row.address < farthestBytes else { break }
+            // Of several rows with one address only the last has code.
+            let hasCode = row.address < next
+            next = row.address
             // What was inlined has lines of another function.
-            if let location = location(of: row), location.line != nil,
-                function.die.inlined(at: self.address(of: row)).isEmpty
+            if hasCode, row.line > 0, functions.innermost(at: row.address, in: function) == scope,
+                let location = location(of: row, lines)
             {
                 return Location(file: location.file, line: location.line, column: nil)
             }
@@ -126,42 +113,46 @@ final class DebugInfo {
         return nil
     }
 
-    private func lines(of unit: Int) -> (lines: OpaquePointer, count: Int)? {
-        var lines: OpaquePointer?
-        var count = 0
-        guard dwarf_getsrclines(&units[unit].die, &lines, &count) == 0, let lines else { return nil }
-        return (lines, count)
-    }
-
-    private func location(of row: OpaquePointer) -> Location? {
-        guard let path = dwarf_linesrc(row, nil, nil) else { return nil }
-        var line: Int32 = 0
-        var column: Int32 = 0
-        dwarf_lineno(row, &line)
-        dwarf_linecol(row, &column)
-        return Self.location(path, line: Int(line), column: Int(column))
-    }
-
-    private func address(of row: OpaquePointer?) -> UInt64 {
-        var address: Dwarf_Addr = 0
-        guard let row, dwarf_lineaddr(row, &address) == 0 else { return .max }
-        return address
-    }
-
-    private func callSite(of die: Dwarf_Die, in unit: Int) -> Location? {
-        var files: OpaquePointer?
-        var count = 0
-        guard let file = die.number(DW_AT_call_file), dwarf_getsrcfiles(&units[unit].die, &files, &count) == 0,
-            let files,
-            file < count, let path = dwarf_filesrc(files, file, nil, nil)
-        else { return nil }
-        return Self.location(path, line: die.number(DW_AT_call_line) ?? 0, column: die.number(DW_AT_call_column) ?? 0)
+    private func location(of row: DwarfLines.Row, _ lines: DwarfLines?) -> Location? {
+        location(lines?.path(row.file), line: row.line, column: row.column)
     }
 
     /// Line 0 stands for code that the compiler made.
-    private static func location(_ path: UnsafePointer<CChar>, line: Int, column: Int) -> Location? {
-        let file = String(cString: path)
-        if file.hasSuffix("<compiler-generated>") { return nil }
+    private func location(_ file: String?, line: Int, column: Int) -> Location? {
+        guard let file, !file.hasSuffix("<compiler-generated>") else { return nil }
         return Location(file: file, line: line > 0 ? line : nil, column: line > 0 && column > 0 ? column : nil)
+    }
+
+    // MARK: Split debug information
+
+    /// The unit that the rest of a unit was split off to; nil where nothing was, or it cannot be found.
+    private func split(_ unit: DwarfUnit) -> DwarfUnit? {
+        guard let name = unit.splitName, let id = unit.splitID else { return nil }
+        if let known = splitUnits[unit.header.offset] { return known }
+        var found: DwarfUnit?
+        for path in files.splitFiles(name, directory: unit.directory) {
+            if splitFiles[path] == nil {
+                splitFiles[path] = .some((try? ELFFile(path: path)).map { DwarfFile($0, isSplit: true) })
+            }
+            guard let file = splitFiles[path] ?? nil else { continue }
+            found = Self.unit(id, of: unit, in: file)
+            if found != nil { break }
+        }
+        if found == nil { missing.append(name) }
+        splitUnits[unit.header.offset] = .some(found)
+        return found
+    }
+
+    private static func unit(_ id: UInt64, of skeleton: DwarfUnit, in file: DwarfFile) -> DwarfUnit? {
+        if let part = DwarfPackage.part(of: id, in: file.elf) {
+            guard var header = DwarfUnitHeader(file.info, at: part.info) else { return nil }
+            header.abbreviations &+= part.abbreviations
+            let unit = DwarfUnit(file, header, skeleton: skeleton, part: part)
+            return unit?.splitID == id ? unit : nil
+        }
+        for header in file.headers {
+            if let unit = DwarfUnit(file, header, skeleton: skeleton), unit.splitID == id { return unit }
+        }
+        return nil
     }
 }

@@ -72,19 +72,38 @@ struct ELFImage {
 
     static func buildID(inNotes notes: [UInt8]) -> String? {
         let buildIDNote: UInt32 = 3
-        var at = 0
-        while at + 12 <= notes.count {
-            let nameSize = Int(notes.number(at: at) as UInt32)
-            let size = Int(notes.number(at: at + 4) as UInt32)
-            let type: UInt32 = notes.number(at: at + 8)
-            let contents = at + 12 + (nameSize + 3) & ~3
-            guard contents + size <= notes.count else { return nil }
-            if type == buildIDNote, notes[(at + 12)..<(at + 12 + nameSize)].elementsEqual("GNU\0".utf8) {
-                return hexadecimal(notes[contents..<(contents + size)])
-            }
-            at = contents + (size + 3) & ~3
+        for note in ELFNotes(notes) where note.type == buildIDNote && note.name.elementsEqual("GNU\0".utf8) {
+            return hexadecimal(note.contents)
         }
         return nil
+    }
+}
+
+/// The notes in a segment or section, as far as they are whole.
+struct ELFNotes: Sequence, IteratorProtocol {
+    struct Note {
+        /// With the NUL at its end.
+        var name: ArraySlice<UInt8>
+        var type: UInt32
+        var contents: ArraySlice<UInt8>
+    }
+
+    private let bytes: [UInt8]
+    private var at = 0
+
+    init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    mutating func next() -> Note? {
+        let headerSize = 12
+        guard at + headerSize <= bytes.count else { return nil }
+        let nameSize = Int(bytes.number(at: at) as UInt32)
+        let size = Int(bytes.number(at: at + 4) as UInt32)
+        let type: UInt32 = bytes.number(at: at + 8)
+        let name = at + headerSize
+        let contents = name + (nameSize + 3) & ~3
+        guard contents + size <= bytes.count else { return nil }
+        at = contents + (size + 3) & ~3
+        return Note(name: bytes[name..<(name + nameSize)], type: type, contents: bytes[contents..<(contents + size)])
     }
 }
 

@@ -1,6 +1,5 @@
-// Names and lines of addresses in one ELF file, through elfutils' libdw.
+// Names and lines of addresses in one module, out of all files that have something to say about it.
 
-import CDwarf
 import Glibc
 
 /// The names and lines of one executable or library. Not for use by several threads at once.
@@ -11,126 +10,127 @@ final class ModuleSymbols {
         case unreadable
     }
 
-    private let handle: OpaquePointer
-    private let module: OpaquePointer
-    private lazy var debugInfo = DebugInfo(module: module)
-    private lazy var symbolsByAddress = makeSymbolsByAddress()
+    /// The executable or library; nil where only its debug information was found.
+    let file: ELFFile?
+    private let debugInfo: DebugInfo?
+    private let tables: SymbolTables
+    // Of the separate debug file. Where it has a function's debug information, that knows the name better: the compiler
+    // splits functions into parts, f and f.cold.
+    private let moreTables: SymbolTables
+    private var known: [UInt64: [DebugInfo.Call]] = [:]
 
-    // libdw keeps a pointer to the callbacks for as long as a handle lives.
-    nonisolated(unsafe) private static let callbacks = {
-        let callbacks = UnsafeMutablePointer<Dwfl_Callbacks>.allocate(capacity: 1)
-        callbacks.initialize(
-            to: Dwfl_Callbacks(
-                find_elf: dwfl_build_id_find_elf, find_debuginfo: dwfl_standard_find_debuginfo,
-                section_address: dwfl_offline_section_address, debuginfo_path: nil))
-        return callbacks
-    }()
-
-    /// Opens a file. Where `buildID` is known, the file must still be that build.
-    init(path: String, buildID: String?) throws(Failure) {
-        do throws(SystemError) { _ = try Descriptor(opening: path) } catch { throw .missing(error) }
-        guard let handle = dwfl_begin(Self.callbacks) else { throw .unreadable }
-        dwfl_report_begin(handle)
-        // At base 0 with the file's own addresses, what libdw calls an address is what the file calls one.
-        guard let module = dwfl_report_elf(handle, path, path, -1, 0, true),
-            dwfl_report_end(handle, nil, nil) == 0
-        else {
-            dwfl_end(handle)
-            throw .unreadable
+    /// Finds the files of a module. Where `buildID` is known, only files of that build count.
+    convenience init(
+        path: String, buildID: String?, sources: SymbolSources = SymbolSources(), server: DebugServer? = nil
+    ) throws(Failure) {
+        var files = SymbolFiles(module: path, buildID: buildID, sources: sources)
+        let file: ELFFile?
+        var failure: Failure?
+        do throws(Failure) {
+            file = try Self.find(files)
+        } catch {
+            file = nil
+            failure = error
         }
-        self.handle = handle
-        self.module = module
-        if let buildID, let own = ownBuildID, own != buildID { throw .otherBuild }
+        if let file { files.found = file }
+        var debugFile = file
+        if file?.hasDebugInformation != true {
+            debugFile = files.debugFile(of: file)
+            if debugFile == nil, let id = file?.buildID ?? buildID {
+                debugFile = Self.ask(server, .debugInformation, id)
+            }
+        }
+        var executable = file
+        if file == nil, let buildID { executable = Self.ask(server, .executable, buildID) }
+        if executable == nil, debugFile == nil, let failure { throw failure }
+        if let debugFile { files.found = debugFile }
+        self.init(file: executable, debugFile: debugFile, files: files)
     }
 
-    deinit { dwfl_end(handle) }
+    /// Takes files that have been found. `debugFile` may be the file itself.
+    init(file: ELFFile?, debugFile: ELFFile?, files: SymbolFiles) {
+        self.file = file
+        debugInfo = debugFile.flatMap { $0.hasDebugInformation ? DebugInfo($0, files: files) : nil }
+        tables = SymbolTables([file, file.flatMap(MiniDebugInfo.file)].compactMap { $0 })
+        moreTables = SymbolTables(debugFile === file ? [] : [debugFile].compactMap { $0 })
+    }
 
-    private var ownBuildID: String? {
-        var bytes: UnsafePointer<UInt8>?
-        var address: GElf_Addr = 0
-        var bias: GElf_Addr = 0
-        guard dwfl_module_getelf(module, &bias) != nil else { return nil }
-        let count = dwfl_module_build_id(module, &bytes, &address)
-        guard count > 0, let bytes else { return nil }
-        return hexadecimal(UnsafeBufferPointer(start: bytes, count: Int(count)))
+    private static func find(_ files: SymbolFiles) throws(Failure) -> ELFFile {
+        var failure = Failure.missing(SystemError(number: ENOENT))
+        for path in files.modulePaths {
+            do throws(ELFFile.Failure) {
+                let file = try ELFFile(path: path)
+                // A file without a build-id is another build than one that had one.
+                if files.buildID == nil || file.buildID == files.buildID { return file }
+                failure = .otherBuild
+            } catch {
+                // What became of the module's own file says more than that the others are not there.
+                guard path == files.module, failure != .otherBuild else { continue }
+                switch error {
+                case .missing(let error): failure = .missing(error)
+                case .unreadable: failure = .unreadable
+                }
+            }
+        }
+        throw failure
+    }
+
+    private static func ask(_ server: DebugServer?, _ kind: DebugServer.Kind, _ buildID: String) -> ELFFile? {
+        guard let server, SymbolFiles.isBuildID(buildID), let path = server.path(of: kind, buildID: buildID),
+            let file = try? ELFFile(path: path), file.buildID == buildID
+        else { return nil }
+        return file
+    }
+
+    /// Names of files with split debug information that were needed and are missing.
+    var missing: [String] { debugInfo?.missing ?? [] }
+
+    // MARK: Questions
+
+    /// Looks addresses up together, which is cheaper than one by one.
+    func prepare(_ offsets: some Sequence<Address>) {
+        let new = offsets.map(\.rawValue).filter { known[$0] == nil }
+        if new.isEmpty { return }
+        tables.prepare(new)
+        moreTables.prepare(new)
+        debugInfo?.prepare(new)
     }
 
     /// The functions that an address, as the file counts it, lies in, the innermost first; the last is the one that is
-    /// not inlined, named by the symbol table if possible.
+    /// not inlined.
     func calls(at offset: Address) -> [DebugInfo.Call] {
-        var calls = debugInfo.calls(at: offset.rawValue)
+        if let calls = known[offset.rawValue] { return calls }
+        var calls = debugInfo?.calls(at: offset.rawValue) ?? []
         if calls.isEmpty { calls = [DebugInfo.Call(symbol: nil, location: nil, isInlined: false)] }
-        if let symbol = symbol(around: offset) { calls[calls.count - 1].symbol = symbol }
+        // The linker may have given several equal functions one address: the debug information knows which this is. Only of
+        // the names that a library has for itself, such as __GI_exit, the one for everybody is better known.
+        let names = tables.names(holding: offset.rawValue)
+        let own = calls[calls.count - 1].symbol ?? ""
+        if let best = names.first, own.hasPrefix("__") || !names.contains(own) {
+            calls[calls.count - 1].symbol = best
+        } else if own.isEmpty, let best = moreTables.names(holding: offset.rawValue).first {
+            calls[calls.count - 1].symbol = best
+        }
+        known[offset.rawValue] = calls
         return calls
     }
 
     /// The symbol whose code or data holds an address.
     func symbol(around offset: Address) -> String? {
-        var distance: GElf_Off = 0
-        var symbol = GElf_Sym()
-        guard let name = dwfl_module_addrinfo(module, offset.rawValue, &distance, &symbol, nil, nil, nil) else {
-            return nil
-        }
-        // libdw also hands out the nearest symbol before the address; one that ends before it names something else.
-        if symbol.st_size > 0 && distance >= symbol.st_size { return nil }
-        return Self.withoutVersion(name)
+        tables.names(holding: offset.rawValue).first ?? moreTables.names(holding: offset.rawValue).first
     }
-
-    /// libdw's handle, for what is asked of the file itself.
-    var handleOfModule: OpaquePointer { module }
 
     /// Where a symbol begins.
     func address(of symbol: String) -> Address? {
-        symbolsByAddress.first { $0.value.contains(symbol) }.map { Address($0.key) }
+        (tables.address(of: symbol) ?? moreTables.address(of: symbol)).map { Address($0) }
     }
 
     /// Every symbol that begins at an address; several where the linker folded equal functions.
-    func symbols(at offset: Address) -> [String] { symbolsByAddress[offset.rawValue] ?? [] }
-
-    private func makeSymbolsByAddress() -> [UInt64: [String]] {
-        let count = dwfl_module_getsymtab(module)
-        var symbols: [UInt64: [String]] = [:]
-        guard count > 0 else { return symbols }
-        let kinds = [STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC]
-        for index in 0..<count {
-            var symbol = GElf_Sym()
-            var address: GElf_Addr = 0
-            guard let name = dwfl_module_getsym_info(module, index, &symbol, &address, nil, nil, nil),
-                Int32(symbol.st_shndx) != SHN_UNDEF, kinds.contains(Int32(symbol.st_info & 15))
-            else { continue }
-            symbols[address, default: []].append(Self.withoutVersion(name))
-        }
-        return symbols
+    func symbols(at offset: Address) -> [String] {
+        let names = tables.names(at: offset.rawValue)
+        return names + moreTables.names(at: offset.rawValue).filter { !names.contains($0) }
     }
 
     /// The bytes of the file at an address, as far as one section holds them.
-    func bytes(at offset: Address, count: Int) -> [UInt8] {
-        var bias: GElf_Addr = 0
-        guard let elf = dwfl_module_getelf(module, &bias) else { return [] }
-        var section: OpaquePointer?
-        while let next = elf_nextscn(elf, section) {
-            section = next
-            var header = GElf_Shdr()
-            // Sections that are in memory and in the file.
-            guard gelf_getshdr(next, &header) != nil, header.sh_type != SHT_NOBITS,
-                header.sh_flags & UInt64(SHF_ALLOC) != 0,
-                let start = offset.distance(from: Address(header.sh_addr)), start < header.sh_size,
-                let data = elf_rawdata(next, nil), let buffer = data.pointee.d_buf, start < data.pointee.d_size
-            else { continue }
-            let bytes = UnsafeRawBufferPointer(start: buffer, count: data.pointee.d_size)
-            return Array(bytes.dropFirst(Int(start)).prefix(count))
-        }
-        return []
-    }
-
-    // The symbol table of an executable names versions as well: memcpy@@GLIBC_2.14.
-    private static func withoutVersion(_ name: UnsafePointer<CChar>) -> String {
-        String(String(cString: name).prefix { $0 != "@" })
-    }
-}
-
-/// Bytes as lower-case hexadecimal digits.
-func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
-    let digits = Array("0123456789abcdef".utf8)
-    return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    func bytes(at offset: Address, count: Int) -> [UInt8] { file?.bytes(at: offset, count: count) ?? [] }
 }

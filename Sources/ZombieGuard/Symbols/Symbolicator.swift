@@ -2,17 +2,28 @@
 
 /// Names frames from the files that their modules point to. Files are opened once. Not for several threads at once.
 public final class Symbolicator {
-    /// Why the frames of a module have no names; one for each module. Texts are safe to print.
+    /// Why the frames of a module have no names, or not all that they could have. Texts are safe to print.
     public private(set) var notes: [String] = []
 
+    private let sources: SymbolSources
+    private lazy var server = DebugServer(sources.patience)
     private var modules: [String: ModuleSymbols?] = [:]
+    private var noted: Set<String> = []
+    private var names: [String: String] = [:]
 
-    public init() {}
+    private static let mostMissing = 3
+    // Reports may name any number of modules and functions: what is kept of them is bounded.
+    private static let mostModules = 256
+    private static let mostNames = 1 << 16
+    private static let mostNotes = 100
+
+    public init(sources: SymbolSources = SymbolSources()) { self.sources = sources }
 
     /// Makes a raw finding a finished one: names for its frames, inlined functions as frames of their own, class, member
     /// and access where names tell them, and a signature. What a finding has already it keeps.
     public func symbolicate(_ finding: Finding) -> Finding {
         var finding = finding
+        prepare(finding.stacks.access + finding.stacks.free + finding.stacks.alloc)
         if let block = finding.block {
             let slot = finding.detail["slot"].flatMap { Int($0) }
             finding.block = finish(block, freedBy: finding.stacks.free, slot: slot, in: &finding.access)
@@ -28,11 +39,12 @@ public final class Symbolicator {
     /// Names frames; a frame in whose place functions were inlined becomes several.
     func symbolicate(_ stack: [Finding.Frame]) -> [Finding.Frame] {
         stack.flatMap { frame -> [Finding.Frame] in
-            guard frame.function == nil, frame.file == nil, let offset = frame.offset, let symbols = symbols(of: frame)
-            else { return [frame] }
-            return symbols.calls(at: offset).map { call in
+            guard frame.isRaw, let offset = frame.offset, let symbols = symbols(of: frame) else { return [frame] }
+            let calls = symbols.calls(at: offset)
+            noteMissing(symbols, frame)
+            return calls.map { call in
                 var named = frame
-                named.function = call.symbol.map(readableName)
+                named.function = call.symbol.map(name)
                 named.file = call.location?.file
                 named.line = call.location?.line
                 named.column = call.location?.column
@@ -42,29 +54,83 @@ public final class Symbolicator {
         }
     }
 
+    /// What stacks show for a symbol. Taking a long name apart takes as long as finding it.
+    private func name(_ symbol: String) -> String {
+        if let known = names[symbol] { return known }
+        let name = readableName(symbol)
+        if names.count >= Self.mostNames { names = [:] }
+        names[symbol] = name
+        return name
+    }
+
+    /// Looks the addresses of each module up together.
+    private func prepare(_ frames: [Finding.Frame]) {
+        var offsets: [ObjectIdentifier: (symbols: ModuleSymbols, offsets: [Address])] = [:]
+        for frame in frames where frame.isRaw {
+            guard let offset = frame.offset, let symbols = symbols(of: frame) else { continue }
+            offsets[ObjectIdentifier(symbols), default: (symbols, [])].offsets.append(offset)
+        }
+        for entry in offsets.values { entry.symbols.prepare(entry.offsets) }
+    }
+
     /// The symbols of the module that a frame lies in; nil where there are none to be had.
     func symbols(of frame: Finding.Frame) -> ModuleSymbols? {
-        // Things that are no files, such as [vdso], have no names to look for.
-        guard let path = frame.module, path.hasPrefix("/") else { return nil }
+        guard let path = frame.module else { return nil }
         let key = path + "\0" + (frame.buildID ?? "")
         if let known = modules[key] { return known }
-        var symbols: ModuleSymbols?
-        do throws(ModuleSymbols.Failure) {
-            symbols = try ModuleSymbols(path: path, buildID: frame.buildID)
-        } catch {
-            notes.append(note(of: error, path: path))
-        }
+        let symbols = VDSO.isName(path) ? kernelSymbols(path, frame.buildID) : fileSymbols(path, frame.buildID)
+        if modules.count >= Self.mostModules { modules = [:] }
         modules[key] = .some(symbols)
         return symbols
     }
 
-    private func note(of failure: ModuleSymbols.Failure, path: String) -> String {
-        let reason =
-            switch failure {
-            case .missing(let error): "\(error)"
-            case .otherBuild: "the file is another build than the one that ran"
-            case .unreadable: "not a readable ELF file"
-            }
-        return "no names for '\(visible(path))': \(reason)"
+    private func fileSymbols(_ path: String, _ buildID: String?) -> ModuleSymbols? {
+        // Other things that are no files, such as [heap], have no names to look for.
+        guard path.contains("/") else { return nil }
+        defer {
+            if server.isGivenUp { note("the servers in DEBUGINFOD_URLS do not answer and are not asked again") }
+        }
+        do throws(ModuleSymbols.Failure) {
+            return try ModuleSymbols(path: path, buildID: buildID, sources: sources, server: server)
+        } catch {
+            note("no names for '\(visible(path))': \(reason(error))")
+            return nil
+        }
     }
+
+    private func kernelSymbols(_ path: String, _ buildID: String?) -> ModuleSymbols? {
+        // Without a build-id, that of another kernel could not be told from ours.
+        guard let buildID, let image = VDSO.image() else { return nil }
+        guard image.buildID == buildID else {
+            note("no names for '\(visible(path))': it is another kernel's")
+            return nil
+        }
+        let files = SymbolFiles(module: path, buildID: buildID, sources: sources)
+        return ModuleSymbols(file: image, debugFile: image, files: files)
+    }
+
+    // MARK: Notes
+
+    private func note(_ text: String) {
+        if notes.count > Self.mostNotes || !noted.insert(text).inserted { return }
+        notes.append(notes.count < Self.mostNotes ? text : "no names for further modules, which are not listed")
+    }
+
+    private func noteMissing(_ symbols: ModuleSymbols, _ frame: Finding.Frame) {
+        for name in symbols.missing.prefix(Self.mostMissing) {
+            note("not all names for '\(visible(frame.module ?? ""))': '\(visible(name))' is missing or another build")
+        }
+    }
+
+    private func reason(_ failure: ModuleSymbols.Failure) -> String {
+        switch failure {
+        case .missing(let error): "\(error)"
+        case .otherBuild: "the file is another build than the one that ran"
+        case .unreadable: "not a readable ELF file"
+        }
+    }
+}
+
+extension Finding.Frame {
+    fileprivate var isRaw: Bool { function == nil && file == nil }
 }

@@ -18,8 +18,7 @@ extension ModuleSymbols {
 
     /// The value that a pointer in the file's data has once the file is loaded, as the file counts addresses.
     private func pointer(at offset: Address) -> Address? {
-        var bias: GElf_Addr = 0
-        guard let elf = dwfl_module_getelf(handleOfModule, &bias) else { return nil }
+        guard let elf = file?.handle else { return nil }
         var section: OpaquePointer?
         while let next = elf_nextscn(elf, section) {
             section = next

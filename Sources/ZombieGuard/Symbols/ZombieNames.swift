@@ -73,16 +73,16 @@ extension Symbolicator {
 
     /// Whether the call in whose instruction `pc` lies goes to operator delete rather than to another destructor.
     private func callsDelete(before pc: Address, _ symbols: ModuleSymbols) -> Bool {
-        let returnAddress = pc.rawValue + 1
+        let returnAddress = pc.rawValue &+ 1
         #if arch(x86_64)
         let length: UInt64 = 6
-        let code = symbols.bytes(at: Address(returnAddress - length), count: Int(length))
+        let code = symbols.bytes(at: Address(returnAddress &- length), count: Int(length))
         guard code.count == Int(length) else { return false }
         if code[0] == 0xff, code[1] == 0x15 { return true } // through the table of imported functions
         guard code[1] == 0xe8 else { return false }
         let target = returnAddress &+ UInt64(bitPattern: Int64(code.number(at: 2) as Int32))
         #else
-        let code = symbols.bytes(at: Address(returnAddress - 4), count: 4)
+        let code = symbols.bytes(at: Address(returnAddress &- 4), count: 4)
         guard code.count == 4 else { return false }
         let instruction: UInt32 = code.number(at: 0)
         guard instruction >> 26 == 0b100101 else { return false }

@@ -1,0 +1,118 @@
+// Debug information and executables from debuginfod servers, through elfutils' libdebuginfod where that is installed.
+
+import Glibc
+
+/// Asks the servers in DEBUGINFOD_URLS, and none where the variable is not set. Never waits for long: a server that is
+/// silent for a while is not asked again. Files are kept by libdebuginfod, in its own cache.
+final class DebugServer {
+    /// Seconds.
+    struct Patience: Hashable, Sendable {
+        /// Without a byte.
+        var silence = 5.0
+        /// For all downloads together.
+        var total = 60.0
+    }
+
+    enum Kind: String {
+        case debugInformation = "debuginfod_find_debuginfo"
+        case executable = "debuginfod_find_executable"
+    }
+
+    private typealias Begin = @convention(c) () -> OpaquePointer?
+    private typealias Find =
+        @convention(c) (
+            OpaquePointer, UnsafePointer<CChar>, Int32, UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>
+        ) -> Int32
+    private typealias Progress = @convention(c) (OpaquePointer?, Int, Int) -> Int32
+    private typealias SetProgress = @convention(c) (OpaquePointer, Progress) -> Void
+    private typealias SetUserData = @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void
+    private typealias GetUserData = @convention(c) (OpaquePointer?) -> UnsafeMutableRawPointer?
+
+    /// What one download has seen so far.
+    private struct Download {
+        var lastBytes = 0
+        var calls = 0
+        var lastProgress: Double
+        var end: Double
+        var silence: Double
+        var isGivenUp = false
+    }
+
+    // What the callback needs, which can hold nothing itself.
+    private static let getUserData = function(
+        "debuginfod_get_user_data", of: dlopen(libraryName, RTLD_NOW | RTLD_LOCAL), as: GetUserData.self)
+    private static let libraryName = "libdebuginfod.so.1"
+
+    // nil where no server is to be asked.
+    private let library: UnsafeMutableRawPointer?
+    private let client: OpaquePointer?
+    private let patience: Patience
+    private var spent = 0.0
+    private(set) var isGivenUp = false
+
+    init(_ patience: Patience) {
+        self.patience = patience
+        let urls = getenv("DEBUGINFOD_URLS").map { String(cString: $0) } ?? ""
+        let isAsked = urls.contains { $0 != " " }
+        library = isAsked ? dlopen(Self.libraryName, RTLD_NOW | RTLD_LOCAL) : nil
+        let begin = Self.function("debuginfod_begin", of: library, as: Begin.self)
+        client = begin?()
+    }
+
+    deinit {
+        typealias End = @convention(c) (OpaquePointer) -> Void
+        if let client { Self.function("debuginfod_end", of: library, as: End.self)?(client) }
+        // The library stays loaded: what it is made of does not like to be unloaded.
+    }
+
+    private static func function<Function>(
+        _ name: String, of library: UnsafeMutableRawPointer?, as type: Function.Type
+    ) -> Function? {
+        library.flatMap { dlsym($0, name) }.map { unsafeBitCast($0, to: type) }
+    }
+
+    /// The path of a build's file; nil where no server has it, or none answers in time.
+    func path(of kind: Kind, buildID: String) -> String? {
+        guard let client, !isGivenUp, let find = Self.function(kind.rawValue, of: library, as: Find.self),
+            let setProgress = Self.function("debuginfod_set_progressfn", of: library, as: SetProgress.self),
+            let setUserData = Self.function("debuginfod_set_user_data", of: library, as: SetUserData.self)
+        else { return nil }
+        let start = Self.now
+        var download = Download(lastProgress: start, end: start + patience.total - spent, silence: patience.silence)
+        var path: UnsafeMutablePointer<CChar>?
+        let descriptor = withUnsafeMutablePointer(to: &download) { state in
+            setUserData(client, state)
+            setProgress(client) { client, bytes, _ in DebugServer.isOverdue(client, bytes) ? 1 : 0 }
+            return find(client, buildID, 0, &path)
+        }
+        setUserData(client, nil)
+        spent += Self.now - start
+        isGivenUp = download.isGivenUp
+        defer { free(path) }
+        guard descriptor >= 0 else { return nil }
+        close(descriptor)
+        return path.map { String(cString: $0) }
+    }
+
+    // Called by the library about once a second while it waits.
+    private static func isOverdue(_ client: OpaquePointer?, _ bytes: Int) -> Bool {
+        guard let state = getUserData?(client)?.assumingMemoryBound(to: Download.self) else { return false }
+        let now = Self.now
+        // Until a server has answered, the number says how often it was called.
+        state.pointee.calls += 1
+        if bytes > state.pointee.calls, bytes > state.pointee.lastBytes {
+            state.pointee.lastBytes = bytes
+            state.pointee.lastProgress = now
+        }
+        if now > state.pointee.end || now - state.pointee.lastProgress > state.pointee.silence {
+            state.pointee.isGivenUp = true
+        }
+        return state.pointee.isGivenUp
+    }
+
+    private static var now: Double {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+    }
+}

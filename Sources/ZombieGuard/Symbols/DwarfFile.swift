@@ -1,0 +1,159 @@
+// The sections of debug information of one file, and where its units begin.
+
+import CDwarf
+
+/// Debug information of one file. Damaged sections give fewer answers; none is looked at outside its bytes.
+final class DwarfFile {
+    let elf: ELFFile
+    let isSplit: Bool
+    let info: UnsafeRawBufferPointer
+    let abbreviations: UnsafeRawBufferPointer
+    let ranges: UnsafeRawBufferPointer
+    let rangeLists: UnsafeRawBufferPointer
+    private(set) lazy var addresses = small(elf.contents(".debug_addr"))
+    private(set) lazy var addressRanges = elf.contents(".debug_aranges")
+    private(set) lazy var lines = section(".debug_line")
+    private(set) lazy var lineTexts = elf.contents(".debug_line_str")
+    private(set) lazy var texts = small(section(".debug_str"))
+    private(set) lazy var textOffsets = small(section(".debug_str_offsets"))
+    /// The file that dwz moved common entries to; nil where there is none, or another one.
+    private(set) lazy var alternate: DwarfFile? = findAlternate(elf)
+
+    private let findAlternate: (ELFFile) -> DwarfFile?
+    private var tables: [TableKey: DwarfAbbreviations] = [:]
+    private var units: [UInt64: DwarfUnit] = [:]
+
+    /// What damaged files could make endless: entries, tables and lists that are read again and again.
+    @exclusivity(unchecked) private var work = 0
+    private static let mostWork = 1 << 28
+
+    private struct TableKey: Hashable {
+        var offset: UInt64
+        var encoding: DwarfEncoding
+    }
+
+    /// `findAlternate` gives the file that .gnu_debugaltlink of a file names.
+    init(_ elf: ELFFile, isSplit: Bool = false, findAlternate: @escaping (ELFFile) -> DwarfFile? = { _ in nil }) {
+        self.elf = elf
+        self.isSplit = isSplit
+        self.findAlternate = findAlternate
+        let suffix = isSplit ? ".dwo" : ""
+        info = elf.contents(".debug_info" + suffix)
+        abbreviations = elf.contents(".debug_abbrev" + suffix)
+        ranges = elf.contents(".debug_ranges")
+        rangeLists = elf.contents(".debug_rnglists" + suffix)
+        for section in [abbreviations, ranges, rangeLists] { ELFFile.mayRead(section) }
+    }
+
+    private func section(_ name: String) -> UnsafeRawBufferPointer { elf.contents(isSplit ? name + ".dwo" : name) }
+
+    private func small(_ section: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        ELFFile.mayRead(section)
+        return section
+    }
+
+    /// Begins to count anew, for other questions.
+    func allowWork() { work = 0 }
+
+    /// Whether `count` more steps may be made.
+    func mayWork(_ count: Int) -> Bool {
+        work &+= count
+        return work < Self.mostWork
+    }
+
+    func abbreviations(at offset: UInt64, _ encoding: DwarfEncoding) -> DwarfAbbreviations {
+        let key = TableKey(offset: offset, encoding: encoding)
+        if let known = tables[key] { return known }
+        guard mayWork(0) else {
+            return DwarfAbbreviations(UnsafeRawBufferPointer(start: nil, count: 0), at: 0, encoding)
+        }
+        let table = DwarfAbbreviations(abbreviations, at: offset, encoding)
+        _ = mayWork(table.attributes.count + table.entries.count)
+        tables[key] = table
+        return table
+    }
+
+    // MARK: Units
+
+    /// The unit whose header stands at an offset; nil where there is none that can be read.
+    func unit(at offset: UInt64) -> DwarfUnit? {
+        if let known = units[offset] { return known }
+        guard let header = DwarfUnitHeader(info, at: offset), let unit = DwarfUnit(self, header) else { return nil }
+        units[offset] = unit
+        return unit
+    }
+
+    /// The headers of all units that are no type units, in their order.
+    private(set) lazy var headers: [DwarfUnitHeader] = {
+        var headers: [DwarfUnitHeader] = []
+        var offset: UInt64 = 0
+        while let header = DwarfUnitHeader(info, at: offset) {
+            if !header.isTypeUnit { headers.append(header) }
+            offset = header.end
+        }
+        return headers
+    }()
+
+    /// The unit that holds an offset of .debug_info.
+    func unit(around offset: UInt64) -> DwarfUnit? {
+        let behind = partition(headers.count) { headers[$0].offset > offset }
+        guard behind > 0, offset < headers[behind - 1].end else { return nil }
+        return unit(at: headers[behind - 1].offset)
+    }
+}
+
+/// The header of a unit in .debug_info.
+struct DwarfUnitHeader {
+    var offset: UInt64
+    /// Where the next one begins.
+    var end: UInt64
+    /// Where its entries begin.
+    var entries: UInt64
+    var encoding: DwarfEncoding
+    var abbreviations: UInt64
+    var isTypeUnit: Bool
+    /// What skeleton units and their split units have in common.
+    var splitID: UInt64?
+
+    /// nil where the bytes are no header of versions 2 to 5.
+    init?(_ info: UnsafeRawBufferPointer, at offset: UInt64) {
+        var cursor = ByteCursor(info, at: offset)
+        var length = UInt64(cursor.number(UInt32.self))
+        let isLong = length == 0xffff_ffff
+        if isLong { length = cursor.number() }
+        guard !cursor.failed, length > 0, length <= UInt64(info.count) - cursor.position else { return nil }
+        self.offset = offset
+        end = cursor.position + length
+        let version: UInt16 = cursor.number()
+        let offsetSize = isLong ? 8 : 4
+        var addressSize: UInt8 = 8
+        var kind = DW_UT_compile
+        if version >= 5 {
+            kind = Int(cursor.number(UInt8.self))
+            addressSize = cursor.number()
+            abbreviations = cursor.number(bytes: offsetSize)
+        } else {
+            abbreviations = cursor.number(bytes: offsetSize)
+            addressSize = cursor.number()
+        }
+        isTypeUnit = kind == DW_UT_type || kind == DW_UT_split_type
+        if kind == DW_UT_skeleton || kind == DW_UT_split_compile { splitID = cursor.number() }
+        encoding = DwarfEncoding(version: version, addressSize: addressSize, offsetSize: UInt8(offsetSize))
+        entries = cursor.position
+        guard !cursor.failed, entries <= end else { return nil }
+        // Another version's header is passed over like a unit of types: it may say anything.
+        if !(2...5).contains(version) || addressSize != 8 { isTypeUnit = true }
+    }
+}
+
+/// The first index that belongs to the second part of an ordered table.
+@inline(__always)
+func partition(_ count: Int, _ isInSecond: (Int) -> Bool) -> Int {
+    var low = 0
+    var high = count
+    while low < high {
+        let middle = (low + high) / 2
+        if isInSecond(middle) { high = middle } else { low = middle + 1 }
+    }
+    return low
+}

@@ -1,0 +1,192 @@
+// The functions of one unit by their addresses, and what was inlined into them.
+
+import CDwarf
+
+/// The functions of a unit that have code. All entries are passed once: a function may stand inside of anything.
+final class DwarfFunctions {
+    struct Function {
+        var range: Range<UInt64>
+        /// Where the function's entry stands.
+        var entry: UInt64
+    }
+
+    let unit: DwarfUnit
+    // By where they begin; beside each the largest end up to it.
+    private var functions: [Function] = []
+    private var ends: [UInt64] = []
+
+    private var scopesByEntry: [UInt64: Scopes] = [:]
+    private static let mostScopes = 1024
+
+    private static let entriesCountedAtOnce = 64
+
+    init(_ unit: DwarfUnit) {
+        self.unit = unit
+        collect()
+        functions.sort { ($0.range.lowerBound, $0.entry) < ($1.range.lowerBound, $1.entry) }
+        var end: UInt64 = 0
+        ends = functions.map { function in
+            end = max(end, function.range.upperBound)
+            return end
+        }
+    }
+
+    /// The function that holds an address; of several the last one written, which is the innermost.
+    func function(at address: UInt64) -> Function? {
+        var index = partition(functions.count) { functions[$0].range.lowerBound > address }
+        var found: Function?
+        while index > 0, ends[index - 1] > address {
+            index -= 1
+            let function = functions[index]
+            if function.range.contains(address), function.entry >= found?.entry ?? 0 { found = function }
+        }
+        return found
+    }
+
+    /// The functions inlined at an address of a function, the outermost first.
+    func inlined(at address: UInt64, in function: Function) -> [DwarfEntry] {
+        let scopes = scopes(of: function)
+        var chain: [DwarfEntry] = []
+        var next = scopes.innermost(at: address)
+        while let number = next {
+            chain.append(DwarfEntry(unit: unit, offset: scopes.entries[number].entry))
+            next = scopes.entries[number].parent
+        }
+        return chain.reversed()
+    }
+
+    /// The entry of the innermost function inlined at an address of a function; nil where none is.
+    func innermost(at address: UInt64, in function: Function) -> UInt64? {
+        let scopes = scopes(of: function)
+        return scopes.innermost(at: address).map { scopes.entries[$0].entry }
+    }
+
+    /// What was inlined into one function.
+    private struct Scopes {
+        /// Entries of inlined functions, each with the number of the one around it.
+        var entries: [(entry: UInt64, parent: Int?)] = []
+        /// Their addresses, in the order in which they are written.
+        var ranges: [(range: Range<UInt64>, number: Int)] = []
+
+        func innermost(at address: UInt64) -> Int? { ranges.last { $0.range.contains(address) }?.number }
+    }
+
+    private func scopes(of function: Function) -> Scopes {
+        if let known = scopesByEntry[function.entry] { return known }
+        var scopes = Scopes()
+        var around: [(depth: Int, number: Int)] = []
+        var nested: Int? // depth of a function inside of the function, whose code is its own
+        // All entries, since those of any kind end the scopes before them.
+        walk(from: function.entry, only: nil) { entry, tag, depth, hasCode, read in
+            if depth == 0 { return }
+            if let outer = nested, depth <= outer { nested = nil }
+            while let last = around.last, last.depth >= depth { around.removeLast() }
+            guard nested == nil else { return }
+            if tag == DW_TAG_subprogram { nested = depth }
+            guard tag == DW_TAG_inlined_subroutine else { return }
+            let number = scopes.entries.count
+            scopes.entries.append((entry, around.last?.number))
+            around.append((depth, number))
+            if hasCode { scopes.ranges += read().map { ($0, number) } }
+        }
+        if scopesByEntry.count >= Self.mostScopes { scopesByEntry.removeAll() }
+        scopesByEntry[function.entry] = scopes
+        return scopes
+    }
+
+    private func collect() {
+        walk(from: unit.header.entries, only: DW_TAG_subprogram) { entry, _, _, hasCode, read in
+            guard hasCode else { return }
+            for range in read() { functions.append(Function(range: range, entry: entry)) }
+        }
+    }
+
+    /// Passes an entry and all below it, in the order in which they are written; `body` is told of those with a tag, or of
+    /// all. `read` gives the entry's addresses.
+    @inline(__always)
+    private func walk(
+        from start: UInt64, only wanted: Int?,
+        _ body: (_ entry: UInt64, _ tag: Int, _ depth: Int, _ hasCode: Bool, _ read: () -> [Range<UInt64>]) -> Void
+    ) {
+        let table = unit.abbreviations
+        let encoding = unit.encoding
+        var cursor = ByteCursor(unit.file.info, at: start, end: unit.header.end)
+        table.shapes.withUnsafeBufferPointer { shapes in
+            table.skips.withUnsafeBufferPointer { skips in
+                guard let first = shapes.baseAddress else { return }
+                let isDense = table.isDense
+                var depth = 0
+                var entriesLeft = 0
+                while !cursor.isAtEnd {
+                    if entriesLeft == 0 {
+                        entriesLeft = Self.entriesCountedAtOnce
+                        guard unit.file.mayWork(entriesLeft) else { return }
+                    }
+                    entriesLeft &-= 1
+                    let offset = cursor.position
+                    let code = cursor.variableNumber()
+                    if code == 0 {
+                        depth &-= 1
+                        if depth <= 0 { return }
+                        continue
+                    }
+                    var index = Int(truncatingIfNeeded: code &- 1)
+                    if isDense {
+                        guard code <= UInt64(shapes.count) else { return }
+                    } else {
+                        guard let place = table.index(of: code) else { return }
+                        index = place
+                    }
+                    let shape = first[index]
+                    let tag = Int(shape.tag)
+                    let values = cursor
+                    if wanted == nil || tag == wanted {
+                        let abbreviation = table.entries[index]
+                        body(offset, tag, depth, abbreviation.hasCode) { ranges(values, abbreviation) }
+                    }
+                    if shape.size != DwarfShape.differs {
+                        cursor.skip(UInt64(shape.size))
+                    } else {
+                        for skip in table.entries[index].skips {
+                            guard DwarfForm.skip(skips[skip], &cursor, encoding) else { return }
+                        }
+                    }
+                    if shape.hasChildren {
+                        if !shape.isPassed || !pass(table.entries[index], values, &cursor) { depth &+= 1 }
+                    }
+                    if depth == 0 { return }
+                }
+            }
+        }
+    }
+
+    /// Goes on behind the children of an entry.
+    private func pass(
+        _ abbreviation: DwarfAbbreviation, _ values: ByteCursor, _ cursor: inout ByteCursor
+    ) -> Bool {
+        guard let place = abbreviation.sibling else { return false }
+        var sibling = values
+        sibling.skip(UInt64(place))
+        let target = unit.header.offset &+ UInt64(sibling.number(UInt32.self))
+        guard !sibling.failed, target > cursor.position, target <= unit.header.end else { return false }
+        cursor.skip(target - cursor.position)
+        return true
+    }
+
+    private func ranges(_ values: ByteCursor, _ abbreviation: DwarfAbbreviation) -> [Range<UInt64>] {
+        var cursor = values
+        var low = DwarfValue.none
+        var high = DwarfValue.none
+        var list = DwarfValue.none
+        for attribute in unit.abbreviations.attributes[abbreviation.attributes] {
+            let value = DwarfForm.read(attribute.form, constant: attribute.constant, &cursor, unit.encoding)
+            switch Int(attribute.name) {
+            case DW_AT_low_pc: low = value
+            case DW_AT_high_pc: high = value
+            case DW_AT_ranges: list = value
+            default: break
+            }
+        }
+        return cursor.failed ? [] : unit.ranges(low: low, high: high, list: list)
+    }
+}

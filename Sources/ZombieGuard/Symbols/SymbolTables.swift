@@ -1,0 +1,195 @@
+// The symbol tables of the files of one module: which functions begin at an address, and which one holds it.
+
+import CDwarf
+
+/// Names by address. Tables are passed once for all addresses that are asked together, and names are read only of the
+/// symbols that fit: a large program has hundreds of thousands.
+final class SymbolTables {
+    private struct Table {
+        var file: ELFFile
+        var symbols: UnsafeRawBufferPointer
+        var names: UnsafeRawBufferPointer
+    }
+
+    /// An entry of a table.
+    private struct Symbol {
+        var table: Int
+        var name: UInt32
+        var info: UInt8
+        var section: UInt16
+        var address: UInt64
+        var size: UInt64
+
+        var kind: Int32 { Int32(info & 15) }
+        var binding: Int32 { Int32(info >> 4) }
+    }
+
+    private let tables: [Table]
+    private var holding: [UInt64: [String]] = [:]
+    private var starting: [UInt64: [String]] = [:]
+
+    private static let symbolSize = 24
+
+    /// Reads nothing yet. Where a file has its own table, the one for the dynamic linker is a part of it.
+    init(_ files: [ELFFile]) {
+        tables = files.flatMap { file -> [Table] in
+            let types = file.sections.contains { $0.type == SHT_SYMTAB } ? [SHT_SYMTAB] : [SHT_DYNSYM]
+            return file.sections.enumerated().filter { types.contains(Int32(bitPattern: $0.element.type)) }.map {
+                index, section in
+                let symbols = file.contents(at: index)
+                let names = file.sections.indices.contains(section.link - 1) ? file.contents(at: section.link - 1) : nil
+                ELFFile.willRead(symbols)
+                if let names { ELFFile.mayRead(names) }
+                return Table(
+                    file: file, symbols: symbols,
+                    names: names ?? UnsafeRawBufferPointer(start: nil, count: 0))
+            }
+        }
+    }
+
+    /// The symbol whose code or data holds an address, and its other names, the best first. A symbol that ends before the
+    /// address names something else. One without a size is a label of assembler code: it reaches to the next symbol of
+    /// its section.
+    func names(holding address: UInt64) -> [String] {
+        prepare([address])
+        return holding[address] ?? []
+    }
+
+    /// Looks addresses up together.
+    func prepare(_ addresses: some Sequence<UInt64>) {
+        let new = Set(addresses).filter { holding[$0] == nil }.sorted()
+        if new.isEmpty { return }
+        var sized = [[Symbol]](repeating: [], count: new.count)
+        // Of the addresses from one on: the nearest label before them, and the last end of a symbol with a size.
+        var labels = [[Symbol]](repeating: [], count: new.count)
+        var ends = [UInt64](repeating: 0, count: new.count)
+        forEachSymbol { symbol in
+            let first = partition(new.count) { new[$0] >= symbol.address }
+            guard first < new.count else { return }
+            if symbol.size == 0 {
+                Self.keepNearest(symbol, in: &labels[first])
+                return
+            }
+            var index = first
+            while index < new.count, new[index] - symbol.address < symbol.size {
+                Self.keepNearest(symbol, in: &sized[index])
+                index += 1
+            }
+            if index < new.count { ends[index] = max(ends[index], symbol.address + symbol.size) }
+        }
+        for symbol in (sized + labels).joined() {
+            ELFFile.willRead(tables[symbol.table].names, at: UInt64(symbol.name))
+        }
+        for (index, address) in new.enumerated() {
+            if index > 0 {
+                ends[index] = max(ends[index], ends[index - 1])
+                if labels[index - 1].first?.address ?? 0 > labels[index].first?.address ?? 0 {
+                    labels[index] = labels[index - 1]
+                }
+            }
+            var found = sized[index]
+            if found.isEmpty, let label = labels[index].first, label.address >= ends[index] {
+                found = labels[index].filter { isSection(of: $0, holding: address) }
+            }
+            holding[address] = names(of: found)
+        }
+    }
+
+    /// Every symbol that begins at an address; several where the linker folded equal functions.
+    func names(at address: UInt64) -> [String] {
+        if let known = starting[address] { return known }
+        var found: [Symbol] = []
+        forEachSymbol { if $0.address == address { found.append($0) } }
+        let names = names(of: found)
+        starting[address] = names
+        return names
+    }
+
+    /// Where a symbol begins.
+    func address(of name: String) -> UInt64? {
+        var found: UInt64?
+        var wanted = Array(name.utf8)
+        wanted.append(0)
+        forEachSymbol { symbol in
+            let names = tables[symbol.table].names
+            let start = Int(symbol.name)
+            guard found == nil, start < names.count, names.count - start >= wanted.count,
+                names[start] == wanted[0], names[start...].starts(with: wanted)
+            else { return }
+            found = symbol.address
+        }
+        return found
+    }
+
+    // MARK: Symbols
+
+    @inline(__always)
+    private func forEachSymbol(_ body: (Symbol) -> Void) {
+        for (number, table) in tables.enumerated() {
+            guard let base = table.symbols.baseAddress else { continue }
+            ELFFile.fetch(table.symbols)
+            for offset in stride(from: 0, to: table.symbols.count - Self.symbolSize + 1, by: Self.symbolSize) {
+                let place = base + offset
+                let symbol = Symbol(
+                    table: number, name: place.loadUnaligned(as: UInt32.self),
+                    info: place.loadUnaligned(fromByteOffset: 4, as: UInt8.self),
+                    section: place.loadUnaligned(fromByteOffset: 6, as: UInt16.self),
+                    address: place.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
+                    size: place.loadUnaligned(fromByteOffset: 16, as: UInt64.self))
+                guard Int32(symbol.section) != SHN_UNDEF, Int32(symbol.section) != SHN_ABS, symbol.name != 0 else {
+                    continue
+                }
+                switch symbol.kind {
+                case STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC: body(symbol)
+                default: break
+                }
+            }
+        }
+    }
+
+    @inline(__always)
+    private static func keepNearest(_ symbol: Symbol, in nearest: inout [Symbol]) {
+        if let known = nearest.first, known.address != symbol.address {
+            if known.address > symbol.address { return }
+            nearest.removeAll()
+        }
+        nearest.append(symbol)
+    }
+
+    private func isSection(of symbol: Symbol, holding address: UInt64) -> Bool {
+        let sections = tables[symbol.table].file.sections
+        let index = Int(symbol.section) - 1 // libelf leaves out the first, which is empty
+        guard sections.indices.contains(index) else { return false }
+        let section = sections[index]
+        return section.flags & UInt64(SHF_ALLOC) != 0 && address >= section.address
+            && address - section.address < section.size
+    }
+
+    /// Different names, the best first: functions before data, names for everybody before local ones, plain ones before
+    /// those that an underscore marks as the library's own.
+    private func names(of symbols: [Symbol]) -> [String] {
+        var named: [(name: String, kind: Int, underscores: Int, binding: Int, order: Int)] = []
+        for symbol in symbols {
+            guard let name = name(of: symbol), !named.contains(where: { $0.name == name }) else { continue }
+            let binding = [STB_GLOBAL, STB_WEAK].firstIndex(of: symbol.binding) ?? 2
+            let underscores = name.hasPrefix("_Z") ? 0 : name.prefix { $0 == "_" }.count
+            named.append((name, symbol.kind == STT_OBJECT ? 1 : 0, underscores, binding, named.count))
+        }
+        let ordered = named.sorted {
+            ($0.kind, $0.underscores, $0.binding, $0.order) < ($1.kind, $1.underscores, $1.binding, $1.order)
+        }
+        return ordered.map(\.name)
+    }
+
+    private func name(of symbol: Symbol) -> String? {
+        var cursor = ByteCursor(tables[symbol.table].names, at: UInt64(symbol.name))
+        // The symbol table of an executable names versions as well: memcpy@@GLIBC_2.14.
+        let name = String(cursor.text().prefix { $0 != "@" })
+        if cursor.failed || name.isEmpty { return nil }
+        // Marks of the assembler, on arm64: "$x" code, "$d" data.
+        if symbol.kind == STT_NOTYPE, ["$x", "$d"].contains(name) || name.hasPrefix("$x.") || name.hasPrefix("$d.") {
+            return nil
+        }
+        return name
+    }
+}

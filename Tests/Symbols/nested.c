@@ -1,0 +1,12 @@
+// A function inside of a function, which only gcc knows, and whose code lies outside of the other's.
+
+volatile int sink;
+
+static int apply(int (*function)(int), int x) { return function(x); }
+
+int outer(int count) {
+    int inner(int x) { return x + count + sink; }
+    return apply(inner, count) + inner(2);
+}
+
+int main(int count, char **words) { return words[0] ? outer(count) : 0; }
