@@ -19,11 +19,12 @@ let package = Package(
             name: "CZombiePublish", dependencies: ["CZombie"],
             cSettings: [versionSetting, .headerSearchPath("../CZombie")]),
         .systemLibrary(name: "CDwarf", pkgConfig: "libdw", providers: [.apt(["libdw-dev"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(
             name: "CSystem",
             cSettings: [.define("_GNU_SOURCE"), versionSetting],
             linkerSettings: [.linkedLibrary("stdc++")]),
-        .target(name: "ZombieGuard", dependencies: ["CZombie", "CDwarf", "CSystem"]),
+        .target(name: "ZombieGuard", dependencies: ["CZombie", "CDwarf", "CZlib", "CSystem"]),
         // Linking it guards a test bundle: the published malloc is the executable's own, which comes first everywhere.
         .target(name: "CZombieTesting", dependencies: ["CZombie", "CZombiePublish"]),
         .target(name: "ZombieGuardTesting", dependencies: ["ZombieGuard", "CZombie", "CSystem", "CZombieTesting"]),

@@ -1,12 +1,21 @@
 // Standard output and standard error, unbuffered: what is printed stands before what the guarded program prints next.
 
 import Glibc
+import Synchronization
 import ZombieGuard
 
 /// The two standard streams. A stream that is closed or broken swallows what is written to it.
 enum Output {
-    static func out(_ text: String) { write(text, to: STDOUT_FILENO) }
-    static func error(_ text: String) { write(text, to: STDERR_FILENO) }
+    private static let outFailure = Mutex<SystemError?>(nil)
+
+    /// Why something of what was written to standard output is not there, such as a full disk.
+    static var failure: SystemError? { outFailure.withLock { $0 } }
+
+    static func out(_ text: String) {
+        if let error = write(text, to: STDOUT_FILENO) { outFailure.withLock { $0 = $0 ?? error } }
+    }
+
+    static func error(_ text: String) { _ = write(text, to: STDERR_FILENO) }
 
     static func print(_ failure: Failure) {
         error("zguard: error: \(failure.message)\n" + (failure.hint.map { "hint: \($0)\n" } ?? ""))
@@ -16,9 +25,9 @@ enum Output {
         error("zguard: warning: \(message)\n" + (hint.map { "hint: \($0)\n" } ?? ""))
     }
 
-    private static func write(_ text: String, to descriptor: Int32) {
+    private static func write(_ text: String, to descriptor: Int32) -> SystemError? {
         var text = text
-        text.withUTF8 { bytes in
+        return text.withUTF8 { bytes in
             var written = 0
             while written < bytes.count {
                 let result = Glibc.write(descriptor, bytes.baseAddress! + written, bytes.count - written)
@@ -28,9 +37,10 @@ enum Output {
                     var ready = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                     poll(&ready, 1, 1000)
                 } else if errno != EINTR {
-                    return
+                    return .last
                 }
             }
+            return nil
         }
     }
 }

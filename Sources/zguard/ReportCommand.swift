@@ -37,6 +37,7 @@ struct ReportCommand {
                 case .finding(let finding, _):
                     found += 1
                     groups.add(symbolicator.symbolicate(finding))
+                case .timeline: break
                 case .skipped(let line, let reason):
                     skipped += 1
                     if skipped <= Self.namedLines {

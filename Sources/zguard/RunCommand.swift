@@ -105,6 +105,7 @@ struct RunCommand {
     private func handle(_ entry: FindingReader.Entry, _ sink: inout FindingSink) {
         switch entry {
         case .finding(let finding, _): sink.add(finding)
+        case .timeline: break
         case .skipped(let line, let reason): Output.warn("raw finding \(line) is skipped: \(reason)")
         }
     }

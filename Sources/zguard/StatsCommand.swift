@@ -37,6 +37,7 @@ struct StatsCommand {
         while true {
             let text = try look()
             Output.out(clearsScreen ? "\u{1b}[H\u{1b}[2J" + text : text + (form == .text ? "\n" : ""))
+            if Output.failure != nil { return ExitStatus.success }
             usleep(UInt32(min(interval * 1e6, Double(UInt32.max))))
         }
     }

@@ -67,7 +67,7 @@ import Testing
         (#"{"schema":"zguard.finding/1","kind":"x","address":"12"}"#, "'address' has a value of the wrong type"),
         (
             #"{"schema":"zguard.finding/1","kind":"x","stacks":{"free":[{"module":"m"}]}}"#,
-            "'stacks.free.Index 0.pc' is missing"
+            "'stacks.free[0].pc' is missing"
         ),
         (#"{"schema":"zguard.finding/1","kind":"x","pid":99999999999999999999}"#, "a value is out of range"),
     ]
@@ -100,6 +100,85 @@ import Testing
             return #expect(Bool(false), "no finding")
         }
         #expect(finding.program == "/tmp/\u{fffd}")
+    }
+
+    static let odd: [(line: String, reason: String)] = [
+        (String(repeating: "[", count: 100_000), "not a finding"),
+        (
+            #"{"schema":"zguard.finding/1","kind":"x","later":"# + String(repeating: "[", count: 100_000),
+            "not a finding"
+        ),
+        (#"{"schema":"zguard.finding/1","kind":"x","count":9223372036854775808}"#, "a value is out of range"),
+        (#"{"schema":"zguard.finding/1","kind":"x","count":1e999}"#, "a value is out of range"),
+        (#"{"schema":"zguard.finding/1","kind":"x","count":1.5}"#, "a value is out of range"),
+        (#"{"schema":"zguard.finding/1","kind":"x\u0000"#, "not a finding"),
+        (#"{"schema":"zguard.finding/1""# + "\u{0}}", "not text"),
+        (#"{"schema":5}"#, "not a finding"), (#"{"schema":null}"#, "no schema"), ("null", "not a finding"),
+        ("\u{7f}ELF\u{2}", "not a finding"),
+        (#"{"schema":"zguard.finding/1","kind":"x","block":{"start":"0x1","size":-1}}"#, "a value is out of range"),
+        (
+            #"{"schema":"zguard.finding/1","kind":"x","stacks":{"access":[{"pc":"0x1ffffffffffffffff"}]}}"#,
+            "'stacks.access[0].pc' has a value of the wrong type"
+        ),
+    ]
+
+    @Test(arguments: odd) func oddLineIsSkippedAndNamed(row: (line: String, reason: String)) throws {
+        let read = try entries("\(row.line)\n\(raw)\n")
+        #expect(read.count == 2)
+        #expect(read.first == .skipped(line: 1, reason: row.reason))
+    }
+
+    private func finding(_ rest: String) throws -> Finding? {
+        guard
+            case .finding(let finding, line: 1)? = try entries(
+                #"{"schema":"zguard.finding/1","kind":"x""# + rest + "}\n"
+            ).first
+        else {
+            return nil
+        }
+        return finding
+    }
+
+    @Test func countsAreWhatCanBeCounted() throws {
+        #expect(try finding(#","count":-5"#)?.count == 1)
+        #expect(try finding(#","count":0"#)?.count == 1)
+        #expect(try finding(#","count":9223372036854775807"#)?.count == .max)
+    }
+
+    @Test func detailsNeedNotBeTexts() throws {
+        let detail = try finding(#","detail":{"a":"b","n":-5,"f":1.5,"t":true,"no":null,"list":[1],"map":{"x":"y"}}"#)?
+            .detail
+        #expect(detail == ["a": "b", "n": "-5", "f": "1.5", "t": "true"])
+    }
+
+    @Test func aKeyThatStandsTwiceHasOneOfItsValues() throws {
+        let count = try finding(#","count":3,"count":4"#)?.count
+        #expect(count == 3 || count == 4)
+    }
+
+    @Test func lineEndsAndMarksOfOtherSystemsAreRead() throws {
+        #expect(try entries("\u{feff}\(raw)\r\n\r\n\(raw)\r\n").count == 2)
+        #expect(try entries("\u{feff}\(raw)\r\n").first == entries(raw).first)
+        let wide = Array("\u{feff}\(raw)\n".utf16)
+        for bytes in [
+            wide.flatMap { [UInt8($0 & 0xff), UInt8($0 >> 8)] }, wide.flatMap { [UInt8($0 >> 8), UInt8($0 & 0xff)] },
+        ] {
+            #expect(try entries(bytes: bytes).first == .skipped(line: 1, reason: "UTF-16, and reports are UTF-8"))
+        }
+    }
+
+    @Test func linesOfTheTimelineAreNoGarbage() throws {
+        let sample = #"{"schema":"zguard.timeline/1","time":"2026-01-02T03:04:05.678Z","pid":7,"live_bytes":5}"#
+        let read = try entries("\(sample)\n\(raw)\n{\"schema\":\"zguard.timeline/1\"}\n\(sample)")
+        let expected = try #require(TimelineSample(jsonLine: sample))
+        #expect(
+            read.count == 4 && read.first == .timeline(expected, line: 1) && read.last == .timeline(expected, line: 4))
+        #expect(read[2] == .skipped(line: 3, reason: "not a sample of the heap"))
+    }
+
+    @Test func thousandsOfFramesAreRead() throws {
+        let frames = repeatElement(#"{"pc":"0x1"}"#, count: 80_000).joined(separator: ",")
+        #expect(try finding(#","stacks":{"alloc":[\#(frames)]}"#)?.stacks.alloc.count == 80_000)
     }
 
     @Test func hugeLineIsSkippedWithoutBeingKept() throws {
@@ -142,6 +221,9 @@ import Testing
         finding.signature = finding.computeSignature()
         #expect(try entries(finding.jsonLine + "\n") == [.finding(finding, line: 1)])
         #expect(!finding.jsonLine.utf8.contains { $0 < 0x20 || $0 == 0x7f })
+        finding.detail = ["what": "\u{202e}gnp.\u{2028} \u{9b}31m \u{e0041} Größe 漢字"]
+        #expect(try entries(finding.jsonLine + "\n") == [.finding(finding, line: 1)])
+        #expect(visible(finding.jsonLine) == finding.jsonLine && finding.jsonLine.contains("Größe 漢字"))
     }
 
     @Test func bothEncodersWriteTheSame() throws {

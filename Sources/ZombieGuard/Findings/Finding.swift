@@ -20,6 +20,9 @@ public struct Finding: Hashable, Sendable {
     public var program: String?
     /// ISO 8601, UTC.
     public var time: String?
+    /// When the first and the last of ``count`` findings were, where that is another time than ``time``.
+    public var firstSeen: String?
+    public var lastSeen: String?
     /// Equal for equal bugs; nil in raw findings. See ``computeSignature()``.
     public var signature: String?
     /// What only findings of this kind have, such as `allocated_with` of a dealloc-mismatch.
@@ -60,6 +63,12 @@ public struct Finding: Hashable, Sendable {
         public static let wildAccess = Kind(rawValue: "wild-access")
         public static let nullAccess = Kind(rawValue: "null-access")
         public static let stackOverflow = Kind(rawValue: "stack-overflow")
+
+        /// The kinds of this version.
+        public static let all: [Kind] = [
+            .useAfterFree, .writeAfterFree, .doubleFree, .invalidFree, .deallocMismatch, .heapOverflow, .wildAccess,
+            .nullAccess, .stackOverflow,
+        ]
     }
 
     /// What the program did to the memory.
@@ -91,12 +100,19 @@ extension Finding: Codable {
     enum CodingKeys: String, CodingKey {
         case schema, kind, access, confidence, address, block, thread, stacks, count
         case processID = "pid"
-        case program, time, signature, detail
+        case program, time
+        case firstSeen = "first_seen"
+        case lastSeen = "last_seen"
+        case signature, detail
     }
 
     /// Reads a raw or finished finding of ``schema``. What may be missing is filled in; unknown keys are ignored.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
+        let schema = try values.decode(String.self, forKey: .schema)
+        guard schema == Self.schema else {
+            throw DecodingError.dataCorruptedError(forKey: .schema, in: values, debugDescription: "another schema")
+        }
         kind = try values.decode(Kind.self, forKey: .kind)
         access = try values.decodeIfPresent(Access.self, forKey: .access) ?? .unknown
         confidence = try values.decodeIfPresent(Confidence.self, forKey: .confidence) ?? .exact
@@ -108,9 +124,12 @@ extension Finding: Codable {
         processID = try values.decodeIfPresent(Int.self, forKey: .processID)
         program = try values.decodeIfPresent(String.self, forKey: .program)
         time = try values.decodeIfPresent(String.self, forKey: .time)
+        firstSeen = try values.decodeIfPresent(String.self, forKey: .firstSeen)
+        lastSeen = try values.decodeIfPresent(String.self, forKey: .lastSeen)
         let written = try values.decodeIfPresent(String.self, forKey: .signature)
         signature = written == "" ? nil : written
-        detail = (try values.decodeIfPresent([String: String?].self, forKey: .detail) ?? [:]).compactMapValues { $0 }
+        detail = (try values.decodeIfPresent([String: DetailText].self, forKey: .detail) ?? [:]).compactMapValues(
+            \.text)
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -127,7 +146,28 @@ extension Finding: Codable {
         try values.encodeIfPresent(processID, forKey: .processID)
         try values.encodeIfPresent(program, forKey: .program)
         try values.encodeIfPresent(time, forKey: .time)
+        try values.encodeIfPresent(firstSeen, forKey: .firstSeen)
+        try values.encodeIfPresent(lastSeen, forKey: .lastSeen)
         try values.encodeIfPresent(signature, forKey: .signature)
         if !detail.isEmpty { try values.encode(detail, forKey: .detail) }
+    }
+}
+
+/// A value of a finding's detail. Later versions may write numbers there; what is neither number nor text is left out.
+private struct DetailText: Decodable {
+    var text: String?
+
+    init(from decoder: any Decoder) throws {
+        let value = try decoder.singleValueContainer()
+        if value.decodeNil() { return }
+        if let text = try? value.decode(String.self) {
+            self.text = text
+        } else if let flag = try? value.decode(Bool.self) {
+            text = String(flag)
+        } else if let number = try? value.decode(Int64.self) {
+            text = String(number)
+        } else if let number = try? value.decode(Double.self) {
+            text = String(number)
+        }
     }
 }

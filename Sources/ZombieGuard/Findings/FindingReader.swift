@@ -14,19 +14,27 @@ public struct FindingReader {
     /// A line of the file.
     public enum Entry: Hashable, Sendable {
         case finding(Finding, line: Int)
+        /// How large heap and quarantine were; such lines stand between findings.
+        case timeline(TimelineSample, line: Int)
         case skipped(line: Int, reason: String)
     }
 
     private var lines: LineReader
+    private var isUTF16 = false
     private let decoder = JSONDecoder()
 
+    /// Opens a file; directories are refused.
     public init(opening path: String) throws(SystemError) {
         let file = try Descriptor(opening: path)
         if file.isDirectory { throw SystemError(number: EISDIR) }
         self.init(file: file)
     }
 
-    public init(file: Descriptor) { lines = LineReader(file: file) }
+    /// The file may be compressed with gzip.
+    public init(file: Descriptor) { lines = LineReader(source: byteSource(of: file)) }
+
+    /// Why a compressed file ended before it should: it is damaged, cut off, or holds too much. nil where all of it was read.
+    public var problem: String? { lines.problem }
 
     /// The next complete line that is not blank; nil at the end of what is there now. Call again when the file has grown.
     public mutating func next() throws(SystemError) -> Entry? {
@@ -40,35 +48,53 @@ public struct FindingReader {
     /// or a line that was cut off.
     public mutating func finish() -> Entry? { lines.finish().flatMap { entry(of: $0) } }
 
+    private mutating func entry(of line: LineReader.Line) -> Entry? {
+        func skipped(_ reason: String) -> Entry { .skipped(line: line.number, reason: reason) }
+        if line.isTooLong { return skipped("longer than \(LineReader.longestLine) bytes") }
+        var bytes = line.bytes[...]
+        if line.number == 1 {
+            isUTF16 = bytes.starts(with: [0xff, 0xfe]) || bytes.starts(with: [0xfe, 0xff])
+            if bytes.starts(with: [0xef, 0xbb, 0xbf]) { bytes = bytes.dropFirst(3) }
+        }
+        if isUTF16 { return skipped("UTF-16, and reports are UTF-8") }
+        if bytes.contains(0) { return skipped("not text") }
+        if bytes.allSatisfy({ $0 == 0x20 || (0x09...0x0d).contains($0) }) { return nil }
+        // Paths of programs need not be UTF-8; what is not is replaced rather than refused.
+        let text = String(decoding: bytes, as: UTF8.self)
+        let data = Data(text.utf8)
+        do {
+            return .finding(try decoder.decode(Finding.self, from: data), line: line.number)
+        } catch {
+            guard let reason = explain(error, data, isCutOff: line.isCutOff) else {
+                let sample = TimelineSample(jsonLine: text)
+                return sample.map { .timeline($0, line: line.number) } ?? skipped("not a sample of the heap")
+            }
+            return skipped(reason)
+        }
+    }
+
     private struct Header: Decodable {
         var schema: String?
     }
 
-    private func entry(of line: LineReader.Line) -> Entry? {
-        func skipped(_ reason: String) -> Entry { .skipped(line: line.number, reason: reason) }
-        if line.isTooLong { return skipped("longer than \(LineReader.longestLine) bytes") }
-        // Paths of programs need not be UTF-8; what is not is replaced rather than refused.
-        let text = String(decoding: line.bytes, as: UTF8.self)
-        if text.allSatisfy(\.isWhitespace) { return nil }
-        let data = Data(text.utf8)
+    /// Why a line is no finding; nil where it says so itself and is no mistake.
+    private func explain(_ error: any Error, _ data: Data, isCutOff: Bool) -> String? {
         guard let header = try? decoder.decode(Header.self, from: data) else {
-            return skipped(line.isCutOff ? "cut off" : "not a finding")
+            return isCutOff ? "cut off" : "not a finding"
         }
-        guard let schema = header.schema else { return skipped("no schema") }
-        guard schema == Finding.schema else {
-            return skipped("schema '\(visible(schema))' is not known to this version of zguard")
-        }
-        do {
-            return .finding(try decoder.decode(Finding.self, from: data), line: line.number)
-        } catch {
-            return skipped(Self.explain(error))
-        }
+        guard let schema = header.schema else { return "no schema" }
+        if schema == TimelineSample.schema { return nil }
+        if schema != Finding.schema { return "schema '\(visible(schema))' is not known to this version of zguard" }
+        return Self.explain(error)
     }
 
     private static func explain(_ error: any Error) -> String {
         guard let error = error as? DecodingError else { return "not a finding" }
+        // "stacks.free[0].pc"
         func path(_ context: DecodingError.Context, _ last: (any CodingKey)? = nil) -> String {
-            visible((context.codingPath + (last.map { [$0] } ?? [])).map(\.stringValue).joined(separator: "."))
+            let keys = context.codingPath + (last.map { [$0] } ?? [])
+            let text = keys.map { key in key.intValue.map { "[\($0)]" } ?? "." + key.stringValue }.joined()
+            return visible(String(text.drop { $0 == "." }))
         }
         switch error {
         case .keyNotFound(let key, let context): return "'\(path(context, key))' is missing"

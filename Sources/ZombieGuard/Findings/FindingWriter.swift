@@ -11,7 +11,8 @@ extension Finding {
             ("confidence", .string(confidence.rawValue)), ("address", address?.json), ("block", block?.json),
             ("thread", thread?.json), ("stacks", stacks.json), ("count", .integer(Int64(count))),
             ("pid", processID.map { .integer(Int64($0)) }), ("program", program.map { .string($0) }),
-            ("time", time.map { .string($0) }), ("signature", signature.map { .string($0) }),
+            ("time", time.map { .string($0) }), ("first_seen", firstSeen.map { .string($0) }),
+            ("last_seen", lastSeen.map { .string($0) }), ("signature", signature.map { .string($0) }),
             ("detail", detailJSON),
         ])
     }

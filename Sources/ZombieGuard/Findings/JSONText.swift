@@ -45,7 +45,7 @@ public indirect enum JSONText: Sendable {
         }
     }
 
-    // Control characters of both sets are escaped: a report may be shown in a terminal.
+    // What a terminal might obey is escaped: a report may be shown in one.
     private static func quote(_ string: String, to text: inout String) {
         text += "\""
         for scalar in string.unicodeScalars {
@@ -54,9 +54,11 @@ public indirect enum JSONText: Sendable {
             case "\\": text += "\\\\"
             case "\n": text += "\\n"
             case "\t": text += "\\t"
-            case _ where scalar.value < 0x20 || (0x7f...0x9f).contains(scalar.value):
-                let digits = String(scalar.value, radix: 16)
-                text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            case _ where scalar.value < 0x20 || scalar.value > 0x7e && visible(String(scalar)) != String(scalar):
+                for unit in String(scalar).utf16 {
+                    let digits = String(unit, radix: 16)
+                    text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+                }
             default: text.unicodeScalars.append(scalar)
             }
         }

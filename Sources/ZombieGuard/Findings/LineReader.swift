@@ -1,5 +1,7 @@
 // Lines of a file that may be huge, still growing, or garbage, in bounded memory.
 
+import Glibc
+
 /// Reads a file line by line. Keeps at most one line in memory, and of a line that is too long nothing.
 struct LineReader {
     struct Line {
@@ -12,34 +14,46 @@ struct LineReader {
         var isCutOff = false
     }
 
-    static let longestLine = 1 << 20
+    static let longestLine = 4 << 20
 
-    private let file: Descriptor
+    private let source: any ByteSource
     private var buffer: [UInt8] = []
     private var position = 0
     private var partial: [UInt8] = []
     private var isTooLong = false
     private var number = 0
 
-    init(file: Descriptor) { self.file = file }
+    init(source: any ByteSource) { self.source = source }
+
+    /// Why the lines end before they should.
+    var problem: String? { source.problem }
 
     /// The next complete line; nil at the end of what is there now. Call again when the file has grown.
     mutating func next() throws(SystemError) -> Line? {
         while true {
             if position == buffer.count {
-                buffer = try file.read(upTo: 1 << 16)
+                buffer = try source.read(upTo: 1 << 16)
                 position = 0
                 if buffer.isEmpty { return nil }
             }
-            let rest = buffer[position...]
-            guard let end = rest.firstIndex(of: UInt8(ascii: "\n")) else {
-                keep(rest)
+            guard let end = lineFeed else {
+                keep(buffer[position...])
                 position = buffer.count
                 continue
             }
-            keep(rest[..<end])
+            keep(buffer[position..<end])
             position = end + 1
             return takeLine()
+        }
+    }
+
+    private var lineFeed: Int? {
+        buffer.withUnsafeBytes { bytes in
+            guard let start = bytes.baseAddress, let found = memchr(start + position, 0x0a, bytes.count - position)
+            else {
+                return nil
+            }
+            return UnsafeRawPointer(found) - start
         }
     }
 

@@ -6,25 +6,84 @@ extension Finding {
 
     /// Sixteen hexadecimal digits that depend on the kind and on the first few functions of the program itself in each
     /// of the three stacks; where a function has no name, on module and offset. Compute it after names are known.
+    ///
+    /// Inlined functions count like others, so that it does not matter what the compiler inlines where debug information
+    /// names it. Lines, directories, addresses and class do not count, nor does what ``withoutBuildMarks(_:)`` takes away.
     public func computeSignature() -> String {
         var hash = StableHash()
         hash.add(kind.rawValue)
-        // Where a late write is found says nothing of who wrote.
-        let access = kind == .writeAfterFree ? [] : stacks.access
-        for stack in [access, stacks.free, stacks.alloc] {
+        for stack in [signedStacks.access, signedStacks.free, signedStacks.alloc] {
             hash.add("stack")
-            let own = stack.filter { !$0.isLibraryCode }
-            for frame in (own.isEmpty ? stack : own).prefix(Self.framesPerStack) {
-                hash.add(frame.function ?? "\(frame.moduleName ?? "?")+\(frame.offset ?? frame.pc)")
-            }
+            for name in StackNames(stack, limit: Self.framesPerStack).significant { hash.add(name) }
         }
         return hash.digits
+    }
+
+    /// The stacks that say which bug it is: where a late write is found says nothing of who wrote.
+    var signedStacks: Stacks {
+        kind == .writeAfterFree ? Stacks(free: stacks.free, alloc: stacks.alloc) : stacks
+    }
+}
+
+/// What signatures and suppressions see of a stack: one stable name a frame, and which frames say something.
+struct StackNames {
+    struct Name: Hashable {
+        var text: String
+        /// Index of the frame in the stack.
+        var frame: Int
+        /// Whether the frame counts: runtime libraries, what the compiler makes, and a function that calls itself again
+        /// are looked through, where there is anything else.
+        var isSignificant: Bool
+    }
+
+    private(set) var names: [Name] = []
+
+    /// Names of the frames up to the one that is the last of `limit` that count.
+    init(_ stack: [Finding.Frame], limit: Int = .max) {
+        read(stack, limit: limit) { !$0.isLibraryCode && !$0.isMadeByCompiler }
+        if !names.contains(where: \.isSignificant) {
+            names = []
+            read(stack, limit: limit) { _ in true }
+        }
+    }
+
+    var significant: [String] { names.lazy.filter(\.isSignificant).map(\.text) }
+
+    private mutating func read(_ stack: [Finding.Frame], limit: Int, counts: (Finding.Frame) -> Bool) {
+        var last: String?
+        var count = 0
+        for (index, frame) in stack.enumerated() {
+            if count == limit { return }
+            let name = frame.stableName
+            let isSignificant = counts(frame) && name != last
+            names.append(Name(text: name, frame: index, isSignificant: isSignificant))
+            if isSignificant {
+                last = name
+                count += 1
+            }
+        }
+    }
+}
+
+extension Finding.Frame {
+    /// The function without what changes between builds; module and offset where it has no name.
+    var stableName: String {
+        if let function, !function.isEmpty { return withoutBuildMarks(function) }
+        return "\(moduleName ?? "?")+\(offset ?? pc)"
+    }
+
+    /// Whether the compiler made the function up: whether there is one depends on how it optimizes.
+    var isMadeByCompiler: Bool {
+        guard let function else { return false }
+        // What frees an object calls the allocator last of all: a jump or a call, as the compiler likes.
+        return ["outlined ", "reabstraction thunk", "protocol witness for ", "value witness"]
+            .contains { function.hasPrefix($0) } || function.hasSuffix("deallocating_deinit")
     }
 }
 
 /// FNV-1a with 64 bits: simple enough to stay the same for ever.
 struct StableHash {
-    private var state: UInt64 = 0xcbf2_9ce4_8422_2325
+    private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
 
     mutating func add(_ text: String) {
         for byte in text.utf8 { add(byte) }
@@ -32,12 +91,12 @@ struct StableHash {
     }
 
     private mutating func add(_ byte: UInt8) {
-        state ^= UInt64(byte)
-        state = state &* 0x100_0000_01b3
+        value ^= UInt64(byte)
+        value = value &* 0x100_0000_01b3
     }
 
     var digits: String {
-        let digits = String(state, radix: 16)
+        let digits = String(value, radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 }

@@ -26,9 +26,11 @@ public final class Descriptor: Sendable {
     public init(adopting number: Int32) { self.number = number }
 
     /// Opens a file; the descriptor is not inherited by other programs, and never a standard stream's number, not even
-    /// where that stream is closed: messages would end up in the file.
-    public init(opening path: String, flags: Int32 = O_RDONLY, mode: mode_t = 0) throws(SystemError) {
-        var opened = open(path, flags | O_CLOEXEC, mode)
+    /// where that stream is closed: messages would end up in the file. A relative path begins at `directory` where one is given.
+    public init(opening path: String, in directory: Descriptor? = nil, flags: Int32 = O_RDONLY, mode: mode_t = 0)
+        throws(SystemError)
+    {
+        var opened = openat(directory?.number ?? AT_FDCWD, path, flags | O_CLOEXEC, mode)
         if (0...STDERR_FILENO).contains(opened) {
             let low = opened
             opened = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
@@ -92,10 +94,12 @@ public final class Descriptor: Sendable {
     }
 
     /// Writes all of the text.
-    public func write(_ text: String) throws(SystemError) {
+    public func write(_ text: String) throws(SystemError) { try write(bytes: Array(text.utf8)) }
+
+    /// Writes all of the bytes, in one call where nothing interrupts it.
+    public func write(bytes: [UInt8]) throws(SystemError) {
         var failure: SystemError?
-        var text = text
-        text.withUTF8 { bytes in
+        bytes.withUnsafeBytes { bytes in
             var written = 0
             while written < bytes.count {
                 let result = Glibc.write(number, bytes.baseAddress! + written, bytes.count - written)

@@ -1,0 +1,101 @@
+// One look at a guarded process's heap. Stands between the findings of a report, as a JSON line of its own.
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What a guarded process's heap and quarantine were at one moment. As a line of a report:
+/// `{"schema":"zguard.timeline/1","time":"…","pid":1,"program":"…","live_bytes":…}`; the names of the counters, and what
+/// they say, are those of ``Statistics``. What a line lacks is 0.
+public struct TimelineSample: Hashable, Sendable {
+    /// The schema that this version reads and writes.
+    public static let schema = "zguard.timeline/1"
+
+    public var time: Timestamp
+    public var processID: Int
+    /// Path of the program's executable.
+    public var program: String?
+    public var liveBlocks: UInt64 = 0
+    public var liveBytes: UInt64 = 0
+    public var quarantinedBlocks: UInt64 = 0
+    public var quarantinedBytes: UInt64 = 0
+    /// Freed blocks are held until they amount to this much.
+    public var quarantineCap: UInt64 = 0
+    public var retiredBlocks: UInt64 = 0
+    /// Address space, not memory.
+    public var retiredBytes: UInt64 = 0
+    public var heapCommittedBytes: UInt64 = 0
+    public var metadataBytes: UInt64 = 0
+    public var findings: UInt64 = 0
+    public var pressureLevel: UInt64 = 0
+    public var overheadPermille: UInt64 = 0
+
+    /// The counters by the name that they have in statistics and in JSON.
+    public static let counters: [(name: String, path: WritableKeyPath<TimelineSample, UInt64> & Sendable)] = [
+        ("live_blocks", \.liveBlocks), ("live_bytes", \.liveBytes), ("quarantined_blocks", \.quarantinedBlocks),
+        ("quarantined_bytes", \.quarantinedBytes), ("quarantine_cap", \.quarantineCap),
+        ("retired_blocks", \.retiredBlocks), ("retired_bytes", \.retiredBytes),
+        ("heap_committed_bytes", \.heapCommittedBytes), ("metadata_bytes", \.metadataBytes), ("findings", \.findings),
+        ("pressure_level", \.pressureLevel), ("overhead_permille", \.overheadPermille),
+    ]
+
+    public init(time: Timestamp, processID: Int, program: String? = nil) {
+        self.time = time
+        self.processID = processID
+        self.program = program
+    }
+
+    /// What statistics say, read at `time`.
+    public init(_ statistics: Statistics, time: Timestamp = .now) {
+        self.init(time: time, processID: statistics.processID, program: statistics.program)
+        for counter in Self.counters { self[keyPath: counter.path] = statistics[counter.name] }
+    }
+
+    /// The sample as one line of a report, without a line feed at its end.
+    public var jsonLine: String { json.line }
+
+    public var json: JSONText {
+        .object(
+            [
+                ("schema", .string(Self.schema)), ("time", .string(time.description)),
+                ("pid", .integer(Int64(processID))), ("program", program.map { .string($0) }),
+            ] + Self.counters.map { ($0.name, .natural(self[keyPath: $0.path])) })
+    }
+
+    /// Reads one line of a report; nil where it is no sample of ``schema``.
+    public init?(jsonLine: String) {
+        guard let sample = try? JSONDecoder().decode(TimelineSample.self, from: Data(jsonLine.utf8)) else { return nil }
+        self = sample
+    }
+}
+
+extension TimelineSample: Decodable {
+    private struct Key: CodingKey {
+        var stringValue: String
+        var intValue: Int? { nil }
+        init(_ name: String) { stringValue = name }
+        init(stringValue: String) { self.stringValue = stringValue }
+        init?(intValue: Int) { nil }
+    }
+
+    /// Unknown keys are ignored. Throws where the schema is another, the time or process is missing, or a type is wrong.
+    public init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: Key.self)
+        func corrupt(_ key: String, _ reason: String) -> DecodingError {
+            .dataCorruptedError(forKey: Key(key), in: values, debugDescription: reason)
+        }
+        let schema = try values.decode(String.self, forKey: Key("schema"))
+        guard schema == Self.schema else { throw corrupt("schema", "another schema") }
+        guard let time = Timestamp(try values.decode(String.self, forKey: Key("time"))) else {
+            throw corrupt("time", "not a time")
+        }
+        self.init(
+            time: time, processID: try values.decode(Int.self, forKey: Key("pid")),
+            program: try values.decodeIfPresent(String.self, forKey: Key("program")))
+        for counter in Self.counters {
+            self[keyPath: counter.path] = try values.decodeIfPresent(UInt64.self, forKey: Key(counter.name)) ?? 0
+        }
+    }
+}

@@ -1,0 +1,72 @@
+// How long reports are kept, and how `--keep-age`, `--keep-count` and `--keep-bytes` say it.
+
+/// What a value should have been, to stand behind "expected".
+public struct ValueError: Error, Hashable, Sendable {
+    public var expected: String
+
+    public init(expected: String) { self.expected = expected }
+}
+
+/// Which finished reports stay in a store; nil stands for no limit.
+public struct Retention: Hashable, Sendable {
+    /// Seconds since the last line was written.
+    public var age: Int64?
+    /// Reports.
+    public var count: Int?
+    /// Bytes of all reports together, as they lie on the disk: compressed ones count compressed.
+    public var bytes: UInt64?
+
+    /// A week, 1,000 reports, 256 MiB.
+    public static let standard = Retention(age: 7 * 86400, count: 1000, bytes: 256 << 20)
+
+    public init(age: Int64?, count: Int?, bytes: UInt64?) {
+        self.age = age
+        self.count = count
+        self.bytes = bytes
+    }
+
+    /// What lifts a limit.
+    public static let none = "none"
+
+    /// "7d", "12h", "30m", "2w", "90s" in seconds; nil for "none".
+    public static func age(_ text: String) throws(ValueError) -> Int64? {
+        if text == none { return nil }
+        guard let seconds = parseAge(text), seconds > 0 else {
+            throw ValueError(expected: "a number with s, m, h, d or w, such as 12h or 7d, or none")
+        }
+        return seconds
+    }
+
+    /// How many reports; nil for "none".
+    public static func count(_ text: String) throws(ValueError) -> Int? {
+        if text == none { return nil }
+        guard let count = parseDigits(text), (1...1_000_000_000).contains(count) else {
+            throw ValueError(expected: "1 to 1000000000, or none")
+        }
+        return Int(count)
+    }
+
+    /// "256m" as 268435456; nil for "none". The suffixes are those of the runtime's options.
+    public static func bytes(_ text: String) throws(ValueError) -> UInt64? {
+        if text == none { return nil }
+        let shifts: [Character: UInt64] = ["k": 10, "m": 20, "g": 30, "t": 40]
+        let shift = text.last.flatMap { shifts[Character($0.lowercased())] }
+        guard let number = parseDigits(shift == nil ? text[...] : text.dropLast()), number > 0,
+            number <= UInt64(1) << (62 - (shift ?? 0))
+        else { throw ValueError(expected: "a number of bytes, with or without k, m, g or t, such as 256m, or none") }
+        return number << (shift ?? 0)
+    }
+
+    /// An age of at most a hundred years, in seconds; nil for anything else.
+    static func parseAge(_ text: String) -> Int64? {
+        let units: [Character: UInt64] = ["s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400]
+        guard let unit = text.last.flatMap({ units[$0] }), let number = parseDigits(text.dropLast()),
+            number <= 100 * 366 * 86400 / unit
+        else { return nil }
+        return Int64(number * unit)
+    }
+
+    private static func parseDigits(_ text: some StringProtocol) -> UInt64? {
+        text.utf8.allSatisfy { (0x30...0x39).contains($0) } ? UInt64(text) : nil
+    }
+}

@@ -1,0 +1,96 @@
+// What suppressions see of a finding.
+
+/// The names in a finding, taken out once for all rules.
+struct FindingNames {
+    struct Frame {
+        /// As signatures see it and as it is shown; one where they are the same.
+        var functions: [String]
+        var module: String?
+        var moduleName: String?
+        var file: String?
+        var fileName: String?
+        /// Whether rules have to name it: see ``StackNames``.
+        var isSignificant: Bool
+
+        /// The texts that a condition of this key is compared with.
+        func texts(_ key: Suppressions.Rule.Condition.Key) -> [String] {
+            switch key {
+            case .function: functions
+            case .type: functions.last.flatMap { FindingNames.owner(of: $0) }.map { [$0] } ?? []
+            case .module: [moduleName, module].compactMap { $0 }
+            case .file: [fileName, file].compactMap { $0 }
+            }
+        }
+
+        func meets(_ condition: Suppressions.Rule.Condition) -> Bool {
+            texts(condition.key).contains { condition.pattern.matches($0) }
+        }
+    }
+
+    let kind: String
+    let signature: String
+    /// The class of the freed object.
+    let object: String?
+    private let access: [Frame]
+    private let free: [Frame]
+    private let alloc: [Frame]
+
+    init(_ finding: Finding) {
+        kind = finding.kind.rawValue
+        signature = finding.signature ?? finding.computeSignature()
+        object = finding.block?.className
+        access = Self.frames(finding.stacks.access)
+        free = Self.frames(finding.stacks.free)
+        alloc = Self.frames(finding.stacks.alloc)
+    }
+
+    func frames(of stack: Suppressions.Rule.Stack) -> [Frame] {
+        switch stack {
+        case .access: access
+        case .free: free
+        case .alloc: alloc
+        }
+    }
+
+    private static func frames(_ stack: [Finding.Frame]) -> [Frame] {
+        StackNames(stack).names.map { name in
+            let frame = stack[name.frame]
+            let shown = frame.function ?? name.text
+            return Frame(
+                functions: shown == name.text ? [shown] : [name.text, shown], module: frame.module,
+                moduleName: frame.moduleName, file: frame.file,
+                fileName: frame.file.map { String($0.split(separator: "/").last ?? $0[...]) },
+                isSignificant: name.isSignificant)
+        }
+    }
+
+    /// The type or namespace that a function as stacks show it belongs to: `Cart` of `closure #1 in Cart.add(_:)`,
+    /// `geo::Circle` of `geo::Circle::area(int) const`; nil where it is a member of none.
+    static func owner(of function: String) -> String? {
+        let bytes = Array(function.utf8)
+        var depth = 0
+        var start = 0
+        var end: Int?
+        for (index, byte) in bytes.enumerated() {
+            let isOutside = depth == 0
+            switch byte {
+            case UInt8(ascii: "(")
+            where isOutside && index > start && bytes[start..<index].suffix(8).elementsEqual("operator".utf8):
+                return end.map { String(decoding: bytes[start..<$0], as: UTF8.self) }
+            case UInt8(ascii: "("), UInt8(ascii: "<"), UInt8(ascii: "["): depth += 1
+            case UInt8(ascii: ")"), UInt8(ascii: "]"): depth -= 1
+            case UInt8(ascii: ">") where index == 0 || bytes[index - 1] != UInt8(ascii: "-"): depth -= 1
+            // What is inside of a function: "closure #1 in Cart.add(_:)"; "static Cart.make()"
+            case UInt8(ascii: " ") where isOutside && bytes[..<index].suffix(3).elementsEqual(" in".utf8),
+                UInt8(ascii: " ") where isOutside && bytes[start..<index].elementsEqual("static".utf8):
+                start = index + 1
+                end = nil
+            case UInt8(ascii: ".") where isOutside && index > start: end = index
+            case UInt8(ascii: ":") where isOutside && index > start && bytes.dropFirst(index + 1).first == byte:
+                end = index
+            default: break
+            }
+        }
+        return end.map { String(decoding: bytes[start..<$0], as: UTF8.self) }
+    }
+}

@@ -1,0 +1,179 @@
+// Reads files of suppressions. docs/SUPPRESSIONS.md has the grammar.
+
+extension Suppressions {
+    /// What is wrong in a file of suppressions.
+    public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
+        public var file: String
+        public var line: Int
+        /// What is wrong, and what would be right. Safe to print.
+        public var reason: String
+
+        /// "zguard.supp:12: unknown kind 'use-after-fre': did you mean 'use-after-free'?". Safe to print.
+        public var description: String { "\(visible(file)):\(line): \(reason)" }
+    }
+}
+
+/// Reads one file, line by line; what is wrong is kept, and reading goes on.
+struct SuppressionParser {
+    typealias Rule = Suppressions.Rule
+
+    private(set) var rules: [Rule] = []
+    private(set) var problems: [Suppressions.Problem] = []
+
+    private let file: String
+    private var line = 0
+    /// The stack that frames are added to.
+    private var stack = Rule.Stack.access
+    /// The lines that follow belong to a rule whose first line is wrong.
+    private var isSkipping = false
+
+    private struct Wrong: Error { var reason: String }
+
+    init(_ text: String, file: String) {
+        self.file = file
+        var text = text[...]
+        if text.hasPrefix("\u{feff}") { text = text.dropFirst() }
+        for part in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
+            line += 1
+            do throws(Wrong) { try read(part) } catch {
+                problems.append(.init(file: file, line: line, reason: error.reason))
+            }
+        }
+        close()
+    }
+
+    private mutating func read(_ line: Substring) throws(Wrong) {
+        let text = Self.trimmed(line)
+        if text.isEmpty || text.hasPrefix("#") { return }
+        if line.unicodeScalars.first == " " || line.unicodeScalars.first == "\t" {
+            if isSkipping { return }
+            if rules.isEmpty { throw Wrong(reason: "an indented line belongs to a rule, and none stands before it") }
+            try readPart(text)
+        } else {
+            close()
+            isSkipping = true // until the line is known to be right
+            try begin(text)
+        }
+    }
+
+    /// Ends the rule that is being read.
+    private mutating func close() {
+        guard !isSkipping, let rule = rules.last, rule.isBare, rule.kind.allSatisfy({ $0 == "*" }) else { return }
+        let reason = "the rule suppresses every finding: name a kind, an object or a frame"
+        problems.append(.init(file: file, line: rule.line, reason: reason))
+    }
+
+    // MARK: Lines
+
+    private mutating func begin(_ text: Substring) throws(Wrong) {
+        let kind = text.prefix { $0 != ":" }
+        let pattern = try Self.glob(Self.trimmed(kind))
+        let known = Finding.Kind.all.map(\.rawValue)
+        guard known.contains(where: { pattern.matches($0) }) else {
+            let nearest = nearestName(to: String(kind), among: known)
+            let way =
+                nearest.map { "did you mean '\($0)'?" } ?? "a rule begins with one of \(known.joined(separator: ", "))"
+            throw Wrong(reason: "unknown kind '\(visible(String(kind)))': \(way)")
+        }
+        rules.append(Rule(file: file, line: line, kind: String(Self.trimmed(kind)), pattern: pattern))
+        stack = .access
+        isSkipping = false
+        let rest = Self.trimmed(text[kind.endIndex...].dropFirst())
+        if !rest.isEmpty { try addFrame(rest) }
+    }
+
+    private mutating func readPart(_ text: Substring) throws(Wrong) {
+        let word = text.prefix { $0.isLetter || $0 == "_" }
+        let mark = text[word.endIndex...].first
+        let rest = Self.trimmed(text[word.endIndex...].dropFirst())
+        let isScope = text[word.endIndex...].hasPrefix("::")
+        if mark == "=", word != "operator", Rule.Condition.Key(rawValue: String(word)) == nil {
+            try setField(word, rest)
+        } else if mark == ":", !isScope {
+            try beginStack(word, rest)
+        } else {
+            try addFrame(text)
+        }
+    }
+
+    private mutating func setField(_ key: Substring, _ value: Substring) throws(Wrong) {
+        let index = rules.count - 1
+        func once(_ isSet: Bool) throws(Wrong) { if isSet { throw Wrong(reason: "'\(key)=' is given twice") } }
+        switch key {
+        case "name":
+            try once(rules[index].name != nil)
+            if value.isEmpty { throw Wrong(reason: "'name=' has nothing behind it") }
+            rules[index].name = String(value)
+        case "object":
+            try once(rules[index].object != nil)
+            rules[index].object = try Self.glob(value)
+        case "signature":
+            try once(rules[index].signature != nil)
+            rules[index].signature = try Self.glob(value)
+        default:
+            let keys = ["name", "object", "signature"] + Rule.Condition.Key.allCases.map(\.rawValue)
+            let list = keys.map { $0 + "=" }.joined(separator: ", ")
+            throw Wrong(reason: "unknown key '\(visible(String(key)))=': keys are \(list)")
+        }
+    }
+
+    private mutating func beginStack(_ word: Substring, _ rest: Substring) throws(Wrong) {
+        guard let next = Rule.Stack(rawValue: String(word)) else {
+            throw Wrong(reason: "unknown stack '\(visible(String(word))):': stacks are access:, free: and alloc:")
+        }
+        if rules[rules.count - 1].stacks[next] != nil {
+            throw Wrong(reason: "the \(next.rawValue) stack is given twice")
+        }
+        stack = next
+        rules[rules.count - 1].stacks[next] = []
+        if !rest.isEmpty { try addFrame(rest) }
+    }
+
+    private mutating func addFrame(_ text: Substring) throws(Wrong) {
+        let item: Rule.Item =
+            switch text {
+            case "...": .any
+            case "$": .end
+            default: .frame(try Self.conditions(text))
+            }
+        let last = rules[rules.count - 1].stacks[stack]?.last
+        if last == .end { throw Wrong(reason: "'$' is the end of a stack, and a frame stands behind it") }
+        // Several in a row are one. Added in place: a stack of very many is not copied for each.
+        if item != .any || last != .any { rules[rules.count - 1].stacks[stack, default: []].append(item) }
+    }
+
+    // MARK: Parts of lines
+
+    /// `Cart.add(_:) | module=libshop.so`
+    private static func conditions(_ text: Substring) throws(Wrong) -> [Rule.Condition] {
+        var conditions: [Rule.Condition] = []
+        var rest = text
+        while true {
+            let bar = rest.range(of: " | ")
+            conditions.append(try condition(trimmed(rest[..<(bar?.lowerBound ?? rest.endIndex)])))
+            guard let bar else { return conditions }
+            rest = rest[bar.upperBound...]
+        }
+    }
+
+    private static func condition(_ text: Substring) throws(Wrong) -> Rule.Condition {
+        let word = text.prefix { $0 != "=" }
+        if word.endIndex < text.endIndex, let key = Rule.Condition.Key(rawValue: String(word)) {
+            return Rule.Condition(key: key, pattern: try glob(trimmed(text[word.endIndex...].dropFirst())))
+        }
+        return Rule.Condition(key: .function, pattern: try glob(text))
+    }
+
+    private static func glob(_ text: Substring) throws(Wrong) -> Glob {
+        if text.isEmpty { throw Wrong(reason: "a pattern is missing: '*' stands for any text") }
+        do throws(Glob.Malformed) { return try Glob(text) } catch { throw Wrong(reason: error.reason) }
+    }
+
+    // By scalars: a mark behind a blank is no blank.
+    private static func trimmed(_ text: Substring) -> Substring {
+        func isBlank(_ scalar: Unicode.Scalar) -> Bool { scalar == " " || scalar == "\t" }
+        var scalars = text.unicodeScalars.drop(while: isBlank)
+        while scalars.last.map(isBlank) == true { scalars.removeLast() }
+        return Substring(scalars)
+    }
+}

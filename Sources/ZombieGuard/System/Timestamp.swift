@@ -1,0 +1,102 @@
+// A moment in time, as reports and statistics write it, and as names of files do.
+
+import Glibc
+
+/// Nanoseconds since 1970, UTC.
+public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
+    public var rawValue: Int64
+
+    public init(rawValue: Int64) { self.rawValue = rawValue }
+
+    public init(milliseconds: Int64) {
+        let (nanoseconds, overflow) = milliseconds.multipliedReportingOverflow(by: 1_000_000)
+        rawValue = overflow ? (milliseconds < 0 ? .min : .max) : nanoseconds
+    }
+
+    /// Milliseconds since 1970.
+    public var milliseconds: Int64 { rawValue / 1_000_000 }
+
+    /// The system's time of day.
+    public static var now: Timestamp {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Timestamp(time)
+    }
+
+    /// Times that a file claims may lie anywhere: what lies outside of the years 1677 to 2262 becomes their end.
+    init(_ time: timespec) {
+        let (nanoseconds, overflow) = Int64(time.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
+        let (sum, secondOverflow) = nanoseconds.addingReportingOverflow(Int64(time.tv_nsec))
+        rawValue = overflow || secondOverflow ? (time.tv_sec < 0 ? .min : .max) : sum
+    }
+
+    /// A date and time of day in UTC; nil where there is no such day or time.
+    init?(_ date: (year: Int, month: Int, day: Int), _ time: (hour: Int, minute: Int, second: Int) = (0, 0, 0)) {
+        guard (1970...2261).contains(date.year), (1...12).contains(date.month), (1...31).contains(date.day),
+            (0...23).contains(time.hour), (0...59).contains(time.minute), (0...59).contains(time.second)
+        else { return nil }
+        var parts = tm()
+        parts.tm_year = Int32(date.year - 1900)
+        parts.tm_mon = Int32(date.month - 1)
+        parts.tm_mday = Int32(date.day)
+        parts.tm_hour = Int32(time.hour)
+        parts.tm_min = Int32(time.minute)
+        parts.tm_sec = Int32(time.second)
+        let seconds = timegm(&parts)
+        if Int(parts.tm_mday) != date.day { return nil } // the 30th of February became the 2nd of March
+        rawValue = Int64(seconds) * 1_000_000_000
+    }
+
+    public static func < (a: Timestamp, b: Timestamp) -> Bool { a.rawValue < b.rawValue }
+
+    /// This moment, so many seconds earlier.
+    func earlier(bySeconds seconds: Int64) -> Timestamp {
+        let (nanoseconds, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        let (difference, secondOverflow) = rawValue.subtractingReportingOverflow(nanoseconds)
+        return Timestamp(rawValue: overflow || secondOverflow ? .min : difference)
+    }
+
+    /// The parts of the date and time of day, UTC, each with its digits.
+    private var fields: (date: [String], time: [String], milliseconds: String) {
+        let second = rawValue >= 0 ? rawValue / 1_000_000_000 : (rawValue + 1) / 1_000_000_000 - 1
+        var seconds = time_t(second)
+        var parts = tm()
+        gmtime_r(&seconds, &parts)
+        func digits(_ number: some BinaryInteger, _ count: Int) -> String {
+            String(repeating: "0", count: max(0, count - String(number).count)) + String(number)
+        }
+        return (
+            [digits(parts.tm_year + 1900, 4), digits(parts.tm_mon + 1, 2), digits(parts.tm_mday, 2)],
+            [digits(parts.tm_hour, 2), digits(parts.tm_min, 2), digits(parts.tm_sec, 2)],
+            digits((rawValue &- second &* 1_000_000_000) / 1_000_000, 3)
+        )
+    }
+
+    /// As in names of files: "20261121T203921.123Z"; sorts as time does.
+    var compact: String { "\(fields.date.joined())T\(fields.time.joined()).\(fields.milliseconds)Z" }
+
+    /// Parses `compact`; nil for anything else.
+    init?(compact text: some StringProtocol) {
+        let bytes = Array(text.utf8)
+        func number(_ range: Range<Int>) -> Int? {
+            bytes[range].allSatisfy { (0x30...0x39).contains($0) }
+                ? Int(String(decoding: bytes[range], as: UTF8.self)) : nil
+        }
+        guard bytes.count == 20, bytes[8] == UInt8(ascii: "T"), bytes[15] == UInt8(ascii: "."),
+            bytes[19] == UInt8(ascii: "Z"), let year = number(0..<4), let month = number(4..<6),
+            let day = number(6..<8), let hour = number(9..<11), let minute = number(11..<13),
+            let second = number(13..<15), let milliseconds = number(16..<19),
+            let whole = Timestamp((year, month, day), (hour, minute, second))
+        else { return nil }
+        rawValue = whole.rawValue + Int64(milliseconds) * 1_000_000
+    }
+}
+
+extension Timestamp: CustomStringConvertible {
+    /// ISO 8601 in UTC: "2026-11-21T20:39:21.250Z", without the fraction where it is 0.
+    public var description: String {
+        let fields = fields
+        let fraction = fields.milliseconds == "000" ? "" : ".\(fields.milliseconds)"
+        return "\(fields.date.joined(separator: "-"))T\(fields.time.joined(separator: ":"))\(fraction)Z"
+    }
+}

@@ -1,0 +1,76 @@
+// Reads moments from text: dates of ISO 8601.
+
+extension Timestamp {
+    /// Parses a date of ISO 8601 in its extended form, with or without a time of day and its offset from UTC: "2026-11-20",
+    /// "2026-11-20T10:00", "2026-11-20 10:00:30.5Z", "2026-11-20T10:00+01:00". UTC where no offset is given; nil for
+    /// anything else.
+    public init?(_ text: String) {
+        var scanner = Scanner(text)
+        guard let year = scanner.number(4), scanner.skip("-"), let month = scanner.number(2), scanner.skip("-"),
+            let day = scanner.number(2)
+        else { return nil }
+        var time = (hour: 0, minute: 0, second: 0)
+        var offset: Int64 = 0
+        var fraction: Int64 = 0
+        if !scanner.isAtEnd {
+            guard scanner.skip("T") || scanner.skip("t") || scanner.skip(" "), let hour = scanner.number(2),
+                scanner.skip(":"), let minute = scanner.number(2)
+            else { return nil }
+            time = (hour, minute, 0)
+            if scanner.skip(":") {
+                guard let second = scanner.number(2) else { return nil }
+                time.second = second
+                if scanner.skip(".") {
+                    guard let nanoseconds = scanner.fraction() else { return nil }
+                    fraction = nanoseconds
+                }
+            }
+            guard let minutes = scanner.offset() else { return nil }
+            offset = minutes
+        }
+        guard scanner.isAtEnd, let local = Timestamp((year, month, day), time) else { return nil }
+        self = Timestamp(rawValue: local.rawValue + fraction).earlier(bySeconds: offset * 60)
+    }
+
+    /// Takes a text apart from its front.
+    private struct Scanner {
+        private var rest: Substring.UTF8View
+
+        init(_ text: String) { rest = Substring(text).utf8 }
+
+        var isAtEnd: Bool { rest.isEmpty }
+
+        /// Exactly `count` digits.
+        mutating func number(_ count: Int) -> Int? {
+            let digits = rest.prefix(count)
+            guard digits.count == count, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+            rest = rest.dropFirst(count)
+            return digits.reduce(0) { $0 * 10 + Int($1 - 0x30) }
+        }
+
+        mutating func skip(_ character: Unicode.Scalar) -> Bool {
+            guard rest.first == UInt8(ascii: character) else { return false }
+            rest = rest.dropFirst()
+            return true
+        }
+
+        /// Digits behind a point, as billionths; digits beyond the ninth are skipped.
+        mutating func fraction() -> Int64? {
+            let digits = rest.prefix { (0x30...0x39).contains($0) }
+            rest = rest.dropFirst(digits.count)
+            if digits.isEmpty { return nil }
+            let nine = digits.prefix(9).map { Int64($0 - 0x30) }
+            return (nine + Array(repeating: 0, count: 9 - nine.count)).reduce(0) { $0 * 10 + $1 }
+        }
+
+        /// "Z", "+01:00", "-0530" or nothing, in minutes.
+        mutating func offset() -> Int64? {
+            if isAtEnd || skip("Z") || skip("z") { return 0 }
+            let isWest = skip("-")
+            guard isWest || skip("+"), let hours = number(2), hours < 24 else { return nil }
+            _ = skip(":")
+            guard let minutes = isAtEnd ? 0 : number(2), minutes < 60 else { return nil }
+            return Int64(hours * 60 + minutes) * (isWest ? -1 : 1)
+        }
+    }
+}
