@@ -219,6 +219,15 @@ import Testing
         }
     }
 
+    @Test func distancesMayBeAnything() {
+        var finding = Finding.sample(.heapOverflow)
+        finding.block?.offset = .min
+        #expect(finding.sentence.contains("9223372036854775808 bytes before a freed block"))
+        finding.block?.offset = .max
+        finding.block?.size = .max
+        #expect(finding.sentence.contains("0 bytes after the end of"))
+    }
+
     @Test func plainTextIsLeftAlone() {
         #expect(visible("naïve/Größe — 漢字.swift") == "naïve/Größe — 漢字.swift")
         #expect(visible("a\tb\nc") == "a\\tb\\nc")

@@ -149,14 +149,14 @@ extension Finding {
         }
     }
 
-    private func bytes(_ count: Int64) -> String { "\(count) byte\(count == 1 ? "" : "s")" }
+    private func bytes(_ count: some BinaryInteger) -> String { "\(count) byte\(count == 1 ? "" : "s")" }
 
     // "at 0x10, 16 bytes into a freed block of 48 bytes at 0x0"
     private var position: String? {
         guard let block else { return nil }
         let size = Int64(clamping: block.size)
         guard let offset = block.offset else { return "of \(blockName(block)) at \(block.start)" }
-        if offset < 0 { return "\(at), \(bytes(-offset)) before \(blockName(block))" }
+        if offset < 0 { return "\(at), \(bytes(offset.magnitude)) before \(blockName(block))" }
         if offset >= size { return "\(at), \(bytes(offset - size)) after the end of \(blockName(block))" }
         return "\(at), \(bytes(offset)) into \(blockName(block))"
     }

@@ -1,47 +1,105 @@
 // Findings as text: one sentence, up to three stacks, one closing line.
 
 /// Renders findings for people to read in a terminal or a log.
-public struct TextRenderer: Sendable {
+public struct TextRenderer {
     /// What every line of ours that is not part of a stack begins with.
     public static let mark = "==zguard== "
 
-    public init() {}
+    private let style: TextStyle
+    private let excerpts: SourceExcerpts?
+
+    /// Lines of the source around an access, and the one line of its free and its allocation.
+    private static let linesAround = 2
+
+    /// `excerpts` are shown where they are given and the file is still there.
+    public init(style: TextStyle = TextStyle(), excerpts: SourceExcerpts? = nil) {
+        self.style = style
+        self.excerpts = excerpts
+    }
 
     /// The whole report of one finding, ending with a line feed. Safe to print whatever the finding holds.
     public func render(_ finding: Finding) -> String {
-        var text = Self.mark + visible(finding.kind.rawValue) + ": " + finding.sentence + "\n"
-        if finding.kind == .writeAfterFree {
-            append(finding.stacks.access, title: "found here; the write itself was earlier and elsewhere:", to: &text)
-        } else {
-            append(finding.stacks.access, title: nil, to: &text)
-        }
+        var text = mark + style.paint(visible(finding.kind.rawValue), .kind) + ": "
+        text += style.paint(finding.sentence, .sentence) + "\n"
+        let isLate = finding.kind == .writeAfterFree
+        text += render(
+            finding.stacks.access, title: isLate ? "found here; the write itself was earlier and elsewhere:" : nil,
+            linesAround: isLate ? nil : Self.linesAround)
         let block = finding.block
-        append(finding.stacks.free, title: title("freed", block?.freeingThread), to: &text)
-        append(finding.stacks.alloc, title: title("allocated", block?.allocatingThread), to: &text)
-        text += Self.mark + closing(finding) + "\n"
+        text += render(finding.stacks.free, title: title("freed", block?.freeingThread))
+        text += render(finding.stacks.alloc, title: title("allocated", block?.allocatingThread))
+        return text + mark + style.paint(closing(finding), .mark) + "\n"
+    }
+
+    /// One stack under its title, with the source where the program's own code is; empty where the stack is.
+    /// `linesAround` says how many lines before and behind that place are shown, nil: no source.
+    public func render(_ stack: [Finding.Frame], title: String?, linesAround: Int? = 0) -> String {
+        if stack.isEmpty { return "" }
+        var text = title.map { mark + style.paint($0, .title) + "\n" } ?? ""
+        // The source of one place suffices; a place of the runtime's says nothing.
+        var origin = stack.firstIndex { $0.hasLine && !$0.isLibraryCode }
+        for line in FoldedStack.lines(of: stack, isFull: style.isFull) {
+            switch line {
+            case .folded(let range, let name):
+                let count = "(\(range.count) runtime frames)"
+                let numbers = "#\(range.lowerBound)-#\(range.upperBound)"
+                text += "    " + style.paint("\(numbers) \(visible(name)) … \(count)", .faint) + "\n"
+            case .repeated(_, let frames, let turns):
+                let what = frames == 1 ? "this frame" : "these \(frames) frames"
+                text += "    " + style.paint("… \(what) \(turns) times more", .faint) + "\n"
+            case .frame(let number):
+                let frame = stack[number]
+                text += "    " + describe(frame, number: number) + "\n"
+                if number == origin, let linesAround {
+                    text += source(at: frame, linesAround)
+                    origin = nil
+                }
+            }
+        }
         return text
     }
+
+    private var mark: String { style.paint(Self.mark, .mark) }
 
     private func title(_ event: String, _ thread: Int?) -> String {
         thread.map { "\(event) by thread \($0):" } ?? "\(event) here:"
     }
 
-    private func append(_ stack: [Finding.Frame], title: String?, to text: inout String) {
-        if stack.isEmpty { return }
-        if let title { text += Self.mark + title + "\n" }
-        for (number, frame) in stack.enumerated() {
-            text += "    #\(number) " + line(frame) + "\n"
-        }
+    private func describe(_ frame: Finding.Frame, number: Int) -> String {
+        let isOwn = !frame.isLibraryCode && !frame.isEntryCode
+        let role = isOwn ? TextStyle.Role.function : .faint
+        guard let function = frame.function else { return style.paint("#\(number) " + frame.moduleAndOffset, role) }
+        var text = style.paint("#\(number) ", .faint) + style.paint(visible(function), role)
+        if frame.inlined { text += style.paint(" [inlined]", .faint) }
+        guard let file = frame.file else { return text + "  " + style.paint("(\(frame.moduleAndOffset))", .faint) }
+        var place = style.path(file)
+        if let line = frame.line { place += ":\(line)" }
+        if let column = frame.column { place += ":\(column)" }
+        return text + "  " + style.paint(place, isOwn ? .place : .faint)
     }
 
-    private func line(_ frame: Finding.Frame) -> String {
-        guard let function = frame.function else { return frame.moduleAndOffset }
-        var text = visible(function)
-        if frame.inlined { text += " [inlined]" }
-        guard let file = frame.file else { return text + "  (\(frame.moduleAndOffset))" }
-        text += "  " + visible(file)
-        if let line = frame.line { text += ":\(line)" }
-        if let column = frame.column { text += ":\(column)" }
+    // The source with its numbers, the line itself marked, below it where in the line:
+    //     40 |     close(it)
+    //   > 41 |     close(it)
+    //        |     ^
+    private func source(at frame: Finding.Frame, _ linesAround: Int) -> String {
+        guard let excerpt = excerpts?.excerpt(for: frame, context: linesAround) else { return "" }
+        let width = String(excerpt.first + excerpt.lines.count).count
+        var text = ""
+        for (number, line) in zip(excerpt.first..., excerpt.lines) {
+            let isMarked = number == excerpt.marked
+            let padding = String(repeating: " ", count: width - String(number).count)
+            let gutter = "\(isMarked ? ">" : " ") \(padding)\(number) |" + (line.isEmpty ? "" : " ")
+            text += "      " + style.paint(gutter, isMarked ? .pointer : .faint)
+            text += (isMarked ? line : style.paint(line, .faint)) + "\n"
+            guard isMarked, linesAround > 0, let column = excerpt.column else { continue }
+            let blank = String(repeating: " ", count: width + 2) + " | "
+            let caret = String(repeating: " ", count: column - 1) + "^"
+            text += "      " + style.paint(blank, .faint) + style.paint(caret, .pointer) + "\n"
+        }
+        if excerpt.isNewerThanProgram {
+            text += "      " + style.paint("(the file was changed after the program was built)", .faint) + "\n"
+        }
         return text
     }
 
@@ -57,7 +115,12 @@ public struct TextRenderer: Sendable {
         if !who.isEmpty { parts.append(who.joined(separator: " ")) }
         if let time = finding.time { parts.append(visible(time)) }
         parts.append("signature \(visible(finding.signature ?? finding.computeSignature()))")
-        if finding.count > 1 { parts.append("seen \(finding.count) times") }
+        if finding.count > 1 {
+            let span = [
+                finding.firstSeen.map { "first \(visible($0))" }, finding.lastSeen.map { "last \(visible($0))" },
+            ]
+            parts.append((["seen \(finding.count) times"] + span.compactMap { $0 }).joined(separator: ", "))
+        }
         return parts.joined(separator: ", ")
     }
 }

@@ -1,0 +1,142 @@
+// Lines of source files, for reports that show the code beside a stack.
+
+import Glibc
+
+/// Some lines of a source file, safe to print: tabs expanded, long lines cut.
+public struct SourceExcerpt: Hashable, Sendable {
+    /// Number of the first of the lines, counted from 1.
+    public var first: Int
+    /// Number of the line that it is about.
+    public var marked: Int
+    public var lines: [String]
+    /// Where in the marked line, in characters as shown, counted from 1; nil where that is not known.
+    public var column: Int?
+    /// The file was changed after the program was built, so the lines may be others than those that ran.
+    public var isNewerThanProgram = false
+}
+
+/// Reads excerpts, each file once. A report may name any file, so only regular files that look like source code are read:
+/// never what may block, and nothing that a report has no business to show. Not for several threads at once.
+public final class SourceExcerpts {
+    static let largestFile: Int64 = 8 << 20
+    static let longestLine = 160
+    static let tabWidth = 4
+    private static let largestCache = 64 << 20
+
+    // Of languages whose programs have such stacks. Configuration and scripts, which hold secrets, are not among them.
+    private static let suffixes: Set<String> = [
+        "c", "h", "cc", "hh", "cpp", "hpp", "cxx", "hxx", "c++", "h++", "ipp", "inl", "inc", "tcc", "tpp", "def", "m",
+        "mm", "swift", "gyb", "rs", "go", "zig", "d", "nim", "cr", "v", "vala", "pas", "pp", "adb", "ads", "f", "for",
+        "f90", "f95", "f03", "f08", "s", "asm", "cu", "cuh", "cl", "y", "l", "yy", "ll", "re", "ml", "hs", "pyx",
+    ]
+
+    private struct File {
+        var bytes: [UInt8]
+        /// Where each line begins.
+        var starts: [Int]
+        var modified: Int
+    }
+
+    private var files: [String: File?] = [:]
+    private var programs: [String: Int?] = [:]
+    private var cached = 0
+
+    public init() {}
+
+    /// The lines around the one that a frame is in; nil where the frame has no line or its file cannot be shown.
+    public func excerpt(for frame: Finding.Frame, context: Int = 2) -> SourceExcerpt? {
+        guard let path = frame.file, let line = frame.line,
+            var excerpt = excerpt(of: path, line: line, context: context)
+        else { return nil }
+        excerpt.column = frame.column.flatMap { column in
+            file(path).flatMap { Self.shown(column, ofLine: line, in: $0) }
+        }
+        if let program = frame.module.flatMap({ modification(of: $0) }), let file = file(path) {
+            excerpt.isNewerThanProgram = file.modified > program
+        }
+        return excerpt
+    }
+
+    /// The lines from `context` before a line to `context` after it; nil where the file cannot be shown or is shorter.
+    public func excerpt(of path: String, line: Int, context: Int = 2) -> SourceExcerpt? {
+        guard line > 0, let file = file(path), line <= file.starts.count else { return nil }
+        let first = max(1, line - max(0, context))
+        let last = line + min(max(0, context), file.starts.count - line)
+        return SourceExcerpt(first: first, marked: line, lines: (first...last).map { Self.text(of: $0, in: file) })
+    }
+
+    private func file(_ path: String) -> File? {
+        if let known = files[path] { return known }
+        let file = Self.read(path)
+        if let file {
+            if cached + file.bytes.count > Self.largestCache {
+                files = [:]
+                cached = 0
+            }
+            cached += file.bytes.count
+        }
+        files[path] = .some(file)
+        return file
+    }
+
+    private static func read(_ path: String) -> File? {
+        let parts = path.split(separator: "/")
+        guard let name = parts.last, let dot = name.lastIndex(of: "."), name.startIndex < dot,
+            !parts.contains("..") || path.hasPrefix("/"),
+            suffixes.contains(name[name.index(after: dot)...].lowercased())
+        else { return nil }
+        // Opening a FIFO waits for a writer unless told not to.
+        guard let file = try? Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK | O_NOCTTY),
+            let status = file.status,
+            status.st_mode & S_IFMT == S_IFREG, status.st_size <= largestFile,
+            let bytes = try? file.read(at: 0, upTo: Int(status.st_size)), !bytes.isEmpty, !bytes.contains(0)
+        else { return nil }
+        var starts = [0]
+        for (index, byte) in bytes.enumerated() where byte == UInt8(ascii: "\n") && index + 1 < bytes.count {
+            starts.append(index + 1)
+        }
+        return File(bytes: bytes, starts: starts, modified: Int(status.st_mtim.tv_sec))
+    }
+
+    private func modification(of program: String) -> Int? {
+        if let known = programs[program] { return known }
+        var status = stat()
+        let time = program.hasPrefix("/") && stat(program, &status) == 0 ? Int(status.st_mtim.tv_sec) : nil
+        programs[program] = .some(time)
+        return time
+    }
+
+    private static func text(of line: Int, in file: File) -> String {
+        let (bytes, isCut) = bytes(of: line, in: file)
+        return visible(expanded(bytes)) + (isCut ? "…" : "")
+    }
+
+    // Debug information counts bytes, and a tab as one of them.
+    private static func shown(_ column: Int, ofLine line: Int, in file: File) -> Int? {
+        let (bytes, isCut) = bytes(of: line, in: file)
+        guard column >= 1, column <= bytes.count else { return nil }
+        let before = visible(expanded(bytes.prefix(column - 1))).count
+        return isCut && before >= longestLine ? nil : before + 1
+    }
+
+    // Without its end. Of a line of megabytes only what may be shown is looked at.
+    private static func bytes(of line: Int, in file: File) -> (ArraySlice<UInt8>, isCut: Bool) {
+        let start = file.starts[line - 1]
+        let end = line < file.starts.count ? file.starts[line] : file.bytes.count
+        var bytes = file.bytes[start..<end]
+        while let last = bytes.last, last == UInt8(ascii: "\n") || last == UInt8(ascii: "\r") { bytes.removeLast() }
+        let shown = bytes.prefix(longestLine)
+        return (shown, shown.count < bytes.count)
+    }
+
+    private static func expanded(_ bytes: ArraySlice<UInt8>) -> String {
+        var text = ""
+        var column = 0
+        for character in String(decoding: bytes, as: UTF8.self) {
+            let width = character == "\t" ? tabWidth - column % tabWidth : 1
+            text += character == "\t" ? String(repeating: " ", count: width) : String(character)
+            column += width
+        }
+        return text
+    }
+}
