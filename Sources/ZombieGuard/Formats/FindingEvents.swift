@@ -1,0 +1,65 @@
+// The three things that happened to a block, each with its stack and a title.
+
+extension Finding {
+    /// One of the three stacks of a finding.
+    struct Event: Sendable {
+        enum Role: String, Sendable { case access, free, alloc }
+
+        var role: Role
+        /// "freed by thread 2", safe to print.
+        var title: String
+        var thread: Int?
+        var frames: [Frame]
+    }
+
+    /// What is known to have happened, the last event first: the order in which text reports show the stacks.
+    var events: [Event] {
+        let thread = self.thread
+        var name = thread.map { " by thread \($0.id)" } ?? ""
+        if let threadName = thread?.name, !threadName.isEmpty { name += " (\(visible(threadName)))" }
+        let all = [
+            Event(role: .access, title: accessTitle(by: name), thread: thread?.id, frames: stacks.access),
+            Event(
+                role: .free, title: "freed" + (block?.freeingThread.map { " by thread \($0)" } ?? ""),
+                thread: block?.freeingThread, frames: stacks.free),
+            Event(
+                role: .alloc, title: "allocated" + (block?.allocatingThread.map { " by thread \($0)" } ?? ""),
+                thread: block?.allocatingThread, frames: stacks.alloc),
+        ]
+        return all.filter { !$0.frames.isEmpty }
+    }
+
+    private func accessTitle(by name: String) -> String {
+        if kind == .writeAfterFree { return "found here; the write itself was earlier and elsewhere" }
+        if kind == .heapOverflow, detail["found_by"] == "free" {
+            return "found here; the block was changed earlier and elsewhere"
+        }
+        let verb =
+            switch (kind, access) {
+            case (.doubleFree, _): "freed again"
+            case (.invalidFree, _), (.deallocMismatch, _): "freed"
+            case (.stackOverflow, _): "ran out of stack"
+            case (_, .read): "read"
+            case (_, .write): "written"
+            case (_, .call): "called"
+            case (_, .retain): "retained"
+            case (_, .release): "released"
+            case (_, .cast): "cast"
+            case (_, .free): "freed"
+            default: "used"
+            }
+        return verb + (kind == .stackOverflow ? name.replacingPrefix(" by", with: ":") : name)
+    }
+
+    /// The frame that a viewer should show first. Where the stack says only who noticed, the block's own stacks say more.
+    var primaryFrame: Frame? {
+        let late = kind == .writeAfterFree ? stacks.free.origin ?? stacks.alloc.origin : nil
+        return late ?? stacks.accessOrigin ?? stacks.free.origin ?? stacks.alloc.origin
+    }
+}
+
+extension String {
+    fileprivate func replacingPrefix(_ prefix: String, with other: String) -> String {
+        hasPrefix(prefix) ? other + dropFirst(prefix.count) : self
+    }
+}

@@ -1,0 +1,99 @@
+// One finding as HTML: sentence, picture of the block, stacks, and the small print.
+
+struct HTMLFinding {
+    let finding: Finding
+    /// The number that the page gives it, from 1.
+    let number: Int
+    let isOpen: Bool
+    let sourceRoot: String?
+    let sources: SourceExcerpts?
+
+    /// A `details` element.
+    var article: String {
+        let badge =
+            finding.count > 1 ? "<span class=\"cnt\" title=\"how often it was seen\">×\(finding.count)</span>" : ""
+        let unsure = finding.confidence == .inferred ? "<span class=\"tag\">inferred</span>" : ""
+        return """
+            <details class="f" id="f\(number)"\(isOpen ? " open" : "")><summary><span class="no">\(number)</span>\
+            <span class="say">\(sentence)</span>\(unsure)\(badge)</summary><div class="in">\(block)\(stacks)\(smallPrint)</div>\
+            </details>
+
+            """
+    }
+
+    // The place stands apart from what happened.
+    private var sentence: String {
+        var text = finding.sentence
+        if finding.confidence == .inferred, text.hasSuffix(" (inferred)") { text.removeLast(" (inferred)".count) }
+        guard let place = finding.stacks.accessOrigin?.shortPlace, text.hasSuffix(", in " + place) else {
+            return htmlText(text, cutAt: 700)
+        }
+        text.removeLast((", in " + place).count)
+        return "\(htmlText(text, cutAt: 600)) <span class=\"where\">in \(htmlText(place))</span>"
+    }
+
+    private var block: String {
+        guard let block = finding.block, let picture = BlockPicture(finding) else { return "" }
+        var facts = ["\(sizeText(block.size))", state(block)]
+        if let className = block.className {
+            facts.append("\(language(block))<b>\(htmlText(className, cutAt: 160))</b>")
+        }
+        facts.append("<code>\(block.start) – \(Address(block.start.rawValue &+ block.size))</code>")
+        if let address = finding.address, address != block.start { facts.append("address <code>\(address)</code>") }
+        return """
+            <figure class="bk"><div class="scroll">\(picture.svg)</div><figcaption>\(facts.joined(separator: " · "))\
+            </figcaption></figure>
+            """
+    }
+
+    private func language(_ block: Finding.Block) -> String {
+        switch block.language {
+        case "swift"?: "Swift object "
+        case "c++"?: "C++ object "
+        default: "object "
+        }
+    }
+
+    private func state(_ block: Finding.Block) -> String {
+        let (name, text) =
+            switch block.state {
+            case "live"?: ("live", "in use")
+            case "quarantined"?: ("quarantined", "freed and held")
+            case "retired"?: ("retired", "freed, its pages protected")
+            case "reusable"?: ("reusable", "freed, no longer held")
+            default: ("unknown", "state \(htmlText(block.state ?? "unknown", cutAt: 40))")
+            }
+        return "<span class=\"state \(name)\">\(text)</span>"
+    }
+
+    private var stacks: String {
+        let sections = finding.events.map { event in
+            HTMLStack(
+                event: event, sourceRoot: sourceRoot,
+                excerpt: event.frames.origin.flatMap { $0.isLibraryCode ? nil : sources?.excerpt(for: $0) }
+            ).section
+        }
+        if sections.isEmpty { return "" }
+        return "<div class=\"stacks n\(sections.count)\">\(sections.joined())</div>"
+    }
+
+    private var smallPrint: String {
+        var parts: [(String, String)] = []
+        if let program = finding.program {
+            parts.append(("program", htmlText(program) + (finding.processID.map { " [\($0)]" } ?? "")))
+        } else if let processID = finding.processID {
+            parts.append(("process", "\(processID)"))
+        }
+        if let thread = finding.thread {
+            parts.append(
+                ("thread", "\(thread.id)" + (thread.name.map { $0.isEmpty ? "" : " (\(htmlText($0)))" } ?? "")))
+        }
+        if let time = finding.time { parts.append(("time", htmlText(time))) }
+        parts.append(("signature", "<code>\(htmlText(finding.signature ?? finding.computeSignature()))</code>"))
+        parts.append(("access", htmlText("\(finding.access.rawValue), \(finding.confidence.rawValue)")))
+        for (name, value) in finding.detail.sorted(by: { $0.key < $1.key }) {
+            parts.append((htmlText(name.split(separator: "_").joined(separator: " "), cutAt: 60), htmlText(value)))
+        }
+        return "<dl class=\"meta\">" + parts.map { "<div><dt>\($0.0)</dt><dd>\($0.1)</dd></div>" }.joined() + "</dl>"
+    }
+}

@@ -1,0 +1,45 @@
+// Text inside of HTML.
+
+/// The text safe to stand between tags and in quoted attributes, whatever it holds. Text of enormous length, which names of
+/// C++ functions can have, is cut.
+func htmlText(_ text: String, cutAt limit: Int = 300) -> String {
+    var shown = visible(text)
+    if shown.utf8.count > limit, shown.unicodeScalars.count > limit {
+        shown = String(shown.unicodeScalars.prefix(limit)) + "…"
+    }
+    if !shown.utf8.contains(where: { "&<>\"'".utf8.contains($0) }) { return shown }
+    var escaped = ""
+    for character in shown.unicodeScalars {
+        switch character {
+        case "&": escaped += "&amp;"
+        case "<": escaped += "&lt;"
+        case ">": escaped += "&gt;"
+        case "\"": escaped += "&quot;"
+        case "'": escaped += "&#39;"
+        default: escaped.unicodeScalars.append(character)
+        }
+    }
+    return escaped
+}
+
+/// A length of SVG: at most one digit behind the point. 0 for what is no length.
+func points(_ value: Double) -> String {
+    guard abs(value) < 1e9 else { return "0" }
+    let tenths = Int((value * 10).rounded())
+    return tenths % 10 == 0 ? "\(tenths / 10)" : "\(tenths < 0 ? "-" : "")\(abs(tenths) / 10).\(abs(tenths) % 10)"
+}
+
+/// "48 bytes", "1.5 KiB": exact where that is short.
+func sizeText(_ bytes: UInt64) -> String {
+    if bytes < 10_000, bytes < 4096 || bytes % 1024 != 0 { return "\(bytes) byte\(bytes == 1 ? "" : "s")" }
+    return binarySizeText(bytes)
+}
+
+/// "1.5 KiB", for 1,024 bytes and more; rounded down.
+func binarySizeText(_ bytes: UInt64) -> String {
+    let units: [(String, UInt64)] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40), ("PiB", 50), ("EiB", 60)]
+    let (unit, shift) = units.last { bytes >> $0.1 > 0 } ?? units[0]
+    let whole = bytes >> shift
+    let tenths = bytes >> (shift - 4) & 15
+    return tenths == 0 || whole >= 100 ? "\(whole) \(unit)" : "\(whole).\(tenths * 10 / 16) \(unit)"
+}

@@ -1,0 +1,165 @@
+// One finding as a result of a SARIF run: message, places, stacks, the way from allocation to access.
+
+struct SARIFResult {
+    let finding: Finding
+    let kind: FindingKind
+    /// Index of the kind among the rules.
+    let rule: Int
+    let files: FileURI
+
+    func json(suppressions: JSONText?) -> JSONText {
+        let level = finding.confidence == .exact ? kind.level : .warning
+        let signature = visible(finding.signature ?? finding.computeSignature())
+        let related = self.related
+        return .object([
+            ("ruleId", .string(SARIFReport.ruleID(finding.kind))), ("ruleIndex", .integer(Int64(rule))),
+            ("kind", .string("fail")), ("level", .string(level.rawValue)), ("message", message),
+            ("locations", primaryLocation.map { .array([$0]) }),
+            ("relatedLocations", related.isEmpty ? nil : .array(related)),
+            ("stacks", finding.events.isEmpty ? nil : .array(finding.events.map(stack))),
+            ("codeFlows", codeFlow.map { .array([$0]) }),
+            ("partialFingerprints", .object([("zguardSignature/v1", .string(signature))])),
+            ("occurrenceCount", .integer(Int64(max(1, finding.count)))), ("provenance", provenance),
+            ("suppressions", suppressions), ("properties", properties),
+        ])
+    }
+
+    // Viewers show a related location where the message links to it by its number.
+    private var message: JSONText {
+        let links = relatedEvents.enumerated().map { number, event in "[\(event.title)](\(number + 1))" }
+        let text = SARIFReport.escaped(finding.sentence)
+        return .object([
+            ("text", .string(links.isEmpty ? text : text + "; the block was " + links.joined(separator: ", ")))
+        ])
+    }
+
+    // MARK: places
+
+    private var relatedEvents: [Finding.Event] {
+        finding.events.filter {
+            $0.role != .access && $0.frames.origin?.file.flatMap { files.reference(to: $0) } != nil
+        }
+    }
+
+    private var related: [JSONText] {
+        relatedEvents.enumerated().compactMap { number, event in
+            event.frames.origin.map { location($0, id: number + 1, message: event.title) }
+        }
+    }
+
+    // Services insist on a file: where no frame has one, it is the program.
+    private var primaryLocation: JSONText? {
+        if let frame = finding.primaryFrame { return location(frame, needsFile: true) }
+        guard let program = finding.program.flatMap({ files.reference(to: $0) }) else { return nil }
+        return .object([("physicalLocation", .object([("artifactLocation", artifact(program))]))])
+    }
+
+    private func location(_ frame: Finding.Frame, id: Int? = nil, message: String? = nil, needsFile: Bool = false)
+        -> JSONText
+    {
+        let function = frame.function.map { name in
+            JSONText.array([
+                .object([("fullyQualifiedName", .string(visible(name))), ("kind", .string("function"))])
+            ])
+        }
+        return .object([
+            ("id", id.map { .integer(Int64($0)) }), ("physicalLocation", place(frame, needsFile: needsFile)),
+            ("logicalLocations", function), ("message", message.map { SARIFReport.message($0) }),
+        ])
+    }
+
+    private func place(_ frame: Finding.Frame, needsFile: Bool) -> JSONText {
+        if let source = frame.file.flatMap({ files.reference(to: $0, isRelativeToRoot: !frame.isLibraryCode) }) {
+            return .object([("artifactLocation", artifact(source)), ("region", region(frame))])
+        }
+        let module = frame.module.flatMap { $0.hasPrefix("/") ? files.reference(to: $0) : nil }
+        let address = JSONText.object([
+            ("absoluteAddress", Self.exact(frame.pc)), ("kind", .string("instruction")),
+            ("fullyQualifiedName", .string(frame.moduleAndOffset)),
+        ])
+        return .object([("artifactLocation", needsFile ? module.map(artifact) : nil), ("address", address)])
+    }
+
+    private func artifact(_ reference: FileURI.Reference) -> JSONText {
+        .object([
+            ("uri", .string(reference.uri)),
+            ("uriBaseId", reference.isBelowRoot ? .string(FileURI.rootName) : nil),
+        ])
+    }
+
+    private func region(_ frame: Finding.Frame) -> JSONText? {
+        guard let line = frame.line, line > 0 else { return nil }
+        let column = frame.column.flatMap { $0 > 0 ? JSONText.integer(Int64($0)) : nil }
+        return .object([("startLine", .integer(Int64(line))), ("startColumn", column)])
+    }
+
+    // Numbers of JSON are exact to 2^53 for most readers.
+    private static func exact(_ address: Address) -> JSONText? {
+        address.rawValue < 1 << 53 ? .natural(address.rawValue) : nil
+    }
+
+    // MARK: stacks
+
+    private func stack(_ event: Finding.Event) -> JSONText {
+        .object([
+            ("message", SARIFReport.message(event.title)),
+            ("frames", .array(event.frames.map { frame($0, thread: event.thread) })),
+        ])
+    }
+
+    private func frame(_ frame: Finding.Frame, thread: Int?) -> JSONText {
+        .object([
+            ("location", location(frame)), ("module", frame.moduleName.map { .string(visible($0)) }),
+            ("threadId", thread.map { .integer(Int64($0)) }),
+            (
+                "properties",
+                .object([
+                    ("pc", frame.pc.json), ("moduleOffset", frame.offset?.json),
+                    ("buildId", frame.buildID.map { .string(visible($0)) }),
+                    ("inlined", frame.inlined ? .bool(true) : nil),
+                ])
+            ),
+        ])
+    }
+
+    // What happened in the order of time, one flow for each thread that took part.
+    private var codeFlow: JSONText? {
+        let events = finding.events.reversed()
+        guard events.count > 1 else { return nil }
+        var threads: [Int?] = []
+        for event in events where !threads.contains(event.thread) { threads.append(event.thread) }
+        let flows = threads.map { thread in
+            let steps = events.enumerated().filter { $0.element.thread == thread }.compactMap { order, event in
+                event.frames.origin.map { frame in
+                    JSONText.object([
+                        ("location", location(frame, message: event.title)),
+                        ("executionOrder", .integer(Int64(order + 1))),
+                        ("importance", .string("essential")),
+                    ])
+                }
+            }
+            return JSONText.object([("id", thread.map { .string("thread \($0)") }), ("locations", .array(steps))])
+        }
+        return .object([("threadFlows", .array(flows))])
+    }
+
+    // MARK: the rest
+
+    private var provenance: JSONText? {
+        guard let time = finding.time.flatMap({ Timestamp($0) })?.description else { return nil }
+        return .object([("firstDetectionTimeUtc", .string(time))])
+    }
+
+    private var properties: JSONText {
+        let detail = finding.detail.sorted { $0.key < $1.key }.map {
+            (key: $0.key, value: JSONText?.some(.string($0.value)))
+        }
+        return .object([
+            ("access", .string(finding.access.rawValue)), ("confidence", .string(finding.confidence.rawValue)),
+            ("address", finding.address?.json), ("block", finding.block?.json), ("thread", finding.thread?.json),
+            ("pid", finding.processID.map { .integer(Int64($0)) }), ("program", finding.program.map { .string($0) }),
+            ("time", finding.time.map { .string($0) }), ("signature", finding.signature.map { .string($0) }),
+            ("detail", detail.isEmpty ? nil : .object(detail)),
+        ])
+    }
+}
