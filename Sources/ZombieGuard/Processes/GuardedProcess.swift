@@ -8,7 +8,7 @@ public struct GuardedProcess: Sendable {
     public let processID: Int
     private let page: Mapping
 
-    private static let pageName = "/memfd:\(ZG_STATS_NAME)"
+    static let pageName = "/memfd:\(ZG_STATS_NAME)"
 
     /// Finds the statistics page of a process.
     public init(processID: Int) throws(ProcessError) {
@@ -40,7 +40,7 @@ public struct GuardedProcess: Sendable {
         var page = zg_stats_page()
         let bytes = try readPageBytes()
         withUnsafeMutableBytes(of: &page) { $0.copyBytes(from: bytes.prefix($0.count)) }
-        guard bytes.count >= MemoryLayout<zg_stats_page>.size, page.magic == 0x3144_5241_5547_475a else {
+        guard bytes.count >= MemoryLayout<zg_stats_page>.size, page.magic == zg_stats_page.expectedMagic else {
             throw .notGuarded(processID)
         }
         guard page.version == ZG_STATS_VERSION, Int(page.bytes) == MemoryLayout<zg_stats_page>.size else {

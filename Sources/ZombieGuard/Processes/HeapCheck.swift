@@ -4,7 +4,7 @@ import CZombie
 import Glibc
 
 /// A check of the freed blocks that a guarded process holds. Works on a busy, an idle and a stopped process, which does
-/// not notice it.
+/// not notice it. Not on a core file: what a debugger could not read stands there as zeros, which would look like writes.
 public struct HeapCheck {
     /// Freed blocks whose contents were compared.
     public private(set) var verifiedBlocks = 0
@@ -12,7 +12,7 @@ public struct HeapCheck {
     public private(set) var verifiedBytes: UInt64 = 0
 
     private let statistics: Statistics
-    private let memory: ProcessMemory
+    private let memory: any MemoryReader
     private let depot: StackDepotReader
     private let filledAtMost: UInt64
     private var modules: ProcessModules
@@ -23,11 +23,11 @@ public struct HeapCheck {
     private static let bytesAtOnce: UInt64 = 1 << 20
 
     public init(process: GuardedProcess) throws(ProcessError) {
-        statistics = try process.statistics()
-        guard statistics.layout.isKnown else { throw .otherVersion(process.processID, UInt32(ZG_STATS_VERSION)) }
-        memory = try ProcessMemory(processID: process.processID)
+        let source = try HeapSource(process: process)
+        statistics = source.statistics
+        memory = source.memory
         depot = StackDepotReader(memory: memory, layout: statistics.layout)
-        modules = try ProcessModules(processID: process.processID, memory: memory)
+        modules = ProcessModules(mappings: source.mappings, memory: memory)
         // What the page shows of the options may be cut off; what is left of the last one is then no option.
         let settings = OptionTable.parse(statistics.options).settings
         filledAtMost = UInt64(clamping: settings["fill_freed_bytes"] ?? Int64.max)
@@ -147,7 +147,7 @@ public struct HeapCheck {
         for round in 0..<Self.confirmations {
             if round > 0 { usleep(1000) }
             let bytes = memory.read(at: contents.start &+ contents.part, upTo: Int(contents.length))
-            guard let now = memory.records(zg_block.self, at: record, count: 1).first, now.isSame(as: block),
+            guard let now = memory.record(zg_block.self, at: record), now.isSame(as: block),
                 let range = contents.expected.changes(in: bytes[...], from: contents.part)
             else { return nil }
             seen = (contents.part + UInt64(range.lowerBound), range.count, bytes[range.lowerBound])
@@ -160,7 +160,7 @@ public struct HeapCheck {
                 start: Address(contents.start), size: contents.size, offset: Int64(seen.offset), state: "quarantined",
                 allocatingThread: thread(block.alloc_thread), freeingThread: thread(block.free_thread)),
             stacks: Finding.Stacks(free: frames(of: block.free_stack), alloc: frames(of: block.alloc_stack)),
-            processID: statistics.processID, program: statistics.program, time: currentTime(),
+            processID: statistics.processID, program: statistics.program, time: Timestamp.now.description,
             detail: [
                 "offset": String(seen.offset), "length": String(seen.length), "old": "\(Address(UInt64(old)))",
                 "new": "\(Address(UInt64(seen.value)))", "found_by": "check",
@@ -173,14 +173,4 @@ public struct HeapCheck {
     private mutating func frames(of stack: UInt32) -> [Finding.Frame] {
         depot.returnAddresses(of: stack).map { modules.frame(returningTo: $0) }
     }
-}
-
-/// The time as reports write it: ISO 8601, UTC.
-func currentTime() -> String {
-    var seconds = time(nil)
-    var parts = tm()
-    gmtime_r(&seconds, &parts)
-    func digits(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
-    let date = "\(parts.tm_year + 1900)-\(digits(parts.tm_mon + 1))-\(digits(parts.tm_mday))"
-    return "\(date)T\(digits(parts.tm_hour)):\(digits(parts.tm_min)):\(digits(parts.tm_sec))Z"
 }

@@ -7,6 +7,7 @@ struct HeapLayout: Sendable {
     struct SizeClass: Sendable {
         var slots: UInt64
         var blocks: UInt64
+        var deaths: UInt64
         var count: UInt64
         var slotSize: UInt64
         var trapISA: UInt64
@@ -25,7 +26,36 @@ struct HeapLayout: Sendable {
         var spanSide: UInt64
     }
 
+    /// Address space with a map that leads from its pages to large blocks.
+    struct Area: Sendable {
+        var start: UInt64
+        var size: UInt64
+        var map: UInt64
+        var pageSize: UInt64
+
+        init(_ area: zg_layout_area) {
+            start = area.base
+            size = area.bytes
+            map = area.map
+            pageSize = area.page_bytes
+        }
+
+        func contains(_ address: UInt64) -> Bool { address &- start < size }
+    }
+
     var classes: [SizeClass]
+    /// The size classes' regions, side by side.
+    var slabs: (start: UInt64, size: UInt64, shift: UInt64)
+    var large: Area
+    var fenced: Area
+    /// The table of classes: words that are a pointer and, in its low bits, a language.
+    var classTable: UInt64
+    var classTableCount: UInt64
+    /// The processor's clock and the time of day at the start, and when they were last looked at.
+    var firstTime: zg_layout_time
+    var lastTime: zg_layout_time
+    /// The trap regions, for the runtime's own arithmetic; nil where there are none, or none that make sense.
+    var trapRegions: zg_traps?
     var traps: Traps
     var spans: UInt64
     var spanCount: UInt64
@@ -38,49 +68,33 @@ struct HeapLayout: Sendable {
         let all = withUnsafeBytes(of: layout.classes) { Array($0.bindMemory(to: zg_layout_class.self)) }
         classes = all.prefix(Int(layout.class_count)).map {
             SizeClass(
-                slots: $0.slots_base, blocks: $0.blocks_base, count: $0.slots_used, slotSize: UInt64($0.slot_bytes),
-                trapISA: $0.trap_isa, trapSide: $0.trap_side, trapWord: $0.trap_word)
+                slots: $0.slots_base, blocks: $0.blocks_base, deaths: $0.deaths_base,
+                count: $0.slots_used, slotSize: UInt64($0.slot_bytes), trapISA: $0.trap_isa,
+                trapSide: $0.trap_side, trapWord: $0.trap_word)
         }
         traps = Traps(
             isaShift: UInt64(layout.trap_isa_shift), sideShift: UInt64(layout.trap_side_shift),
             wordShift: UInt64(layout.trap_word_shift), slotMask: (1 << UInt64(layout.trap_slots_shift)) &- 1,
             byteMask: (1 << UInt64(layout.trap_words_shift)) &- 1, spanISA: layout.span_trap_isa,
             spanSide: layout.span_trap_side)
+        slabs = (layout.slabs_base, layout.slabs_bytes, UInt64(layout.slabs_shift))
+        large = Area(layout.large)
+        fenced = Area(layout.fenced)
+        classTable = layout.class_table
+        classTableCount = UInt64(layout.class_table_count)
+        firstTime = layout.first_time
+        lastTime = layout.last_time
+        let shifts = (layout.traps.slots_shift, layout.traps.words_shift)
+        trapRegions = (1...32).contains(shifts.0) && (4...48).contains(shifts.1) ? layout.traps : nil
         spans = layout.spans_base
         spanCount = layout.spans_used
         nodes = layout.nodes_base
         nodeCount = layout.nodes_used
         isKnown =
             Int(layout.block_bytes) == MemoryLayout<zg_block>.size
+            && Int(layout.death_bytes) == MemoryLayout<zg_death>.size
             && Int(layout.span_bytes) == MemoryLayout<zg_span>.size
             && Int(layout.node_bytes) == MemoryLayout<zg_depot_node>.size
-    }
-}
-
-/// The memory of another process.
-struct ProcessMemory {
-    private let file: Descriptor
-
-    init(processID: Int) throws(ProcessError) {
-        do throws(SystemError) {
-            file = try Descriptor(opening: "/proc/\(processID)/mem")
-        } catch {
-            throw ProcessError(processID, error)
-        }
-    }
-
-    /// Up to `count` bytes; fewer where not all of them can be read.
-    func read(at address: UInt64, upTo count: Int) -> [UInt8] {
-        count <= 0 ? [] : (try? file.read(at: address, upTo: count)) ?? []
-    }
-
-    /// Records of a C type out of an array; fewer where not all of them can be read.
-    func records<Record: BitwiseCopyable>(_: Record.Type, at address: UInt64, count: Int) -> [Record] {
-        let size = MemoryLayout<Record>.stride
-        let bytes = read(at: address, upTo: count * size)
-        return bytes.withUnsafeBytes { buffer in
-            (0..<(buffer.count / size)).map { buffer.loadUnaligned(fromByteOffset: $0 * size, as: Record.self) }
-        }
     }
 }
 

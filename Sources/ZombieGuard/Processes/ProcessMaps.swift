@@ -10,6 +10,21 @@ struct Mapping: Hashable {
     /// Path or name in brackets; empty for anonymous memory.
     var path: String
 
+    /// What the kernel calls the main thread's stack, and the heap that libc's malloc serves from.
+    static let stackPath = "[stack]"
+    static let programBreakPath = "[heap]"
+
+    init(
+        start: UInt64, end: UInt64, permissions: String, fileOffset: UInt64, inode: UInt64, path: String
+    ) {
+        self.start = start
+        self.end = end
+        self.permissions = permissions
+        self.fileOffset = fileOffset
+        self.inode = inode
+        self.path = path
+    }
+
     /// Parses one line; nil where it is none.
     init?(line: some StringProtocol) {
         // The path may hold blanks: only the first five fields are split off.
@@ -26,6 +41,15 @@ struct Mapping: Hashable {
         self.inode = inode
         path = fields.count > 5 ? String(fields[5].drop { $0 == " " }) : ""
     }
+
+    /// The path without what the kernel appends where the file is gone.
+    var filePath: String {
+        let deleted = " (deleted)"
+        return path.hasSuffix(deleted) ? String(path.dropLast(deleted.count)) : path
+    }
+
+    /// It can be executed, as far as is known.
+    var mayBeCode: Bool { permissions.contains("x") || permissions == CoreNotes.unknownPermissions }
 
     static func parse(_ text: String) -> [Mapping] {
         text.split(separator: "\n").compactMap { Mapping(line: $0) }

@@ -2,54 +2,70 @@
 
 /// The executable and the libraries of a process.
 struct ProcessModules {
-    private struct Image {
+    /// An ELF file as it lies in memory.
+    struct Image {
         var bias: UInt64
         var buildID: String?
-    }
 
-    private let mappings: [Mapping]
-    private let memory: ProcessMemory
-    private var images: [UInt64: Image?] = [:] // by the address of the mapping that holds the file's beginning
-
-    init(processID: Int, memory: ProcessMemory) throws(ProcessError) {
-        self.memory = memory
-        do throws(SystemError) {
-            mappings = try Mapping.all(of: processID)
-        } catch {
-            throw ProcessError(processID, error)
+        /// The one whose beginning is mapped at `start`; nil where none is. The headers come from the memory of the process:
+        /// the file may have been replaced since it was loaded.
+        init?(at start: UInt64, in memory: any MemoryReader) {
+            guard let headers = try? ELFImage(read: { memory.read(at: start &+ $0, upTo: $1) }),
+                let first = headers.segments.first(where: { $0.type == ELFImage.SegmentType.load })
+            else { return nil }
+            bias = start &- (first.address &- first.offset)
+            let bias = bias
+            buildID = headers.buildID { memory.read(at: bias &+ $0, upTo: $1) }
         }
     }
 
+    private let mappings: [Mapping]
+    private let memory: any MemoryReader
+    private var images: [UInt64: Image?] = [:] // by the address of the mapping that holds the file's beginning
+
+    init(mappings: [Mapping], memory: any MemoryReader) {
+        self.mappings = mappings
+        self.memory = memory
+    }
+
+    /// The mapping that holds an address.
+    func mapping(at address: UInt64) -> Mapping? {
+        let behind = mappings.partitionPoint { $0.start > address }
+        guard behind > 0, address < mappings[behind - 1].end else { return nil }
+        return mappings[behind - 1]
+    }
+
+    /// The image that holds an address, as far as it comes from its file.
+    mutating func image(at address: UInt64) -> Image? { mapping(at: address).flatMap { image(of: $0) } }
+
+    /// The address lies in code of an image.
+    mutating func isCode(_ address: UInt64) -> Bool {
+        guard let mapping = mapping(at: address), mapping.mayBeCode else { return false }
+        return image(of: mapping) != nil
+    }
+
     /// The frame of a return address.
-    mutating func frame(returningTo address: UInt64) -> Finding.Frame {
-        let pc = address &- 1 // inside the call
+    mutating func frame(returningTo address: UInt64) -> Finding.Frame { frame(at: address &- 1) } // inside the call
+
+    /// The frame of an address itself.
+    mutating func frame(at pc: UInt64) -> Finding.Frame {
         var frame = Finding.Frame(pc: Address(pc))
-        guard let index = mappings.lastIndex(where: { $0.start <= pc }), pc < mappings[index].end,
-            !mappings[index].path.isEmpty
-        else { return frame }
-        let mapping = mappings[index]
-        let deleted = " (deleted)"
-        frame.module = mapping.path.hasSuffix(deleted) ? String(mapping.path.dropLast(deleted.count)) : mapping.path
-        guard let first = mappings[...index].last(where: { $0.path == mapping.path && $0.fileOffset == 0 }),
-            let image = image(at: first.start)
-        else { return frame }
+        guard let mapping = mapping(at: pc), !mapping.path.isEmpty else { return frame }
+        frame.module = mapping.filePath
+        guard let image = image(of: mapping) else { return frame }
         frame.offset = Address(pc &- image.bias)
         frame.buildID = image.buildID
         return frame
     }
 
-    // The headers come from the memory of the process: the file may have been replaced since it was loaded.
-    private mutating func image(at start: UInt64) -> Image? {
-        if let known = images[start] { return known }
-        var image: Image?
-        let memory = memory
-        if let headers = try? ELFImage(read: { memory.read(at: start &+ $0, upTo: $1) }),
-            let first = headers.segments.first(where: { $0.type == ELFImage.SegmentType.load })
-        {
-            let bias = start &- (first.address &- first.offset)
-            image = Image(bias: bias, buildID: headers.buildID { memory.read(at: bias &+ $0, upTo: $1) })
-        }
-        images[start] = .some(image)
+    private mutating func image(of mapping: Mapping) -> Image? {
+        let behind = mappings.partitionPoint { $0.start > mapping.start }
+        guard !mapping.path.isEmpty,
+            let first = mappings[..<behind].last(where: { $0.path == mapping.path && $0.fileOffset == 0 })
+        else { return nil }
+        if let known = images[first.start] { return known }
+        let image = Image(at: first.start, in: memory)
+        images[first.start] = .some(image)
         return image
     }
 }

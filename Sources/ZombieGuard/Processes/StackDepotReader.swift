@@ -4,7 +4,7 @@ import CZombie
 
 /// Reads stacks from the depot of a guarded process.
 struct StackDepotReader {
-    let memory: ProcessMemory
+    let memory: any MemoryReader
     let layout: HeapLayout
 
     // The runtime keeps at most 128 frames of a stack; a chain that is longer is damaged.
@@ -16,7 +16,7 @@ struct StackDepotReader {
         var index = stack
         while index != 0, UInt64(index) < layout.nodeCount, addresses.count < Self.longestChain {
             let at = layout.nodes &+ UInt64(index) * UInt64(MemoryLayout<zg_depot_node>.stride)
-            guard let node = memory.records(zg_depot_node.self, at: at, count: 1).first else { break }
+            guard let node = memory.record(zg_depot_node.self, at: at) else { break }
             addresses.append(node.pc_and_depth & 0xffff_ffff_ffff)
             index = node.parent
         }

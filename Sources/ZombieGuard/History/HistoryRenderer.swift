@@ -1,0 +1,66 @@
+// What is known of an address as text for people: one sentence, the block's state, two stacks, one closing line.
+
+/// Renders the history of an address for a terminal.
+public struct HistoryRenderer {
+    private let renderer: TextRenderer
+
+    public init(renderer: TextRenderer = TextRenderer()) { self.renderer = renderer }
+
+    /// Ends with a line feed. Safe to print. `now`: nanoseconds since 1970, to say how long ago a block died.
+    public func render(_ history: AddressHistory, now: UInt64? = nil) -> String {
+        var text = line(history.sentence)
+        if let block = history.block, history.what != .unused {
+            if history.isChanging {
+                text += line("it changes while it is looked at, again and again: this is what was seen last")
+            }
+            text += line(state(of: block, history, now))
+            if block.state != "live", block.state != "freeing" {
+                text += stack(history.stacks.free, "freed", block.freeingThread)
+            }
+            text += stack(history.stacks.alloc, "allocated", block.allocatingThread)
+        } else if history.what == .file, history.stacks.access.contains(where: { $0.file != nil }) {
+            text += renderer.render(history.stacks.access, title: nil)
+        }
+        return text
+            + line(
+                "of \(visible(history.program)) [\(history.processID)]"
+                    + (history.isFromCore ? ", from a core file" : ""))
+    }
+
+    private func line(_ text: String) -> String { TextRenderer.mark + text + "\n" }
+
+    // A stack that is not known has a title only.
+    private func stack(_ frames: [Finding.Frame], _ event: String, _ thread: Int?) -> String {
+        let title = thread.map { "\(event) by thread \($0)" } ?? event
+        if frames.isEmpty { return line("\(title), where is not known") }
+        return renderer.render(frames, title: thread == nil ? "\(event) here:" : "\(title):")
+    }
+
+    private func state(of block: Finding.Block, _ history: AddressHistory, _ now: UInt64?) -> String {
+        var parts: [String] = []
+        switch block.state {
+        case "live": parts.append("live")
+        case "freeing": parts.append("being freed")
+        case "quarantined": parts.append("quarantined (held, its contents overwritten)")
+        case "retired": parts.append("retired (its pages are protected)")
+        case "reusable": parts.append("reusable (its place may be used again at any time)")
+        default: parts.append("in an unknown state")
+        }
+        if let family = history.family { parts.append("from \(family)") }
+        if history.isFenced { parts.append("fenced (with pages of its own)") }
+        if let time = history.freeTime {
+            parts.append(
+                "freed at \(Timestamp(rawValue: Int64(clamping: time)).description)" + (now.map { ago(time, $0) } ?? "")
+            )
+        }
+        return parts.joined(separator: ", ")
+    }
+
+    private func ago(_ time: UInt64, _ now: UInt64) -> String {
+        let milliseconds = now > time ? (now - time) / 1_000_000 : 0
+        let seconds = milliseconds / 1000
+        if seconds < 10 { return " (\(seconds).\(milliseconds % 1000 / 100) s ago)" }
+        if seconds < 600 { return " (\(seconds) s ago)" }
+        return " (\(seconds / 60) min ago)"
+    }
+}

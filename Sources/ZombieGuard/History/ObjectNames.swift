@@ -1,0 +1,123 @@
+// Classes and members of objects in another process, or in a core file: the runtime's own code, reading there.
+
+import CZombie
+
+/// Names objects. Not for several threads at once.
+final class ObjectNames {
+    private let memory: any MemoryReader
+    private let layout: HeapLayout
+    private let knowsSwift: Bool
+    private var modules: ProcessModules
+
+    private static let longestName = 512
+    private static let mostRead: UInt64 = 1 << 20
+
+    /// A class, as what the first word of its objects points to.
+    struct Class: Hashable {
+        var isSwift: Bool
+        var pointer: UInt64
+    }
+
+    init(_ source: HeapSource) {
+        memory = source.memory
+        layout = source.statistics.layout
+        modules = ProcessModules(mappings: source.mappings, memory: source.memory)
+        knowsSwift = !source.statistics.degradations.contains { $0.name == "swift_layout" }
+    }
+
+    // MARK: Which class
+
+    /// The class of a dead object, by its number; nil where its library is gone.
+    func `class`(number: UInt32) -> Class? {
+        guard number > 0, UInt64(number) <= layout.classTableCount,
+            let entry = memory.record(UInt64.self, at: layout.classTable &+ UInt64(number - 1) * 8)
+        else { return nil }
+        switch entry & 7 {
+        case 1: return Class(isSwift: true, pointer: entry & ~7)
+        case 2: return Class(isSwift: false, pointer: entry & ~7)
+        default: return nil
+        }
+    }
+
+    /// The class of a live object, from its first words; nil where the block seems to be none.
+    func `class`(of record: BlockRecord) -> Class? {
+        guard record.isLive, record.size >= 8 else { return nil }
+        let words = memory.records(UInt64.self, at: record.start, count: record.size >= 16 ? 2 : 1)
+        guard let pointer = words.first else { return nil }
+        let kind = zg_kind(rawValue: record.block.header >> 8 & 0xf)
+        if kind == zg_kind_malloc || kind == zg_kind_aligned {
+            guard knowsSwift, words.count == 2, Self.isReferenceCount(words[1]) else { return nil }
+            let fits = withSpace {
+                zg_names_is_swift_class($0, pointer) && UInt64(zg_names_swift_size($0, pointer)) <= record.size
+            }
+            return fits ? Class(isSwift: true, pointer: pointer) : nil
+        }
+        guard kind == zg_kind_new || kind == zg_kind_new_aligned, withSpace({ zg_names_is_cxx_class($0, pointer) })
+        else { return nil }
+        return Class(isSwift: false, pointer: pointer)
+    }
+
+    // Of a live Swift object (SwiftShims/RefCount.h): a side table, or the bit that every native count has, and an unowned
+    // count. Other blocks may begin with a pointer to metadata, too.
+    private static func isReferenceCount(_ bits: UInt64) -> Bool {
+        bits >> 62 == 3 || (bits & 1 == 1 && bits & 0xffff_fffe != 0)
+    }
+
+    // MARK: Names
+
+    /// Swift: the name; C++: the symbol of the type information's name, which symbolication makes a name of.
+    func name(of class: Class) -> (name: String?, symbol: String?) {
+        if `class`.isSwift { return (text { zg_names_swift_class($0, `class`.pointer, $1, $2) }, nil) }
+        return (nil, text { zg_names_cxx_class($0, `class`.pointer, $1, $2) }.map { "_ZTS" + $0 })
+    }
+
+    /// The stored property at a byte of an instance; nil for C++.
+    func property(of class: Class, at byte: UInt64) -> String? {
+        guard `class`.isSwift else { return nil }
+        return text { zg_names_swift_property($0, `class`.pointer, byte, $1, $2) }
+    }
+
+    /// What an access to this place of the class's metadata, or virtual table, does.
+    func slot(of class: Class, at offset: Int64) -> (access: String, code: Finding.Frame?, property: String?) {
+        var slot = zg_names_slot()
+        let property = text { space, name, capacity in
+            name[0] = 0
+            slot =
+                `class`.isSwift
+                ? zg_names_swift_slot(space, `class`.pointer, offset, name, capacity)
+                : zg_names_cxx_slot(space, `class`.pointer, offset)
+            return name[0] != 0
+        }
+        let access = slot.access.map { String(cString: $0) } ?? "unknown"
+        return (access, slot.code == 0 ? nil : modules.frame(at: slot.code), property)
+    }
+
+    // MARK: The address space, as the runtime's code sees it
+
+    private func text(_ write: (UnsafePointer<zg_space>, UnsafeMutablePointer<CChar>, UInt64) -> Bool) -> String? {
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: Self.longestName) { buffer in
+            let name = buffer.baseAddress!
+            guard withSpace({ write($0, name, UInt64(Self.longestName)) }) else { return nil }
+            return String(cString: name)
+        }
+    }
+
+    private func withSpace<Result>(_ body: (UnsafePointer<zg_space>) -> Result) -> Result {
+        var space = zg_space()
+        space.context = Unmanaged.passUnretained(self).toOpaque()
+        space.read = { context, to, from, count in
+            guard let to, count <= ObjectNames.mostRead else { return 0 }
+            let names = Unmanaged<ObjectNames>.fromOpaque(context!).takeUnretainedValue()
+            let bytes = names.memory.read(at: from, upTo: Int(count))
+            bytes.withUnsafeBytes { to.copyMemory(from: $0.baseAddress ?? UnsafeRawPointer(to), byteCount: $0.count) }
+            return UInt64(bytes.count)
+        }
+        space.is_image = { context, address in
+            Unmanaged<ObjectNames>.fromOpaque(context!).takeUnretainedValue().modules.image(at: address) != nil
+        }
+        space.is_code = { context, address in
+            Unmanaged<ObjectNames>.fromOpaque(context!).takeUnretainedValue().modules.isCode(address)
+        }
+        return withExtendedLifetime(self) { withUnsafePointer(to: space, body) }
+    }
+}

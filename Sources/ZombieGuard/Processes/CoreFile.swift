@@ -1,0 +1,187 @@
+// An ELF core file as memory: what the kernel or a debugger wrote down, and the files that were mapped where it left them out.
+
+import CZombie
+import Glibc
+
+/// A core file.
+public final class CoreFile: MemoryReader {
+    private let path: String
+    private let file: Descriptor
+    private let segments: [CoreNotes.Segment] // in the order of their addresses
+    private let files: MappedFiles
+    /// Its end is missing.
+    let isCutOff: Bool
+    let mappings: [Mapping]
+
+    private static let headerSize = 64
+    private static let programHeaderSize = 56
+    private static let mostSegments = 1 << 20
+    private static let mostNotes: UInt64 = 64 << 20
+    private static let coreFile: UInt16 = 4
+
+    /// Reads the tables of a core file.
+    public init(opening path: String) throws(CoreError) {
+        self.path = path
+        let status: stat
+        do throws(SystemError) {
+            file = try Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK)
+            guard let known = file.status else { throw SystemError.last }
+            if known.st_mode & S_IFMT == S_IFDIR { throw SystemError(number: EISDIR) }
+            status = known
+        } catch {
+            throw .unreadable(path, error)
+        }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .notCore(path, "a special file") }
+        let headers = try Self.programHeaders(of: file, path)
+        let size = UInt64(status.st_size)
+        isCutOff = headers.contains { $0.fileSize > 0 && ($0.offset >= size || $0.fileSize > size - $0.offset) }
+        var notes = CoreNotes()
+        for header in headers where header.type == ELFImage.SegmentType.note {
+            guard header.fileSize <= Self.mostNotes else { throw .damaged(path, "its notes are too long") }
+            notes.read((try? file.read(at: header.offset, upTo: Int(header.fileSize))) ?? [])
+        }
+        segments = headers.filter { $0.type == ELFImage.SegmentType.load && $0.end > $0.address }
+            .sorted { $0.address < $1.address }
+        mappings = notes.mappings(of: segments)
+        files = MappedFiles(mappings: notes.files, coreTime: status.st_mtim)
+    }
+
+    private static func programHeaders(of file: Descriptor, _ path: String) throws(CoreError) -> [CoreNotes.Segment] {
+        func read(_ offset: UInt64, _ count: Int) throws(CoreError) -> [UInt8] {
+            do throws(SystemError) { return try file.read(at: offset, upTo: count) } catch {
+                throw .unreadable(path, error)
+            }
+        }
+        let header = try read(0, headerSize)
+        let packers: [([UInt8], String)] = [
+            ([0x28, 0xb5, 0x2f, 0xfd], "zstd"), ([0x1f, 0x8b], "gzip"), ([0x04, 0x22, 0x4d, 0x18], "lz4"),
+            ([0xfd, 0x37, 0x7a, 0x58], "xz"),
+        ]
+        if let packer = packers.first(where: { header.starts(with: $0.0) }) { throw .packed(path, packer.1) }
+        guard header.starts(with: [0x7f, 0x45, 0x4c, 0x46]) else {
+            let isMinidump = header.starts(with: "MDMP".utf8)
+            throw .notCore(path, header.isEmpty ? "empty" : isMinidump ? "a minidump" : nil)
+        }
+        guard header.count == headerSize else { throw .damaged(path, "its header is cut off") }
+        guard header[4] == 2, header[5] == 1, header.number(at: 18) as UInt16 == machine else {
+            throw .otherMachine(path)
+        }
+        guard header.number(at: 16) as UInt16 == coreFile else {
+            throw .notCore(path, "an executable or a library")
+        }
+        let table: UInt64 = header.number(at: 32)
+        let entrySize: UInt16 = header.number(at: 54)
+        var count = Int(header.number(at: 56) as UInt16)
+        if count == 0xffff {
+            // More than fit: the number stands in the first section header.
+            let section = try read(header.number(at: 40), headerSize)
+            guard section.count == headerSize else { throw .damaged(path, "its table of segments is cut off") }
+            count = Int(section.number(at: 44) as UInt32)
+        }
+        guard Int(entrySize) == programHeaderSize, count <= mostSegments else {
+            throw .damaged(path, "its table of segments makes no sense")
+        }
+        let bytes = try read(table, count * programHeaderSize)
+        guard bytes.count == count * programHeaderSize else { throw .damaged(path, "its table of segments is cut off") }
+        return (0..<count).map { CoreNotes.Segment(bytes, at: $0 * programHeaderSize) }
+    }
+
+    #if arch(x86_64)
+    private static let machine: UInt16 = 62
+    #else
+    private static let machine: UInt16 = 183
+    #endif
+
+    // MARK: Memory
+
+    func read(at address: UInt64, upTo count: Int) -> [UInt8] {
+        var bytes: [UInt8] = []
+        // Neighbouring segments, each as far as it goes.
+        while bytes.count < count {
+            let at = address &+ UInt64(bytes.count)
+            let part = readPart(at: at, upTo: count - bytes.count)
+            if part.isEmpty { break }
+            bytes += part
+        }
+        return bytes
+    }
+
+    private func readPart(at address: UInt64, upTo count: Int) -> [UInt8] {
+        let behind = segments.partitionPoint { $0.address > address }
+        guard behind > 0 else { return files.read(at: address, upTo: count, self) }
+        let segment = segments[behind - 1]
+        let inside = address - segment.address
+        guard address < segment.end, inside < segment.fileSize else {
+            // Left out of the core file: what is mapped there, up to the next segment.
+            let next = behind < segments.count ? segments[behind].address - address : UInt64.max
+            return files.read(at: address, upTo: Int(min(UInt64(count), next)), self)
+        }
+        let wanted = Int(min(UInt64(count), segment.fileSize - inside))
+        return (try? file.read(at: segment.offset &+ inside, upTo: wanted)) ?? []
+    }
+
+    /// Files that could not stand in for what the core file left out.
+    var notes: [String] { files.notes }
+
+    // MARK: The statistics page
+
+    private static let mostSearched: UInt64 = 64 << 20
+
+    func statistics() throws(CoreError) -> Statistics {
+        var version: UInt32?
+        for address in pageCandidates() {
+            guard let page = record(zg_stats_page.self, at: address), page.magic == zg_stats_page.expectedMagic else {
+                continue
+            }
+            guard page.version == ZG_STATS_VERSION, Int(page.bytes) == MemoryLayout<zg_stats_page>.size else {
+                version = page.version
+                continue
+            }
+            let statistics = Statistics(page: page, processID: Int(page.pid))
+            if statistics.layout.isKnown { return statistics }
+        }
+        if let version { throw .otherVersion(path, version) }
+        let isNamed = mappings.contains { $0.path.hasPrefix(GuardedProcess.pageName) }
+        if isNamed, !isCutOff { throw .withoutPage(path) }
+        throw .notGuarded(path, isCutOff: isCutOff)
+    }
+
+    // By its name, where the core file names what was mapped; else by what it begins with: it fills whole pages.
+    private func pageCandidates() -> [UInt64] {
+        let named = mappings.filter { $0.path.hasPrefix(GuardedProcess.pageName) }.map(\.start)
+        if !named.isEmpty { return named }
+        let step: UInt64 = 1 << 20
+        let pageSize = 4096
+        var found: [UInt64] = []
+        for segment in segments where segment.fileSize <= Self.mostSearched {
+            for offset in stride(from: 0, to: segment.fileSize, by: Int(step)) {
+                let part =
+                    (try? file.read(at: segment.offset &+ offset, upTo: Int(min(step, segment.fileSize - offset))))
+                guard let part, part.count >= pageSize else { break }
+                for place in stride(from: 0, through: part.count - pageSize, by: pageSize)
+                where part.number(at: place) as UInt64 == zg_stats_page.expectedMagic {
+                    found.append(segment.address &+ offset &+ UInt64(place))
+                }
+            }
+        }
+        return found
+    }
+}
+
+extension zg_stats_page {
+    /// ZG_STATS_MAGIC, which is too large for Swift to import.
+    static let expectedMagic: UInt64 = 0x3144_5241_5547_475a
+}
+
+extension Array {
+    /// The first index whose element belongs to the second part of an ordered array.
+    func partitionPoint(_ isInSecond: (Element) -> Bool) -> Int {
+        var low = 0
+        var high = count
+        while low < high {
+            let middle = (low + high) / 2
+            if isInSecond(self[middle]) { high = middle } else { low = middle + 1 }
+        }
+        return low
+    }
+}
