@@ -115,9 +115,6 @@ extension Command {
 
     private func check(_ value: String, of flag: Flag, among choices: [String]) throws(Failure) {
         if choices.contains(value) { return }
-        if flag.name == "--format", ReportFormat.later.contains(value) {
-            throw .usage("format '\(value)' is not available in this version", hint: flag.synopsis)
-        }
         let nearest = nearestName(to: value, among: choices)
         throw .usage(
             "option '\(flag.name)' has the bad value '\(visible(value))': expected \(alternatives(choices))",

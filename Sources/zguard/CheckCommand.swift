@@ -1,35 +1,33 @@
 // zguard check: verifies what a process holds in quarantine.
 
+import Glibc
 import ZombieGuard
 
 struct CheckCommand {
     private let processID: Int
-    private let format: ReportFormat
+    private let options: ReportOptions
 
     init(_ arguments: Arguments) throws(Failure) {
         processID = try arguments.processID()
-        format = arguments.format ?? .text
+        options = try ReportOptions(arguments)
     }
 
     func run() throws -> Int32 {
         let process = try GuardedProcess(processID: processID)
-        let program = try process.statistics().program
+        let statistics = try process.statistics()
         var check = try HeapCheck(process: process)
-        var groups = FindingGroups()
-        let symbolicator = Symbolicator()
-        check.run { groups.add(symbolicator.symbolicate($0)) }
-        for note in symbolicator.notes { Output.warn(note) }
-        let renderer = TextRenderer()
-        for finding in groups.findings {
-            Output.out(format == .text ? renderer.render(finding) : finding.jsonLine + "\n")
-        }
+        var intake = FindingIntake(options)
+        check.run { intake.add($0) }
+        for note in intake.notes { Output.warn(note) }
+        let format = options.format ?? .text
+        let document = intake.document(timeline: [TimelineSample(statistics)], title: statistics.program)
+        Output.out(options.text(document, in: format, for: STDOUT_FILENO))
         if format == .text {
             let blocks = "\(check.verifiedBlocks) freed block\(check.verifiedBlocks == 1 ? "" : "s")"
-            let bytes = byteText(check.verifiedBytes)
-            Output.out(
-                TextRenderer.mark
-                    + "\(groups.summary), \(blocks) (\(bytes)) verified in \(visible(program)) [\(processID)]\n")
+            let verified = "\(blocks) (\(byteText(check.verifiedBytes))) verified"
+            let program = visible(statistics.program)
+            Output.out(TextRenderer.mark + "\(intake.groups.summary), \(verified) in \(program) [\(processID)]\n")
         }
-        return groups.findings.isEmpty ? ExitStatus.success : ExitStatus.findings
+        return intake.groups.findings.isEmpty ? ExitStatus.success : ExitStatus.findings
     }
 }

@@ -29,6 +29,9 @@ struct ChildProcess {
     // The terminal sends these to the program as well; only what another process sent is passed on.
     private static let shared = [SIGINT, SIGQUIT]
 
+    // Of writing a report to a pipe that nobody reads or beyond a limit: the call fails, and that is said.
+    private static let survived = [SIGPIPE, SIGXFSZ]
+
     /// Starts `path`; `arguments` begin with the name that the program sees as its own.
     init(path: UnsafePointer<CChar>, arguments: [UnsafeMutablePointer<CChar>?], environment: ChildEnvironment)
         throws(SystemError)
@@ -36,7 +39,7 @@ struct ChildProcess {
         var blocked = sigset_t()
         var original = sigset_t()
         sigemptyset(&blocked)
-        for signal in Self.forwarded + Self.shared + [SIGCHLD, SIGPIPE] { sigaddset(&blocked, signal) }
+        for signal in Self.forwarded + Self.shared + [SIGCHLD] + Self.survived { sigaddset(&blocked, signal) }
         sigprocmask(SIG_BLOCK, &blocked, &original)
 
         // Where SIGCHLD is ignored, the kernel throws the program's exit status away.
@@ -45,7 +48,7 @@ struct ChildProcess {
         defaultAction.__sigaction_handler.sa_handler = SIG_DFL
         sigaction(SIGCHLD, &defaultAction, &childAction)
 
-        sigdelset(&blocked, SIGPIPE)
+        for signal in Self.survived { sigdelset(&blocked, signal) }
         let descriptor = zg_system_signal_descriptor(&blocked)
         if descriptor < 0 { throw SystemError(number: -descriptor) }
         signals = Descriptor(adopting: descriptor)

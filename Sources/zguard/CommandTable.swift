@@ -1,4 +1,4 @@
-// The one table of commands and flags. Parser and help come from it.
+// The one table of commands and flags. Parser, help, manual page and completions come from it.
 
 import ZombieGuard
 
@@ -51,13 +51,24 @@ struct Command: Sendable {
                 Flag(
                     name: "-o", value: .required("KEY=VALUE"), repeats: true,
                     text: "an option of the runtime, see 'zguard options'"),
-                Flag(name: "--report", value: .required("PATH"), text: "write findings to this file"),
+                Flag(
+                    name: "--report", value: .required("PATH"),
+                    text: "write findings to this file, or into this directory, the report store"),
                 Flag(
                     name: "--format", value: .choice(ReportFormat.available),
-                    text: "form of the findings: text, or json lines (default with --report)"),
+                    text: "form of the findings: text (default), json lines (default with --report), sarif, html"),
+                suppressions, full, symbols,
                 Flag(
                     name: "--exit-code", value: .required("N"),
                     text: "exit status where the program ended with 0 but there were findings (default 99)"),
+                Flag(
+                    name: "--keep-age", value: .required("AGE"),
+                    text: "remove older reports of the directory, such as 12h, or none (default 7d)"),
+                Flag(name: "--keep-count", value: .required("N"), text: "keep so many reports, or none (default 1000)"),
+                Flag(
+                    name: "--keep-bytes", value: .required("SIZE"),
+                    text: "keep so much of them, such as 1g, or none (default 256m)"),
+                Flag(name: "--compress", text: "compress the report in the directory when the program ends"),
                 Flag(name: "--quiet", text: "no closing line"),
             ], run: { try RunCommand($0).run() }),
         Command(
@@ -70,18 +81,29 @@ struct Command: Sendable {
             ], run: { try StatsCommand($0).run() }),
         Command(
             name: "report", operands: "PATH…", operandCount: 1...Int.max,
-            text: "print raw or finished reports, equal findings once",
+            text: "print raw or finished reports, and directories of them, equal findings once",
             flags: [
-                Flag(name: "--format", value: .choice(ReportFormat.available), text: "text (default) or json lines")
+                format, suppressions,
+                Flag(name: "--suggest", text: "print a suppression for each finding instead of the finding"),
+                Flag(
+                    name: "--since", value: .required("AGE"),
+                    text: "only what was found since then: 2d, 12h, 2026-11-20, 2026-11-20T10:00Z"),
+                full, symbols,
             ],
             run: { try ReportCommand($0).run() }),
         Command(
             name: "check", operands: "PID", operandCount: 1...1,
             text: "verify the freed blocks that a process holds, now",
-            flags: [
-                Flag(name: "--format", value: .choice(ReportFormat.available), text: "text (default) or json lines")
-            ],
+            flags: [format, suppressions, full, symbols],
             run: { try CheckCommand($0).run() }),
+        Command(
+            name: "history", operands: "PID|CORE ADDRESS", operandCount: 2...2,
+            text: "say what is, or was, at an address of a process or core file",
+            flags: [
+                Flag(name: "--format", value: .choice(["text", "json"]), text: "text (default) or one JSON object"),
+                full, symbols,
+            ],
+            run: { try HistoryCommand($0).run() }),
         Command(
             name: "trim", operands: "PID", operandCount: 1...1, text: "make a process give memory back, now",
             run: { try TrimCommand($0).run() }),
@@ -92,23 +114,38 @@ struct Command: Sendable {
         Command(
             name: "doctor", text: "say what this machine offers, and whether guarding works",
             run: { _ in DoctorCommand().run() }),
+        Command(
+            name: "completions", operands: CompletionsCommand.Shell.operands, operandCount: 1...1,
+            text: "print the completions of zguard for a shell", run: { try CompletionsCommand($0).run() }),
         Command(name: "version", text: "print the version") { _ in
             Output.out("zguard \(zombieGuardVersion)\n")
             return ExitStatus.success
         },
         Command(
             name: "help", operands: "[COMMAND]", operandCount: 0...1, text: "show help",
+            flags: [Flag(name: "--man", text: "print the manual page, as man takes it")],
             run: { try HelpText.run($0) }),
     ]
+
+    // Flags that several commands have.
+    private static let format = Flag(
+        name: "--format", value: .choice(ReportFormat.available), text: "text (default), json lines, sarif or html")
+    private static let suppressions = Flag(
+        name: "--suppressions", value: .required("FILE"), repeats: true,
+        text: "leave out what the rules in this file describe")
+    private static let full = Flag(name: "--full", text: "show every frame, those of the runtime too")
+    private static let symbols = Flag(
+        name: "--symbols", value: .required("DIR"), repeats: true,
+        text: "look for programs, libraries and debug files here as well")
 
     private static let profiles = OptionTable.options.first { $0.name == "profile" }?.choices ?? []
 }
 
 /// The form in which findings are written.
 enum ReportFormat: String, CaseIterable, Sendable {
-    case text, json
+    case text, json, sarif, html
 
     static let available = allCases.map(\.rawValue)
-    /// Known forms that this version does not have.
-    static let later = ["sarif", "html"]
+    /// Whether each finding can be written when it is there; otherwise all are written at the end.
+    var isStreamed: Bool { self == .text || self == .json }
 }

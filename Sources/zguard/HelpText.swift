@@ -4,12 +4,15 @@ import ZombieGuard
 
 enum HelpText {
     /// "zguard run [--quiet] … PROGRAM [ARG…]".
-    static func synopsis(of command: Command) -> String {
-        var words = ["zguard", command.name]
+    static func synopsis(of command: Command) -> String { words(of: command).joined(separator: " ") }
+
+    /// The synopsis in parts that belong together: "zguard run", "[--report PATH]".
+    static func words(of command: Command) -> [String] {
+        var words = ["zguard \(command.name)"]
         words += command.flags.map { "[\($0.synopsis)]" + ($0.repeats ? "…" : "") }
         if command.takesProgram { words.append("--") }
         if !command.operands.isEmpty { words.append(command.operands) }
-        return words.joined(separator: " ")
+        return words
     }
 
     static var overview: String {
@@ -27,6 +30,13 @@ enum HelpText {
     }
 
     static func run(_ arguments: Arguments) throws -> Int32 {
+        if arguments.has("--man") {
+            guard arguments.operands.isEmpty else {
+                throw Failure.usage("option '--man' takes no command: there is one page")
+            }
+            Output.out(ManPage(date: try ManPage.date()).text)
+            return ExitStatus.success
+        }
         Output.out(try arguments.operands.first.map { text(of: try Command.named($0)) } ?? overview)
         return ExitStatus.success
     }

@@ -7,7 +7,7 @@ import ZombieGuard
 enum Preload {
     static let libraryVariable = "ZGUARD_LIBRARY"
 
-    /// The path of libzguard.so: ZGUARD_LIBRARY, or ../lib beside this program.
+    /// The path of libzguard.so: ZGUARD_LIBRARY, or below ../lib beside this program, in a folder of its own or not.
     static func library() throws(Failure) -> String {
         let path = environment(libraryVariable) ?? besideThisProgram()
         var status = stat()
@@ -30,7 +30,17 @@ enum Preload {
         let count = buffer.withUnsafeMutableBytes { readlink("/proc/self/exe", $0.baseAddress!, $0.count) }
         var parts = String(decoding: buffer.prefix(max(0, count)), as: UTF8.self).split(separator: "/")
         parts = Array(parts.dropLast(2))
-        return "/" + (parts + ["lib", "libzguard.so"]).joined(separator: "/")
+        let paths = [["lib", "zguard", "libzguard.so"], ["lib", "libzguard.so"]].map {
+            "/" + (parts + $0).joined(separator: "/")
+        }
+        return paths.first { access($0, F_OK) == 0 } ?? paths[1]
+    }
+
+    /// Where this process runs; nil where the directory is gone.
+    static func workingDirectory() -> String? {
+        guard let directory = getcwd(nil, 0) else { return nil }
+        defer { free(directory) }
+        return String(cString: directory)
     }
 
     /// The value of a variable of this process; nil where it is not set or empty.

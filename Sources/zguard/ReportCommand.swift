@@ -1,56 +1,137 @@
-// zguard report: prints reports, raw or finished.
+// zguard report: prints reports, raw or finished, and stores of them.
 
+import Glibc
 import ZombieGuard
 
 struct ReportCommand {
     private let paths: [String]
+    private let options: ReportOptions
     private let format: ReportFormat
+    private let suggests: Bool
+    private let since: Timestamp?
 
     /// Skipped lines of one file that are named one by one.
     private static let namedLines = 5
 
     init(_ arguments: Arguments) throws(Failure) {
         paths = arguments.operands
-        format = arguments.format ?? .text
+        options = try ReportOptions(arguments)
+        format = options.format ?? .text
+        suggests = arguments.has("--suggest")
+        if suggests, let format = options.format, format != .text {
+            throw .usage("options '--suggest' and '--format \(format.rawValue)' exclude each other")
+        }
+        since = try arguments.since()
     }
 
     func run() throws -> Int32 {
-        var groups = FindingGroups()
-        let symbolicator = Symbolicator()
-        for path in paths { try read(path, symbolicator, into: &groups) }
-        for note in symbolicator.notes { Output.warn(note) }
-        let renderer = TextRenderer()
-        for finding in groups.findings {
-            Output.out(format == .text ? renderer.render(finding) : finding.jsonLine + "\n")
+        var contents = Contents(options)
+        var status = ExitStatus.success
+        // One report that cannot be read does not keep the others from being shown.
+        for path in paths {
+            do throws(Failure) {
+                try read(path, into: &contents)
+                contents.readable += 1
+            } catch {
+                Output.print(error)
+                contents.isComplete = false
+                status = error.status
+            }
         }
-        if format == .text { Output.out(TextRenderer.mark + groups.summary + "\n") }
-        return ExitStatus.success
+        if contents.readable == 0 { return status }
+        let intake = contents.intake
+        for note in intake.notes { Output.warn(note) }
+        if suggests {
+            Output.out(intake.groups.findings.map { Suppressions.suggestion(for: $0) + "\n" }.joined(separator: "\n"))
+            return status
+        }
+        let document = intake.document(timeline: contents.timeline, isComplete: contents.isComplete)
+        Output.out(options.text(document, in: format, for: STDOUT_FILENO))
+        if format == .text { Output.out(TextRenderer.mark + intake.groups.summary + "\n") }
+        if let unused = intake.unusedSuppressions { Output.warn(unused) }
+        return status
     }
 
-    private func read(_ path: String, _ symbolicator: Symbolicator, into groups: inout FindingGroups) throws(Failure) {
-        var found = 0
-        var skipped = 0
+    // MARK: Reading
+
+    /// What the files hold, as it is read.
+    private struct Contents {
+        var intake: FindingIntake
+        var timeline: [TimelineSample] = []
+        var isComplete = true
+        /// Files and directories that could be read.
+        var readable = 0
+
+        private static let mostSamples = 20_000
+
+        init(_ options: ReportOptions) { intake = FindingIntake(options) }
+
+        mutating func add(_ sample: TimelineSample) {
+            if timeline.count < Self.mostSamples { timeline.append(sample) }
+        }
+    }
+
+    private func read(_ path: String, into contents: inout Contents) throws(Failure) {
+        let isReadable: Bool
+        let isStore: Bool
         do throws(SystemError) {
-            var reader = try FindingReader(opening: path)
-            while let entry = try reader.next() ?? reader.finish() {
-                switch entry {
-                case .finding(let finding, _):
-                    found += 1
-                    groups.add(symbolicator.symbolicate(finding))
-                case .timeline: break
-                case .skipped(let line, let reason):
-                    skipped += 1
-                    if skipped <= Self.namedLines {
-                        Output.warn("'\(visible(path))' line \(line) is skipped: \(reason)")
-                    }
+            let file = try Descriptor(opening: path)
+            isStore = file.isDirectory
+            isReadable = isStore ? true : try read(FindingReader(file: file), path, into: &contents)
+        } catch {
+            throw Failure("cannot read report '\(visible(path))': \(error)")
+        }
+        if !isReadable { throw Failure("'\(visible(path))' holds no finding that this version can read") }
+        if isStore { try readStore(path, into: &contents) }
+    }
+
+    private func readStore(_ path: String, into contents: inout Contents) throws(Failure) {
+        do throws(StoreError) {
+            let store = ReportStore(directory: path)
+            for file in try store.files(since: since) {
+                // What is gone meanwhile was too old.
+                guard let reader = try store.reader(of: file) else { continue }
+                do throws(SystemError) { _ = try read(reader, file.path, into: &contents) } catch {
+                    contents.isComplete = false // the other reports are worth reading
+                    Output.warn("cannot read report '\(visible(file.path))': \(error)")
                 }
             }
         } catch {
-            throw Failure("cannot read report '\(visible(path))': \(error)")
+            throw Failure("\(error)")
+        }
+    }
+
+    /// Returns false where there was something, and none of it a finding.
+    private func read(_ reader: FindingReader, _ path: String, into contents: inout Contents) throws(SystemError)
+        -> Bool
+    {
+        var reader = reader
+        var found = 0
+        var skipped = 0
+        while let entry = try reader.next() ?? reader.finish() {
+            switch entry {
+            case .finding(let finding, _):
+                found += 1
+                if isRecent(finding.lastSeen ?? finding.time) { contents.intake.add(finding) }
+            case .timeline(let sample, _): contents.add(sample)
+            case .skipped(let line, let reason):
+                skipped += 1
+                if skipped <= Self.namedLines {
+                    Output.warn("'\(visible(path))' line \(line) is skipped: \(reason)")
+                }
+            }
         }
         if skipped > Self.namedLines {
             Output.warn("'\(visible(path))': \(skipped - Self.namedLines) more lines are skipped")
         }
-        if found == 0, skipped > 0 { throw Failure("'\(visible(path))' holds no finding that this version can read") }
+        if let problem = reader.problem { Output.warn("'\(visible(path))' is not read to its end: \(problem)") }
+        if skipped > 0 || reader.problem != nil { contents.isComplete = false }
+        return found > 0 || skipped == 0
+    }
+
+    // A finding without a time may be a recent one.
+    private func isRecent(_ time: String?) -> Bool {
+        guard let since, let time = time.flatMap({ Timestamp($0) }) else { return true }
+        return time >= since
     }
 }

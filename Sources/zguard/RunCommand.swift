@@ -30,9 +30,11 @@ struct RunCommand {
         let library = try Preload.library()
         let name = arguments.operands[0]
         let check = ProgramCheck(searchPath: Preload.environment("PATH"))
-        let path = try check.resolve(name)
+        let unnamed = fileThatSwiftCannotName()
+        let path = try unnamed.map { "/proc/self/fd/\($0.number)" } ?? check.resolve(name)
         try check.check(path, name: name)
-        let report = try openReport()
+        let reporting = try ReportOptions(arguments)
+        var sink = try FindingSink(arguments, reporting)
 
         let temporary = try TemporaryDirectory()
         defer { temporary.remove() }
@@ -40,38 +42,38 @@ struct RunCommand {
         let environment = ChildEnvironment.guarding(library: library, options: options.text(reportPath: raw))
         let file = try open(raw)
         var reader = FindingReader(file: file)
-        var sink = FindingSink(format: arguments.format ?? (report == nil ? .text : .json), file: report)
+        var intake = FindingIntake(reporting)
 
-        let child = try start(path, environment)
-        let end = child.wait(every: Self.pollMilliseconds) { read(&reader, into: &sink) }
-        read(&reader, into: &sink)
-        if let rest = reader.finish() { handle(rest, &sink) }
-        sink.finish()
-        return conclude(child, end, sink)
-    }
-
-    private func conclude(_ child: ChildProcess, _ end: ChildProcess.End, _ sink: FindingSink) -> Int32 {
-        if let failure = sink.failure {
-            Output.warn("cannot write report '\(visible(arguments.value("--report") ?? ""))': \(failure)")
+        let child = try start(unnamed == nil ? path : name, environment)
+        sink.begin()
+        var timeline = TimelineRecorder(processID: Int(child.processID))
+        let end = child.wait(every: Self.pollMilliseconds) {
+            read(&reader, &intake, &sink)
+            if sink.drawsTimeline { timeline.look() }
         }
-        if !arguments.has("--quiet") { Output.error(closingLine(child, sink.groups)) }
-        return end.status == 0 && !sink.groups.findings.isEmpty ? exitStatus : end.status
+        read(&reader, &intake, &sink)
+        if let rest = reader.finish() { handle(rest, &intake, &sink) }
+        sink.finish(
+            intake.document(timeline: timeline.samples, title: arguments.operands[0], exitStatus: end.status))
+        return conclude(child, end, intake, sink)
     }
 
-    private func closingLine(_ child: ChildProcess, _ groups: FindingGroups) -> String {
-        if groups.findings.isEmpty { return TextRenderer.mark + "no findings\n" }
-        let report = arguments.value("--report").map { ", written to '\(visible($0))'" } ?? ""
+    private func conclude(
+        _ child: ChildProcess, _ end: ChildProcess.End, _ intake: FindingIntake, _ sink: FindingSink
+    ) -> Int32 {
+        if let failure = sink.failure { Output.warn(failure) }
+        if !arguments.has("--quiet") {
+            if let unused = intake.unusedSuppressions { Output.warn(unused) }
+            Output.error(closingLine(child, intake, sink))
+        }
+        return end.status == 0 && !intake.groups.findings.isEmpty ? exitStatus : end.status
+    }
+
+    private func closingLine(_ child: ChildProcess, _ intake: FindingIntake, _ sink: FindingSink) -> String {
+        if intake.groups.findings.isEmpty { return TextRenderer.mark + intake.groups.summary + "\n" }
+        let report = sink.place.map { ", written to '\(visible($0))'" } ?? ""
         let program = visible(arguments.operands[0])
-        return TextRenderer.mark + "\(groups.summary) in \(program) [\(child.processID)]\(report)\n"
-    }
-
-    private func openReport() throws(Failure) -> Descriptor? {
-        guard let path = arguments.value("--report") else { return nil }
-        do throws(SystemError) {
-            return try Descriptor(opening: path, flags: O_WRONLY | O_CREAT | O_TRUNC, mode: 0o666)
-        } catch {
-            throw .usage("cannot write report '\(visible(path))': \(error)")
-        }
+        return TextRenderer.mark + "\(intake.groups.summary) in \(program) [\(child.processID)]\(report)\n"
     }
 
     // The file exists before the program starts; every guarded process appends to it.
@@ -83,10 +85,22 @@ struct RunCommand {
         }
     }
 
-    private func start(_ path: String, _ environment: ChildEnvironment) throws(Failure) -> ChildProcess {
-        // The program's words are passed on byte for byte: Swift's own copies of them are repaired to UTF-8.
+    // The program's words as they were given: Swift's own copies of them are repaired to UTF-8.
+    private var words: [UnsafeMutablePointer<CChar>?] {
         let count = Int(CommandLine.argc) - arguments.operands.count
-        let words = (count..<Int(CommandLine.argc)).map { CommandLine.unsafeArgv[$0] }
+        return (count..<Int(CommandLine.argc)).map { CommandLine.unsafeArgv[$0] }
+    }
+
+    // The program's file where its path is not UTF-8; nil otherwise, or where there is none.
+    private func fileThatSwiftCannotName() -> Descriptor? {
+        guard let word = words[0], strchr(word, Int32(UInt8(ascii: "/"))) != nil, String(validatingCString: word) == nil
+        else { return nil }
+        let file = Glibc.open(word, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+        return file < 0 ? nil : Descriptor(adopting: file)
+    }
+
+    private func start(_ path: String, _ environment: ChildEnvironment) throws(Failure) -> ChildProcess {
+        let words = self.words
         do throws(SystemError) {
             guard path == arguments.operands[0], let word = words[0] else {
                 return try ChildProcess(path: path, arguments: words, environment: environment)
@@ -98,13 +112,15 @@ struct RunCommand {
         }
     }
 
-    private func read(_ reader: inout FindingReader, into sink: inout FindingSink) {
-        while let entry = try? reader.next() { handle(entry, &sink) }
+    private func read(_ reader: inout FindingReader, _ intake: inout FindingIntake, _ sink: inout FindingSink) {
+        while let entry = try? reader.next() { handle(entry, &intake, &sink) }
     }
 
-    private func handle(_ entry: FindingReader.Entry, _ sink: inout FindingSink) {
+    private func handle(_ entry: FindingReader.Entry, _ intake: inout FindingIntake, _ sink: inout FindingSink) {
         switch entry {
-        case .finding(let finding, _): sink.add(finding)
+        case .finding(let finding, _):
+            sink.add(intake.add(finding))
+            for note in intake.newNotes() { Output.warn(note) }
         case .timeline: break
         case .skipped(let line, let reason): Output.warn("raw finding \(line) is skipped: \(reason)")
         }

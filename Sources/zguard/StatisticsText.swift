@@ -53,7 +53,7 @@ enum StatisticsText {
         let fenced = statistics["contexts_fenced"]
         if contexts > 0 {
             text += "contexts: \(fenced) of \(contexts) had a block with pages of its own"
-            text += " (\(percent(fenced * 1000 / contexts)))\n"
+            text += " (\(percent(UInt64(clamping: UInt128(fenced) * 1000 / UInt128(contexts)))))\n"
         }
         let budget = statistics["overhead_budget_permille"]
         if budget > 0 {
@@ -99,12 +99,14 @@ enum StatisticsText {
 
     private static func labels(_ statistics: Statistics) -> String {
         var program = ""
-        for character in statistics.program {
-            switch character {
+        // By scalars: CR and LF are one character. A page of metrics may be shown in a terminal, too.
+        for scalar in statistics.program.unicodeScalars {
+            switch scalar {
             case "\\": program += "\\\\"
             case "\"": program += "\\\""
             case "\n": program += "\\n"
-            default: program.append(character)
+            case _ where scalar.properties.generalCategory == .control: program += "\\" + visible(String(scalar))
+            default: program.unicodeScalars.append(scalar)
             }
         }
         return "pid=\"\(statistics.processID)\",program=\"\(program)\""

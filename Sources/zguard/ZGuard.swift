@@ -23,7 +23,12 @@ struct ZGuard {
                 Output.out(HelpText.text(of: command))
                 return ExitStatus.success
             }
-            return try command.run(arguments)
+            let status = try command.run(arguments)
+            // Whoever closes standard output, or stops reading it, does not want it.
+            if let error = Output.failure, ![EPIPE, EBADF].contains(error.number) {
+                throw Failure("cannot write standard output: \(error)")
+            }
+            return status
         } catch let failure as Failure {
             Output.print(failure)
             return failure.status

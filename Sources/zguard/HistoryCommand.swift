@@ -1,0 +1,62 @@
+// zguard history: what is, or was, at an address of a guarded process or of a core file.
+
+import Glibc
+import ZombieGuard
+
+struct HistoryCommand {
+    private enum Origin {
+        case process(Int)
+        case core(String)
+    }
+
+    private let origin: Origin
+    private let address: Address
+    private let options: ReportOptions
+
+    init(_ arguments: Arguments) throws(Failure) {
+        let word = arguments.operands[0]
+        // A core file whose name is a number can be given as ./123.
+        origin = word.utf8.allSatisfy { $0 >= 0x30 && $0 <= 0x39 } ? .process(try arguments.processID()) : .core(word)
+        address = try Self.address(arguments.operands[1])
+        options = try ReportOptions(arguments)
+    }
+
+    /// An address as debuggers write it, 0x1f, or as a decimal number.
+    static func address(_ word: String) throws(Failure) -> Address {
+        if let address = Address(word) { return address }
+        if !word.hasPrefix("+"), let number = UInt64(word) { return Address(number) }
+        throw .usage(
+            "'\(visible(word))' is not an address", hint: "addresses are written as 0x7f10 or as decimal numbers")
+    }
+
+    func run() throws -> Int32 {
+        let source =
+            switch origin {
+            case .process(let processID): try HeapSource(process: GuardedProcess(processID: processID))
+            case .core(let path): try Self.source(core: path)
+            }
+        var reader = HistoryReader(source)
+        var history = reader.history(of: address)
+        let symbolicator = Symbolicator(sources: options.symbols)
+        history.symbolicate(with: symbolicator)
+        for note in source.notes + symbolicator.notes { Output.warn(note) }
+        if options.format == .json {
+            Output.out(history.json.line + "\n")
+        } else {
+            var now = timespec()
+            clock_gettime(CLOCK_REALTIME, &now)
+            let nanoseconds = UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
+            let renderer = HistoryRenderer(renderer: options.renderer(for: STDOUT_FILENO))
+            Output.out(renderer.render(history, now: source.isRunning ? nanoseconds : nil))
+        }
+        return history.isKnown ? ExitStatus.success : ExitStatus.failure
+    }
+
+    private static func source(core path: String) throws(Failure) -> HeapSource {
+        do throws(CoreError) {
+            return try HeapSource(core: CoreFile(opening: path))
+        } catch {
+            throw Failure(error.description, hint: error.hint)
+        }
+    }
+}

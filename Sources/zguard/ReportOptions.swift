@@ -1,0 +1,72 @@
+// What the commands that print findings have in common: form, looks, what is left out, where symbols come from.
+
+import Glibc
+import ZombieGuard
+
+struct ReportOptions {
+    /// nil where none was asked for.
+    var format: ReportFormat?
+    var suppressions = Suppressions()
+    var symbols: SymbolSources
+    private let isFull: Bool
+
+    init(_ arguments: Arguments) throws(Failure) {
+        format = arguments.format
+        isFull = arguments.has("--full")
+        for directory in arguments.values["--symbols"] ?? [] {
+            do throws(SystemError) {
+                guard try Descriptor(opening: directory, flags: O_RDONLY | O_NONBLOCK).isDirectory else {
+                    throw SystemError(number: ENOTDIR)
+                }
+            } catch {
+                throw .usage("cannot look for symbols in '\(visible(directory))': \(error)")
+            }
+        }
+        symbols = SymbolSources(directories: arguments.values["--symbols"] ?? [])
+        for path in arguments.values["--suppressions"] ?? [] {
+            suppressions.append(try Self.suppressions(path))
+        }
+    }
+
+    /// Names every line that is wrong; a file is taken as a whole or not at all.
+    private static func suppressions(_ path: String) throws(Failure) -> Suppressions {
+        do throws(Suppressions.Failure) {
+            return try Suppressions(opening: path)
+        } catch {
+            switch error {
+            case .unreadable(let error): throw .usage("cannot read suppressions '\(visible(path))': \(error)")
+            case .malformed(let problems):
+                for problem in problems.dropLast() { Output.print(Failure("\(problem)")) }
+                throw .usage("\(problems[problems.count - 1])")
+            }
+        }
+    }
+
+    /// A whole report in one form, as it is written to a file or to standard output.
+    func text(_ document: ReportDocument, in format: ReportFormat, for descriptor: Int32) -> String {
+        switch format {
+        case .text:
+            let renderer = renderer(for: descriptor)
+            return document.findings.map { renderer.render($0) }.joined()
+        case .json: return document.findings.map { $0.jsonLine + "\n" }.joined()
+        case .sarif: return SARIFReport(document).text
+        case .html: return HTMLReport(document).text
+        }
+    }
+
+    /// Renders text for a stream or a file: with colours on a terminal only, with source paths from the working directory.
+    func renderer(for descriptor: Int32) -> TextRenderer {
+        let style = TextStyle(
+            usesColor: Self.wantsColor(descriptor), isFull: isFull, directory: Preload.workingDirectory())
+        return TextRenderer(style: style, excerpts: SourceExcerpts())
+    }
+
+    /// Colours are for terminals that know them and people who want them: https://no-color.org, https://bixense.com/clicolors.
+    static func wantsColor(
+        _ descriptor: Int32, environment: (String) -> String? = { Preload.environment($0) }
+    ) -> Bool {
+        if environment("NO_COLOR") != nil { return false }
+        if let force = environment("CLICOLOR_FORCE"), force != "0" { return true }
+        return isatty(descriptor) == 1 && environment("TERM") != "dumb"
+    }
+}

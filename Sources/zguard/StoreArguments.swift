@@ -1,0 +1,41 @@
+// What the flags of the report store say.
+
+import Glibc
+import ZombieGuard
+
+extension Arguments {
+    static let keepFlags = ["--keep-age", "--keep-count", "--keep-bytes"]
+
+    /// How long reports are kept: the standard, except where a flag says otherwise.
+    func retention() throws(Failure) -> Retention {
+        var retention = Retention.standard
+        if value("--keep-age") != nil { retention.age = try parsed("--keep-age", Retention.age) }
+        if value("--keep-count") != nil { retention.count = try parsed("--keep-count", Retention.count) }
+        if value("--keep-bytes") != nil { retention.bytes = try parsed("--keep-bytes", Retention.bytes) }
+        return retention
+    }
+
+    /// The moment that `--since` names; nil where it was not given.
+    func since() throws(Failure) -> Timestamp? {
+        func parse(_ text: String) throws(ValueError) -> Timestamp? { try Timestamp(since: text) }
+        return try parsed("--since", parse)
+    }
+
+    private func parsed<Value>(_ flag: String, _ parse: (String) throws(ValueError) -> Value?) throws(Failure) -> Value?
+    {
+        guard let text = value(flag) else { return nil }
+        do throws(ValueError) {
+            return try parse(text)
+        } catch {
+            throw .usage("option '\(flag)' has the bad value '\(visible(text))': expected \(error.expected)")
+        }
+    }
+}
+
+extension ReportStore {
+    /// Whether a path given with `--report` names a store: a directory, or what ends like one.
+    static func isNamed(by path: String) -> Bool {
+        var status = stat()
+        return path.hasSuffix("/") || stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+    }
+}

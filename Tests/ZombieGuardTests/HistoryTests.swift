@@ -1,0 +1,141 @@
+// What is, or was, at an address: sentences for states that are hard to meet, and damaged records.
+
+import CZombie
+import Testing
+
+@testable import ZombieGuard
+@testable import zguard
+
+/// Memory full of numbers that look a little like records and addresses.
+private final class Noise: MemoryReader {
+    private var generator: SeededNumbers
+    init(seed: UInt64) { generator = SeededNumbers(state: seed) }
+
+    func read(at address: UInt64, upTo count: Int) -> [UInt8] {
+        if count <= 0 || generator.next() % 8 == 0 { return [] }
+        var bytes: [UInt8] = []
+        while bytes.count < count { bytes += withUnsafeBytes(of: number()) { Array($0) } }
+        return Array(bytes.prefix(count))
+    }
+
+    func number() -> UInt64 {
+        switch generator.next() % 6 {
+        case 0: 0
+        case 1: generator.next()
+        case 2: generator.next() % 64
+        case 3: UInt64.max - generator.next() % 64
+        case 4: 1 << (generator.next() % 64)
+        default: generator.next() % (1 << 36)
+        }
+    }
+}
+
+/// The same numbers for the same seed (SplitMix64).
+private struct SeededNumbers {
+    var state: UInt64
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var z = state
+        z = (z ^ z >> 30) &* 0xbf58_476d_1ce4_e5b9
+        z = (z ^ z >> 27) &* 0x94d0_49bb_1331_11eb
+        return z ^ z >> 31
+    }
+}
+
+struct HistoryTests {
+    private func block(_ state: String, offset: Int64 = 0, className: String? = nil) -> AddressHistory {
+        var history = AddressHistory(
+            address: Address(0x1010), what: .block, processID: 7, program: "/bin/app", isFromCore: false)
+        history.block = Finding.Block(
+            start: Address(UInt64(bitPattern: 0x1010 - offset)), size: 48, offset: offset, state: state,
+            className: className)
+        return history
+    }
+
+    @Test(arguments: [
+        ("live", 0, "0x1010 is the start of a live block of 48 bytes"),
+        ("live", 16, "0x1010 is 16 bytes into a live block of 48 bytes at 0x1000"),
+        ("live", -1, "0x1010 is 1 byte before a live block of 48 bytes at 0x1011"),
+        ("freeing", 1, "0x1010 is 1 byte into a block that is being freed, of 48 bytes at 0x100f"),
+        ("quarantined", 48, "0x1010 is directly behind a freed block of 48 bytes at 0xfe0"),
+        ("reusable", 50, "0x1010 is 2 bytes after the end of a freed block of 48 bytes at 0xfde"),
+    ])
+    func sentences(state: String, offset: Int64, sentence: String) {
+        #expect(block(state, offset: offset).sentence == sentence)
+    }
+
+    @Test func namesAreSafeToPrint() {
+        var history = block("live", className: "Evil\u{1b}[2J")
+        history.program = "/bin/\u{7}"
+        let text = HistoryRenderer().render(history)
+        #expect(text.contains("an object of class Evil\\u{1b}[2J"))
+        #expect(text.unicodeScalars.allSatisfy { $0.value >= 0x20 || $0 == "\n" })
+        #expect(history.json.line.unicodeScalars.allSatisfy { $0.value >= 0x20 })
+    }
+
+    @Test func stateAndTimeAreSaid() {
+        var history = block("reusable")
+        history.isChanging = true
+        history.isFenced = true
+        history.family = "operator new"
+        history.freeTime = 1_763_700_000_250_000_000
+        let text = HistoryRenderer().render(history, now: 1_763_700_003_000_000_000)
+        #expect(
+            text.contains(
+                "==zguard== reusable (its place may be used again at any time), from operator new, "
+                    + "fenced (with pages of its own), freed at 2025-11-21T04:40:00.250Z (2.7 s ago)\n"))
+        #expect(text.contains("==zguard== it changes while it is looked at"))
+        #expect(text.contains("==zguard== allocated, where is not known\n"))
+    }
+
+    @Test func sharedTrapsAreSaid() {
+        var history = block("quarantined", className: "Shop.Cart")
+        history.what = .trap
+        history.trap = AddressHistory.Trap(part: .referenceCount, offset: 0, byte: 8, objects: 3)
+        #expect(
+            history.sentence
+                == "0x1010 is a trap address: it stands for the reference count of a deallocated Shop.Cart "
+                + "(48 bytes at 0x1010); one of 3 dead objects that it may stand for")
+    }
+
+    /// Whatever a process shows of its heap, it is read without a crash, and in time.
+    @Test(arguments: 0..<60)
+    func damagedHeapsAreRead(seed: UInt64) {
+        let noise = Noise(seed: seed)
+        var page = zg_stats_page()
+        withUnsafeMutableBytes(of: &page.layout) { bytes in
+            for at in stride(from: 0, to: bytes.count - 8, by: 8) {
+                bytes.storeBytes(of: noise.number(), toByteOffset: at, as: UInt64.self)
+            }
+        }
+        page.layout.traps.slots_shift = UInt32(truncatingIfNeeded: noise.number() % 40)
+        page.layout.traps.words_shift = UInt32(truncatingIfNeeded: noise.number() % 50)
+        let mapping = Mapping(
+            start: 0, end: 1 << 40, permissions: "rwxp", fileOffset: 0, inode: 1, path: "/nonexistent")
+        var reader = HistoryReader(
+            HeapSource(
+                statistics: Statistics(page: page, processID: 1), memory: noise, mappings: [mapping],
+                isRunning: seed % 2 == 0))
+        for _ in 0..<20 {
+            let base = [
+                page.layout.slabs_base, page.layout.large.base, page.layout.fenced.base, page.layout.traps.base,
+            ]
+            let address = base[Int(noise.number() % 4)] &+ noise.number() % (1 << 20)
+            let history = reader.history(of: Address(address))
+            #expect(!history.sentence.isEmpty)
+            #expect(!HistoryRenderer().render(history).isEmpty)
+        }
+    }
+
+    @Test(arguments: [
+        ("0x7f10", 0x7f10), ("0X7F10", 0x7f10), ("0", 0), ("4096", 4096), ("18446744073709551615", UInt64.max),
+    ])
+    func addresses(word: String, value: UInt64) throws {
+        #expect(try HistoryCommand.address(word) == Address(value))
+    }
+
+    @Test(arguments: ["", "0x", "7f10", "-1", "+1", "0x+1", " 1", "0x1ffffffffffffffff", "18446744073709551616"])
+    func wrongAddresses(word: String) {
+        #expect(throws: Failure.self) { try HistoryCommand.address(word) }
+    }
+}
