@@ -17,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from checks import Checks
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "Examples/CartTests"
 TIMEOUT_SECONDS = 600
@@ -87,20 +89,6 @@ def failures(output):
                     break
                 rest.append(follower)
             yield Failure(found[3], Path(found[1]).name, found[2], "\n".join(rest))
-
-
-class Run:
-    passed = failed = 0
-
-    def check(self, name, problems):
-        if problems:
-            self.failed += 1
-            print(f"FAILED {name}")
-            for problem in problems:
-                print(f"    {problem}")
-        else:
-            self.passed += 1
-        sys.stdout.flush()
 
 
 def swift(*arguments, temporary=None, **environment):
@@ -181,7 +169,7 @@ def unguarded(run, temporary):
 def main():
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     began = time.monotonic()
-    run = Run()
+    run = Checks()
     with tempfile.TemporaryDirectory() as temporary:
         if built(run):
             passing(run, temporary, "PassingTests")
@@ -192,8 +180,7 @@ def main():
             left = [path.name for path in Path(temporary).iterdir() if path.name.startswith("zguard")]
             run.check("no temporary files are left", left)
     print(f"{time.monotonic() - began:.0f} seconds")
-    print(f"{run.passed} passed, {run.failed} failed")
-    return 1 if run.failed else 0
+    return run.close()
 
 
 if __name__ == "__main__":
