@@ -1,0 +1,28 @@
+// Frees twice in many functions: a finding each, PAUSE_MS apart, and the first of them again at the end.
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define FUNCTION(n) \
+    __attribute__((noinline)) static void twice_##n(void) { \
+        char *volatile block = malloc(40); \
+        free(block); \
+        free(block); \
+        __asm__ volatile("" ::: "memory"); \
+    }
+#define EIGHT(m, n) m(n##0) m(n##1) m(n##2) m(n##3) m(n##4) m(n##5) m(n##6) m(n##7)
+#define NAME(n) twice_##n,
+
+EIGHT(FUNCTION, 0) EIGHT(FUNCTION, 1) EIGHT(FUNCTION, 2) EIGHT(FUNCTION, 3)
+
+static void (*const functions[])(void) = {EIGHT(NAME, 0) EIGHT(NAME, 1) EIGHT(NAME, 2) EIGHT(NAME, 3)};
+
+int main(int argc, char **argv) {
+    int count = argc > 1 ? atoi(argv[1]) : 32, pause = argc > 2 ? atoi(argv[2]) : 0;
+    for (int i = 0; i < count; i++) {
+        functions[i]();
+        if (pause) usleep((useconds_t)pause * 1000);
+    }
+    functions[0]();
+    return 0;
+}
