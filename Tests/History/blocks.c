@@ -1,0 +1,67 @@
+// Blocks of every kind, whose addresses it prints, one "NAME 0xADDRESS" a line, then "ready". It waits until its standard input
+// ends; with the argument "abort" it aborts, with "double-free" it frees twice, with "read" it reads what it freed.
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int global_value = 42;
+
+static void say(const char *name, const void *address) { printf("%s %p\n", name, address); }
+
+static __attribute__((noinline)) char *make_block(size_t size) {
+    char *block = malloc(size);
+    memset(block, 'b', size);
+    return block;
+}
+static __attribute__((noinline)) void drop_block(void *block) { free(block); }
+
+static void *free_in_thread(void *block) {
+    drop_block(block);
+    return NULL;
+}
+
+// A handler's view of the process: what other threads do to the block is seen as it happens.
+static char *volatile busy;
+static void *churn(void *unused) {
+    for (;;) {
+        busy = malloc(40);
+        free(busy);
+    }
+    return unused;
+}
+
+int main(int count, char **arguments) {
+    const char *end = count > 1 ? arguments[1] : "";
+    int local = 1;
+    char *live = make_block(100), *dead = make_block(101), *elsewhere = make_block(102);
+    char *large = make_block(300000), *retired = make_block(3000000), *empty = malloc(0);
+    char *page = make_block(4096);
+    drop_block(dead);
+    drop_block(retired);
+    pthread_t thread;
+    pthread_create(&thread, NULL, free_in_thread, elsewhere);
+    pthread_join(thread, NULL);
+    if (!strcmp(end, "churn")) pthread_create(&thread, NULL, churn, NULL);
+    while (!strcmp(end, "churn") && !busy) usleep(1000);
+    say("live", live);
+    say("dead", dead);
+    say("elsewhere", elsewhere);
+    say("large", large);
+    say("retired", retired);
+    say("empty", empty);
+    say("page", page);
+    say("busy", busy);
+    say("local", &local);
+    say("global", &global_value);
+    say("code", (void *)make_block);
+    puts("ready");
+    fflush(stdout);
+    if (!strcmp(end, "abort")) abort();
+    if (!strcmp(end, "double-free")) drop_block(dead);
+    if (!strcmp(end, "read")) return ((volatile char *)retired)[7];
+    while (getchar() != EOF) continue;
+    return local - 1;
+}

@@ -1,0 +1,33 @@
+// C++ objects, live and freed, whose addresses it prints, one "NAME 0xADDRESS" a line, then "ready". It waits until its
+// standard input ends; with the argument "abort" it aborts.
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace geo {
+struct Shape {
+    virtual ~Shape() {}
+    virtual int area() const = 0;
+    long id = 3;
+};
+struct Circle final : Shape {
+    int area() const override { return radius * radius * 3; }
+    int radius = 2;
+};
+} // namespace geo
+
+static __attribute__((noinline)) geo::Shape *make() { return new geo::Circle; }
+static __attribute__((noinline)) void drop(geo::Shape *shape) { delete shape; }
+
+int main(int count, char **) {
+    geo::Shape *live = make(), *dead = make();
+    int *plain = new int[10];
+    drop(dead);
+    std::printf("live %p\ndead %p\nplain %p\n", (void *)live, (void *)dead, (void *)plain);
+    std::printf("class_trap %p\n", *(void **)dead);
+    std::puts("ready");
+    std::fflush(stdout);
+    if (count > 1) std::abort();
+    while (std::getchar() != EOF) continue;
+    return live->area() == 12 ? 0 : plain[0];
+}
