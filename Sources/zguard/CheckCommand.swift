@@ -21,7 +21,7 @@ struct CheckCommand {
         for note in intake.notes { Output.warn(note) }
         let format = options.format ?? .text
         let document = intake.document(timeline: [TimelineSample(statistics)], title: statistics.program)
-        Output.out(options.text(document, in: format, for: STDOUT_FILENO))
+        options.write(document, in: format, for: STDOUT_FILENO) { Output.out($0) }
         if format == .text {
             let blocks = "\(check.verifiedBlocks) freed block\(check.verifiedBlocks == 1 ? "" : "s")"
             let verified = "\(blocks) (\(byteText(check.verifiedBytes))) verified"

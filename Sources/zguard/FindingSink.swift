@@ -134,7 +134,9 @@ struct FindingSink {
     private mutating func complete(_ document: ReportDocument) throws -> Bool {
         switch destination {
         case .standardError:
-            if !format.isStreamed { Output.error(options.text(document, in: format, for: STDERR_FILENO)) }
+            if !format.isStreamed {
+                options.write(document, in: format, for: STDERR_FILENO) { Output.error($0) }
+            }
             return false
         case .file(let file, let path):
             try checkPresence(of: file, at: path)
@@ -143,7 +145,7 @@ struct FindingSink {
             return try rewrite(file, document)
         case .stream(let file, let path):
             place = path
-            if !format.isStreamed { try file.write(options.text(document, in: format, for: file.number)) }
+            if !format.isStreamed { try write(document, to: file) }
             return false
         case .store(let store, let writer):
             return try finish(writer, of: store, document)
@@ -179,8 +181,12 @@ struct FindingSink {
         if isRegular {
             guard ftruncate(file.number, 0) == 0, lseek(file.number, 0, SEEK_SET) == 0 else { throw .last }
         }
-        try file.write(options.text(document, in: format, for: file.number))
+        try write(document, to: file)
         return true
+    }
+
+    private func write(_ document: ReportDocument, to file: Descriptor) throws(SystemError) {
+        try options.write(document, in: format, for: file.number) { text throws(SystemError) in try file.write(text) }
     }
 
     private func text(of finding: Finding) -> String {

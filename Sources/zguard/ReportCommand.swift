@@ -42,11 +42,13 @@ struct ReportCommand {
         let intake = contents.intake
         for note in intake.notes { Output.warn(note) }
         if suggests {
-            Output.out(intake.groups.findings.map { Suppressions.suggestion(for: $0) + "\n" }.joined(separator: "\n"))
+            for (number, finding) in intake.groups.findings.enumerated() {
+                Output.out((number > 0 ? "\n" : "") + Suppressions.suggestion(for: finding) + "\n")
+            }
             return status
         }
         let document = intake.document(timeline: contents.timeline, isComplete: contents.isComplete)
-        Output.out(options.text(document, in: format, for: STDOUT_FILENO))
+        options.write(document, in: format, for: STDOUT_FILENO) { Output.out($0) }
         if format == .text { Output.out(TextRenderer.mark + intake.groups.summary + "\n") }
         if let unused = intake.unusedSuppressions { Output.warn(unused) }
         return status

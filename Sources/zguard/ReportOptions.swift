@@ -42,15 +42,18 @@ struct ReportOptions {
         }
     }
 
-    /// A whole report in one form, as it is written to a file or to standard output.
-    func text(_ document: ReportDocument, in format: ReportFormat, for descriptor: Int32) -> String {
+    /// Writes a whole report in one form, in pieces: a large one is never in memory as text.
+    func write<Problem: Error>(
+        _ document: ReportDocument, in format: ReportFormat, for descriptor: Int32,
+        to put: (String) throws(Problem) -> Void
+    ) throws(Problem) {
         switch format {
         case .text:
             let renderer = renderer(for: descriptor)
-            return document.findings.map { renderer.render($0) }.joined()
-        case .json: return document.findings.map { $0.jsonLine + "\n" }.joined()
-        case .sarif: return SARIFReport(document).text
-        case .html: return HTMLReport(document).text
+            for finding in document.findings { try put(renderer.render(finding)) }
+        case .json: for finding in document.findings { try put(finding.jsonLine + "\n") }
+        case .sarif: try put(SARIFReport(document).text)
+        case .html: try put(HTMLReport(document).text)
         }
     }
 
