@@ -50,11 +50,12 @@ struct FindingSink {
             let store = ReportStore(directory: path, retention: try arguments.retention())
             do throws(StoreError) {
                 destination = .store(store, try store.open(program: arguments.operands[0]))
-                // Before and after each run, so that those of runs that are killed do not pile up.
-                try store.prune()
             } catch {
                 throw .usage("\(error)")
             }
+            // Before and after each run, so that those of runs that are killed do not pile up. No reason to refuse a run: what
+            // keeps the store from being pruned is said at the end.
+            _ = try? store.prune()
             format = .json
             renderer = options.renderer(for: -1)
             return

@@ -43,11 +43,9 @@ struct HistoryCommand {
         if options.format == .json {
             Output.out(history.json.line + "\n")
         } else {
-            var now = timespec()
-            clock_gettime(CLOCK_REALTIME, &now)
-            let nanoseconds = UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
+            let now = UInt64(clamping: Timestamp.now.rawValue)
             let renderer = HistoryRenderer(renderer: options.renderer(for: STDOUT_FILENO))
-            Output.out(renderer.render(history, now: source.isRunning ? nanoseconds : nil))
+            Output.out(renderer.render(history, now: source.isRunning ? now : nil))
         }
         return history.isKnown ? ExitStatus.success : ExitStatus.failure
     }
