@@ -13,6 +13,7 @@ public struct TimelineSample: Hashable, Sendable {
     /// The schema that this version reads and writes.
     public static let schema = "zguard.timeline/1"
 
+    /// In whole milliseconds, as it is written.
     public var time: Timestamp
     public var processID: Int
     /// Path of the program's executable.
@@ -42,7 +43,7 @@ public struct TimelineSample: Hashable, Sendable {
     ]
 
     public init(time: Timestamp, processID: Int, program: String? = nil) {
-        self.time = time
+        self.time = Timestamp(milliseconds: time.milliseconds)
         self.processID = processID
         self.program = program
     }

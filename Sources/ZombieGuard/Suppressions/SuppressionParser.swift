@@ -26,6 +26,8 @@ struct SuppressionParser {
     private var stack = Rule.Stack.access
     /// The lines that follow belong to a rule whose first line is wrong.
     private var isSkipping = false
+    /// A line of the rule is wrong: what the rule would suppress is not known.
+    private var isWrong = false
 
     private struct Wrong: Error { var reason: String }
 
@@ -36,6 +38,7 @@ struct SuppressionParser {
         for part in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
             line += 1
             do throws(Wrong) { try read(part) } catch {
+                isWrong = true
                 problems.append(.init(file: file, line: line, reason: error.reason))
             }
         }
@@ -52,13 +55,16 @@ struct SuppressionParser {
         } else {
             close()
             isSkipping = true // until the line is known to be right
+            isWrong = false
             try begin(text)
         }
     }
 
     /// Ends the rule that is being read.
     private mutating func close() {
-        guard !isSkipping, let rule = rules.last, rule.isBare, rule.kind.allSatisfy({ $0 == "*" }) else { return }
+        guard !isSkipping, !isWrong, let rule = rules.last, rule.isBare, rule.kind.allSatisfy({ $0 == "*" }) else {
+            return
+        }
         let reason = "the rule suppresses every finding: name a kind, an object or a frame"
         problems.append(.init(file: file, line: rule.line, reason: reason))
     }
