@@ -124,10 +124,18 @@ int main(void) { char *p = make(); free(p); ((volatile char *)p)[40] = 1; write(
         child.wait()
 
 
+def valgrind_stays_usable():
+    """It loads a preloaded library like any other, and puts its own malloc in place of ours."""
+    for tool in ("memcheck", "none"):
+        result = run("valgrind", "-q", f"--tool={tool}", "--error-exitcode=9", "ls", "/",
+                     env={**os.environ, "LD_PRELOAD": str(ROOT / "build/lib/libzguard.so"), "LC_ALL": "C"})
+        assert (result.returncode, result.stdout) == (0, run("ls", "/").stdout), (tool, result)
+
+
 def main():
     passed = failed = 0
     for test in (options_document, installed_elsewhere, wrong_calls, streams_and_status, dead_processes_leave_nothing,
-                 check_finds_a_late_write):
+                 check_finds_a_late_write, valgrind_stays_usable):
         with tempfile.TemporaryDirectory(prefix="zguard-tree-") as work:
             try:
                 test(Path(work)) if test.__code__.co_argcount else test()

@@ -37,7 +37,7 @@ need() {
     echo "installing ${missing[*]}"
     local log=$root/build/apt.log
     mkdir -p "$root/build"
-    if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; } \
+    if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}"; } \
         >"$log" 2>&1; then
         tail -5 "$log" >&2
         fail "apt-get could not install ${missing[*]}" "the whole output is in $log"
@@ -45,13 +45,14 @@ need() {
 }
 
 # build_library OUTPUT [FLAG...]: the preload library. Linked here and not by the package manager, whose dynamic libraries
-# need the Swift runtime. Its exports are the published functions, its only dependency is libc.
+# need the Swift runtime. Its exports are the published functions, its only dependency is libc. Its debug information is of
+# version 4: Debian 12's valgrind gives up where it has to read clang's version 5, and it loads what a guarded process loads.
 build_library() {
     local output=$1 version
     shift
     version=$(sed -n 's/^let version = "\(.*\)"$/\1/p' Package.swift)
     [ -n "$version" ] || fail "Package.swift names no version"
-    "$toolchain/clang" -std=c17 -O2 -g -DZG_VERSION="\"$version\"" -Wall -Wextra -Werror -fPIC -fexceptions \
+    "$toolchain/clang" -std=c17 -O2 -gdwarf-4 -DZG_VERSION="\"$version\"" -Wall -Wextra -Werror -fPIC -fexceptions \
         -fvisibility=hidden -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -flto \
         -ISources/CZombie -ISources/CZombiePublish/include "$@" Sources/CZombie/*/*.c Sources/CZombiePublish/*.c \
         -shared -fuse-ld=lld -Wl,-soname,libzguard.so -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,--build-id \
