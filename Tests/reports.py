@@ -8,6 +8,7 @@ import pty
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from checks import run_tests
@@ -180,6 +181,41 @@ def report_removed_meanwhile(work):
         assert f"cannot write report '{report}': No such file" in out.stderr and "written to" not in out.stderr, out.stderr
 
 
+def daemon_outlives_the_run(work):
+    """What is started after `zguard run` has ended says nothing of a report that is gone, and goes on to say what it finds."""
+    script = (f"raw=${{ZGUARD_OPTIONS#*report_path=}}; raw=${{raw%%:*}}; (while [ -e $raw ]; do sleep 0.05; done; /bin/echo later >{work.path}/out 2>&1; "
+              f"{work.program} >{work.path}/found 2>&1; echo >{work.path}/ended) >/dev/null 2>&1 </dev/null &")
+    work.zguard("run", "--quiet", "--", "/bin/sh", "-c", script)
+    for _ in range(600):
+        if (work.path / "ended").exists():
+            break
+        time.sleep(0.05)
+    assert (work.path / "out").read_text() == "later\n", (work.path / "out").read_text()
+    assert "==zguard== double-free" in (work.path / "found").read_text(), (work.path / "found").read_text()
+    # Where nobody has ended it is said.
+    out = subprocess.run(["/bin/true"], env={"LD_PRELOAD": str(ROOT / "build/lib/libzguard.so"), "ZGUARD_OPTIONS": f"report_path={work.path}/absent/findings"},
+                         capture_output=True, text=True)
+    assert "cannot open report" in out.stderr, out.stderr
+
+
+def other_users(work):
+    """Root's programs may go on as somebody else: what they do is found and told all the same. Nobody else's file is open to others."""
+    script = 'raw=${ZGUARD_OPTIONS#*report_path=}; raw=${raw%%:*}; stat -c %a "$raw" "${raw%/*}"'
+    out = work.zguard("run", "--quiet", "--", "/bin/sh", "-c", script)
+    if os.geteuid() != 0:
+        assert out.stdout == "600\n700\n", out.stdout
+        return
+    assert out.stdout == "622\n711\n", out.stdout
+    for folder, file in (("bin", ZGUARD), ("lib", ROOT / "build/lib/libzguard.so")):  # where others can reach them
+        (work.path / folder).mkdir()
+        shutil.copy(file, work.path / folder)
+    work.path.chmod(0o711)
+    out = subprocess.run([work.path / "bin/zguard", "run", "-o", "on_finding=continue", "--", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                          "--", work.program], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    assert out.returncode == 99 and "warning" not in out.stderr, (out.returncode, out.stderr)
+    assert "==zguard== double-free" in out.stderr and "close_it" in out.stderr and "==zguard== 1 finding" in out.stderr, out.stderr
+
+
 def names_of_bytes(work):
     """A program and a directory whose names are no text."""
     directory = os.fsencode(work.path) + b"/\xff\x1b[31m d"
@@ -302,8 +338,8 @@ def forms(work):
 
 def main():
     tests = (suppressions, wrong_suppressions, suggestions_fit, merging, unreadable_reports, report_that_cannot_be_printed,
-                 program_that_does_not_start, report_where_the_program_prints, report_removed_meanwhile, names_of_bytes,
-                 since, files_that_are_gone, full, source_is_shown, colors_on_a_terminal, forms)
+                 program_that_does_not_start, report_where_the_program_prints, report_removed_meanwhile, daemon_outlives_the_run, other_users,
+                 names_of_bytes, since, files_that_are_gone, full, source_is_shown, colors_on_a_terminal, forms)
     return run_tests([(test.__name__, test) for test in tests], "zguard-reports-", workplace=Workplace)
 
 

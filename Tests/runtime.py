@@ -396,15 +396,19 @@ def run_programs(programs, results):
 def main():
     parser = argparse.ArgumentParser(description="Runs the unit tests of the runtime.")
     parser.add_argument("--filter", default="", metavar="TEXT", help="only tests whose name contains TEXT")
+    parser.add_argument("--library", help="only the preload tests, with another library (one that was built with a sanitizer)")
     parser.add_argument("-v", "--verbose", action="store_true", help="also print what passes")
     arguments = parser.parse_args()
+    global LIBRARY
+    if arguments.library:
+        LIBRARY = Path(arguments.library).resolve()
     if not LIBRARY.exists():
-        print(f"runtime.py: error: {LIBRARY.relative_to(ROOT)} does not exist\nhint: scripts/build makes it", file=sys.stderr)
+        print(f"runtime.py: error: {LIBRARY} does not exist\nhint: scripts/build makes it", file=sys.stderr)
         return 1
     results = Results(arguments.verbose)
     BUILD.mkdir(parents=True, exist_ok=True)
     for name, check in LIBRARY_CHECKS.items():
-        if arguments.filter in name:
+        if arguments.filter in name and not arguments.library:
             run_library_check(name, check, results)
     programs = []
     for path in sorted(SOURCES.glob("*.c")):
@@ -414,7 +418,8 @@ def main():
         program = Program(path)
         try:
             program.read_header()
-            programs.append(program)
+            if not (arguments.library and program.is_linked):
+                programs.append(program)
         except Failed as error:
             results.fails(program.name, error)
     if programs:

@@ -130,15 +130,18 @@ ZG_PUBLISH void *realloc(void *block, size_t size) {
     return resized;
 }
 
+// As libc's does, it calls whichever realloc the program has: where that is another allocator's, which may well have no
+// reallocarray, the block must be, too. Taken from the global offset table, so that neither a definition in the executable
+// nor one that valgrind puts in place of ours is passed over.
 ZG_PUBLISH void *reallocarray(void *block, size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) {
         errno = ENOMEM;
         return NULL;
     }
-    void *resized = resize(block, bytes, ZG_FRAME);
-    ZG_KEEP(resized);
-    return resized;
+    void *(*resizes)(void *, size_t) = realloc;
+    ZG_KEEP(resizes);
+    return resizes(block, bytes);
 }
 
 static ZG_NOINLINE void guarded_free(void *block) {
@@ -423,12 +426,22 @@ ZG_PUBLISH int siginterrupt(int number, int interrupt) {
 }
 ZG_PUBLISH int sigaltstack(const stack_t *restrict stack, stack_t *restrict old) { return zg_signals_stack(stack, old); }
 
+ZG_PUBLISH int pthread_sigmask(int how, const sigset_t *restrict set, sigset_t *restrict old) {
+    return zg_signals_mask(how, set, old);
+}
+ZG_PUBLISH int sigprocmask(int how, const sigset_t *restrict set, sigset_t *restrict old) {
+    int error = zg_signals_mask(how, set, old);
+    if (error) errno = error;
+    return error ? -1 : 0;
+}
+
 // --- threads ---------------------------------------------------------------------------------------------------------
 
 struct thread_start {
     void *(*function)(void *);
     void *argument;
     uint32_t taken;
+    struct zg_hidden_faults hidden;
 };
 
 // Threads on their way: not from the guarded heap, where only the program's own blocks are, and not from libc's, which a
@@ -452,6 +465,7 @@ static void *start_thread(void *pointer) {
     struct thread_start start = *(struct thread_start *)pointer;
     drop_start(pointer);
     register_thread(ZG_FRAME);
+    if (start.hidden.signals) zg_signals_hide(start.hidden);
     ZG_MUST_TAIL return start.function(start.argument);
 }
 
@@ -460,10 +474,13 @@ ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
     ZG_NEXT(int, pthread_create,
             (pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument));
     if (zg_runtime_is_started()) zg_maintenance_before_thread();
-    struct thread_start *start = zg_runtime_is_ready() && zg_passing != zg_passing_sample ? take_start() : NULL;
+    struct thread_start *start = zg_runtime_is_ready() && (zg_passing != zg_passing_sample || zg_signals_hidden().signals) ? take_start() : NULL;
     if (!start) return next(thread, attributes, function, argument);
     start->function = function;
     start->argument = argument;
+    sigset_t own;
+    bool has_own = attributes && pthread_attr_getsigmask_np(attributes, &own) == 0;
+    start->hidden = has_own ? (struct zg_hidden_faults){0, 0} : zg_signals_hidden();
     int result = next(thread, attributes, start_thread, start);
     if (result != 0) drop_start(start);
     return result;

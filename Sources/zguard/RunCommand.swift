@@ -79,7 +79,9 @@ struct RunCommand {
     // The file exists before the program starts; every guarded process appends to it.
     private func open(_ raw: String) throws(Failure) -> Descriptor {
         do throws(SystemError) {
-            return try Descriptor(opening: raw, flags: O_RDONLY | O_CREAT | O_EXCL, mode: 0o600)
+            let file = try Descriptor(opening: raw, flags: O_RDONLY | O_CREAT | O_EXCL, mode: 0o600)
+            fchmod(file.number, TemporaryDirectory.fileMode)
+            return file
         } catch {
             throw Failure("cannot create '\(visible(raw))': \(error)", status: ExitStatus.cannotGuard)
         }

@@ -4,9 +4,11 @@ import Glibc
 import ZombieGuard
 
 enum StatisticsText {
-    /// One line for each process.
-    static func overview(_ all: [Statistics]) -> String {
-        if all.isEmpty { return "no guarded processes\n" }
+    /// One line for each process, and one for those that say nothing.
+    static func overview(_ all: [Statistics], withoutStatistics silent: [Int]) -> String {
+        let rest = silent.map(String.init).joined(separator: ", ")
+        let note = silent.isEmpty ? "" : "guarded, but without statistics: \(rest)\n"
+        if all.isEmpty { return silent.isEmpty ? "no guarded processes\n" : note }
         let head = [
             "PID", "LIVE", "BYTES", "QUARANTINED", "BYTES", "RETIRED", "BYTES", "EVICTIONS", "FINDINGS", "DEGRADED",
             "PROGRAM",
@@ -20,7 +22,7 @@ enum StatisticsText {
                 visible(statistics.program),
             ]
         }
-        return table([head] + rows, rightAligned: Set(0..<head.count - 1))
+        return table([head] + rows, rightAligned: Set(0..<head.count - 1)) + note
     }
 
     /// Everything that one process says.
@@ -30,6 +32,7 @@ enum StatisticsText {
         text += " for \(duration(statistics.started))\n"
         text += "options: \(statistics.options.isEmpty ? "defaults" : visible(statistics.options))\n"
         text += "maintenance thread: \(statistics.hasMaintenanceThread ? "yes" : "no")\n"
+        text += allocator(statistics)
         text += coverage(statistics) + "\n"
         text += table(
             statistics.counters.map { counter in
@@ -44,6 +47,14 @@ enum StatisticsText {
         if statistics.degradations.isEmpty { return text + "\nno degradations\n" }
         text += "\ndegradations:\n"
         return text + table(statistics.degradations.map { ["  " + $0.name, $0.text] })
+    }
+
+    /// Whose allocator the program has besides ours and libc's.
+    private static func allocator(_ statistics: Statistics) -> String {
+        if statistics.allocator.isEmpty { return "" }
+        let isInFront = statistics.degradations.contains { $0.name == "allocator_in_front" }
+        let place = isInFront ? "in front of ours: its blocks are not guarded" : "behind ours: all blocks are guarded"
+        return "other allocator: \(visible(statistics.allocator)), \(place)\n"
     }
 
     /// What is watched, and what that costs.
@@ -73,6 +84,7 @@ enum StatisticsText {
                 ("runtime_version", .string(statistics.runtimeVersion)), ("options", .string(statistics.options)),
                 ("started_ns", .natural(statistics.started)),
                 ("maintenance_thread", .bool(statistics.hasMaintenanceThread)),
+                ("allocator", .string(statistics.allocator)),
                 ("degradations", .array(statistics.degradations.map { .string($0.name) })),
                 ("counters", .object(statistics.counters.map { ($0.name, .natural($0.value)) })),
             ])

@@ -53,7 +53,8 @@ struct StatsCommand {
         case .json: return StatisticsText.json(statistics)
         case .prometheus: return StatisticsText.prometheus(statistics)
         case .text where processID != nil: return StatisticsText.details(statistics[0])
-        case .text: return StatisticsText.overview(statistics)
+        case .text:
+            return StatisticsText.overview(statistics, withoutStatistics: GuardedProcess.withoutStatistics())
         }
     }
 }

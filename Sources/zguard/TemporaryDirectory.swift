@@ -6,6 +6,11 @@ import ZombieGuard
 struct TemporaryDirectory {
     let path: String
 
+    /// What root runs may go on as another user (su, setpriv, servers) and has findings to write all the same. Others may
+    /// pass through the directory, then, and add to the one file in it. They cannot list it, nor guess its name.
+    private static var servesOtherUsers: Bool { geteuid() == 0 }
+    static var fileMode: mode_t { servesOtherUsers ? 0o622 : 0o600 }
+
     /// The directory to put it in: TMPDIR where that can be written to and ZGUARD_OPTIONS can name it, else /tmp.
     private static func parent() throws(Failure) -> String {
         let candidates = [Preload.environment("TMPDIR"), "/tmp", "/var/tmp"].compactMap { $0 }
@@ -26,6 +31,7 @@ struct TemporaryDirectory {
                 status: ExitStatus.cannotGuard)
         }
         path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        if Self.servesOtherUsers { chmod(path, 0o711) }
     }
 
     /// Removes the directory and the one file in it.

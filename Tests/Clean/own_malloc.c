@@ -1,4 +1,5 @@
-// The program brings an allocator of its own, which takes the place of every other, also for the C library's calls.
+// The program brings an allocator of its own, which takes the place of every other, also for the C library's calls and reallocarray.
+// warning: its blocks are not guarded
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -47,5 +48,13 @@ int main(void) {
     printf("%s %d\n", text, made >= 2);
     free(text);
     free(copy);
-    return 0;
+    char *list = reallocarray(NULL, 4, 8);
+    list = reallocarray(list, 8, 8);
+    int is_own = list >= pool && list < pool + sizeof pool;
+    errno = 0;
+    volatile size_t huge = (size_t)1 << 62;
+    int is_refused = !reallocarray(NULL, huge, 8) && errno == ENOMEM;
+    printf("%d %d\n", is_own, is_refused);
+    free(list);
+    return !is_own || !is_refused;
 }

@@ -48,6 +48,38 @@ static void look_at_live_blocks(void) {
     }
 }
 
+// Buffers that touch one another may be handed over as one, as long as all of them are live.
+static void look_at_joined_blocks(void) {
+    enum { COUNT = 64, SIZE = 4096 };
+    char *blocks[COUNT], *first = NULL;
+    for (int i = 0; i < COUNT; i++) blocks[i] = heap_allocate(SIZE, 16, false);
+    for (int i = 0; i < COUNT && !first; i++) {
+        int followers = 0;
+        for (int j = 0; j < COUNT; j++) followers += blocks[j] == blocks[i] + SIZE || blocks[j] == blocks[i] + 2 * SIZE;
+        if (followers == 2) first = blocks[i];
+    }
+    CHECK(first, "three blocks in a row");
+    struct zg_block_view view;
+    struct zg_call_watch watch = fresh_watch();
+    uint64_t start = (uint64_t)first;
+    CHECK(zg_call_look(&reading, start + 100, 3 * SIZE - 100, 0, &view, &watch), "all three");
+    CHECK(zg_call_look(&writing, start, SIZE + 1, 0, &view, &watch), "one byte of the second");
+    CHECK(zg_call_look(&reading, start + SIZE, 2 * SIZE, 0, &view, &watch), "the last two");
+    CHECK_EQUAL(watch.limit, ZG_CALL_ANY, "no limit within a row");
+    heap_free(first + 2 * SIZE);
+    CHECK(zg_call_look(&reading, start + 100, 3 * SIZE - 100, 7, &view, &watch), "the last one is dead");
+    CHECK_EQUAL(watch.limit, 7 + 2 * SIZE - 100, "limit of a row");
+    CHECK_EQUAL(watch.block.start, start, "the first of the row");
+    // A block that does not fill its slot ends a row.
+    char *short_one = heap_allocate(SIZE - 8, 16, false);
+    watch = fresh_watch();
+    CHECK(zg_call_look(&reading, (uint64_t)short_one, SIZE, 0, &view, &watch), "over a short block's end");
+    CHECK_EQUAL(watch.limit, SIZE - 8, "limit of a short block");
+    heap_free(short_one);
+    for (int i = 0; i < COUNT; i++)
+        if (blocks[i] != first + 2 * SIZE) heap_free(blocks[i]);
+}
+
 static void look_at_dead_blocks(void) {
     static const uint64_t sizes[] = {1, 100, 40000, 3000000};
     for (size_t i = 0; i < ZG_ARRAY_COUNT(sizes); i++) {
@@ -151,6 +183,7 @@ static void vectors_anywhere(void) {
 int main(void) {
     zg_runtime_start();
     look_at_live_blocks();
+    look_at_joined_blocks();
     look_at_dead_blocks();
     look_elsewhere();
     report();

@@ -13,6 +13,8 @@
 #include "process/runtime.h"
 #include "settings/config.h"
 
+static bool is_new(const struct zg_finding *finding) { return finding != NULL; }
+
 struct seen {
     int unknown, bad;
     struct zg_option_error last;
@@ -258,7 +260,7 @@ static void print_reports(void) {
                 finding.access_stack[i] = i % 2 ? (uint64_t)print_reports + 1 : 0x1234567 + (uint64_t)i;
             zg_finding_detail_text(&finding, "quote\"and\\", "line\nfeed\tand\x01" "control\x7f");
             zg_finding_detail_number(&finding, "number", UINT64_MAX, true);
-            zg_report_write(&finding);
+            zg_report_write(&finding, is_new);
         }
     FILE *report = fopen(path, "r");
     int lines = 0;

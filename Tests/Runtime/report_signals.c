@@ -1,5 +1,6 @@
 // A report that cannot be written (limit on files, pipe without a reader) does not end the program, nor takes its signals.
 // preload
+// warning: findings that could not be written
 // options: on_finding=continue:report_path=/tmp/zguard-signals-%p.jsonl
 
 #include <signal.h>

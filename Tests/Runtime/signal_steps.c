@@ -1,6 +1,6 @@
 // A signal handler that allocates and frees after every single instruction of malloc, realloc and free.
 // preload
-// timeout: 60
+// timeout: 150
 
 #include <pthread.h>
 #include <threads.h>

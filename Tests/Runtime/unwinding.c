@@ -319,6 +319,19 @@ static void alternate_stack(void) {
     sigaltstack(&old, NULL);
 }
 
+// Registers of a program that went wrong: a walk from there reads nothing without asking, whatever they hold.
+static void wild_registers(void) {
+    int ended = 0;
+    for (uint64_t distance = 0; distance < 64; distance++)
+        for (int frame = 0; frame < 2; frame++) {
+            uint64_t wild = distance * 8 - 256, frames[8]; // around 0
+            struct zg_registers registers = {.pc = frame ? (uint64_t)recurse : (uint64_t)shifted_innermost + 8, .known = ~UINT64_C(0)};
+            for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) registers.value[i] = wild;
+            ended += zg_unwind_full(&registers, true, frames, 8) >= 1;
+        }
+    CHECK_EQUAL(ended, 128, "a walk from wild registers ends");
+}
+
 int main(void) {
     zg_runtime_start();
     CHECK(zg_runtime_is_ready(), "the runtime starts");
@@ -334,6 +347,7 @@ int main(void) {
     signals();
     alternate_stack();
     coroutines();
+    wild_registers();
     pthread_t threads[8];
     for (int i = 0; i < 8; i++) {
         pthread_create(&threads[i], NULL, in_thread, NULL);

@@ -14,7 +14,7 @@
 #include "process/thread.h"
 #include "settings/config.h"
 
-enum { MOST_VECTORS = 1024 /* UIO_MAXIOV: the kernel takes no more */, BATCH = 16 };
+enum { MOST_VECTORS = 1024 /* UIO_MAXIOV: the kernel takes no more */, BATCH = 16, MOST_JOINED = MOST_VECTORS };
 
 static bool is_dead(enum zg_state state) {
     return state >= zg_state_quarantined; // used again or not: nobody has it now
@@ -23,6 +23,17 @@ static bool is_dead(enum zg_state state) {
 static void forget(struct zg_call_watch *watch) {
     watch->limit = ZG_CALL_ANY;
     watch->target = NULL;
+}
+
+// Programs join buffers that follow one another in memory into one (nginx does with its chains). Under libc a header stands
+// between any two blocks; here blocks as large as their slots touch. So a buffer may go on from the end of a block into
+// the one that begins there, as long as that is in use. Returns how many of the buffer's bytes are in the blocks behind `first`.
+static ZG_COLD uint64_t joined_room(const struct zg_block_view *first, uint64_t wanted) {
+    struct zg_block_view next;
+    uint64_t end = first->start + first->size, room = 0;
+    for (int i = 0; i < MOST_JOINED && room < wanted; i++, room += next.size)
+        if (!zg_lookup_block(end + room, &next) || next.start != end + room || next.state != zg_state_live) break;
+    return zg_min(room, wanted);
 }
 
 bool zg_call_look(const struct zg_call *call, uint64_t address, uint64_t bytes, uint64_t before, struct zg_block_view *view,
@@ -34,6 +45,7 @@ bool zg_call_look(const struct zg_call *call, uint64_t address, uint64_t bytes, 
         watch->target = view->block;
         watch->first = address;
     }
+    if (ZG_UNLIKELY(bytes > room && offset <= view->size)) room += joined_room(view, bytes - room);
     if (ZG_UNLIKELY(bytes > room && watch->limit == ZG_CALL_ANY)) {
         watch->limit = before + room;
         watch->address = address, watch->bytes = bytes, watch->room = room;
@@ -181,16 +193,17 @@ void zg_call_begin_message(const struct zg_call *call, const struct msghdr *mess
 
 // --- after it --------------------------------------------------------------------------------------------------------
 
-// The first byte of the buffer behind the block.
+// The first byte of the buffer behind the block, or behind those that it is joined with.
 static uint64_t behind(const struct zg_call_watch *watch) {
-    return zg_max(watch->address, watch->block.start + watch->block.size);
+    return watch->address + watch->room;
 }
 
 // All of the buffer up to the block's end can be read, and not all that follows.
 static bool is_fault_behind(const struct zg_call_watch *watch) {
     uint64_t end = watch->address + watch->bytes, over = behind(watch);
     if (end < watch->address || end >> 47) return false; // no such range: refused without a look at the memory
-    return (over == watch->address || zg_os_is_readable(watch->address, over)) && !zg_os_is_readable(over, end);
+    return (over == watch->address || zg_os_is_readable(watch->address, over)) && !zg_os_is_readable(over, end) &&
+           zg_os_can_read_memory();
 }
 
 // Nothing was transferred, or just what the block has: because of memory behind the block that cannot be read?

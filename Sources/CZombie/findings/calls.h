@@ -26,7 +26,7 @@ struct zg_call {
 struct zg_call_watch {
     // A call that transfers more than this ran over the end of `block`; ZG_CALL_ANY: it may transfer all of it.
     uint64_t limit;
-    uint64_t address, bytes, room; // that buffer, and how much of it the block has
+    uint64_t address, bytes, room; // that buffer, and how much of it the block and those joined with it have
     struct zg_block_view block;    // as it was before the call
     uint64_t first;                // the first buffer in a live block, where the kernel writes it; 0: none
     const struct zg_block *target; // its block

@@ -7,6 +7,7 @@
 
 #include "findings/diagnose.h"
 #include "findings/finding.h"
+#include "findings/report.h"
 #include "findings/signals.h"
 #include "heap/fill.h"
 #include "images/module.h"
@@ -25,6 +26,7 @@
 static char fault_stack[128 << 10] __attribute__((aligned(64)));
 static struct zg_lock fault_lock;
 static int fault_owner;
+static bool is_broken; // a fault inside the work: nothing is diagnosed any more
 
 // Written by one fault at a time.
 static struct zg_fault fault;
@@ -71,6 +73,7 @@ static void drop_own_frames(void) {
 static void report(const struct work *work) {
     zg_finding_init(&finding, verdict.kind, verdict.access, verdict.address, verdict.has_block ? &verdict.block : NULL);
     finding.confidence = verdict.confidence;
+    finding.fatal = false; // the fault ends the program, unless its handler goes on
     zg_finding_detail_text(&finding, "signal", work->signal == SIGBUS ? "SIGBUS" : "SIGSEGV");
     if (!fault.without_address) zg_finding_detail_number(&finding, "fault_address", fault.address, true);
     if (verdict.trap.part != zg_trap_none) zg_describe_trap(&finding, &verdict.trap);
@@ -91,7 +94,10 @@ static void report(const struct work *work) {
 
 bool zg_fault_reopen(uint64_t address) {
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
-    if (zg_os_commit(page, ZG_PAGE_BYTES) != 0) return false;
+    struct zg_block_view block;
+    // Nobody else's page: the block of an inferred finding may be far from the address.
+    if (!zg_lookup_block(address, &block) || block.state != zg_state_retired) return false;
+    if (zg_os_commit(page, ZG_PAGE_BYTES) != 0 && !zg_os_map_private(ZG_PAGE_BYTES, page)) return false;
     zg_fill(page, ZG_PAGE_BYTES, ZG_FILL_FREED);
     return true;
 }
@@ -124,7 +130,9 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     struct work *work = work_pointer;
     gather(work);
     zg_diagnose(&fault, &verdict);
-    if (!verdict.freed_memory && !verdict.overrun && !zg_signals_is_deadly(work->signal)) return;
+    if (!verdict.freed_memory && !verdict.overrun && !zg_signals_is_deadly(work->signal) &&
+        !zg_signals_holds(work->signal, work->context))
+        return;
     // The object's own header was touched, not what a register happens to point to; and no second time by the same instruction.
     bool at_header = verdict.has_block && verdict.trap.part == zg_trap_none && !fault.without_address &&
                      fault.address == verdict.block.start + (uint64_t)verdict.block.offset;
@@ -161,13 +169,31 @@ static bool is_own_fill(const siginfo_t *info) {
     return zg_os_commit((void *)(address & ~(ZG_PAGE_BYTES - 1)), ZG_PAGE_BYTES) == 0;
 }
 
-// One at a time, on a stack that is large enough. False: this thread is at it already, the work itself faulted.
+// The work itself has faulted. The program's handler may jump away: what this thread holds is given up.
+static void give_up(void) {
+    __atomic_store_n(&is_broken, true, __ATOMIC_RELAXED);
+    zg_report_abandon();
+    __atomic_store_n(&fault_owner, 0, __ATOMIC_RELAXED);
+    zg_lock_drop(&fault_lock);
+}
+
+// One at a time, on a stack that is large enough. False: nothing was done. A thread that faults while it writes a report of
+// its own does not wait: one whose fault is being reported waits for that report.
 static bool work_alone(void (*function)(void *, void *, void *), struct work *work) {
     int tid = zg_os_tid();
-    if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == tid) return false;
+    if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == tid) {
+        give_up();
+        return false;
+    }
+    if (zg_report_is_mine() || __atomic_load_n(&is_broken, __ATOMIC_RELAXED)) return false;
     zg_lock_take(&fault_lock);
     __atomic_store_n(&fault_owner, tid, __ATOMIC_RELAXED);
+    // What faults in the handler ends the process at once: it would fault again and again. What faults in the work comes back
+    // here, for the program may have a handler.
+    zg_signals_unblock_faults();
     zg_arch_call_on_stack(function, work, NULL, NULL, fault_stack + sizeof fault_stack);
+    zg_signals_block_faults();
+    if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) != tid) return false;
     __atomic_store_n(&fault_owner, 0, __ATOMIC_RELAXED);
     zg_lock_drop(&fault_lock);
     return true;
@@ -177,7 +203,8 @@ static bool work_alone(void (*function)(void *, void *, void *), struct work *wo
 // dying program's memory for its backtrace, faults of its own included. What it touches the program did not touch.
 static bool is_borrowed_thread(void) {
     struct zg_thread *thread = zg_thread_current_or_null();
-    return thread && thread->tid && thread->tid != zg_os_tid();
+    int tid = zg_os_tid();
+    return thread && thread->tid > 0 && tid > 0 && thread->tid != tid;
 }
 
 void zg_fault_fork_prepare(void) { zg_lock_take(&fault_lock); }
@@ -197,6 +224,8 @@ void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     } else if (info->si_code > 0) {
         if (is_own_fill(info)) return;
         if (!is_borrowed_thread() && work_alone(work_on_fault, &work) && work.resolved) return;
+    } else if (zg_signals_hold(signal, info, context)) {
+        return;
     }
     zg_signals_hand_on(signal, info, context);
 }

@@ -38,7 +38,7 @@ void zg_finding_detail_number(struct zg_finding *finding, const char *name, uint
     finding->details[finding->detail_count++].hex = hex;
 }
 
-// Keys of the findings that were written. Lock-free; full means that later ones are repeated, which does no harm.
+// Keys of the findings that were written. Under the report lock, or by its owner; full means that later ones are repeated, which does no harm.
 static bool first_of_its_kind(const struct zg_finding *finding) {
     static uint64_t seen[1024];
     uint64_t key = zg_mix((uint64_t)finding->kind + 1);
@@ -55,8 +55,7 @@ static bool first_of_its_kind(const struct zg_finding *finding) {
 }
 
 void zg_finding_report(struct zg_finding *finding) {
-    if (first_of_its_kind(finding)) {
-        zg_report_write(finding);
+    if (zg_report_write(finding, first_of_its_kind)) {
         zg_stats_add(zg_counter_findings, 1);
     } else {
         zg_stats_add(zg_counter_findings_suppressed, 1);

@@ -1,9 +1,12 @@
-// The report writer. A line goes out with one write call: complete or, where the disk is full, recognisably cut off.
+// The report writer. A line goes out with one write call where the kernel takes it whole, otherwise piece by piece. One that
+// could be written in part only is ended before the next one begins; its finding is then a text on standard error, or lost and
+// counted.
 // Cold and signal context; one lock, the last in rank.
 
 #define _GNU_SOURCE
 #include "findings/report.h"
 
+#include <errno.h>
 #include <time.h>
 
 #include "findings/journal.h"
@@ -27,9 +30,12 @@ static int lock_owner; // thread id: a fault while a report is written must not 
 struct output {
     int descriptor; // -1: none
     uint64_t device, inode;
+    bool is_cut; // what was written last is a part of a line
 };
 static struct output report_output = {.descriptor = -1}, error_output = {.descriptor = -1};
-static char line[128 << 10];
+static struct output standard_error = {.descriptor = -1}; // number 2, as it was at the start
+static char line[128 << 10]; // begins with the end of the line before
+#define LONGEST_WAIT_NS INT64_C(10000000000)
 
 static bool path_names_process(void) {
     for (const char *at = zg_config.report_path; *at; at++)
@@ -48,21 +54,25 @@ static void expand_path(struct zg_text *path) {
     }
 }
 
-// Opened anew where the program closed it (daemons close all descriptors).
+// Opened anew where the program closed it (daemons close all descriptors). The lowest free number, which is the program's.
 static int open_path(void) {
     char bytes[ZG_OPTION_PATH_BYTES + 32];
     struct zg_text path;
     zg_text_init(&path, bytes, sizeof bytes);
     expand_path(&path);
-    int opened = zg_os_open_append(bytes);
-    return opened < 0 ? opened : zg_os_hide_descriptor(opened);
+    return zg_os_open_append(bytes);
 }
 
 static struct output output_of(int opened) {
     struct output output = {.descriptor = opened};
-    if (opened >= 0 && !zg_os_identify(opened, &output.device, &output.inode)) output.descriptor = -1;
+    if (opened >= 0 && !zg_os_identify(opened, &output.device, &output.inode)) {
+        zg_os_close(opened);
+        output.descriptor = -1;
+    }
     return output;
 }
+
+static struct output output_out_of_the_way(int opened) { return output_of(opened < 0 ? opened : zg_os_hide_descriptor(opened)); }
 
 static bool is_same(const struct output *output) {
     uint64_t device, inode;
@@ -70,15 +80,32 @@ static bool is_same(const struct output *output) {
            inode == output->inode;
 }
 
+// What a program leaves running, such as a daemon, goes on starting guarded programs after `zguard run` has ended and its
+// directory, zguard.XXXXXX, has gone. That is nothing to tell whoever uses them.
+static bool is_of_ended_run(int opened) {
+    static const char name[] = "/zguard.XXXXXX/findings";
+    const char *path = zg_config.report_path;
+    size_t length = zg_string_length(path), own = sizeof name - 1;
+    if (opened != -ENOENT || length < own) return false;
+    for (size_t i = 0; i < own; i++)
+        if (name[i] != 'X' && name[i] != path[length - own + i]) return false;
+    return true;
+}
+
 void zg_report_open(void) {
+    if (zg_os_identify(2, &standard_error.device, &standard_error.inode)) standard_error.descriptor = 2; // the program's own
     if (!zg_config.report_path[0]) {
         error_output = output_of(zg_os_duplicate_hidden(2));
         return;
     }
     int opened = open_path();
-    report_output = output_of(opened);
-    if (opened >= 0) return;
+    report_output = output_out_of_the_way(opened);
+    if (opened >= 0) return; // where it cannot be kept open it is opened for each finding
     zg_stats_degrade(zg_degradation_no_report);
+    if (is_of_ended_run(opened)) {
+        error_output = output_of(zg_os_duplicate_hidden(2));
+        return;
+    }
     char message[ZG_OPTION_PATH_BYTES + 128];
     struct zg_text text;
     zg_text_init(&text, message, sizeof message);
@@ -95,7 +122,7 @@ void zg_report_after_fork_in_child(void) {
     // Each process writes its own file where the path says so; the parent's descriptor is shared otherwise.
     if (report_output.descriptor >= 0 && path_names_process()) {
         int opened = open_path();
-        if (opened >= 0) report_output = output_of(opened);
+        if (opened >= 0) report_output = output_out_of_the_way(opened);
     }
 }
 
@@ -114,6 +141,16 @@ void zg_report_unlock(bool reset) {
     lock_owner = 0;
     if (reset) zg_lock_reset(&report_lock);
     else zg_lock_drop(&report_lock);
+}
+
+bool zg_report_is_mine(void) { return __atomic_load_n(&lock_owner, __ATOMIC_RELAXED) == zg_os_tid(); }
+
+void zg_report_close_for_good(void) {
+    if (!zg_report_is_mine() && zg_lock_take_within(&report_lock, LONGEST_WAIT_NS)) lock_owner = zg_os_tid();
+}
+
+void zg_report_abandon(void) {
+    if (zg_report_is_mine()) zg_report_unlock(false);
 }
 
 static void put_time(struct zg_text *text) {
@@ -370,22 +407,99 @@ static void put_plain(struct zg_text *text, const struct zg_finding *finding) {
     zg_text_string(text, "==zguard== function names: run the program under 'zguard run'\n");
 }
 
-static bool write_json(const struct zg_text *text) {
-    int result = is_same(&report_output) ? zg_os_write(report_output.descriptor, text->bytes, text->count) : -1;
-    if (result < 0) {
-        report_output = output_of(open_path());
-        if (report_output.descriptor >= 0) result = zg_os_write(report_output.descriptor, text->bytes, text->count);
-    }
-    return result == (int)text->count;
+// A pipe that is full is waited for, but not for long: its reader may be this process.
+static void wait_for_reader(void) {
+    uint32_t word = 0;
+    zg_os_futex_wait(&word, 0, true, 1000000);
 }
 
-void zg_report_write(const struct zg_finding *finding) {
-    if (__atomic_load_n(&lock_owner, __ATOMIC_RELAXED) == zg_os_tid()) return; // a fault inside the writer itself
+// Returns how much could be written.
+static uint64_t write_pieces(int descriptor, const char *bytes, uint64_t count) {
+    enum { WAITS_MOST = 100 };
+    uint64_t written = 0;
+    for (int waits = 0; written < count;) {
+        int result = zg_os_write(descriptor, bytes + written, count - written);
+        if (result > 0) written += (uint64_t)result;
+        else if (result == -EAGAIN && waits++ < WAITS_MOST) wait_for_reader();
+        else break;
+    }
+    return written;
+}
+
+// `text` lies in `line`, behind its first byte.
+static bool write_line(struct output *output, int descriptor, const struct zg_text *text) {
+    uint64_t before = output->is_cut, count = text->count + before;
+    uint64_t written = write_pieces(descriptor, text->bytes - before, count);
+    if (written) output->is_cut = written > before && written < count;
+    if (output->is_cut) output->is_cut = write_pieces(descriptor, "\n", 1) != 1;
+    return written == count;
+}
+
+static bool write_json(const struct zg_text *text) {
+    if (is_same(&report_output) && write_line(&report_output, report_output.descriptor, text)) return true;
+    // Opened once more, and kept where that can be had.
+    int opened = open_path();
+    if (opened < 0) return false;
+    if (report_output.descriptor >= 0 && is_same(&report_output)) zg_os_close(report_output.descriptor);
+    struct output before = report_output;
+    int kept = zg_os_duplicate_hidden(opened);
+    report_output = output_of(kept);
+    bool is_same_file = report_output.device == before.device && report_output.inode == before.inode;
+    report_output.is_cut = before.is_cut && (is_same_file || report_output.descriptor < 0);
+    bool written = write_line(&report_output, opened, text);
+    zg_os_close(opened);
+    return written;
+}
+
+// Number 2 may be a file of the program's by now: a daemon closes what it was, and the next file takes the place. NULL then.
+static struct output *find_error_output(void) {
+    return is_same(&error_output) ? &error_output : is_same(&standard_error) ? &standard_error : NULL;
+}
+
+static bool write_text(const struct zg_text *text) {
+    struct output *output = find_error_output();
+    return output && write_line(output, output->descriptor, text);
+}
+
+void zg_report_say(const char *bytes, uint64_t count) {
+    const struct output *output = find_error_output();
+    if (output) write_pieces(output->descriptor, bytes, count);
+}
+
+void zg_report_end(void) {
+    uint64_t lost = zg_stats_get(zg_counter_findings_lost);
+    if (!lost) return;
     zg_report_lock();
+    struct zg_text text;
+    zg_text_init(&text, line + 1, sizeof line - 1);
+    zg_text_string(&text, "zguard: warning: findings that could not be written: ");
+    zg_text_decimal(&text, lost);
+    zg_text_char(&text, '\n');
+    write_text(&text);
+    zg_report_unlock(false);
+}
+
+static bool lose(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *)) {
+    if (!is_new(finding)) return false;
+    zg_stats_add(zg_counter_findings_lost, 1);
+    zg_stats_degrade(zg_degradation_no_report);
+    return true;
+}
+
+bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *)) {
+    if (zg_report_is_mine()) return lose(finding, is_new); // a fault inside the writer itself
+    // One who faults where nobody knows that the lock is its own waits for the thread whose fault this is.
+    if (!zg_lock_take_within(&report_lock, LONGEST_WAIT_NS)) return lose(finding, is_new);
+    lock_owner = zg_os_tid();
+    if (!is_new(finding)) {
+        zg_report_unlock(false);
+        return false;
+    }
     struct zg_text text;
     bool written = false;
     zg_zombie_note_time();
-    zg_text_init(&text, line, sizeof line);
+    line[0] = '\n';
+    zg_text_init(&text, line + 1, sizeof line - 1);
     put_json(&text, finding);
     if (!text.truncated) zg_journal_add(text.bytes, text.count - 1);
     if (zg_config.report_path[0]) {
@@ -393,11 +507,17 @@ void zg_report_write(const struct zg_finding *finding) {
         if (!written) zg_stats_degrade(zg_degradation_no_report);
     }
     if (!written) {
-        zg_text_init(&text, line, sizeof line);
+        zg_text_init(&text, line + 1, sizeof line - 1);
         put_plain(&text, finding);
-        zg_os_write(is_same(&error_output) ? error_output.descriptor : 2, text.bytes, text.count);
+        written = write_text(&text);
     }
+    if (!written) {
+        zg_stats_add(zg_counter_findings_lost, 1);
+        zg_stats_degrade(zg_degradation_no_report);
+    }
+    zg_stats_note_refusals();
     zg_report_unlock(false);
+    return true;
 }
 
 bool zg_report_describe(uint64_t address, struct zg_text *text) {

@@ -9,11 +9,23 @@
 
 // Opens the report. Start-up, and the child of a fork where the path names the process.
 void zg_report_open(void);
-void zg_report_write(const struct zg_finding *finding);
+// A line for the user, where standard error still is what it was at the start.
+void zg_report_say(const char *bytes, uint64_t count);
+// Writes a finding that `is_new`. Asked under the lock: who finds it known may end the process, and it is written then.
+// False: it is known.
+bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *));
+// Says on standard error how many findings could not be written. The process's end.
+void zg_report_end(void);
 // {"block":{…},"stacks":{…}} of the block at an address. False: the heap never had one there.
 bool zg_report_describe(uint64_t address, struct zg_text *text);
 void zg_report_lock(void);
 void zg_report_unlock(bool reset);
+// The calling thread is writing a report, or holds the lock for a fork.
+bool zg_report_is_mine(void);
+// The process is about to die by this thread: lines that others are writing are completed, and none is begun after that.
+void zg_report_close_for_good(void);
+// This thread does not go on with the report that it was writing.
+void zg_report_abandon(void);
 void zg_report_after_fork_in_child(void);
 // The descriptors that are open for reports, in no order. Returns how many, at most 2.
 int zg_report_descriptors(int descriptors[2]);

@@ -6,6 +6,9 @@
 #include "heap/foreign.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <link.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 
@@ -40,19 +43,53 @@ static uint64_t current_break(void) { return (uint64_t)zg_arch_syscall(SYS_brk, 
 
 void zg_foreign_init(void) { break_start = current_break(); }
 
-// The allocator behind us in the search order, where it is not libc's.
+// The allocator behind us in the search order, where it is not libc's. (Other allocators publish __libc_free and its kin, too:
+// what is libc is told by another function.)
 static void look_up_next(void) {
     if (next.looked) return;
     next.usable_size = (size_t(*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
     void *found = dlsym(RTLD_NEXT, "free");
     struct zg_module theirs, libc;
-    if (found && zg_module_find((uint64_t)found, &theirs) && zg_module_find((uint64_t)__libc_free, &libc) &&
+    if (found && zg_module_find((uint64_t)found, &theirs) && zg_module_find((uint64_t)gnu_get_libc_version, &libc) &&
         theirs.start != libc.start) {
         next.free = (void (*)(void *))found;
         next.realloc = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
         zg_stats_degrade(zg_degradation_other_allocator);
     }
     next.looked = true;
+}
+
+// An executable that is not position-independent and takes a function's address has an entry of its procedure linkage table for it,
+// at which everybody finds the function: its symbol is undefined all the same.
+static bool is_defined_at(void *function) {
+    Dl_info info;
+    const ElfW(Sym) *symbol = NULL;
+    return dladdr1(function, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol && info.dli_saddr == function &&
+           symbol->st_shndx != SHN_UNDEF;
+}
+
+void zg_foreign_look(void) {
+    void *first = dlsym(RTLD_DEFAULT, "malloc"), *behind = dlsym(RTLD_NEXT, "malloc");
+    struct zg_module ours, libc, module;
+    if (!zg_module_find((uint64_t)zg_foreign_look, &ours) || !zg_module_find((uint64_t)gnu_get_libc_version, &libc)) return;
+    bool in_front = first && is_defined_at(first) && zg_module_find((uint64_t)first, &module) && module.start != ours.start &&
+                    module.start != libc.start;
+    if (in_front) {
+        zg_stats_degrade(zg_degradation_allocator_in_front);
+    } else {
+        if (!behind || !zg_module_find((uint64_t)behind, &module) || module.start == libc.start || module.start == ours.start)
+            return;
+        zg_stats_degrade(zg_degradation_other_allocator);
+    }
+    zg_string_copy(zg_stats->allocator, module.path, sizeof zg_stats->allocator);
+    if (!in_front) return;
+    char message[sizeof zg_stats->allocator + 128];
+    struct zg_text text;
+    zg_text_init(&text, message, sizeof message);
+    zg_text_string(&text, "zguard: warning: malloc is that of '");
+    zg_text_string(&text, zg_stats->allocator);
+    zg_text_string(&text, "', in front of ours: its blocks are not guarded\n");
+    zg_os_write(2, message, text.count);
 }
 
 bool zg_foreign_find_next(void) {
@@ -81,24 +118,38 @@ void *zg_foreign_allocate(uint64_t size, uint64_t alignment, bool zero) {
     return block;
 }
 
-static bool made_by_libc(uint64_t address) {
+// False where nothing is mapped. `*refused`: the memory could not be looked at, which says nothing about it.
+static bool read_words(uint64_t *words, uint64_t address, uint64_t bytes, bool *refused) {
+    int64_t result = zg_os_try_read_memory(words, address, bytes);
+    *refused = *refused || (result != (int64_t)bytes && result != -EFAULT);
+    return result == (int64_t)bytes;
+}
+
+// Without `*refused` the answer is certain.
+static bool looks_like_libcs(uint64_t address, bool *refused) {
     uint64_t chunk[2]; // size of the previous chunk or, for a mapping of its own, its lead; size and flags
-    if (address & 15 || zg_os_read_memory(chunk, address - 16, sizeof chunk) != sizeof chunk) return false;
+    if (address & 15 || !read_words(chunk, address - 16, sizeof chunk, refused)) return false;
     uint64_t size = chunk[1] & ~(uint64_t)CHUNK_FLAGS;
     if (size < 32 || size & 15) return false;
     if (chunk[1] & CHUNK_MMAPPED)
         return ((address - 16 - chunk[0]) & (ZG_PAGE_BYTES - 1)) == 0 && ((chunk[0] + size) & (ZG_PAGE_BYTES - 1)) == 0;
     if (chunk[1] & CHUNK_NON_MAIN_ARENA) {
         uint64_t heap[3], start = address & ~(ARENA_BYTES - 1), arena; // arena, previous heap, size
-        if (zg_os_read_memory(heap, start, sizeof heap) != sizeof heap) return false;
+        if (!read_words(heap, start, sizeof heap, refused)) return false;
         return heap[0] && !(heap[0] & 7) && heap[2] <= ARENA_BYTES && address + size - 16 <= start + heap[2] &&
-               zg_os_read_memory(&arena, heap[0], sizeof arena) == sizeof arena;
+               read_words(&arena, heap[0], sizeof arena, refused);
     }
     if (address >= break_start && address - 16 + size <= current_break()) return true;
     // Where the break cannot move libc's main heap goes on elsewhere: the chunk behind must know that this one is in use.
     uint64_t behind[2];
-    return zg_os_read_memory(behind, address - 16 + size, sizeof behind) == sizeof behind && (behind[1] & 1) &&
-           !(behind[1] & 8) && behind[1] >> 48 == 0;
+    return read_words(behind, address - 16 + size, sizeof behind, refused) && (behind[1] & 1) && !(behind[1] & 8) &&
+           behind[1] >> 48 == 0;
+}
+
+// Where memory cannot be looked at, libc is asked, which says itself what it does not know.
+static bool made_by_libc(uint64_t address) {
+    bool refused = false;
+    return looks_like_libcs(address, &refused) || refused;
 }
 
 enum zg_foreign_owner zg_foreign_owner(uint64_t address) {
@@ -107,6 +158,12 @@ enum zg_foreign_owner zg_foreign_owner(uint64_t address) {
     if (address >= stack.low && address < stack.high) return zg_foreign_nobody;
     if (zg_module_find_unwind(address, &module)) return zg_foreign_nobody;
     if (made_by_libc(address)) return zg_foreign_libc;
+    // Nothing can be read where a filter refuses it: then nothing is known, and libc, which served what the heap could not,
+    // looks at the pointer itself.
+    if (!zg_os_can_read_memory()) {
+        zg_stats_degrade(zg_degradation_no_safe_read);
+        return zg_foreign_libc;
+    }
     look_up_next();
     return next.free ? zg_foreign_other : zg_foreign_nobody;
 }

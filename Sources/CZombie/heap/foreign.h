@@ -18,6 +18,8 @@ uint64_t zg_foreign_usable_size(void *address, enum zg_foreign_owner owner);
 // What an address is that nobody made: "stack address", "global variable", "misaligned", "never allocated".
 const char *zg_foreign_describe(uint64_t address);
 void zg_foreign_init(void);
+// Whether another allocator is there: in front of ours, so that its blocks are not guarded, or behind. Start-up.
+void zg_foreign_look(void);
 
 // The program's own allocator: the one behind us in the search order, which is libc's unless a program brings another.
 struct zg_next {

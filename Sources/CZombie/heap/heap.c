@@ -70,6 +70,16 @@ static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
     return zg_retire_reuse(class) && zg_slab_refill(class, &thread->magazines[class]);
 }
 
+// Who made and who freed a block. Others may look at the record meanwhile (lookup.h).
+ZG_INLINE void note_maker(struct zg_block *block, uint32_t stack, const struct zg_thread *thread) {
+    __atomic_store_n(&block->alloc_stack, stack, __ATOMIC_RELAXED);
+    __atomic_store_n(&block->alloc_thread, thread->number_in_records, __ATOMIC_RELAXED);
+}
+ZG_INLINE void note_freer(struct zg_block *block, uint32_t stack, const struct zg_thread *thread) {
+    __atomic_store_n(&block->free_stack, stack, __ATOMIC_RELAXED);
+    __atomic_store_n(&block->free_thread, thread->number_in_records, __ATOMIC_RELAXED);
+}
+
 // Larger blocks get no pages of their own: from RETIRE_LEAST on they have them anyway, but for overruns.
 #define FENCE_MOST ((uint64_t)64 << 20)
 
@@ -87,8 +97,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
         return NULL;
     }
     zg_fence_note(context);
-    span->block.alloc_stack = context;
-    span->block.alloc_thread = thread->number_in_records;
+    note_maker(&span->block, context, thread);
     __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
     zg_overread_note(span);
     if (zg_config.fill_new && !zero) __builtin_memset((void *)span->start, ZG_FILL_NEW, size);
@@ -124,8 +133,7 @@ ZG_INLINE void *allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t
     __builtin_prefetch(&slab->blocks[next], 1);
     __builtin_prefetch((void *)zg_slab_slot_address(slab, next), 1);
     bool is_zero = zero && zg_header_state(block->header) == zg_state_fresh;
-    block->alloc_stack = stack;
-    block->alloc_thread = thread->number_in_records;
+    note_maker(block, stack, thread);
     __atomic_store_n(&block->header, zg_block_header(zg_state_live, kind, slab->slot_bytes - (uint32_t)size),
                      __ATOMIC_RELEASE);
     if (zero) {
@@ -150,8 +158,7 @@ static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, 
     struct zg_span *span = zg_span_allocate(size, alignment, &is_zero);
     if (!span && zg_quarantine_trim(thread, 0)) span = zg_span_allocate(size, alignment, &is_zero);
     if (!span) return NULL;
-    span->block.alloc_stack = stack;
-    span->block.alloc_thread = thread->number_in_records;
+    note_maker(&span->block, stack, thread);
     __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
     if (zero) {
         if (!is_zero) __builtin_memset((void *)span->start, 0, size);
@@ -306,7 +313,7 @@ static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum z
     bool is_overrun = zg_fence_is_overrun(span, &change);
     thread->filling_end = 0;
     span->death = zg_zombie_death(dead.class_number);
-    span->block.header |= zombie_bits(dead);
+    __atomic_fetch_or(&span->block.header, zombie_bits(dead), __ATOMIC_RELAXED);
     thread->zombies += dead.class_number != 0;
     if (ZG_UNLIKELY(is_overrun)) zg_found_overrun(span->start, &change);
     zg_fence_retire(span, zg_config.on_finding == zg_on_finding_continue ? zg_fence_keep : zg_fence_drop);
@@ -324,8 +331,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     uint32_t freeing = zg_block_header(zg_state_freeing, zg_header_kind(header), 0);
     if (!__atomic_compare_exchange_n(&span->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return free_dead(address, deallocator);
-    span->block.free_stack = capture_free(thread, deallocator);
-    span->block.free_thread = thread->number_in_records;
+    note_freer(&span->block, capture_free(thread, deallocator), thread);
     thread->frees++;
     thread->freed_bytes += span->size;
     zg_thread_flush_counters(thread);
@@ -400,8 +406,7 @@ ZG_INLINE void free_in_line(struct zg_thread *thread, uint64_t address, enum zg_
         check_mismatch(thread, address, deallocator, size);
     uint32_t kind_and_slack = header & ~UINT32_C(0xff);
     if (ZG_UNLIKELY(!claim(block, header, kind_and_slack | zg_state_freeing))) return free_dead(address, deallocator);
-    block->free_stack = stack;
-    block->free_thread = thread->number_in_records;
+    note_freer(block, stack, thread);
     uint64_t filled = zg_min(slab->slot_bytes, zg_config.fill_freed_bytes & ~UINT64_C(15));
     thread->filling_start = address;
     thread->filling_end = address + filled;
@@ -467,7 +472,7 @@ static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
     uint64_t capacity = zg_span_capacity(span);
     if (span->fenced) return size == view->size;
     if (size > capacity || size <= ZG_LARGEST_SLOT || size < capacity / 2) return false;
-    span->size = size;
+    zg_store(&span->size, size);
     return true;
 }
 
@@ -488,7 +493,16 @@ static void *reallocate(struct zg_thread *thread, uint64_t address, uint64_t siz
     void *block = allocate(thread, size, 16, zg_kind_malloc, false);
     if (!block) return NULL;
     struct zg_span *from = zg_span_find(address), *to = zg_span_find((uint64_t)block);
-    if (!(from && to && view.size >= RETIRE_LEAST && zg_span_move(from, to)))
+    bool may_move = from && to && view.size >= RETIRE_LEAST;
+    enum zg_span_moved moved = may_move ? zg_span_move(from, to) : zg_span_unmoved;
+    if (ZG_UNLIKELY(moved == zg_span_lost)) {
+        // The old block stays as it is. The new one is dead and never used again.
+        __atomic_store_n(&to->block.header, zg_header_in_state(to->block.header, zg_state_retired), __ATOMIC_RELEASE);
+        thread->frees++;
+        thread->freed_bytes += to->size;
+        return NULL;
+    }
+    if (moved == zg_span_unmoved)
         __builtin_memcpy(block, (void *)address, zg_min(view.size, size));
     free_entered(thread, address, zg_deallocator_moved, ZG_ANY_SIZE);
     return block;

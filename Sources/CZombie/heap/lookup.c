@@ -23,10 +23,16 @@ static void fill_view(struct zg_block_view *view, struct zg_block *block, const 
     view->kind = zg_header_kind(header);
     view->zombie = view->state >= zg_state_quarantined ? zg_header_zombie(header) : 0;
     view->death = view->zombie ? *death : (struct zg_death){0, 0};
-    view->alloc_stack = block->alloc_stack;
-    view->free_stack = view->state == zg_state_live ? 0 : block->free_stack;
-    view->alloc_thread = block->alloc_thread;
-    view->free_thread = view->state == zg_state_live ? 0 : block->free_thread;
+    // Another thread may be making or freeing the block meanwhile: each word is one or the other, and the caller looks again.
+    view->alloc_stack = __atomic_load_n(&block->alloc_stack, __ATOMIC_RELAXED);
+    view->free_stack = view->state == zg_state_live ? 0 : __atomic_load_n(&block->free_stack, __ATOMIC_RELAXED);
+    view->alloc_thread = __atomic_load_n(&block->alloc_thread, __ATOMIC_RELAXED);
+    view->free_thread = view->state == zg_state_live ? 0 : __atomic_load_n(&block->free_thread, __ATOMIC_RELAXED);
+}
+
+// A free slot may be retired with its neighbours. (Threads at their end have the number 0, too, but stacks.)
+static bool never_was_a_block(const struct zg_block_view *view) {
+    return view->state >= zg_state_quarantined && !view->alloc_thread && !view->alloc_stack && !view->free_stack;
 }
 
 bool zg_lookup_block(uint64_t address, struct zg_block_view *view) {
@@ -36,9 +42,9 @@ bool zg_lookup_block(uint64_t address, struct zg_block_view *view) {
         if (index >= __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE)) return false;
         struct zg_block *block = &slab->blocks[index];
         fill_view(view, block, &slab->deaths[index]);
-        if (view->state == zg_state_fresh) return false;
+        if (view->state == zg_state_fresh || never_was_a_block(view)) return false;
         view->start = address - interior;
-        view->size = zg_slab_requested(slab, block->header);
+        view->size = zg_slab_requested(slab, __atomic_load_n(&block->header, __ATOMIC_RELAXED));
         view->offset = (int64_t)interior;
         return true;
     }
@@ -46,9 +52,9 @@ bool zg_lookup_block(uint64_t address, struct zg_block_view *view) {
     if (!span) return false;
     fill_view(view, &span->block, &span->death);
     if (view->state == zg_state_fresh) return false;
-    view->start = span->start;
-    view->size = span->size;
-    view->offset = (int64_t)(address - span->start);
+    view->start = zg_load(&span->start);
+    view->size = zg_load(&span->size);
+    view->offset = (int64_t)(address - view->start);
     return true;
 }
 

@@ -5,6 +5,7 @@
 
 #include "findings/finding.h"
 #include "heap/fill.h"
+#include "heap/invariants.h"
 #include "heap/slab.h"
 #include "heap/span.h"
 #include "pages/retire.h"
@@ -28,7 +29,7 @@ struct chunk {
 // Invariants: 1. bytes counts the slots in `newest` and in the queue. 2. The queue is empty exactly where head is NULL.
 struct shard {
     struct zg_lock lock __attribute__((aligned(64)));
-    uint64_t bytes;
+    uint64_t bytes; // looked at without the lock, too
     struct chunk *head, *tail, *spare;
     zg_slot *newest; // CONTEXTS rows of K places, 0 for empty (a slot is stored plus one)
     uint8_t next[CONTEXTS]; // place in each row that the next block takes: the oldest one's, where the row is full
@@ -41,7 +42,7 @@ static uint64_t cap;         // quarantine_bytes, or less while memory is short
 static uint32_t newest_count;
 
 static struct zg_lock large_lock;
-static uint32_t large_head, large_tail; // span numbers, oldest first
+static uint32_t large_head, large_tail; // span numbers, oldest first; the head is looked at without the lock, too
 static uint64_t large_bytes;
 
 void zg_quarantine_set_cap(uint64_t bytes) {
@@ -72,7 +73,10 @@ static bool queue_push(struct shard *shard, zg_slot slot) {
         struct chunk *chunk = shard->spare;
         if (chunk) shard->spare = chunk->next;
         else chunk = zg_os_map(sizeof *chunk);
-        if (!chunk) return false;
+        if (!chunk) {
+            zg_stats_degrade(zg_degradation_no_table_memory);
+            return false;
+        }
         chunk->next = NULL;
         chunk->first = chunk->count = 0;
         if (tail) tail->next = chunk;
@@ -129,7 +133,7 @@ static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots
         slots[count] = oldest - 1;
         bytes += slot_bytes(slots[count++]);
     }
-    shard->bytes -= bytes;
+    zg_store(&shard->bytes, shard->bytes - bytes);
     return count;
 }
 
@@ -244,7 +248,7 @@ static uint64_t evict_large(void) {
     zg_lock_take(&large_lock);
     uint32_t number = large_head;
     if (number) {
-        large_head = zg_span_by_number(number)->next;
+        __atomic_store_n(&large_head, zg_span_by_number(number)->next, __ATOMIC_RELAXED);
         if (!large_head) large_tail = 0;
         large_bytes -= zg_span_by_number(number)->size;
     }
@@ -283,7 +287,7 @@ static uint64_t evict_down_to(struct zg_thread *thread, uint64_t cap) {
     uint64_t evicted = 0;
     while (zg_quarantine_bytes() > cap) {
         uint64_t over = zg_quarantine_bytes() - cap, bytes = 0;
-        if (large_head) bytes = evict_large();
+        if (__atomic_load_n(&large_head, __ATOMIC_RELAXED)) bytes = evict_large();
         if (!bytes) {
             struct shard *shard = &shards[thread->number % SHARDS];
             for (int i = 0; i < SHARDS; i++)
@@ -299,6 +303,7 @@ static uint64_t evict_down_to(struct zg_thread *thread, uint64_t cap) {
 static bool ensure_rows(struct shard *shard) {
     if (!newest_count) return false;
     if (!shard->newest) shard->newest = zg_os_map(sizeof(zg_slot) * CONTEXTS * newest_count);
+    if (!shard->newest) zg_stats_degrade(zg_degradation_no_table_memory);
     return shard->newest != NULL;
 }
 
@@ -332,9 +337,10 @@ void zg_quarantine_flush(struct zg_thread *thread) {
         kept--;
         pending[rejected++] = out - 1;
     }
-    shard->bytes += bytes;
-    zg_lock_drop(&shard->lock);
+    zg_store(&shard->bytes, shard->bytes + bytes);
+    // Before somebody else can evict them: the sum never is less than nothing, which would look like more than there may be.
     account((int64_t)bytes, (int64_t)kept);
+    zg_lock_drop(&shard->lock);
     evict(thread, pending, rejected);
     evict_down_to(thread, zg_load(&cap));
 }
@@ -344,11 +350,12 @@ void zg_quarantine_add_span(struct zg_thread *thread, struct zg_span *span) {
     zg_lock_take(&large_lock);
     span->next = 0;
     if (large_tail) zg_span_by_number(large_tail)->next = number;
-    else large_head = number;
+    else __atomic_store_n(&large_head, number, __ATOMIC_RELAXED);
     large_tail = number;
     large_bytes += span->size;
-    zg_lock_drop(&large_lock);
+    // Before somebody else can evict it, and use it again with another size.
     account((int64_t)span->size, 1);
+    zg_lock_drop(&large_lock);
     evict_down_to(thread, zg_load(&cap));
 }
 
@@ -408,3 +415,28 @@ void zg_quarantine_unlock_all(bool reset) {
     zg_lock_drop(&large_lock);
     for (int i = SHARDS; i > 0; i--) zg_lock_drop(&shards[i - 1].lock);
 }
+
+#ifdef ZG_CHECK_INVARIANTS
+const char *zg_quarantine_broken(void (*slot)(zg_slot slot), void (*span)(uint32_t number)) {
+    uint64_t total = 0, large = 0;
+    for (int i = 0; i < SHARDS; i++) {
+        const struct shard *shard = &shards[i];
+        uint64_t bytes = 0;
+        if (!shard->head != !shard->tail) return "a shard's queue has one end only";
+        for (const struct chunk *chunk = shard->head; chunk; chunk = chunk->next) {
+            if (chunk->first >= chunk->count || chunk->count > CHUNK_SLOTS) return "a part of a shard's queue is empty, or overfull";
+            if (!chunk->next && chunk != shard->tail) return "a shard's queue does not end where it should";
+            for (uint32_t j = chunk->first; j < chunk->count; j++) bytes += slot_bytes(chunk->slots[j]), slot(chunk->slots[j]);
+        }
+        for (uint32_t j = 0; shard->newest && j < CONTEXTS * newest_count; j++)
+            if (shard->newest[j]) bytes += slot_bytes(shard->newest[j] - 1), slot(shard->newest[j] - 1);
+        if (bytes != shard->bytes) return "a shard holds another number of bytes than it counts";
+        total += bytes;
+    }
+    uint32_t last = 0;
+    for (uint32_t number = large_head; number; number = zg_span_by_number(number)->next)
+        large += zg_span_by_number(number)->size, span(number), last = number;
+    if (last != large_tail || large != large_bytes) return "the queue of large blocks is not as it counts";
+    return total + large == zg_load(&total_bytes) ? NULL : "the quarantine holds another number of bytes than it counts";
+}
+#endif

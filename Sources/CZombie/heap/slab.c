@@ -85,7 +85,7 @@ static bool commit_more(struct zg_slab *slab) {
     if (!commit_part(slab->free_slots, slab->committed, committed, sizeof(uint32_t))) return false;
     zg_stats_add(zg_counter_heap_committed_bytes, (committed - slab->committed) * slab->slot_bytes);
     zg_stats_add(zg_counter_metadata_bytes, (committed - slab->committed) * (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)));
-    slab->committed = committed;
+    zg_store(&slab->committed, committed); // looked at without the lock, too
     return true;
 }
 

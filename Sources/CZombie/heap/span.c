@@ -4,6 +4,9 @@
 
 #include "heap/span.h"
 
+#include <errno.h>
+
+#include "heap/invariants.h"
 #include "limits/pressure.h"
 #include "pages/fence.h"
 #include "platform/lock.h"
@@ -173,18 +176,18 @@ struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero) 
     zg_lock_drop(&span_lock);
     if (!span) return NULL;
     *zero = !span->dirty;
-    span->start = zg_round_up(span->base, alignment);
+    zg_store(&span->start, zg_round_up(span->base, alignment)); // records are looked at without the lock
     zg_stats_add(zg_counter_heap_committed_bytes, span->units * ZG_UNIT_BYTES);
     // The whole span at once: the block may grow in place. Untouched pages cost nothing.
     if (!span->dirty && zg_os_commit((void *)span->base, span->units * ZG_UNIT_BYTES) != 0) {
         zg_pressure_note_failure();
-        span->size = 0;
+        zg_store(&span->size, 0);
         __atomic_store_n(&span->block.header, zg_block_header(zg_state_reusable, zg_kind_malloc, 0), __ATOMIC_RELEASE);
         zg_span_release(span);
         return NULL;
     }
     if (*zero) zg_pressure_note_taken(size);
-    span->size = size;
+    zg_store(&span->size, size);
     span->dirty = 1;
     return span;
 }
@@ -208,6 +211,7 @@ void zg_span_release(struct zg_span *span) {
 void zg_span_retire(struct zg_span *span) {
     uint64_t bytes = span->units * ZG_UNIT_BYTES;
     if (zg_os_retire((void *)span->base, bytes) != 0) {
+        zg_stats_degrade(zg_degradation_mappings_spent);
         __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
                          __ATOMIC_RELEASE);
         zg_span_release(span);
@@ -230,11 +234,12 @@ void zg_span_retire(struct zg_span *span) {
     zg_lock_drop(&span_lock);
 }
 
-bool zg_span_move(struct zg_span *from, struct zg_span *to) {
+enum zg_span_moved zg_span_move(struct zg_span *from, struct zg_span *to) {
     // What stands around a fenced block stays with its pages.
-    if (from->fenced || to->fenced || from->start % ZG_PAGE_BYTES || to->start % ZG_PAGE_BYTES) return false;
+    if (from->fenced || to->fenced || from->start % ZG_PAGE_BYTES || to->start % ZG_PAGE_BYTES) return zg_span_unmoved;
     uint64_t bytes = zg_round_up(zg_min(from->size, to->size), ZG_PAGE_BYTES);
-    return zg_os_move((void *)from->start, (void *)to->start, bytes) == 0;
+    int result = zg_os_move((void *)from->start, (void *)to->start, bytes);
+    return result == 0 ? zg_span_moved : result == -EFAULT ? zg_span_lost : zg_span_unmoved;
 }
 
 uint64_t zg_span_trim(void) {
@@ -261,3 +266,32 @@ void zg_span_unlock(bool reset) {
     if (reset) zg_lock_reset(&span_lock);
     else zg_lock_drop(&span_lock);
 }
+
+#ifdef ZG_CHECK_INVARIANTS
+uint32_t zg_span_count(void) { return (uint32_t)spans_used; }
+
+const char *zg_span_broken(void (*span)(uint32_t number, bool retired)) {
+    uint64_t count = 0, bytes = 0, units = 0;
+    uint32_t last = 0;
+    for (uint32_t bin = 0; bin < BIN_COUNT; bin++)
+        for (uint32_t number = bins[bin]; number; number = spans[number].next) {
+            uint64_t rounded = spans[number].units;
+            if (bin_for(&rounded) != bin || rounded != spans[number].units) return "a span is in another bin than its size's";
+            if (count++ > spans_used) return "a bin has no end";
+            span(number, false);
+        }
+    count = 0;
+    for (uint32_t number = retired_count ? retired_head : 0; number && count < retired_count; number = spans[number].next, count++)
+        bytes += spans[number].units * ZG_UNIT_BYTES, span(number, true), last = number;
+    if (count != retired_count || bytes != retired_bytes || (last && last != retired_tail)) return "the list of retired spans is not as it counts";
+    for (uint32_t number = 1; number < spans_used; number++) {
+        const struct zg_span *at = &spans[number];
+        if (at->fenced) continue;
+        uint64_t first = (at->base - area_base) / ZG_UNIT_BYTES;
+        units += at->units;
+        for (uint64_t i = 0; i < at->units; i++)
+            if (unit_map[first + i] != number) return "a unit of a span leads to another one";
+    }
+    return units == units_used ? NULL : "spans do not cover the units in use";
+}
+#endif

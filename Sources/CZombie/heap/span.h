@@ -22,8 +22,13 @@ struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero);
 void zg_span_release(struct zg_span *span);
 // Makes the addresses inaccessible and gives the memory back; they are reused oldest first, once too many are held.
 void zg_span_retire(struct zg_span *span);
-// Moves the whole pages of one live block into another of at least the size. False: nothing was moved.
-bool zg_span_move(struct zg_span *from, struct zg_span *to);
+// Moves the whole pages of one live block into another of at least the size.
+enum zg_span_moved {
+    zg_span_moved,
+    zg_span_unmoved, // nothing has changed
+    zg_span_lost,    // the kernel took the pages of `to` away and gives no others: not to be used any more
+};
+enum zg_span_moved zg_span_move(struct zg_span *from, struct zg_span *to);
 
 // The span that holds the address, in whatever state; NULL where no span was ever there.
 struct zg_span *zg_span_find(uint64_t address);

@@ -303,7 +303,11 @@ static void start_thread(void) {
     pthread_attr_setsigmask_np(&attributes, &blocked);
     __atomic_store_n(&thread_state, thread_runs, __ATOMIC_RELEASE);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    // The program does not know of this call: a handler of its own may jump out of what it has called itself.
+    sigset_t before;
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
     int failure = next_pthread_create(&thread, &attributes, watch_memory, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     if (!failure) return;
     failed_ns = now;

@@ -57,6 +57,7 @@ static void keep(int which, int opened) {
     file->descriptor = zg_os_limit(RLIMIT_NOFILE) > FEW_DESCRIPTORS ? zg_os_duplicate_hidden(opened) : -1;
     zg_os_close(opened);
     file->open = file->descriptor >= 0 && zg_os_identify(file->descriptor, &file->device, &file->inode);
+    if (file->descriptor >= 0 && !file->open) zg_os_close(file->descriptor);
 }
 
 static bool is_same(const struct kept *file) {
@@ -345,6 +346,7 @@ int zg_pressure_descriptors(int descriptors[ZG_PRESSURE_KEPT]) {
 void zg_pressure_start(void) {
     keep(kept_status, zg_os_open_system("/proc/self/status"));
     filter_known = parse_filters(read_kept(kept_status), &filter_mode, &filter_count);
+    if (!filter_known) zg_stats_degrade(zg_degradation_no_status);
 }
 
 void zg_pressure_after_fork_in_child(bool from_main_thread) {
@@ -382,6 +384,7 @@ void zg_pressure_read(struct zg_readings *readings, enum zg_pressure_reach reach
     read_groups(readings, prepare);
     prepared = prepared || prepare;
     read_system(readings, read_path("/proc/meminfo"));
+    if (!readings->total) zg_stats_degrade(zg_degradation_no_status);
     struct zg_stall stall;
     if (zg_pressure_parse_stall(text, read_path("/proc/pressure/memory"), &stall))
         add_stall(readings, &system_stall, &system_stall_known, &stall);

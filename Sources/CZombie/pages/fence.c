@@ -3,6 +3,7 @@
 #include "pages/fence.h"
 
 #include "heap/fill.h"
+#include "heap/invariants.h"
 #include "heap/span.h"
 #include "limits/budget.h"
 #include "limits/pressure.h"
@@ -57,7 +58,10 @@ void zg_fence_init(uint64_t base, uint64_t bytes) {
     base += skip;
     uint64_t pages = (bytes - skip) / ZG_PAGE_BYTES;
     page_map = zg_os_reserve(zg_round_up(pages * sizeof *page_map, ZG_PAGE_BYTES));
-    if (!page_map) return;
+    if (!page_map) {
+        zg_stats_degrade(zg_degradation_fence_exhausted);
+        return;
+    }
     area_base = base;
     area_pages = pages;
     zg_stats->layout.fenced = (struct zg_layout_area){base, pages * ZG_PAGE_BYTES, (uint64_t)page_map, ZG_PAGE_BYTES};
@@ -79,6 +83,7 @@ bool zg_fence_wants(uint32_t context, bool later) {
         __atomic_fetch_or(count, SEEN, __ATOMIC_RELAXED);
         zg_stats_add(zg_counter_contexts, 1);
     }
+    if (zg_protection_is_stopped()) return false;
     if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample) return true;
     if (!zg_config.fence_per_context) return false;
     if (!later && fenced >= zg_config.fence_per_context) return false;
@@ -116,7 +121,7 @@ static bool commit(uint64_t end) {
         if (zg_os_commit(page_map + mapped_pages, zg_round_up((to - mapped_pages) * sizeof *page_map, ZG_PAGE_BYTES)) != 0)
             return false;
         zg_stats_add(zg_counter_metadata_bytes, (to - mapped_pages) * sizeof *page_map);
-        mapped_pages = to;
+        __atomic_store_n(&mapped_pages, to, __ATOMIC_RELEASE);
     }
     if (zg_protection_now() == zg_protection_mprotect || end <= committed_pages) return true;
     uint64_t from = zg_max(committed_pages, used_pages);
@@ -299,11 +304,11 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
         return NULL;
     }
     zg_pressure_note_taken(bytes);
-    span->size = size;
+    zg_store(&span->size, size);
     span->dirty = 0;
     span->guard_is_open = 0;
     uint64_t end = span->base + bytes;
-    span->start = alignment > ZG_PAGE_BYTES ? span->base : end - zg_round_up(size ? size : 1, zg_max(alignment, 16));
+    zg_store(&span->start, alignment > ZG_PAGE_BYTES ? span->base : end - zg_round_up(size ? size : 1, zg_max(alignment, 16)));
     uint64_t lead = zg_min(span->start - span->base, LEAD_MOST);
     __builtin_memset((char *)span->start - lead, FILL_PAD, lead);
     __builtin_memset((char *)span->start + size, FILL_PAD, end - span->start - size);
@@ -383,6 +388,7 @@ static bool protect(struct zg_span *span, enum zg_fence_end end) {
         span->dirty = zg_os_protect(data, bytes) == 0;
         if (span->dirty && open_bytes) zg_os_guard((char *)data + bytes, open_bytes);
         if (span->dirty) return true;
+        zg_stats_degrade(zg_degradation_no_contents);
     }
     bool by_guards = !by_mapping && end != zg_fence_unmap;
     if (by_guards && zg_os_guard(data, bytes + open_bytes) == 0) return true;
@@ -431,24 +437,30 @@ struct zg_span *zg_fence_find(uint64_t address) {
 
 // --- opening again -----------------------------------------------------------------------------------------------------
 
-static bool open_pages(const struct zg_block_view *view, struct zg_span **span) {
+// `*kept` says whether the contents were kept.
+static bool open_pages(const struct zg_block_view *view, struct zg_span **span, bool *kept) {
     *span = zg_span_find(view->start);
+    *kept = *span && (*span)->dirty;
     if (!*span || !(*span)->fenced || view->state != zg_state_retired) return false;
     void *data = (void *)(*span)->base;
     uint64_t bytes = data_bytes(*span);
     bool by_mapping = (*span)->fenced == zg_protection_mprotect || (*span)->dirty;
-    bool done = by_mapping ? zg_os_commit(data, bytes) == 0 : zg_os_unguard(data, bytes) == 0;
-    if (done) (*span)->dirty = 1;
-    return done;
+    if ((by_mapping ? zg_os_commit(data, bytes) : zg_os_unguard(data, bytes)) != 0) {
+        // Fresh pages in their place: the contents are gone, and the program goes on.
+        if (!zg_os_map_private(bytes, data)) return false;
+        *kept = false;
+    }
+    (*span)->dirty = 1;
+    return true;
 }
 
 bool zg_fence_open_header(const struct zg_block_view *view) {
-    struct zg_span *span = zg_span_find(view->start);
-    bool kept = span && span->dirty;
+    struct zg_span *span;
+    bool kept;
     uint64_t word;
     if (!zg_zombie_is_header(view)) return false;
     // Open already: what faulted is something else, and the object is only what a register points to.
-    if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word || !open_pages(view, &span)) return false;
+    if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word || !open_pages(view, &span, &kept)) return false;
     // Where the header is only compared, or written, nothing faults, and the rest is read next.
     if (!kept) zg_fill((void *)span->base, data_bytes(span), ZG_FILL_FREED);
     zg_zombie_write_header(view);
@@ -456,9 +468,9 @@ bool zg_fence_open_header(const struct zg_block_view *view) {
 }
 
 bool zg_fence_open(const struct zg_block_view *view) {
-    struct zg_span *span = zg_span_find(view->start);
-    bool kept = span && span->dirty;
-    if (!open_pages(view, &span)) return false;
+    struct zg_span *span;
+    bool kept;
+    if (!open_pages(view, &span, &kept)) return false;
     if (!kept) zg_fill((void *)span->base, data_bytes(span), ZG_FILL_FREED);
     struct zg_class class = zg_class_get(view->zombie ? view->death.class_number : 0);
     uint64_t *words = (uint64_t *)view->start;
@@ -476,7 +488,8 @@ bool zg_fence_open_at(const struct zg_block_view *view, uint64_t address) {
     // Which way it is protected may differ from its neighbours'.
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
     bool opened = zg_os_commit(page, ZG_PAGE_BYTES) == 0, unguarded = zg_os_unguard(page, ZG_PAGE_BYTES) == 0;
-    return opened && (unguarded || zg_protection_now() == zg_protection_mprotect);
+    if (opened && (unguarded || zg_protection_now() == zg_protection_mprotect)) return true;
+    return zg_os_map_private(ZG_PAGE_BYTES, page) != NULL;
 }
 
 void zg_fence_lock(void) { zg_lock_take(&fence_lock); }
@@ -484,3 +497,30 @@ void zg_fence_unlock(bool reset) {
     if (reset) zg_lock_reset(&fence_lock);
     else zg_lock_drop(&fence_lock);
 }
+
+#ifdef ZG_CHECK_INVARIANTS
+const char *zg_fence_broken(void (*span)(uint32_t number, bool retired)) {
+    uint64_t bytes = 0, live = 0, count = 0;
+    uint32_t last = 0;
+    for (uint32_t pages = 0; pages <= CHUNK_PAGES; pages++)
+        for (uint32_t number = bins[pages]; number; number = zg_span_by_number(number)->next) {
+            if (zg_span_by_number(number)->units != pages) return "a fenced range is in another bin than its size's";
+            if (count++ > zg_span_count()) return "a bin of fenced ranges has no end";
+            span(number, false);
+        }
+    for (uint32_t number = retired_head; number; number = zg_span_by_number(number)->next)
+        bytes += zg_span_by_number(number)->units * ZG_PAGE_BYTES, span(number, true), last = number;
+    if (last != retired_tail || bytes != retired_bytes) return "the list of retired fenced blocks is not as it counts";
+    for (uint32_t number = 1; number < zg_span_count(); number++) {
+        const struct zg_span *at = zg_span_by_number(number);
+        if (!at->fenced) continue;
+        uint64_t first = (at->base - area_base) / ZG_PAGE_BYTES;
+        for (uint64_t i = 0; i < at->units; i++)
+            if (page_map[first + i] != number) return "a page of a fenced block leads to another one";
+        if (zg_header_state(at->block.header) != zg_state_live) continue;
+        live += data_bytes(at);
+        if (at->start < at->base || at->start + at->size > at->base + data_bytes(at)) return "a fenced block lies outside of its pages";
+    }
+    return live == zg_load(&live_bytes) ? NULL : "fenced blocks in use take another number of bytes than is counted";
+}
+#endif

@@ -33,7 +33,8 @@ void zg_overread_init(void) { is_on = zg_config.overread_ms && zg_arch_has_maske
 void zg_overread_note(const struct zg_span *span) {
     if (!is_on || span->fenced != zg_protection_guards || !zg_lock_try(&young_lock)) return;
     if (young_count < YOUNG_MOST) {
-        uint64_t at = (young_first + young_count++) % YOUNG_MOST;
+        uint64_t at = (young_first + young_count) % YOUNG_MOST;
+        zg_store(&young_count, young_count + 1);
         young[at].span = zg_span_number(span);
         young[at].half = now_half;
     }
@@ -51,7 +52,7 @@ void zg_overread_look(void) {
     while (young_count && now_half - young[young_first].half > HALVES) {
         zg_fence_open_guard(zg_span_by_number(young[young_first].span));
         young_first = (young_first + 1) % YOUNG_MOST;
-        young_count--;
+        zg_store(&young_count, young_count - 1);
     }
     zg_lock_drop(&young_lock);
 }

@@ -39,6 +39,10 @@ void zg_protection_give_up_guards(void) {
     zg_stats_degrade(zg_degradation_no_guard_pages);
 }
 
+static bool stopped;
+void zg_protection_stop(void) { __atomic_store_n(&stopped, true, __ATOMIC_RELAXED); }
+bool zg_protection_is_stopped(void) { return __atomic_load_n(&stopped, __ATOMIC_RELAXED); }
+
 enum zg_protection zg_protect(void *start, uint64_t bytes) {
     if (zg_protection_now() == zg_protection_guards) {
         if (zg_os_guard(start, bytes) == 0) return zg_protection_guards;
@@ -48,6 +52,7 @@ enum zg_protection zg_protect(void *start, uint64_t bytes) {
     if (zg_mappings_take(2)) {
         if (zg_os_retire(start, bytes) == 0) return zg_protection_mprotect;
         zg_mappings_give(2);
+        zg_stats_degrade(zg_degradation_mappings_spent);
     }
     // The kernel may have got half way.
     if (__atomic_load_n(&had_guards, __ATOMIC_RELAXED)) zg_os_unguard(start, bytes);

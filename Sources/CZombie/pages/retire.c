@@ -3,6 +3,7 @@
 #include "pages/retire.h"
 
 #include "heap/fill.h"
+#include "heap/invariants.h"
 #include "heap/quarantine.h"
 #include "limits/budget.h"
 #include "limits/pressure.h"
@@ -45,9 +46,10 @@ static uint32_t next_class; // whose oldest run is used again next
 
 // The thread that retires all there is, and holds the lock meanwhile.
 static struct zg_thread *forced_by;
+static bool is_forced(void) { return __atomic_load_n(&forced_by, __ATOMIC_RELAXED) != NULL; }
 // The phase.
 static struct {
-    bool active;
+    bool active; // looked at without the lock, too
     bool is_full; // more runs than it can keep in mind
     uint64_t held_bytes, wait_until_ticks, backoff_ns;
     uint32_t touched_count, retired_count;
@@ -192,7 +194,7 @@ bool zg_retire_reuse(uint32_t class) {
 // --- phases ------------------------------------------------------------------------------------------------------------
 
 // With on_finding=continue contents are needed later.
-static bool is_on(void) { return zg_config.retired_bytes && zg_config.on_finding != zg_on_finding_continue; }
+static bool is_on(void) { return zg_config.retired_bytes && !zg_protection_is_stopped() && zg_config.on_finding != zg_on_finding_continue; }
 
 static bool may_begin(void) {
     if (!is_on() || !zg_config.fence_overhead || zg_protection_now() == zg_protection_mprotect) return false;
@@ -201,9 +203,9 @@ static bool may_begin(void) {
 
 bool zg_retire_enter(const struct zg_thread *thread) {
     if (__atomic_load_n(&forced_by, __ATOMIC_RELAXED) == thread) return is_on();
-    if (!phase.active && !may_begin()) return false;
+    if (!__atomic_load_n(&phase.active, __ATOMIC_RELAXED) && !may_begin()) return false;
     if (!zg_lock_try(&retire_lock)) return false;
-    phase.active = true;
+    __atomic_store_n(&phase.active, true, __ATOMIC_RELAXED);
     return true;
 }
 
@@ -211,7 +213,7 @@ bool zg_retire_hold(struct zg_slab *slab, uint32_t class, uint32_t index) {
     uint32_t number = run_of(slab, index);
     struct run *run = run_at(class, number);
     if (!run) return false;
-    if (!run->touched && !forced_by) {
+    if (!run->touched && !is_forced()) {
         if (phase.touched_count == TOUCHED_MOST) {
             phase.is_full = true;
             return false;
@@ -266,12 +268,13 @@ static void end_phase(uint32_t touched) {
     bool paid = phase.retired_count * 4 >= touched;
     phase.backoff_ns = paid ? BACKOFF_LEAST_NS : zg_min(phase.backoff_ns * 2, BACKOFF_MOST_NS);
     zg_store(&phase.wait_until_ticks, zg_arch_ticks() + zg_budget_ticks(phase.backoff_ns));
-    phase.active = phase.is_full = false;
+    __atomic_store_n(&phase.active, false, __ATOMIC_RELAXED);
+    phase.is_full = false;
     phase.held_bytes = phase.retired_count = 0;
 }
 
 void zg_retire_leave(const struct zg_thread *thread) {
-    if (forced_by == thread) return;
+    if (__atomic_load_n(&forced_by, __ATOMIC_RELAXED) == thread) return;
     bool end = phase.is_full || phase.held_bytes > HOLD_MOST || !zg_budget_fence_allows(false);
     if (end || phase.held_bytes >= RUN_BYTES) {
         uint32_t touched = phase.touched_count + phase.retired_count;
@@ -284,7 +287,7 @@ void zg_retire_leave(const struct zg_thread *thread) {
 
 bool zg_retire_wants_span(uint64_t bytes) {
     if (!is_on()) return false;
-    if (forced_by) return true;
+    if (is_forced()) return true;
     if (!zg_config.fence_overhead || !zg_budget_fence_allows(false)) return false;
     zg_budget_fence_charge(bytes / ZG_PAGE_BYTES);
     return true;
@@ -366,7 +369,7 @@ uint64_t zg_retire_all(struct zg_thread *thread, bool quarantine) {
     // What a phase holds stands in the same counts.
     for (uint32_t i = 0; i < phase.touched_count; i++) runs[phase.touched[i] >> 20][phase.touched[i] & 0xfffff].touched = 0;
     phase.touched_count = 0;
-    phase.active = false;
+    __atomic_store_n(&phase.active, false, __ATOMIC_RELAXED);
     __atomic_store_n(&forced_by, thread, __ATOMIC_RELAXED);
     has_forced = true;
     if (quarantine) zg_quarantine_trim(thread, 0);
@@ -411,3 +414,32 @@ void zg_retire_unlock(bool reset) {
     if (reset) zg_lock_reset(&retire_lock);
     else zg_lock_drop(&retire_lock);
 }
+
+#ifdef ZG_CHECK_INVARIANTS
+const char *zg_retire_broken(void) {
+    uint64_t slots = 0, bytes = 0;
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+        struct zg_slab *slab = &zg_slabs.slab[class];
+        uint64_t queued = 0, protected = 0;
+        uint32_t last = 0;
+        for (uint64_t number = 0; number < runs_committed[class]; number++) {
+            const struct run *run = &runs[class][number];
+            uint64_t dead = 0, retired = 0, from = first_slot(slab, number), to = zg_min(first_slot(slab, number + 1), slab->used);
+            for (uint64_t i = from; i < to; i++) {
+                dead += state_of(slab, i) == zg_state_held || state_of(slab, i) == zg_state_retired;
+                retired += state_of(slab, i) == zg_state_retired;
+            }
+            if (dead != run->dead) return "a run has another number of dead slots than it counts";
+            if (run->protection && (retired != to - from || to != first_slot(slab, number + 1))) return "a slot of a retired run is not retired";
+            protected += run->protection != zg_protection_none;
+            slots += retired, bytes += retired * slab->slot_bytes;
+        }
+        for (uint32_t number = oldest[class]; number && queued <= protected; number = runs[class][number - 1].next) {
+            if (!runs[class][number - 1].protection) return "a run that is not retired is in the queue of those";
+            queued++, last = number;
+        }
+        if (queued != protected || last != newest[class]) return "the queue of retired runs is not all of them";
+    }
+    return slots == retired_slots && bytes == retired_bytes ? NULL : "another number of slots is retired than is counted";
+}
+#endif

@@ -50,6 +50,15 @@ int zg_arch_pointer_registers(const void *ucontext, uint64_t *values, int most);
 // Every general register of the context (and the pc) that holds `old` gets `value`. Returns how many did.
 int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value);
 
+// The signal that made this context was raised by an instruction, not sent. Only where its
+// handler takes a siginfo is it in the frame.
+bool zg_arch_is_fault(const void *ucontext);
+// Returns from the handler of this context, with these signals held back and no single steps.
+_Noreturn void zg_arch_resume(void *ucontext, uint64_t mask);
+// In place of a return address: calls zg_jump_now.
+void zg_arch_jump_landing(void);
+void zg_jump_now(void);
+
 // Calls `function(a, b, c)` with the stack pointer at `stack_top` and returns when it returns. Signal context.
 void zg_arch_call_on_stack(void (*function)(void *, void *, void *), void *a, void *b, void *c, void *stack_top);
 

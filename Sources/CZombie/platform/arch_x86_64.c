@@ -7,6 +7,8 @@
 #include "platform/arch.h"
 
 #include <cpuid.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 
 enum { ZG_TRAP_GENERAL_PROTECTION = 13, ZG_TRAP_PAGE_FAULT = 14, ZG_PF_WRITE = 2, ZG_PF_INSTRUCTION = 16 };
@@ -228,6 +230,36 @@ __asm__(".text\n"
         "  ret\n"
         ".cfi_endproc\n"
         ".size zg_arch_call_on_stack, .-zg_arch_call_on_stack\n");
+
+// The kernel's frame of a handler: its ucontext, shorter than libc's, then the siginfo.
+enum { KERNEL_CONTEXT_BYTES = 304, SINGLE_STEP = 0x100 };
+
+bool zg_arch_is_fault(const void *ucontext) {
+    const siginfo_t *info = (const void *)((const char *)ucontext + KERNEL_CONTEXT_BYTES);
+    return info->si_code > 0 && (info->si_signo == SIGSEGV || info->si_signo == SIGBUS || info->si_signo == SIGILL ||
+                                 info->si_signo == SIGFPE);
+}
+
+_Noreturn void zg_arch_resume(void *ucontext, uint64_t mask) {
+    ucontext_t *context = ucontext;
+    __builtin_memcpy(&context->uc_sigmask, &mask, sizeof mask);
+    context->uc_mcontext.gregs[REG_EFL] &= ~SINGLE_STEP;
+    __asm__ volatile("mov %0, %%rsp\n mov %1, %%eax\n syscall\n ud2" ::"r"(ucontext), "i"(SYS_rt_sigreturn) : "memory");
+    __builtin_unreachable();
+}
+
+__asm__(".text\n"
+        ".hidden zg_arch_jump_landing\n"
+        ".globl zg_arch_jump_landing\n"
+        ".type zg_arch_jump_landing, @function\n"
+        "zg_arch_jump_landing:\n"
+        ".cfi_startproc\n"
+        ".cfi_undefined %rip\n"
+        "  and $-16, %rsp\n"
+        "  call zg_jump_now\n"
+        "  ud2\n"
+        ".cfi_endproc\n"
+        ".size zg_arch_jump_landing, .-zg_arch_jump_landing\n");
 
 bool zg_arch_has_masked_loads(void) {
     uint32_t a, b, c, d;

@@ -13,6 +13,8 @@ struct zg_lock {
 
 void zg_lock_wait(struct zg_lock *lock);
 void zg_lock_wake(struct zg_lock *lock);
+// False: it was held by others all the time.
+bool zg_lock_take_within(struct zg_lock *lock, int64_t ns);
 
 ZG_INLINE bool zg_lock_try(struct zg_lock *lock) {
     uint32_t free_word = 0;

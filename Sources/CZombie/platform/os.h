@@ -31,17 +31,25 @@ void *zg_os_map(uint64_t bytes);
 void *zg_os_map_table(uint64_t bytes);
 // Whether the kernel would give this much memory now: its overcommit rules are asked, nothing is kept.
 bool zg_os_would_give(uint64_t bytes);
-// Moves the pages of [from, from+bytes) to [to, to+bytes); `from` stays mapped and reads as zero.
+// Moves the pages of [from, from+bytes) to [to, to+bytes); `from` stays mapped and reads as zero. Where that fails `from` is as
+// it was, and `to` reads as zero, or is not mapped any more: -EFAULT.
 int zg_os_move(void *from, void *to, uint64_t bytes);
 
 // Copies from an address that may not be mapped. Returns the bytes copied, 0 where nothing could be read.
 uint64_t zg_os_read_memory(void *to, uint64_t from, uint64_t bytes);
+// The same, and why nothing could be read: -EFAULT where nothing is mapped, anything else says nothing about the address.
+int64_t zg_os_try_read_memory(void *to, uint64_t from, uint64_t bytes);
 // Every page of [low, high) can be read.
 bool zg_os_is_readable(uint64_t low, uint64_t high);
 // process_vm_readv works in this process (a sandbox may refuse it).
 bool zg_os_can_read_memory(void);
+// What was refused as such, not for its arguments, once at least: bits of zg_os_refusal.
+enum zg_os_refusal { zg_os_refused_reads = 1, zg_os_refused_advice = 2 };
+extern uint32_t zg_os_refused;
 
 int zg_os_write(int descriptor, const void *bytes, uint64_t count);
+// For appending; made where it is not there, for the owner only. Follows no link, waits for nobody who reads a FIFO, and takes no file
+// of another user's but root's, nor one with several names.
 int zg_os_open_append(const char *path);
 int zg_os_open_read(const char *path);
 int zg_os_read(int descriptor, void *bytes, uint64_t count);
@@ -54,7 +62,8 @@ int zg_os_readlink(const char *path, char *target, uint64_t bytes);
 void zg_os_close(int descriptor);
 // Which file the descriptor leads to. False where it is closed.
 bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode);
-// Moves a descriptor out of the range that programs use, close-on-exec; the old one is closed. Returns the new one.
+// Moves a descriptor out of the range that programs use, close-on-exec. Returns the new one, or a negative errno where there
+// is none; the old one is closed in any case, for the program's next one is to have its number.
 int zg_os_hide_descriptor(int descriptor);
 // A second descriptor for the same file, out of the way, close-on-exec. Negative where there is none.
 int zg_os_duplicate_hidden(int descriptor);
@@ -71,6 +80,8 @@ int zg_os_tid(void);
 void zg_os_thread_name(char name[16]);
 void zg_os_set_thread_name(const char *name);
 void zg_os_kill_self(int signal);
+// The calling thread gets this signal once more, `info` being a siginfo_t as the kernel made it.
+void zg_os_raise_again(int signal, const void *info);
 void zg_os_exit(int status) __attribute__((noreturn));
 uint64_t zg_os_clock_ns(int clock);
 uint64_t zg_os_limit(int resource);

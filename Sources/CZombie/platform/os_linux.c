@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/uio.h>
@@ -32,6 +33,21 @@
 
 static bool is_error(long result) { return result < 0 && result > -4096; }
 
+// After so many tries a call that says "again" has failed.
+enum { TRIES_MOST = 1000 };
+
+uint32_t zg_os_refused;
+
+static void note_refusal(enum zg_os_refusal refusal) {
+    if (!(__atomic_load_n(&zg_os_refused, __ATOMIC_RELAXED) & refusal))
+        __atomic_fetch_or(&zg_os_refused, refusal, __ATOMIC_RELAXED);
+}
+
+// Advice that the kernel need not follow.
+static void hint(void *start, uint64_t bytes, int advice) {
+    if (is_error(ZG_CALL(SYS_madvise, start, bytes, advice, 0, 0, 0))) note_refusal(zg_os_refused_advice);
+}
+
 static void *map(void *at, uint64_t bytes, int protection, int flags, int descriptor) {
     long result = ZG_CALL(SYS_mmap, at, bytes, protection, flags, descriptor, 0);
     return is_error(result) ? NULL : (void *)result;
@@ -41,8 +57,8 @@ static void *map(void *at, uint64_t bytes, int protection, int flags, int descri
 // it out as zeros. Neighbours that differ in this are mappings of their own.
 static void advise_reserved(void *start, uint64_t bytes) {
     // Huge pages would back sparse tables and slabs with 2 MiB a touch where the system's default is "always".
-    ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0);
-    ZG_CALL(SYS_madvise, start, bytes, MADV_DONTDUMP, 0, 0, 0);
+    ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0); // a kernel without huge pages refuses it
+    hint(start, bytes, MADV_DONTDUMP);
 }
 
 static uint64_t reserved_bytes;
@@ -60,19 +76,23 @@ void zg_os_release(void *start, uint64_t bytes) { ZG_CALL(SYS_munmap, start, byt
 
 int zg_os_commit(void *start, uint64_t bytes) {
     int result = (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE, 0, 0, 0);
-    if (result == 0) ZG_CALL(SYS_madvise, start, bytes, MADV_DODUMP, 0, 0, 0);
+    if (result == 0) hint(start, bytes, MADV_DODUMP);
     return result;
 }
 
 void zg_os_leave_out_of_core(void *start, uint64_t bytes) {
-    ZG_CALL(SYS_madvise, start, bytes, MADV_DONTDUMP, 0, 0, 0);
+    hint(start, bytes, MADV_DONTDUMP);
 }
 
 int zg_os_protect(void *start, uint64_t bytes) {
     return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_NONE, 0, 0, 0);
 }
 
-int zg_os_discard(void *start, uint64_t bytes) { return (int)ZG_CALL(SYS_madvise, start, bytes, MADV_DONTNEED, 0, 0, 0); }
+int zg_os_discard(void *start, uint64_t bytes) {
+    int result = (int)ZG_CALL(SYS_madvise, start, bytes, MADV_DONTNEED, 0, 0, 0);
+    if (result != 0) note_refusal(zg_os_refused_advice);
+    return result;
+}
 
 int zg_os_retire(void *start, uint64_t bytes) {
     // A fresh reservation over the old mapping: one call, and it merges with its inaccessible neighbours.
@@ -88,7 +108,7 @@ static int advise(void *start, uint64_t bytes, int advice) {
     long result;
     int tries = 0;
     do result = ZG_CALL(SYS_madvise, start, bytes, advice, 0, 0, 0);
-    while ((result == -EINTR || result == -EAGAIN) && ++tries < 1000);
+    while ((result == -EINTR || result == -EAGAIN) && ++tries < TRIES_MOST);
     return (int)result;
 }
 
@@ -120,12 +140,21 @@ bool zg_os_would_give(uint64_t bytes) {
 
 int zg_os_move(void *from, void *to, uint64_t bytes) {
     long result = ZG_CALL(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to, 0);
-    return is_error(result) ? (int)result : 0;
+    if (!is_error(result)) return 0;
+    // The kernel may have unmapped the target before it gave up.
+    return map(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1) ? -EINVAL : -EFAULT;
+}
+
+// By the thread's own id: the process's is that of the main thread, which has no memory any more once it has ended.
+int64_t zg_os_try_read_memory(void *to, uint64_t from, uint64_t bytes) {
+    struct iovec local = {to, bytes}, remote = {(void *)from, bytes};
+    long result = ZG_CALL(SYS_process_vm_readv, zg_os_tid(), &local, 1, &remote, 1, 0);
+    if (ZG_UNLIKELY(result < 0 && result != -EFAULT)) note_refusal(zg_os_refused_reads);
+    return result;
 }
 
 uint64_t zg_os_read_memory(void *to, uint64_t from, uint64_t bytes) {
-    struct iovec local = {to, bytes}, remote = {(void *)from, bytes};
-    long result = ZG_CALL(SYS_process_vm_readv, zg_os_pid(), &local, 1, &remote, 1, 0);
+    int64_t result = zg_os_try_read_memory(to, from, bytes);
     return result > 0 ? (uint64_t)result : 0;
 }
 
@@ -136,7 +165,7 @@ bool zg_os_is_readable(uint64_t low, uint64_t high) {
     for (uint64_t page = low & ~(ZG_PAGE_BYTES - 1); page < high;) {
         long count = 0;
         for (; count < BATCH && page < high; page += ZG_PAGE_BYTES) remote[count++] = (struct iovec){(void *)page, 1};
-        if (ZG_CALL(SYS_process_vm_readv, zg_os_pid(), &local, 1, remote, count, 0) != count) return false;
+        if (ZG_CALL(SYS_process_vm_readv, zg_os_tid(), &local, 1, remote, count, 0) != count) return false;
     }
     return true;
 }
@@ -166,36 +195,57 @@ static void release_signals(struct held_signals held, long result) {
     const struct timespec at_once = {0};
     uint64_t own = raised_by_writes & ~held.before;
     if ((result == -EPIPE || result == -EFBIG) && own) ZG_CALL(SYS_rt_sigtimedwait, &own, NULL, &at_once, sizeof own, 0, 0);
-    ZG_CALL(SYS_rt_sigprocmask, SIG_SETMASK, &held.before, NULL, sizeof held.before, 0, 0);
+    // Asked again where it is refused: the program has not blocked them.
+    for (int i = 0; i < 3; i++)
+        if (ZG_CALL(SYS_rt_sigprocmask, SIG_SETMASK, &held.before, NULL, sizeof held.before, 0, 0) == 0) return;
 }
 
 int zg_os_write(int descriptor, const void *bytes, uint64_t count) {
     struct held_signals held = hold_signals();
     long result;
+    int tries = 0;
     do result = ZG_CALL(SYS_write, descriptor, bytes, count, 0, 0, 0);
-    while (result == -EINTR);
+    while (result == -EINTR && ++tries < TRIES_MOST);
     release_signals(held, result);
     return (int)result;
 }
 
+// What others may have put there: a link, also a hard one, to a file that is not meant; a file of theirs, which they can read.
+static bool may_be_planted(int descriptor) {
+    struct stat status;
+    if (is_error(ZG_CALL(SYS_fstat, descriptor, &status, 0, 0, 0, 0))) return true;
+    if (!S_ISREG(status.st_mode)) return false;
+    return status.st_nlink > 1 || (status.st_uid != 0 && status.st_uid != (uid_t)ZG_CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0));
+}
+
 int zg_os_open_append(const char *path) {
-    return (int)ZG_CALL(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
-                        0600, 0, 0);
+    // A FIFO that nobody reads is refused (ENXIO) and not waited for.
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
+    int descriptor = (int)ZG_CALL(SYS_openat, AT_FDCWD, path, flags, 0600, 0, 0);
+    if (descriptor < 0) return descriptor;
+    if (may_be_planted(descriptor)) {
+        zg_os_close(descriptor);
+        return -EPERM;
+    }
+    ZG_CALL(SYS_fcntl, descriptor, F_SETFL, O_APPEND, 0, 0, 0);
+    return descriptor;
 }
 
 int zg_os_open_read(const char *path) { return (int)ZG_CALL(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0, 0, 0); }
 
 int zg_os_read(int descriptor, void *bytes, uint64_t count) {
     long result;
+    int tries = 0;
     do result = ZG_CALL(SYS_read, descriptor, bytes, count, 0, 0, 0);
-    while (result == -EINTR);
+    while (result == -EINTR && ++tries < TRIES_MOST);
     return (int)result;
 }
 
 int zg_os_read_again(int descriptor, void *bytes, uint64_t count) {
     long result;
+    int tries = 0;
     do result = ZG_CALL(SYS_pread64, descriptor, bytes, count, 0, 0, 0);
-    while (result == -EINTR);
+    while (result == -EINTR && ++tries < TRIES_MOST);
     return (int)result;
 }
 
@@ -236,7 +286,6 @@ bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode) {
 
 int zg_os_hide_descriptor(int descriptor) {
     int moved = zg_os_duplicate_hidden(descriptor);
-    if (moved < 0) return descriptor;
     zg_os_close(descriptor);
     return moved;
 }
@@ -288,6 +337,9 @@ void zg_os_thread_name(char name[16]) {
 }
 void zg_os_set_thread_name(const char *name) { ZG_CALL(SYS_prctl, PR_SET_NAME, name, 0, 0, 0, 0); }
 void zg_os_kill_self(int signal) { ZG_CALL(SYS_tgkill, zg_os_pid(), zg_os_tid(), signal, 0, 0, 0); }
+void zg_os_raise_again(int signal, const void *info) {
+    ZG_CALL(SYS_rt_tgsigqueueinfo, zg_os_pid(), zg_os_tid(), signal, info, 0, 0);
+}
 void zg_os_exit(int status) {
     for (;;) ZG_CALL(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }

@@ -23,6 +23,7 @@
 #include "limits/sample.h"
 #include "pages/overread.h"
 #include "pages/retire.h"
+#include "pages/protect.h"
 #include "platform/os.h"
 #include "platform/text.h"
 #include "process/thread.h"
@@ -46,6 +47,7 @@ static bool reserve_heap(void) {
         // Slots, their records and free lists come to about 45 regions.
         if (limited && (UINT64_C(45) << shift) > limit / 8) continue;
         if (!zg_slab_init(shift)) continue;
+        if (shift < 36) zg_stats_degrade(zg_degradation_small_address_space);
         uint64_t area = limited ? limit / 8 : UINT64_C(64) << shift, fence = limited ? limit / 16 : UINT64_C(16) << shift;
         if (zg_span_init(area & ~(ZG_UNIT_BYTES - 1), fence & ~(ZG_PAGE_BYTES - 1))) return true;
         return zg_span_init(UINT64_C(4) << shift, UINT64_C(1) << shift);
@@ -104,12 +106,13 @@ static void before_fork(void) {
         self->busy++;
     }
     zg_thread_fork_prepare();
-    zg_fault_fork_prepare();
     zg_retire_lock();
     zg_quarantine_lock_all();
     zg_slab_lock_all();
     zg_span_lock();
     zg_depot_lock();
+    // After all that a fault may happen under: who faults waits for it.
+    zg_fault_fork_prepare();
     zg_report_lock();
     zg_signals_fork_prepare();
 }
@@ -117,18 +120,14 @@ static void before_fork(void) {
 static void after_fork(bool child) {
     if (fork_unlocked && !child) return;
     zg_signals_fork_done(child, !fork_unlocked);
-    if (child) {
-        zg_report_unlock(true);
-        zg_depot_reset_lock();
-    } else {
-        zg_report_unlock(false);
-        zg_depot_unlock();
-    }
+    zg_report_unlock(child);
+    zg_fault_fork_done(child);
+    if (child) zg_depot_reset_lock();
+    else zg_depot_unlock();
     zg_span_unlock(child);
     zg_slab_unlock_all(child);
     zg_quarantine_unlock_all(child);
     zg_retire_unlock(child);
-    zg_fault_fork_done(child);
     zg_thread_fork_done(child);
     struct zg_thread *self = zg_thread_current_or_null();
     if (self && !fork_unlocked) self->busy--;
@@ -197,8 +196,12 @@ void zg_runtime_start(void) {
     zg_thread_init_keys();
     zg_report_open();
     describe_process();
+    zg_foreign_look();
     if (zg_config.handle_signals) zg_signals_start();
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
+        zg_stats_degrade(zg_degradation_no_fork_handlers);
+        zg_protection_stop(); // a fault in a child could not be told from one of a borrowed thread
+    }
     // The main thread is known from here on, whether it allocates or not: its stack may run over.
     struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
     if (thread) zg_thread_leave(thread);
@@ -219,5 +222,7 @@ void zg_runtime_finish(void) {
     if (!thread) return;
     zg_thread_flush_counters(thread);
     if (zg_config.verify_at_exit) zg_quarantine_verify_all("exit");
+    zg_report_end();
+    zg_stats_note_refusals();
     zg_thread_leave(thread);
 }

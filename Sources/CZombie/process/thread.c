@@ -6,11 +6,11 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
 #include "findings/signals.h"
 #include "heap/heap.h"
+#include "heap/invariants.h"
 #include "heap/quarantine.h"
 #include "heap/slab.h"
 #include "limits/maintenance.h"
@@ -27,7 +27,11 @@ extern void *__libc_stack_end;
 
 __thread struct zg_thread *zg_thread_self;
 
-enum { ALTERNATE_STACK_BYTES = 65536, DESTRUCTOR_ROUNDS = 3, MOST_PROBED = 1 << 20 };
+// ThreadSanitizer ends a thread of its own in the last round: test builds stay for fewer.
+#ifndef ZG_DESTRUCTOR_ROUNDS
+#define ZG_DESTRUCTOR_ROUNDS 3
+#endif
+enum { ALTERNATE_STACK_BYTES = 65536, DESTRUCTOR_ROUNDS = ZG_DESTRUCTOR_ROUNDS, MOST_PROBED = 1 << 20 };
 
 static struct zg_lock list_lock;
 static struct zg_thread *threads; // all that were ever made; never unmapped
@@ -58,6 +62,8 @@ static struct zg_thread *take_state(void) {
             zg_os_protect((char *)thread + state_bytes(), ZG_PAGE_BYTES);
             thread->next = threads;
             threads = thread;
+        } else {
+            zg_stats_degrade(zg_degradation_no_table_memory);
         }
     }
     if (thread) {
@@ -67,6 +73,7 @@ static struct zg_thread *take_state(void) {
         thread->number_in_records = (uint16_t)zg_min(thread->number, UINT16_MAX);
         thread->exit_rounds = 0;
         thread->destructor_rounds = 0;
+        thread->faults_hidden = 0;
         zg_stack_cache_forget(&thread->stack_cache);
         thread->trail.count = 0;
         if (zg_config.overhead) {
@@ -111,7 +118,7 @@ static ZG_COLD struct zg_thread *register_thread(void) {
     thread->tid = zg_os_tid();
     thread->stack = own_stack_bounds();
     zg_stats_add(zg_counter_threads, 1);
-    if (has_exit_key) pthread_setspecific(exit_key, thread);
+    if (has_exit_key && pthread_setspecific(exit_key, thread) != 0) zg_stats_degrade(zg_degradation_no_thread_ends);
     if (zg_config.handle_signals)
         zg_signals_add_stack((char *)thread + mapping_bytes() - ALTERNATE_STACK_BYTES, ALTERNATE_STACK_BYTES);
     return thread;
@@ -152,7 +159,7 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
 static void run_errands(uint32_t errands, const uint64_t *frame) {
     if (errands & zg_errand_check_swift) zg_swift_check();
     if (errands & zg_errand_start_thread && frame) zg_maintenance_try_start(frame);
-    if (errands & zg_errand_abort) abort();
+    if (errands & zg_errand_abort) zg_signals_abort();
 }
 
 void zg_thread_leave_slow(struct zg_thread *thread) {
@@ -188,6 +195,7 @@ void zg_thread_flush_counters(struct zg_thread *thread) {
     zg_stats_raise_peak(zg_counter_live_bytes_peak, zg_stats_get(zg_counter_live_bytes));
     thread->allocations = thread->frees = thread->allocated_bytes = thread->freed_bytes = thread->captures = 0;
     thread->zombies = 0;
+    zg_stats_note_refusals();
 }
 
 static void end_thread(void *context) {
@@ -218,6 +226,7 @@ static void end_thread(void *context) {
 
 void zg_thread_init_keys(void) {
     has_exit_key = pthread_key_create(&exit_key, end_thread) == 0;
+    if (!has_exit_key) zg_stats_degrade(zg_degradation_no_thread_ends);
     // The main thread's state exists already; it needs no destructor: the process ends with it, or it ends by
     // pthread_exit and leaves what it holds to nobody.
 }
@@ -296,3 +305,10 @@ void zg_thread_fork_done(bool child) {
         if (thread != self) thread->in_use = true;
     if (self) self->tid = zg_os_tid();
 }
+
+#ifdef ZG_CHECK_INVARIANTS
+void zg_thread_visit(void (*visit)(const struct zg_thread *thread)) {
+    for (const struct zg_thread *thread = threads; thread; thread = thread->next) visit(thread);
+    visit(&late);
+}
+#endif

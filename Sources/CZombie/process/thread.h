@@ -7,6 +7,7 @@
 
 #include "heap/size_class.h"
 #include "platform/base.h"
+#include "process/jump.h"
 #include "stacks/stack_cache.h"
 #include "stacks/trail.h"
 #include "stacks/unwind.h"
@@ -45,10 +46,14 @@ struct zg_thread {
 
     void *alternate_stack; // ours, for faults; NULL where signals are not handled
     uint64_t alternate_stack_bytes;
+    // Signals of faults that the program believes to be held back, and the mask with which it does (signals.c).
+    uint64_t faults_hidden, hidden_with;
 
     // Counts since the last flush to the statistics page.
     uint64_t allocations, frees, allocated_bytes, freed_bytes, captures, zombies;
     uint32_t time; // of a zombie of late, as in struct zg_death
+
+    struct zg_jump jump; // that the program has made out of a handler which interrupted the runtime
 
     // What is being filled: a page in it that the program has protected is opened again by the fault handler.
     uint64_t filling_start, filling_end;

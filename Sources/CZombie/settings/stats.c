@@ -38,6 +38,13 @@ void zg_stats_degrade(enum zg_degradation degradation) {
     if (!(zg_load(&zg_stats->degradations) & bit)) __atomic_fetch_or(&zg_stats->degradations, bit, __ATOMIC_RELAXED);
 }
 
+void zg_stats_note_refusals(void) {
+    uint32_t refused = __atomic_load_n(&zg_os_refused, __ATOMIC_RELAXED);
+    if (ZG_LIKELY(!refused)) return;
+    if (refused & zg_os_refused_reads) zg_stats_degrade(zg_degradation_no_safe_read);
+    if (refused & zg_os_refused_advice) zg_stats_degrade(zg_degradation_advice_refused);
+}
+
 // Maps a fresh memfd with these contents over the page that is in use. Counts made meanwhile by other threads are lost.
 static bool replace_page(const void *contents) {
     int descriptor = zg_os_memfd(ZG_STATS_NAME, ZG_STATS_BYTES);
@@ -53,6 +60,7 @@ static bool replace_page(const void *contents) {
     }
     // The descriptor stays open, out of the way: it is how the owner reads the page from another process.
     descriptor = zg_os_hide_descriptor(descriptor);
+    if (descriptor < 0) return false;
     if (!zg_os_map_shared(descriptor, ZG_STATS_BYTES, zg_stats)) {
         zg_os_close(descriptor);
         return false;
@@ -61,7 +69,19 @@ static bool replace_page(const void *contents) {
     return true;
 }
 
-void zg_stats_publish(void) { replace_page(zg_stats); }
+void zg_stats_publish(void) {
+    if (!replace_page(zg_stats)) zg_stats_degrade(zg_degradation_no_statistics);
+}
+
+// What counts the process's own deeds begins anew in a child.
+static void begin_child(struct zg_stats_page *page) {
+    page->pid = (uint32_t)zg_os_pid();
+    page->has_maintenance_thread = 0;
+    page->request = page->answer = 0;
+    page->counters[zg_counter_findings] = 0;
+    page->counters[zg_counter_findings_suppressed] = 0;
+    page->counters[zg_counter_findings_lost] = 0;
+}
 
 // The inherited descriptor may have been closed by the program and its number given to a file: it is closed only where
 // it still is the parent's page.
@@ -78,21 +98,19 @@ static void close_inherited(void) {
 
 void zg_stats_after_fork_in_child(void) {
     if (stats_descriptor < 0) { // never published: the page is this process's own already
-        zg_stats->pid = (uint32_t)zg_os_pid();
+        begin_child(zg_stats);
         return;
     }
     static union {
         struct zg_stats_page page;
         char bytes[ZG_STATS_BYTES];
-    } child;
+    } child; // of one process: a child's child that gets here finds its parent's, which is what it copies
     child.page = *zg_stats;
-    child.page.pid = (uint32_t)zg_os_pid();
-    child.page.has_maintenance_thread = 0;
-    child.page.request = child.page.answer = 0;
-    child.page.counters[zg_counter_findings] = 0;
-    child.page.counters[zg_counter_findings_suppressed] = 0;
+    begin_child(&child.page);
     close_inherited();
     if (replace_page(&child)) return;
-    // No page of its own to be had: leave the parent's all the same.
+    // No page of its own to be had: leave the parent's all the same, or count beside it.
+    child.page.degradations |= UINT64_C(1) << zg_degradation_no_statistics;
     if (zg_os_map_private(ZG_STATS_BYTES, zg_stats)) *zg_stats = child.page;
+    else zg_stats = &child.page;
 }

@@ -16,6 +16,8 @@ ZG_INLINE void zg_stats_set(enum zg_counter counter, uint64_t value) { zg_store(
 ZG_INLINE uint64_t zg_stats_get(enum zg_counter counter) { return zg_load(&zg_stats->counters[counter]); }
 void zg_stats_raise_peak(enum zg_counter peak, uint64_t value);
 void zg_stats_degrade(enum zg_degradation degradation);
+// Notes as degradations what the system refused meanwhile. Slow path.
+void zg_stats_note_refusals(void);
 
 // Publishes the page as a memfd. In the child of a fork: gives the child a page of its own. Cold.
 void zg_stats_publish(void);

@@ -49,6 +49,7 @@ void zg_depot_reset_lock(void) { zg_lock_reset(&depot_lock); }
 static bool make_table(struct table *table, uint32_t bits) {
     uint64_t *entries = zg_os_map_table(sizeof *entries << bits);
     *table = (struct table){entries, (UINT64_C(1) << bits) - 1};
+    if (!entries) zg_stats_degrade(zg_degradation_no_table_memory);
     return entries != NULL;
 }
 

@@ -122,10 +122,12 @@ struct reader {
     uint64_t low, high; // readable without asking
 };
 
-static bool read_word(void *context, uint64_t address, uint64_t *word) {
+// Anything that can be read may be read, what AddressSanitizer guards in a fuzzer as well.
+__attribute__((no_sanitize("address"))) static bool read_word(void *context, uint64_t address, uint64_t *word) {
     struct reader *reader = context;
     if (address & 7) return false;
-    if (address < reader->low || address + 8 > reader->high) {
+    // A frame pointer may hold anything: the last word of all is at no distance from 0.
+    if (address < reader->low || address >= reader->high) {
         if (zg_os_read_memory(word, address, 8) != 8) return false;
         uint64_t page = address & ~(ZG_PAGE_BYTES - 1);
         // The walk goes upwards: the page just probed and what was known before it join where they touch.
@@ -264,7 +266,9 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
         } else if ((rule & 3) == rule_complex) {
             walk->repeatable = false;
             if (!step_complex(&pc, &sp, &fp, &reader, &exact)) break;
-            if (sp >= bounds->low && sp < bounds->high) reader = (struct reader){sp, bounds->high};
+            // What lies below the caller may be protected, or not there yet.
+            bool below = sp < caller.sp && caller.sp >= bounds->low && caller.sp < bounds->high;
+            if (sp >= bounds->low && sp < bounds->high && !below) reader = (struct reader){sp, bounds->high};
         } else {
             break;
         }
@@ -281,4 +285,23 @@ int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames,
         if (!step_full(registers, exact ? pc : pc - 1, &reader, &exact)) break;
     }
     return count;
+}
+
+uint64_t zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high, uint64_t *handler) {
+    enum { MOST_FRAMES = 1000 };
+    struct reader reader = {1, 1};
+    struct zg_registers registers = {.known = UINT64_C(1) << ZG_ARCH_SP | UINT64_C(1) << ZG_ARCH_FP, .pc = caller.pc};
+    registers.value[ZG_ARCH_SP] = caller.sp;
+    registers.value[ZG_ARCH_FP] = caller.fp;
+    bool exact = false;
+    uint64_t found = 0, inner = 0, pc = 0;
+    for (int i = 0; i < MOST_FRAMES && registers.pc; i++) {
+        inner = pc, pc = registers.pc;
+        uint64_t context = registers.value[ZG_ARCH_SP];
+        if (found && context >= high && context - high < high - low) break; // beyond the call that was interrupted
+        if (!step_full(&registers, exact ? registers.pc : registers.pc - 1, &reader, &exact)) break;
+        uint64_t sp = registers.value[ZG_ARCH_SP];
+        if (exact && sp >= low && sp < high) found = context, *handler = inner;
+    }
+    return found;
 }

@@ -53,6 +53,11 @@ enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, con
 // the frame's instruction.
 int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames, int depth);
 
+// The context that a signal handler on the calling stack will return to, if its stack pointer then lies within [low, high):
+// of several the outermost. 0 where there is none, or the stack cannot be followed. `handler` becomes an address in the function
+// that the kernel has called.
+uint64_t zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high, uint64_t *handler);
+
 // Forgets all cached rules; after an image was unloaded. Any thread.
 void zg_unwind_forget(void);
 // Raised by zg_unwind_forget: what was derived from older rules is void.

@@ -148,6 +148,9 @@ static const uint8_t *skip_expression(const uint8_t **at) {
     return expression;
 }
 
+// Factored offsets of a broken program wrap around.
+static int64_t scaled(uint64_t factored, const struct cie *cie) { return (int64_t)(factored * (uint64_t)cie->data_factor); }
+
 // Runs a call frame program from `at` until its location counter passes `pc`.
 static bool run_program(const struct cie *cie, const uint8_t *at, const uint8_t *end, uint64_t location, uint64_t pc,
                         const struct zg_cfi_row *initial, struct zg_cfi_row *row) {
@@ -158,7 +161,7 @@ static bool run_program(const struct cie *cie, const uint8_t *at, const uint8_t 
         uint64_t low = op & 0x3f, reg;
         switch (op >> 6) {
         case 1: location += low * cie->code_factor; goto moved;
-        case 2: set_rule(row, low, zg_cfi_at_offset, (int64_t)read_uleb(&at) * cie->data_factor, NULL); continue;
+        case 2: set_rule(row, low, zg_cfi_at_offset, scaled(read_uleb(&at), cie), NULL); continue;
         case 3:
             if (low < ZG_ARCH_REGISTER_COUNT) row->registers[low] = initial->registers[low];
             continue;
@@ -172,7 +175,7 @@ static bool run_program(const struct cie *cie, const uint8_t *at, const uint8_t 
         case 0x04: location += read_u32(&at) * cie->code_factor; goto moved;
         case 0x05: // offset_extended
             reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_at_offset, (int64_t)read_uleb(&at) * cie->data_factor, NULL);
+            set_rule(row, reg, zg_cfi_at_offset, scaled(read_uleb(&at), cie), NULL);
             break;
         case 0x06: // restore_extended
             reg = read_uleb(&at);
@@ -205,20 +208,20 @@ static bool run_program(const struct cie *cie, const uint8_t *at, const uint8_t 
             break;
         case 0x11: // offset_extended_sf
             reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_at_offset, read_sleb(&at) * cie->data_factor, NULL);
+            set_rule(row, reg, zg_cfi_at_offset, scaled((uint64_t)read_sleb(&at), cie), NULL);
             break;
         case 0x12: // def_cfa_sf
             row->cfa_register = (uint32_t)read_uleb(&at);
-            row->cfa = (struct zg_cfi_rule){zg_cfi_in_register, read_sleb(&at) * cie->data_factor, NULL};
+            row->cfa = (struct zg_cfi_rule){zg_cfi_in_register, scaled((uint64_t)read_sleb(&at), cie), NULL};
             break;
-        case 0x13: row->cfa.value = read_sleb(&at) * cie->data_factor; break;
+        case 0x13: row->cfa.value = scaled((uint64_t)read_sleb(&at), cie); break;
         case 0x14: // val_offset
             reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_is_offset, (int64_t)read_uleb(&at) * cie->data_factor, NULL);
+            set_rule(row, reg, zg_cfi_is_offset, scaled(read_uleb(&at), cie), NULL);
             break;
         case 0x15: // val_offset_sf
             reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_is_offset, read_sleb(&at) * cie->data_factor, NULL);
+            set_rule(row, reg, zg_cfi_is_offset, scaled((uint64_t)read_sleb(&at), cie), NULL);
             break;
         case 0x16: // val_expression
             reg = read_uleb(&at);

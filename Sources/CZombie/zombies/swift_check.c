@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "zombies/swift_check.h"
 
+#include "findings/report.h"
 #include "findings/signals.h"
 #include "images/module.h"
 #include "platform/os.h"
@@ -112,7 +113,7 @@ static void conclude(bool good) {
         static const char message[] = "zguard: warning: this Swift runtime lays out objects in a way that is not known: "
                                       "Swift classes are not reported\n";
         zg_stats_degrade(zg_degradation_swift_layout);
-        zg_os_write(2, message, sizeof message - 1);
+        zg_report_say(message, sizeof message - 1);
     }
     if (zg_config.handle_signals) zg_signals_watch_aborts();
     __atomic_store_n(&layout, good ? zg_swift_expected : zg_swift_unexpected, __ATOMIC_RELEASE);

@@ -53,6 +53,7 @@ void zg_zombie_init(bool on, bool keep_contents) {
     zg_stats->layout.death_bytes = sizeof(struct zg_death);
     zg_stats->layout.first_time = zg_layout_time_now();
     if (on && keep_contents) zg_zombie_contents = (uint64_t)zg_os_map(zg_slabs.bytes);
+    if (on && keep_contents && !zg_zombie_contents) zg_stats_degrade(zg_degradation_no_contents);
     // As large as all slabs may become, and of no use to whoever reads a core file.
     if (zg_zombie_contents) zg_os_leave_out_of_core((void *)zg_zombie_contents, zg_slabs.bytes);
 }

@@ -1,5 +1,5 @@
 // The table of published functions: everything that the preload library exports, and nothing else.
-// publish.c and calls.c define them; a test compares the table with the library's dynamic symbols.
+// publish.c, calls.c and jumps.c define them; a test compares the table with the library's dynamic symbols.
 
 #ifndef ZG_PUBLISHED_H
 #define ZG_PUBLISHED_H
@@ -19,7 +19,9 @@
     X(_ZdaPvSt11align_val_tRKSt9nothrow_t)                                                                             \
     /* signals: ours stays first */                                                                                    \
     X(sigaction) X(__sigaction) X(signal) X(ssignal) X(bsd_signal) X(sysv_signal) X(__sysv_signal) X(siginterrupt)     \
-    X(sigaltstack)                                                                                                     \
+    X(sigaltstack) X(pthread_sigmask) X(sigprocmask)                                                                   \
+    /* jumps: none out of the middle of a call of ours (jumps.c) */                                                    \
+    X(longjmp) X(_longjmp) X(siglongjmp) X(__longjmp_chk)                                                              \
     /* threads: each has an alternate signal stack from its first instruction */                                       \
     X(pthread_create)                                                                                                  \
     /* the loader: no library binds past us */                                                                         \

@@ -21,6 +21,8 @@ public struct FindingReader {
 
     private var lines: LineReader
     private var isUTF16 = false
+    /// What stood in the same line as the entry before.
+    private var pending: Entry?
     private let decoder = JSONDecoder()
 
     /// Opens a file; directories are refused.
@@ -38,6 +40,7 @@ public struct FindingReader {
 
     /// The next complete line that is not blank; nil at the end of what is there now. Call again when the file has grown.
     public mutating func next() throws(SystemError) -> Entry? {
+        if let entry = takePending() { return entry }
         while let line = try lines.next() {
             if let entry = entry(of: line) { return entry }
         }
@@ -46,7 +49,12 @@ public struct FindingReader {
 
     /// What follows the last line feed, once the file does not grow any more: a finding whose line feed is missing,
     /// or a line that was cut off.
-    public mutating func finish() -> Entry? { lines.finish().flatMap { entry(of: $0) } }
+    public mutating func finish() -> Entry? { takePending() ?? lines.finish().flatMap { entry(of: $0) } }
+
+    private mutating func takePending() -> Entry? {
+        defer { pending = nil }
+        return pending
+    }
 
     private mutating func entry(of line: LineReader.Line) -> Entry? {
         func skipped(_ reason: String) -> Entry { .skipped(line: line.number, reason: reason) }
@@ -69,7 +77,22 @@ public struct FindingReader {
                 let sample = TimelineSample(jsonLine: text)
                 return sample.map { .timeline($0, line: line.number) } ?? skipped("not a sample of the heap")
             }
-            return skipped(reason)
+            // One process was killed in the middle of its line, and another has written behind it.
+            guard let whole = Self.lastFinding(in: bytes),
+                let finding = try? decoder.decode(
+                    Finding.self, from: Data(String(decoding: bytes[whole...], as: UTF8.self).utf8))
+            else { return skipped(reason) }
+            pending = .finding(finding, line: line.number)
+            return skipped("cut off, and another finding follows")
+        }
+    }
+
+    /// Where in a line the last finding begins, but for one at its start. Within a string its quotes would have backslashes.
+    private static func lastFinding(in bytes: ArraySlice<UInt8>) -> Int? {
+        let start = Array("{\"schema\":\"\(Finding.schema)\"".utf8)
+        guard bytes.count > start.count else { return nil }
+        return bytes.indices.dropFirst().dropLast(start.count - 1).last { index in
+            bytes[index] == start[0] && bytes[index..<index + start.count].elementsEqual(start)
         }
     }
 

@@ -9,6 +9,7 @@ public struct GuardedProcess: Sendable {
     private let page: Mapping
 
     static let pageName = "/memfd:\(ZG_STATS_NAME)"
+    private static let libraryName = "libzguard.so"
 
     /// Finds the statistics page of a process.
     public init(processID: Int) throws(ProcessError) {
@@ -20,7 +21,10 @@ public struct GuardedProcess: Sendable {
         // A process that ended and was not waited for has no mappings any more.
         if mappings.isEmpty, Self.status(of: processID)["State"]?.hasPrefix("Z") ?? true { throw .gone(processID) }
         let page = mappings.first { $0.path.hasPrefix(Self.pageName) && $0.permissions.hasSuffix("s") }
-        guard let page else { throw .notGuarded(processID) }
+        guard let page else {
+            let hasRuntime = mappings.contains { $0.path.hasSuffix("/\(Self.libraryName)") }
+            throw hasRuntime ? .withoutStatistics(processID) : .notGuarded(processID)
+        }
         self.page = page
         // Between vfork and exec a child runs in its parent's memory and is not a guarded process of its own.
         guard try readPage().pid == Self.innermostID(of: processID) else { throw .notGuarded(processID) }
@@ -29,6 +33,18 @@ public struct GuardedProcess: Sendable {
     /// All guarded processes that this user may look into, by process id.
     public static func all() -> [GuardedProcess] {
         directoryEntries("/proc").compactMap { Int($0) }.sorted().compactMap { try? GuardedProcess(processID: $0) }
+    }
+
+    /// The ids of guarded processes that show no statistics.
+    public static func withoutStatistics() -> [Int] {
+        directoryEntries("/proc").compactMap { Int($0) }.sorted().filter { id in
+            do throws(ProcessError) {
+                _ = try GuardedProcess(processID: id)
+                return false
+            } catch {
+                return error == .withoutStatistics(id)
+            }
+        }
     }
 
     /// The statistics as they are now.

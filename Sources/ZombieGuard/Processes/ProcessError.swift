@@ -9,6 +9,8 @@ public enum ProcessError: Error, Hashable, Sendable, CustomStringConvertible {
     /// It belongs to another user, or the system forbids looking into it.
     case notOurs(Int)
     case notGuarded(Int)
+    /// It is guarded, but has no statistics page: switched off, or refused by the system.
+    case withoutStatistics(Int)
     /// It runs with a runtime whose statistics this version cannot read.
     case otherVersion(Int, UInt32)
     case system(Int, SystemError)
@@ -27,6 +29,7 @@ public enum ProcessError: Error, Hashable, Sendable, CustomStringConvertible {
         case .gone(let process): "process \(process) does not exist"
         case .notOurs(let process): "no permission to look into process \(process)"
         case .notGuarded(let process): "process \(process) is not guarded"
+        case .withoutStatistics(let process): "process \(process) is guarded, but shows no statistics"
         case .otherVersion(let process, let version):
             "process \(process) is guarded by another version of zguard (statistics version \(version))"
         case .system(let process, let error): "cannot look into process \(process): \(error)"
@@ -39,6 +42,7 @@ public enum ProcessError: Error, Hashable, Sendable, CustomStringConvertible {
         case .notOurs:
             "only the owner of a process and root can do that; /proc/sys/kernel/yama/ptrace_scope may forbid more"
         case .notGuarded: "start it with: zguard run -- PROGRAM"
+        case .withoutStatistics: "its options have stats=0, or the system refused it memfd_create"
         default: nil
         }
     }

@@ -29,6 +29,8 @@ public struct Statistics: Sendable {
     public var started: UInt64
     /// Whether requests are answered at once; otherwise at the process's next slow allocation or free.
     public var hasMaintenanceThread: Bool
+    /// The path of the image whose malloc the program meets in front of ours or behind, where it is not libc's; empty otherwise.
+    public var allocator: String
     public var counters: [Counter]
     public var degradations: [Degradation]
 
@@ -45,6 +47,7 @@ public struct Statistics: Sendable {
         options = withUnsafeBytes(of: page.options) { text(in: $0) }
         started = page.started_ns
         hasMaintenanceThread = page.has_maintenance_thread != 0
+        allocator = withUnsafeBytes(of: page.allocator) { text(in: $0) }
         let values = withUnsafeBytes(of: page.counters) { Array($0.bindMemory(to: UInt64.self)) }
         counters = zip(Self.counterTable, values).map { info, value in
             Counter(name: info.name, type: info.type, unit: info.unit, text: info.text, value: value)

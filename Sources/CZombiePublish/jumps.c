@@ -1,0 +1,40 @@
+// Publishes longjmp and its kin: one out of a signal handler that has interrupted the runtime waits for the end of the call.
+// Any context. Named by their symbols, since compilers and headers know these functions by special rules.
+
+#define _GNU_SOURCE
+#include "publish.h"
+
+#ifdef ZG_NOTHING_IS_PUBLISHED
+typedef int zg_no_jump_is_published; // C wants a declaration in every file
+#else
+
+#include "images/loader.h"
+#include "process/jump.h"
+#include "process/thread.h"
+
+#define ZG_JUMPS(X) X(longjmp) X(_longjmp) X(siglongjmp) X(__longjmp_chk)
+
+#define ZG_X(name) static zg_jump_function *next_##name;
+ZG_JUMPS(ZG_X)
+#undef ZG_X
+
+// Before any handler could need them: dlsym takes the loader's lock.
+__attribute__((constructor(101))) static void look_up(void) {
+#define ZG_X(name) next_##name = (zg_jump_function *)zg_loader_next(#name);
+    ZG_JUMPS(ZG_X)
+#undef ZG_X
+}
+
+#define ZG_X(name)                                                                                                     \
+    ZG_PUBLISH void zg_published_##name(void *environment, int value) __asm__(#name);                                  \
+    ZG_PUBLISH void zg_published_##name(void *environment, int value) {                                                \
+        if (ZG_UNLIKELY(!next_##name)) look_up();                                                                      \
+        if (ZG_UNLIKELY(zg_thread_self && zg_thread_self->busy))                                                       \
+            zg_jump_after_call(next_##name, environment, value, ZG_FRAME);                                             \
+        next_##name(environment, value);                                                                               \
+        __builtin_trap();                                                                                              \
+    }
+ZG_JUMPS(ZG_X)
+#undef ZG_X
+
+#endif
