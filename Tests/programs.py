@@ -9,6 +9,7 @@ A program that is not installed is a failure; --install fetches all that are mis
 
 import argparse
 import concurrent.futures
+import json
 import os
 import shutil
 import subprocess
@@ -23,9 +24,11 @@ TESTS = Path(__file__).resolve().parent
 sys.path.insert(0, str(TESTS / "Programs"))
 sys.dont_write_bytecode = True
 
+from case import Source  # noqa: E402
 from cases import all_cases  # noqa: E402
 from harness import CaseError, Guard, Run, compare  # noqa: E402
 
+RESULTS = TESTS.parent / "build" / "tests" / "programs.json"
 ATTEMPTS = 3
 print_lock = threading.Lock()
 
@@ -36,10 +39,18 @@ def say(text):
 
 
 def install(cases):
+    install_packages(cases)
+    for source in {need.source: need for case in cases for need in case.needs if isinstance(need, Source) and not need.is_met()}.values():
+        say(f"programs: fetching the source of {source.source}")
+        if fault := source.fetch():
+            sys.exit(f"programs: error: the source of {source.source} cannot be had: {fault}")
+
+
+def install_packages(cases):
     packages = sorted({need.package for case in cases for need in case.needs if need.package and not need.is_met()})
     if not packages:
         return
-    command = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
+    command = ["apt-get", "-o", "DPkg::Lock::Timeout=600", "install", "-y", "--no-install-recommends", *packages]
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         sys.exit("programs: error: programs are missing and this is not root\nhint: sudo " + " ".join(command))
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
@@ -67,6 +78,7 @@ def try_case(case, guard, options):
     if missing:
         return ["not installed: " + ", ".join(need.describe() for need in missing) + " (--install fetches packages)"], False
     work = Path(tempfile.mkdtemp(prefix=f"zguard-{case.name}-", dir=options.tmp))
+    work.chmod(0o711)  # servers that give up root must reach their files
     run, faults, is_known = None, [], False
     try:
         passes = []
@@ -97,11 +109,41 @@ def try_case(case, guard, options):
     return faults, is_known
 
 
+def keep_result(case, faults, profile):
+    """Adds what was just run to what is kept for --markdown."""
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    kept.setdefault(case.name, {})[profile] = {"faults": faults, "version": case.version_text()}
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    draft = RESULTS.with_suffix(".new")
+    draft.write_text(json.dumps(kept, indent=1))
+    draft.rename(RESULTS)
+
+
+def markdown(cases):
+    """The rows of a table of all cases, with the results that were kept."""
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    print("| program | version | what is run | default | `--profile fence` |")
+    print("|---|---|---|---|---|")
+    for case in cases:
+        results = kept.get(case.name, {})
+        version = next((result["version"] for result in results.values()), "") or case.version_text()
+        words = [told(results.get(profile)) for profile in ("guard", "fence")]
+        print(f"| {case.name} | {version} | {case.what} | {words[0]} | {words[1]} |")
+
+
+def told(result):
+    if result is None:
+        return "not run"
+    return "identical" if not result["faults"] else "**" + result["faults"][0].split("\n")[0].replace("|", "\\|")[:120] + "**"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--filter", metavar="TEXT", action="append", help="only cases whose name contains TEXT (repeatable)")
     parser.add_argument("--list", action="store_true", help="names and what they need, then end")
     parser.add_argument("--install", action="store_true", help="fetch missing programs with apt-get first")
+    parser.add_argument("--long", action="store_true", help="also cases that take too long for every change; a filter with a case's whole name asks for it, too")
+    parser.add_argument("--markdown", action="store_true", help="print a table of all cases with the last results, then end")
     parser.add_argument("--zguard", metavar="PATH", default=str(TESTS.parent / "build" / "bin" / "zguard"))
     parser.add_argument("--profile", metavar="NAME", help="profile for `zguard run`")
     parser.add_argument("--option", "-o", metavar="KEY=VALUE", action="append", default=[],
@@ -114,9 +156,14 @@ def main():
     options = parser.parse_args()
 
     cases = [case for case in all_cases() if not options.filter or any(text in case.name for text in options.filter)]
+    if options.markdown:
+        markdown(cases)
+        return 0
+    if not options.long and not options.list:
+        cases = [case for case in cases if not case.long or case.name in (options.filter or ())]
     if options.list:
         for case in cases:
-            print(f"{case.name:16} {' '.join(need.describe() for need in case.needs)}")
+            print(f"{case.name:28} {'long ' if case.long else ''}{' '.join(need.describe() for need in case.needs)}")
         return 0
     if not cases:
         sys.exit("programs: error: no case has a name like that")
@@ -139,6 +186,8 @@ def main():
         for future in concurrent.futures.as_completed([pool.submit(timed, case) for case in cases]):
             case, faults, seconds = future.result()
             failed += bool(faults)
+            if not options.preload and not options.option:
+                keep_result(case, faults, options.profile or "guard")
             say(f"{'FAIL' if faults else 'pass'}   {case.name} ({seconds:.1f} s)")
             for fault in faults:
                 say("       " + fault.replace("\n", "\n       "))

@@ -3,10 +3,14 @@
 import case
 import cases_compilers  # noqa: F401
 import cases_data  # noqa: F401
+import cases_databases  # noqa: F401
 import cases_languages  # noqa: F401
+import cases_network  # noqa: F401
 import cases_swift  # noqa: F401
 import cases_swift_programs  # noqa: F401
+import cases_system  # noqa: F401
 import cases_tools  # noqa: F401
+import cases_web  # noqa: F401
 
 
 def all_cases():

@@ -15,6 +15,7 @@ from harness import CaseError
 
 class Sqlite(Case):
     name = "sqlite3"
+    what = "a million rows: queries, indexes, a dump"
     needs = (Need("sqlite3", "sqlite3"),)
     sees = ("sqlite3",)
 
@@ -29,6 +30,7 @@ class Sqlite(Case):
 
 class Git(Case):
     name = "git"
+    what = "clone, log, blame, diff, rebase, merge, gc, fsck of 3,000 commits"
     needs = (Need("git", "git"),)
     sees = ("git",)
 
@@ -64,6 +66,7 @@ def free_port():
 class Redis(Case):
     """A server under load, with a fork to save; statistics are read from it while it runs."""
     name = "redis"
+    what = "a server under redis-benchmark, scripts, a save by fork, restart"
     needs = (Need("redis-server", "redis-server"), Need("redis-benchmark", "redis-tools"), Need("redis-cli", "redis-tools"))
     # Debian's redis-server is a link to the same executable as redis-check-rdb.
     sees = (r"redis-(server|check-rdb)", "redis-benchmark")
@@ -148,6 +151,7 @@ def scalars(value, name=""):
 class Archive(Case):
     """tar, gzip, xz with threads, zstd where there is one; unpacked again."""
     name = "tar-xz"
+    what = "tar, xz with threads, gzip, bzip2, and back"
     needs = (Need("tar", "tar"), Need("gzip", "gzip"), Need("xz", "xz-utils"), Need("bzip2", "bzip2"))
     sees = ("xz", "bzip2")
 
@@ -175,6 +179,7 @@ class Archive(Case):
 class Text(Case):
     """sort with a small buffer and threads, awk, sed, grep, join, uniq on one large file."""
     name = "sort-awk"
+    what = "sort with threads, awk, sed, grep on 250,000 lines"
     needs = (Need("sort", "coreutils"), Need("awk", "mawk"), Need("gawk", "gawk"), Need("sed", "sed"), Need("grep", "grep"))
     sees = ("sort", "gawk")
 
@@ -197,6 +202,8 @@ class Text(Case):
 class Openssl(Case):
     """Digests, ciphers, keys and certificates; then a server and a client on the loopback interface."""
     name = "openssl"
+    what = "digests, ciphers, signatures, certificates, a TLS server and clients"
+    version = ["openssl", "version"]
     needs = (Need("openssl", "openssl"),)
     sees = ("openssl",)
 
@@ -234,7 +241,8 @@ class Openssl(Case):
 
 
 def wait_for(port):
-    for _ in range(200):
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
         try:
             socket.create_connection(("127.0.0.1", int(port)), 1).close()
             return
@@ -246,6 +254,7 @@ def wait_for(port):
 class Curl(Case):
     """A guarded web server, and guarded clients with parallel transfers."""
     name = "curl"
+    what = "a web server in python3 and parallel transfers"
     needs = (Need("curl", "curl"), Need("python3", "python3"))
     sees = ("curl", r"python3[.\d]*")
 
@@ -288,6 +297,7 @@ server.serve_forever()
 
 class Jq(Case):
     name = "jq"
+    what = "groups, regular expressions, a parse error"
     needs = (Need("jq", "jq"),)
     sees = ("jq",)
 

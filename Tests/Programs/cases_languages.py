@@ -11,6 +11,7 @@ PYTHON_NEED = Need(PYTHON, "python3")
 
 class Python(Case):
     name = "python3"
+    what = "the standard library: JSON, regular expressions, threads, processes, SQLite, ctypes"
     needs = (PYTHON_NEED,)
     sees = (r"python3[.\d]*",)
 
@@ -21,6 +22,7 @@ class Python(Case):
 class PythonMalloc(Case):
     """The same without Python's own pools: each object is a block."""
     name = "python3-malloc"
+    what = "the same, every object a block of its own"
     needs = (PYTHON_NEED,)
     sees = (r"python3[.\d]*",)
 
@@ -30,6 +32,8 @@ class PythonMalloc(Case):
 
 class Perl(Case):
     name = "perl"
+    what = "hashes, regular expressions, closures, sorting, fork"
+    version = ["perl", "-v"]
     needs = (Need("perl", "perl"),)
     sees = ("perl",)
 
@@ -39,6 +43,7 @@ class Perl(Case):
 
 class Ruby(Case):
     name = "ruby"
+    what = "objects, threads, fibers, garbage collection"
     needs = (Need("ruby", "ruby"),)
     sees = (r"ruby[.\d]*",)
 
@@ -48,6 +53,8 @@ class Ruby(Case):
 
 class Lua(Case):
     name = "lua"
+    what = "tables, coroutines, strings, closures"
+    version = ["lua5.4", "-v"]
     needs = (Need("lua5.4", "lua5.4"),)
     sees = (r"lua5\.4",)
 
@@ -63,6 +70,7 @@ PHP_NEEDS = (Need("php", "php-cli"), *(
 class Php(Case):
     """Loads its extensions with RTLD_DEEPBIND, past every preload."""
     name = "php"
+    what = "arrays, DOM, SQLite, mbstring, intl; extensions bound past every preload"
     needs = PHP_NEEDS
     sees = (r"php[.\d]*",)
 
@@ -73,6 +81,7 @@ class Php(Case):
 class PhpMalloc(Case):
     """The same without PHP's own pools."""
     name = "php-malloc"
+    what = "the same without PHP's own pools"
     needs = PHP_NEEDS
     sees = (r"php[.\d]*",)
 
@@ -82,6 +91,7 @@ class PhpMalloc(Case):
 
 class Node(Case):
     name = "node"
+    what = "JavaScript: streams, worker threads, compression, cryptography"
     needs = (Need("node", "nodejs"),)
     sees = (r"node(js)?",)
 
@@ -91,6 +101,8 @@ class Node(Case):
 
 class Java(Case):
     name = "java"
+    what = "javac and its program with two collectors; null checks by SIGSEGV"
+    version = ["java", "-version"]
     needs = (Need("javac", "default-jdk-headless"), Need("java", "default-jdk-headless"))
     sees = ("javac", "java")
 

@@ -12,6 +12,7 @@ from harness import INPUTS
 
 class Swiftc(Case):
     name = "swiftc"
+    what = "compiler, linker and the program"
     needs = (Need("swiftc", None),)
     sees = (r"swift(-frontend|c)?", "inventory")
 
@@ -24,6 +25,8 @@ class Swiftc(Case):
 class SwiftScript(Case):
     """The interpreter: code made and run in the compiler's own process."""
     name = "swift-script"
+    what = "code made and run in the compiler's own process"
+    version = ["swiftc", "--version"]
     needs = (Need("swift", None),)
     sees = ("swift-frontend",)
 
@@ -33,6 +36,8 @@ class SwiftScript(Case):
 
 class SwiftBuild(Case):
     name = "swift-build"
+    what = "a package built, changed, built again"
+    version = ["swiftc", "--version"]
     needs = (Need("swift", None),)
     sees = (r"swift-(build|package)", "swift-frontend")
 
@@ -60,6 +65,8 @@ def build_result(text):
 class SwiftTest(Case):
     """A package's tests, of Swift Testing and of XCTest: the test processes are guarded like any other."""
     name = "swift-test"
+    what = "Swift Testing and XCTest, in a row and in parallel"
+    version = ["swiftc", "--version"]
     needs = (Need("swift", None),)
     sees = (r"swift-(test|package)", "swift-frontend", r"testedPackageTests\.xctest")
 
@@ -79,6 +86,8 @@ def test_result(text):
 
 class SwiftFormat(Case):
     name = "swift-format"
+    what = "6,000 lines formatted and linted in parallel"
+    version = ["swiftc", "--version"]
     needs = (Need("swift-format", None),)
     sees = ("swift-format",)
 
@@ -103,6 +112,8 @@ class SwiftFormat(Case):
 class Docc(Case):
     """A catalogue with articles and a tutorial, and the symbols of a module."""
     name = "docc"
+    what = "a catalogue with articles and a tutorial"
+    version = ["swiftc", "--version"]
     needs = (Need("docc", None), Need("swiftc", None))
     sees = ("docc",)
 
@@ -125,6 +136,8 @@ class Docc(Case):
 class LanguageServer(Case):
     """One client's session: symbols, explanations, completion, diagnostics of a file that is then changed."""
     name = "sourcekit-lsp"
+    what = "symbols, explanations, completion, diagnostics"
+    version = ["swiftc", "--version"]
     needs = (Need("sourcekit-lsp", None), Need("python3", "python3"))
     sees = ("sourcekit-lsp",)
 

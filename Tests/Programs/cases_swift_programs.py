@@ -2,7 +2,10 @@
 
 import subprocess
 
+import generate
 from case import Case, Need
+from cases_data import SERVER, free_port, wait_for
+from cases_languages import PYTHON, PYTHON_NEED
 from harness import INPUTS, CaseError
 
 
@@ -31,21 +34,66 @@ class Exerciser(Case):
 
 class OptimisedDynamic(Exerciser):
     name = "swift-exerciser-O"
+    what = "references, structures, types, texts, tasks, queues, races; -O"
     flags = ("-O",)
     options = ("quarantine_bytes=64k:quarantine_per_context=0",)  # addresses are soon used again
 
 
 class PlainDynamic(Exerciser):
     name = "swift-exerciser-Onone"
+    what = "the same, -Onone"
     flags = ("-Onone",)
 
 
 class OptimisedStatic(Exerciser):
     name = "swift-exerciser-O-static"
+    what = "the same, -O with the Swift runtime linked statically"
     flags = ("-O", "-static-stdlib")
     options = ("quarantine_bytes=256m",)  # dead objects stay
 
 
 class PlainStatic(Exerciser):
     name = "swift-exerciser-Onone-static"
+    what = "the same, -Onone, static"
     flags = ("-Onone", "-static-stdlib")
+
+
+class Foundation(Case):
+    """Foundation from many sides, with a web server of the driver's on loopback."""
+    needs = (Need("swiftc", None), PYTHON_NEED)
+    sees = ("foundation",)
+    version = ["swiftc", "--version"]
+    flags = ()
+
+    def setup(self, inputs):
+        result = subprocess.run(["swiftc", *self.flags, "-swift-version", "5", "-parse-as-library", str(INPUTS / "foundation.swift"), "-o",
+                                 str(inputs / "foundation")], capture_output=True, text=True)
+        if result.returncode != 0:
+            raise CaseError("the program cannot be compiled\n" + result.stderr[-2000:])
+        (inputs / "pages").mkdir()
+        for number in range(6):
+            (inputs / "pages" / f"{number}.txt").write_text(generate.text_lines(number * 300, seed=number))
+
+    def steps(self, run):
+        port = free_port()
+        server = subprocess.Popen([PYTHON, "-c", SERVER, str(port), str(run.inputs / "pages")], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_for(port)
+            run.step([run.inputs / "foundation", f"http://127.0.0.1:{port}/"], status=7)
+        finally:
+            server.kill()
+            server.wait()
+
+
+class FoundationOptimised(Foundation):
+    name = "swift-foundation-O"
+    long = True
+    what = "JSON, expressions, dates, files, processes, operations, timers, XML, URLSession, tasks; -O"
+    flags = ("-O",)
+
+
+class FoundationPlain(Foundation):
+    name = "swift-foundation-Onone"
+    what = "JSON, expressions, dates, files, processes, operations, timers, XML, URLSession, tasks; -Onone"
+    flags = ("-Onone",)

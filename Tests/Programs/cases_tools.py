@@ -9,6 +9,7 @@ from harness import INPUTS
 
 class Bash(Case):
     name = "bash"
+    what = "a script: functions, arrays, pipes, traps, jobs, here-documents"
     needs = (Need("bash", "bash"),)
     sees = ("bash",)
 
@@ -19,6 +20,7 @@ class Bash(Case):
 class Vim(Case):
     """Installs its own handlers for SIGSEGV and SIGBUS after the start."""
     name = "vim"
+    what = "batch edits of 20,000 lines; handlers for SIGSEGV and SIGBUS of its own"
     needs = (Need("vim", "vim"),)
     sees = (r"vim(\.\w+)?",)
 
@@ -38,6 +40,7 @@ def without_warning(text):
 class Limits(Case):
     """Little address space, a small stack, few descriptors, and standard descriptors that are closed."""
     name = "limits"
+    what = "perl and gawk under small limits of address space, stack and descriptors; standard descriptors closed"
     needs = (Need("bash", "bash"), Need("perl", "perl"), Need("gawk", "gawk"))
     sees = ("perl",)
 
