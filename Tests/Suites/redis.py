@@ -1,0 +1,64 @@
+"""Redis' own tests, from Debian's source package, against the installed server: a unit is a file of them. The scripts start and
+stop servers by themselves, all guarded. `--quick` has none: a unit starts a server for each of its groups."""
+
+import re
+import shutil
+import socket
+
+from suite import Result, Suite, Unit
+
+NAMES = ("type/string", "type/incr", "type/list", "type/list-2", "type/hash", "type/set", "type/zset", "type/stream", "type/stream-cgroups",
+         "unit/keyspace", "unit/scan", "unit/expire", "unit/multi", "unit/scripting", "unit/functions", "unit/pubsub", "unit/sort",
+         "unit/bitops", "unit/bitfield", "unit/hyperloglog", "unit/geo", "unit/dump", "unit/auth", "unit/acl", "unit/introspection",
+         "unit/introspection-2", "unit/other", "unit/slowlog", "unit/lazyfree", "unit/limits", "unit/tracking", "unit/quit", "unit/info",
+         "unit/querybuf", "unit/protocol", "unit/latency-monitor", "unit/printver", "unit/replybufsize", "integration/rdb", "integration/aof",
+         "integration/block-repl", "integration/replication-2", "integration/replication-3", "integration/psync2-reg", "integration/logging",
+         "integration/redis-cli", "integration/redis-benchmark", "integration/convert-ziplist-hash-on-load")
+TOOLS = ("redis-server", "redis-cli", "redis-benchmark", "redis-check-aof", "redis-check-rdb", "redis-sentinel")
+
+
+class Redis(Suite):
+    name = "redis"
+    title = "Redis' TCL tests"
+    command = "tclsh tests/test_helper.tcl --single UNIT"
+    packages = ("redis-server", "redis-tools", "tcl8.6", "dpkg-dev")
+    sources = ("redis",)
+    deadline = 900.0
+
+    def prepare(self):
+        self.source = self.fetch_source("redis", "tests/test_helper.tcl")
+
+    def units(self):
+        return [Unit(name if not name.startswith("type/") else "unit/" + name) for name in NAMES]
+
+    def run(self, unit, place, only=()):
+        tree = place.work / "tree"
+        tree.mkdir()
+        shutil.copytree(self.source / "tests", tree / "tests", symlinks=True)
+        for name in ("redis.conf", "sentinel.conf"):
+            shutil.copy(self.source / name, tree)
+        (tree / "src").mkdir()
+        for tool in TOOLS:
+            found = shutil.which(tool)
+            if found:
+                (tree / "src" / tool).symlink_to(found)
+        # Tests of modules need some that are not packaged; large memory and slow ones take too long.
+        words = ["--single", unit.name, "--clients", "1", "--baseport", str(base_port()), "--portcount", "200", "--tags", "-needs:debug-internals"]
+        for name in only:
+            words += ["--only", name]
+        ended = place.run(["tclsh8.6", "tests/test_helper.tcl", *words], cwd=tree, deadline=self.deadline)
+        outcomes = {}
+        for word, name in re.findall(r"^\[(ok|err|ignore|skip|exception|timeout)\]: (.*)$", ended.output, re.MULTILINE):
+            name = re.sub(r"( in tests/\S+)$| \(\d+ ms\)$", "", re.sub(r"\x1b\[[0-9;]*m", "", name)).strip()
+            name = re.sub(r"\b\d{4,}\b|0x[0-9a-f]+", "#", name)  # ports, addresses, process ids
+            outcomes.setdefault(name, {"ok": "passed", "ignore": "skipped", "skip": "skipped"}.get(word, "failed"))
+        outcomes["(script)"] = "hung" if ended.status is None else "passed" if ended.status == 0 else f"status {ended.status}"
+        shutil.rmtree(place.work, ignore_errors=True)
+        return Result(outcomes, ended.findings, ended.seen, ended.output[-3000:] + ended.errors[-1000:])
+
+
+def base_port():
+    """The first of a row of ports that nobody else is likely to take meanwhile."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return 20000 + probe.getsockname()[1] % 10000

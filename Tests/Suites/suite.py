@@ -1,0 +1,282 @@
+"""What a test suite of somebody else is: packages, units, and how one unit runs. Subclasses register themselves by being
+defined.
+
+A unit is what can be started alone: a module, a script. It has tests, each with an outcome: "passed", "failed", "skipped" or
+whatever else the suite says of it; "hung" is what was running when the deadline passed, "crashed" when the process died.
+Every unit runs plain and guarded, in a new directory with the same path, and every test must have the same outcome.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent.parent
+ROOT = TESTS.parent
+BUILD = ROOT / "build" / "tests" / "suites"
+sys.path.insert(0, str(TESTS / "Programs"))
+
+from harness import Watcher  # noqa: E402
+
+
+class SuiteError(Exception):
+    """The suite cannot be had or cannot go on, whether guarded or not."""
+
+
+class Guard:
+    """Runs commands under `zguard run`; findings become lines of a report."""
+
+    marks = ("libzguard.so", "zguard-stats")  # in the memory map of a guarded process, see Programs/harness.py
+
+    def __init__(self, zguard, profile, options=()):
+        self.zguard, self.profile = Path(zguard).resolve(), profile
+        self.options = ["--profile", profile] if profile != "default" else []
+        self.options += [word for option in options for word in ("-o", option)]
+
+    def prefix(self, report):
+        return [str(self.zguard), "run", "--quiet", "--report", str(report), "--format", "json", *self.options, "--"]
+
+    def is_own(self, executable):
+        return executable == str(self.zguard)
+
+
+class Result:
+    """What one run of a unit gave: outcomes by name of test, findings of the guard, and whether the guard was seen."""
+
+    def __init__(self, outcomes=None, findings=(), seen=True, output=""):
+        self.outcomes = outcomes or {}
+        self.findings = list(findings)
+        self.seen = seen
+        self.output = output  # the end of what the unit printed, for people
+
+
+class Ended:
+    """A command that has ended: `status` as the shell says it, None where the deadline passed."""
+
+    def __init__(self, status, output, errors, findings, seen):
+        self.status, self.output, self.errors = status, output, errors
+        self.findings, self.seen = findings, seen
+
+
+class Place:
+    """The directory of one run, and how commands run there: plain where `guard` is None."""
+
+    def __init__(self, directory, guard=None):
+        self.dir, self.guard = Path(directory), guard
+        shutil.rmtree(self.dir, ignore_errors=True)
+        for name in ("home", "tmp", "work"):
+            (self.dir / name).mkdir(parents=True)
+        self.work = self.dir / "work"
+
+    def environment(self, more=None):
+        return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.dir / "home"),
+                "TMPDIR": str(self.dir / "tmp"), "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", "TERM": "dumb",
+                **(more or {})}
+
+    def run(self, argv, env=None, deadline=300.0, cwd=None, input=None):
+        """Runs a command in a session of its own, which is ended with it."""
+        output, errors, report = self.dir / "output", self.dir / "errors", self.dir / "report"
+        report.unlink(missing_ok=True)
+        command = [str(word) for word in argv]
+        if self.guard:
+            command = self.guard.prefix(report) + command
+        if stopping.is_set():
+            raise SuiteError("stopped")
+        source = open(input, "rb") if input else subprocess.DEVNULL
+        with open(output, "wb") as sink, open(errors, "wb") as error_sink:
+            process = subprocess.Popen(command, stdin=source, stdout=sink, stderr=error_sink, cwd=cwd or self.work,
+                                       env=self.environment(env), start_new_session=True, preexec_fn=without_cores)
+        if input:
+            source.close()
+        sessions.add(process.pid)
+        watcher = Watcher(process.pid, self.guard) if self.guard else None
+        try:
+            status = process.wait(deadline)
+            status = 128 - status if status < 0 else status
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            if watcher:
+                watcher.finish()
+            end_session(process.pid)
+            process.wait()
+            sessions.discard(process.pid)
+        texts = [path.read_bytes().decode("utf-8", "replace") for path in (output, errors)]
+        findings = read_findings(report) if self.guard else []
+        return Ended(status, *texts, findings, bool(watcher and watcher.guarded))
+
+
+def without_cores():
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def end_session(session):
+    """Kills what is left of a session of ours; a unit may leave daemons behind."""
+    for _ in range(50):
+        left = [pid for pid in session_members(session)]
+        if not left:
+            return
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        time.sleep(0.05)
+
+
+sessions = set()  # those that run now
+stopping = threading.Event()
+
+
+def end_all_sessions():
+    stopping.set()
+    for session in list(sessions):
+        end_session(session)
+
+
+def session_members(session):
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                fields = Path(f"/proc/{name}/stat").read_bytes().rsplit(b")", 1)[1].split()
+            except (OSError, IndexError):
+                continue
+            if int(fields[3]) == session and fields[0] != b"Z":
+                yield int(name)
+
+
+def read_findings(report):
+    if not report.exists():
+        return []
+    return [json.loads(line) for line in report.read_text(errors="replace").splitlines() if line.startswith("{")]
+
+
+class Unit:
+    """`quick`: part of the quick selection. `env`: for its commands. `about`: what else the suite wants to know."""
+
+    def __init__(self, name, quick=False, env=None, about=None, profiles=("default", "fence")):
+        self.name, self.quick, self.env, self.about, self.profiles = name, quick, env or {}, about, profiles
+
+
+class Suite:
+    name = ""
+    title = ""  # for the document
+    command = ""  # for the document: how a unit is started
+    packages = ()  # binary packages, whose versions the results belong to
+    sources = ()  # source packages that `prepare` reads
+    revision = 1  # raised when outcomes are read or named in another way: plain outcomes that were kept are then made again
+    deadline = 300.0  # seconds for one unit
+    is_quick = False  # has quick units, without anything to be built
+    # Tests whose outcome differs because of what they look at, as {"unit/test": reason}; for the document.
+    differs = {}
+    # The same by profile of the guard.
+    differs_in = {}
+
+    def prepare(self):
+        """Fetches or builds what is needed below `self.build`; raises SuiteError where that cannot be."""
+
+    def units(self):
+        """All units, after `prepare`."""
+        raise NotImplementedError
+
+    def run(self, unit, place, only=()):
+        """Runs a unit, or `only` some tests of it where the suite can, and returns a Result."""
+        raise NotImplementedError
+
+    @property
+    def tested_packages(self):
+        """Those of `packages` that the document names."""
+        return self.packages[:1]
+
+    @property
+    def build(self):
+        return BUILD / self.name
+
+    def versions(self):
+        """The versions that results belong to."""
+        found = {}
+        for package in self.packages:
+            shown = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True)
+            found[package] = shown.stdout if shown.returncode == 0 else ""
+        return found
+
+    def fetch_source(self, source, needed, same=None):
+        """The unpacked source of the installed version of a package; `needed` is a path in it, `same` what of the version must be the
+        same. Returns its directory."""
+        same = same or upstream
+        wanted = self.build / "source"
+        version = subprocess.run(["dpkg-query", "-W", "-f", "${source:Version}", self.packages[0]], capture_output=True,
+                                 text=True).stdout.strip()
+        stamp = wanted / "version"
+        if stamp.exists() and stamp.read_text() == f"{source} {version}":
+            return wanted / "tree"
+        shutil.rmtree(wanted, ignore_errors=True)
+        wanted.mkdir(parents=True)
+        # Security updates may leave the archive without the source of the installed revision; the tests of another revision
+        # of the same upstream version do as well.
+        for name in (f"{source}={version}", source, source):
+            shown = subprocess.run(["apt-get", "-q", "--download-only", "source", name], cwd=wanted, capture_output=True, text=True)
+            if shown.returncode == 0:
+                break
+            if name == source:
+                add_source_entries()
+        got = [path.name.split("_")[1].removesuffix(".dsc") for path in wanted.glob("*.dsc")]
+        if shown.returncode or [same(text) for text in got] != [same(version)]:
+            raise SuiteError(f"apt-get source {source}={version} got {' '.join(got) or 'nothing'}: {shown.stderr.strip()}")
+        description = next(wanted.glob("*.dsc"))
+        shown = subprocess.run(["dpkg-source", "--no-check", "-x", description.name, "tree"], cwd=wanted, capture_output=True, text=True)
+        if shown.returncode or not (wanted / "tree" / needed).exists():
+            raise SuiteError(f"the source of {source} {version} has no {needed}: {shown.stderr.strip()}")
+        for path in wanted.iterdir():
+            if path.is_file():
+                path.unlink()
+        stamp.write_text(f"{source} {version}")
+        return wanted / "tree"
+
+
+def upstream(version):
+    """The version without epoch and Debian's revision."""
+    return version.split(":")[-1].rsplit("-", 1)[0]
+
+
+def add_source_entries(folder=Path("/etc/apt")):
+    """Debian machines have no sources of packages by default: adds an entry for each of Debian's that has binaries."""
+    entry = folder / "sources.list.d/zguard-suites.sources"
+    if entry.exists() or not os.access(folder, os.W_OK):
+        return
+    stanzas = []
+    for path in (folder / "sources.list.d").glob("*.sources"):
+        lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+        for stanza in "\n".join(lines).split("\n\n"):
+            if "debian.org/debian" in stanza:
+                stanzas.append("\n".join("Types: deb-src" if line.startswith("Types:") else line for line in stanza.splitlines()))
+    plain = folder / "sources.list"
+    for line in plain.read_text().splitlines() if plain.exists() else ():
+        words = re.sub(r"\[.*?\]", "", line).split()
+        if words[:1] == ["deb"] and "debian.org/debian" in words[1]:
+            stanzas.append(f"Types: deb-src\nURIs: {words[1]}\nSuites: {words[2]}\nComponents: {' '.join(words[3:])}")
+    entry.write_text("\n\n".join(stanzas) + "\n")
+    subprocess.run(["apt-get", "-q", "update"], capture_output=True, timeout=300)
+
+
+def all_suites():
+    import importlib
+
+    for path in sorted(Path(__file__).resolve().parent.glob("*.py")):
+        if path.stem not in ("suite", "cpython_events", "tap"):
+            importlib.import_module(path.stem)
+    return sorted((kind() for kind in every_subclass(Suite) if kind.name), key=lambda suite: suite.name)
+
+
+def every_subclass(kind):
+    for below in kind.__subclasses__():
+        yield below
+        yield from every_subclass(below)
