@@ -424,7 +424,7 @@ def faults_of(scenario, counts, long):
                     yield f"{kind}:{error}:{first}:once"
                 for first in positions(calls, 5) if kind not in NOT_FOR_EVER else ():
                     yield f"{kind}:{error}:{first}:ever"
-                for every in (2, 3, 7):
+                for every in () if kind == "gettid" else (2, 3, 7):  # a thread has its number, or none
                     yield f"{kind}:{error}:1:{every}"
             continue
         number, calls = 0, max(1, calls * 9 // 10)  # threads make more or less of them from run to run
@@ -437,7 +437,8 @@ def faults_of(scenario, counts, long):
         if calls > 2 and scenario.share >= 0.5:
             if kind not in NOT_FOR_EVER:
                 yield f"{kind}:{common[number % len(common)]}:{calls // 2}:ever"
-            yield f"{kind}:{common[-1]}:1:{3 if number % 2 else 2}"
+            if kind != "gettid":  # a thread has its number, or none
+                yield f"{kind}:{common[-1]}:1:{3 if number % 2 else 2}"
     if scenario.kinds is None:
         for name, fault in TOGETHER.items():
             if scenario.name in name.split():

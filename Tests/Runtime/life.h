@@ -12,10 +12,10 @@
 
 #include "check.h"
 
-// Exit code of a child, 128 + signal where it died of one, 255 where it hung for 20 s and was ended.
+// Exit code of a child, 128 + signal where it died of one, 255 where it hung for 90 s and was ended.
 __attribute__((unused)) static int life_wait(pid_t child) {
     int status = 0;
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < 90000; i++) {
         pid_t ended = waitpid(child, &status, WNOHANG);
         if (ended == child) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         usleep(1000);

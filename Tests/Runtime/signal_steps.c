@@ -1,6 +1,6 @@
 // A signal handler that allocates and frees after every single instruction of malloc, realloc and free.
 // preload
-// timeout: 150
+// timeout: 240
 
 #include <pthread.h>
 #include <threads.h>

@@ -204,7 +204,7 @@ static bool work_alone(void (*function)(void *, void *, void *), struct work *wo
 static bool is_borrowed_thread(void) {
     struct zg_thread *thread = zg_thread_current_or_null();
     int tid = zg_os_tid();
-    return thread && thread->tid > 0 && tid > 0 && thread->tid != tid;
+    return thread && zg_os_tid_is_told(thread->tid) && zg_os_tid_is_told(tid) && thread->tid != tid;
 }
 
 void zg_fault_fork_prepare(void) { zg_lock_take(&fault_lock); }

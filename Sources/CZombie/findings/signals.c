@@ -36,12 +36,23 @@ static uint32_t installed; // bit i: our handler is installed for managed_signal
 static int owner;          // the process that all this is about: a child of vfork shares the memory, not the dispositions
 
 typedef int (*sigaction_function)(int, const struct sigaction *, struct sigaction *);
-typedef int (*sigaltstack_function)(const stack_t *, stack_t *);
+typedef int (*sigmask_function)(int, const sigset_t *, sigset_t *);
 
 static int real_action(int signal, const struct sigaction *action, struct sigaction *old) {
     static sigaction_function real;
     if (!real) real = (sigaction_function)zg_loader_next("sigaction");
     return real(signal, action, old);
+}
+
+// The program's own change of its mask. Returns an error number, as libc's does.
+static int real_mask(int how, const sigset_t *set, sigset_t *old) {
+    static sigmask_function real;
+    static bool is_known;
+    if (!__atomic_load_n(&is_known, __ATOMIC_ACQUIRE)) {
+        real = (sigmask_function)zg_loader_next("pthread_sigmask");
+        __atomic_store_n(&is_known, true, __ATOMIC_RELEASE);
+    }
+    return real ? real(how, set, old) : -(int)zg_arch_syscall(SYS_rt_sigprocmask, how, (long)set, (long)old, 8, 0, 0);
 }
 
 static int real_stack(const stack_t *stack, stack_t *old) {
@@ -126,6 +137,7 @@ void zg_signals_fork_done(bool child, bool prepared) {
 
 void zg_signals_start(void) {
     owner = zg_os_pid();
+    real_mask(SIG_BLOCK, NULL, NULL); // looked up before any handler could need it
     manage(SIGSEGV);
     manage(SIGBUS);
 }
@@ -211,10 +223,13 @@ static struct zg_thread *hiding_thread(void) {
 
 int zg_signals_mask(int how, const sigset_t *set, sigset_t *old) {
     struct zg_thread *thread = hiding_thread();
+    if (!thread) return real_mask(how, set, old);
+    sigset_t now, mask;
     uint64_t before = 0, wanted_now = 0;
-    if (!thread) return -(int)zg_arch_syscall(SYS_rt_sigprocmask, how, (long)set, (long)old, 8, 0, 0);
-    int error = -(int)zg_arch_syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&before, 8, 0, 0);
+    sigemptyset(&now);
+    int error = real_mask(SIG_BLOCK, NULL, &now);
     if (error) return error;
+    __builtin_memcpy(&before, &now, sizeof before);
     uint64_t held = before | believed(thread, before);
     if (set) {
         __builtin_memcpy(&wanted_now, set, sizeof wanted_now);
@@ -223,14 +238,15 @@ int zg_signals_mask(int how, const sigset_t *set, sigset_t *old) {
         else if (how != SIG_SETMASK) return EINVAL;
         // libc keeps two signals for itself.
         wanted_now &= ~(UINT64_C(3) << 31);
-        wanted_now |= before & (UINT64_C(3) << 31);
         uint64_t rest = wanted_now & ~faults & ~(UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1));
-        uint64_t hidden = rest ? wanted_now & faults & ~(before & faults) : 0, mask = wanted_now & ~hidden;
+        uint64_t hidden = rest ? wanted_now & faults & ~(before & faults) : 0, open = wanted_now & ~hidden;
         // First what is believed, then what is: a handler in between sees a rest that does not fit.
         thread->hidden_with = rest;
         thread->faults_hidden = hidden;
         ZG_SIGNAL_FENCE();
-        error = -(int)zg_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, 8, 0, 0);
+        sigemptyset(&mask);
+        __builtin_memcpy(&mask, &open, sizeof open);
+        error = real_mask(SIG_SETMASK, &mask, NULL);
     }
     if (old) __builtin_memcpy(old, &held, sizeof held);
     return error;

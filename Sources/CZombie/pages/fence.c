@@ -241,7 +241,12 @@ static void give_range(struct zg_span *span) {
 static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
     void *data = (void *)span->base;
     uint64_t bytes = data_bytes(span);
-    if (span->fenced == zg_protection_mprotect) return zg_os_commit(data, bytes) == 0 && (!span->dirty || zg_os_discard(data, bytes) == 0);
+    if (span->fenced == zg_protection_mprotect) {
+        if (zg_os_commit(data, bytes) != 0 || (span->dirty && zg_os_discard(data, bytes) != 0)) return false;
+        // It reaches into two chunks, of which the other one may have been opened again, with guards.
+        bool may_be_guarded = first_chunk(span) != last_chunk(span) && zg_protection_had_guards();
+        return !may_be_guarded || zg_os_unguard(data, bytes) == 0;
+    }
     if (fresh) {
         char *skipped = (char *)data - skip * ZG_PAGE_BYTES, *behind = (char *)data + bytes;
         return (!skip || zg_os_guard(skipped, skip * ZG_PAGE_BYTES) == 0) && zg_os_guard(behind, ZG_PAGE_BYTES) == 0;

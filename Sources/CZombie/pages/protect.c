@@ -39,6 +39,8 @@ void zg_protection_give_up_guards(void) {
     zg_stats_degrade(zg_degradation_no_guard_pages);
 }
 
+bool zg_protection_had_guards(void) { return zg_protection_now() == zg_protection_guards || __atomic_load_n(&had_guards, __ATOMIC_RELAXED); }
+
 static bool stopped;
 void zg_protection_stop(void) { __atomic_store_n(&stopped, true, __ATOMIC_RELAXED); }
 bool zg_protection_is_stopped(void) { return __atomic_load_n(&stopped, __ATOMIC_RELAXED); }

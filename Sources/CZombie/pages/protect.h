@@ -14,6 +14,8 @@ enum zg_protection { zg_protection_none, zg_protection_guards, zg_protection_mpr
 enum zg_protection zg_protection_now(void);
 // The kernel refused a guard (the pages are locked, say): from here on without.
 void zg_protection_give_up_guards(void);
+// Pages may be guarded: by now, or from before that.
+bool zg_protection_had_guards(void);
 // The handlers of faults cannot be installed: a page that is protected from now on could only end the program, unexplained.
 void zg_protection_stop(void);
 bool zg_protection_is_stopped(void);

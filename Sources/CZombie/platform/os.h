@@ -77,6 +77,8 @@ void *zg_os_map_shared(int descriptor, uint64_t bytes, void *at);
 
 int zg_os_pid(void);
 int zg_os_tid(void);
+// It is the kernel's number; otherwise one of our own, because a filter refuses to tell.
+bool zg_os_tid_is_told(int tid);
 void zg_os_thread_name(char name[16]);
 void zg_os_set_thread_name(const char *name);
 void zg_os_kill_self(int signal);

@@ -146,9 +146,14 @@ int zg_os_move(void *from, void *to, uint64_t bytes) {
 }
 
 // By the thread's own id: the process's is that of the main thread, which has no memory any more once it has ended.
+static int self_as_target(void) {
+    int thread = zg_os_tid();
+    return zg_os_tid_is_told(thread) ? thread : zg_os_pid();
+}
+
 int64_t zg_os_try_read_memory(void *to, uint64_t from, uint64_t bytes) {
     struct iovec local = {to, bytes}, remote = {(void *)from, bytes};
-    long result = ZG_CALL(SYS_process_vm_readv, zg_os_tid(), &local, 1, &remote, 1, 0);
+    long result = ZG_CALL(SYS_process_vm_readv, self_as_target(), &local, 1, &remote, 1, 0);
     if (ZG_UNLIKELY(result < 0 && result != -EFAULT)) note_refusal(zg_os_refused_reads);
     return result;
 }
@@ -165,7 +170,7 @@ bool zg_os_is_readable(uint64_t low, uint64_t high) {
     for (uint64_t page = low & ~(ZG_PAGE_BYTES - 1); page < high;) {
         long count = 0;
         for (; count < BATCH && page < high; page += ZG_PAGE_BYTES) remote[count++] = (struct iovec){(void *)page, 1};
-        if (ZG_CALL(SYS_process_vm_readv, zg_os_tid(), &local, 1, remote, count, 0) != count) return false;
+        if (ZG_CALL(SYS_process_vm_readv, self_as_target(), &local, 1, remote, count, 0) != count) return false;
     }
     return true;
 }
@@ -329,7 +334,13 @@ void *zg_os_map_private(uint64_t bytes, void *at) {
 }
 
 int zg_os_pid(void) { return (int)ZG_CALL(SYS_getpid, 0, 0, 0, 0, 0, 0); }
-int zg_os_tid(void) { return (int)ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0); }
+// Where a filter refuses to tell, a number of the thread's own that no thread can have.
+enum { NO_THREADS_FROM = 1 << 30 };
+int zg_os_tid(void) {
+    long result = ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    return result > 0 ? (int)result : NO_THREADS_FROM | (int)((uint64_t)__errno_location() >> 4 & (NO_THREADS_FROM - 1));
+}
+bool zg_os_tid_is_told(int tid) { return tid > 0 && tid < NO_THREADS_FROM; }
 void zg_os_thread_name(char name[16]) {
     name[0] = 0;
     ZG_CALL(SYS_prctl, PR_GET_NAME, name, 0, 0, 0, 0);

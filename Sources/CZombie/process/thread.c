@@ -55,7 +55,7 @@ static uint64_t mapping_bytes(void) { return state_bytes() + ZG_PAGE_BYTES + ALT
 static struct zg_thread *take_state(void) {
     zg_lock_take(&list_lock);
     struct zg_thread *thread = threads;
-    while (thread && thread->in_use) thread = thread->next;
+    while (thread && __atomic_load_n(&thread->in_use, __ATOMIC_ACQUIRE)) thread = thread->next;
     if (!thread) {
         thread = zg_os_map(mapping_bytes());
         if (thread) {
@@ -67,7 +67,7 @@ static struct zg_thread *take_state(void) {
         }
     }
     if (thread) {
-        thread->in_use = true;
+        __atomic_store_n(&thread->in_use, true, __ATOMIC_RELAXED);
         thread->frame = NULL;
         thread->number = next_number++;
         thread->number_in_records = (uint16_t)zg_min(thread->number, UINT16_MAX);
