@@ -5,7 +5,7 @@ import ZombieGuard
 
 enum StatisticsText {
     /// One line for each process, and one for those that say nothing.
-    static func overview(_ all: [Statistics], withoutStatistics silent: [Int]) -> String {
+    static func overview(_ all: [Statistics], withoutStatistics silent: [Int] = []) -> String {
         let rest = silent.map(String.init).joined(separator: ", ")
         let note = silent.isEmpty ? "" : "guarded, but without statistics: \(rest)\n"
         if all.isEmpty { return silent.isEmpty ? "no guarded processes\n" : note }
