@@ -296,7 +296,8 @@ class Comparison:
 
 
 def check_line_zero(comparison, symbolizer):
-    """Code of line 0 has the line of code before it, in the same function and inlined in the same way."""
+    """Code of line 0 has the line of code before it, in the same function and inlined in the same way; where the compiler has moved
+    code about, that need not be the nearest."""
     farthest = 1024
     questions = {(frame["module"], int(frame["offset"], 16) - back)
                  for _, frame, _, _ in comparison.line_zero for back in range(1, farthest)
@@ -306,16 +307,16 @@ def check_line_zero(comparison, symbolizer):
     for program, frame, theirs, _ in comparison.line_zero:
         module, offset = frame["module"], int(frame["offset"], 16)
         chain = [theirs[0][0], *theirs[1:]]
+        nearest = None
         for back in range(1, farthest):
             before = answers.get((module, offset - back)) or [("", "", 0, 0)]
-            if before[-1][0] != theirs[-1][0]:
+            if [before[0][0], *before[1:]] != chain or not before[0][2]:
                 continue
-            if [before[0][0], *before[1:]] == chain and before[0][2]:
-                if (before[0][1], before[0][2]) == (frame["file"], frame["line"]):
-                    comparison.rules["line 0 is the line before it in the same function"] += 1
-                else:
-                    problems[program].append(f"{frame['offset']}: line 0 became {frame['line']}, not {before[0][2]}")
+            if (before[0][1], before[0][2]) == (frame["file"], frame["line"]):
+                rule = "line before it" if nearest is None else "line of code some way before it"
+                comparison.rules[f"line 0 is the {rule} in the same function"] += 1
                 break
+            nearest = nearest or before[0][2]
         else:
             problems[program].append(f"{frame['offset']}: line 0 became {frame['file']}:{frame['line']}")
     return problems
