@@ -92,29 +92,27 @@ static bool is_of_ended_run(int opened) {
     return true;
 }
 
-void zg_report_open(void) {
-    if (zg_os_identify(2, &standard_error.device, &standard_error.inode)) standard_error.descriptor = 2; // the program's own
-    if (!zg_config.report_path[0]) {
-        error_output = output_of(zg_os_duplicate_hidden(2));
-        return;
-    }
-    int opened = open_path();
-    report_output = output_out_of_the_way(opened);
-    if (opened >= 0) return; // where it cannot be kept open it is opened for each finding
-    zg_stats_degrade(zg_degradation_no_report);
-    if (is_of_ended_run(opened)) {
-        error_output = output_of(zg_os_duplicate_hidden(2));
-        return;
-    }
+static void say_not_opened(int error) {
     char message[ZG_OPTION_PATH_BYTES + 128];
     struct zg_text text;
     zg_text_init(&text, message, sizeof message);
     zg_text_string(&text, "zguard: warning: cannot open report '");
     zg_text_string(&text, zg_config.report_path);
     zg_text_string(&text, "' (error ");
-    zg_text_decimal(&text, (uint64_t)-opened);
+    zg_text_decimal(&text, (uint64_t)-error);
     zg_text_string(&text, "): findings go to standard error\n");
     zg_os_write(2, message, text.count);
+}
+
+void zg_report_open(void) {
+    if (zg_os_identify(2, &standard_error.device, &standard_error.inode)) standard_error.descriptor = 2; // the program's own
+    if (zg_config.report_path[0]) {
+        int opened = open_path();
+        report_output = output_out_of_the_way(opened);
+        if (opened >= 0) return; // where it cannot be kept open it is opened for each finding
+        zg_stats_degrade(zg_degradation_no_report);
+        if (!is_of_ended_run(opened)) say_not_opened(opened);
+    }
     error_output = output_of(zg_os_duplicate_hidden(2));
 }
 
@@ -133,6 +131,12 @@ int zg_report_descriptors(int descriptors[2]) {
     return count;
 }
 
+static bool take_lock_within_reason(void) {
+    if (!zg_lock_take_within(&report_lock, LONGEST_WAIT_NS)) return false;
+    lock_owner = zg_os_tid();
+    return true;
+}
+
 void zg_report_lock(void) {
     zg_lock_take(&report_lock);
     lock_owner = zg_os_tid();
@@ -146,7 +150,7 @@ void zg_report_unlock(bool reset) {
 bool zg_report_is_mine(void) { return __atomic_load_n(&lock_owner, __ATOMIC_RELAXED) == zg_os_tid(); }
 
 void zg_report_close_for_good(void) {
-    if (!zg_report_is_mine() && zg_lock_take_within(&report_lock, LONGEST_WAIT_NS)) lock_owner = zg_os_tid();
+    if (!zg_report_is_mine()) take_lock_within_reason();
 }
 
 void zg_report_abandon(void) {
@@ -466,12 +470,17 @@ void zg_report_say(const char *bytes, uint64_t count) {
     if (output) write_pieces(output->descriptor, bytes, count);
 }
 
+static void begin_line(struct zg_text *text) {
+    line[0] = '\n';
+    zg_text_init(text, line + 1, sizeof line - 1);
+}
+
 void zg_report_end(void) {
     uint64_t lost = zg_stats_get(zg_counter_findings_lost);
     if (!lost) return;
     zg_report_lock();
     struct zg_text text;
-    zg_text_init(&text, line + 1, sizeof line - 1);
+    begin_line(&text);
     zg_text_string(&text, "zguard: warning: findings that could not be written: ");
     zg_text_decimal(&text, lost);
     zg_text_char(&text, '\n');
@@ -479,18 +488,21 @@ void zg_report_end(void) {
     zg_report_unlock(false);
 }
 
-static bool lose(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *)) {
-    if (!is_new(finding)) return false;
+static void count_lost(void) {
     zg_stats_add(zg_counter_findings_lost, 1);
     zg_stats_degrade(zg_degradation_no_report);
+}
+
+static bool lose(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *)) {
+    if (!is_new(finding)) return false;
+    count_lost();
     return true;
 }
 
 bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *)) {
     if (zg_report_is_mine()) return lose(finding, is_new); // a fault inside the writer itself
     // One who faults where nobody knows that the lock is its own waits for the thread whose fault this is.
-    if (!zg_lock_take_within(&report_lock, LONGEST_WAIT_NS)) return lose(finding, is_new);
-    lock_owner = zg_os_tid();
+    if (!take_lock_within_reason()) return lose(finding, is_new);
     if (!is_new(finding)) {
         zg_report_unlock(false);
         return false;
@@ -498,8 +510,7 @@ bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const stru
     struct zg_text text;
     bool written = false;
     zg_zombie_note_time();
-    line[0] = '\n';
-    zg_text_init(&text, line + 1, sizeof line - 1);
+    begin_line(&text);
     put_json(&text, finding);
     if (!text.truncated) zg_journal_add(text.bytes, text.count - 1);
     if (zg_config.report_path[0]) {
@@ -507,14 +518,11 @@ bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const stru
         if (!written) zg_stats_degrade(zg_degradation_no_report);
     }
     if (!written) {
-        zg_text_init(&text, line + 1, sizeof line - 1);
+        begin_line(&text);
         put_plain(&text, finding);
         written = write_text(&text);
     }
-    if (!written) {
-        zg_stats_add(zg_counter_findings_lost, 1);
-        zg_stats_degrade(zg_degradation_no_report);
-    }
+    if (!written) count_lost();
     zg_stats_note_refusals();
     zg_report_unlock(false);
     return true;

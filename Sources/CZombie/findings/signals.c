@@ -86,22 +86,18 @@ static int install(int signal, int program_flags) {
 
 // The signals that were blocked before; nothing where a filter of system calls refuses to say.
 struct mask {
-    sigset_t signals;
+    uint64_t signals;
     bool is_known;
 };
 
 // A signal handler may call sigaction: a lock held by its own thread must not be waited for.
 static void take_lock(struct mask *before) {
-    sigset_t all;
-    sigfillset(&all);
-    before->is_known = zg_arch_syscall(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)&before->signals, 8, 0, 0) == 0;
+    before->is_known = zg_os_mask_signals(SIG_BLOCK, ~UINT64_C(0), &before->signals);
     zg_lock_take(&lock);
 }
 
 static void restore_mask(const struct mask *before) {
-    // Asked again where it is refused: the program cannot go on with all signals blocked.
-    for (int i = 0; before->is_known && i < 3; i++)
-        if (zg_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before->signals, 0, 8, 0, 0) == 0) return;
+    if (before->is_known) zg_os_restore_signals(before->signals);
 }
 
 static void drop_lock(const struct mask *before) {
@@ -279,11 +275,10 @@ bool zg_signals_hold(int signal, siginfo_t *info, void *context) {
     if (!zg_signals_holds(signal, context)) return false;
     // From here on really: sent once more it waits, for this thread or for whoever takes it.
     uint64_t bit = UINT64_C(1) << (signal - 1), mask = mask_of(context) | bit;
-    zg_arch_syscall(SYS_rt_sigprocmask, SIG_BLOCK, (long)&bit, 0, 8, 0, 0);
+    zg_os_mask_signals(SIG_BLOCK, bit, NULL);
     __builtin_memcpy(&((ucontext_t *)context)->uc_sigmask, &mask, sizeof mask);
     zg_thread_current_or_null()->faults_hidden &= ~bit;
-    if (info->si_code == SI_TKILL)
-        zg_arch_syscall(SYS_rt_tgsigqueueinfo, zg_os_pid(), zg_os_tid(), signal, (long)info, 0, 0);
+    if (info->si_code == SI_TKILL) zg_os_raise_again(signal, info);
     else zg_arch_syscall(SYS_rt_sigqueueinfo, zg_os_pid(), signal, (long)info, 0, 0, 0);
     return true;
 }
@@ -388,8 +383,8 @@ void zg_signals_abort(void) {
     abort();
 }
 
-void zg_signals_unblock_faults(void) { zg_arch_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&faults, 0, 8, 0, 0); }
-void zg_signals_block_faults(void) { zg_arch_syscall(SYS_rt_sigprocmask, SIG_BLOCK, (long)&faults, 0, 8, 0, 0); }
+void zg_signals_unblock_faults(void) { zg_os_mask_signals(SIG_UNBLOCK, faults, NULL); }
+void zg_signals_block_faults(void) { zg_os_mask_signals(SIG_BLOCK, faults, NULL); }
 
 void zg_signals_hand_on(int signal, siginfo_t *info, void *context) {
     int index = index_of(signal);
@@ -408,18 +403,16 @@ void zg_signals_hand_on(int signal, siginfo_t *info, void *context) {
         none.sa_handler = SIG_DFL;
         zg_signals_action(signal, &none, NULL);
     }
-    ucontext_t *interrupted = context;
     uint64_t sp = zg_arch_stack_pointer(context);
     bool on_interrupted_stack = wants_interrupted_stack(&call.action) && !has_no_room(sp, (uint64_t)&call);
     // The kernel would have written there, and have ended the process where it cannot. With faults blocked so it does now; later
     // the handler, which may want no signal blocked, would be called again and again.
     if (on_interrupted_stack) *(volatile uint64_t *)((sp - ZG_ARCH_RED_ZONE - sizeof(uint64_t)) & ~UINT64_C(7)) = 0;
-    uint64_t mask, extra;
-    __builtin_memcpy(&mask, &interrupted->uc_sigmask, sizeof mask);
+    uint64_t mask = mask_of(context), extra;
     __builtin_memcpy(&extra, &call.action.sa_mask, sizeof extra);
     mask |= extra;
     if (!(call.action.sa_flags & SA_NODEFER)) mask |= UINT64_C(1) << (signal - 1);
-    zg_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, 8, 0, 0);
+    zg_os_mask_signals(SIG_SETMASK, mask, NULL);
     if (on_interrupted_stack) zg_arch_call_on_stack(call_handler, &call, info, context, (void *)(sp - ZG_ARCH_RED_ZONE));
     else call_handler(&call, info, context);
 }

@@ -69,18 +69,14 @@ static bool is_defined_at(void *function) {
 }
 
 void zg_foreign_look(void) {
-    void *first = dlsym(RTLD_DEFAULT, "malloc"), *behind = dlsym(RTLD_NEXT, "malloc");
+    look_up_next();
+    void *first = dlsym(RTLD_DEFAULT, "malloc");
     struct zg_module ours, libc, module;
     if (!zg_module_find((uint64_t)zg_foreign_look, &ours) || !zg_module_find((uint64_t)gnu_get_libc_version, &libc)) return;
     bool in_front = first && is_defined_at(first) && zg_module_find((uint64_t)first, &module) && module.start != ours.start &&
                     module.start != libc.start;
-    if (in_front) {
-        zg_stats_degrade(zg_degradation_allocator_in_front);
-    } else {
-        if (!behind || !zg_module_find((uint64_t)behind, &module) || module.start == libc.start || module.start == ours.start)
-            return;
-        zg_stats_degrade(zg_degradation_other_allocator);
-    }
+    if (in_front) zg_stats_degrade(zg_degradation_allocator_in_front);
+    else if (!next.free || !zg_module_find((uint64_t)next.free, &module)) return;
     zg_string_copy(zg_stats->allocator, module.path, sizeof zg_stats->allocator);
     if (!in_front) return;
     char message[sizeof zg_stats->allocator + 128];
@@ -146,7 +142,8 @@ static bool looks_like_libcs(uint64_t address, bool *refused) {
            behind[1] >> 48 == 0;
 }
 
-// Where memory cannot be looked at, libc is asked, which says itself what it does not know.
+// Where memory cannot be looked at, as where a filter refuses it, nothing is known: libc, which served what the heap could not,
+// looks at the pointer itself.
 static bool made_by_libc(uint64_t address) {
     bool refused = false;
     return looks_like_libcs(address, &refused) || refused;
@@ -158,12 +155,6 @@ enum zg_foreign_owner zg_foreign_owner(uint64_t address) {
     if (address >= stack.low && address < stack.high) return zg_foreign_nobody;
     if (zg_module_find_unwind(address, &module)) return zg_foreign_nobody;
     if (made_by_libc(address)) return zg_foreign_libc;
-    // Nothing can be read where a filter refuses it: then nothing is known, and libc, which served what the heap could not,
-    // looks at the pointer itself.
-    if (!zg_os_can_read_memory()) {
-        zg_stats_degrade(zg_degradation_no_safe_read);
-        return zg_foreign_libc;
-    }
     look_up_next();
     return next.free ? zg_foreign_other : zg_foreign_nobody;
 }

@@ -18,7 +18,7 @@ void zg_lock_wait(struct zg_lock *lock) {
         if (__atomic_load_n(&lock->word, __ATOMIC_RELAXED) == 0 && zg_lock_try(lock)) return;
         zg_arch_pause();
     }
-    while (__atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) != 0) 
+    while (__atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) != 0)
         zg_os_futex_wait(&lock->word, 2, true, LONGEST_SLEEP_NS);
 }
 

@@ -84,6 +84,11 @@ void zg_os_set_thread_name(const char *name);
 void zg_os_kill_self(int signal);
 // The calling thread gets this signal once more, `info` being a siginfo_t as the kernel made it.
 void zg_os_raise_again(int signal, const void *info);
+// Changes the calling thread's mask of blocked signals (bit signal - 1) as sigprocmask does; `*before`, unless NULL, becomes what it
+// was. False where a filter of system calls refuses it: then nothing has changed.
+bool zg_os_mask_signals(int how, uint64_t mask, uint64_t *before);
+// The mask as it was. Tried again where it is refused: no program can go on without.
+void zg_os_restore_signals(uint64_t mask);
 void zg_os_exit(int status) __attribute__((noreturn));
 uint64_t zg_os_clock_ns(int clock);
 uint64_t zg_os_limit(int resource);

@@ -103,6 +103,15 @@ int zg_os_retire(void *start, uint64_t bytes) {
     return 0;
 }
 
+// A call that a signal may interrupt before it has done anything.
+static long call_uninterrupted(long number, long a, long b, long c, long d) {
+    long result;
+    int tries = 0;
+    do result = zg_arch_syscall(number, a, b, c, d, 0, 0);
+    while (result == -EINTR && ++tries < TRIES_MOST);
+    return result;
+}
+
 // -EINTR and -EAGAIN: the kernel lost a race and wants to be asked again.
 static int advise(void *start, uint64_t bytes, int advice) {
     long result;
@@ -190,7 +199,7 @@ static const uint64_t raised_by_writes = UINT64_C(1) << (SIGPIPE - 1) | UINT64_C
 
 static struct held_signals hold_signals(void) {
     struct held_signals held = {0};
-    held.are_held = ZG_CALL(SYS_rt_sigprocmask, SIG_BLOCK, &raised_by_writes, &held.before, sizeof held.before, 0, 0) == 0;
+    held.are_held = zg_os_mask_signals(SIG_BLOCK, raised_by_writes, &held.before);
     return held;
 }
 
@@ -200,17 +209,21 @@ static void release_signals(struct held_signals held, long result) {
     const struct timespec at_once = {0};
     uint64_t own = raised_by_writes & ~held.before;
     if ((result == -EPIPE || result == -EFBIG) && own) ZG_CALL(SYS_rt_sigtimedwait, &own, NULL, &at_once, sizeof own, 0, 0);
-    // Asked again where it is refused: the program has not blocked them.
+    zg_os_restore_signals(held.before);
+}
+
+bool zg_os_mask_signals(int how, uint64_t mask, uint64_t *before) {
+    return ZG_CALL(SYS_rt_sigprocmask, how, &mask, before, sizeof mask, 0, 0) == 0;
+}
+
+void zg_os_restore_signals(uint64_t mask) {
     for (int i = 0; i < 3; i++)
-        if (ZG_CALL(SYS_rt_sigprocmask, SIG_SETMASK, &held.before, NULL, sizeof held.before, 0, 0) == 0) return;
+        if (zg_os_mask_signals(SIG_SETMASK, mask, NULL)) return;
 }
 
 int zg_os_write(int descriptor, const void *bytes, uint64_t count) {
     struct held_signals held = hold_signals();
-    long result;
-    int tries = 0;
-    do result = ZG_CALL(SYS_write, descriptor, bytes, count, 0, 0, 0);
-    while (result == -EINTR && ++tries < TRIES_MOST);
+    long result = call_uninterrupted(SYS_write, descriptor, (long)bytes, (long)count, 0);
     release_signals(held, result);
     return (int)result;
 }
@@ -239,19 +252,11 @@ int zg_os_open_append(const char *path) {
 int zg_os_open_read(const char *path) { return (int)ZG_CALL(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0, 0, 0); }
 
 int zg_os_read(int descriptor, void *bytes, uint64_t count) {
-    long result;
-    int tries = 0;
-    do result = ZG_CALL(SYS_read, descriptor, bytes, count, 0, 0, 0);
-    while (result == -EINTR && ++tries < TRIES_MOST);
-    return (int)result;
+    return (int)call_uninterrupted(SYS_read, descriptor, (long)bytes, (long)count, 0);
 }
 
 int zg_os_read_again(int descriptor, void *bytes, uint64_t count) {
-    long result;
-    int tries = 0;
-    do result = ZG_CALL(SYS_pread64, descriptor, bytes, count, 0, 0, 0);
-    while (result == -EINTR && ++tries < TRIES_MOST);
-    return (int)result;
+    return (int)call_uninterrupted(SYS_pread64, descriptor, (long)bytes, (long)count, 0);
 }
 
 const char *zg_os_root = "";

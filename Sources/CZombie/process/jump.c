@@ -7,7 +7,6 @@
 #include "process/jump.h"
 
 #include <signal.h>
-#include <sys/syscall.h>
 
 #include "images/module.h"
 #include "platform/arch.h"
@@ -21,16 +20,10 @@ enum { MOST_BELOW = 64 << 10 }; // how far below its published function's frame 
 static const uint64_t by_instructions = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1) | UINT64_C(1) << (SIGTRAP - 1) |
                                         UINT64_C(1) << (SIGILL - 1) | UINT64_C(1) << (SIGFPE - 1) | UINT64_C(1) << (SIGSYS - 1);
 
-static uint64_t signal_mask(const uint64_t *mask) {
-    uint64_t before = 0;
-    zg_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)mask, (long)&before, sizeof before, 0, 0);
-    return before;
-}
-
 // Where the published function was to return to. The stack below is free: the call is over.
 void zg_jump_now(void) {
     struct zg_jump jump = zg_thread_self->jump;
-    signal_mask(&jump.mask);
+    zg_os_mask_signals(SIG_SETMASK, jump.mask, NULL);
     jump.function(jump.environment, jump.value);
     __builtin_trap();
 }
@@ -51,8 +44,7 @@ void zg_jump_after_call(zg_jump_function *function, void *environment, int value
     if (!interrupted || ((uint64_t *)entered)[1] == (uint64_t)zg_arch_jump_landing) return;
     if (is_our_code(handler) && zg_arch_is_fault((void *)interrupted)) return;
     thread->jump = (struct zg_jump){function, environment, value, 0};
-    uint64_t all = ~by_instructions;
-    thread->jump.mask = signal_mask(&all);
+    zg_os_mask_signals(SIG_SETMASK, ~by_instructions, &thread->jump.mask);
     ((uint64_t *)entered)[1] = (uint64_t)zg_arch_jump_landing;
-    zg_arch_resume((void *)interrupted, all);
+    zg_arch_resume((void *)interrupted, ~by_instructions);
 }
