@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -163,7 +164,7 @@ static uint64_t value_from(struct input *input) {
     case 4: case 5: return view_count ? views[i % view_count].start + (uint64_t)(int8_t)take8(input) : 0;
     case 6: return view_count ? views[i % view_count].start + views[i % view_count].size + (uint64_t)(int8_t)take8(input) : 0;
     case 7: return hit_starts[i % ZOMBIES] + take(input, 2);
-    case 8: return (uint64_t)check_report + take(input, 2);
+    case 8: return ((uint64_t)check_report & ~UINT64_C(4095)) + take(input, 2) % 4096; // code, which handle() looks at
     case 9: return (uint64_t)&input + take(input, 2);
     case 10: return zg_traps.base + take(input, 6) % (zg_traps.bytes + 1);
     case 11: return (uint64_t)metadata + take8(input);
@@ -336,6 +337,13 @@ static uint64_t real_value(struct input *input) {
     }
 }
 
+// Whether the page with this code can be written to: asked of the kernel, which fails instead of us.
+static bool is_writable(uint64_t address) {
+    char byte = *(const char *)address;
+    struct iovec local = {&byte, 1}, remote = {(void *)address, 1};
+    return process_vm_writev(getpid(), &local, 1, &remote, 1, 0) == 1;
+}
+
 static void handle(struct input *input) {
     ucontext_t context;
     siginfo_t info;
@@ -369,6 +377,7 @@ static void handle(struct input *input) {
     bool found = zg_stats_get(zg_counter_findings) + zg_stats_get(zg_counter_findings_suppressed) != findings;
     CHECK(handed_on == before || handed_on == before + 1);
     check_report(false);
+    CHECK(!is_writable((uint64_t)check_report), "what is not the heap's was opened");
     CHECK(!(how & 4) || !found || handed_on > before, "an abort that was swallowed");
     CHECK(!zg_thread_self->busy);
     sigset_t none;

@@ -1,5 +1,6 @@
 // The quarantine: the cap holds, a rare context's dead blocks stay, large blocks leave first, every changed byte is found.
 // link: runtime
+// libs: -Wl,--wrap=zg_os_retire
 
 #include <pthread.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static __attribute__((noinline)) void busy(uint64_t size) {
 static void check_cap(void) {
     uint64_t cap = zg_config.quarantine_bytes, state = 3, most = 0;
     for (int i = 0; i < 200000; i++) {
-        uint64_t r = check_random(&state);
+        uint64_t r = work_random(&state);
         heap_free(heap_allocate(r % 100 ? r % 2000 : r % 600000, 16, false));
         if (zg_quarantine_bytes() > most) most = zg_quarantine_bytes();
     }
@@ -68,6 +69,43 @@ static void check_large_first(void) {
     CHECK(heap_state_of(large) != zg_state_quarantined, "a large block leaves");
     CHECK_EQUAL(heap_state_of(small), zg_state_quarantined, "before a small one of a rare context");
     trim();
+}
+
+// Blocks of large alignments are large blocks even where they have no bytes: those behind them leave, too.
+static void check_empty_ones(void) {
+    trim();
+    void *empty = heap_allocate(0, 1 << 20, false), *large = heap_allocate(300000, 16, false);
+    heap_free(empty);
+    heap_free(large);
+    CHECK_EQUAL(heap_state_of(large), zg_state_quarantined, "a large block is held behind an empty one");
+    trim();
+    CHECK_EQUAL(zg_quarantine_bytes(), 0, "and leaves with it");
+    CHECK(heap_state_of(large) != zg_state_quarantined, "its state says so");
+}
+
+// Whoever looks on from outside while a thread is stopped in the middle of it compares only what is quarantined.
+static enum zg_state state_meanwhile;
+static const void *leaving;
+int __real_zg_os_retire(void *start, uint64_t bytes);
+int __wrap_zg_os_retire(void *start, uint64_t bytes);
+int __wrap_zg_os_retire(void *start, uint64_t bytes) {
+    if (start == leaving) state_meanwhile = heap_state_of(start);
+    return __real_zg_os_retire(start, bytes);
+}
+static void check_order(void) {
+    unsigned char *large = heap_allocate(300000, 16, false);
+    uint32_t overhead = zg_config.fence_overhead;
+    zg_config.on_finding = zg_on_finding_abort; // with `continue` the pages stay
+    zg_config.fence_overhead = ZG_NO_LIMIT_PERCENT;
+    leaving = large;
+    memset(large, 1, 300000);
+    heap_free(large);
+    CHECK_EQUAL(heap_state_of(large), zg_state_quarantined, "a large block is held");
+    trim();
+    CHECK_EQUAL(heap_state_of(large), zg_state_retired, "its pages leave for good");
+    CHECK_EQUAL(state_meanwhile, zg_state_held, "and nobody compares its contents from then on");
+    zg_config.on_finding = zg_on_finding_continue;
+    zg_config.fence_overhead = overhead;
 }
 
 static void check_fill(void) {
@@ -126,7 +164,7 @@ static int stop;
 static void *churn(void *seed) {
     uint64_t state = (uint64_t)seed;
     while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-        uint64_t r = check_random(&state);
+        uint64_t r = work_random(&state);
         void *block = heap_allocate(r % 50 ? r % 900 : r % 200000, 16, r >> 63);
         if (block) memset(block, 0x5a, r % 50 ? r % 900 : r % 200000);
         heap_free(block);
@@ -152,6 +190,8 @@ int main(void) {
     check_cap();
     check_fairness();
     check_large_first();
+    check_empty_ones();
+    check_order();
     check_fill();
     check_changes();
     check_concurrent();

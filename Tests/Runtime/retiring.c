@@ -22,7 +22,7 @@ static const size_t sizes[] = {1,    7,    8,    15,   16,   17,   24,    33,   
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 static uint64_t round_up(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
-static uint64_t random_number(uint64_t *state) { return check_random(state); }
+static uint64_t random_number(uint64_t *state) { return work_random(state); }
 
 // Probed by the kernel, which faults instead of us.
 static bool is_readable(const void *address) {
@@ -203,6 +203,26 @@ static void check_churn(void) {
     CHECK(is_fenced(block, 100), "and still have them after all this");
     free(block);
     CHECK(is_dead(block, 100), "the last one dies like the first");
+}
+
+// Ranges of all lengths and alignments side by side, some over the borders of page tables, which are closed and opened as wholes.
+static void check_borders(void) {
+    enum { HELD = 24, COUNT = 40000, LARGEST = 1 << 20 };
+    static unsigned char *held[HELD];
+    static size_t held_size[HELD];
+    uint64_t state = 2463534242u;
+    int wrong = 0;
+    for (int i = 0; i < COUNT; i++) {
+        uint64_t r = random_number(&state);
+        unsigned at = r % HELD;
+        for (size_t byte = 0; byte < held_size[at]; byte += PAGE) wrong += held[at][byte] != (unsigned char)at;
+        free(held[at]);
+        held_size[at] = (r >> 8) % 4 ? (r >> 20) % LARGEST + 1 : (r >> 20) % PAGE + 1;
+        held[at] = (r >> 12) % 3 ? malloc(held_size[at]) : memalign((size_t)8192 << (r >> 16) % 5, held_size[at]);
+        for (size_t byte = 0; byte < held_size[at]; byte += PAGE) held[at][byte] = (unsigned char)at;
+    }
+    CHECK_EQUAL(wrong, 0, "no block is touched by another");
+    for (int i = 0; i < HELD; i++) free(held[i]);
 }
 
 static int mappings_allowed; // by the option
@@ -524,6 +544,8 @@ static const struct mode {
     {"mappings", "profile=fence:protect=mprotect", "16000", check_interleaved},
     {"mappings-some", "profile=fence:protect=mprotect:mappings=1000", "1000", check_interleaved},
     {"mappings-few", "profile=fence:protect=mprotect:mappings=300", "300", check_interleaved},
+    {"borders", "profile=fence:retired_bytes=8m", "", check_borders},
+    {"borders-mprotect", "profile=fence:retired_bytes=8m:protect=mprotect", "", check_borders},
     {"addresses", "profile=fence:retired_bytes=64m", "", check_addresses},
     {"addresses-mprotect", "profile=fence:retired_bytes=64m:protect=mprotect", "", check_addresses},
     {"different", "profile=fence", "", check_all_different},

@@ -244,7 +244,8 @@ static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count
     zg_stats_add(zg_counter_evictions, count);
 }
 
-static uint64_t evict_large(void) {
+// False where there is none. `*evicted` grows by its size, which may be 0: blocks of large alignments are among them.
+static bool evict_large(uint64_t *evicted) {
     zg_lock_take(&large_lock);
     uint32_t number = large_head;
     if (number) {
@@ -253,20 +254,21 @@ static uint64_t evict_large(void) {
         large_bytes -= zg_span_by_number(number)->size;
     }
     zg_lock_drop(&large_lock);
-    if (!number) return 0;
+    if (!number) return false;
     struct zg_span *span = zg_span_by_number(number);
     uint64_t bytes = span->size;
     verify(&span->block, span->start, bytes, "eviction");
     account(-(int64_t)bytes, -1);
     zg_stats_add(zg_counter_evictions, 1);
+    *evicted += bytes;
     if (zg_retire_wants_span(bytes)) {
         zg_span_retire(span);
-        return bytes;
+        return true;
     }
     __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
                      __ATOMIC_RELEASE);
     zg_span_release(span);
-    return bytes;
+    return true;
 }
 
 static uint64_t evict_from_shard(struct zg_thread *thread, struct shard *shard, uint64_t wanted) {
@@ -286,14 +288,12 @@ static uint64_t evict_from_shard(struct zg_thread *thread, struct shard *shard, 
 static uint64_t evict_down_to(struct zg_thread *thread, uint64_t cap) {
     uint64_t evicted = 0;
     while (zg_quarantine_bytes() > cap) {
-        uint64_t over = zg_quarantine_bytes() - cap, bytes = 0;
-        if (__atomic_load_n(&large_head, __ATOMIC_RELAXED)) bytes = evict_large();
-        if (!bytes) {
-            struct shard *shard = &shards[thread->number % SHARDS];
-            for (int i = 0; i < SHARDS; i++)
-                if (zg_load(&shards[i].bytes) / 2 > zg_load(&shard->bytes)) shard = &shards[i];
-            bytes = evict_from_shard(thread, shard, over);
-        }
+        uint64_t over = zg_quarantine_bytes() - cap, bytes;
+        if (__atomic_load_n(&large_head, __ATOMIC_RELAXED) && evict_large(&evicted)) continue;
+        struct shard *shard = &shards[thread->number % SHARDS];
+        for (int i = 0; i < SHARDS; i++)
+            if (zg_load(&shards[i].bytes) / 2 > zg_load(&shard->bytes)) shard = &shards[i];
+        bytes = evict_from_shard(thread, shard, over);
         if (!bytes) break; // others took it meanwhile
         evicted += bytes;
     }

@@ -210,6 +210,8 @@ void zg_span_release(struct zg_span *span) {
 
 void zg_span_retire(struct zg_span *span) {
     uint64_t bytes = span->units * ZG_UNIT_BYTES;
+    // Before its contents go: to whom looks on from outside they would have been overwritten, for as long as this thread is stopped.
+    __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_held), __ATOMIC_RELEASE);
     if (zg_os_retire((void *)span->base, bytes) != 0) {
         zg_stats_degrade(zg_degradation_mappings_spent);
         __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),

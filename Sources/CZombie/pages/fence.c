@@ -487,6 +487,8 @@ bool zg_fence_open(const struct zg_block_view *view) {
 }
 
 bool zg_fence_open_at(const struct zg_block_view *view, uint64_t address) {
+    // Nobody else's page: the block of an inferred finding may be far from the address.
+    if (address - area_base >= area_pages * ZG_PAGE_BYTES) return false;
     // No block's are the guard in front of the first one, and what alignment left out.
     struct zg_span *span = zg_fence_find(address);
     if (span && address - span->base < data_bytes(span)) return zg_fence_open(view);

@@ -54,7 +54,8 @@ struct zg_span *zg_fence_find(uint64_t address);
 bool zg_fence_open_header(const struct zg_block_view *view);
 // on_finding=continue: the contents come back.
 bool zg_fence_open(const struct zg_block_view *view);
-// The same for an access at this address, which may lie in a guard: that becomes a page of zeros.
+// The same for an access at this address, which may lie in a guard: that becomes a page of zeros. False for an address outside of
+// the area.
 bool zg_fence_open_at(const struct zg_block_view *view, uint64_t address);
 
 void zg_fence_lock(void);
