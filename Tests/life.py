@@ -29,6 +29,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from checks import run_within, said_by_library
+
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 SOURCES = TESTS / "Life"
@@ -71,7 +73,7 @@ def build(source, target=None, flags=()):
     command = ["gcc", *FLAGS, str(source), "-o", str(target), *(head.group(1).split() if head else []), *flags,
                "-rdynamic", "-pthread", "-ldl"]
     stamp = target.with_name(target.name + ".command")
-    newest = max(path.stat().st_mtime for path in [source, *SOURCES.glob("*.h")])
+    newest = max(path.stat().st_mtime for path in [source, TESTS / "work.h", *SOURCES.glob("*.h")])
     if not (target.exists() and stamp.exists() and stamp.read_text() == " ".join(command)
             and target.stat().st_mtime > newest):
         made = subprocess.run(command, capture_output=True, text=True)
@@ -112,17 +114,11 @@ class Runs:
         words = options
         if options is not None and named:
             words = f"report_path={report}" + (":" + options if options else "")
-        process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, cwd=self.directory, start_new_session=True, text=True,
-                                   errors="replace", env=environment(words, preload))
-        try:
-            out, err = process.communicate(timeout=deadline)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            out, err = process.communicate()
-            raise Failed(f"hangs, still running after {deadline} s\n{out[-2000:]}{err[-2000:]}") from None
+        code, out, err = run_within(deadline, command, cwd=self.directory, env=environment(words, preload))
+        if code is None:
+            raise Failed(f"hangs, still running after {deadline} s\n{out[-2000:]}{err[-2000:]}")
         lines = report.read_text(errors="replace").splitlines() if report.exists() else []
-        return process.returncode, out, err, lines
+        return code, out, err, lines
 
 
 def check_findings(lines, program_ranges, touch, wanted, own, short):
@@ -184,7 +180,7 @@ def run_scenario(program, name, traits, modes):
                                  + "\n".join(f"  -{line}" for line in expected if line not in said)
                                  + "\n".join(f"  +{line}" for line in said if line not in expected) + f"\n{err[-1000:]}")
                 allowed = traits.get("says", "").replace("_", " ")
-                if any("zguard" in line and not (allowed and allowed in line) for line in err.splitlines()):
+                if any(not allowed or allowed not in line for line in said_by_library(err)):
                     raise Failed(f"the library says\n{err[-2000:]}")
                 wanted = int(traits.get("findings", 1)) if argument in TOUCHES else 0
                 check_findings(lines, places, TOUCHES.get(argument), wanted, traits.get("own"), "stacks" in traits)
@@ -215,6 +211,19 @@ def run_allocator(program, allocator):
                 check_findings(lines, ranges_of(program), "plant_touch" if behind else None, int(behind), None, False)
             except Failed as failure:
                 problems.append(f"{preload}: {failure}")
+    return problems
+
+
+def run_own_allocator(program):
+    """The same of an allocator that is part of the executable."""
+    problems = []
+    for mode, (_, options) in MODES.items():
+        with tempfile.TemporaryDirectory(prefix="zguard-life-") as directory:
+            code, out, err, lines = Runs(directory).run([program], options, LIBRARY if options is not None else None)
+            said = said_by_library(err)
+            warned = len(said) == 1 and f"warning: malloc is that of '{program}', in front of ours" in said[0]
+            if (code, out, lines) != (0, "works\n", []) or warned != (options is not None):
+                problems.append(f"{mode}: ends with {code}\n{out}{err}")
     return problems
 
 
@@ -255,6 +264,8 @@ def main():
                 name_shown = f"{source.stem} {name}"
                 if arguments.filter in name_shown and "modes=none" not in traits:
                     jobs[pool.submit(timed, run_scenario, program, name, traits_of(traits), arguments.mode)] = name_shown
+        if arguments.filter in "allocator of its own":
+            jobs[pool.submit(timed, run_own_allocator, build(SOURCES / "own_allocator.c"))] = "allocator of its own"
         for allocator in ALLOCATORS:
             if arguments.filter in f"allocator {allocator}":
                 program = build(SOURCES / "forks.c")

@@ -17,7 +17,6 @@ import argparse
 import os
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +24,8 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+
+from checks import Checks, find_clang
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
@@ -56,15 +57,6 @@ CONFIGURATIONS = [
 ]
 
 FENCE_COST = 6  # seconds for as many operations as take one second otherwise, for deadlines
-
-
-def find_clang():
-    swift = shutil.which("swift")
-    if swift:
-        clang = Path(os.path.realpath(swift)).parent / "clang"
-        if clang.exists():
-            return str(clang)
-    return os.environ.get("CC", "clang")
 
 
 def run_command(command):
@@ -173,7 +165,8 @@ def main():
     if not chosen:
         sys.exit(f"model.py: error: no configuration contains '{arguments.filter}'")
     shares = sum(row[1] for row in chosen)
-    passed = failed = total = 0
+    checks = Checks()
+    total = 0
     # Checks take longer than what they check: short rounds only where there are few operations.
     round_operations = arguments.round or (20000 if arguments.build == "checked" else max(20000, min(500000, int(arguments.operations / 40))))
     for name, share, options, words in chosen:
@@ -183,16 +176,10 @@ def main():
                              None if name == "control" else library)
         said = re.search(r"operations (\d+)", out)
         total += int(said.group(1)) if said else 0
-        if wrong:
-            failed += 1
-            print(f"FAILED {name} (seed {arguments.seed}): {wrong}")
-        else:
-            passed += 1
-            print(f"passed {name}: {out.strip()}, {time.monotonic() - started:.1f} s")
-        sys.stdout.flush()
+        title = f"{name} (seed {arguments.seed})" if wrong else f"{name}: {out.strip()}, {time.monotonic() - started:.1f} s"
+        checks.check(title, wrong.splitlines() if wrong else [], shows_passed=True)
     print(f"{total} operations, seed {arguments.seed}, {arguments.threads} threads")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return checks.close()
 
 
 if __name__ == "__main__":

@@ -21,12 +21,13 @@ import json
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from checks import find_clang, run_within, said_by_library
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
@@ -50,21 +51,6 @@ SANITIZE = ["-fsanitize=undefined", "-fno-sanitize-recover=undefined"]
 
 class Failed(Exception):
     """An expectation that was not met, or a program that could not be built or run."""
-
-
-def find_clang():
-    """The compiler that belongs to the installed Swift, as scripts/build takes it."""
-    swift = shutil.which("swift")
-    if swift:
-        clang = Path(os.path.realpath(swift)).parent / "clang"
-        if clang.exists():
-            return str(clang)
-        info = subprocess.run([swift, "-print-target-info"], stdout=subprocess.PIPE, text=True).stdout
-        resources = json.loads(info)["paths"]["runtimeResourcePath"] if info else ""
-        clang = Path(resources).parent.parent / "bin" / "clang"
-        if clang.exists():
-            return str(clang)
-    return os.environ.get("CC", "clang")
 
 
 def command_output(command):
@@ -193,24 +179,16 @@ class Program:
             environment["LD_PRELOAD"] = str(LIBRARY)
         what = "guarded" if guarded else "control"
         timeout = float(self.header.get("timeout", TIMEOUT_SECONDS))
-        process = subprocess.Popen([str(self.executable), *self.arguments], stdin=subprocess.DEVNULL, cwd=str(BUILD),
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
-                                   start_new_session=True, text=True, errors="replace")
-        try:
-            out, err = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            out, err = process.communicate()
-            raise Failed(f"{what}: hangs, still running after {timeout:.0f} s\n{tail(err)}") from None
+        code, out, err = run_within(timeout, [self.executable, *self.arguments], cwd=BUILD, env=environment)
+        if code is None:
+            raise Failed(f"{what}: hangs, still running after {timeout:.0f} s\n{tail(err)}")
         ends = re.findall(r"^checks (\d+) failures (\d+)$", out, re.M)
-        if process.returncode or not ends or ends[-1][1] != "0":
-            code = process.returncode
+        if code or not ends or ends[-1][1] != "0":
             reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             if not ends:
                 reason += ", before its end"
             raise Failed(f"{what}: {reason}\n{tail(err)}")
-        said = [line for line in err.splitlines() if "zguard" in line]
-        if any("warning" not in self.header or self.header["warning"] not in line for line in said):
+        if any("warning" not in self.header or self.header["warning"] not in line for line in said_by_library(err)):
             raise Failed(f"{what}: the library says\n{tail(err)}")
         if self.header.get("output") == "json":
             self.check_json(out)

@@ -17,7 +17,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from model import BUILD, ROOT, TESTS, build_library, find_clang, is_older, run_command
+from checks import Checks, find_clang
+from model import BUILD, ROOT, TESTS, build_library, is_older, run_command
 
 OPTIONS = [
     ("default", ""),
@@ -88,20 +89,13 @@ def main():
                                                                      "--seed", str(arguments.seed)])))
     runs += [(f"undefined, {test}", lambda test=test: run_driver("runtime.py", ["--library", str(build_library("undefined")), "--filter", test]))
              for test in RUNTIME_TESTS]
-    passed = failed = 0
+    checks = Checks()
     for name, run in runs:
         if arguments.filter not in name:
             continue
         wrong = run()
-        if wrong:
-            failed += 1
-            print(f"FAILED {name}: {wrong}")
-        else:
-            passed += 1
-            print(f"passed {name}")
-        sys.stdout.flush()
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+        checks.check(name, wrong.splitlines() if wrong else [], shows_passed=True)
+    return checks.close()
 
 
 if __name__ == "__main__":

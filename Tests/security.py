@@ -37,6 +37,11 @@ class Work:
         return subprocess.run([self.programs / "twice", *words], capture_output=True, text=True, timeout=DEADLINE_SECONDS, stdin=subprocess.DEVNULL,
                               env={**self.environment, "LD_PRELOAD": str(LIBRARY), "ZGUARD_OPTIONS": f"on_finding=continue:{options}"}, **more)
 
+    def waiting(self, options, program=None):
+        """A process that has freed its block once, says where it was, and waits."""
+        return subprocess.Popen([program or self.programs / "twice", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env={**self.environment, "LD_PRELOAD": str(LIBRARY), "ZGUARD_OPTIONS": options})
+
     def zguard(self, *words, trace=None):
         command = ["strace", "-f", "-qq", "-o", trace] if trace else []
         return subprocess.run([*command, ZGUARD, *words], capture_output=True, timeout=DEADLINE_SECONDS, stdin=subprocess.DEVNULL,
@@ -72,8 +77,7 @@ def planted_links(work):
         is_refused(work, work.path / name)
     assert target.read_text() == "kept" and not (work.path / "new").exists()
     # The name with the process's number is not better.
-    process = subprocess.Popen([Work.programs / "twice", "wait"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={
-        **work.environment, "LD_PRELOAD": str(LIBRARY), "ZGUARD_OPTIONS": f"on_finding=continue:report_path={work.path}/%p"})
+    process = work.waiting(f"on_finding=continue:report_path={work.path}/%p")
     report = work.path / str(process.pid)
     end = time.monotonic() + DEADLINE_SECONDS
     while not report.exists() and time.monotonic() < end:
@@ -81,7 +85,7 @@ def planted_links(work):
     # What was opened at the start stays; another file at its path is not written to.
     report.rename(work.path / "moved")
     report.symlink_to(target)
-    _, errors = process.communicate(timeout=DEADLINE_SECONDS)
+    errors = process.communicate(timeout=DEADLINE_SECONDS)[1].decode()
     assert process.returncode == 0 and target.read_text() == "kept" and "double-free" in (work.path / "moved").read_text(), errors
 
 
@@ -137,6 +141,20 @@ def privileged_programs(work):
         assert (bad.returncode == 64) == (name == "plain"), (name, bad)
 
 
+def does_nothing(trace, pipe):
+    """What a traced zguard does to the world: it starts nothing, writes to no file, talks to nobody; and it waits for no pipe."""
+    calls = trace.read_text(errors="replace").splitlines()
+    assert any("openat(" in call for call in calls), "nothing was traced"
+    started = [call for call in calls if "execve(" in call]
+    assert len(started) == 1, started
+    harm = [call for call in calls if re.search(r"\b(connect|bind|sendto|fork|vfork|unlink(at)?|rename(at2?)?|mkdir(at)?|truncate|chmod|ptrace)\(", call)
+            or re.search(r"open(at)?\(.*O_(WRONLY|RDWR|CREAT|TRUNC)", call)]
+    assert not harm, (trace.name, harm)
+    # What may block or have an effect when it is opened is opened without waiting.
+    opened = [call for call in calls if str(pipe) in call and "openat(" in call]
+    assert all("O_NONBLOCK" in call for call in opened), opened
+
+
 def hostile_report(work):
     """A report that names whatever its writer likes."""
     pipe, device = work.path / "module.so", "/dev/zero"
@@ -170,23 +188,56 @@ def hostile_report(work):
         assert result.returncode == 0, (form, result.stderr[-500:])
         for bad in (b"\x1b", b"\x07", "\u202e".encode(), b"SECRET", b"root:"):
             assert bad not in shown, (form, bad, shown[max(0, shown.index(bad) - 60):][:200])
-        # What it does to the world: it starts nothing, writes to no file, talks to nobody.
-        calls = trace.read_text(errors="replace").splitlines()
-        assert any("openat(" in call for call in calls), "nothing was traced"
-        started = [call for call in calls if "execve(" in call]
-        assert len(started) == 1, started
-        harm = [call for call in calls if re.search(r"\b(connect|bind|sendto|fork|vfork|unlink(at)?|rename(at2?)?|mkdir(at)?|truncate|chmod|ptrace)\(", call)
-                or re.search(r"open(at)?\(.*O_(WRONLY|RDWR|CREAT|TRUNC)", call)]
-        assert not harm, (form, harm)
-        # What may block or have an effect when it is opened is opened without waiting.
-        opened = [call for call in calls if str(pipe) in call and "openat(" in call]
-        assert all("O_NONBLOCK" in call for call in opened), opened
+        does_nothing(trace, pipe)
+
+
+def hostile_core(work):
+    """A core file that says its program, the library and libc lie in files that somebody chose."""
+    program = work.path / "a program with a name that is long enough for all those paths that stand in its place"
+    shutil.copy(Work.programs / "twice", program)
+    process = work.waiting("fence_per_context=0", program)
+    try:
+        address = process.stdout.readline().decode().strip()
+        written = subprocess.run(["gdb", "-nx", "-batch", "-p", str(process.pid), "-ex", f"generate-core-file {work.path}/core"], capture_output=True,
+                                 text=True, timeout=DEADLINE_SECONDS, stdin=subprocess.DEVNULL, env=work.environment)
+        mapped = {line.split(None, 5)[5] for line in Path(f"/proc/{process.pid}/maps").read_text().splitlines() if " r-xp " in line and "/" in line}
+    finally:
+        process.kill()
+        process.communicate()
+    core = work.path / "core"
+    assert core.exists(), written.stdout + written.stderr
+    whole = core.read_bytes()
+    [libc] = [path for path in mapped if "libc.so" in path]
+    first = work.zguard("history", core, address)
+    assert first.returncode == 0 and b"40" in first.stdout, first
+    pipe = work.path / "p"
+    os.mkfifo(pipe)
+    secret = work.path / "s"
+    secret.write_text("SECRET\n" * 9)
+    secret.chmod(0)
+    answered = 0
+    for victim in (str(program), str(LIBRARY), libc):
+        assert victim.encode() in whole, victim
+        for number, planted in enumerate((str(pipe), "/dev/zero", "/dev/tty", "/proc/self/mem", "/proc/self/fd/0", str(secret), "../../etc/passwd", f"/{ESCAPE}", "")):
+            bad = planted.encode()
+            if len(bad) > len(victim):
+                continue
+            core.write_bytes(whole.replace(victim.encode(), bad + bytes(len(victim) - len(bad))))
+            for form in ("text", "json"):
+                trace = work.path / f"trace-{number}-{form}"
+                result = work.zguard("history", "--format", form, core, address, trace=trace)
+                shown = result.stdout + result.stderr
+                assert result.returncode in (0, 1) and shown, (victim, planted, result)
+                answered += result.returncode == 0
+                for word in (b"\x1b", b"\x07", "\u202e".encode(), b"SECRET", b"root:"):
+                    assert word not in shown, (victim, planted, shown)
+                does_nothing(trace, pipe)
+    assert answered > 10, f"only {answered} answers"
 
 
 def hostile_statistics(work):
     """A process may write anything into its own page."""
-    process = subprocess.Popen([Work.programs / "twice", "wait"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                               env={**work.environment, "LD_PRELOAD": str(LIBRARY), "ZGUARD_OPTIONS": "sample_seed=7"})
+    process = work.waiting("sample_seed=7")
     try:
         page = None
         end = time.monotonic() + DEADLINE_SECONDS
@@ -252,7 +303,7 @@ def main():
         Work.programs.chmod(0o755)
         subprocess.run(["gcc", "-O0", "-g", "-w", "-fno-builtin", "-o", Work.programs / "twice", ROOT / "Tests/Security/twice.c"], check=True, timeout=DEADLINE_SECONDS)
         tests = [(test.__name__, test) for test in (reports_are_private, planted_links, planted_pipes, planted_files, privileged_programs, hostile_report,
-                                                    hostile_statistics, linked_safely)]
+                                                    hostile_core, hostile_statistics, linked_safely)]
         return run_tests(tests, "zguard-security-", arguments.filter, Work, shows_passed=True)
 
 

@@ -35,6 +35,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from checks import said_by_library
+
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 SOURCES = TESTS / "Zombies"
@@ -308,7 +310,7 @@ def check_bug(zguard, configuration, program, case, good):
     code, _, err, findings = run_guarded(zguard, command, expected.get("options", ""))
     if code is None:
         result.problems.append(f"still running after {TIMEOUT_SECONDS} s")
-    if b"zguard" in err:
+    if said_by_library(err):
         result.problems.append(f"stderr: expected nothing of zguard, got {err[-300:]!r}")
     least, _, most = ("0", "", "") if result.is_silent else expected.get("count", "1").partition("-")
     if not int(least) <= len(findings) <= int(most or least):

@@ -15,7 +15,7 @@ static void destroy(void *value) {
     if (block[99] != 0x3c) __atomic_fetch_add(&wrong_blocks, 1, __ATOMIC_RELAXED);
     free(block);
     __atomic_fetch_add(&rounds_run, 1, __ATOMIC_RELAXED);
-    if (work(3)) __atomic_fetch_add(&wrong_blocks, 1, __ATOMIC_RELAXED);
+    if (work_with_blocks(3)) __atomic_fetch_add(&wrong_blocks, 1, __ATOMIC_RELAXED);
     if (left == 0) return;
     unsigned char *next = calloc(1, 100);
     next[0] = (unsigned char)(left - 1);
@@ -34,7 +34,7 @@ static void *with_keys(void *unused) {
     for (int i = 0; i < 6; i++) pthread_setspecific(keys[i], block_for_round(i % 4));
     for (int i = 0; i < 3; i++) tss_set(c11_keys[i], block_for_round(0));
     (void)unused;
-    return (void *)(uint64_t)work(20);
+    return (void *)(uint64_t)work_with_blocks(20);
 }
 
 static void destructors(void) {
@@ -77,7 +77,7 @@ static void *cancelled_deferred(void *unused) {
     pthread_cleanup_push(free_it, block);
     sem_post(&reached);
     for (;;) {
-        work(1);
+        work_with_blocks(1);
         pthread_testcancel();
     }
     pthread_cleanup_pop(1);
@@ -120,7 +120,7 @@ static void cancelling(void) {
         pthread_cancel(thread);
         pthread_join(thread, &result);
         MUST(result == PTHREAD_CANCELED, "is cancelled");
-        MUST(work(20) == 0, "the others work");
+        MUST(work_with_blocks(20) == 0, "the others work");
     }
 }
 
@@ -129,14 +129,14 @@ static void cancelling(void) {
 static pthread_t main_thread;
 static void *outlives(void *unused) {
     pthread_join(main_thread, NULL);
-    int wrong = work(1000);
+    int wrong = work_with_blocks(1000);
     pthread_t thread;
     void *result = (void *)1;
     if (pthread_create(&thread, NULL, with_keys, NULL) == 0) pthread_join(thread, &result);
     MUST(!wrong && !result, "threads work without the main thread");
     pid_t child = fork();
     if (child == 0) {
-        int worked = work(100);
+        int worked = work_with_blocks(100);
         plant();
         _exit(worked);
     }
@@ -159,7 +159,7 @@ static void without_main(void) {
 static void *late_use;
 static void use_at_end(void) {
     free(late_use);
-    MUST(work(200) == 0, "an exit handler works");
+    MUST(work_with_blocks(200) == 0, "an exit handler works");
     plant();
 }
 static void at_exit(void) {
@@ -170,7 +170,7 @@ static void at_exit(void) {
 }
 static void at_quick_end(void) {
     free(late_use);
-    MUST(work(200) == 0, "a handler of quick_exit works");
+    MUST(work_with_blocks(200) == 0, "a handler of quick_exit works");
     plant();
 }
 static void at_quick(void) {
@@ -182,7 +182,7 @@ static void at_quick(void) {
 
 // exit, while the others are anywhere in the heap: many children, none may hang or die.
 static void *quiet_churn(void *unused) {
-    for (;;) work(100);
+    for (;;) work_with_blocks(100);
     return unused;
 }
 static void exit_of_busy(void) {

@@ -34,7 +34,7 @@ static void *load_libraries(void *unused) {
     return NULL;
 }
 
-static void *work_in_thread(void *rounds) { return (void *)(uint64_t)work((int)(uint64_t)rounds); }
+static void *work_in_thread(void *rounds) { return (void *)(uint64_t)work_with_blocks((int)(uint64_t)rounds); }
 
 enum { THREADS = 2 };
 static pthread_t busy[THREADS];
@@ -55,7 +55,7 @@ static void storm(void) {
     for (int i = 0; i < 20; i++) {
         pid_t child = fork();
         if (child == 0) {
-            int wrong = work(100);
+            int wrong = work_with_blocks(100);
             if (i % 8 == 1 && !loads) {
                 pthread_t thread;
                 void *result = (void *)1;
@@ -103,7 +103,7 @@ static void generations(void) {
             }
             _exit(status != 0);
         }
-        if (work(100)) _exit(1);
+        if (work_with_blocks(100)) _exit(1);
     }
     plant();
     _exit(0);
@@ -122,7 +122,7 @@ static void long_lived(void) {
         all_over = 0;
         start_busy_threads();
         for (int i = 0; i < 20; i++)
-            if (work(500)) _exit(1);
+            if (work_with_blocks(500)) _exit(1);
         end_busy_threads();
         pthread_t thread;
         pthread_create(&thread, NULL, plant_in_thread, NULL);
@@ -198,7 +198,7 @@ static void while_maintained(void) {
         for (int j = 0; j < BLOCKS; j++) free(blocks[j]);
         pid_t child = fork();
         if (child == 0) {
-            int wrong = work(200);
+            int wrong = work_with_blocks(200);
             if (i % 10 == 5 && !wrong) plant();
             _exit(wrong);
         }
@@ -211,19 +211,19 @@ static void while_maintained(void) {
 static void bare_clone(void) {
     pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     if (child == 0) {
-        int wrong = work(500);
+        int wrong = work_with_blocks(500);
         if (!wrong && mode == dies) plant();
         _exit(wrong);
     }
     MUST(mode == goes_on ? status_of(child) == 0 : planted_well(status_of(child)), "a child of a bare clone");
     struct clone_args arguments = {.exit_signal = SIGCHLD};
     child = (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments);
-    if (child == 0) _exit(work(500));
+    if (child == 0) _exit(work_with_blocks(500));
     MUST(status_of(child) == 0, "a child of a bare clone3");
     child = _Fork();
-    if (child == 0) _exit(work(500));
+    if (child == 0) _exit(work_with_blocks(500));
     MUST(status_of(child) == 0, "a child of _Fork");
-    MUST(work(500) == 0, "their parent works");
+    MUST(work_with_blocks(500) == 0, "their parent works");
 }
 
 static char clone_stack[64 << 10] __attribute__((aligned(64)));
@@ -245,7 +245,7 @@ static void clone_with_memory(void) {
     }
 }
 
-static void started(void) { MUST(work(50) == 0, "a started program works"); }
+static void started(void) { MUST(work_with_blocks(50) == 0, "a started program works"); }
 
 static sigjmp_buf back;
 static void go_back(int number) { siglongjmp(back, number); }
@@ -314,12 +314,12 @@ static void namespaces(void) {
     results_of("unshare processes", unshare(CLONE_NEWPID));
     pid_t child = fork();
     if (child == 0) {
-        int wrong = work(50);
+        int wrong = work_with_blocks(50);
         plant();
         _exit(wrong);
     }
     MUST(planted_well(status_of(child)), "the first process of a new namespace");
-    MUST(work(200) == 0, "works in new namespaces");
+    MUST(work_with_blocks(200) == 0, "works in new namespaces");
 }
 
 // --- a program in the place of another ----------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ static void chain(void) {
     const char *so_far = getenv("LIFE_CHAIN");
     int step = so_far ? atoi(so_far) : 0;
     say_descriptors();
-    MUST(work(20) == 0, "a program of the chain works");
+    MUST(work_with_blocks(20) == 0, "a program of the chain works");
     if (step == 20) return;
     char number[16];
     snprintf(number, sizeof number, "%d", step + 1);

@@ -2,7 +2,10 @@
 
 #include "scenario.h"
 
+#include <linux/userfaultfd.h>
+#include <poll.h>
 #include <setjmp.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <ucontext.h>
@@ -225,7 +228,7 @@ static void own_jump(int number) {
 static void *probe_in_thread(void *unused) {
     for (volatile int i = 0; i < 500; i++) {
         if (!sigsetjmp(own_back, 1)) *(volatile char *)(uintptr_t)(i * 4) = 1;
-        if (i % 10 == 0) MUST(work(5) == 0, "works between faults");
+        if (i % 10 == 0) MUST(work_with_blocks(5) == 0, "works between faults");
     }
     return unused;
 }
@@ -255,9 +258,60 @@ static void stack_overflow(void) {
     install(SIGSEGV, jump_back, SA_ONSTACK);
     for (volatile int i = 0; i < 5; i++) {
         if (!sigsetjmp(back, 1)) run_over(i);
-        MUST(work(100) == 0, "works after a stack overflow");
+        MUST(work_with_blocks(100) == 0, "works after a stack overflow");
     }
     back_to_default();
+}
+
+// Faults that a thread of the program's own serves, which allocates meanwhile: of a mapping, and of a block.
+static int served, faults_from = -1, end_pipe[2];
+static void *serve_faults(void *unused) {
+    struct pollfd ready[2] = {{.fd = faults_from, .events = POLLIN}, {.fd = end_pipe[0], .events = POLLIN}};
+    while (poll(ready, 2, -1) > 0 && !ready[1].revents) {
+        struct uffd_msg message;
+        if (read(faults_from, &message, sizeof message) != sizeof message) continue;
+        char *contents = aligned_alloc(4096, 4096);
+        memset(contents, 'u', 4096);
+        struct uffdio_copy copy = {.dst = message.arg.pagefault.address & ~UINT64_C(4095), .src = (uintptr_t)contents, .len = 4096};
+        if (ioctl(faults_from, UFFDIO_COPY, &copy) == 0) __atomic_fetch_add(&served, 1, __ATOMIC_RELAXED);
+        free(contents);
+    }
+    return unused;
+}
+static bool register_faults(char *start, size_t bytes) {
+    struct uffdio_register range = {.range = {(uintptr_t)start, bytes}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+    return madvise(start, bytes, MADV_DONTNEED) == 0 && ioctl(faults_from, UFFDIO_REGISTER, &range) == 0;
+}
+static void faults_by_thread(void) {
+    enum { BYTES = 64 * 4096, AGAIN = 20 };
+    pthread_t thread;
+    struct uffdio_api api = {.api = UFFD_API};
+    faults_from = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+    if (faults_from < 0) return; // kernels and sandboxes may refuse it
+    MUST(ioctl(faults_from, UFFDIO_API, &api) == 0 && pipe(end_pipe) == 0, "userfaultfd");
+    char *own = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *block = aligned_alloc(4096, BYTES), *freed = aligned_alloc(4096, BYTES);
+    MUST(register_faults(own, BYTES), "a mapping is registered");
+    MUST(register_faults(block, BYTES) && register_faults(freed, BYTES), "blocks are registered");
+    pthread_create(&thread, NULL, serve_faults, NULL);
+    for (size_t i = 0; i < BYTES; i += 4096) MUST(own[i + 5] == 'u' && block[i + 6] == 'u', "each page comes from the thread");
+    // The heap itself touches what is registered, while the thread allocates.
+    for (int i = 0; i < AGAIN; i++) {
+        free(freed);
+        freed = aligned_alloc(4096, BYTES);
+        memset(freed, i, BYTES);
+        MUST(work_with_blocks(200) == 0, "works meanwhile");
+        register_faults(freed, BYTES);
+    }
+    block = realloc(block, 3 * BYTES);
+    MUST(block[BYTES - 1] == 'u', "contents move");
+    free(block);
+    free(freed);
+    MUST(work_with_blocks(500) == 0, "works afterwards");
+    MUST(write(end_pipe[1], "", 1) == 1 && pthread_join(thread, NULL) == 0, "the thread ends");
+    MUST(served >= 2 * BYTES / 4096, "one fault a page at least");
+    close(faults_from);
+    munmap(own, BYTES);
 }
 
 const struct scenario scenarios[] = {
@@ -268,5 +322,6 @@ const struct scenario scenarios[] = {
     {"crash-reporter", crash_reporter, "findings=2 own=null-access"},
     {"many-threads", many_threads, ""},
     {"stack-overflow", stack_overflow, ""},
+    {"faults-by-thread", faults_by_thread, ""},
     {NULL, NULL, NULL},
 };

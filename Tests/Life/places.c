@@ -32,7 +32,7 @@ static void with_own_files(const char *name, void (*give_away)(int file)) {
     if (child == 0) {
         alarm(30);
         give_away(own_file(name));
-        MUST(work(200) == 0, "works without its descriptors");
+        MUST(work_with_blocks(200) == 0, "works without its descriptors");
         plant();
         _exit(0);
     }
@@ -103,7 +103,7 @@ static void daemon_like(void) {
         open("/dev/null", O_RDWR);
         dup(0);
         dup(0);
-        int wrong = work(300);
+        int wrong = work_with_blocks(300);
         char answer = wrong ? 'n' : 'y';
         if (write(done[1], &answer, 1) != 1) _exit(1);
         plant();
@@ -133,10 +133,10 @@ static void counting(void) {
 static void other_root(void) {
     mkdir("empty", 0700);
     MUST(chroot("empty") == 0 && chdir("/") == 0, "another root");
-    MUST(work(300) == 0, "works where there is nothing");
+    MUST(work_with_blocks(300) == 0, "works where there is nothing");
     pid_t child = fork();
     if (child == 0) {
-        int wrong = work(100);
+        int wrong = work_with_blocks(100);
         plant();
         _exit(wrong);
     }
@@ -147,10 +147,10 @@ static void other_user(void) {
     MUST(setgroups(0, NULL) == 0 && setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0,
          "another user");
     say("dumpable: %d", prctl(PR_GET_DUMPABLE, 0, 0, 0, 0));
-    MUST(work(300) == 0, "works as nobody");
+    MUST(work_with_blocks(300) == 0, "works as nobody");
     pid_t child = fork();
     if (child == 0) {
-        int wrong = work(100);
+        int wrong = work_with_blocks(100);
         plant();
         _exit(wrong);
     }
@@ -159,7 +159,7 @@ static void other_user(void) {
 
 static void nothing_to_see(void) {
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    MUST(work(300) == 0, "works where nobody may look");
+    MUST(work_with_blocks(300) == 0, "works where nobody may look");
     other_user();
 }
 
@@ -168,7 +168,7 @@ static void no_privileges(void) {
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct none[2] = {{0, 0, 0}, {0, 0, 0}};
     MUST(syscall(SYS_capset, &header, none) == 0, "no capabilities");
-    MUST(work(300) == 0, "works without privileges");
+    MUST(work_with_blocks(300) == 0, "works without privileges");
 }
 
 // --- limits ------------------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ static void limit(int i) {
 static void under_limit(void) {
     int i = atoi(getenv("LIFE_LIMIT"));
     if (limited[i].resource == RLIMIT_NPROC && setresuid(65534, 65534, 65534) != 0) say("FAILED: setresuid");
-    MUST(work(500) == 0, limited[i].name);
+    MUST(work_with_blocks(500) == 0, limited[i].name);
     plant();
     _exit(0);
 }
@@ -227,7 +227,7 @@ static void processor_time(void) {
         struct rlimit value = {1, 20};
         signal(SIGXCPU, until_met);
         setrlimit(RLIMIT_CPU, &value);
-        while (!met) work(10);
+        while (!met) work_with_blocks(10);
         plant();
         _exit(0);
     }
@@ -277,10 +277,10 @@ static void filter(int which, unsigned answer) {
 static void filtered(int which, unsigned answer, int before, const char *name) {
     pid_t child = fork();
     if (child == 0) {
-        if (!before) work(20);
+        if (!before) work_with_blocks(20);
         filter(which, answer);
         if (before) run_self("filtered-program");
-        int wrong = work(500);
+        int wrong = work_with_blocks(500);
         if (!wrong && denied[which].number != SYS_mprotect) plant(); // without it the heap cannot grow
         else if (!wrong && mode == dies) raise(SIGSEGV);
         syscall(SYS_exit_group, wrong);
@@ -289,7 +289,7 @@ static void filtered(int which, unsigned answer, int before, const char *name) {
     if (!planted_well(status)) say("FAILED: without %s, %s, answer %x: status %x", name, before ? "before" : "later", answer, status);
 }
 static void filtered_program(void) {
-    int wrong = work(500);
+    int wrong = work_with_blocks(500);
     if (!wrong) plant();
     _exit(wrong);
 }
@@ -314,10 +314,10 @@ static void filters_before(void) {
 static void strict(int which, unsigned answer, const char *name) {
     pid_t child = fork();
     if (child == 0) {
-        work(1000);
+        work_with_blocks(1000);
         filter(which, answer);
         for (int i = 0; i < 3; i++)
-            if (work(1000)) syscall(SYS_exit_group, 1);
+            if (work_with_blocks(1000)) syscall(SYS_exit_group, 1);
         syscall(SYS_exit_group, 0);
     }
     int status = status_of(child);

@@ -25,6 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../work.h"
+
 struct scenario {
     const char *name;
     void (*run)(void);
@@ -120,49 +122,13 @@ UNUSED static void run_self(const char *scenario) {
     _exit(91);
 }
 
-// --- work whose result is known --------------------------------------------------------------------------------------
-
-UNUSED static uint64_t random_of(uint64_t *state) {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * UINT64_C(0x2545f4914f6cdd1d);
-}
-
-// 0 where every block holds what was written into it.
-UNUSED static int work(int rounds) {
-    enum { HELD = 64 };
-    unsigned char *held[HELD] = {0};
-    size_t sizes[HELD] = {0};
-    uint64_t state = 88172645463325252u;
-    int wrong = 0;
-    for (int i = 0; i < rounds; i++) {
-        uint64_t r = random_of(&state);
-        unsigned at = r % HELD;
-        if (held[at]) {
-            for (size_t j = 0; j < sizes[at]; j += 97) wrong += held[at][j] != (unsigned char)at;
-            free(held[at]);
-        }
-        sizes[at] = 1 + ((r >> 8) % 200 == 0 ? (r >> 20) % 300000 : (r >> 20) % 2000);
-        held[at] = r >> 63 ? calloc(1, sizes[at]) : malloc(sizes[at]);
-        if (!held[at]) return 100;
-        memset(held[at], (int)at, sizes[at]);
-        if ((r >> 40) % 5 == 0) {
-            sizes[at] = 1 + (r >> 30) % 3000;
-            held[at] = realloc(held[at], sizes[at]);
-            if (!held[at]) return 100;
-            memset(held[at], (int)at, sizes[at]);
-        }
-    }
-    for (int i = 0; i < HELD; i++) free(held[i]);
-    return wrong != 0;
-}
+// --- work -------------------------------------------------------------------------------------------------------------
 
 UNUSED static int all_over;
 UNUSED static void *churn(void *unused) {
     (void)unused;
     while (!__atomic_load_n(&all_over, __ATOMIC_RELAXED))
-        if (work(200)) say("FAILED: a block has changed");
+        if (work_with_blocks(200)) say("FAILED: a block has changed");
     return NULL;
 }
 

@@ -15,7 +15,7 @@ static volatile uint64_t jumps;
 
 // The jump may lose what the heap was about to do, as it may without us, never the heap itself.
 static void check_heap(void) {
-    for (int i = 0; i < 3; i++) MUST(work(100) == 0, "the heap works after a jump out of it");
+    for (int i = 0; i < 3; i++) MUST(work_with_blocks(100) == 0, "the heap works after a jump out of it");
 }
 
 #if defined(__x86_64__)
@@ -85,14 +85,14 @@ static void jumps_at_steps(void) {
             sigaddset(&trap, SIGTRAP);
             sigprocmask(SIG_UNBLOCK, &trap, NULL);
             if (finished) break;
-            if (work(12)) say("FAILED: operation %d left at instruction %d", operation, (int)at);
+            if (work_with_blocks(12)) say("FAILED: operation %d left at instruction %d", operation, (int)at);
         }
     }
     MUST(jumps > 100, "operations were left");
     check_heap();
     // Other threads find no lock taken.
     pthread_t thread;
-    MUST(pthread_create(&thread, NULL, (void *(*)(void *))(void *)work, (void *)500) == 0, "a thread starts");
+    MUST(pthread_create(&thread, NULL, (void *(*)(void *))(void *)work_with_blocks, (void *)500) == 0, "a thread starts");
     pthread_join(thread, NULL);
 }
 #else
@@ -146,7 +146,7 @@ static void timers(void) {
     struct itimerspec every = {{0, 100000}, {0, 100000}}, never = {{0, 0}, {0, 0}};
     timer_create(CLOCK_MONOTONIC, &event, &timer);
     timer_settime(timer, 0, &every, NULL);
-    for (int i = 0; i < 2000 && handled < 3000; i++) MUST(work(100) == 0, "works under a fast timer");
+    for (int i = 0; i < 2000 && handled < 3000; i++) MUST(work_with_blocks(100) == 0, "works under a fast timer");
     timer_settime(timer, 0, &never, NULL);
     timer_delete(timer);
     MUST(handled > 100, "handlers ran");
@@ -173,7 +173,7 @@ static int turns[8];
 static void coroutine(int number) {
     void *held = malloc(200);
     for (int i = 0; i < 20; i++) {
-        MUST(work(10) == 0, "a coroutine works");
+        MUST(work_with_blocks(10) == 0, "a coroutine works");
         void *next = malloc(100 + (size_t)i);
         free(held);
         held = next;
@@ -250,7 +250,7 @@ static void *with_own_stack(void *unused) {
     own_stack = NULL;
     on_own_stack = 0;
     raise(SIGUSR2);
-    MUST(work(100) == 0, "works afterwards");
+    MUST(work_with_blocks(100) == 0, "works afterwards");
     return unused;
 }
 static void alternate_stacks(void) {
@@ -294,7 +294,7 @@ static void say_mask(const char *when) {
 }
 static void *all_blocked(void *unused) {
     say_mask("in a thread");
-    MUST(work(100) == 0, "works with all signals blocked");
+    MUST(work_with_blocks(100) == 0, "works with all signals blocked");
     plant();
     return unused;
 }
@@ -331,7 +331,7 @@ static void blocked(void) {
         sigprocmask(SIG_UNBLOCK, &one, NULL);
         say_mask("all but one:");
         if (sigpending(&waiting) != 0 || sigismember(&waiting, SIGSEGV)) _exit(3);
-        _exit(work(10));
+        _exit(work_with_blocks(10));
     }
     MUST(status_of(child) == 0, "a child of a process that blocks all");
     pthread_create(&thread, NULL, all_blocked, NULL);
@@ -361,7 +361,7 @@ static void no_children(void) {
     signal(SIGCHLD, SIG_IGN);
     for (int i = 0; i < 10; i++) {
         pid_t child = fork();
-        if (child == 0) _exit(work(20));
+        if (child == 0) _exit(work_with_blocks(20));
         MUST(waitpid(child, NULL, 0) == -1 && errno == ECHILD, "nobody waits for children");
     }
     MUST(system("exit 3") == -1, "nor for a shell");

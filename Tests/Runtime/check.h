@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../work.h"
+
 static int check_count, check_failures;
 
 enum { CHECK_SHOWN = 25 };
@@ -41,14 +43,6 @@ __attribute__((unused)) static int check_end(void) {
     printf("checks %d failures %d\n", check_count, check_failures);
     fflush(stdout);
     return check_failures ? 1 : 0;
-}
-
-// A small generator with a fixed seed (xorshift64*): every run is the same run.
-__attribute__((unused)) static uint64_t check_random(uint64_t *state) {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * UINT64_C(0x2545f4914f6cdd1d);
 }
 
 #endif

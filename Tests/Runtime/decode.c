@@ -264,10 +264,10 @@ int main(void) {
     // Random bytes: any answer, no access beyond the count.
     uint64_t state = 99;
     for (int i = 0; i < 200000; i++) {
-        int count = (int)(check_random(&state) % 16);
+        int count = (int)(work_random(&state) % 16);
         uint8_t *bytes = malloc((size_t)count + 1);
         uint64_t place;
-        for (int j = 0; j < count; j++) bytes[j] = (uint8_t)check_random(&state);
+        for (int j = 0; j < count; j++) bytes[j] = (uint8_t)work_random(&state);
         if (i % 2 && count) bytes[0] = 0xff;
         zg_arch_decode_access(bytes, count);
         zg_arch_call_target_place(bytes, count, &registers, &place);

@@ -182,18 +182,18 @@ int main(void) {
     for (int i = 0; i < 100000; i++) {
         struct zg_fault fault;
         struct zg_verdict verdict;
-        for (size_t j = 0; j < sizeof fault / 8; j++) ((uint64_t *)&fault)[j] = check_random(&state);
-        fault.without_address = check_random(&state) & 1;
-        fault.access = (enum zg_fault_access)(check_random(&state) % 4);
-        fault.code_count = (int)(check_random(&state) % 17);
-        fault.pointer_count = (int)(check_random(&state) % (ZG_FAULT_POINTERS + 1));
-        fault.stack_count = (int)(check_random(&state) % (ZG_FAULT_STACK_WORDS + 1));
+        for (size_t j = 0; j < sizeof fault / 8; j++) ((uint64_t *)&fault)[j] = work_random(&state);
+        fault.without_address = work_random(&state) & 1;
+        fault.access = (enum zg_fault_access)(work_random(&state) % 4);
+        fault.code_count = (int)(work_random(&state) % 17);
+        fault.pointer_count = (int)(work_random(&state) % (ZG_FAULT_POINTERS + 1));
+        fault.stack_count = (int)(work_random(&state) % (ZG_FAULT_STACK_WORDS + 1));
         fault.lookup = lookup;
         fault.is_ours = is_ours;
         fault.is_fenced = is_fenced;
         fault.find_zombie = no_zombie;
-        if (i % 3 == 0) fault.address = HEAP + check_random(&state) % 0x400000;
-        if (i % 5 == 0) fault.pointers[0] = WORD + check_random(&state) % 4096;
+        if (i % 3 == 0) fault.address = HEAP + work_random(&state) % 0x400000;
+        if (i % 5 == 0) fault.pointers[0] = WORD + work_random(&state) % 4096;
         zg_diagnose(&fault, &verdict);
         if (verdict.kind >= zg_finding_kind_count || !verdict.access || !verdict.confidence)
             CHECK(0, "a random fault has a complete verdict");

@@ -32,13 +32,13 @@ static void filter(void) {
 
 static void *work_in_thread(void *unused) {
     (void)unused;
-    return (void *)(uint64_t)life_work(500);
+    return (void *)(uint64_t)work_with_blocks(500);
 }
 
 static int work_everywhere(void) {
     pthread_t thread;
     void *result = (void *)1;
-    if (life_work(3000)) return 1;
+    if (work_with_blocks(3000)) return 1;
     if (pthread_create(&thread, NULL, work_in_thread, NULL) != 0) return 2;
     pthread_join(thread, &result);
     if (result) return 3;
@@ -62,13 +62,13 @@ static int work_everywhere(void) {
         free(block);
     }
     pid_t child = fork();
-    if (child == 0) _exit(life_work(200));
+    if (child == 0) _exit(work_with_blocks(200));
     return life_wait(child) ? 7 : 0;
 }
 
 // Filtered by the program itself, after its start.
 static int filter_later(void) {
-    if (life_work(100)) return 20;
+    if (work_with_blocks(100)) return 20;
     refused = -1;
     filter();
     return work_everywhere();

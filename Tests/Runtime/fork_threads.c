@@ -13,12 +13,12 @@ static int stop;
 
 static void *churn(void *unused) {
     (void)unused;
-    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) life_work(300);
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) work_with_blocks(300);
     return NULL;
 }
 
 static void *work_once(void *result) {
-    *(int *)result = life_work(500);
+    *(int *)result = work_with_blocks(500);
     return NULL;
 }
 
@@ -29,7 +29,7 @@ static void *fork_from_thread(void *unused) {
         pid_t child = fork();
         if (child == 0) {
             free(held);
-            int result = life_work(300);
+            int result = work_with_blocks(300);
             if (i % 20 == 0) {
                 pthread_t thread;
                 int other = 1;
@@ -38,7 +38,7 @@ static void *fork_from_thread(void *unused) {
             }
             if (i % 20 == 1) { // a grandchild
                 pid_t grandchild = fork();
-                if (grandchild == 0) _exit(life_work(100));
+                if (grandchild == 0) _exit(work_with_blocks(100));
                 result |= life_wait(grandchild);
             }
             // Ends through the library's own end of the process, too.
@@ -52,7 +52,7 @@ static void *fork_from_thread(void *unused) {
 }
 
 int main(int count, char **words) {
-    if (count > 1) return strcmp(words[1], "work") == 0 ? life_work(2000) : 3;
+    if (count > 1) return strcmp(words[1], "work") == 0 ? work_with_blocks(2000) : 3;
     pthread_t threads[2], forking;
     for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, churn, NULL);
     pthread_create(&forking, NULL, fork_from_thread, NULL);
@@ -65,7 +65,7 @@ int main(int count, char **words) {
             _exit(254);
         }
         CHECK_EQUAL(life_wait(child), 0, "vfork and exec of a guarded program");
-        CHECK_EQUAL(life_work(200), 0, "the parent of a vfork goes on");
+        CHECK_EQUAL(work_with_blocks(200), 0, "the parent of a vfork goes on");
         CHECK_EQUAL(posix_spawn(&child, "/proc/self/exe", NULL, NULL, arguments, environ), 0, "posix_spawn succeeds");
         CHECK_EQUAL(life_wait(child), 0, "posix_spawn of a guarded program");
     }
@@ -85,7 +85,7 @@ int main(int count, char **words) {
             CHECK_EQUAL(result, 0, "thirty generations of forks");
             break;
         }
-        if (life_work(50)) _exit(1);
+        if (work_with_blocks(50)) _exit(1);
         if (depth == 29) _exit(0);
     }
     return check_end();

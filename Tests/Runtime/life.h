@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../work.h"
 #include "check.h"
 
 // Exit code of a child, 128 + signal where it died of one, 255 where it hung for 90 s and was ended.
@@ -34,34 +35,6 @@ __attribute__((unused)) static int life_run_self(const char *mode, void (*before
         _exit(254);
     }
     return life_wait(child);
-}
-
-// A piece of work whose result is known: blocks of mixed sizes, filled and checked. 0 where all is as it should be.
-__attribute__((unused)) static int life_work(int rounds) {
-    enum { HELD = 64 };
-    unsigned char *held[HELD] = {0};
-    size_t sizes[HELD] = {0};
-    uint64_t state = 88172645463325252u;
-    int wrong = 0;
-    for (int i = 0; i < rounds; i++) {
-        uint64_t r = check_random(&state);
-        unsigned at = r % HELD;
-        if (held[at]) {
-            for (size_t j = 0; j < sizes[at]; j += 97) wrong += held[at][j] != (unsigned char)at;
-            free(held[at]);
-        }
-        sizes[at] = (r >> 8) % 100 == 0 ? (r >> 20) % 300000 : (r >> 20) % 3000;
-        held[at] = r >> 63 ? calloc(1, sizes[at]) : malloc(sizes[at]);
-        if (!held[at]) return 100;
-        memset(held[at], (int)at, sizes[at]);
-        if ((r >> 40) % 5 == 0) {
-            sizes[at] = (r >> 30) % 5000;
-            held[at] = realloc(held[at], sizes[at] ? sizes[at] : 1);
-            memset(held[at], (int)at, sizes[at]);
-        }
-    }
-    for (int i = 0; i < HELD; i++) free(held[i]);
-    return wrong != 0;
 }
 
 #endif

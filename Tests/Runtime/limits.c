@@ -38,18 +38,18 @@ static void closed_descriptors(void) { syscall(SYS_close_range, 3u, ~0u, 0u); }
 
 static void *work_in_thread(void *unused) {
     (void)unused;
-    return (void *)(uint64_t)life_work(500);
+    return (void *)(uint64_t)work_with_blocks(500);
 }
 
 static int work_everywhere(void) {
     pthread_t thread;
     void *result = (void *)1;
-    if (life_work(3000)) return 1;
+    if (work_with_blocks(3000)) return 1;
     if (pthread_create(&thread, NULL, work_in_thread, NULL) != 0) return 2;
     pthread_join(thread, &result);
     if (result) return 3;
     pid_t child = fork();
-    if (child == 0) _exit(life_work(200));
+    if (child == 0) _exit(work_with_blocks(200));
     return life_wait(child) ? 4 : 0;
 }
 
@@ -70,7 +70,7 @@ static int exhaust(void) {
         return 3;
     }
     while (count) free(blocks[--count]);
-    return life_work(1000) ? 4 : 0;
+    return work_with_blocks(1000) ? 4 : 0;
 }
 
 // Large blocks that the system refuses again and again: what the heap says it has does not drift.
@@ -82,7 +82,7 @@ static int refuse_large(void) {
         fprintf(stderr, "arena %zu\n", info.arena);
         return 1;
     }
-    return life_work(100) ? 2 : 0;
+    return work_with_blocks(100) ? 2 : 0;
 }
 
 // All descriptors closed by the program, as daemons do, its own ones in their place.
@@ -120,7 +120,7 @@ static int block_break(void) {
         if (malloc_usable_size(blocks[i]) < 3000) return 3;
         free(blocks[i]);
     }
-    return life_work(100);
+    return work_with_blocks(100);
 }
 
 int main(int count, char **words) {

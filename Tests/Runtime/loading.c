@@ -25,7 +25,7 @@ static void *load(void *rounds) {
         // Freed after the code that made it is gone.
         free(kept[i % 32]);
         kept[i % 32] = made;
-        wrong += (uint64_t)life_work(3);
+        wrong += (uint64_t)work_with_blocks(3);
     }
     for (int i = 0; i < 32; i++) free(kept[i]);
     return (void *)wrong;

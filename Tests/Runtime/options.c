@@ -190,8 +190,8 @@ static void check_options(void) {
     uint64_t state = 5;
     for (int i = 0; i < 100000; i++) {
         char random[64];
-        int count = (int)(check_random(&state) % 63);
-        for (int j = 0; j < count; j++) random[j] = letters[check_random(&state) % (sizeof letters - 1)];
+        int count = (int)(work_random(&state) % 63);
+        for (int j = 0; j < count; j++) random[j] = letters[work_random(&state) % (sizeof letters - 1)];
         random[count] = 0;
         zg_options_parse(&options, random, note, &seen);
     }

@@ -182,11 +182,11 @@ static int fork_often(void) {
         pid_t child = fork();
         if (child == 0) {
             if (count_threads(NULL) != 1) _exit(90);
-            int result = life_work(200);
+            int result = work_with_blocks(200);
             if (i % 50 == 0) { // the child's own thread
                 if (!fill_and_free(150 * MIB, 8000) || !wait_for_thread(true)) _exit(91);
                 pid_t grandchild = fork();
-                if (grandchild == 0) exit(count_threads(NULL) == 1 ? life_work(100) : 92);
+                if (grandchild == 0) exit(count_threads(NULL) == 1 ? work_with_blocks(100) : 92);
                 result |= life_wait(grandchild);
             }
             if (i % 2) exit(result);
@@ -234,7 +234,7 @@ static int reuse_numbers(void) {
     if (!fill_and_free(100 * MIB, 8000)) return 4;
     usleep(1000000);
     if (open("/dev/null", O_RDONLY) != 4) return 5;
-    return life_work(500);
+    return work_with_blocks(500);
 }
 
 // --- limits --------------------------------------------------------------------------------------------------------------

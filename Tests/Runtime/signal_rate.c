@@ -44,7 +44,7 @@ static void *shoot(void *target) {
 
 static void *short_lived(void *unused) {
     (void)unused;
-    return (void *)(uint64_t)life_work(20);
+    return (void *)(uint64_t)work_with_blocks(20);
 }
 
 int main(void) {
@@ -58,7 +58,7 @@ int main(void) {
     struct timespec start, now;
     clock_gettime(CLOCK_MONOTONIC, &start);
     do {
-        CHECK_EQUAL(life_work(2000), 0, "the program works under fire");
+        CHECK_EQUAL(work_with_blocks(2000), 0, "the program works under fire");
         pthread_t other;
         void *result = NULL;
         // A thread is hit by the timer in its first and last instructions, too.

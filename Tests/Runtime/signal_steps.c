@@ -67,7 +67,7 @@ static void run(const char *what, int handler_mode, int rounds, size_t size) {
     CHECK(steps - before > (uint64_t)rounds * 50, what);
     CHECK_EQUAL(failures, 0, what);
     if (handler_mode & 2) free_rest();
-    CHECK_EQUAL(life_work(200), 0, "the heap is well afterwards");
+    CHECK_EQUAL(work_with_blocks(200), 0, "the heap is well afterwards");
 }
 
 // The handler allocates at one step only, a later one in each thread: until then the thread is new to the runtime.

@@ -31,8 +31,8 @@ int main(void) {
         CHECK_EQUAL(slab->base % zg_min(bytes & -bytes, 4096), 0, "slots have their natural alignment");
         for (int i = 0; i < 30000; i++) {
             // First, last and random slots; in each the first, second, last and a random byte.
-            uint64_t slot = i < 100 ? (uint64_t)i : i < 200 ? slots - 1 - (uint64_t)(i - 100) : check_random(&state) % slots;
-            uint64_t insides[] = {0, 1, bytes - 1, check_random(&state) % bytes};
+            uint64_t slot = i < 100 ? (uint64_t)i : i < 200 ? slots - 1 - (uint64_t)(i - 100) : work_random(&state) % slots;
+            uint64_t insides[] = {0, 1, bytes - 1, work_random(&state) % bytes};
             for (int j = 0; j < 4; j++) {
                 uint64_t index, interior;
                 struct zg_slab *found = zg_slab_find(slab->base + slot * bytes + insides[j], &index, &interior);

@@ -34,10 +34,10 @@ static void *with_keys(void *argument) {
         block[0] = (unsigned char)((uint64_t)argument % 4);
         pthread_setspecific(keys[i], block);
     }
-    return (void *)(uint64_t)life_work(50);
+    return (void *)(uint64_t)work_with_blocks(50);
 }
 
-static void *one_of_many(void *argument) { return (void *)(uint64_t)life_work((int)(uint64_t)argument % 50 + 10); }
+static void *one_of_many(void *argument) { return (void *)(uint64_t)work_with_blocks((int)(uint64_t)argument % 50 + 10); }
 
 static void *waiting(void *unused) {
     (void)unused;
@@ -61,7 +61,7 @@ static void *waiting_with_block(void *unused) {
 
 static int c11_thread(void *unused) {
     (void)unused;
-    return life_work(100);
+    return work_with_blocks(100);
 }
 
 static void *hand_over;
@@ -102,7 +102,7 @@ int main(void) {
         pthread_cancel(thread);
         pthread_join(thread, &result);
         CHECK(result == PTHREAD_CANCELED, "a thread is cancelled between allocations");
-        CHECK_EQUAL(life_work(20), 0, "the others go on");
+        CHECK_EQUAL(work_with_blocks(20), 0, "the others go on");
     }
     for (int i = 0; i < 50; i++) {
         thrd_t c11;
@@ -116,6 +116,6 @@ int main(void) {
         pthread_create(&thread, NULL, free_for_other, NULL);
         pthread_join(thread, NULL);
     }
-    CHECK_EQUAL(life_work(500), 0, "the main thread works at the end");
+    CHECK_EQUAL(work_with_blocks(500), 0, "the main thread works at the end");
     return check_end();
 }

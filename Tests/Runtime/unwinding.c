@@ -244,7 +244,7 @@ static __attribute__((noinline, optnone)) void shape_framed(int budget) {
 }
 
 static __attribute__((noinline)) void shape(int budget) {
-    uint64_t r = check_random(&shape_state);
+    uint64_t r = work_random(&shape_state);
     if (budget <= 0) {
         for (uint64_t i = 0; i <= r % 4; i++) capture_and_walk();
         return;
@@ -359,7 +359,7 @@ int main(void) {
     zg_config.stack_depth = 128;
     recurse(100, "the largest depth limit");
     zg_config.stack_depth = 32;
-    while (captures < 1000000) shape(3 + (int)(check_random(&shape_state) % 40) / 2);
+    while (captures < 1000000) shape(3 + (int)(work_random(&shape_state) % 40) / 2);
     CHECK_EQUAL(shape_wrong, 0, "every one of a million captures is the walk from scratch");
     zg_unwind_forget();
     recurse(20, "after the rules were forgotten");

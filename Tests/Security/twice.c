@@ -1,15 +1,18 @@
-// Frees a block twice: one finding. With an argument it waits for standard input to end first.
+// Frees a block twice: one finding. With an argument it prints the block's address in between, and waits for standard input to end.
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 int main(int count, char **words) {
     char byte;
     (void)words;
-    if (count > 1)
-        while (read(0, &byte, 1) > 0) {
-        }
     void *volatile block = malloc(40);
     free(block);
+    if (count > 1) {
+        dprintf(1, "%p\n", block);
+        while (read(0, &byte, 1) > 0) {
+        }
+    }
     free(block);
     return 0;
 }
