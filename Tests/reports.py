@@ -124,6 +124,19 @@ def unreadable_reports(work):
     assert "cannot write report '/dev/full': No space left on device" in out.stderr and "close_it" in out.stderr, out.stderr
 
 
+def cut_off_lines(work):
+    """Processes that were killed while they reported, the last of them at the end: what others wrote whole counts."""
+    work.report("good.jsonl")
+    line = (work.path / "good.jsonl").read_text().splitlines()[0]
+    raw = work.path / "raw"
+    raw.write_text(f"{line[:200]}{line}\n{line[:90]}\n{line[:300]}{line}")
+    # Where the guarded processes write to is an option of theirs.
+    script = 'path=${ZGUARD_OPTIONS#*report_path=}; cat "$0" >>"${path%%:*}"'
+    out = work.zguard("run", "--", "sh", "-c", script, raw, status=99)
+    assert "1 finding (1 double-free, seen 2 times)" in out.stderr, out.stderr
+    assert out.stderr.count("is skipped: cut off, and another finding follows") == 2 and out.stderr.count(" is skipped: ") == 3, out.stderr
+
+
 def report_that_cannot_be_printed(work):
     report = work.report("good.jsonl")
     for form in ("text", "json", "sarif", "html"):
@@ -337,7 +350,7 @@ def forms(work):
 
 
 def main():
-    tests = (suppressions, wrong_suppressions, suggestions_fit, merging, unreadable_reports, report_that_cannot_be_printed,
+    tests = (suppressions, wrong_suppressions, suggestions_fit, merging, unreadable_reports, cut_off_lines, report_that_cannot_be_printed,
                  program_that_does_not_start, report_where_the_program_prints, report_removed_meanwhile, daemon_outlives_the_run, other_users,
                  names_of_bytes, since, files_that_are_gone, full, source_is_shown, colors_on_a_terminal, forms)
     return run_tests([(test.__name__, test) for test in tests], "zguard-reports-", workplace=Workplace)

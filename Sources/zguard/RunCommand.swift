@@ -52,7 +52,7 @@ struct RunCommand {
             if sink.drawsTimeline { timeline.look() }
         }
         read(&reader, &intake, &sink)
-        if let rest = reader.finish() { handle(rest, &intake, &sink) }
+        while let rest = reader.finish() { handle(rest, &intake, &sink) }
         sink.finish(
             intake.document(timeline: timeline.samples, title: arguments.operands[0], exitStatus: end.status))
         return conclude(child, end, intake, sink)

@@ -44,17 +44,19 @@ struct StatsCommand {
 
     private func look() throws(ProcessError) -> String {
         let statistics: [Statistics]
+        var others: [Int] = []
         if let processID {
             statistics = [try GuardedProcess(processID: processID).statistics()]
         } else {
-            statistics = GuardedProcess.all().compactMap { try? $0.statistics() }
+            let found = GuardedProcess.survey()
+            statistics = found.processes.compactMap { try? $0.statistics() }
+            others = found.withoutStatistics
         }
         switch form {
         case .json: return StatisticsText.json(statistics)
         case .prometheus: return StatisticsText.prometheus(statistics)
         case .text where processID != nil: return StatisticsText.details(statistics[0])
-        case .text:
-            return StatisticsText.overview(statistics, withoutStatistics: GuardedProcess.withoutStatistics())
+        case .text: return StatisticsText.overview(statistics, withoutStatistics: others)
         }
     }
 }

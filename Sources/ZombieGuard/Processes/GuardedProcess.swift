@@ -31,20 +31,18 @@ public struct GuardedProcess: Sendable {
     }
 
     /// All guarded processes that this user may look into, by process id.
-    public static func all() -> [GuardedProcess] {
-        directoryEntries("/proc").compactMap { Int($0) }.sorted().compactMap { try? GuardedProcess(processID: $0) }
-    }
+    public static func all() -> [GuardedProcess] { survey().processes }
 
-    /// The ids of guarded processes that show no statistics.
-    public static func withoutStatistics() -> [Int] {
-        directoryEntries("/proc").compactMap { Int($0) }.sorted().filter { id in
-            do throws(ProcessError) {
-                _ = try GuardedProcess(processID: id)
-                return false
-            } catch {
-                return error == .withoutStatistics(id)
+    /// The same, and the ids of guarded processes that show no statistics.
+    public static func survey() -> (processes: [GuardedProcess], withoutStatistics: [Int]) {
+        var processes: [GuardedProcess] = []
+        var others: [Int] = []
+        for id in directoryEntries("/proc").compactMap({ Int($0) }).sorted() {
+            do throws(ProcessError) { processes.append(try GuardedProcess(processID: id)) } catch {
+                if error == .withoutStatistics(id) { others.append(id) }
             }
         }
+        return (processes, others)
     }
 
     /// The statistics as they are now.
