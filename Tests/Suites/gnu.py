@@ -11,7 +11,7 @@ OUTCOMES = {0: "passed", 77: "skipped", None: "hung"}
 
 class Scripts(Suite):
     command = "sh SCRIPT"
-    deadline = 120.0
+    deadline = 900.0
     folder = "tests"  # with the scripts, in the source
     programs = "src"  # where the scripts look for what was built
     pattern = "**/*.sh"
