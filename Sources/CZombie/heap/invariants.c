@@ -10,6 +10,7 @@ typedef int zg_no_invariants; // C wants a declaration in every file
 #include "heap/quarantine.h"
 #include "heap/slab.h"
 #include "heap/span.h"
+#include "pages/fence.h"
 #include "platform/os.h"
 #include "settings/stats.h"
 
@@ -95,7 +96,7 @@ static void check_span(uint32_t number) {
         if (place != in_retired_list && !(span->block.header & ZG_HEADER_OPENED)) breaks("a retired span is not in the list of those");
         return;
     case zg_state_reusable:
-        if (place != in_bin && !(span->fenced && span->units > 512)) breaks("a free span is in no bin");
+        if (place != in_bin && !(span->fenced && span->units > ZG_FENCE_REUSED_MOST)) breaks("a free span is in no bin");
         return;
     case zg_state_freeing:
     case zg_state_held: break;

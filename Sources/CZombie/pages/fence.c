@@ -20,7 +20,7 @@
 enum {
     CONTEXTS = 1 << 21,
     SEEN = 0x8000, // of a context's count: it is counted in the statistics
-    CHUNK_PAGES = 512, // 2 MiB, one page of the kernel's page tables; also the largest range that is used again
+    CHUNK_PAGES = ZG_FENCE_REUSED_MOST, // 2 MiB, one page of the kernel's page tables
     CHUNKS = 1 << 19,
     CLOSED = 0xffff, // of a chunk's count: one inaccessible mapping
     CLOSED_RUNS_MOST = 400,

@@ -32,6 +32,9 @@ uint32_t zg_fence_mark(uint32_t found);
 // Whether a block of this context is to be fenced now: one of the first, or (`later`) one of those that are chosen now and then.
 bool zg_fence_wants(uint32_t context, bool later);
 
+// A range of more pages than these is not used again once its block is gone.
+enum { ZG_FENCE_REUSED_MOST = 512 };
+
 // A block, its memory zero, the rest of its pages filled. NULL where memory, mappings or address space do not reach.
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment);
 // Counts it as one of the context's.
