@@ -220,17 +220,11 @@ class Suite:
             return wanted / "tree"
         shutil.rmtree(wanted, ignore_errors=True)
         wanted.mkdir(parents=True)
-        # Security updates may leave the archive without the source of the installed revision; the tests of another revision
-        # of the same upstream version do as well.
-        for name in (f"{source}={version}", source, source):
-            shown = subprocess.run(["apt-get", "-q", "--download-only", "source", name], cwd=wanted, capture_output=True, text=True)
-            if shown.returncode == 0:
-                break
-            if name == source:
-                add_source_entries()
-        got = [path.name.split("_")[1].removesuffix(".dsc") for path in wanted.glob("*.dsc")]
-        if shown.returncode or [same(text) for text in got] != [same(version)]:
-            raise SuiteError(f"apt-get source {source}={version} got {' '.join(got) or 'nothing'}: {shown.stderr.strip()}")
+        fetched = self.download_source(source, version, same, wanted)
+        if not fetched and add_source_entries():
+            fetched = self.download_source(source, version, same, wanted)
+        if not fetched:
+            raise SuiteError(f"apt-get source {source} finds nothing like {version} that can be fetched")
         description = next(wanted.glob("*.dsc"))
         shown = subprocess.run(["dpkg-source", "--no-check", "-x", description.name, "tree"], cwd=wanted, capture_output=True, text=True)
         if shown.returncode or not (wanted / "tree" / needed).exists():
@@ -241,6 +235,21 @@ class Suite:
         stamp.write_text(f"{source} {version}")
         return wanted / "tree"
 
+    def download_source(self, source, version, same, directory):
+        """Fetches the package's files, the .dsc among them. Security updates may leave the archive without the source of the
+        installed revision, and mirrors without that of the newest; the tests of another one that is the `same` do as well."""
+        shown = subprocess.run(["apt-cache", "showsrc", "--only-source", source], capture_output=True, text=True)
+        others = re.findall(r"^Version: (\S+)$", shown.stdout, re.M)
+        for each in dict.fromkeys([version, *others]):
+            if same(each) != same(version):
+                continue
+            shown = subprocess.run(["apt-get", "-q", "--download-only", "source", f"{source}={each}"], cwd=directory, capture_output=True)
+            if shown.returncode == 0 and any(directory.glob("*.dsc")):
+                return True
+            for path in directory.iterdir():
+                path.unlink()
+        return False
+
 
 def upstream(version):
     """The version without epoch and Debian's revision."""
@@ -248,10 +257,11 @@ def upstream(version):
 
 
 def add_source_entries(folder=Path("/etc/apt")):
-    """Debian machines have no sources of packages by default: adds an entry for each of Debian's that has binaries."""
+    """Debian machines have no sources of packages by default: adds an entry for each of Debian's that has binaries. False where
+    that was done before or cannot be."""
     entry = folder / "sources.list.d/zguard-suites.sources"
     if entry.exists() or not os.access(folder, os.W_OK):
-        return
+        return False
     stanzas = []
     for path in (folder / "sources.list.d").glob("*.sources"):
         lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
@@ -265,6 +275,7 @@ def add_source_entries(folder=Path("/etc/apt")):
             stanzas.append(f"Types: deb-src\nURIs: {words[1]}\nSuites: {words[2]}\nComponents: {' '.join(words[3:])}")
     entry.write_text("\n\n".join(stanzas) + "\n")
     subprocess.run(["apt-get", "-q", "update"], capture_output=True, timeout=300)
+    return True
 
 
 def all_suites():
