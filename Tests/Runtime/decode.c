@@ -200,6 +200,33 @@ static const struct place_row places[] = {
     {"cut before a short displacement", "ff50", false, 0, 0, 0, 0},
 };
 
+static const struct {
+    const char *text, *bytes;
+    bool may;
+} loads[] = {
+    {"mov (%rdi),%rax", "488b07", true},
+    {"mov 8(%r13),%r9", "4d8b4d08", true},
+    {"mov %fs:(%rax),%rcx", "64488b08", true},
+    {"pushq (%rdi)", "ff37", false},
+    {"mov (%rdi),%eax", "8b07", false},
+    {"mov (%r8),%eax", "418b00", false},
+    {"mov (%rdi),%ax", "668b07", false},
+    {"mov (%rdi),%al", "8a07", false},
+    {"movzbl (%rdi),%eax", "0fb607", false},
+    {"mov %rax,(%rdi)", "488907", false},
+    {"movq $5,(%rdi)", "48c70705000000", false},
+    {"cmp %rax,(%rbx)", "483903", false},
+    {"cmp (%rbx),%rax", "483b03", false},
+    {"test %rax,(%rdi)", "488507", false},
+    {"xor (%rdi),%rax", "483307", false},
+    {"lock incq (%rdi)", "f048ff07", false},
+    {"movdqu (%rdi),%xmm0", "f30f6f07", false},
+    {"vmovdqu (%rdi),%ymm0", "c5fe6f07", false},
+    {"rep movsb", "f3a4", false},
+    {"nothing", "", true},
+    {"cut before the opcode", "48", true},
+};
+
 struct operand_row {
     const char *text, *bytes;
     int first, second; // registers in the order index, base; -1: none
@@ -261,6 +288,11 @@ int main(void) {
         if (row->first >= 0) CHECK_EQUAL(values[0], value_of(row->first), row->text);
         if (row->second >= 0) CHECK_EQUAL(values[1], value_of(row->second), row->text);
     }
+    for (size_t i = 0; i < sizeof loads / sizeof *loads; i++) {
+        uint8_t bytes[32];
+        int count = from_hex(loads[i].bytes, bytes);
+        CHECK_EQUAL(zg_arch_may_load_pointer(bytes, count), loads[i].may, loads[i].text);
+    }
     // Random bytes: any answer, no access beyond the count.
     uint64_t state = 99;
     for (int i = 0; i < 200000; i++) {
@@ -270,6 +302,7 @@ int main(void) {
         for (int j = 0; j < count; j++) bytes[j] = (uint8_t)work_random(&state);
         if (i % 2 && count) bytes[0] = 0xff;
         zg_arch_decode_access(bytes, count);
+        zg_arch_may_load_pointer(bytes, count);
         zg_arch_call_target_place(bytes, count, &registers, &place);
         uint64_t values[2];
         zg_arch_operand_registers(bytes, count, &registers, values);

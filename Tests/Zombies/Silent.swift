@@ -48,8 +48,9 @@ func addressTaken() {
 }
 
 // case: Its class is compared with a known one.
-// silent: reads the class pointer and compares it; nothing is read through it
 // class: Shop.Cart
+// access: read
+// on Onone: silent=the class pointer is loaded, and nothing is read through it (optimised code compares it where it is)
 @inline(never)
 func exactType() {
     let cart = makeCart()
@@ -60,8 +61,7 @@ func exactType() {
 // case: Its class is compared with a known one, and a property is read.
 // class: Shop.Basket
 // access: read
-// member: payable
-// confidence: inferred
+// on Onone: member=payable; confidence=inferred (the class pointer is loaded; optimised code compares it where it is)
 @inline(never)
 func exactTypeThenRead() {
     let basket = makeBasket()

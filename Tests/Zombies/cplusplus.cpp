@@ -237,7 +237,48 @@ CASE static void anonymous_call() {
 CASE static void cast_down() {
     Shape *shape = opaque<Shape>(make_circle());
     drop(shape);
+    done(dynamic_cast<Circle *>(opaque(shape)) != nullptr);
+}
+
+// case: dynamic_cast to a class without subclasses, for which newer compilers compare virtual tables.
+// class: Circle
+// access: cast|read
+CASE static void cast_to_final() {
+    Shape *shape = opaque<Shape>(make_circle());
+    drop(shape);
     done(dynamic_cast<Ring *>(opaque(shape)) == nullptr);
+}
+
+// case: A new object where the old one was: the first thing that is written is the virtual table's address.
+// class: Circle
+// access: write
+CASE static void build_again() {
+    Circle *circle = opaque(make_circle());
+    drop(circle);
+    done(opaque(new (opaque(circle)) Circle(3))->area());
+}
+
+// case: The whole object is overwritten.
+// class: Circle
+// access: write
+CASE static void overwrite() {
+    Circle *circle = opaque(make_circle());
+    drop(circle);
+    void *(*volatile fill)(void *, int, size_t) = memset;
+    fill(opaque(static_cast<void *>(circle)), 0, sizeof *circle);
+    done(opaque(circle)->radius);
+}
+
+// case: The whole object is copied.
+// class: Circle
+// access: read
+CASE static void copy_bytes() {
+    Circle *circle = opaque(make_circle());
+    char bytes[sizeof(Circle)];
+    drop(circle);
+    void *(*volatile copy)(void *, const void *, size_t) = memcpy;
+    copy(bytes, opaque(static_cast<void *>(circle)), sizeof *circle);
+    done(bytes[0]);
 }
 
 // case: dynamic_cast to the other base.
@@ -304,7 +345,7 @@ CASE static void destroyed_twice() {
 // case: delete twice, of a final class: its destructor is called directly and may write the class pointer first.
 // class: Kettle
 // access: read
-// on gcc: confidence=inferred (it does)
+// on gcc: access=write (it does)
 CASE static void final_deleted_twice() {
     Kettle *kettle = opaque(make_kettle());
     drop(kettle);

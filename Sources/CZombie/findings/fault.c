@@ -133,10 +133,12 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     if (!verdict.freed_memory && !verdict.overrun && !zg_signals_is_deadly(work->signal) &&
         !zg_signals_holds(work->signal, work->context))
         return;
-    // The object's own header was touched, not what a register happens to point to; and no second time by the same instruction.
+    // The object's own header was read, not what a register happens to point to; and no second time by the same instruction.
+    // What is written, compared, or read in part does not lead to a second fault: that is said now.
     bool at_header = verdict.has_block && verdict.trap.part == zg_trap_none && !fault.without_address &&
                      fault.address == verdict.block.start + (uint64_t)verdict.block.offset;
-    if (at_header && !goes_in_circles() && (zg_fence_open_header(&verdict.block) || zg_retire_open_header(&verdict.block))) {
+    bool says_more_later = fault.access != zg_fault_write && zg_arch_may_load_pointer(fault.code, fault.code_count);
+    if (at_header && says_more_later && !goes_in_circles() && (zg_fence_open_header(&verdict.block) || zg_retire_open_header(&verdict.block))) {
         work->resolved = true;
         return;
     }

@@ -466,7 +466,7 @@ bool zg_fence_open_header(const struct zg_block_view *view) {
     if (!zg_zombie_is_header(view)) return false;
     // Open already: what faulted is something else, and the object is only what a register points to.
     if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word || !open_pages(view, &span, &kept)) return false;
-    // Where the header is only compared, or written, nothing faults, and the rest is read next.
+    // Where the word is only compared nothing faults, and the rest is read next.
     if (!kept) zg_fill((void *)span->base, data_bytes(span), ZG_FILL_FREED);
     zg_zombie_write_header(view);
     return true;

@@ -52,8 +52,8 @@ void zg_fence_open_guard(struct zg_span *span);
 // The record of the block whose pages, or the guard behind them, the address lies in; NULL where there is none.
 struct zg_span *zg_fence_find(uint64_t address);
 
-// An access to the header of a dead object says little: the page is opened with a trap header in it, the instruction goes on
-// and the next one faults in the trap region, with the method or the kind of reference counting. False: nothing was changed.
+// A word loaded from the header of a dead object says little: the page is opened with a trap header in it, the instruction goes
+// on and the next one faults in the trap region, with the method or the kind of reference counting. False: nothing was changed.
 bool zg_fence_open_header(const struct zg_block_view *view);
 // on_finding=continue: the contents come back.
 bool zg_fence_open(const struct zg_block_view *view);

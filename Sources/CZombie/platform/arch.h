@@ -33,6 +33,9 @@ enum zg_fault_access zg_arch_fault_access(const void *ucontext);
 bool zg_arch_fault_without_address(const void *ucontext);
 // What the instruction does, from its bytes; unknown where it is not understood. Pure.
 enum zg_fault_access zg_arch_decode_access(const uint8_t *code, int count);
+// The instruction may load a whole word into a register, which the program can follow from there. False for stores, comparisons,
+// parts of words and vectors; true where too few bytes are known. Pure.
+bool zg_arch_may_load_pointer(const uint8_t *code, int count);
 // The registers that the instruction's memory operand is counted from, or that it jumps to: their values. 0 where it is not
 // understood. Pure.
 int zg_arch_operand_registers(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t values[2]);

@@ -99,6 +99,14 @@ enum zg_fault_access zg_arch_decode_access(const uint8_t *code, int count) {
     return zg_fault_read;
 }
 
+bool zg_arch_may_load_pointer(const uint8_t *code, int count) {
+    int i = 0;
+    bool is_wide = false;
+    while (i < count && is_legacy_prefix(code[i])) i++;
+    if (i < count && (code[i] & 0xf0) == 0x40) is_wide = code[i++] & 8;
+    return i >= count || (is_wide && code[i] == 0x8b);
+}
+
 static const uint8_t dwarf[16] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15}; // processor's order to DWARF's
 
 static bool has_modrm(uint8_t op) {
