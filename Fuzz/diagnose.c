@@ -280,6 +280,7 @@ static void diagnose_pure(struct input *input) {
     count = (int)zg_min((uint64_t)count, 16);
     uint64_t values[2], place;
     CHECK(zg_arch_decode_access(code, count) <= zg_fault_execute);
+    CHECK(!zg_arch_may_load_pointer(code, count) || zg_arch_decode_access(code, count) <= zg_fault_read);
     int used = zg_arch_operand_registers(code, count, &fault->registers, values);
     CHECK(used >= 0 && used <= 2);
     (void)zg_arch_call_target_place(code, count, &fault->registers, &place);
