@@ -12,7 +12,7 @@
 #undef dlsym
 #undef pthread_key_create
 #undef pthread_setspecific
-#undef pthread_atfork
+#undef __register_atfork
 #undef __libc_malloc
 #undef __libc_calloc
 #undef __libc_realloc
@@ -357,9 +357,10 @@ int zg_inject_setspecific(pthread_key_t key, const void *value) {
     return error ? error : pthread_setspecific(key, value);
 }
 
-int zg_inject_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+int zg_inject_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library) {
     int error = error_for(kind_atfork);
-    return error ? error : pthread_atfork(prepare, parent, child);
+    return error ? error : __register_atfork(prepare, parent, child, library);
 }
 
 static bool refuses(void) {

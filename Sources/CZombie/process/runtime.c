@@ -87,6 +87,10 @@ bool zg_runtime_is_ready(void) {
     return __atomic_load_n(&heap_state, __ATOMIC_ACQUIRE) == ready;
 }
 
+// glibc's, which belongs to no library here: handlers of pthread_atfork go at the program's end with those of atexit, before
+// zg_runtime_finish. A thread that is just forking would then leave our locks as they are, for ever.
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+
 static bool fork_unlocked, fork_from_main_thread;
 
 // Locks in the order of their ranks, so that the child finds none of them held by a thread that it does not have.
@@ -198,7 +202,7 @@ void zg_runtime_start(void) {
     describe_process();
     zg_foreign_look();
     if (zg_config.handle_signals) zg_signals_start();
-    if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
+    if (__register_atfork(before_fork, after_fork_in_parent, after_fork_in_child, NULL) != 0) {
         zg_stats_degrade(zg_degradation_no_fork_handlers);
         zg_protection_stop(); // a fault in a child could not be told from one of a borrowed thread
     }
