@@ -227,6 +227,17 @@ def run_own_allocator(program):
     return problems
 
 
+def run_opened_late(program):
+    """The library opened and closed by a program that runs without it, or with it already."""
+    problems = []
+    for mode, (_, options) in MODES.items():
+        with tempfile.TemporaryDirectory(prefix="zguard-life-") as directory:
+            code, out, err, lines = Runs(directory).run([program, LIBRARY], options, LIBRARY if options is not None else None)
+            if (code, out, said_by_library(err), lines) != (0, "works\n", [], []):
+                problems.append(f"{mode}: ends with {code}\n{out}{err}{''.join(lines)[:1500]}")
+    return problems
+
+
 # MARK: the run
 
 
@@ -266,6 +277,8 @@ def main():
                     jobs[pool.submit(timed, run_scenario, program, name, traits_of(traits), arguments.mode)] = name_shown
         if arguments.filter in "allocator of its own":
             jobs[pool.submit(timed, run_own_allocator, build(SOURCES / "own_allocator.c"))] = "allocator of its own"
+        if arguments.filter in "opened late":
+            jobs[pool.submit(timed, run_opened_late, build(SOURCES / "opened_late.c"))] = "opened late"
         for allocator in ALLOCATORS:
             if arguments.filter in f"allocator {allocator}":
                 program = build(SOURCES / "forks.c")

@@ -55,6 +55,6 @@ build_library() {
     "$toolchain/clang" -std=c17 -O2 -gdwarf-4 -DZG_VERSION="\"$version\"" -Wall -Wextra -Werror -fPIC -fexceptions \
         -fvisibility=hidden -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -flto \
         -ISources/CZombie -ISources/CZombiePublish/include "$@" Sources/CZombie/*/*.c Sources/CZombiePublish/*.c \
-        -shared -fuse-ld=lld -Wl,-soname,libzguard.so -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,--build-id \
+        -shared -fuse-ld=lld -Wl,-soname,libzguard.so -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,-z,nodelete -Wl,--build-id \
         -Wl,--no-undefined -o "$output"
 }
