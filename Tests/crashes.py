@@ -247,7 +247,7 @@ class Crashes:
         if found and own.status >= 0 and own.status < 20:
             problems.append(f"a finding, and the program goes on: {kinds}")
         # What is passed on needs no state for a thread, nor has the thread a stack for the handler.
-        has_no_stack = what == "overflow" and case["options"] == "profile=sample"
+        has_no_stack = what in ("overflow", "stack-garbage") and case["options"] == "profile=sample"
         if what in SEGMENT and handler == "default" and not found and not has_no_stack and case["options"] != "handle_signals=0" and own.status != 60 and \
                 case["short"] in ("none", "files", "processes") and case["where"] != "blocked" and own.status not in (60, 61, 62):
             problems.append("the program died of a fault, and there is no report")
