@@ -185,8 +185,9 @@ class Crashes:
         result, data = self.guarded(case)
         if result.hung:
             return result.hung
-        # A limit on files cuts lines; who ends the process at once, from a handler or by what a tracer did, cuts the last one.
-        at_once = case["program"] == "storm" and (result.status >= 0 or case["what"] in ("trace", "scribble", "code", "page"))
+        # A limit on files cuts lines; who ends the process at once, from a handler, by what a tracer did, or by taking the pages away
+        # that the line is written from, cuts the last one.
+        at_once = case["program"] == "storm" and (result.status >= 0 or case["what"] in ("trace", "scribble", "code", "page", "heap"))
         may_be_cut = case["short"] == "size"
         found, problems = findings_of(data, may_be_cut, may_be_cut or at_once)
         texts, more = texts_of(result.errors)
