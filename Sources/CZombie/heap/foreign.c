@@ -42,6 +42,7 @@ struct zg_next zg_next = {__libc_malloc, __libc_calloc, __libc_realloc, __libc_m
 static uint64_t current_break(void) { return (uint64_t)zg_arch_syscall(SYS_brk, 0, 0, 0, 0, 0, 0); }
 
 void zg_foreign_init(void) { break_start = current_break(); }
+void zg_foreign_prepare(void) { __libc_free(__libc_malloc(1)); }
 
 // The allocator behind us in the search order, where it is not libc's. (Other allocators publish __libc_free and its kin, too:
 // what is libc is told by another function.)

@@ -18,6 +18,10 @@ uint64_t zg_foreign_usable_size(void *address, enum zg_foreign_owner owner);
 // What an address is that nobody made: "stack address", "global variable", "misaligned", "never allocated".
 const char *zg_foreign_describe(uint64_t address);
 void zg_foreign_init(void);
+// Libc's heap makes itself ready at its first call, and takes for granted that there is only one thread: two that come first
+// at once would share an arena that counts one, which libc ends the program for when both have ended. Without us the program's or the
+// loader's first block does it. Start-up.
+void zg_foreign_prepare(void);
 // Whether another allocator is there: in front of ours, so that its blocks are not guarded, or behind. Start-up.
 void zg_foreign_look(void);
 

@@ -197,6 +197,7 @@ void zg_runtime_start(void) {
         if (heap_state == failed) zg_os_write(2, message, sizeof message - 1);
         return;
     }
+    zg_foreign_prepare();
     zg_thread_init_keys();
     zg_report_open();
     describe_process();
