@@ -167,13 +167,27 @@ static int work_and_fail(void) {
     _exit(0);
 }
 
-// Not rax: it says whether a lock was taken, libc's or ours, and a lie about that is no fault, but a lock that nobody gives back.
-static void spoil(struct user_regs_struct *registers) {
+// The register that the next instruction finds its memory by, where it is one of the common moves, comparisons and sums.
+static unsigned long long *base_of(pid_t tid, struct user_regs_struct *registers) {
+    unsigned long long *all[] = {&registers->rax, &registers->rcx, &registers->rdx, &registers->rbx, NULL, &registers->rbp, &registers->rsi,
+                                 &registers->rdi, &registers->r8, &registers->r9, &registers->r10, &registers->r11, NULL, &registers->r13,
+                                 &registers->r14, &registers->r15}; // 4 and 12: the stack pointer, or an index follows
+    static const unsigned char known[] = {0x01, 0x03, 0x29, 0x2b, 0x39, 0x3b, 0x63, 0x80, 0x81, 0x83, 0x85, 0x88, 0x89, 0x8a, 0x8b, 0xc6, 0xc7};
+    unsigned char code[8];
+    long word = ptrace(PTRACE_PEEKTEXT, tid, registers->rip, 0);
+    memcpy(code, &word, sizeof code);
+    int at = (code[0] & 0xf0) == 0x40, extended = at && code[0] & 1;
+    if (!memchr(known, code[at], sizeof known)) return NULL;
+    int mode = code[at + 1] >> 6, base = (code[at + 1] & 7) + 8 * extended;
+    return mode == 3 || (mode == 0 && (base & 7) == 5) ? NULL : all[base];
+}
+
+// So that the thread faults, and now: at an instruction that touches memory, at none, or without a stack. Other registers are left
+// alone. What they say, that a lock is taken or is still to be given back, libc's or ours, would not be a fault, but a lie.
+static void spoil(pid_t tid, struct user_regs_struct *registers) {
     static const uint64_t garbage[] = {0, 8, 0x13370000, UINT64_C(0x4141414141414141), UINT64_C(0x5555555555555555)};
-    uint64_t value = garbage[next(sizeof garbage / sizeof *garbage)];
-    unsigned long long *all[] = {&registers->rip, &registers->rip, &registers->rsp, &registers->rbp, &registers->rdi,
-                                 &registers->rbx, &registers->rsi};
-    *all[next(sizeof all / sizeof *all)] = value;
+    unsigned long long *base = base_of(tid, registers), *either = next(2) ? &registers->rip : &registers->rsp;
+    *(base && next(4) ? base : either) = garbage[next(sizeof garbage / sizeof *garbage)];
     registers->orig_rax = (unsigned long long)-1; // no system call is restarted
 }
 
@@ -195,7 +209,7 @@ static void trace(pid_t process) {
         if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) != 0 || waitpid(tid, &status, __WALL) != tid || !WIFSTOPPED(status)) continue;
         struct user_regs_struct registers;
         if (ptrace(PTRACE_GETREGS, tid, 0, &registers) == 0) {
-            spoil(&registers);
+            spoil(tid, &registers);
             ptrace(PTRACE_SETREGS, tid, 0, &registers);
         }
         stopped[stops++] = tid;
