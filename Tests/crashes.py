@@ -147,9 +147,10 @@ def texts_of(errors):
         problems.append(f"half a headline: {heads}")
     found = []
     for head in heads:
-        words = head.split()
-        size = int(words[words.index("block") + 2]) if " block of " in head else None
-        found.append({"kind": words[1], "block": {"size": size}})
+        size = re.search(r" block of (\d+) ", head)
+        if " block of " in head and not size:
+            problems.append(f"half a headline, and another: {head}")
+        found.append({"kind": head.split()[1], "block": {"size": int(size[1]) if size else None}})
     return found, problems
 
 
