@@ -214,28 +214,27 @@ def run_allocator(program, allocator):
     return problems
 
 
-def run_own_allocator(program):
-    """The same of an allocator that is part of the executable."""
+def run_in_all_modes(command, is_well):
+    """What was wrong, by mode: `is_well` is told whether the command was guarded, and what it said of us."""
     problems = []
     for mode, (_, options) in MODES.items():
         with tempfile.TemporaryDirectory(prefix="zguard-life-") as directory:
-            code, out, err, lines = Runs(directory).run([program], options, LIBRARY if options is not None else None)
-            said = said_by_library(err)
-            warned = len(said) == 1 and f"warning: malloc is that of '{program}', in front of ours" in said[0]
-            if (code, out, lines) != (0, "works\n", []) or warned != (options is not None):
-                problems.append(f"{mode}: ends with {code}\n{out}{err}")
+            is_guarded = options is not None
+            code, out, err, lines = Runs(directory).run(command, options, LIBRARY if is_guarded else None)
+            if (code, out, lines) != (0, "works\n", []) or not is_well(is_guarded, said_by_library(err)):
+                problems.append(f"{mode}: ends with {code}\n{out}{err}{''.join(lines)[:1500]}")
     return problems
+
+
+def run_own_allocator(program):
+    """The same of an allocator that is part of the executable."""
+    warning = f"warning: malloc is that of '{program}', in front of ours"
+    return run_in_all_modes([program], lambda is_guarded, said: (len(said) == 1 and warning in said[0]) == is_guarded)
 
 
 def run_opened_late(program):
     """The library opened and closed by a program that runs without it, or with it already."""
-    problems = []
-    for mode, (_, options) in MODES.items():
-        with tempfile.TemporaryDirectory(prefix="zguard-life-") as directory:
-            code, out, err, lines = Runs(directory).run([program, LIBRARY], options, LIBRARY if options is not None else None)
-            if (code, out, said_by_library(err), lines) != (0, "works\n", [], []):
-                problems.append(f"{mode}: ends with {code}\n{out}{err}{''.join(lines)[:1500]}")
-    return problems
+    return run_in_all_modes([program, LIBRARY], lambda is_guarded, said: not said)
 
 
 # MARK: the run

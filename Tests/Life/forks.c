@@ -322,6 +322,30 @@ static void namespaces(void) {
     MUST(work_with_blocks(200) == 0, "works in new namespaces");
 }
 
+// A handler of fork that was registered before any library's is called after all of theirs: when their locks are taken.
+static int fork_waits, fork_has_begun;
+static void wait_in_fork(void) {
+    if (!__atomic_load_n(&fork_waits, __ATOMIC_ACQUIRE)) return;
+    __atomic_store_n(&fork_has_begun, 1, __ATOMIC_RELEASE);
+    usleep(300000);
+}
+static void register_early(void) { pthread_atfork(wait_in_fork, NULL, NULL); }
+__attribute__((section(".preinit_array"), used)) static void (*const before_all_libraries)(void) = register_early;
+
+static void *fork_once(void *unused) {
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    waitpid(child, NULL, 0);
+    return unused;
+}
+// The program ends while a thread of it is in the middle of a fork.
+static void end_inside_fork(void) {
+    pthread_t thread;
+    __atomic_store_n(&fork_waits, 1, __ATOMIC_RELEASE);
+    MUST(pthread_create(&thread, NULL, fork_once, NULL) == 0, "a thread starts");
+    while (!__atomic_load_n(&fork_has_begun, __ATOMIC_ACQUIRE)) usleep(1000);
+}
+
 // --- a program in the place of another ----------------------------------------------------------------------------------
 
 static void say_descriptors(void) {
@@ -366,30 +390,6 @@ static void *exec_in_thread(void *unused) {
     chain_from_thread_body();
     return unused;
 }
-// A handler of fork that was registered before any library's is called after all of theirs: when their locks are taken.
-static int fork_waits, fork_has_begun;
-static void wait_in_fork(void) {
-    if (!__atomic_load_n(&fork_waits, __ATOMIC_ACQUIRE)) return;
-    __atomic_store_n(&fork_has_begun, 1, __ATOMIC_RELEASE);
-    usleep(300000);
-}
-static void register_early(void) { pthread_atfork(wait_in_fork, NULL, NULL); }
-__attribute__((section(".preinit_array"), used)) static void (*const before_all_libraries)(void) = register_early;
-
-static void *fork_once(void *unused) {
-    pid_t child = fork();
-    if (child == 0) _exit(0);
-    waitpid(child, NULL, 0);
-    return unused;
-}
-// The program ends while a thread of it is in the middle of a fork.
-static void end_inside_fork(void) {
-    pthread_t thread;
-    __atomic_store_n(&fork_waits, 1, __ATOMIC_RELEASE);
-    MUST(pthread_create(&thread, NULL, fork_once, NULL) == 0, "a thread starts");
-    while (!__atomic_load_n(&fork_has_begun, __ATOMIC_ACQUIRE)) usleep(1000);
-}
-
 // The thread becomes the program, the others end with the old one.
 static void exec_from_thread(void) {
     start_busy_threads();
