@@ -193,7 +193,7 @@ class Crashes:
         found, problems = findings_of(data, may_be_cut, may_be_cut or at_once)
         texts, more = texts_of(result.errors)
         problems += more if case["short"] != "size" or case["to"] == "terminal" else []
-        # A tracer spoils a register of one thread or two. Where that one is just writing, its length may be it.
+        # A tracer spoils a register of one thread or two. Where that one is just writing, what it writes stays half.
         if case["what"] == "trace" and len(problems) <= 2:
             problems = []
         found += texts
@@ -231,10 +231,10 @@ class Crashes:
         if case["where"] == "all" and handler == "again":
             allowed |= {70, 76} # which of the threads comes again is chance, and what it is told then
         # Where all threads fault at once it is chance whose fault comes first, without the library as well.
-        repetitions = 100 if case["where"] == "all" else 0
-        while result.status not in allowed and repetitions:
+        for _ in range(100 if case["where"] == "all" else 0):
+            if result.status in allowed:
+                break
             allowed.add(run(words_of(case, self.folder, as_if), self.environment, self.folder).status)
-            repetitions -= 1
         if result.status not in allowed:
             problems.append(f"status {result.status}, without the library {own.status}: {result.errors[-300:]!r}")
         if kind:
