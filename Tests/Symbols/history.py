@@ -503,7 +503,9 @@ def check_debugger(folder, debugger, core, at):
     says("no expression", debugger.ask([program, core], ["zguard"]), "an address is missing")
     says("bad expression", debugger.ask([program, core], ["zguard no_such_name"]), "zguard: 'no_such_name' is no")
     says("bad ZGUARD", debugger.ask([program, core], ["zguard 16"], ZGUARD="/nonexistent"), "cannot be run")
-    says("no zguard", debugger.ask([program, core], ["zguard 16"], ZGUARD="", PATH="/usr/bin:/bin"), "was not found|has no memory there")
+    with builds.system_wide():
+        nowhere = debugger.ask([program, core], ["zguard 16"], ZGUARD="", PATH="/usr/bin:/bin")
+    says("no zguard", nowhere, "was not found|has no memory there")
     unguarded = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     unguarded.stdout.readline()
     says("not guarded", debugger.ask(unguarded.pid, ["zguard 16"]), r"process \d+ is not guarded")
