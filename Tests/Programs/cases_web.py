@@ -6,7 +6,6 @@ import http.client
 import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -14,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import generate
 from case import Case, Need
-from cases_data import free_port, wait_for
 from cases_languages import PYTHON, PYTHON_NEED
 from harness import INPUTS, CaseError
 
@@ -88,17 +86,17 @@ class WebServer(Case):
         return [*self.files(), *self.requests]
 
     def steps(self, run):
-        port = free_port()
+        port = run.port()
         server = run.spawn(self.command(run, port), stderr="any")
-        wait_for(port)
-        self.wait_until_ready(run)
+        server.wait_for(port)
+        self.wait_until_ready(run, server)
         self.compare(run, port, "requests")
         load = run.spawn(["wrk", "-t", "2", "-c", "16", "-d", f"{self.load_seconds}s", "--timeout", "30s",
                           f"http://127.0.0.1:{port}{self.load_path}"], stderr="any")
-        for _ in range(2 if self.again else 0):
+        for number in range(2 if self.again else 0):
             time.sleep(self.load_seconds / 3)
             server.send(self.executable, self.again)
-            self.wait_for_reload(server)
+            self.wait_for_reload(server, number + 1)
         self.compare(run, port, "requests under load")
         load.wait()
         text = run.records[-1].stdout
@@ -112,10 +110,10 @@ class WebServer(Case):
         else:
             server.wait()
 
-    def wait_until_ready(self, run):
+    def wait_until_ready(self, run, server):
         pass
 
-    def wait_for_reload(self, server):
+    def wait_for_reload(self, server, number):
         pass
 
     def more(self, run, port, server):
@@ -150,7 +148,7 @@ class Nginx(WebServer):
         certificate(inputs)
 
     def command(self, run, port):
-        self.tls = free_port()
+        self.tls = run.port()
         for folder in ("logs", "temporary", "cache"):
             (run.dir / folder).mkdir()
         here, files = run.dir, run.inputs
@@ -302,19 +300,12 @@ class Haproxy(WebServer):
         certificate(inputs)
 
     def steps(self, run):
-        back = free_port()
-        behind = subprocess.Popen([PYTHON, "-m", "http.server", str(back), "--bind", "127.0.0.1", "-d", str(run.inputs / "pages")],
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            wait_for(back)
-            self.back = back
+        self.back = run.port()
+        with run.helper([PYTHON, "-m", "http.server", self.back, "--bind", "127.0.0.1", "-d", run.inputs / "pages"], self.back):
             super().steps(run)
-        finally:
-            behind.kill()
-            behind.wait()
 
     def command(self, run, port):
-        self.tls = free_port()
+        self.tls = run.port()
         (run.dir / "service.lua").write_text("""
 core.register_service("show", "http", function(applet)
     local body, parts = applet:receive(), {}
@@ -352,14 +343,13 @@ backend files
 
     load_path = "/lua/load"
 
-    def wait_for_reload(self, server):
+    def wait_for_reload(self, server, number):
         """The master loses signals that come while it starts itself again, guarded or not."""
-        for _ in range(300):
-            time.sleep(0.1)
+        def is_loaded():
             log = server.outputs[1].read_text(errors="replace")
-            if log.count("Reloading HAProxy") and log.count("Former worker") == log.count("Reloading HAProxy"):
-                return
-        raise CaseError("haproxy did not load its configuration anew")
+            return log.count("Reloading HAProxy") >= number and log.count("Former worker") == log.count("Reloading HAProxy")
+
+        server.until(is_loaded, "it loads its configuration anew", seconds=30)
 
     def more(self, run, port, server):
         run.note("tls", "".join(fetch(self.tls, f"/{number}.txt", tls=True) for number in range(6)))

@@ -9,6 +9,7 @@ A program that is not installed is a failure; --install fetches all that are mis
 
 import argparse
 import concurrent.futures
+import fcntl
 import json
 import os
 import shutil
@@ -28,7 +29,7 @@ sys.dont_write_bytecode = True
 
 from case import Source  # noqa: E402
 from cases import all_cases  # noqa: E402
-from harness import CaseError, Guard, Run, compare  # noqa: E402
+from harness import CaseError, Explained, Guard, Run, compare  # noqa: E402
 
 RESULTS = ROOT / "build" / "tests" / "programs.json"
 ATTEMPTS = 3
@@ -91,6 +92,12 @@ def try_case(case, guard, options):
             run = Run(case, work, mode)
             try:
                 case.steps(run)
+            except Explained:
+                raise
+            except CaseError as error:
+                raise Explained(f"{error}\n{run.what_runs()}".rstrip()) from error
+            except Exception as error:  # a fault in a case must not end the others
+                raise Explained(f"{traceback.format_exc()}{run.what_runs()}".rstrip()) from error
             finally:
                 run.stop()
             passes.append(run)
@@ -113,12 +120,15 @@ def try_case(case, guard, options):
 
 def keep_result(case, faults, profile):
     """Adds what was just run to what is kept for --markdown."""
-    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    kept.setdefault(case.name, {})[profile] = {"faults": faults, "version": case.version_text()}
+    result = {"faults": faults, "version": case.version_text()}
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    draft = RESULTS.with_suffix(".new")
-    draft.write_text(json.dumps(kept, indent=1))
-    draft.rename(RESULTS)
+    with open(RESULTS.with_suffix(".lock"), "w") as lock:  # others may run cases at the same time
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        kept.setdefault(case.name, {})[profile] = result
+        draft = RESULTS.with_suffix(".new")
+        draft.write_text(json.dumps(kept, indent=1))
+        draft.rename(RESULTS)
 
 
 def markdown(cases):

@@ -29,6 +29,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support.environment import ROOT, TESTS  # noqa: E402
+from Support.ports import Ports  # noqa: E402
+from Support.processes import descendants, holders, stacks  # noqa: E402
 
 SOURCES = TESTS / "Robustness/Soak"
 BUILD = ROOT / "build" / "tests" / "soak"
@@ -38,6 +40,7 @@ GROUPS = Path("/sys/fs/cgroup/memory")
 SAMPLE_SECONDS = 1.0
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 libc = ctypes.CDLL(None)
+PORTS = Ports()
 
 
 class Trouble(Exception):
@@ -47,12 +50,6 @@ class Trouble(Exception):
 def die_with_parent():
     libc.prctl(DIE_WITH_PARENT, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # shells ignore it for what they start in the background
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def field(text, name):
@@ -147,7 +144,7 @@ class Server:
     def __init__(self, directory):
         self.directory = directory / self.name
         self.directory.mkdir()
-        self.port = free_port()
+        self.port = PORTS.take()
         self.report = self.directory / "report.json"
         self.loads = 0
         self.trouble = []
@@ -171,12 +168,12 @@ class Server:
         deadline = time.monotonic() + 60
         while True:
             if self.process.poll() is not None:
-                raise Trouble(f"{self.name} ended at its start with {self.process.returncode}: {self.output()}")
+                raise Trouble(f"{self.name} ended at its start with {self.process.returncode}: {self.output()}\n{holders(self.port)}")
             found = children(self.process.pid)
             if found and self.is_guarded(found[0]) and self.is_ready():
                 break
             if time.monotonic() > deadline:
-                raise Trouble(f"{self.name} does not start: {self.output()}")
+                raise Trouble(f"{self.name} does not start: {self.output()}\n{holders(self.port)}{stacks(descendants(self.process.pid))}")
             time.sleep(0.1)
         self.pid = found[0]
         self.processes = [Process(self.name, self.pid), Process(f"zguard run, {self.name}", self.process.pid)]
@@ -207,7 +204,7 @@ class Server:
             try:
                 self.process.wait(60)
             except subprocess.TimeoutExpired:
-                problems.append("does not end within 60 seconds")
+                problems += ["does not end within 60 seconds", *stacks(descendants(self.process.pid)).splitlines()]
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()
         if self.process.returncode != self.end_status:
