@@ -6,13 +6,12 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 
 import generate
 from case import Case, Need
 from cases_languages import PYTHON, PYTHON_NEED
 from cases_web import WebServer, certificate, fetch
-from harness import INPUTS, CaseError
+from harness import INPUTS
 
 
 class Ssh(Case):

@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import http.client
 import os
-import shutil
 import signal
 import ssl
 import subprocess
@@ -13,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import generate
 from case import Case, Need
-from cases_languages import PYTHON, PYTHON_NEED
-from harness import INPUTS, CaseError
+from cases_languages import PYTHON
+from harness import CaseError
 
 SHOWN_HEADERS = ("content-type", "content-encoding", "content-range", "location", "allow", "x-test")
 
@@ -248,7 +247,7 @@ Listen 127.0.0.1:{port}
 {'Group www-data' if os.geteuid() == 0 else ''}
 PidFile {run.dir}/pid
 ErrorLog {run.dir}/error.log
-Mutex posixsem
+Mutex pthread
 DefaultRuntimeDir {run.dir}
 TypesConfig {run.dir}/mime.types
 DocumentRoot {run.inputs}/pages

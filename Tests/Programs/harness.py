@@ -176,9 +176,9 @@ class Server:
             if time.monotonic() - started > seconds:
                 raise Explained(f"{self.label}, {self.run.mode}: in {seconds:.0f} s not: {what}\n" + self.explanation(port))
 
-    def wait_for(self, port):
+    def wait_for(self, port, seconds=READY_TIMEOUT):
         """Until something listens on the port."""
-        self.until(lambda: listens(port), f"something listens on port {port}", port=port)
+        self.until(lambda: listens(port), f"something listens on port {port}", seconds, port=port)
 
     def explanation(self, port=None):
         """What the command wrote, who has the port, and what all its threads do."""

@@ -40,16 +40,27 @@ def descendants(pid):
     return found
 
 
+def state_and_session(pid):
+    """The letter of its state and its session; ("X", 0) where it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rsplit(b")", 1)[1].split()
+        return fields[0].decode(), int(fields[3])
+    except (OSError, IndexError):
+        return "X", 0
+
+
+def has_ended(pid):
+    """Also where nobody has asked for its status yet."""
+    return state_and_session(pid)[0] in "ZX"
+
+
 def session_members(session):
     """All that is alive in the session."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
-            try:
-                fields = Path(f"/proc/{name}/stat").read_bytes().rsplit(b")", 1)[1].split()
-            except (OSError, IndexError):
-                continue
-            if int(fields[3]) == session and fields[0] not in (b"Z", b"X"):
+            state, its = state_and_session(name)
+            if its == session and state not in "ZX":
                 found.append(int(name))
     return found
 
@@ -117,7 +128,7 @@ def said(paths):
 
 def stacks(pids):
     """What the threads of these processes do, as text. They go on afterwards."""
-    pids = [pid for pid in dict.fromkeys(pids) if os.path.exists(f"/proc/{pid}/task")]
+    pids = [pid for pid in dict.fromkeys(pids) if not has_ended(pid)]
     parts = [_stacks_of_one(pid) for pid in pids[:MOST_PROCESSES]]
     if len(pids) > MOST_PROCESSES:
         parts.append(f"and {len(pids) - MOST_PROCESSES} further processes: {' '.join(map(str, pids[MOST_PROCESSES:]))}\n")
@@ -191,9 +202,10 @@ def holders(port):
             if int(fields[1].rsplit(":", 1)[1], 16) == int(port):
                 state, peer = int(fields[3], 16), int(fields[2].rsplit(":", 1)[1], 16)
                 word = TCP_STATES[state] if state < len(TCP_STATES) else f"state {state}"
-                inodes.setdefault((word, fields[9] if fields[9] != "0" else ""), []).append(peer)
+                inodes.setdefault((word, fields[9] if fields[9] != "0" else ""), set()).add(peer)  # a row may come twice
     owners = _owners({inode for _, inode in inodes if inode})
     for (word, inode), peers in sorted(inodes.items()):
+        peers = sorted(peers)
         text = f"{word}{f', to port {peers[0]}' if peers[0] else ''}{f' and {len(peers) - 1} more' if len(peers) > 1 else ''}"
         lines.append(f"    {text}: {owners.get(inode, 'no process' if not inode else f'socket {inode}')}\n")
     if lines:
@@ -212,11 +224,15 @@ def _owners(inodes):
         if not folder.name.isdigit():
             continue
         try:
-            links = [os.readlink(entry) for entry in (folder / "fd").iterdir()]
+            entries = os.listdir(folder / "fd")
             command = (folder / "comm").read_text().strip()
         except OSError:
             continue
-        for link in links:
+        for entry in entries:
+            try:
+                link = os.readlink(folder / "fd" / entry)
+            except OSError:  # closed meanwhile
+                continue
             if link.startswith("socket:[") and link[8:-1] in inodes:
                 found.setdefault(link[8:-1], f"{command}, process {folder.name}")
     return found
