@@ -238,6 +238,7 @@ class Apache(WebServer):
         (cgi / "show").write_text("#!/bin/sh\necho 'Content-Type: text/plain'\necho\necho \"$REQUEST_METHOD $QUERY_STRING $CONTENT_LENGTH\"\nwc -c\n")
         (cgi / "show").chmod(0o755)
         (run.dir / "mime.types").write_text("text/html html\ntext/plain txt\n")
+        # POSIX semaphores have names made of the time of day here: of two servers that start in the same microsecond one ends.
         (run.dir / "apache.conf").write_text(f"""
 {loads}
 ServerName localhost
@@ -251,7 +252,7 @@ Mutex pthread
 DefaultRuntimeDir {run.dir}
 TypesConfig {run.dir}/mime.types
 DocumentRoot {run.inputs}/pages
-StartServers 2
+StartServers {8 if self.model == 'prefork' else 2}
 MaxConnectionsPerChild 300
 AddOutputFilterByType DEFLATE text/html
 AddType text/html .shtml
