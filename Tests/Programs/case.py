@@ -74,6 +74,8 @@ class Case:
     sees = ()
     # Executables that may run without the guard, each with the reason beside it.
     unguarded = ()
+    # What its commands have used so far.
+    processor_seconds = 0.0
 
     def setup(self, inputs):
         """Creates what the commands read, once, before the plain run."""

@@ -21,7 +21,8 @@ import time
 from pathlib import Path
 
 from Support.ports import Ports
-from Support.processes import descendants, holders, kill_session, logs_below, said, session_members, stacks, wait_without_reaping
+from Support.processes import (descendants, holders, kill_session, logs_below, processor_seconds, said, session_members, stacks,
+                               wait_without_reaping)
 
 INPUTS = Path(__file__).resolve().parent / "inputs"
 STEP_TIMEOUT = 600.0
@@ -213,6 +214,7 @@ class Run:
         self.logs = work / self.mode
         self.records, self.files = [], {}
         self.guarded, self.unguarded = set(), set()
+        self.processor_seconds = 0.0
         self._servers = []
         self._ports = Ports()
         self.user = case.user if os.geteuid() == 0 else None
@@ -306,6 +308,7 @@ class Run:
         for server in self._servers:
             if server.watcher:
                 server.watcher.finish()
+            self.processor_seconds += processor_seconds(server.pid)
             server.process.wait()
         self._ports.close()
 

@@ -101,8 +101,9 @@ def try_case(case, guard, options):
             finally:
                 run.stop()
             passes.append(run)
+            case.processor_seconds += run.processor_seconds
             if options.verbose:
-                say(f"       {case.name}: {run.mode} {time.monotonic() - started:.1f} s"
+                say(f"       {case.name}: {run.mode} {time.monotonic() - started:.1f} s, {run.processor_seconds:.1f} s of the processor"
                     + (f", guarded: {' '.join(sorted(run.guarded))}" if mode else ""))
         faults = compare(case, *passes)
     except CaseError as error:
@@ -200,7 +201,7 @@ def main():
             failed += bool(faults)
             if not options.preload and not options.option:
                 keep_result(case, faults, options.profile or "guard")
-            say(f"{'FAIL' if faults else 'pass'}   {case.name} ({seconds:.1f} s)")
+            say(f"{'FAIL' if faults else 'pass'}   {case.name} ({seconds:.1f} s, {case.processor_seconds:.1f} s of the processor)")
             for fault in faults:
                 say("       " + fault.replace("\n", "\n       "))
     print(f"{time.monotonic() - started:.0f} s")

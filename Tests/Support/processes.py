@@ -65,6 +65,15 @@ def session_members(session):
     return found
 
 
+def processor_seconds(pid):
+    """What a process and those of its children that were waited for have used of the processors."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rsplit(b")", 1)[1].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError):
+        return 0.0
+
+
 def wait_without_reaping(pid, seconds):
     """The status of a child that ended within that time, negative where it died of a signal, or None. The child stays a zombie, so
     that nobody gets its number, which is also that of its session."""
