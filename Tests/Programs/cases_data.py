@@ -13,12 +13,12 @@ from harness import CaseError
 
 class Sqlite(Case):
     name = "sqlite3"
-    what = "a million rows: queries, indexes, a dump"
+    what = "up to a million rows: queries, indexes, a dump"
     needs = (Need("sqlite3", "sqlite3"),)
     sees = ("sqlite3",)
 
     def setup(self, inputs):
-        (inputs / "work.sql").write_text(generate.sql(1_000_000))
+        (inputs / "work.sql").write_text(generate.sql(int(1_000_000 * self.size)))
 
     def steps(self, run):
         run.step(["sqlite3", "work.db"], stdin=run.inputs / "work.sql")
@@ -66,7 +66,7 @@ class Redis(Case):
     def steps(self, run):
         port = str(run.port())
         server = self.start(run, port)
-        load = run.step(["redis-benchmark", "-p", port, "-t", "set,get,lpush,lrange_100,mset,hset,sadd,zadd", "-n", "20000",
+        load = run.step(["redis-benchmark", "-p", port, "-t", "set,get,lpush,lrange_100,mset,hset,sadd,zadd", "-n", int(20_000 * self.size),
                          "-r", "5000", "-d", "64", "-q"], normalise=lambda text: "", stderr="any")
         run.note("benchmark", str(load.status))
         self.ask(port, "FLUSHALL")

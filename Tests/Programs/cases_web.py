@@ -59,7 +59,7 @@ def pages(folder):
 
 class WebServer(Case):
     """Requests one by one and eight at a time, `wrk` meanwhile, and the same requests again after a new configuration."""
-    load_seconds = 2
+    load_seconds = 2.0
     load_path = "/3.txt"
     requests = ()
     executable = ""
@@ -90,10 +90,11 @@ class WebServer(Case):
         server.wait_for(port)
         self.wait_until_ready(run, server)
         self.compare(run, port, "requests")
-        load = run.spawn(["wrk", "-t", "2", "-c", "16", "-d", f"{self.load_seconds}s", "--timeout", "30s",
+        seconds = max(1, round(self.load_seconds * self.size))  # wrk knows whole ones
+        load = run.spawn(["wrk", "-t", "2", "-c", "16", "-d", f"{seconds}s", "--timeout", "30s",
                           f"http://127.0.0.1:{port}{self.load_path}"], stderr="any")
         for number in range(2 if self.again else 0):
-            time.sleep(self.load_seconds / 3)
+            time.sleep(seconds / 3)
             server.send(self.executable, self.again)
             self.wait_for_reload(server, number + 1)
         self.compare(run, port, "requests under load")

@@ -33,6 +33,7 @@ from harness import CaseError, Explained, Guard, Run, compare  # noqa: E402
 
 RESULTS = ROOT / "build" / "tests" / "programs.json"
 ATTEMPTS = 3
+ORDINARY_SIZE = 0.5  # of the largest inputs, for every change; --long has them whole
 print_lock = threading.Lock()
 
 
@@ -155,7 +156,8 @@ def main():
     parser.add_argument("--filter", metavar="TEXT", action="append", help="only cases whose name contains TEXT (repeatable)")
     parser.add_argument("--list", action="store_true", help="names and what they need, then end")
     parser.add_argument("--install", action="store_true", help="fetch missing programs with apt-get first")
-    parser.add_argument("--long", action="store_true", help="also cases that take too long for every change; a filter with a case's whole name asks for it, too")
+    parser.add_argument("--long", action="store_true",
+                        help="also cases that take too long for every change, and the largest inputs whole; a filter with a case's whole name asks for it, too")
     parser.add_argument("--markdown", action="store_true", help="print a table of all cases with the last results, then end")
     parser.add_argument("--zguard", metavar="PATH", default=str(ROOT / "build" / "bin" / "zguard"))
     parser.add_argument("--profile", metavar="NAME", help="profile for `zguard run`")
@@ -172,6 +174,8 @@ def main():
     if options.markdown:
         markdown(cases)
         return 0
+    for case in cases:
+        case.size = 1.0 if options.long else ORDINARY_SIZE
     if not options.long and not options.list:
         cases = [case for case in cases if not case.long or case.name in (options.filter or ())]
     if options.list:
