@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The tests' own tools for servers: ports that nobody else gets; a server that ends before it listens, one that never listens and a
-program that does not end, each of which must say its last words, what its threads do and who has its port; ends of sessions.
+"""The tests' own tools for servers: ports that nobody else gets; a server that ends before it listens, one that never listens
+and a program that does not end, each of which must say its last words, what its threads do and who has its port; ends of sessions.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -93,7 +93,8 @@ def must_say(text, *words):
 
 
 def ports_of_several_processes(_):
-    takers = [subprocess.Popen([sys.executable, "-c", TAKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(TAKERS)]
+    takers = [subprocess.Popen([sys.executable, "-c", TAKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+              for _ in range(TAKERS)]
     taken = [int(word) for taker in takers for word in taker.stdout.readline().split()]
     first, last = ports.kernels_range()
     mine = ports.Ports()
@@ -107,7 +108,7 @@ def ports_of_several_processes(_):
 
 
 def a_port_in_use(_):
-    """Is not handed out: neither while somebody listens, nor while it is bound, connected or in TIME-WAIT, nor while another test has it."""
+    """Is not handed out: neither while it is bound, connected or in TIME-WAIT, nor while another test has it."""
     mine = ports.Ports()
     port = mine.take()
     only, kept = (lambda *_: [port]), ports.candidates
@@ -162,7 +163,8 @@ def a_server_whose_port_is_taken(work):
             mine.connect(other.getsockname())
             server = run.spawn([PYTHON, "-m", "http.server", port, "--bind", "127.0.0.1"])
             text, seconds = explained(lambda: server.wait_for(port))
-        must_say(text, run.mode, "ended with 1", "Address already in use", f"port {port} is held", "established, to port", f"process {os.getpid()}")
+        must_say(text, run.mode, "ended with 1", "Address already in use", f"port {port} is held", "established, to port",
+                 f"process {os.getpid()}")
         assert seconds < 60, f"was noticed after {seconds:.0f} s"
 
 
@@ -172,8 +174,8 @@ def a_server_that_never_listens(work):
         port = run.port()
         server = run.spawn([program])
         text, _ = explained(lambda: server.wait_for(port, seconds=3))
-        must_say(text, run.mode, "something listens", "the last words", f"nobody holds port {port}", "waits_for_a_lock", "waits_for_signals",
-                 "second_thread", "thread ")
+        must_say(text, run.mode, "something listens", "the last words", f"nobody holds port {port}", "waits_for_a_lock",
+                 "waits_for_signals", "second_thread", "thread ")
         assert not server.has_ended(), "looking at it ended it"
 
 
@@ -220,8 +222,9 @@ def status_without_reaping(_):
 
 
 def ends_of_sessions(_):
+    script = "sleep 60 & sleep 60 & echo; exit 0"
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as other, \
-         subprocess.Popen(["sh", "-c", "sleep 60 & sleep 60 & echo; exit 0"], stdout=subprocess.PIPE, start_new_session=True) as process:
+         subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True) as process:
         process.stdout.readline()
         assert processes.wait_without_reaping(process.pid, 60) == 0
         assert len(processes.session_members(process.pid)) == 2, processes.session_members(process.pid)
@@ -236,8 +239,9 @@ def main():
     parser.add_argument("--filter", metavar="TEXT", default="")
     options = parser.parse_args()
     tests = [(test.__name__.replace("_", " "), test) for test in (
-        ports_of_several_processes, a_port_in_use, ranges_of_the_kernel, a_server_whose_port_is_taken, a_server_that_never_listens,
-        a_program_that_does_not_end, stacks_without_gdb, a_unit_of_a_suite_past_its_deadline, status_without_reaping, ends_of_sessions)]
+        ports_of_several_processes, a_port_in_use, ranges_of_the_kernel, a_server_whose_port_is_taken,
+        a_server_that_never_listens, a_program_that_does_not_end, stacks_without_gdb, a_unit_of_a_suite_past_its_deadline,
+        status_without_reaping, ends_of_sessions)]
     return run_tests(tests, "zguard-servers-", options.filter, shows_passed=True)
 
 

@@ -250,7 +250,7 @@ class Memcached(Case):
                 for i in range(600):  # these fill the memory: older ones go
                     value = "w" * 20000
                     answers += ask(f"set big{number}:{i} 0 0 {len(value)}\r\n{value}\r\n")
-                answers += ask(f"bad command\r\n") + ask("flush_all\r\n") + ask("version\r\n")
+                answers += ask("bad command\r\n") + ask("flush_all\r\n") + ask("version\r\n")
             return "".join(answers)
 
         with ThreadPoolExecutor(8) as pool:

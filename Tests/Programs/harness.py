@@ -286,7 +286,8 @@ class Run:
         label = f"helper on port {port}"
         outputs = [self.logs / f"helper-{port}.{kind}" for kind in ("stdout", "stderr")]
         with open(outputs[0], "wb") as out, open(outputs[1], "wb") as err:
-            process = subprocess.Popen([str(word) for word in argv], stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+            process = subprocess.Popen([str(word) for word in argv], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                       start_new_session=True)
         server = Server(self, label, process, outputs, None, None, "any")
         self._servers.append(server)
         try:
@@ -318,7 +319,8 @@ class Run:
         for server in self._servers:
             if not server.is_collected:
                 status = wait_without_reaping(server.pid, 0)
-                parts.append(f"{server.label} {'was running' if status is None else f'had ended with {status}'}\n{server.explanation()}")
+                what = "was running" if status is None else f"had ended with {status}"
+                parts.append(f"{server.label} {what}\n{server.explanation()}")
         return "\n".join(parts)
 
     def trouble(self):

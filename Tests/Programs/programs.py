@@ -104,7 +104,8 @@ def try_case(case, guard, options):
             passes.append(run)
             case.processor_seconds += run.processor_seconds
             if options.verbose:
-                say(f"       {case.name}: {run.mode} {time.monotonic() - started:.1f} s, {run.processor_seconds:.1f} s of the processor"
+                say(f"       {case.name}: {run.mode} {time.monotonic() - started:.1f} s, "
+                    f"{run.processor_seconds:.1f} s of the processor"
                     + (f", guarded: {' '.join(sorted(run.guarded))}" if mode else ""))
         faults = compare(case, *passes)
     except CaseError as error:
@@ -157,7 +158,8 @@ def main():
     parser.add_argument("--list", action="store_true", help="names and what they need, then end")
     parser.add_argument("--install", action="store_true", help="fetch missing programs with apt-get first")
     parser.add_argument("--long", action="store_true",
-                        help="also cases that take too long for every change, and the largest inputs whole; a filter with a case's whole name asks for it, too")
+                        help="also cases that take too long for every change, and the largest inputs whole; "
+                             "a filter with a case's whole name asks for it, too")
     parser.add_argument("--markdown", action="store_true", help="print a table of all cases with the last results, then end")
     parser.add_argument("--zguard", metavar="PATH", default=str(ROOT / "build" / "bin" / "zguard"))
     parser.add_argument("--profile", metavar="NAME", help="profile for `zguard run`")
@@ -205,7 +207,8 @@ def main():
             failed += bool(faults)
             if not options.preload and not options.option:
                 keep_result(case, faults, options.profile or "guard")
-            say(f"{'FAIL' if faults else 'pass'}   {case.name} ({seconds:.1f} s, {case.processor_seconds:.1f} s of the processor)")
+            used = f"{seconds:.1f} s, {case.processor_seconds:.1f} s of the processor"
+            say(f"{'FAIL' if faults else 'pass'}   {case.name} ({used})")
             for fault in faults:
                 say("       " + fault.replace("\n", "\n       "))
     print(f"{time.monotonic() - started:.0f} s")

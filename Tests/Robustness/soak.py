@@ -168,12 +168,14 @@ class Server:
         deadline = time.monotonic() + 60
         while True:
             if self.process.poll() is not None:
-                raise Trouble(f"{self.name} ended at its start with {self.process.returncode}: {self.output()}\n{holders(self.port)}")
+                raise Trouble(f"{self.name} ended at its start with {self.process.returncode}: {self.output()}\n"
+                              + holders(self.port))
             found = children(self.process.pid)
             if found and self.is_guarded(found[0]) and self.is_ready():
                 break
             if time.monotonic() > deadline:
-                raise Trouble(f"{self.name} does not start: {self.output()}\n{holders(self.port)}{stacks(descendants(self.process.pid))}")
+                raise Trouble(f"{self.name} does not start: {self.output()}\n"
+                              + holders(self.port) + stacks(descendants(self.process.pid)))
             time.sleep(0.1)
         self.pid = found[0]
         self.processes = [Process(self.name, self.pid), Process(f"zguard run, {self.name}", self.process.pid)]

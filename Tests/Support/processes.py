@@ -14,8 +14,8 @@ from pathlib import Path
 GDB_SECONDS = 60
 MOST_PROCESSES = 12  # whose stacks are shown; servers have many alike
 MOST_FRAMES = 40
-TCP_STATES = ("", "established", "SYN sent", "SYN received", "FIN-WAIT-1", "FIN-WAIT-2", "TIME-WAIT", "closed", "CLOSE-WAIT", "last ACK",
-              "listening", "closing", "new SYN received")
+TCP_STATES = ("", "established", "SYN sent", "SYN received", "FIN-WAIT-1", "FIN-WAIT-2", "TIME-WAIT", "closed", "CLOSE-WAIT",
+              "last ACK", "listening", "closing", "new SYN received")
 
 
 # MARK: processes
@@ -75,8 +75,8 @@ def processor_seconds(pid):
 
 
 def wait_without_reaping(pid, seconds):
-    """The status of a child that ended within that time, negative where it died of a signal, or None. The child stays a zombie, so
-    that nobody gets its number, which is also that of its session."""
+    """The status of a child that ended within that time, negative where it died of a signal, or None. The child stays a zombie,
+    so that nobody gets its number, which is also that of its session."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:  # an old kernel, or a filter
@@ -170,7 +170,8 @@ def _kernels_words(pid):
                 continue
             if name == "status":
                 fields = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
-                parts.append(f"{fields.get('Name')}, {fields.get('State')}, signals pending {fields.get('SigPnd')}, blocked {fields.get('SigBlk')}")
+                parts.append(f"{fields.get('Name')}, {fields.get('State')}, signals pending {fields.get('SigPnd')}, "
+                             f"blocked {fields.get('SigBlk')}")
             elif name == "stack":
                 parts.append(" < ".join(re.findall(r"\] (\S+?)\+", text)))
             elif text not in ("", "0"):
@@ -183,8 +184,8 @@ def _gdbs_words(pid):
     gdb = shutil.which("gdb")
     if not gdb:
         return ""
-    command = [gdb, "-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off", "-ex", "set pagination off",
-               "-ex", "set print frame-arguments scalars", "-p", str(pid), "-ex", f"thread apply all bt {MOST_FRAMES}"]
+    command = [gdb, "-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off",
+               "-ex", "set pagination off", "-ex", "set print frame-arguments scalars", "-p", str(pid), "-ex", f"thread apply all bt {MOST_FRAMES}"]
     environment = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "ZGUARD_OPTIONS")}
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
                           start_new_session=True) as process:
@@ -248,7 +249,7 @@ def _owners(inodes):
 
 
 def kill_session(session, seconds=5.0):
-    """Ends what is left of a session of ours. Its leader must not have been reaped before: its number would be free for others."""
+    """Ends what is left of a session of ours. Its leader must not have been reaped before: others could have its number."""
     deadline = time.monotonic() + seconds
     pause = 0.001
     while left := session_members(session):
