@@ -23,6 +23,8 @@ from Support.checks import Checks  # noqa: E402
 from Support.environment import ROOT  # noqa: E402
 
 PACKAGE = ROOT / "Examples/CartTests"
+# Where scripts/test builds the package's own tests, with the same flags: what is compiled there is not compiled again.
+DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", str(ROOT / "build/debug")]
 TIMEOUT_SECONDS = 600
 
 
@@ -98,7 +100,7 @@ def swift(*arguments, temporary=None, **environment):
     variables.pop("ZGUARD_OPTIONS", None)
     if temporary:
         variables["TMPDIR"] = str(temporary)
-    return subprocess.run(["swift", *arguments], cwd=PACKAGE, env=variables, stdin=subprocess.DEVNULL, text=True,
+    return subprocess.run(["swift", arguments[0], *DEBUG, *arguments[1:]], cwd=PACKAGE, env=variables, stdin=subprocess.DEVNULL, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT_SECONDS)
 
 

@@ -144,6 +144,7 @@ def main():
     parser.add_argument("--filter", metavar="TEXT", action="append", help="only cases whose name contains TEXT (repeatable)")
     parser.add_argument("--list", action="store_true", help="names and what they need, then end")
     parser.add_argument("--install", action="store_true", help="fetch missing programs with apt-get first")
+    parser.add_argument("--install-only", action="store_true", help="that, then end")
     parser.add_argument("--long", action="store_true", help="also cases that take too long for every change; a filter with a case's whole name asks for it, too")
     parser.add_argument("--markdown", action="store_true", help="print a table of all cases with the last results, then end")
     parser.add_argument("--zguard", metavar="PATH", default=str(ROOT / "build" / "bin" / "zguard"))
@@ -169,6 +170,9 @@ def main():
         return 0
     if not cases:
         sys.exit("programs: error: no case has a name like that")
+    if options.install_only:
+        install(cases)
+        return 0
     subject = options.preload or options.zguard
     if not os.path.exists(subject):
         sys.exit(f"programs: error: cannot find '{subject}'\nhint: scripts/build makes build/bin/zguard")
