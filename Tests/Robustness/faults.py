@@ -33,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support.checks import Checks  # noqa: E402
 from Support.environment import ROOT, TESTS  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES = TESTS / "Robustness/Faults"
 BUILD = ROOT / "build/tests/faults"
@@ -466,6 +467,14 @@ def faults_of(scenario, counts, long):
                 yield f"{kind}:{ENOMEM}:{first}:2,libc-memory:{ENOMEM}:2:3"
 
 
+def kinds_of(fault):
+    """What every slice has at least once in each scenario: every kind of call, once and for ever, and what fails together."""
+    first, _, more = fault.partition(",")
+    kind, error, _, times = first.split(":")
+    often = times if times in ("once", "ever") else "now and then"
+    return [("together", kind, bool(more))] + ([] if more else [(kind, often)] + [(kind, error)] * (not error.isdecimal()))
+
+
 # MARK: the whole
 
 
@@ -538,6 +547,9 @@ def run_scenario(scenario, checks, arguments, pool):
             return made
     faults = [fault for fault in faults_of(scenario, counts, arguments.long)
               if arguments.filter in f"{scenario.name} {fault}"]
+    whole = len(faults)
+    faults = arguments.slice.choose(faults, lambda fault: f"{scenario.name} {fault}", kinds_of)
+    arguments.counted += collections.Counter(ran=len(faults), whole=whole)
     missed = []
     for run, problems in pool.map(lambda fault: one(scenario, fault, plain), faults):
         checks.check(f"{scenario.name} {run.fault}", problems + [reproduce(run)] if problems else [])
@@ -553,7 +565,9 @@ def main():
     parser.add_argument("--long", action="store_true", help="every call, every errno")
     parser.add_argument("--filter", default="", metavar="TEXT", help="only 'SCENARIO FAULT' with this text in it")
     parser.add_argument("--only", nargs=2, metavar=("SCENARIO", "FAULT"), help="one run, with everything that it printed")
+    add_slice_option(parser)
     arguments = parser.parse_args()
+    arguments.counted = collections.Counter()
     build()
     scenarios = {scenario.name: scenario for scenario in SCENARIOS}
     if arguments.only:
@@ -576,7 +590,8 @@ def main():
             calls.update(run_scenario(scenario, checks, arguments, pool))
             print(f"{scenario.name}: {checks.passed + checks.failed - before} runs in {time.monotonic() - started:.0f} s", flush=True)
         check_shown(scenarios, checks, arguments, pool)
-    if not arguments.filter:
+    arguments.slice.say(arguments.counted["ran"], arguments.counted["whole"], "faults")
+    if not arguments.filter and arguments.slice.is_whole:
         checks.check("every kind of call is made by some program",
                      [f"{kind} is made by none" for kind in ERRORS if not calls[kind] and kind not in BY_CHANCE])
     return checks.close()

@@ -19,16 +19,18 @@ class Slice:
     def is_whole(self):
         return self.count == 1
 
-    def takes(self, name):
-        return zlib.crc32(name.encode()) % self.count == self.number - 1
+    def takes(self, name, way=0):
+        """Whether it is of this slice. Where the same case is tried in several ways, the number of the way has each slice take it in
+        another one."""
+        return (zlib.crc32(name.encode()) + way) % self.count == self.number - 1
 
-    def choose(self, cases, name=str, kinds=lambda case: ()):
-        """Those of `cases` that belong to this slice, in their order, and the first of each of their `kinds`."""
+    def choose(self, cases, name=str, kinds=lambda case: (), way=0):
+        """Those of `cases` that are of this slice, in their order, and the first of each of their `kinds`."""
         seen, chosen = set(), []
         for case in cases:
             new = set(kinds(case)) - seen
             seen |= new
-            if new or self.takes(name(case)):
+            if new or self.takes(name(case), way):
                 chosen.append(case)
         return chosen
 
