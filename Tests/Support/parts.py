@@ -74,6 +74,7 @@ PARTS = [
     Part("history", driver("Symbols/history"), 60, slices=4),
 
     # The tree as users get it; real programs and other people's test suites.
+    Part("runner", driver("House/runner"), 2, needs=()),
     Part("tree", driver("House/tree"), 5),
     Part("package", driver("House/package"), 20),
     Part("programs", programs(), 200, needs=INSTALLED),
