@@ -98,6 +98,16 @@ def commits():
     return int(git("rev-list", "--count", "HEAD")), ""
 
 
+def end_session(session):
+    """Ends all processes of a part; compilers and servers put theirs into groups of their own."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if int((entry / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                os.kill(int(entry.name), signal.SIGTERM)
+        except (OSError, IndexError):
+            continue  # it has ended meanwhile
+
+
 class Queue:
     """Runs parts, SLOTS at a time, those first that are longest with all that waits for them."""
 
@@ -187,10 +197,7 @@ class Queue:
             process = self.processes.get(name)
             if process and process.returncode is None:
                 print(f"== {name}: stopped; its output so far is in build/tests", flush=True)
-                try:
-                    os.killpg(process.pid, signal.SIGTERM)
-                except ProcessLookupError:
-                    pass
+                end_session(process.pid)
 
 
 def print_table(outcomes, seconds):
