@@ -47,7 +47,7 @@ PARTS = [
     # The runtime by itself.
     Part("runtime", driver("Runtime/runtime"), 60, needs=("library",)),
     Part("model", driver("Runtime/model", "--operations", "3e6"), 3),
-    Part("sanitizers", driver("Runtime/sanitizers"), 20, holds=("runtime",)),
+    Part("sanitizers", driver("Runtime/sanitizers"), 20),
     # What an operation costs, in instructions: the same on every machine.
     Part("instructions", ["scripts/bench", "--check"], 40),
     Part("fuzz-corpus", ["scripts/fuzz", "--corpus"], 120, needs=("library",)),
@@ -85,13 +85,11 @@ PARTS = [
     Part("suites", driver("Suites/suites", "--quick"), 100, needs=INSTALLED),
 
     # Every stack capture of every program compared with a walk from scratch; a difference traps.
-    Part("checked", ["bash", "-c", "source scripts/common.sh && find_toolchain && mkdir -p build/tests/checked && build_library "
-                     "build/tests/checked/libzguard.so -DZG_OBSERVE_CAPTURES Tests/Runtime/Captures/walk_again.c"],
-         10, needs=(), says=BUILD, when="long"),
-    Part("stacks", programs("--preload", "build/tests/checked/libzguard.so"), 400, needs=(*INSTALLED, "checked"), when="long"),
+    Part("stacks-library", driver("Support/builds", "library", "stacks"), 10, needs=(), says=BUILD, when="long"),
+    Part("stacks", programs("--preload", "build/tests/stacks/libzguard.so"), 400, needs=(*INSTALLED, "stacks-library"), when="long"),
     # Six million captures compared with libunwind's answers.
     Part("captures", driver("Runtime/captures", "--quick"), 100, when="long"),
-    Part("runtime-long", driver("Runtime/runtime", "--filter", "retiring"), 60, needs=("runtime",), when="long", holds=("runtime",),
+    Part("runtime-long", driver("Runtime/runtime", "--filter", "retiring"), 60, needs=("runtime",), when="long",
          environment={"ZG_TEST_LONG": "1"}),
     Part("reading-long", driver("Reports/reading", "--long"), 120, when="long"),
     Part("fuzz", ["scripts/fuzz", "60"], 420, needs=("fuzz-corpus",), when="long"),
