@@ -24,7 +24,7 @@ from Support.environment import ROOT  # noqa: E402
 
 PACKAGE = ROOT / "Examples/CartTests"
 # Where scripts/test builds the package's own tests, with the same flags: what is compiled there is not compiled again.
-DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", str(ROOT / "build/debug")]
+DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", str(ROOT / "build/debug"), "--disable-build-manifest-caching"]
 TIMEOUT_SECONDS = 600
 
 

@@ -467,12 +467,13 @@ def faults_of(scenario, counts, long):
                 yield f"{kind}:{ENOMEM}:{first}:2,libc-memory:{ENOMEM}:2:3"
 
 
-def kinds_of(fault):
-    """What every slice has at least once in each scenario: every kind of call, once and for ever, and what fails together."""
+def kinds_of(scenario, fault):
+    """What every slice has at least once: every kind of call in the scenarios that try all of them; and in some scenario each kind failing
+    once, for ever and now and then, with each errno and cut short, and what fails together."""
     first, _, more = fault.partition(",")
     kind, error, _, times = first.split(":")
     often = times if times in ("once", "ever") else "now and then"
-    return [("together", kind, bool(more))] + ([] if more else [(kind, often)] + [(kind, error)] * (not error.isdecimal()))
+    return [(kind, more)] if more else [(scenario.name if scenario.share == 1 else "", kind), (kind, often), (kind, error)]
 
 
 # MARK: the whole
@@ -548,7 +549,7 @@ def run_scenario(scenario, checks, arguments, pool):
     faults = [fault for fault in faults_of(scenario, counts, arguments.long)
               if arguments.filter in f"{scenario.name} {fault}"]
     whole = len(faults)
-    faults = arguments.slice.choose(faults, lambda fault: f"{scenario.name} {fault}", kinds_of)
+    faults = arguments.slice.choose(faults, kinds=lambda fault: kinds_of(scenario, fault), way=SCENARIOS.index(scenario), seen=arguments.seen)
     arguments.counted += collections.Counter(ran=len(faults), whole=whole)
     missed = []
     for run, problems in pool.map(lambda fault: one(scenario, fault, plain), faults):
@@ -567,7 +568,7 @@ def main():
     parser.add_argument("--only", nargs=2, metavar=("SCENARIO", "FAULT"), help="one run, with everything that it printed")
     add_slice_option(parser)
     arguments = parser.parse_args()
-    arguments.counted = collections.Counter()
+    arguments.counted, arguments.seen = collections.Counter(), set()
     build()
     scenarios = {scenario.name: scenario for scenario in SCENARIOS}
     if arguments.only:

@@ -2,8 +2,9 @@
 
 import sys
 
-# One debug build serves the package's own tests and those of Examples/CartTests, which depend on it.
-DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", "build/debug"]
+# One debug build serves the package's own tests and those of Examples/CartTests, which depend on it. A plan that is kept would be taken for
+# either package's, whoever made it.
+DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", "build/debug", "--disable-build-manifest-caching"]
 FORMATTED = ["Package.swift", "Sources", "Examples", "Fuzz", "Tests/ZombieGuardTests", "Tests/Detection/Zombies", "Tests/Symbols/History",
              "Tests/Robustness/Faults", "Tests/Robustness/Soak"]
 

@@ -24,12 +24,13 @@ class Slice:
         another one."""
         return (zlib.crc32(name.encode()) + way) % self.count == self.number - 1
 
-    def choose(self, cases, name=str, kinds=lambda case: (), way=0):
-        """Those of `cases` that are of this slice, in their order, and the first of each of their `kinds`."""
-        seen, chosen = set(), []
+    def choose(self, cases, name=str, kinds=lambda case: (), way=0, seen=None):
+        """Those of `cases` that are of this slice, in their order, and the first of each of their `kinds`; of those in `seen` there has
+        been one before."""
+        seen, chosen = set() if seen is None else seen, []
         for case in cases:
             new = set(kinds(case)) - seen
-            seen |= new
+            seen.update(new)
             if new or self.takes(name(case), way):
                 chosen.append(case)
         return chosen
