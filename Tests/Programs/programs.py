@@ -22,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from Support.checks import close  # noqa: E402
 from Support.environment import ROOT  # noqa: E402
 
 sys.dont_write_bytecode = True
@@ -198,8 +199,7 @@ def main():
             for fault in faults:
                 say("       " + fault.replace("\n", "\n       "))
     print(f"{time.monotonic() - started:.0f} s")
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+    return close(len(cases) - failed, failed)
 
 
 if __name__ == "__main__":

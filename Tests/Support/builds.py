@@ -110,6 +110,7 @@ def make(target, sources, text, work):
 def compiled(target, command, sources, cwd=None):
     """The target of a compiler's command. Warnings that are not errors are shown."""
     def work():
+        target.parent.mkdir(parents=True, exist_ok=True)
         if said := run_compiler(command, cwd).strip():
             print(f"{target.name}: {said}", flush=True)
     return make(target, sources, " ".join(str(word) for word in command), work)
