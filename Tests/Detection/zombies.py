@@ -29,16 +29,16 @@ import json
 import os
 import re
 import resource
-import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support.checks import said_by_library  # noqa: E402
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Failed, as_shell, close, run_within, said_by_library  # noqa: E402
+from Support.environment import TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES = TESTS / "Detection/Zombies"
 TIMEOUT_SECONDS = 10
@@ -53,10 +53,6 @@ CASE = re.compile(r"// case: .*\n(?P<header>(?://.*\n)*)(?:@inline\(never\)\nfun
                   r"(?P<name>\w+)\((?:void)?\)(?P<async> async)?(?P<throws> throws)? ")
 KEYS = {"class", "finds", "access", "confidence", "member", "detail", "frame", "free", "count", "options", "silent",
         "clean"}
-
-
-class Failed(Exception):
-    """A program that could not be built or run, or a header that cannot be read."""
 
 
 class Configuration:
@@ -138,11 +134,6 @@ def swift_table(cases):
     return "\n".join([*plain, *tasks, ""])
 
 
-def write_if_different(path, text):
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
-
-
 def build(configuration, directory, cases):
     """Builds the configuration's program where it is out of date; returns it."""
     folder = directory / configuration.name
@@ -159,24 +150,15 @@ def build(configuration, directory, cases):
         sources = [SOURCES / "cplusplus.cpp", directory / "cases.inc"]
         command = [configuration.compiler, *CXX_FLAGS, f"-I{directory}", *configuration.flags, sources[0]]
         command += ["-o", program]
-    command = [str(word) for word in command]
-    stamp = folder / "command"
-    if program.exists() and stamp.exists() and stamp.read_text() == " ".join(command):
-        if program.stat().st_mtime > max(source.stat().st_mtime for source in sources):
-            return program
     # In the folder, because swiftc leaves files behind where it runs.
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
-    if result.returncode:
-        raise Failed(f"{configuration.name} does not compile:\n{result.stdout.strip()[-3000:]}")
-    stamp.write_text(" ".join(command))
-    return program
+    return builds.compiled(program, command, sources, cwd=folder)
 
 
 def build_all(configurations, directory, cases):
     directory.mkdir(parents=True, exist_ok=True)
-    write_if_different(directory / "Cases.swift", swift_table([case for case in cases if case.language == "swift"]))
+    builds.write_if_different(directory / "Cases.swift", swift_table([case for case in cases if case.language == "swift"]))
     entries = [f'{{"{case.name}", {case.name}}},\n' for case in cases if case.language == "c++"]
-    write_if_different(directory / "cases.inc", "".join(entries))
+    builds.write_if_different(directory / "cases.inc", "".join(entries))
     by_name = {configuration.name: configuration for configuration in CONFIGURATIONS}
     compiled = {configuration.copy_of or configuration.name for configuration in configurations}
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -189,20 +171,8 @@ def build_all(configurations, directory, cases):
 
 def run(command, seconds, backtrace="enable=no"):
     """Runs a command in a session of its own; returns exit code (128 + signal; None: still running), stdout, stderr."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("ZGUARD_", "MALLOC_"))}
-    environment.pop("LD_PRELOAD", None)
-    environment.update(LC_ALL="C", SWIFT_BACKTRACE=backtrace)
-    process = subprocess.Popen(
-        [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=environment, start_new_session=True)
-    try:
-        out, err = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return None, b"", b""
-    code = process.returncode
-    return (code if code >= 0 else 128 - code), out, err
+    code, out, err = run_within(seconds, command, text=False, env=scrubbed(SWIFT_BACKTRACE=backtrace))
+    return (None, b"", b"") if code is None else (as_shell(code), out, err)
 
 
 def run_guarded(zguard, command, options="", **arguments):
@@ -379,6 +349,16 @@ def check_batch(zguard, configuration, program, cases):
     return bugs, clean
 
 
+def sliced(cases, configuration, part):
+    """Each slice has every case in one of the configurations or two, and each configuration has every access and kind of finding."""
+    def kinds(case):
+        expected = case.expected(configuration)
+        return [(key, expected.get(key)) for key in ("finds", "access", "confidence", "detail", "options")] + \
+            [(key, key in expected) for key in ("silent", "clean")] + [("name", case.name == "method")]
+    way = [each.name for each in CONFIGURATIONS if each.language == configuration.language].index(configuration.name)
+    return part.choose(cases, lambda case: case.name, kinds, way)
+
+
 def print_table(results):
     """What was detected, by configuration; returns the share over all of them."""
     print(f"{'configuration':18} {'cases':>6} {'crash':>6} {'misbehave':>10} {'silent':>7} {'detected':>9}")
@@ -410,10 +390,11 @@ def main():
                         choices=[configuration.name for configuration in CONFIGURATIONS])
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="cases at a time (default: 2)")
     parser.add_argument("--list", action="store_true", help="list the cases and end")
-    parser.add_argument("--zguard", type=Path, default=ROOT / "build/bin/zguard", metavar="PATH")
-    parser.add_argument("--build", type=Path, default=ROOT / "build/tests/zombies", metavar="DIRECTORY",
+    parser.add_argument("--zguard", type=Path, default=ZGUARD, metavar="PATH")
+    parser.add_argument("--build", type=Path, default=builds.BUILD / "zombies", metavar="DIRECTORY",
                         help="for executables")
     parser.add_argument("-v", "--verbose", action="store_true", help="say what each case does unguarded, too")
+    add_slice_option(parser)
     arguments = parser.parse_args()
 
     try:
@@ -428,15 +409,16 @@ def main():
         chosen = [each for each in CONFIGURATIONS if not arguments.config or each.name in arguments.config]
         programs = build_all(chosen, arguments.build.resolve(), cases)
     except Failed as failure:
-        print(f"FAIL {failure}\n0 passed, 1 failed")
-        return 1
+        print(f"FAIL {failure}")
+        return close(0, 1)
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     zguard = arguments.zguard.resolve()
-    batches = []
+    batches, ran, whole = [], 0, 0
     with concurrent.futures.ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
         for each in chosen:
-            own = [case for case in wanted if case.language == each.language]
+            own = sliced([case for case in wanted if case.language == each.language], each, arguments.slice)
+            ran, whole = ran + len(own), whole + sum(case.language == each.language for case in wanted)
             batches += [pool.submit(check_batch, zguard, each, programs[each.name], own[first:first + 25])
                         for first in range(0, len(own), 25)]
     bugs = [result for batch in batches for result in batch.result()[0]]
@@ -457,11 +439,11 @@ def main():
             if arguments.verbose and result.behaviour:
                 print(f"ok   {label}: {result.behaviour} unguarded, {'' if result.is_detected else 'not '}detected")
     share = print_table(bugs) if bugs else 1
-    if not arguments.only and share < LEAST_DETECTED:
+    arguments.slice.say(ran, whole, "cases of all configurations")
+    if not arguments.only and arguments.slice.is_whole and share < LEAST_DETECTED:
         failed += 1
         print(f"FAIL detection: expected at least {100 * LEAST_DETECTED:.0f} %, got {100 * share:.1f} %")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return close(passed, failed)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from House.shells import Bash, Fish, Zsh  # noqa: E402
 from Support.checks import run_tests  # noqa: E402
-from Support.environment import ROOT  # noqa: E402
+from Support.environment import LIBRARY, ROOT, ZGUARD, guarded_by, scrubbed  # noqa: E402
 
-ZGUARD = ROOT / "build/bin/zguard"
-LIBRARY = ROOT / "build/lib/libzguard.so"
 DOUBLE = "#include <stdlib.h>\nint main(void) { char *p = malloc(20); free(p); free(p); return 0; }\n"
 
 
@@ -90,7 +88,7 @@ def completes(shell_type, work):
         problems.append("a process that is not guarded is offered")
     sleeper = work / "odd '$(touch pwned)`x` name"
     shutil.copy("/bin/sleep", sleeper)
-    child = subprocess.Popen([sleeper, "100"], env={**os.environ, "LD_PRELOAD": str(LIBRARY)})
+    child = subprocess.Popen([sleeper, "100"], env=guarded_by(LIBRARY))
     try:
         for _ in range(200):
             if str(child.pid) in run(ZGUARD, "completions", "processes").stdout:
@@ -132,7 +130,7 @@ def completes(shell_type, work):
 def processes_are_listed_safely(work):
     program = work / "a\tb\n\x1b[31m$(x)é"
     shutil.copy("/bin/sleep", program)
-    child = subprocess.Popen([program, "100"], env={**os.environ, "LD_PRELOAD": str(LIBRARY)})
+    child = subprocess.Popen([program, "100"], env=guarded_by(LIBRARY))
     try:
         end = time.monotonic() + 10
         while not (lines := [line for line in run(ZGUARD, "completions", "processes").stdout.splitlines()
@@ -152,13 +150,13 @@ def processes_are_listed_safely(work):
 
 def manual_page(work):
     page = work / "zguard.1"
-    made = run(ZGUARD, "help", "--man", env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"})
+    made = run(ZGUARD, "help", "--man", env=scrubbed(SOURCE_DATE_EPOCH="1700000000"))
     page.write_text(made.stdout)
     assert '.TH ZGUARD 1 "2023-11-14"' in made.stdout
-    bad = run(ZGUARD, "help", "--man", status=1, env={**os.environ, "SOURCE_DATE_EPOCH": "soon"})
+    bad = run(ZGUARD, "help", "--man", status=1, env=scrubbed(SOURCE_DATE_EPOCH="soon"))
     assert "SOURCE_DATE_EPOCH has the bad value 'soon'" in bad.stderr, bad.stderr
     run(ZGUARD, "help", "--man", "run", status=64)
-    shown = run("man", "--warnings", "-E", "UTF-8", "-l", page, env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"})
+    shown = run("man", "--warnings", "-E", "UTF-8", "-l", page, env=scrubbed(MANWIDTH="100", LC_ALL="C.UTF-8"))
     assert not shown.stderr, shown.stderr
     checked = run("groff", "-man", "-ww", "-b", "-z", page)
     assert not checked.stderr and not checked.stdout, checked
@@ -177,10 +175,10 @@ def package_is_reproducible(work, package):
     first = package.read_bytes()
     time.sleep(1.1)
     epoch = run("git", "-C", ROOT, "log", "-1", "--format=%ct").stdout.strip()
-    run(ROOT / "scripts/package-deb", env={**os.environ, "SOURCE_DATE_EPOCH": epoch, "TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8"})
+    run(ROOT / "scripts/package-deb", env=scrubbed(SOURCE_DATE_EPOCH=epoch, TZ="Asia/Tokyo", LC_ALL="C.UTF-8"))
     assert package.read_bytes() == first, "a second package differs from the first"
     run(ROOT / "scripts/package-deb", "x", status=1)
-    bad = run(ROOT / "scripts/package-deb", status=1, env={**os.environ, "SOURCE_DATE_EPOCH": "soon"})
+    bad = run(ROOT / "scripts/package-deb", status=1, env=scrubbed(SOURCE_DATE_EPOCH="soon"))
     assert "SOURCE_DATE_EPOCH is 'soon'" in bad.stderr, bad.stderr
     assert package.read_bytes() == first
 

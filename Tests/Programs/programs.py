@@ -23,6 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from Support.checks import close  # noqa: E402
 from Support.environment import ROOT  # noqa: E402
 
 sys.dont_write_bytecode = True
@@ -157,6 +158,7 @@ def main():
     parser.add_argument("--filter", metavar="TEXT", action="append", help="only cases whose name contains TEXT (repeatable)")
     parser.add_argument("--list", action="store_true", help="names and what they need, then end")
     parser.add_argument("--install", action="store_true", help="fetch missing programs with apt-get first")
+    parser.add_argument("--install-only", action="store_true", help="that, then end")
     parser.add_argument("--long", action="store_true",
                         help="also cases that take too long for every change, and the largest inputs whole; "
                              "a filter with a case's whole name asks for it, too")
@@ -186,6 +188,9 @@ def main():
         return 0
     if not cases:
         sys.exit("programs: error: no case has a name like that")
+    if options.install_only:
+        install(cases)
+        return 0
     subject = options.preload or options.zguard
     if not os.path.exists(subject):
         sys.exit(f"programs: error: cannot find '{subject}'\nhint: scripts/build makes build/bin/zguard")
@@ -212,8 +217,7 @@ def main():
             for fault in faults:
                 say("       " + fault.replace("\n", "\n       "))
     print(f"{time.monotonic() - started:.0f} s")
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+    return close(len(cases) - failed, failed)
 
 
 if __name__ == "__main__":

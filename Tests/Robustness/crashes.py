@@ -23,10 +23,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support.checks import Checks  # noqa: E402
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Checks, Failed  # noqa: E402
+from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES = TESTS / "Robustness/Crashes"
+PROGRAMS = builds.BUILD / "crashes"
 DEADLINE_SECONDS = 30
 
 # What the program does by itself, whoever watches: run without the library to know its status.
@@ -68,9 +71,14 @@ def chosen(seed, number):
     return case
 
 
+def kinds_of(case):
+    """What every slice has at least once."""
+    return [(key, case["program"], case[key]) for key in ("what", "where", "handler", "short", "options")]
+
+
 def words_of(case, folder, what=None):
-    words = [folder / case["program"], what or case["what"], case["where"], case["handler"]]
-    words += [case["short"], case["seed"], folder / "unload.so"] if case["program"] == "fault" else [case["seed"]]
+    words = [PROGRAMS / case["program"], what or case["what"], case["where"], case["handler"]]
+    words += [case["short"], case["seed"], PROGRAMS / "unload.so"] if case["program"] == "fault" else [case["seed"]]
     return [str(word) for word in words]
 
 
@@ -159,8 +167,7 @@ def texts_of(errors):
 class Crashes:
     def __init__(self, folder, library, seed):
         self.folder, self.library, self.seed = folder, library, seed
-        self.environment = {key: value for key, value in os.environ.items() if key not in ("ZGUARD_OPTIONS", "LD_PRELOAD")}
-        self.environment["LC_ALL"] = "C"
+        self.environment = scrubbed()
         self.disk = folder / "disk"
         self.statistics = collections.Counter()
         self.lock = threading.Lock()
@@ -298,14 +305,13 @@ class Kills:
 
     def __init__(self, folder, library, zguard, seed):
         self.folder, self.library, self.zguard, self.seed = folder, library, zguard, seed
-        self.environment = {key: value for key, value in os.environ.items() if key not in ("ZGUARD_OPTIONS", "LD_PRELOAD")}
-        self.environment |= {"LC_ALL": "C", "ZGUARD_LIBRARY": str(library), "TMPDIR": str(folder)}
+        self.environment = scrubbed(ZGUARD_LIBRARY=str(library), TMPDIR=str(folder))
         self.phases = {route: collections.Counter() for route in self.routes}
         self.announced = self.readable = self.cut = 0
         self.lock = threading.Lock()
 
     def start(self, route, place):
-        program = [str(self.folder / "reporter"), str(self.processes), str(self.threads), str(self.findings)]
+        program = [str(PROGRAMS / "reporter"), str(self.processes), str(self.threads), str(self.findings)]
         environment, words = dict(self.environment), program
         if route.startswith("run"):
             where = {"run": [], "run-file": ["--report", str(place / "report.jsonl")], "run-store": ["--report", f"{place}/store/"]}[route]
@@ -449,12 +455,13 @@ class Kills:
         return problems
 
 
-def build(folder):
+def build():
     flags = ["-std=gnu17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-pthread"]
     quiet = [f"-Wno-{name}" for name in ("use-after-free", "free-nonheap-object", "infinite-recursion", "array-bounds")]
     for output, more, source in [("fault", [], "fault.c"), ("storm", [], "storm.c"), ("reporter", [], "reporter.c"),
                                  ("unload.so", ["-shared", "-fPIC"], "unload.c")]:
-        subprocess.run(["gcc", *flags, *quiet, *more, "-o", folder / output, SOURCES / source], check=True, timeout=120)
+        builds.compiled(PROGRAMS / output, ["gcc", *flags, *quiet, *more, "-o", PROGRAMS / output, SOURCES / source],
+                        [SOURCES / source, *SOURCES.glob("*.h")])
 
 
 def main():
@@ -462,15 +469,18 @@ def main():
     parser.add_argument("--rounds", type=int, default=1000, help="faults (1000)")
     parser.add_argument("--seed", type=int, help="of what is chosen at random; 1, with --long another one each time")
     parser.add_argument("--only", type=int, default=None, help="the number of one case, to repeat it")
-    parser.add_argument("--library", type=Path, default=ROOT / "build/lib/libzguard.so")
+    parser.add_argument("--library", type=Path, default=LIBRARY)
     parser.add_argument("--jobs", type=int, default=3)
     parser.add_argument("--kills", type=int, default=200, help="moments at which somebody is killed while reporting (200)")
     parser.add_argument("--long", action="store_true", help="10,000 faults and 1,000 kills")
     parser.add_argument("--only-kill", type=int, default=None, help="the number of one kill, to repeat it")
+    add_slice_option(parser)
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else random.randrange(1 << 32) if arguments.long else 1
     faults, moments = (10_000, 1000) if arguments.long else (arguments.rounds, arguments.kills)
-    numbers, kills = range(faults), range(moments)
+    numbers = arguments.slice.choose(range(faults), "fault {}".format, lambda number: kinds_of(chosen(seed, number)))
+    kills = arguments.slice.choose(range(moments), "kill {}".format)
+    arguments.slice.say(len(numbers) + len(kills), faults + moments, "faults and kills")
     if arguments.only is not None or arguments.only_kill is not None:
         numbers = [arguments.only] if arguments.only is not None else []
         kills = [arguments.only_kill] if arguments.only_kill is not None else []
@@ -479,7 +489,11 @@ def main():
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="zguard-crashes-") as folder:
         folder = Path(folder)
-        build(folder)
+        try:
+            build()
+        except Failed as failure:
+            checks.check("the programs build", [str(failure)])
+            return checks.close()
         if numbers:
             run_faults(checks, folder, arguments, seed, numbers)
         if kills:
@@ -512,7 +526,7 @@ def torn_line(kills, folder):
 
 
 def run_kills(checks, folder, arguments, seed, numbers):
-    kills = Kills(folder, arguments.library.resolve(), ROOT / "build/bin/zguard", seed)
+    kills = Kills(folder, arguments.library.resolve(), ZGUARD, seed)
     began = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for number, problems in zip(numbers, pool.map(kills.try_moment, numbers)):
@@ -521,7 +535,7 @@ def run_kills(checks, folder, arguments, seed, numbers):
     sums = sum(kills.phases.values(), collections.Counter())
     print(f"       {len(numbers)} kills: {sums['before']} before the first finding, {sums['within']} within, {sums['after']} after the end; "
           f"{kills.announced} findings announced, {kills.readable} readable, {kills.cut} lines cut off, {time.monotonic() - began:.0f} s")
-    if len(numbers) >= 100:
+    if len(numbers) >= 40:
         checks.check("the moments lie within the reporting", [] if sums["within"] * 2 >= len(numbers) else [str(kills.phases)])
 
 

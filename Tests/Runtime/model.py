@@ -7,17 +7,15 @@ One program, guarded under each set of options below and once unguarded (the con
 them. It fails where the program sees something wrong, where it does not end in time, where there is a finding, or where the
 library says anything. Meanwhile `zguard trim` asks the process to give memory back. A failure names its seed.
 
---build takes another runtime than build/lib/libzguard.so:
-  checked     with the invariant checks compiled in: slabs, spans, quarantine, retired runs and fenced blocks are verified
-              between rounds, when no thread is inside the runtime
-  undefined   with -fsanitize=undefined, every report a trap: no runtime library is needed
+--build takes another runtime than build/lib/libzguard.so, in which undefined behaviour is a trap:
+  checked     between rounds, when no thread is inside the runtime, the invariants of slabs, spans, quarantine, retired runs and
+              fenced blocks are verified
+  undefined   they are not: the runtime's own thread may be at work
 """
 
 import argparse
-import os
 import re
 import resource
-import signal
 import subprocess
 import sys
 import tempfile
@@ -27,16 +25,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support.checks import Checks, find_clang  # noqa: E402
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Checks, Failed, run_within  # noqa: E402
+from Support.environment import LIBRARY, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
 
-BUILD = ROOT / "build" / "tests" / "model"
-LIBRARY = ROOT / "build" / "lib" / "libzguard.so"
-ZGUARD = ROOT / "build" / "bin" / "zguard"
-BUILDS = {
-    "checked": ["-DZG_CHECK_INVARIANTS"],
-    "undefined": ["-fsanitize=undefined", "-fsanitize-trap=undefined"],
-}
+BUILDS = ("checked", "undefined")
 
 # Name, share of the operations, options, and words for the program. Pages of one's own cost system calls: fewer operations.
 # Where dead blocks are read nothing may be given back meanwhile.
@@ -60,80 +53,53 @@ CONFIGURATIONS = [
 FENCE_COST = 6  # seconds for as many operations as take one second otherwise, for deadlines
 
 
-def run_command(command):
-    result = subprocess.run([str(word) for word in command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if result.returncode:
-        sys.exit(f"model.py: error: {' '.join(str(word) for word in command)}\n{result.stdout}")
-
-
-def is_older(target, sources):
-    return not target.exists() or any(source.stat().st_mtime > target.stat().st_mtime for source in sources)
-
-
 def build_program():
-    BUILD.mkdir(parents=True, exist_ok=True)
-    program = BUILD / "model"
-    source = TESTS / "Runtime/Model" / "model.c"
-    if is_older(program, [source]):
-        run_command([find_clang(), "-std=gnu17", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-fno-builtin", source,
-                     "-lstdc++", "-lpthread", "-ldl", "-o", program])
-    return program
-
-
-def build_library(name):
-    library = BUILD / f"libzguard-{name}.so"
-    sources = [*(ROOT / "Sources" / "CZombie").glob("*/*"), *(ROOT / "Sources" / "CZombiePublish").glob("**/*.*")]
-    if is_older(library, sources):
-        flags = " ".join(BUILDS[name])
-        run_command(["bash", "-c", f"source scripts/common.sh; find_toolchain; build_library '{library}' {flags}"])
-    return library
+    source, target = TESTS / "Runtime/Model/model.c", builds.BUILD / "model/model"
+    return builds.compiled(target, [builds.find_clang(), "-std=gnu17", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-fno-builtin", source,
+                                    "-lstdc++", "-lpthread", "-ldl", "-o", target], [source])
 
 
 class Trimmer(threading.Thread):
     """Asks a process to give memory back, again and again, as somebody at another terminal would."""
 
-    def __init__(self, pid):
+    def __init__(self):
         super().__init__(daemon=True)
-        self.pid, self.ended, self.answers = pid, threading.Event(), 0
+        self.pid, self.ended = None, threading.Event()
+
+    def begin(self, pid):
+        self.pid = pid
+        self.start()
+
+    def end(self):
+        self.ended.set()
+        self.join()
 
     def run(self):
         while not self.ended.wait(1.5):
-            result = subprocess.run([str(ZGUARD), "trim", str(self.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            self.answers += result.returncode == 0
+            subprocess.run([str(ZGUARD), "trim", str(self.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def run_one(name, options, words, operations, arguments, program, library):
     """What went wrong, or None; and what the program said."""
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report"
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("ZGUARD_", "MALLOC_", "LD_"))}
-        environment["LC_ALL"] = "C"
+        environment = scrubbed()
         if library:
-            environment["LD_PRELOAD"] = str(library)
             # While invariants are checked no thread of the runtime's own may be at work.
             alone = "pressure_thread=0" if arguments.build == "checked" else ""
-            environment["ZGUARD_OPTIONS"] = ":".join(filter(None, [f"report_path={report}", options, alone]))
-        command = [str(program), str(operations), str(arguments.threads), str(arguments.seed), *words]
+            environment = guarded_by(library, ":".join(filter(None, [f"report_path={report}", options, alone])))
+        command = [program, operations, arguments.threads, arguments.seed, *words]
         # A slow machine that others share does some 200,000 operations a second.
         deadline = arguments.timeout or 60 + operations / 100000 * (FENCE_COST if name in ("fence", "mappings", "few addresses") else 1)
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   env=environment, cwd=directory, text=True, errors="replace", start_new_session=True)
-        trimmer = Trimmer(process.pid)
         # What is given back is not to be read.
-        if library and ZGUARD.exists() and "fill" not in words:
-            trimmer.start()
-        try:
-            out, err = process.communicate(timeout=deadline)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            out, err = process.communicate()
+        trimmer = Trimmer() if library and ZGUARD.exists() and "fill" not in words else None
+        code, out, err = run_within(deadline, command, started=trimmer and trimmer.begin, env=environment, cwd=directory)
+        if trimmer:
+            trimmer.end()
+        if code is None:
             return f"hangs, still running after {deadline:.0f} s\n{err}", out
-        finally:
-            trimmer.ended.set()
-            if trimmer.is_alive():
-                trimmer.join()
-        if process.returncode:
-            reason = f"signal {-process.returncode}" if process.returncode < 0 else f"exit code {process.returncode}"
+        if code:
+            reason = f"signal {-code}" if code < 0 else f"exit code {code}"
             found = report.read_text(errors="replace")[:3000] if report.exists() else ""
             return f"{reason}\n{err[-3000:]}{found}", out
         if report.exists() and report.read_text(errors="replace"):
@@ -160,8 +126,11 @@ def main():
     parser.add_argument("--timeout", type=float, help="seconds for each configuration")
     arguments = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    program = build_program()
-    library = Path(arguments.library).resolve() if arguments.library else build_library(arguments.build) if arguments.build else LIBRARY
+    try:
+        program = build_program()
+        library = Path(arguments.library).resolve() if arguments.library else builds.library("checked") if arguments.build else LIBRARY
+    except Failed as failure:
+        sys.exit(f"model.py: error: {failure}")
     chosen = [row for row in [*CONFIGURATIONS, ("control", 8, None, [])] if not arguments.filter or arguments.filter in row[0]]
     if not chosen:
         sys.exit(f"model.py: error: no configuration contains '{arguments.filter}'")
@@ -173,8 +142,8 @@ def main():
     for name, share, options, words in chosen:
         operations = max(int(arguments.operations * share / shares), 10000)
         started = time.monotonic()
-        wrong, out = run_one(name, options or "", [*words, f"round={round_operations}"], operations, arguments, program,
-                             None if name == "control" else library)
+        more = [f"round={round_operations}", *(["unchecked"] if arguments.build == "undefined" else [])]
+        wrong, out = run_one(name, options or "", [*words, *more], operations, arguments, program, None if name == "control" else library)
         said = re.search(r"operations (\d+)", out)
         total += int(said.group(1)) if said else 0
         title = f"{name} (seed {arguments.seed})" if wrong else f"{name}: {out.strip()}, {time.monotonic() - started:.1f} s"

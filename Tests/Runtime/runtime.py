@@ -22,21 +22,19 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support.checks import find_clang, run_within, said_by_library  # noqa: E402
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Failed, close, run_within, said_by_library  # noqa: E402
+from Support.environment import LIBRARY, PUBLISH, RUNTIME, TESTS, scrubbed  # noqa: E402
 
 SOURCES = TESTS / "Runtime"
-RUNTIME = ROOT / "Sources" / "CZombie"
-PUBLISHED = ROOT / "Sources" / "CZombiePublish" / "include" / "zg_published.h"
-LIBRARY = ROOT / "build" / "lib" / "libzguard.so"
-BUILD = ROOT / "build" / "tests" / "runtime"
+PUBLISHED = PUBLISH / "include/zg_published.h"
+BUILD = builds.BUILD / "runtime"
 
 TIMEOUT_SECONDS = 40
 JOBS = 2
@@ -45,98 +43,39 @@ KEYS = {"link", "preload", "control", "options", "libs", "with", "library", "out
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 TEST_FLAGS = ["-std=gnu17", "-O1", "-g", "-fno-builtin", "-D_GNU_SOURCE"]
-RUNTIME_FLAGS = ["-std=c17", "-O1", "-g", "-fPIC", "-fexceptions", "-fno-builtin-malloc", "-fno-builtin-calloc",
-                 "-fno-builtin-realloc", "-fno-builtin-free"]
-SANITIZE = ["-fsanitize=undefined", "-fno-sanitize-recover=undefined"]
-
-
-class Failed(Exception):
-    """An expectation that was not met, or a program that could not be built or run."""
 
 
 def command_output(command):
-    result = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if result.returncode:
-        raise Failed(f"{' '.join(str(word) for word in command)}\n{result.stdout.strip()}")
-    return result.stdout
+    return builds.run_compiler(command)
 
 
 # MARK: building
 
 
-class Builder:
-    def __init__(self):
-        self.clang = find_clang()
-        self.cxx = os.environ.get("CXX", "g++")
-        self.sanitize = SANITIZE
-        match = re.search(r'^let version = "(.*)"$', (ROOT / "Package.swift").read_text(), re.M)
-        self.version = match.group(1) if match else "0"
-        self.archive = BUILD / "libruntime.a"
-
-    def compile_if_needed(self, target, command, sources):
-        """Runs the compiler where the target is older than a source, or was made by another command."""
-        stamp = target.with_name(target.name + ".command")
-        text = " ".join(str(word) for word in command)
-        if target.exists() and stamp.exists() and stamp.read_text() == text:
-            if target.stat().st_mtime > max(source.stat().st_mtime for source in sources):
-                return target
-        target.parent.mkdir(parents=True, exist_ok=True)
-        command_output(command)
-        stamp.write_text(text)
-        return target
-
-    def find_sanitizer(self):
-        """The sanitizer's own library is not part of every toolchain; without it a finding is a trap."""
-        probe = BUILD / "probe.c"
-        probe.parent.mkdir(parents=True, exist_ok=True)
-        probe.write_text("int main(int count, char **words) { return words[count] != 0; }\n")
-        for flags in (SANITIZE, ["-fsanitize=undefined", "-fsanitize-trap=undefined"], []):
-            command = [self.clang, *flags, str(probe), "-o", str(BUILD / "probe")]
-            if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0:
-                self.sanitize = flags
-                return
-
-    def build_runtime(self):
-        self.find_sanitizer()
-        headers = list(RUNTIME.glob("**/*.h"))
-        objects, jobs = [], []
-        flags = [*RUNTIME_FLAGS, *self.sanitize, *WARNINGS, f'-DZG_VERSION="{self.version}"', f"-I{RUNTIME}"]
-        with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-            for source in sorted(RUNTIME.glob("*/*.c")):
-                target = BUILD / "objects" / (source.stem + ".o")
-                command = [self.clang, *flags, "-c", str(source), "-o", str(target)]
-                jobs.append(pool.submit(self.compile_if_needed, target, command, [source, *headers]))
-            objects = [job.result() for job in jobs]
-        if not self.archive.exists() or self.archive.stat().st_mtime <= max(o.stat().st_mtime for o in objects):
-            self.archive.unlink(missing_ok=True)
-            command_output(["ar", "rcs", self.archive, *objects])
-
-    def build_program(self, program):
-        header = program.header
-        target = BUILD / program.path.stem
-        inputs = [program.path, *SOURCES.glob("*.h")]
-        objects = []
-        for name in header.get("with", "").split():
-            source = SOURCES / name
-            made = BUILD / "objects" / ("test-" + source.stem + ".o")
-            command = [self.cxx, "-std=gnu++17", "-O2", "-g", "-fomit-frame-pointer", "-Wall", "-Wextra", "-Werror",
-                       "-c", str(source), "-o", str(made)]
-            objects.append(self.compile_if_needed(made, command, [source, *SOURCES.glob("*.h")]))
-        if "library" in header:
-            source = SOURCES / header["library"]
-            made = BUILD / (source.stem + ".so")
-            command = [self.clang, *TEST_FLAGS, *WARNINGS, "-fPIC", "-shared", str(source), "-o", str(made)]
-            self.compile_if_needed(made, command, [source])
-            program.arguments = [str(made)]
-        command = [self.clang, *TEST_FLAGS, *WARNINGS, f"-I{SOURCES}", "-rdynamic"]
-        libraries = []
-        if program.is_linked:
-            command += [*self.sanitize, f"-I{RUNTIME}"]
-            libraries = [str(self.archive)]
-            inputs += [self.archive, *RUNTIME.glob("**/*.h")]
-        command += [str(program.path), *[str(made) for made in objects], *libraries,
-                    *shlex.split(header.get("libs", "")), "-lpthread", "-ldl", "-o", str(target)]
-        program.executable = self.compile_if_needed(target, command, [*inputs, *objects])
+def build_program(program):
+    header, clang = program.header, builds.find_clang()
+    target = BUILD / program.path.stem
+    headers = list(SOURCES.glob("*.h")) + [TESTS / "Support/work.h"]
+    objects = []
+    for name in header.get("with", "").split():
+        source = SOURCES / name
+        made = BUILD / "objects" / (source.stem + ".o")
+        command = [os.environ.get("CXX", "g++"), "-std=gnu++17", "-O2", "-g", "-fomit-frame-pointer", *WARNINGS, "-c", source, "-o", made]
+        objects.append(builds.compiled(made, command, [source, *headers]))
+    if "library" in header:
+        source = SOURCES / header["library"]
+        made = BUILD / (source.stem + ".so")
+        builds.compiled(made, [clang, *TEST_FLAGS, *WARNINGS, "-fPIC", "-shared", source, "-o", made], [source, *headers])
+        program.arguments = [made]
+    command = [clang, *TEST_FLAGS, *WARNINGS, f"-I{SOURCES}", "-rdynamic"]
+    sources = [program.path, *headers, *objects]
+    libraries = []
+    if program.is_linked:
+        command += [*builds.TRAPS, f"-I{RUNTIME}"]
+        libraries = [builds.archive("checked")]
+        sources += [*libraries, *RUNTIME.glob("**/*.h")]
+    command += [program.path, *objects, *libraries, *shlex.split(header.get("libs", "")), "-lpthread", "-ldl", "-o", target]
+    program.executable = builds.compiled(target, command, sources)
 
 
 # MARK: test programs
@@ -170,14 +109,11 @@ class Program:
     def is_linked(self):
         return "link" in self.header
 
-    def run_once(self, guarded):
-        environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith(("ZGUARD_", "MALLOC_", "LD_"))}
-        environment["LC_ALL"] = "C"
-        if self.header.get("options"):
-            environment["ZGUARD_OPTIONS"] = self.header["options"]
+    def run_once(self, guarded, library):
+        options = {"ZGUARD_OPTIONS": self.header["options"]} if self.header.get("options") else {}
+        environment = scrubbed(**options)
         if guarded and not self.is_linked:
-            environment["LD_PRELOAD"] = str(LIBRARY)
+            environment["LD_PRELOAD"] = str(library)
         what = "guarded" if guarded else "control"
         timeout = float(self.header.get("timeout", TIMEOUT_SECONDS))
         code, out, err = run_within(timeout, [self.executable, *self.arguments], cwd=BUILD, env=environment)
@@ -188,12 +124,22 @@ class Program:
             reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             if not ends:
                 reason += ", before its end"
+            if code in (-signal.SIGILL, -signal.SIGTRAP):
+                err += self.trap(environment)
             raise Failed(f"{what}: {reason}\n{tail(err)}")
         if any("warning" not in self.header or self.header["warning"] not in line for line in said_by_library(err)):
             raise Failed(f"{what}: the library says\n{tail(err)}")
         if self.header.get("output") == "json":
             self.check_json(out)
         return int(ends[-1][0])
+
+    def trap(self, environment):
+        """Where a sanitizer's trap struck."""
+        gdb = ["gdb", "-batch", "-nx", "-ex", "set startup-with-shell off", *(word for name, value in environment.items()
+               if name in ("LD_PRELOAD", "ZGUARD_OPTIONS") for word in ("-ex", f"set environment {name} {value}")),
+               "-ex", "handle SIGSEGV nostop noprint pass", "-ex", "run", "-ex", "backtrace 8", "--args", self.executable, *self.arguments]
+        _, out, _ = run_within(120, gdb, cwd=BUILD, env=scrubbed())
+        return "\n" + "\n".join(line for line in out.splitlines() if line.startswith(("#", "Program received")))
 
     def check_json(self, out):
         lines = [line for line in out.splitlines() if line.startswith("{")]
@@ -208,11 +154,11 @@ class Program:
             if value.get("schema") == "zguard.finding/1":
                 check_finding_fields(value, line)
 
-    def run(self):
+    def run(self, library):
         started = time.monotonic()
-        self.checks += self.run_once(guarded=True)
+        self.checks += self.run_once(True, library)
         if "control" in self.header:
-            self.checks += self.run_once(guarded=False)
+            self.checks += self.run_once(False, library)
         self.seconds = time.monotonic() - started
 
 
@@ -352,14 +298,12 @@ def run_library_check(name, check, results):
         results.passes(name, count, time.monotonic() - started)
 
 
-def run_programs(programs, results):
-    builder = Builder()
+def run_programs(programs, results, library):
     if any(program.is_linked for program in programs):
-        builder.build_runtime()
-
+        builds.archive("checked")
     def work(program):
-        builder.build_program(program)
-        program.run()
+        build_program(program)
+        program.run(library)
 
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         jobs = {pool.submit(work, program): program for program in programs}
@@ -378,11 +322,9 @@ def main():
     parser.add_argument("--library", help="only the preload tests, with another library (one that was built with a sanitizer)")
     parser.add_argument("-v", "--verbose", action="store_true", help="also print what passes")
     arguments = parser.parse_args()
-    global LIBRARY
-    if arguments.library:
-        LIBRARY = Path(arguments.library).resolve()
-    if not LIBRARY.exists():
-        print(f"runtime.py: error: {LIBRARY} does not exist\nhint: scripts/build makes it", file=sys.stderr)
+    library = Path(arguments.library).resolve() if arguments.library else LIBRARY
+    if not library.exists():
+        print(f"runtime.py: error: {library} does not exist\nhint: scripts/build makes it", file=sys.stderr)
         return 1
     results = Results(arguments.verbose)
     BUILD.mkdir(parents=True, exist_ok=True)
@@ -403,13 +345,12 @@ def main():
             results.fails(program.name, error)
     if programs:
         try:
-            run_programs(programs, results)
+            run_programs(programs, results, library)
         except Failed as error:
             results.fails("the runtime's objects", error)
     if arguments.verbose:
         print(f"{results.checks} checks", flush=True)
-    print(f"{results.passed} passed, {results.failed} failed")
-    return 1 if results.failed or not results.passed else 0
+    return close(results.passed, results.failed)
 
 
 if __name__ == "__main__":

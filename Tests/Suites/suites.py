@@ -26,6 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from Support.checks import close  # noqa: E402
 from Support.environment import ROOT, TESTS  # noqa: E402
 
 sys.dont_write_bytecode = True
@@ -305,6 +306,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="the units that every change can wait for; nothing is built")
     parser.add_argument("--install", action="store_true", help="fetch missing packages with apt-get first")
+    parser.add_argument("--install-only", action="store_true", help="that, then end")
     parser.add_argument("--filter", metavar="NAME", action="append", help="only the suite NAME (repeatable)")
     parser.add_argument("--unit", metavar="NAME", action="append", help="only this unit (repeatable)")
     parser.add_argument("--profile", choices=("default", "fence"), action="append", help="both where not said (--quick: default)")
@@ -325,8 +327,10 @@ def main():
     if options.markdown:
         markdown(suites)
         return 0
-    if options.install:
+    if options.install or options.install_only:
         install(suites)
+    if options.install_only:
+        return 0
     if options.quick:
         suites = [suite for suite in suites if suite.is_quick]
     if options.list:
@@ -350,8 +354,7 @@ def main():
                 say(f"FAIL   {suite.name}: {error}")
                 good, bad = 0, 1
             passed, failed = passed + good, failed + bad
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    return close(passed, failed)
 
 
 if __name__ == "__main__":

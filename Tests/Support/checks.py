@@ -1,9 +1,7 @@
-"""What the test drivers share: counting checks, running programs within a time, tests each in a directory of its own, what the
-library says, and the compiler."""
+"""What the test drivers share: counting checks, running programs within a time, tests each in a directory of its own, and what
+the library says."""
 
-import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,10 +9,27 @@ import tempfile
 from pathlib import Path
 
 
+class Failed(Exception):
+    """An expectation that was not met, or a program that could not be built or run."""
+
+
+notes = []  # functions; what they return is said before the closing line, unless it is nothing
+
+
+def close(passed, failed, skipped=0):
+    """Prints the closing line, which scripts/test reads; returns the exit status. Where something was skipped, the driver has
+    said before what."""
+    for note in notes:
+        if text := note():
+            print(text)
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""), flush=True)
+    return 1 if failed or not passed else 0
+
+
 class Checks:
     """Counts what passed and failed, and says what was wrong with the rest."""
 
-    passed = failed = 0
+    passed = failed = skipped = 0
 
     def check(self, name, problems, shows_passed=False):
         """`problems`: lines of text; none where all is well."""
@@ -31,8 +46,7 @@ class Checks:
 
     def close(self):
         """Prints the closing line; returns the exit status."""
-        print(f"{self.passed} passed, {self.failed} failed")
-        return 1 if self.failed or not self.passed else 0
+        return close(self.passed, self.failed, self.skipped)
 
 
 def said_by_library(errors):
@@ -42,11 +56,14 @@ def said_by_library(errors):
     return [line for line in errors.splitlines() if "==zguard==" in line or "zguard: " in line]
 
 
-def run_within(seconds, command, **how):
+def run_within(seconds, command, text=True, started=None, **how):
     """Runs a command in a session of its own, without input. Returns its status, negative where it died of a signal, and what it
-    wrote to standard output and standard error; the status is None where it had to be killed with all that it had started."""
-    process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, start_new_session=True, text=True, errors="replace", **how)
+    wrote to standard output and standard error; the status is None where it had to be killed with all that it had started.
+    `started` is called with the number of the process."""
+    how = {"errors": "replace" if text else None, "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
+    process = subprocess.Popen([str(word) for word in command], start_new_session=True, text=text, **how)
+    if started:
+        started(process.pid)
     try:
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -56,19 +73,9 @@ def run_within(seconds, command, **how):
     return process.returncode, out, err
 
 
-def find_clang():
-    """The compiler that belongs to the installed Swift, as scripts/build takes it."""
-    swift = shutil.which("swift")
-    if swift:
-        clang = Path(os.path.realpath(swift)).parent / "clang"
-        if clang.exists():
-            return str(clang)
-        info = subprocess.run([swift, "-print-target-info"], stdout=subprocess.PIPE, text=True).stdout
-        resources = json.loads(info)["paths"]["runtimeResourcePath"] if info else ""
-        clang = Path(resources).parent.parent / "bin" / "clang"
-        if clang.exists():
-            return str(clang)
-    return os.environ.get("CC", "clang")
+def as_shell(status):
+    """A status as a shell gives it: 128 + the number of the signal."""
+    return status if status is None or status >= 0 else 128 - status
 
 
 def run_tests(tests, prefix, only="", workplace=Path, shows_passed=False):
@@ -82,7 +89,7 @@ def run_tests(tests, prefix, only="", workplace=Path, shows_passed=False):
             try:
                 test(workplace(directory))
                 problems = []
-            except (AssertionError, subprocess.SubprocessError, OSError, ValueError, KeyError) as fault:
+            except (AssertionError, Failed, subprocess.SubprocessError, OSError, ValueError, KeyError) as fault:
                 problems = [f"{type(fault).__name__}: {fault}"]
         checks.check(name, problems, shows_passed)
     return checks.close()

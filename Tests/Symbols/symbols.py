@@ -15,7 +15,6 @@ import collections
 import concurrent.futures
 import http.server
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -28,7 +27,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Detection import zombies  # noqa: E402
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Failed, close  # noqa: E402
+from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 TIMEOUT_SECONDS = 30
 LEAST_PROGRAMS = 30
@@ -62,10 +64,6 @@ MOST_ADDRESSES = 6000  # of one module
 FLAGS = ["-fno-builtin", "-rdynamic", "-w", "-pthread"]
 
 
-class Failed(Exception):
-    """A program that could not be built or run."""
-
-
 class Program:
     def __init__(self, name, executable, arguments=(), options=()):
         self.name, self.executable, self.arguments, self.options = name, executable, arguments, options
@@ -84,22 +82,16 @@ def compile_program(path, way, directory):
     header = dict(line[2:].strip().split(": ", 1) for line in source.read_text().splitlines()
                   if line.startswith("// ") and ": " in line)
     command += ["-o", str(executable), str(source), *header.get("libs", "").split()]
-    stamp = folder / "command"
-    if not (stamp.exists() and stamp.read_text() == " ".join(command)
-            and executable.stat().st_mtime > source.stat().st_mtime):
-        folder.mkdir(parents=True, exist_ok=True)
-        # In the folder, where split debug information is written to.
-        result = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if result.returncode:
-            raise Failed(f"{way} {path} does not compile:\n{result.stdout.strip()}")
-        stamp.write_text(" ".join(command))
+    # In the folder, where split debug information is written to.
+    builds.compiled(executable, command, [source, TESTS / "Bugs/bug.h"], cwd=folder)
     options = [option for option in header.get("options", "").split(":") if option]
     return Program(f"{way} {path}", executable, options=options)
 
 
-def build_programs(directory):
+def build_programs(directory, part):
+    """Every slice has each bug in one of the first ways, each of the other ways, and some cases of each configuration."""
     ways = list(WAYS)
-    jobs = [(bug, way) for bug in BUGS for way in ways[:EVERYWHERE]]
+    jobs = [(bug, way) for number, way in enumerate(ways[:EVERYWHERE]) for bug in part.choose(BUGS, kinds=lambda _: "*", way=number)]
     # Two bugs of each other way, one C++ with templates and exceptions, one of the rest.
     plus = [bug for bug in BUGS if bug.endswith(".cpp")]
     for number, way in enumerate(ways[EVERYWHERE:]):
@@ -109,26 +101,23 @@ def build_programs(directory):
         programs = list(pool.map(lambda job: compile_program("Bugs/" + job[0], job[1], directory), jobs))
     cases = zombies.read_cases()
     chosen = [each for each in zombies.CONFIGURATIONS if each.name in CONFIGURATIONS]
-    built = zombies.build_all(chosen, ROOT / "build/tests/zombies", cases)
+    built = zombies.build_all(chosen, builds.BUILD / "zombies", cases)
     for configuration in chosen:
         own = [case for case in cases if case.language == configuration.language
                and not {"clean", "silent"} & set(case.expected(configuration))]
-        for case in own[::max(1, len(own) // CASES)][:CASES]:
+        for case in part.choose(own[::max(1, len(own) // CASES)][:CASES], lambda case: case.name, lambda _: "*", CONFIGURATIONS.index(configuration.name)):
             programs.append(Program(f"{configuration.name} {case.name}", built[configuration.name], ["--freed", case.name],
                                     [o for o in case.expected(configuration).get("options", "").split(":") if o]))
     for source, command in (("orders.c", ["clang", "-g", "-O1"]), ("shop.swift", ["swiftc", "-g", "-O"])):
         executable = directory / source.replace(".", "-")
-        subprocess.run([*command, str(ROOT / "Examples" / source), "-o", str(executable)], check=True, cwd=directory,
-                       stdout=subprocess.DEVNULL)
+        builds.compiled(executable, [*command, ROOT / "Examples" / source, "-o", executable], [ROOT / "Examples" / source], cwd=directory)
         programs.append(Program(source, executable))
     return programs
 
 
 def run_guarded(zguard, program):
     """The findings of a guarded run."""
-    environment = {key: value for key, value in os.environ.items()
-                   if not key.startswith(("ZGUARD_", "MALLOC_", "DEBUGINFOD_"))}
-    environment.update(LC_ALL="C", SWIFT_BACKTRACE="enable=no")
+    environment = scrubbed(SWIFT_BACKTRACE="enable=no")
     with tempfile.TemporaryDirectory(prefix="zguard-test-") as directory:
         report = Path(directory) / "report.jsonl"
         options = [word for option in program.options for word in ("-o", option)]
@@ -323,18 +312,19 @@ def check_line_zero(comparison, symbolizer):
     return problems
 
 
-def code_addresses(module, step):
-    """Addresses of the code of a module, `step` bytes apart."""
+def code_addresses(module, step, part):
+    """Addresses of the code of a module, `step` bytes apart; of a slice every N-th."""
     for line in subprocess.run(["readelf", "-SW", module], stdout=subprocess.PIPE, text=True).stdout.splitlines():
         fields = line.partition("]")[2].split()
         if fields[:1] == [".text"]:
-            return list(range(int(fields[2], 16), int(fields[2], 16) + int(fields[4], 16), step))[:MOST_ADDRESSES]
+            addresses = range(int(fields[2], 16), int(fields[2], 16) + int(fields[4], 16), step)[:MOST_ADDRESSES]
+            return list(addresses[part.number - 1::part.count])
     raise Failed(f"{module} has no code")
 
 
-def every_address(zguard, module, step, directory):
+def every_address(zguard, module, step, directory, part):
     """What zguard says of the addresses of a module: (name, frames of one address)."""
-    frames = [{"pc": hex(address), "module": str(module), "offset": hex(address)} for address in code_addresses(module, step)]
+    frames = [{"pc": hex(address), "module": str(module), "offset": hex(address)} for address in code_addresses(module, step, part)]
     report = directory / "every-address.jsonl"
     report.write_text(json.dumps({"schema": "zguard.finding/1", "kind": "double-free", "stacks": {"access": frames}}))
     out = subprocess.run([zguard, "report", "--format", "json", report], stdout=subprocess.PIPE, check=True).stdout
@@ -351,15 +341,15 @@ def modules_for_every_address(directory):
         if compilers == GCC:
             yield compile_program("Symbols/nested.c", way, directory).executable, 1
     yield directory / "shop-swift", 1
-    yield ROOT / "build/tests/zombies/O-dynamic/shop", 7
-    yield ROOT / "build/tests/zombies/Onone-dynamic/shop", 23
+    yield builds.BUILD / "zombies/O-dynamic/shop", 7
+    yield builds.BUILD / "zombies/Onone-dynamic/shop", 23
     yield ROOT / "build/lib/libzguard.so", 31
     # Its debug information is in a separate file, where that is installed.
     yield Path("/lib/x86_64-linux-gnu/libc.so.6").resolve(), 307
 
 
-def check_programs(zguard, symbolizer, directory):
-    programs = build_programs(directory)
+def check_programs(zguard, symbolizer, directory, part):
+    programs = build_programs(directory, part)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         reports = list(pool.map(lambda program: run_guarded(zguard, program), programs))
     found = []  # program, frames of one address
@@ -370,7 +360,7 @@ def check_programs(zguard, symbolizer, directory):
                     if group[0].get("offset") and group[0].get("module", "").startswith("/"):
                         found.append((program.name, group))
     for module, step in modules_for_every_address(directory):
-        found += every_address(zguard, module, step, directory)
+        found += every_address(zguard, module, step, directory, part)
     questions = {(group[0]["module"], int(group[0]["offset"], 16)) for _, group in found}
     answers = ask(symbolizer, questions)
     same_address, separate = aliases({module for module, _ in questions})
@@ -442,7 +432,7 @@ def report_of(module, addresses):
                        "detail": {"slot": "2"}, "stacks": {"access": frames, "free": frames[:9]}})
 
 
-def check_damage(zguard, executables, directory):
+def check_damage(zguard, executables, directory, part):
     """Problems with damaged copies of executables."""
     problems = []
     folder = directory / "damaged"
@@ -457,15 +447,15 @@ def check_damage(zguard, executables, directory):
         chance = random.Random(number)
         few = sorted(chance.sample(sorted(addresses), min(30, len(addresses))))
         few = [address + chance.randrange(40) for address in few] + [0, 1, 2, 2 ** 63, 2 ** 64 - 1]
-        for mutant in range(MUTANTS):
+        for mutant in range(part.number - 1, MUTANTS, part.count):
             # Split debug information is found beside the file.
-            path = folder / f"{number}-{mutant}"
+            path, chance = folder / f"{number}-{mutant}", random.Random(f"{number}-{mutant}")
             path.write_bytes(damage(contents, places, chance))
             (folder / f"{number}-{mutant}.jsonl").write_text(report_of(path, few))
             jobs.append((executable, path))
         for split in Path(executable).parent.glob("*.dwo"):
-            for mutant in range(MUTANTS):
-                path = folder / f"{number}-{mutant}-split"
+            for mutant in range(part.number - 1, MUTANTS, part.count):
+                path, chance = folder / f"{number}-{mutant}-split", random.Random(f"{number}-{mutant}-split")
                 path.mkdir()
                 (path / split.name).write_bytes(damage(split.read_bytes(), sections(split), chance))
                 program = path / "program"
@@ -541,9 +531,7 @@ def check_servers(zguard, directory):
         report = folder / f"{number}.jsonl"
         frame = {"pc": hex(start), "module": str(module), "build_id": build_id, "offset": hex(start)}
         report.write_text(json.dumps({"schema": "zguard.finding/1", "kind": "double-free", "stacks": {"access": [frame]}}))
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("DEBUGINFOD_")}
-        environment["DEBUGINFOD_CACHE_PATH"] = str(folder / f"cache-{number}")
-        environment["NO_PROXY"] = "127.0.0.1"
+        environment = scrubbed(DEBUGINFOD_CACHE_PATH=str(folder / f"cache-{number}"), NO_PROXY="127.0.0.1")
         if urls:
             environment["DEBUGINFOD_URLS"] = f"http://127.0.0.1:{server.server_port}"
         began = time.monotonic()
@@ -574,23 +562,25 @@ def check_servers(zguard, directory):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--zguard", type=Path, default=ROOT / "build/bin/zguard", metavar="PATH")
-    parser.add_argument("--build", type=Path, default=ROOT / "build/tests/symbols", metavar="DIRECTORY")
+    parser.add_argument("--zguard", type=Path, default=ZGUARD, metavar="PATH")
+    parser.add_argument("--build", type=Path, default=builds.BUILD / "symbols", metavar="DIRECTORY")
+    add_slice_option(parser)
     arguments = parser.parse_args()
     directory = arguments.build.resolve()
     directory.mkdir(parents=True, exist_ok=True)
     zguard = arguments.zguard.resolve()
-    passed, failed = check_programs(zguard, find_symbolizer(), directory)
+    passed, failed = check_programs(zguard, find_symbolizer(), directory, arguments.slice)
     victims = [compile_program("Bugs/" + BUGS[7], way, directory).executable for way in DAMAGED]
-    victims.append(ROOT / "build/tests/zombies/O-dynamic/shop")
-    problems = check_damage(zguard, victims, directory)
+    victims.append(builds.BUILD / "zombies/O-dynamic/shop")
+    problems = check_damage(zguard, victims, directory, arguments.slice)
+    if not arguments.slice.is_whole:
+        print(f"slice {arguments.slice}: a bug in one way to compile it, every {arguments.slice.count}th address and damaged file")
     passed, failed = passed + (not problems), failed + bool(problems)
     checks, more = check_servers(zguard, directory)
     passed, failed = passed + checks - len(more), failed + len(more)
     for problem in problems + more:
         print(f"FAIL {problem}")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return close(passed, failed)
 
 
 if __name__ == "__main__":
