@@ -33,12 +33,15 @@ static const struct row rows[] = {
     {MAP_1, 0x63, 0x63, 0, true, 0, 0},                                     // movsxd
     {MAP_1, 0x69, 0x69, 0, true, 0, 0},                                     // imul
     {MAP_1, 0x6b, 0x6b, 0, true, 0, 0},
+    {MAP_1, 0x6c, 0x6d, 0, false, ALL, 0},                                  // ins
     {MAP_1, 0x80, 0x83, 0, true, (uint8_t)~REG(7), 0},                      // group 1: add or adc sbb and sub xor, cmp
     {MAP_1, 0x84, 0x85, 0, true, 0, 0},                                     // test
     {MAP_1, 0x86, 0x89, 0, true, ALL, 0},                                   // xchg, mov r/m,r
-    {MAP_1, 0x8a, 0x8e, 0, true, 0, 0},                                     // mov r,r/m, lea, mov with segments
+    {MAP_1, 0x8a, 0x8b, 0, true, 0, 0},                                     // mov r,r/m
+    {MAP_1, 0x8c, 0x8c, 0, true, ALL, 0},                                   // mov r/m,segment
+    {MAP_1, 0x8d, 0x8e, 0, true, 0, 0},                                     // lea, mov segment,r/m
     {MAP_1, 0x8f, 0x8f, 0, true, ALL, 0},                                   // pop
-    {MAP_1, 0xa4, 0xa5, 0, false, ALL, 0},                                  // movs
+    {MAP_1, 0xa2, 0xa5, 0, false, ALL, 0},                                  // mov offset,al; movs
     {MAP_1, 0xaa, 0xab, 0, false, ALL, 0},                                  // stos
     {MAP_1, 0xc0, 0xc1, 0, true, ALL, 0},                                   // group 2: rol ror rcl rcr shl shr sar
     {MAP_1, 0xc2, 0xc3, 0, false, 0, ALL},                                  // ret
@@ -66,14 +69,17 @@ static const struct row rows[] = {
     {MAP_0F, 0x2b, 0x2b, 0, true, ALL, 0},          // movntps
     {MAP_0F, 0x28, 0x2f, 0, true, 0, 0},            // movaps, conversions, comisd
     {MAP_0F, 0x40, 0x76, 0, true, 0, 0},            // cmov, arithmetic of vectors
-    {MAP_0F, 0x7e, 0x7e, OPERAND_SIZE, true, ALL, 0}, // movd
-    {MAP_0F, 0x7f, 0x7f, 0, true, ALL, 0},          // movq movdqa movdqu
-    {MAP_0F, 0x7c, 0x7e, 0, true, 0, 0},            // haddps hsubps, movq
+    {MAP_0F, 0x7c, 0x7d, 0, true, 0, 0},            // haddps hsubps
+    {MAP_0F, 0x7e, 0x7e, REPEAT, true, 0, 0},       // movq
+    {MAP_0F, 0x7e, 0x7f, 0, true, ALL, 0},          // movd; movq movdqa movdqu
     {MAP_0F, 0x90, 0x9f, 0, true, ALL, 0},          // setcc
     {MAP_0F, 0xa3, 0xa3, 0, true, 0, 0},            // bt
     {MAP_0F, 0xa4, 0xa5, 0, true, ALL, 0},          // shld
     {MAP_0F, 0xab, 0xad, 0, true, ALL, 0},          // bts shrd
-    {MAP_0F, 0xae, 0xaf, 0, true, 0, 0},            // group 15, imul
+    {MAP_0F, 0xae, 0xae, OPERAND_SIZE, true, 0, 0}, // group 15: clwb clflushopt
+    {MAP_0F, 0xae, 0xae, REPEAT, true, 0, 0},       // ptwrite
+    {MAP_0F, 0xae, 0xae, 0, true, REG(0) | REG(3) | REG(4) | REG(6), 0}, // fxsave stmxcsr xsave xsaveopt; what loads them
+    {MAP_0F, 0xaf, 0xaf, 0, true, 0, 0},            // imul
     {MAP_0F, 0xb0, 0xb1, 0, true, ALL, 0},          // cmpxchg
     {MAP_0F, 0xb3, 0xb3, 0, true, ALL, 0},          // btr
     {MAP_0F, 0xba, 0xba, 0, true, REG(5) | REG(6) | REG(7), 0}, // group 8: bts btr btc; bt
@@ -81,15 +87,17 @@ static const struct row rows[] = {
     {MAP_0F, 0xb2, 0xbf, 0, true, 0, 0},            // movzx movsx popcnt bsf bsr
     {MAP_0F, 0xc0, 0xc1, 0, true, ALL, 0},          // xadd
     {MAP_0F, 0xc3, 0xc3, 0, true, ALL, 0},          // movnti
-    {MAP_0F, 0xc7, 0xc7, 0, true, REG(1), 0},       // group 9: cmpxchg8b cmpxchg16b
+    {MAP_0F, 0xc7, 0xc7, 0, true, REG(1) | REG(4), 0}, // group 9: cmpxchg8b cmpxchg16b, xsavec
     {MAP_0F, 0xc2, 0xc6, 0, true, 0, 0},            // cmpps pinsrw shufps
     {MAP_0F, 0xd6, 0xd6, 0, true, ALL, 0},          // movq
     {MAP_0F, 0xe7, 0xe7, 0, true, ALL, 0},          // movntq movntdq
+    {MAP_0F, 0xf7, 0xf7, 0, true, ALL, 0},          // maskmovq maskmovdqu
     {MAP_0F, 0xd0, 0xff, 0, true, 0, 0},            // arithmetic of vectors
 
     // Table A-4: 0F 38.
     {MAP_0F38, 0xf1, 0xf1, REPEAT_NOT, true, 0, 0}, // crc32
     {MAP_0F38, 0xf1, 0xf1, 0, true, ALL, 0},        // movbe
+    {MAP_0F38, 0xf9, 0xf9, 0, true, ALL, 0},        // movdiri
     {MAP_0F38, 0x00, 0xff, 0, true, 0, 0},
 
     // Table A-5: 0F 3A.
@@ -115,7 +123,7 @@ static uint8_t prefix_of(uint8_t byte) {
     case 0xf3: return REPEAT;
     case 0xf2: return REPEAT_NOT;
     case 0x64: case 0x65: return SEGMENT;
-    case 0x2e: case 0x3e: case 0xf0: return OTHER_PREFIX;
+    case 0x26: case 0x2e: case 0x36: case 0x3e: case 0xf0: return OTHER_PREFIX;
     default: return 0;
     }
 }
@@ -155,8 +163,8 @@ static uint8_t reg_bit(const struct instruction *it) { return (uint8_t)REG(it->b
 
 enum zg_fault_access zg_arch_decode_access(const uint8_t *code, int count) {
     struct instruction it = read_opcode(code, count);
-    if (it.map == MAP_VEX || it.next >= it.count) return zg_fault_unknown;
     const struct row *row = find_row(&it);
+    if (it.map == MAP_VEX || it.next + row->has_modrm > it.count) return zg_fault_unknown;
     return row->jumps & reg_bit(&it) ? zg_fault_execute : row->stores & reg_bit(&it) ? zg_fault_write : zg_fault_read;
 }
 
