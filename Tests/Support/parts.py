@@ -78,6 +78,7 @@ PARTS = [
     Part("runner", driver("House/runner"), 2, needs=()),
     Part("servers", driver("House/servers"), 10),
     Part("tree", driver("House/tree"), 5),
+    Part("layers", driver("House/layers"), 10, needs=("library",)),
     Part("package", driver("House/package"), 20),
     Part("programs", programs(), 200, needs=INSTALLED),
     Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 30, needs=INSTALLED),
