@@ -64,7 +64,7 @@ static struct zg_thread *take_state(void) {
         thread->frame = NULL;
         thread->number = next_number++;
         thread->number_in_records = (uint16_t)zg_min(thread->number, UINT16_MAX);
-        thread->errands = 0;
+        thread->errands = thread->deferred_count ? zg_errand_free : 0; // of the thread that had it before
         thread->destructor_rounds = 0;
         thread->faults_hidden = 0;
         zg_stack_cache_forget(&thread->stack_cache);
@@ -197,7 +197,6 @@ static void end_thread(void *context) {
     ZG_SIGNAL_FENCE();
     thread->busy = 1;
     ZG_SIGNAL_FENCE();
-    free_deferred(thread);
     zg_quarantine_flush(thread);
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         struct zg_magazine *magazine = &thread->magazines[class];
