@@ -365,9 +365,10 @@ def check_refusals(folder):
     (folder / "empty").write_bytes(b"")
     (folder / "garbage").write_bytes(random.Random(5).randbytes(100000))
     (folder / "packed").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(100))
-    for name, message in (("empty", "no core file but empty"), ("garbage", "is no core file"), ("blocks", "an executable"),
-                          ("packed", "is packed by zstd"), ("missing", "No such file"), (".", "Is a directory")):
-        refused(name, history(folder / name, "0x10"), 1, message)
+    for origin, message in ((folder / "empty", "no core file but empty"), (folder / "garbage", "is no core file"),
+                            (PROGRAMS / "blocks", "an executable"), (folder / "packed", "is packed by zstd"),
+                            (folder / "missing", "No such file"), (folder, "Is a directory")):
+        refused(origin.name, history(origin, "0x10"), 1, message)
     refused("device", history("/dev/null", "0x10"), 1, "special file")
     fifo = folder / "fifo"
     os.mkfifo(fifo)
