@@ -21,11 +21,11 @@ struct row {
 
 #define REG(n) (1u << (n))
 #define ALL 0xffu
-// Rows A-2: op r/m,r stores; op r,r/m loads.
-#define ARITHMETIC(first)                                                                                              \
-    {MAP_1, first, first + 1, 0, true, ALL, 0}, { MAP_1, first + 2, first + 3, 0, true, 0, 0 }
 
 // clang-format off
+// With r/m,r it stores, with r,r/m it loads.
+#define ARITHMETIC(first) {MAP_1, first, first + 1, 0, true, ALL, 0}, {MAP_1, first + 2, first + 3, 0, true, 0, 0}
+
 static const struct row rows[] = {
     // Table A-2: opcodes of one byte.
     ARITHMETIC(0x00), ARITHMETIC(0x08), ARITHMETIC(0x10), ARITHMETIC(0x18), // add or adc sbb
@@ -192,8 +192,8 @@ struct operand {
 };
 
 static void add_register(struct operand *operand, const struct zg_registers *registers, int number, int scale) {
-    static const uint8_t dwarf[16] = {0, 2, 1,  3,  7,  6,  4,  5,
-                                      8, 9, 10, 11, 12, 13, 14, 15}; // the processor's order to DWARF's
+    // The processor's order to DWARF's.
+    static const uint8_t dwarf[16] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15};
     uint64_t value = registers->value[dwarf[number]];
     operand->registers[operand->count++] = value;
     operand->address += value << scale;
