@@ -9,10 +9,10 @@
 #include "findings/report_forms.h"
 #include "images/space.h"
 #include "platform/os.h"
-#include "process/thread.h"
+#include "threads/thread.h"
 #include "stacks/depot.h"
 #include "zombies/classes.h"
-#include "zombies/describe.h"
+#include "findings/describe.h"
 #include "zombies/swift_names.h"
 #include "zombies/zombie.h"
 

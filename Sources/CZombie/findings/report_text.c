@@ -7,7 +7,7 @@
 #include "settings/config.h"
 #include "stacks/depot.h"
 #include "zombies/classes.h"
-#include "zombies/describe.h"
+#include "findings/describe.h"
 #include "zombies/swift_names.h"
 
 static void put_stack(struct zg_text *text, const char *title, const uint64_t *frames, int count, bool is_past) {

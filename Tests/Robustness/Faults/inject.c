@@ -1,0 +1,393 @@
+// Lets system calls of the runtime fail, in a test build of the library (inject.h). Any context; no lock.
+//
+// ZG_FAULT is "kind:action:first:how", several with ','. `kind` stands in the list below, "*" is all but the last. `action` is the
+// errno that the call fails with, or "half" or "one": so much of the bytes is read or written; "half+28": the first time half
+// of them, then errno 28. `first` is the first call of its kind that is meant, counted from 1 over all processes. `how`: "once",
+// "ever", "xN": that one and the next, N in all; or a number: from then on each such call.
+// ZG_FAULT_FILE is a file of ZG_FAULT_BYTES zeros that counts calls and faults, shared by all processes. What the statistics
+// say at the end of a process is written to ZG_FAULT_FILE.PID.
+
+#define _GNU_SOURCE
+#undef zg_arch_syscall
+#undef dlsym
+#undef pthread_key_create
+#undef pthread_setspecific
+#undef __register_atfork
+#undef __libc_malloc
+#undef __libc_calloc
+#undef __libc_realloc
+#undef __libc_memalign
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "faults/fault.h"
+#include "platform/text.h"
+#include "settings/stats.h"
+
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+extern void *__libc_memalign(size_t, size_t);
+
+#define KINDS(X)                                                                                                       \
+    X(other, "other")                                                                                                  \
+    X(never, "never") /* cannot fail: exit_group, and tgkill of the own thread */                                      \
+    X(mmap_reserve, "mmap-reserve")                                                                                    \
+    X(mmap_table, "mmap-table")                                                                                        \
+    X(mmap_retire, "mmap-retire")                                                                                      \
+    X(mmap_ask, "mmap-ask")                                                                                            \
+    X(mmap_shared, "mmap-shared")                                                                                      \
+    X(mmap_private, "mmap-private")                                                                                    \
+    X(munmap, "munmap")                                                                                                \
+    X(mremap, "mremap")                                                                                                \
+    X(mprotect_open, "mprotect-open")                                                                                  \
+    X(mprotect_close, "mprotect-close")                                                                                \
+    X(madvise_guard, "madvise-guard")                                                                                  \
+    X(madvise_unguard, "madvise-unguard")                                                                              \
+    X(madvise_discard, "madvise-discard")                                                                              \
+    X(madvise_dump, "madvise-dump")                                                                                    \
+    X(madvise_huge, "madvise-huge")                                                                                    \
+    X(read_memory, "process_vm_readv")                                                                                 \
+    X(write, "write")                                                                                                  \
+    X(write_page, "write-page")                                                                                        \
+    X(open_append, "open-append")                                                                                      \
+    X(open_read, "open-read")                                                                                          \
+    X(read, "read")                                                                                                    \
+    X(pread, "pread")                                                                                                  \
+    X(readlink, "readlink")                                                                                            \
+    X(close, "close")                                                                                                  \
+    X(fstat, "fstat")                                                                                                  \
+    X(fcntl, "fcntl")                                                                                                  \
+    X(close_range, "close_range")                                                                                      \
+    X(memfd_create, "memfd_create")                                                                                    \
+    X(fchmod, "fchmod")                                                                                                \
+    X(ftruncate, "ftruncate")                                                                                          \
+    X(getpid, "getpid")                                                                                                \
+    X(gettid, "gettid")                                                                                                \
+    X(get_name, "prctl-get-name")                                                                                      \
+    X(set_name, "prctl-set-name")                                                                                      \
+    X(clock_gettime, "clock_gettime")                                                                                  \
+    X(prlimit, "prlimit")                                                                                              \
+    X(sysinfo, "sysinfo")                                                                                              \
+    X(sched_yield, "sched_yield")                                                                                      \
+    X(futex_wait, "futex-wait")                                                                                        \
+    X(futex_wake, "futex-wake")                                                                                        \
+    X(mask_block, "sigprocmask-block")                                                                                 \
+    X(mask_set, "sigprocmask-set")                                                                                     \
+    X(sigtimedwait, "sigtimedwait")                                                                                    \
+    X(sigaltstack, "sigaltstack")                                                                                      \
+    X(brk, "brk")                                                                                                      \
+    X(sigaction, "sigaction")                                                                                          \
+    X(pthread_create, "pthread_create")                                                                                \
+    X(key_create, "pthread_key_create")                                                                                \
+    X(setspecific, "pthread_setspecific")                                                                              \
+    X(atfork, "pthread_atfork")                                                                                        \
+    X(libc_memory, "libc-memory")
+
+enum kind {
+#define ENTRY(name, text) kind_##name,
+    KINDS(ENTRY)
+#undef ENTRY
+        kind_count
+};
+static const char *const names[] = {
+#define ENTRY(name, text) text,
+    KINDS(ENTRY)
+#undef ENTRY
+};
+
+enum { RULES = 4, ALL = -1, FILE_BYTES = 8192 };
+struct count {
+    char name[32];
+    uint64_t calls, faults;
+};
+static struct count own_counts[kind_count], *counts = own_counts;
+_Static_assert(sizeof own_counts <= FILE_BYTES, "the file has two pages");
+
+static struct {
+    int kind; // or ALL
+    int error, later; // later: as soon as this rule was applied once; 0: the same again
+    enum { fails, halves, ones } action;
+    uint64_t first, last, every;
+    uint32_t applied;
+} rules[RULES];
+static int rule_count;
+static char file_path[512];
+
+// --- what is asked for -------------------------------------------------------------------------------------------------
+
+// Not in line: the test looks for system calls anywhere else.
+static __attribute__((noinline, optnone)) long call(long number, long a, long b, long c, long d, long e, long f) {
+    return zg_arch_syscall(number, a, b, c, d, e, f);
+}
+
+static const char *number_at(const char *at, int *value) {
+    for (*value = 0; *at >= '0' && *at <= '9'; at++) *value = *value * 10 + (*at - '0');
+    return at;
+}
+
+static bool begins(const char *at, const char *word) {
+    while (*word && *at == *word) at++, word++;
+    return !*word;
+}
+
+static void bad(void) { __builtin_trap(); } // a rule that cannot be read is a mistake in the test
+
+static const char *after(const char *at, char separator) {
+    if (*at != separator) bad();
+    return at + 1;
+}
+
+static void read_rules(const char *at) {
+    while (*at) {
+        if (rule_count == RULES) bad();
+        __typeof__(rules[0]) *rule = &rules[rule_count];
+        uint64_t length = 0;
+        while (at[length] && at[length] != ':') length++;
+        rule->kind = kind_count;
+        if (*at == '*') rule->kind = ALL;
+        for (int kind = 0; kind < kind_count; kind++)
+            if (begins(at, names[kind]) && !names[kind][length]) rule->kind = kind;
+        if (rule->kind == kind_count) bad();
+        at = after(at + length, ':');
+        if (begins(at, "half")) rule->action = halves, at += 4;
+        else if (begins(at, "one")) rule->action = ones, at += 3;
+        else at = number_at(at, &rule->error);
+        if (*at == '+') at = number_at(at + 1, &rule->later);
+        int first, every = 1, times = 0;
+        at = number_at(after(at, ':'), &first);
+        at = after(at, ':');
+        if (begins(at, "once")) times = 1, at += 4;
+        else if (*at == 'x') at = number_at(at + 1, &times);
+        else if (begins(at, "ever")) at += 4;
+        else at = number_at(at, &every);
+        rule->first = (uint64_t)first;
+        rule->last = times ? (uint64_t)(first + times - 1) : UINT64_MAX;
+        rule->every = (uint64_t)every;
+        rule_count++;
+        if (*at) at = after(at, ',');
+    }
+}
+
+static void map_file(void) {
+    int file = (int)call(SYS_openat, AT_FDCWD, (long)file_path, O_RDWR | O_CLOEXEC, 0, 0, 0);
+    if (file < 0) return;
+    long shared = call(SYS_mmap, 0, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    call(SYS_close, file, 0, 0, 0, 0, 0);
+    if (shared < 0 && shared > -4096) bad();
+    counts = (struct count *)shared;
+    for (int i = 0; i < kind_count; i++) zg_string_copy(counts[i].name, names[i], sizeof counts[i].name);
+}
+
+// The first call comes before libc knows the environment.
+static void begin(void) {
+    static bool begun;
+    static char environment[64 << 10];
+    if (begun) return;
+    begun = true;
+    int file = (int)call(SYS_openat, AT_FDCWD, (long)"/proc/self/environ", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    uint64_t bytes = 0;
+    for (long got; file >= 0 && (got = call(SYS_read, file, (long)environment + (long)bytes,
+                                            (long)(sizeof environment - 1 - bytes), 0, 0, 0)) > 0;)
+        bytes += (uint64_t)got;
+    call(SYS_close, file, 0, 0, 0, 0, 0);
+    for (const char *at = environment; at < environment + bytes; at += zg_string_length(at) + 1) {
+        if (begins(at, "ZG_FAULT_FILE=")) zg_string_copy(file_path, at + 14, sizeof file_path);
+        if (begins(at, "ZG_FAULT=")) read_rules(at + 9);
+    }
+    if (file_path[0]) map_file();
+}
+
+// --- calls -------------------------------------------------------------------------------------------------------------
+
+static enum kind kind_of_mmap(long protection, long flags) {
+    if (flags & MAP_SHARED) return kind_mmap_shared;
+    if (protection == PROT_NONE) return flags & MAP_FIXED ? kind_mmap_retire : kind_mmap_reserve;
+    if (flags & MAP_FIXED) return kind_mmap_private;
+    return flags & MAP_NORESERVE ? kind_mmap_table : kind_mmap_ask;
+}
+
+static enum kind kind_of_madvise(long advice) {
+    switch (advice) {
+    case 102: return kind_madvise_guard;
+    case 103: return kind_madvise_unguard;
+    case MADV_DONTNEED: return kind_madvise_discard;
+    case MADV_DONTDUMP:
+    case MADV_DODUMP: return kind_madvise_dump;
+    case MADV_HUGEPAGE:
+    case MADV_NOHUGEPAGE: return kind_madvise_huge;
+    default: return kind_other;
+    }
+}
+
+static enum kind kind_of(long number, long a, long b, long c, long d) {
+    switch (number) {
+    case SYS_mmap: return kind_of_mmap(c, d);
+    case SYS_munmap: return kind_munmap;
+    case SYS_mremap: return kind_mremap;
+    case SYS_mprotect: return c == PROT_NONE ? kind_mprotect_close : kind_mprotect_open;
+    case SYS_madvise: return kind_of_madvise(c);
+    case SYS_process_vm_readv: return kind_read_memory;
+    case SYS_write: return c == ZG_STATS_BYTES ? kind_write_page : kind_write;
+    case SYS_openat: return c & O_APPEND ? kind_open_append : kind_open_read;
+    case SYS_read: return kind_read;
+    case SYS_pread64: return kind_pread;
+    case SYS_readlinkat: return kind_readlink;
+    case SYS_close: return kind_close;
+    case SYS_fstat: return kind_fstat;
+    case SYS_fcntl: return kind_fcntl;
+    case SYS_close_range: return kind_close_range;
+    case SYS_memfd_create: return kind_memfd_create;
+    case SYS_fchmod: return kind_fchmod;
+    case SYS_ftruncate: return kind_ftruncate;
+    case SYS_getpid: return kind_getpid;
+    case SYS_gettid: return kind_gettid;
+    case SYS_prctl: return a == PR_SET_NAME ? kind_set_name : a == PR_GET_NAME ? kind_get_name : kind_other;
+    case SYS_clock_gettime: return kind_clock_gettime;
+    case SYS_prlimit64: return kind_prlimit;
+    case SYS_sysinfo: return kind_sysinfo;
+    case SYS_sched_yield: return kind_sched_yield;
+    case SYS_futex: return (b & FUTEX_CMD_MASK) == FUTEX_WAKE ? kind_futex_wake : kind_futex_wait;
+    case SYS_rt_sigprocmask: return a == SIG_SETMASK ? kind_mask_set : kind_mask_block;
+    case SYS_rt_sigtimedwait: return kind_sigtimedwait;
+    case SYS_sigaltstack: return kind_sigaltstack;
+    case SYS_brk: return kind_brk;
+    case SYS_tgkill:
+    case SYS_exit_group: return kind_never;
+    default: return kind_other;
+    }
+}
+
+// What is to become of this call of its kind: -1 nothing special, otherwise a rule's number.
+static int rule_for(enum kind kind) {
+    begin();
+    uint64_t number = __atomic_add_fetch(&counts[kind].calls, 1, __ATOMIC_RELAXED);
+    if (kind == kind_never) return -1;
+    for (int i = 0; i < rule_count; i++) {
+        if (rules[i].kind != (int)kind && (rules[i].kind != ALL || kind == kind_libc_memory)) continue;
+        if (number < rules[i].first || number > rules[i].last || (number - rules[i].first) % rules[i].every) continue;
+        __atomic_fetch_add(&counts[kind].faults, 1, __ATOMIC_RELAXED);
+        return i;
+    }
+    return -1;
+}
+
+// The errno that a function of libc's fails with, or 0.
+static int error_for(enum kind kind) {
+    int rule = rule_for(kind);
+    return rule < 0 ? 0 : rules[rule].error;
+}
+
+static long shortened(enum kind kind, int rule, long bytes) {
+    bool has_bytes = kind == kind_write || kind == kind_write_page || kind == kind_read || kind == kind_pread;
+    if (!has_bytes || bytes < 2) return bytes;
+    return rules[rule].action == ones ? 1 : bytes / 2;
+}
+
+long zg_inject_syscall(long number, long a, long b, long c, long d, long e, long f) {
+    enum kind kind = kind_of(number, a, b, c, d);
+    int rule = rule_for(kind);
+    if (rule < 0) return call(number, a, b, c, d, e, f);
+    bool again = __atomic_fetch_add(&rules[rule].applied, 1, __ATOMIC_RELAXED) != 0;
+    if (again && rules[rule].later) return -rules[rule].later;
+    if (rules[rule].action == fails) {
+        // As the kernel does it: the number is free whatever close says, and what mremap would have replaced may be gone.
+        if (kind == kind_close) call(number, a, b, c, d, e, f);
+        if (kind == kind_mremap && rules[rule].error == ENOMEM) call(SYS_munmap, e, c, 0, 0, 0, 0);
+        return -rules[rule].error;
+    }
+    if (kind == kind_read_memory) {
+        // Fewer bytes of the last piece, as where memory ends.
+        struct iovec local = *(const struct iovec *)b;
+        if (local.iov_len > 1) local.iov_len = rules[rule].action == ones ? 1 : local.iov_len / 2;
+        return call(number, a, (long)&local, c, d, e, f);
+    }
+    return call(number, a, b, shortened(kind, rule, c), d, e, f);
+}
+
+// --- functions of libc's -----------------------------------------------------------------------------------------------
+
+static int (*libc_sigaction)(int, const struct sigaction *, struct sigaction *);
+static int (*libc_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+// Only what is our own: the handlers of faults. The program's calls go the same way.
+static int inject_sigaction(int signal, const struct sigaction *action, struct sigaction *old) {
+    bool own = action ? (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == zg_fault_handler : signal == SIGSEGV;
+    int error = own ? error_for(kind_sigaction) : 0;
+    if (!error) return libc_sigaction(signal, action, old);
+    errno = error;
+    return -1;
+}
+
+// Our thread is the one with a stack of 256 KiB.
+static int inject_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *context) {
+    size_t bytes = 0;
+    if (attributes) pthread_attr_getstacksize(attributes, &bytes);
+    int error = bytes == 256 << 10 ? error_for(kind_pthread_create) : 0;
+    return error ? error : libc_pthread_create(thread, attributes, start, context);
+}
+
+void *zg_inject_dlsym(void *handle, const char *symbol) {
+    void *found = dlsym(handle, symbol);
+    if (zg_string_equal(symbol, "sigaction")) {
+        libc_sigaction = (__typeof__(libc_sigaction))found;
+        return (void *)inject_sigaction;
+    }
+    if (zg_string_equal(symbol, "pthread_create")) {
+        libc_pthread_create = (__typeof__(libc_pthread_create))found;
+        return (void *)inject_pthread_create;
+    }
+    return found;
+}
+
+int zg_inject_key_create(pthread_key_t *key, void (*destructor)(void *)) {
+    int error = error_for(kind_key_create);
+    return error ? error : pthread_key_create(key, destructor);
+}
+
+int zg_inject_setspecific(pthread_key_t key, const void *value) {
+    int error = error_for(kind_setspecific);
+    return error ? error : pthread_setspecific(key, value);
+}
+
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+int zg_inject_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library) {
+    int error = error_for(kind_atfork);
+    return error ? error : __register_atfork(prepare, parent, child, library);
+}
+
+static bool refuses(void) {
+    if (!error_for(kind_libc_memory)) return false;
+    errno = ENOMEM;
+    return true;
+}
+void *zg_inject_malloc(size_t size) { return refuses() ? NULL : __libc_malloc(size); }
+void *zg_inject_calloc(size_t count, size_t size) { return refuses() ? NULL : __libc_calloc(count, size); }
+void *zg_inject_realloc(void *block, size_t size) { return refuses() ? NULL : __libc_realloc(block, size); }
+void *zg_inject_memalign(size_t alignment, size_t size) { return refuses() ? NULL : __libc_memalign(alignment, size); }
+
+// --- the end -----------------------------------------------------------------------------------------------------------
+
+static void write_statistics(void) {
+    begin();
+    if (!file_path[0]) return;
+    char path[sizeof file_path + 32];
+    struct zg_text text;
+    zg_text_init(&text, path, sizeof path);
+    zg_text_string(&text, file_path);
+    zg_text_char(&text, '.');
+    zg_text_decimal(&text, (uint64_t)call(SYS_getpid, 0, 0, 0, 0, 0, 0));
+    int file = (int)call(SYS_openat, AT_FDCWD, (long)path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600, 0, 0);
+    call(SYS_write, file, (long)zg_stats, sizeof *zg_stats, 0, 0, 0);
+    call(SYS_close, file, 0, 0, 0, 0, 0);
+}
+
+// After the runtime's own end, which has the lowest number that the compiler lets programs have.
+__attribute__((section(".fini_array.00100"), used)) static void (*const at_end)(void) = write_statistics;

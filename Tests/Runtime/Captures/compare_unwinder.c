@@ -1,0 +1,372 @@
+// Observer of a test build: captures are compared with libunwind's answer, and both are timed.
+//
+// ZG_CAPTURES            an existing directory; each process puts a file of counts there, and a log where answers differ
+// ZG_CAPTURES_MODE       compare: both answer every event, in either order by chance; who goes first is timed
+//                        ours, libunwind: only one of them answers, as in a product that had nothing else. What libunwind
+//                        says is put into the depot then, which is part of our captures, and timed apart
+// ZG_CAPTURES_EVERY      only every so many-th event is compared or timed; in between, the one or ours answers alone
+//
+// Counts lie in a shared mapping of the file, so that they outlive whatever way a process ends by; a forked child adds to
+// its parent's. libunwind is loaded with a scope of its own, for it defines functions that C++ exceptions use. Everything
+// here runs while the thread is marked as being inside the runtime: what libunwind allocates comes from libc.
+
+#define _GNU_SOURCE
+#define UNW_LOCAL_ONLY
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libunwind.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "images/module.h"
+#include "pages/fence.h"
+#include "platform/os.h"
+#include "settings/config.h"
+#include "stacks/depot.h"
+#include "threads/capture.h"
+#include "threads/thread.h"
+#undef zg_capture
+
+// What is counted. The first group exists for each of the three who answer: the cache, the trail, a walk.
+#define ANSWER_COUNTS(X)                                                                                               \
+    X(captures)                                                                                                        \
+    X(compared)                                                                                                        \
+    X(frames) /* of the compared ones */                                                                               \
+    X(equal)                                                                                                           \
+    X(equal_to_cursor) /* unw_backtrace says otherwise, unw_step the same */                                           \
+    X(longer)          /* libunwind stopped earlier */                                                                 \
+    X(invented)        /* libunwind's first other frame is no code */                                                  \
+    X(generated)       /* ours ends in, or below, code that belongs to no image */                                     \
+    X(shorter)                                                                                                         \
+    X(different)                                                                                                       \
+    X(timed)                                                                                                           \
+    X(ticks)
+#define PROCESS_COUNTS(X)                                                                                              \
+    X(unreached)       /* libunwind did not even find the way out of this library: not compared */                     \
+    X(nested)          /* captures while libunwind was at work: there must be none */                                  \
+    X(unwinder_timed)                                                                                                  \
+    X(unwinder_ticks)                                                                                                  \
+    X(unwinder_frames) /* of the timed ones */                                                                         \
+    X(unwinder_own)    /* frames of this library in front of them */                                                   \
+    X(put_ticks)       /* to have a stack id for them */                                                               \
+    X(interrupted)     /* timed, but too slow to be true */                                                            \
+    X(clock_ticks)                                                                                                     \
+    X(clock_ns)
+
+#define FIELD(name) uint64_t name;
+struct counts {
+    struct answer_counts {
+        ANSWER_COUNTS(FIELD)
+    } answers[3];
+    PROCESS_COUNTS(FIELD)
+};
+
+enum { DEPTH_MOST = ZG_STACK_MAX_DEPTH, OWN_FRAMES = 12, SUSPECTS_LOGGED = 10, CLOCK_EVERY = 256 };
+#define SLOWEST_TICKS (UINT64_C(1) << 20)
+
+static enum mode { mode_idle, mode_compare, mode_ours, mode_libunwind } mode;
+static struct counts before_start, *counts = &before_start;
+static uint64_t every = 1, timer_ticks, first_ticks, first_ns;
+static char log_name[512];
+
+static __thread enum zg_answer answer;
+static __thread uint64_t events;
+static __thread bool is_inside;
+
+// libunwind's functions by their true names, which are macros.
+#define TEXT(word) #word
+#define NAME_OF(macro) TEXT(macro)
+static int (*backtrace_of)(void **, int);
+static int (*get_context)(unw_context_t *);
+static int (*init_local)(unw_cursor_t *, unw_context_t *);
+static int (*step)(unw_cursor_t *);
+static int (*get_register)(unw_cursor_t *, int, unw_word_t *);
+static int (*is_signal_frame)(unw_cursor_t *);
+static int (*set_caching)(unw_addr_space_t, unw_caching_policy_t);
+
+static void add(uint64_t *count, uint64_t n) { __atomic_fetch_add(count, n, __ATOMIC_RELAXED); }
+
+void zg_observe_answer(enum zg_answer who) { answer = who; }
+
+// --- time ------------------------------------------------------------------------------------------------------------
+
+// What came before has ended, what follows has not begun.
+ZG_INLINE uint64_t read_ticks(void) {
+#ifdef __x86_64__
+    __builtin_ia32_lfence();
+#endif
+    uint64_t ticks = zg_arch_ticks();
+#ifdef __x86_64__
+    __builtin_ia32_lfence();
+#endif
+    return ticks;
+}
+
+// Reading the time takes this long itself.
+static uint64_t measure_timer(void) {
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 1000; i++) {
+        uint64_t begin = read_ticks();
+        least = zg_min(least, read_ticks() - begin);
+    }
+    return least;
+}
+
+static uint64_t without_timer(uint64_t ticks) { return ticks > timer_ticks ? ticks - timer_ticks : 0; }
+
+// The processor was not taken away meanwhile.
+static bool is_true_time(uint64_t ticks) {
+    if (ticks > SLOWEST_TICKS) add(&counts->interrupted, 1);
+    return ticks <= SLOWEST_TICKS;
+}
+
+static void note_clock(void) {
+    __atomic_store_n(&counts->clock_ticks, zg_arch_ticks() - first_ticks, __ATOMIC_RELAXED);
+    __atomic_store_n(&counts->clock_ns, zg_os_clock_ns(CLOCK_MONOTONIC) - first_ns, __ATOMIC_RELAXED);
+}
+
+// --- libunwind's answer ----------------------------------------------------------------------------------------------
+
+struct answer_of_unwinder {
+    int own, count; // frames of this library, which come first, and those from the caller outwards
+    uint64_t frames[OWN_FRAMES + DEPTH_MOST];
+};
+
+static bool find_caller(struct answer_of_unwinder *theirs, uint64_t caller, int got) {
+    for (theirs->own = 0; theirs->own < got && theirs->frames[theirs->own] != caller; theirs->own++) {}
+    theirs->count = got - theirs->own;
+    return theirs->count > 0;
+}
+
+// The cursor's way. An interrupted frame's pc is stored plus one, as the runtime does.
+static ZG_NOINLINE bool walk_with_cursor(struct answer_of_unwinder *theirs, uint64_t caller) {
+    unw_cursor_t cursor;
+    unw_context_t context;
+    unw_word_t pc;
+    int got = 0;
+    get_context(&context);
+    init_local(&cursor, &context);
+    while (got < OWN_FRAMES + zg_config.stack_depth && get_register(&cursor, UNW_REG_IP, &pc) >= 0 && pc) {
+        theirs->frames[got++] = pc + (is_signal_frame(&cursor) > 0);
+        if (step(&cursor) <= 0) break;
+    }
+    return find_caller(theirs, caller, got);
+}
+
+// --- comparison ------------------------------------------------------------------------------------------------------
+
+enum verdict {
+    verdict_equal,
+    verdict_longer,
+    verdict_invented,
+    verdict_generated,
+    verdict_shorter,
+    verdict_different,
+};
+
+static bool is_in_image(uint64_t pc) {
+    struct zg_module module;
+    return zg_module_find_unwind(pc - 1, &module);
+}
+
+static ZG_COLD bool is_code(uint64_t pc) {
+    static __thread uint64_t low, high; // the last found, for the maps of a large program take milliseconds
+    if (pc - 1 - low < high - low) return true;
+    if (!zg_os_is_readable(pc - 1, pc)) return false;
+    char line[512], permissions[5];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (!found && maps && fgets(line, sizeof line, maps))
+        if (sscanf(line, "%lx-%lx %4s", &low, &high, permissions) == 3)
+            found = pc - 1 - low < high - low && permissions[2] == 'x';
+    if (maps) fclose(maps);
+    if (!found) low = high = 0;
+    return found;
+}
+
+static enum verdict judge(const uint64_t *ours, int our_count, const struct answer_of_unwinder *theirs) {
+    const uint64_t *frames = theirs->frames + theirs->own;
+    int depth = zg_config.stack_depth, count = theirs->count < depth ? theirs->count : depth, same = 0;
+    while (same < our_count && same < count && ours[same] == frames[same]) same++;
+    if (same == count) return same == our_count ? verdict_equal : verdict_longer;
+    // Where a function has no unwind information both take the frame pointer for one. It may be any number, and what it
+    // points to no return address: libunwind does not look.
+    if (!is_code(frames[same])) return verdict_invented;
+    if (same < our_count) return verdict_different;
+    bool is_generated = same && !(is_in_image(ours[same - 1]) && is_in_image(frames[same]));
+    return is_generated ? verdict_generated : verdict_shorter;
+}
+
+static void log_stack(int file, const char *who, const uint64_t *frames, int count) {
+    dprintf(file, "  %s (%d)\n", who, count);
+    for (int i = 0; i < count; i++) {
+        Dl_info image = {0};
+        dladdr((void *)(frames[i] - 1), &image);
+        dprintf(file, "    %2d %012lx %s+0x%lx %s\n", i, frames[i], image.dli_fname ? basename(image.dli_fname) : "?",
+                frames[i] - (uint64_t)image.dli_fbase, image.dli_sname ? image.dli_sname : "");
+    }
+}
+
+static ZG_COLD void log_suspect(enum verdict verdict, const uint64_t *ours, int our_count,
+                                const struct answer_of_unwinder *theirs) {
+    static const char *const names[] = {"cache", "trail", "walk"};
+    static uint32_t logged[verdict_different + 1];
+    if (__atomic_fetch_add(&logged[verdict], 1, __ATOMIC_RELAXED) >= SUSPECTS_LOGGED) return;
+    const char *what = verdict == verdict_different ? "different" : verdict == verdict_shorter ? "shorter" : "generated";
+    int file = open(log_name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (file < 0) return;
+    dprintf(file, "%s, answered by the %s, thread %d of process %d\n", what, names[answer], zg_os_tid(), zg_os_pid());
+    log_stack(file, "ours", ours, our_count);
+    log_stack(file, "libunwind", theirs->frames + theirs->own, theirs->count);
+    close(file);
+}
+
+static void compare(uint32_t stack, uint64_t caller, struct answer_of_unwinder *theirs, int got) {
+    struct answer_counts *mine = &counts->answers[answer];
+    uint64_t ours[DEPTH_MOST];
+    int our_count = zg_depot_get(stack & ~ZG_STACK_FENCE, ours, zg_config.stack_depth);
+    bool by_cursor = false;
+    enum verdict verdict = verdict_different;
+    if (find_caller(theirs, caller, got)) verdict = judge(ours, our_count, theirs);
+    if (verdict != verdict_equal) {
+        by_cursor = true;
+        if (!walk_with_cursor(theirs, caller)) {
+            add(&counts->unreached, 1);
+            return;
+        }
+        verdict = judge(ours, our_count, theirs);
+    }
+    add(&mine->compared, 1);
+    add(&mine->frames, (uint64_t)our_count);
+    if (verdict >= verdict_generated) log_suspect(verdict, ours, our_count, theirs);
+    switch (verdict) {
+    case verdict_equal: add(by_cursor ? &mine->equal_to_cursor : &mine->equal, 1); break;
+    case verdict_longer: add(&mine->longer, 1); break;
+    case verdict_invented: add(&mine->invented, 1); break;
+    case verdict_generated: add(&mine->generated, 1); break;
+    case verdict_shorter: add(&mine->shorter, 1); break;
+    case verdict_different: add(&mine->different, 1); break;
+    }
+}
+
+// --- the observer ----------------------------------------------------------------------------------------------------
+
+ZG_INLINE uint32_t capture(struct zg_thread *thread, bool allocates, bool is_timed) {
+    answer = zg_answer_cache;
+    uint64_t begin = is_timed ? read_ticks() : 0;
+    uint32_t stack = zg_capture(thread, allocates);
+    uint64_t ticks = is_timed ? read_ticks() - begin : 0;
+    struct answer_counts *mine = &counts->answers[answer];
+    add(&mine->captures, 1);
+    if (is_timed && is_true_time(ticks)) {
+        add(&mine->timed, 1);
+        add(&mine->ticks, without_timer(ticks));
+    }
+    return stack;
+}
+
+// libunwind's walk begins here, not in the published function's caller: the time for the frames in between is taken off,
+// as their share in the number of frames.
+ZG_INLINE int ask_unwinder(struct answer_of_unwinder *theirs, uint64_t caller, bool is_timed) {
+    int depth = zg_config.stack_depth;
+    uint64_t begin = is_timed ? read_ticks() : 0;
+    int got = backtrace_of((void **)theirs->frames, OWN_FRAMES + depth);
+    uint64_t ticks = is_timed ? read_ticks() - begin : 0;
+    if (!find_caller(theirs, caller, got) || !is_timed) return got;
+    uint64_t wanted = zg_min((uint64_t)theirs->count, (uint64_t)depth);
+    if (!is_true_time(ticks)) return got;
+    add(&counts->unwinder_timed, 1);
+    add(&counts->unwinder_ticks, without_timer(ticks) * wanted / (uint64_t)got);
+    add(&counts->unwinder_frames, wanted);
+    add(&counts->unwinder_own, (uint64_t)theirs->own);
+    return got;
+}
+
+static uint32_t answer_by_unwinder(uint64_t caller, bool is_timed) {
+    struct answer_of_unwinder theirs;
+    ask_unwinder(&theirs, caller, is_timed);
+    int count = theirs.count < zg_config.stack_depth ? theirs.count : zg_config.stack_depth;
+    uint64_t begin = is_timed ? read_ticks() : 0;
+    uint32_t stack = zg_depot_put(theirs.frames + theirs.own, count) & ~ZG_DEPOT_SETTLED;
+    uint64_t ticks = is_timed ? read_ticks() - begin : 0;
+    if (is_timed && is_true_time(ticks)) add(&counts->put_ticks, without_timer(ticks));
+    return stack;
+}
+
+static uint32_t answer_both(struct zg_thread *thread, bool allocates, uint64_t caller, uint64_t event) {
+    struct answer_of_unwinder theirs;
+    bool ours_first = zg_mix(event) & 1; // not in turns: so do allocations and frees come
+    int got = ours_first ? 0 : ask_unwinder(&theirs, caller, true);
+    uint32_t stack = capture(thread, allocates, ours_first);
+    if (ours_first) got = ask_unwinder(&theirs, caller, false);
+    compare(stack, caller, &theirs, got);
+    return stack;
+}
+
+ZG_NOINLINE uint32_t zg_observe_capture(struct zg_thread *thread, bool allocates) {
+    if (is_inside) add(&counts->nested, 1);
+    if (mode == mode_idle || is_inside || !zg_config.stack_depth) return capture(thread, allocates, false);
+    int error = errno;
+    uint64_t caller = thread->frame[1], event = events++;
+    is_inside = true;
+    bool is_chosen = event % every == 0;
+    uint32_t stack = mode == mode_libunwind               ? answer_by_unwinder(caller, is_chosen)
+                     : mode == mode_compare && is_chosen ? answer_both(thread, allocates, caller, event)
+                                                         : capture(thread, allocates, is_chosen && mode == mode_ours);
+    if (event % CLOCK_EVERY == 0) note_clock();
+    is_inside = false;
+    errno = error;
+    return stack;
+}
+
+// --- start -----------------------------------------------------------------------------------------------------------
+
+static bool load_unwinder(void) {
+    void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return false;
+    backtrace_of = (int (*)(void **, int))dlsym(library, "unw_backtrace");
+    get_context = (int (*)(unw_context_t *))dlsym(library, NAME_OF(unw_tdep_getcontext));
+    init_local = (int (*)(unw_cursor_t *, unw_context_t *))dlsym(library, NAME_OF(unw_init_local));
+    step = (int (*)(unw_cursor_t *))dlsym(library, NAME_OF(unw_step));
+    get_register = (int (*)(unw_cursor_t *, int, unw_word_t *))dlsym(library, NAME_OF(unw_get_reg));
+    is_signal_frame = (int (*)(unw_cursor_t *))dlsym(library, NAME_OF(unw_is_signal_frame));
+    set_caching = (int (*)(unw_addr_space_t, unw_caching_policy_t))dlsym(library, NAME_OF(unw_set_caching_policy));
+    unw_addr_space_t *local = dlsym(library, NAME_OF(unw_local_addr_space));
+    if (!backtrace_of || !get_context || !init_local || !step || !get_register || !is_signal_frame || !set_caching || !local)
+        return false;
+    return set_caching(*local, UNW_CACHE_PER_THREAD) == 0; // no lock
+}
+
+static struct counts *map_counts(const char *folder) {
+    char name[512];
+    uint64_t stamp = zg_arch_ticks();
+    const char *program = program_invocation_short_name;
+    snprintf(name, sizeof name, "%s/%.60s.%d.%lx.counts", folder, program, zg_os_pid(), stamp);
+    snprintf(log_name, sizeof log_name, "%s/%.60s.%d.%lx.log", folder, program, zg_os_pid(), stamp);
+    int file = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0 || ftruncate(file, sizeof(struct counts)) != 0) return NULL;
+    struct counts *mapped = mmap(NULL, sizeof *mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+__attribute__((constructor)) static void start(void) {
+    static const char *const modes[] = {"compare", "ours", "libunwind"};
+    const char *folder = getenv("ZG_CAPTURES"), *chosen = getenv("ZG_CAPTURES_MODE"), *n = getenv("ZG_CAPTURES_EVERY");
+    struct counts *mapped = folder ? map_counts(folder) : NULL;
+    if (!mapped || !load_unwinder()) return;
+    *mapped = before_start;
+    counts = mapped;
+    if (n && atoi(n) > 0) every = (uint64_t)atoi(n);
+    timer_ticks = measure_timer();
+    first_ticks = zg_arch_ticks();
+    first_ns = zg_os_clock_ns(CLOCK_MONOTONIC);
+    mode = mode_compare;
+    for (int i = 0; chosen && i < 3; i++)
+        if (strcmp(chosen, modes[i]) == 0) mode = mode_compare + (enum mode)i;
+}

@@ -1,0 +1,25 @@
+// Observer of a test build: every capture is compared with a walk from scratch, and a difference traps.
+// Hot path; no lock.
+
+#include "pages/fence.h"
+#include "settings/config.h"
+#include "stacks/depot.h"
+#include "threads/capture.h"
+#include "threads/thread.h"
+#undef zg_capture
+
+void zg_observe_answer(enum zg_answer answer) { (void)answer; }
+
+uint32_t zg_observe_capture(struct zg_thread *thread, bool allocates) {
+    struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
+    uint32_t stack = zg_capture(thread, allocates);
+    if (!zg_config.stack_depth) return stack;
+    struct zg_walk walk;
+    uint64_t frames[ZG_STACK_MAX_DEPTH];
+    int count = zg_depot_get(stack & ~ZG_STACK_FENCE, frames, zg_config.stack_depth);
+    zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
+    bool equal = count == walk.count;
+    for (int i = 0; equal && i < count; i++) equal = frames[i] == walk.frames[i];
+    if (!equal) __builtin_trap();
+    return stack;
+}
