@@ -181,7 +181,7 @@ static void enter(unsigned char *start, uint64_t size, uint64_t alignment, enum 
         CHECK(one >= other_end || other >= one_end, "overlaps a block in use");
     }
     if (zero)
-        for (uint64_t i = 0; i < size; i = size > 32768 ? next_offset(i, size) : i + 1) CHECK(!start[i], "byte %" PRIu64 " is not zero", i);
+        for (uint64_t i = 0; i < size; i = 32768 < size ? next_offset(i, size) : i + 1) CHECK(!start[i], "byte %" PRIu64 " is not zero", i);
     write_contents(block);
 }
 

@@ -93,12 +93,14 @@ void known_stack(long count) { at_depth(depth, pair_64, count); }
         call;                                                                                                          \
         STAY(n);                                                                                                       \
         break;
+// clang-format off
 #define SITES_8(n, call)                                                                                               \
     SITE(n, call) SITE(n + 1, call) SITE(n + 2, call) SITE(n + 3, call)                                                \
     SITE(n + 4, call) SITE(n + 5, call) SITE(n + 6, call) SITE(n + 7, call)
 #define SITES_64(call)                                                                                                 \
     SITES_8(0, call) SITES_8(8, call) SITES_8(16, call) SITES_8(24, call)                                              \
     SITES_8(32, call) SITES_8(40, call) SITES_8(48, call) SITES_8(56, call)
+// clang-format on
 
 NOINLINE void inner(int site) {
     switch (site) { SITES_64(pair(64)) }

@@ -63,6 +63,7 @@ struct row {
 #define STORE CODE(0x48, 0x89, 0x03) /* mov %rax,(%rbx) */
 #define CALL CODE(0xff, 0x53, 0x10)  /* call *16(%rbx) */
 
+// clang-format off
 static struct row rows[] = {
     {"a null pointer is read", {.address = 0, .access = zg_fault_read}, zg_finding_null_access, "read", "exact", 0, false, NO_BLOCK},
     {"a field of a null pointer is written", {.address = 0x18, .access = zg_fault_write}, zg_finding_null_access, "write", "exact", 0x18, false, NO_BLOCK},
@@ -152,6 +153,7 @@ static struct row rows[] = {
     {"a null access while the stack is fine", {.address = 8, .access = zg_fault_read, .sp = STACK_HIGH - 4096}, zg_finding_null_access, "read", "exact", 8, false, NO_BLOCK},
     {"above the stack", {.address = STACK_HIGH + 64, .access = zg_fault_read, .sp = STACK_HIGH - 4096}, zg_finding_wild_access, "read", "exact", STACK_HIGH + 64, false, NO_BLOCK},
 };
+// clang-format on
 
 int main(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

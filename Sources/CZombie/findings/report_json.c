@@ -95,11 +95,13 @@ static void put_class(struct zg_text *text, uint32_t class_number) {
     if (class.language == zg_language_swift) {
         struct zg_text name;
         zg_text_init(&name, bytes, sizeof bytes);
-        if (zg_swift_class_name(&zg_space_own, class.pointer, &name) && !name.truncated) put_string(text, "class", bytes);
+        if (zg_swift_class_name(&zg_space_own, class.pointer, &name) && !name.truncated)
+            put_string(text, "class", bytes);
     } else if (class.language == zg_language_cxx) {
         static const char prefix[] = "_ZTS"; // the symbol of the name that the type information holds
         zg_string_copy(bytes, prefix, sizeof bytes);
-        if (zg_class_cxx_name(&zg_space_own, class.pointer, bytes + 4, sizeof bytes - 4)) put_string(text, "class_symbol", bytes);
+        if (zg_class_cxx_name(&zg_space_own, class.pointer, bytes + 4, sizeof bytes - 4))
+            put_string(text, "class_symbol", bytes);
     }
 }
 

@@ -18,8 +18,10 @@ struct output {
     bool is_cut; // what was written last is a part of a line
 };
 static struct output report_output = {.descriptor = -1}, error_output = {.descriptor = -1};
-static struct output standard_error = {.descriptor = -1}; // number 2, as it was at the start
-static char line[128 << 10]; // begins with the end of the line before
+// Number 2, as it was at the start.
+static struct output standard_error = {.descriptor = -1};
+// Begins with the end of the line before.
+static char line[128 << 10];
 
 static bool path_names_process(void) {
     for (const char *at = zg_config.report_path; *at; at++)
@@ -56,7 +58,9 @@ static struct output output_of(int opened) {
     return output;
 }
 
-static struct output output_out_of_the_way(int opened) { return output_of(opened < 0 ? opened : zg_os_hide_descriptor(opened)); }
+static struct output output_out_of_the_way(int opened) {
+    return output_of(opened < 0 ? opened : zg_os_hide_descriptor(opened));
+}
 
 static bool is_same(const struct output *output) {
     uint64_t device, inode;
@@ -89,7 +93,8 @@ static void say_not_opened(int error) {
 }
 
 void zg_report_open(void) {
-    if (zg_os_identify(2, &standard_error.device, &standard_error.inode)) standard_error.descriptor = 2; // the program's own
+    if (zg_os_identify(2, &standard_error.device, &standard_error.inode))
+        standard_error.descriptor = 2; // the program's own
     if (zg_config.report_path[0]) {
         int opened = open_path();
         report_output = output_out_of_the_way(opened);

@@ -21,10 +21,11 @@ struct row {
 
 #define REG(n) (1u << (n))
 #define ALL 0xffu
-// Rows A-2: op r/m,r stores; op r,r/m loads.
-#define ARITHMETIC(first) {MAP_1, first, first + 1, 0, true, ALL, 0}, {MAP_1, first + 2, first + 3, 0, true, 0, 0}
 
 // clang-format off
+// With r/m,r it stores, with r,r/m it loads.
+#define ARITHMETIC(first) {MAP_1, first, first + 1, 0, true, ALL, 0}, {MAP_1, first + 2, first + 3, 0, true, 0, 0}
+
 static const struct row rows[] = {
     // Table A-2: opcodes of one byte.
     ARITHMETIC(0x00), ARITHMETIC(0x08), ARITHMETIC(0x10), ARITHMETIC(0x18), // add or adc sbb
@@ -122,8 +123,13 @@ static uint8_t prefix_of(uint8_t byte) {
     case 0x67: return ADDRESS_SIZE;
     case 0xf3: return REPEAT;
     case 0xf2: return REPEAT_NOT;
-    case 0x64: case 0x65: return SEGMENT;
-    case 0x26: case 0x2e: case 0x36: case 0x3e: case 0xf0: return OTHER_PREFIX;
+    case 0x64:
+    case 0x65: return SEGMENT;
+    case 0x26:
+    case 0x2e:
+    case 0x36:
+    case 0x3e:
+    case 0xf0: return OTHER_PREFIX;
     default: return 0;
     }
 }
@@ -186,7 +192,8 @@ struct operand {
 };
 
 static void add_register(struct operand *operand, const struct zg_registers *registers, int number, int scale) {
-    static const uint8_t dwarf[16] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15}; // the processor's order to DWARF's
+    // The processor's order to DWARF's.
+    static const uint8_t dwarf[16] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15};
     uint64_t value = registers->value[dwarf[number]];
     operand->registers[operand->count++] = value;
     operand->address += value << scale;
@@ -194,7 +201,8 @@ static void add_register(struct operand *operand, const struct zg_registers *reg
 
 // Section 2.1.5: ModRM, SIB and displacement. False where there is none, where it is cut off, of 32 bits, or counted from the
 // instruction itself.
-static bool decode_operand(const uint8_t *code, int count, const struct zg_registers *registers, struct operand *operand) {
+static bool decode_operand(const uint8_t *code, int count, const struct zg_registers *registers,
+                           struct operand *operand) {
     struct instruction it = read_opcode(code, count);
     const struct row *row = find_row(&it);
     *operand = (struct operand){.in_segment = it.prefixes & SEGMENT, .jumps = row->jumps & reg_bit(&it)};
@@ -220,7 +228,8 @@ static bool decode_operand(const uint8_t *code, int count, const struct zg_regis
     return at + distance_bytes <= it.count;
 }
 
-int zg_arch_operand_registers(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t values[2]) {
+int zg_arch_operand_registers(const uint8_t *code, int count, const struct zg_registers *registers,
+                              uint64_t values[2]) {
     struct operand operand;
     if (!decode_operand(code, count, registers, &operand) || !(operand.in_memory || operand.jumps)) return 0;
     for (int i = 0; i < operand.count; i++) values[i] = operand.registers[i];

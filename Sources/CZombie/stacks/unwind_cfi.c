@@ -3,10 +3,12 @@
 
 #include "stacks/unwind_cfi.h"
 
+// clang-format off
 enum { // pointer encodings
     ZG_PE_omit = 0xff, ZG_PE_uleb = 0x01, ZG_PE_u2 = 0x02, ZG_PE_u4 = 0x03, ZG_PE_u8 = 0x04, ZG_PE_sleb = 0x09,
     ZG_PE_s2 = 0x0a, ZG_PE_s4 = 0x0b, ZG_PE_s8 = 0x0c, ZG_PE_pcrel = 0x10, ZG_PE_datarel = 0x30, ZG_PE_indirect = 0x80,
 };
+// clang-format on
 
 enum { ZG_REMEMBERED_ROWS = 4 };
 
@@ -315,6 +317,7 @@ static bool evaluate(const uint8_t *at, const struct zg_registers *registers, bo
             case 0x0f: ZG_PUSH(read_u64(&at)); break;
             case 0x10: ZG_PUSH(read_uleb(&at)); break;
             case 0x11: ZG_PUSH(read_sleb(&at)); break;
+            // clang-format off
             case 0x12: ZG_NEED(1); ZG_PUSH(stack[depth - 1]); break; // dup
             case 0x13: ZG_NEED(1); depth--; break;                   // drop
             case 0x1a: ZG_NEED(2); depth--; stack[depth - 1] &= stack[depth]; break;
@@ -326,6 +329,7 @@ static bool evaluate(const uint8_t *at, const struct zg_registers *registers, bo
             case 0x24: ZG_NEED(2); depth--; stack[depth - 1] <<= stack[depth] & 63; break;
             case 0x25: ZG_NEED(2); depth--; stack[depth - 1] >>= stack[depth] & 63; break;
             case 0x2a: ZG_NEED(2); depth--; stack[depth - 1] = (int64_t)stack[depth - 1] >= (int64_t)stack[depth]; break;
+            // clang-format on
             case 0x96: break; // nop
             default: return false;
             }

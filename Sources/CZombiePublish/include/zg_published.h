@@ -4,6 +4,7 @@
 #ifndef ZG_PUBLISHED_H
 #define ZG_PUBLISHED_H
 
+// clang-format off
 #define ZG_PUBLISHED(X)                                                                                                \
     /* C allocation */                                                                                                 \
     X(malloc) X(calloc) X(realloc) X(reallocarray) X(free) X(free_sized) X(free_aligned_sized)                         \
@@ -32,5 +33,6 @@
     X(send) X(recv) X(__recv_chk) X(sendto) X(recvfrom) X(__recvfrom_chk) X(sendmsg) X(recvmsg)                        \
     /* the runtime, for code in the same process (zg_api.h) */                                                         \
     X(zg_api)
+// clang-format on
 
 #endif

@@ -252,6 +252,7 @@ struct entry {
     void *function;
 };
 #define E(prefix, name) {#name, prefix##name},
+// clang-format off
 static const struct entry makers[] = {
     E(make_, malloc) E(make_, calloc) E(make_, realloc_null) E(make_, realloc_grown) E(make_, realloc_shrunk)
     E(make_, reallocarray) E(make_, aligned_alloc) E(make_, posix_memalign) E(make_, memalign) E(make_, valloc)
@@ -267,6 +268,7 @@ static const struct entry users[] = {
     E(use_, strlen) E(use_, strnlen) E(use_, strchr) E(use_, strrchr) E(use_, strcmp) E(use_, strcpy_from)
     E(use_, strcpy_to) E(use_, strncpy_to) E(use_, strdup) E(use_, snprintf_from) E(use_, snprintf_to)
     E(use_, index_read_1) E(use_, index_read_8) E(use_, index_write_1) E(use_, index_write_4){NULL, NULL}};
+// clang-format on
 
 static void *find(const struct entry *table, const char *name) {
     for (; table->name; table++)
