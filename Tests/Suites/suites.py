@@ -89,7 +89,10 @@ def run_unit(suite, unit, guard, kept, options):
     home = Path(tempfile.mkdtemp(prefix="zgs-", dir=options.tmp))
     try:
         def once(with_guard, only=()):
-            return suite.run(unit, Place(home / "run", guard if with_guard else None), only)
+            place = Place(home / "run", guard if with_guard else None)
+            result = suite.run(unit, place, only)
+            result.hung = place.hung
+            return result
 
         outcomes = kept.units.get(unit.name)
         if outcomes is None or options.fresh:
@@ -117,6 +120,8 @@ def run_unit(suite, unit, guard, kept, options):
                 record.faults.append(said)
         if record.faults:
             record.faults.append("the guarded run's last words:\n" + guarded.output[-options.words:])
+            if guarded.hung:
+                record.faults.append("what hung in it:\n" + guarded.hung)
         return record
     except (SuiteError, OSError, ValueError, subprocess.SubprocessError):
         record = UnitRecord({}, {})

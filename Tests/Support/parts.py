@@ -76,6 +76,7 @@ PARTS = [
 
     # The tree as users get it; real programs and other people's test suites.
     Part("runner", driver("House/runner"), 2, needs=()),
+    Part("servers", driver("House/servers"), 10),
     Part("tree", driver("House/tree"), 5),
     Part("package", driver("House/package"), 20),
     Part("programs", programs(), 200, needs=INSTALLED),
