@@ -3,6 +3,7 @@
 used and removed, and the same files from scripts/install. Closing line: N passed, N failed."""
 
 import argparse
+import fcntl
 import gzip
 import json
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from House.shells import Bash, Fish, Zsh  # noqa: E402
+from Support import builds  # noqa: E402
 from Support.checks import run_tests  # noqa: E402
 from Support.environment import LIBRARY, ROOT, ZGUARD, guarded_by, scrubbed  # noqa: E402
 
@@ -231,6 +233,11 @@ def works(program, work, user=None):
 
 def package_installs(work, package):
     """Into the system where that is possible, else into a directory."""
+    with builds.system_wide():
+        install_into_system(work, package)
+
+
+def install_into_system(work, package):
     owned = run("dpkg-query", "-W", "-f", "${Status}", "zguard", status=None).stdout
     if os.getuid() != 0 or "installed" in owned or Path("/usr/bin/zguard").exists():
         print("       not root, or a zguard is there already: the package is unpacked, not installed")
@@ -240,7 +247,9 @@ def package_installs(work, package):
     before = {path for folder in ("/usr/bin", "/usr/lib", "/usr/share") for path in Path(folder).glob("**/*zguard*")}
     assert not before, f"files of an earlier zguard: {before}"
     try:
-        run("dpkg", "-i", package)
+        with open("/var/lib/dpkg/lock-frontend", "a") as lock:  # as apt takes it, which others may be installing with
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            run("dpkg", "-i", package, env=scrubbed(DPKG_FRONTEND_LOCKED="1"))
         works("zguard", work)
         works("/usr/bin/zguard", work, user=65534)
         paths = [Path(line) for line in run("dpkg", "-L", "zguard").stdout.splitlines() if line != "/."]
@@ -256,7 +265,9 @@ def package_installs(work, package):
                    env=environment).stdout
         assert said == "_zguard\n", said
     finally:
-        removed = run("dpkg", "-P", "zguard", status=None)
+        with open("/var/lib/dpkg/lock-frontend", "a") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            removed = run("dpkg", "-P", "zguard", status=None, env=scrubbed(DPKG_FRONTEND_LOCKED="1"))
     assert removed.returncode == 0 and "not empty" not in removed.stderr, removed.stderr
     shared = {Path(line) for line in run("sh", "-c", "cat /var/lib/dpkg/info/*.list | sort -u").stdout.splitlines()}
     left = [path for path in paths if path.exists() and path not in shared]

@@ -26,14 +26,14 @@ class CompileC(Case):
 
 class Gcc(CompileC):
     name = "gcc"
-    what = "a large C file: object and program the same bytes"
+    what = "a large C file: object and program are identical bytes"
     needs = (Need("gcc", "gcc"),)
     sees = ("cc1", r".*gcc.*", r"(.*-)?as")
 
 
 class Clang(CompileC):
     name = "clang"
-    what = "a large C file: object and program the same bytes"
+    what = "a large C file: object and program are identical bytes"
     needs = (Need("clang", "clang"),)
     sees = (r"clang.*",)
     flags = ("-O1",)

@@ -98,7 +98,7 @@ def without_key(text):
 class RedisReplica(Case):
     """The append-only file is rewritten and the data saved, each by a forked child, while clients write and a replica follows."""
     name = "redis-replica"
-    what = "append-only file and snapshots written by forks under load, a replica, defragmentation; digests after restart"
+    what = "append-only file and snapshots written by forks under load, a replica, defragmentation; digests compared after restart"
     needs = (Need("redis-server", "redis-server"), Need("redis-benchmark", "redis-tools"), Need("redis-cli", "redis-tools"))
     sees = (r"redis-(server|check-rdb)", "redis-benchmark")
 
@@ -216,7 +216,7 @@ class MariaDB(Case):
 class Memcached(Case):
     """Four threads, more items than fit into memory, and slabs that are moved."""
     name = "memcached"
-    what = "4 threads, 8 connections that set, get, append and delete; more than fits into memory"
+    what = "4 threads, 8 connections that set, get, append and delete; more data than fits into memory"
     needs = (Need("memcached", "memcached"),)
     sees = ("memcached",)
     user = "nobody"

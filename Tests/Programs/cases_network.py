@@ -18,7 +18,7 @@ class Ssh(Case):
     """The server starts itself again for each connection, gives up root and puts its child behind a filter of system calls.
     It cleans the environment of what it starts: the user's shell and sftp-server run without the guard."""
     name = "sshd"
-    what = "commands, scp, sftp and a forwarded port over loopback; the server's unprivileged child stands behind seccomp"
+    what = "commands, scp, sftp and a forwarded port over loopback; the server's unprivileged child runs under seccomp"
     version = ["ssh", "-V"]
     needs = (Need("/usr/sbin/sshd", "openssh-server"), Need("ssh", "openssh-client"), Need("sftp", "openssh-client"))
     sees = ("sshd", "ssh", "scp", "sftp")

@@ -9,7 +9,6 @@ A program that is not installed is a failure; --install fetches all that are mis
 
 import argparse
 import concurrent.futures
-import fcntl
 import json
 import os
 import shutil
@@ -23,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from Support import builds  # noqa: E402
 from Support.checks import close  # noqa: E402
 from Support.environment import ROOT  # noqa: E402
 
@@ -124,12 +124,10 @@ def try_case(case, guard, options):
 
 def keep_result(case, faults, profile):
     """Adds what was just run to what is kept for --markdown."""
-    result = {"faults": faults, "version": case.version_text()}
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    with open(RESULTS.with_suffix(".lock"), "w") as lock:  # others may run cases at the same time
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    version = case.version_text()
+    with builds.locked(RESULTS.with_suffix(".lock")):
         kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        kept.setdefault(case.name, {})[profile] = result
+        kept.setdefault(case.name, {})[profile] = {"faults": faults, "version": version}
         draft = RESULTS.with_suffix(".new")
         draft.write_text(json.dumps(kept, indent=1))
         draft.rename(RESULTS)

@@ -116,6 +116,11 @@ def compiled(target, command, sources, cwd=None):
     return make(target, sources, " ".join(str(word) for word in command), work)
 
 
+def system_wide():
+    """For the driver that installs a package into the system, and for those to which it makes a difference."""
+    return locked(BUILD / "system.lock")
+
+
 def write_if_different(path, text):
     with locked(path.with_name(path.name + ".lock")):
         if not path.exists() or path.read_text() != text:

@@ -365,9 +365,10 @@ def check_refusals(folder):
     (folder / "empty").write_bytes(b"")
     (folder / "garbage").write_bytes(random.Random(5).randbytes(100000))
     (folder / "packed").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(100))
-    for name, message in (("empty", "no core file but empty"), ("garbage", "is no core file"), ("blocks", "an executable"),
-                          ("packed", "is packed by zstd"), ("missing", "No such file"), (".", "Is a directory")):
-        refused(name, history(folder / name, "0x10"), 1, message)
+    for origin, message in ((folder / "empty", "no core file but empty"), (folder / "garbage", "is no core file"),
+                            (PROGRAMS / "blocks", "an executable"), (folder / "packed", "is packed by zstd"),
+                            (folder / "missing", "No such file"), (folder, "Is a directory")):
+        refused(origin.name, history(origin, "0x10"), 1, message)
     refused("device", history("/dev/null", "0x10"), 1, "special file")
     fifo = folder / "fifo"
     os.mkfifo(fifo)
@@ -531,7 +532,9 @@ def check_debugger(folder, debugger, core, at):
     says("no expression", debugger.ask([program, core], ["zguard"]), "an address is missing")
     says("bad expression", debugger.ask([program, core], ["zguard no_such_name"]), "zguard: 'no_such_name' is no")
     says("bad ZGUARD", debugger.ask([program, core], ["zguard 16"], ZGUARD="/nonexistent"), "cannot be run")
-    says("no zguard", debugger.ask([program, core], ["zguard 16"], ZGUARD="", PATH="/usr/bin:/bin"), "was not found|has no memory there")
+    with builds.system_wide():
+        nowhere = debugger.ask([program, core], ["zguard 16"], ZGUARD="", PATH="/usr/bin:/bin")
+    says("no zguard", nowhere, "was not found|has no memory there")
     unguarded = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     unguarded.stdout.readline()
     says("not guarded", debugger.ask(unguarded.pid, ["zguard 16"]), r"process \d+ is not guarded")
