@@ -109,7 +109,7 @@ def end_session(session):
 
 
 class Queue:
-    """Runs parts, SLOTS at a time, those first that are longest with all that waits for them."""
+    """Runs parts, SLOTS at a time: builds, then those that are longest with all that waits for them."""
 
     def __init__(self, parts, slice_for):
         self.parts, self.slice_for = parts, slice_for
@@ -120,8 +120,12 @@ class Queue:
     def weight(self, part):
         return part.seconds + max((self.weight(other) for other in self.parts if part.name in other.needs), default=0)
 
+    def in_order(self):
+        """What others wait for, then the longest."""
+        return sorted(self.parts, key=lambda part: (part.says == BUILD, self.weight(part)), reverse=True)
+
     def run(self):
-        waiting = sorted(self.parts, key=self.weight, reverse=True)
+        waiting = self.in_order()
         with self.changed:
             while waiting or self.running:
                 for part in [part for part in waiting if self.lacks(part)]:
