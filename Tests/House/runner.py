@@ -140,9 +140,8 @@ def two_at_a_time(work):
 
 def longest_first(work):
     parts = [Part("short", ["true"], 1, needs=()), Part("long", ["true"], 9, needs=()), Part("base", ["true"], 2, needs=()),
-             Part("above", ["true"], 8, needs=("base",))]
-    queue = run.Queue(parts, lambda part: None)
-    assert [part.name for part in sorted(parts, key=queue.weight, reverse=True)] == ["base", "long", "above", "short"]
+             Part("above", ["true"], 8, needs=("base",)), Part("build", ["true"], 1, needs=(), says=BUILD)]
+    assert [part.name for part in run.Queue(parts, None).in_order()] == ["build", "base", "long", "above", "short"]
 
 
 def wrong_arguments(_):

@@ -79,7 +79,8 @@ PARTS = [
     Part("servers", driver("House/servers"), 10),
     Part("tree", driver("House/tree"), 5),
     Part("layers", driver("House/layers"), 10, needs=("library",)),
-    Part("package", driver("House/package"), 20),
+    # dpkg serves one at a time.
+    Part("package", driver("House/package"), 20, needs=INSTALLED),
     Part("programs", programs(), 200, needs=INSTALLED),
     Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 30, needs=INSTALLED),
     # Blocks that are passed on to the program's own allocator, which is not libc's in redis.
@@ -101,7 +102,7 @@ PARTS = [
     Part("crashes-long", driver("Robustness/crashes", "--long"), 900, when="long"),
     Part("faults-long", driver("Robustness/faults", "--long"), 900, when="long", needs=("zguard", "faults")),
     Part("programs-long", programs("--long"), 900, needs=INSTALLED, when="long"),
-    Part("suites-long", driver("Suites/suites", "--install", "--filter", "cpython", "--filter", "sed", "--filter", "bash"), 1800,
+    Part("suites-long", driver("Suites/suites", "--filter", "cpython", "--filter", "sed", "--filter", "bash"), 1800,
          needs=(*INSTALLED, "suites"), when="long"),
     *(Part(f"bugs-{number}", driver("Detection/bugs"), 40, needs=("bugs",), when="long") for number in (1, 2, 3, 4)),
     # Memory and descriptors of servers under load must stay flat.
