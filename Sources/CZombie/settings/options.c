@@ -5,24 +5,43 @@
 
 #include "platform/text.h"
 
+#define ZG_PLACE_bool(name) 0
+#define ZG_PLACE_number(name) 0
+#define ZG_PLACE_bytes(name) 0
+#define ZG_PLACE_percent(name) 0
+#define ZG_PLACE_choice(name) 0
+#define ZG_PLACE_path(name) offsetof(struct zg_options, name)
+#define ZG_LIST(...) #__VA_ARGS__
+
 const struct zg_option_info zg_option_table[zg_option_count] = {
-#define ZG_X(name, kind, initial, least, most, choices, text) {#name, zg_option_##kind, initial, least, most, choices, text},
+#define ZG_X(name, kind, initial, least, most, choices, text)                                                          \
+    {#name, zg_option_##kind, initial, least, most, ZG_LIST choices, text, ZG_PLACE_##kind(name)},
     ZG_OPTIONS(ZG_X)
 #undef ZG_X
 };
 
+const char *const zg_option_kind_names[zg_option_kind_count] = {
+#define ZG_X(name) #name,
+    ZG_OPTION_KINDS(ZG_X)
+#undef ZG_X
+};
+
+static char *path_of(struct zg_options *options, int index) { return (char *)options + zg_option_table[index].path; }
+
 void zg_options_defaults(struct zg_options *options) {
-    for (int i = 0; i < zg_option_count; i++) options->value[i] = zg_option_table[i].initial;
-    options->report_path[0] = 0;
+    for (int i = 0; i < zg_option_count; i++) {
+        options->value[i] = zg_option_table[i].initial;
+        if (zg_option_table[i].kind == zg_option_path) *path_of(options, i) = 0;
+    }
 }
 
-// Length of the common text of `name` and the next choice in a list "a|b|c"; advances `list` behind it.
+// Copies the first name of a list "a, b, c" and advances `list` to the next.
 static bool next_choice(const char **list, char *choice, uint64_t capacity) {
     if (!**list) return false;
     uint64_t count = 0;
-    for (; **list && **list != '|'; (*list)++)
+    for (; **list && **list != ','; (*list)++)
         if (count + 1 < capacity) choice[count++] = **list;
-    if (**list == '|') (*list)++;
+    while (**list == ',' || **list == ' ') (*list)++;
     choice[count] = 0;
     return true;
 }
@@ -113,7 +132,9 @@ static void describe_expected(struct zg_text *text, const struct zg_option_info 
             if (i) zg_text_string(text, *list ? ", " : " or ");
             zg_text_string(text, choice);
         }
+        return;
     }
+    case zg_option_kind_count: return; // none
     }
 }
 
@@ -123,7 +144,7 @@ static bool set_value(struct zg_options *options, int index, const char *value) 
     switch (option->kind) {
     case zg_option_path:
         if (zg_string_length(value) >= ZG_OPTION_PATH_BYTES) return false;
-        zg_string_copy(options->report_path, value, ZG_OPTION_PATH_BYTES);
+        zg_string_copy(path_of(options, index), value, ZG_OPTION_PATH_BYTES);
         return true;
     case zg_option_bool:
         if (!parse_bool(value, &parsed)) return false;
@@ -139,6 +160,7 @@ static bool set_value(struct zg_options *options, int index, const char *value) 
         if (!parse_number(value, option->kind == zg_option_bytes, &parsed)) return false;
         if (parsed < option->least || parsed > option->most) return false;
         break;
+    case zg_option_kind_count: return false; // none
     }
     options->value[index] = parsed;
     return true;
