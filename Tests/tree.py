@@ -3,6 +3,7 @@
 codes and messages of wrong calls. Closing line: N passed, N failed."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ZGUARD = ROOT / "build/bin/zguard"
+SWIFT = ROOT / "Sources/ZombieGuard"
 
 
 def run(*command, **options):
@@ -21,6 +23,90 @@ def run(*command, **options):
 def options_document():
     said = run(ZGUARD, "options", "--markdown").stdout
     assert said.strip() and (ROOT / "docs/OPTIONS.md").read_text().endswith(said), "docs/OPTIONS.md is not what zguard says"
+
+
+# -- the layers of Sources/ZombieGuard --------------------------------------------------------------------------------
+
+DECLARED = re.compile(r"\b(?:struct|class|enum|actor|protocol|typealias|func|let|var|case)\s+`?([A-Za-z_]\w*)"
+                      r"|\b([a-z]\w*)(?=\s*:|\s+in\b)")  # parameters, and what loops and closures call their elements
+ATTRIBUTES = r"(?:@\w+(?:\([^)]*\))?\s+|\b(?:public|package|internal|final|indirect|static|mutating|nonisolated)\s+)*"
+TOP_LEVEL = re.compile(rf"^{ATTRIBUTES}(?:struct|class|enum|actor|protocol|typealias|func|let|var)\s+(\w+)", re.M)
+EXTENSION = re.compile(r"^extension\s+(\[?\w+)[^{]*\{\n(.*?)^\}", re.M | re.S)
+MEMBER = re.compile(rf"^    {ATTRIBUTES}(?:struct|class|enum|func|let|var|typealias)\s+(\w+)", re.M)
+
+
+def code_of(text):
+    """Swift without comments and without the texts of its strings, whose interpolations stay."""
+    result, strings, at = [], [], 0  # of the strings that are open: the quote and hash signs, and the depth of parentheses
+
+    def is_in_text():
+        return strings and strings[-1][2] is None
+
+    while at < len(text):
+        if is_in_text():
+            quote, hashes, _ = strings[-1]
+            if text.startswith(quote + hashes, at):
+                strings.pop()
+                at += len(quote + hashes)
+            elif text.startswith("\\" + hashes + "(", at):
+                strings[-1] = (quote, hashes, 0)
+                at += len(hashes) + 2
+                result.append(" ")
+            else:
+                at += 2 if not hashes and text[at] == "\\" else 1
+        elif text.startswith("//", at):
+            at = text.find("\n", at) if "\n" in text[at:] else len(text)
+        elif opened := re.compile(r'(#*)("""|")').match(text, at):
+            strings.append((opened[2], opened[1], None))
+            at = opened.end()
+            result.append(" ")
+        else:
+            if strings and text[at] in "()":
+                quote, hashes, depth = strings[-1]
+                depth += 1 if text[at] == "(" else -1
+                strings[-1] = (quote, hashes, None if depth < 0 else depth)
+                if depth < 0:
+                    at += 1
+                    continue
+            result.append(text[at])
+            at += 1
+    return "".join(result)
+
+
+def swift_layers():
+    """The folders of ZombieGuard in the order in which ARCHITECTURE.md has them, the lowest first."""
+    stated = re.search(r"^Layers of ZombieGuard.*?:\n`([^`]*)`", (ROOT / "ARCHITECTURE.md").read_text(), re.M | re.S)
+    assert stated, "ARCHITECTURE.md does not say the layers of ZombieGuard"
+    return re.split(r"\s*→\s*", stated[1])
+
+
+def swift_folders_use_lower_ones_only():
+    layers = swift_layers()
+    folders = {path.parent.name for path in SWIFT.rglob("*.swift")}
+    assert len(layers) == len(set(layers)) and set(layers) == folders, f"ARCHITECTURE.md and the folders: {set(layers) ^ folders}"
+    files = {path: code_of(path.read_text()) for path in sorted(SWIFT.rglob("*.swift"))}
+    # A name that this folder or a lower one declares, too, says nothing; what a folder adds to another's type is its own.
+    places, types, members = {}, {}, {}
+    for path, code in files.items():
+        for name in map("".join, DECLARED.findall(code)):
+            places.setdefault(name, set()).add(path.parent.name)
+        types.update(dict.fromkeys((name for name in TOP_LEVEL.findall(code)), path))
+    for path, code in files.items():
+        for _, body in EXTENSION.findall(code):
+            members.update(dict.fromkeys(MEMBER.findall(body), path))
+    assert len(types) > 100 and len(members) > 50, "declarations were not recognised"
+    upward = []
+    for path, code in files.items():
+        layer = layers.index(path.parent.name)
+        words, dotted = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", code)), set(re.findall(r"\.([A-Za-z_]\w*)", code))
+        for names, used in ((types, words), (members, words | dotted)):
+            upward += [f"{path.relative_to(SWIFT)} uses {name} of {names[name].relative_to(SWIFT)}"
+                       for name in sorted(names.keys() & used)
+                       if min(layers.index(folder) for folder in places[name]) > layer]
+    assert not upward, "lower folders use higher ones:\n       " + "\n       ".join(upward)
+
+
+# -- the tree in use -----------------------------------------------------------------------------------------------------
 
 
 def installed_elsewhere(work):
@@ -134,7 +220,7 @@ def valgrind_stays_usable():
 
 def main():
     passed = failed = 0
-    for test in (options_document, installed_elsewhere, wrong_calls, streams_and_status, dead_processes_leave_nothing,
+    for test in (options_document, swift_folders_use_lower_ones_only, installed_elsewhere, wrong_calls, streams_and_status, dead_processes_leave_nothing,
                  check_finds_a_late_write, valgrind_stays_usable):
         with tempfile.TemporaryDirectory(prefix="zguard-tree-") as work:
             try:

@@ -161,18 +161,3 @@ extension Finding {
         return "\(at), \(bytes(offset)) into \(blockName(block))"
     }
 }
-
-extension Finding.Frame {
-    /// "shutdown (app.c:41)", or module and offset where there is no name. Safe to print.
-    var shortPlace: String {
-        guard let function else { return moduleAndOffset }
-        guard let file else { return visible(function) }
-        let name = file.split(separator: "/").last.map(String.init) ?? file
-        return "\(visible(function)) (\(visible(name))\(line.map { ":\($0)" } ?? ""))"
-    }
-
-    var moduleAndOffset: String {
-        guard let module else { return "\(pc)" }
-        return "\(visible(module))\(offset.map { "+\($0)" } ?? "")"
-    }
-}
