@@ -14,7 +14,7 @@ static const struct {
     const char *name;
     bool fatal;
 } kinds[zg_finding_kind_count] = {
-#define ZG_X(name, text, fatal) {text, fatal},
+#define ZG_X(name, text, fatal, ...) {text, fatal},
     ZG_FINDING_KINDS(ZG_X)
 #undef ZG_X
 };

@@ -164,8 +164,3 @@ void zg_classes_forget_cxx(void) {
     }
     for (uint64_t i = 0; i < STRANGERS; i++) zg_store(&strangers[i], 0);
 }
-
-const char *zg_language_name(enum zg_language language) {
-    static const char *const names[] = {"unknown", "swift", "c++"};
-    return names[language];
-}
