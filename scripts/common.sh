@@ -44,17 +44,32 @@ need() {
     fi
 }
 
-# build_library OUTPUT [FLAG...]: the preload library. Linked here and not by the package manager, whose dynamic libraries
-# need the Swift runtime. Its exports are the published functions, its only dependency is libc. Its debug information is of
-# version 4: Debian 12's valgrind gives up where it has to read clang's version 5, and it loads what a guarded process loads.
-build_library() {
-    local output=$1 version
-    shift
+# The preload library is linked here and not by the package manager, whose dynamic libraries need the Swift runtime. Its exports
+# are the published functions, its only dependency is libc. Its debug information is of version 4: Debian 12's valgrind gives up
+# where it has to read clang's version 5, and it loads what a guarded process loads.
+
+# What the compiler is told, one flag a line; Tests/Support/builds.py asks, too.
+library_compile_flags() {
+    local version
     version=$(sed -n 's/^let version = "\(.*\)"$/\1/p' Package.swift)
     [ -n "$version" ] || fail "Package.swift names no version"
-    "$toolchain/clang" -std=c17 -O2 -gdwarf-4 -DZG_VERSION="\"$version\"" -Wall -Wextra -Werror -fPIC -fexceptions \
-        -fvisibility=hidden -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -flto \
-        -ISources/CZombie -ISources/CZombiePublish/include "$@" Sources/CZombie/*/*.c Sources/CZombiePublish/*.c \
-        -shared -fuse-ld=lld -Wl,-soname,libzguard.so -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,-z,nodelete -Wl,--build-id \
-        -Wl,--no-undefined -o "$output"
+    printf '%s\n' -std=c17 -O2 -gdwarf-4 -DZG_VERSION="\"$version\"" -Wall -Wextra -Werror -fPIC -fexceptions \
+        -fvisibility=hidden -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -flto
+}
+
+# What the linker is told.
+library_link_flags() {
+    printf '%s\n' -shared -fuse-ld=lld -Wl,-soname,libzguard.so -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,-z,nodelete \
+        -Wl,--build-id -Wl,--no-undefined
+}
+
+# build_library OUTPUT [FLAG...]: the preload library.
+build_library() {
+    local output=$1 compile link
+    shift
+    compile=$(library_compile_flags)
+    mapfile -t compile <<<"$compile"
+    mapfile -t link < <(library_link_flags)
+    "$toolchain/clang" "${compile[@]}" -ISources/CZombie -ISources/CZombiePublish/include "$@" Sources/CZombie/*/*.c \
+        Sources/CZombiePublish/*.c "${link[@]}" -o "$output"
 }

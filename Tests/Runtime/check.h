@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../work.h"
+#include "../Support/work.h"
 
 static int check_count, check_failures;
 

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../work.h"
+#include "../Support/work.h"
 #include "check.h"
 
 // Exit code of a child, 128 + signal where it died of one, 255 where it hung for 90 s and was ended.

@@ -149,7 +149,7 @@ ZG_INLINE void zg_thread_leave(struct zg_thread *thread) {
     thread->busy = 0;
 }
 
-// Test builds (Tests/Captures) have an observer stand between the rest of the runtime and the function above. It is told
+// Test builds (Tests/Runtime/Captures) have an observer stand between the rest of the runtime and the function above. It is told
 // who answered, unless it was the cache.
 enum zg_answer { zg_answer_cache, zg_answer_trail, zg_answer_walk };
 #ifdef ZG_OBSERVE_CAPTURES

@@ -1,7 +1,7 @@
 // The style of the page. No colour carries a meaning alone: every one has a word or a shape beside it.
 
 enum HTMLStyle {
-    /// SHA-256 of the text in base64, for the page's content security policy. Tests/formats.py prints what it has to be.
+    /// SHA-256 of the text in base64, for the page's content security policy. Tests/Reports/formats.py prints what it has to be.
     static let digest = "m9kbbqouMH6wq8qJvvusCX49AEJKzkHv498iDQ2giCY="
 
     static let text = """

@@ -1,0 +1,353 @@
+// Commits one fault per line of its input, each in a child of its own: the fault matrix of fences.py.
+//
+// A line is "NUMBER MODE MAKE DROP USE SIZE ALIGNMENT OFFSET COUNT":
+//   MODE   dead: the block is dropped, then used; live: used, then dropped; amid: likewise, with a live block on either
+//          side, and the use is relative to a pointer to the block; clean: as live, and the child calls exit()
+//   MAKE, DROP, USE   the functions make_…, drop_… and use_… below: they are what the stacks have to begin with
+//   OFFSET of the first byte that is used, from the block's start; COUNT of bytes, for uses that take one
+// For each line standard output gets "begin NUMBER PID START" from the child and "end NUMBER STATUS" from the parent;
+// the status is the exit code, or 128 + signal. The parent allocates nothing, so every context is new in every child.
+// With "--widths" it prints which widths of access the processor has.
+
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../Bugs/bug.h"
+
+// MARK: making a block
+
+#define MAKE(name) FRAME void *make_##name(size_t size, size_t alignment)
+
+MAKE(malloc) {
+    (void)alignment;
+    void *block = malloc(size);
+    KEEP_FRAME();
+    return block;
+}
+
+MAKE(calloc) {
+    (void)alignment;
+    void *block = calloc(1, size);
+    KEEP_FRAME();
+    return block;
+}
+
+MAKE(realloc_null) {
+    (void)alignment;
+    void *block = realloc(NULL, size);
+    KEEP_FRAME();
+    return block;
+}
+
+MAKE(realloc_grown) {
+    (void)alignment;
+    char *block = malloc((size + 1) / 2);
+    memset(block, 'g', (size + 1) / 2);
+    block = realloc(block, size);
+    KEEP_FRAME();
+    return block;
+}
+
+MAKE(realloc_shrunk) {
+    (void)alignment;
+    char *block = malloc(size * 2 + 40);
+    memset(block, 's', size * 2 + 40);
+    block = realloc(block, size);
+    KEEP_FRAME();
+    return block;
+}
+
+MAKE(reallocarray) {
+    (void)alignment;
+    void *block = reallocarray(NULL, size, 1);
+    KEEP_FRAME();
+    return block;
+}
+
+MAKE(aligned_alloc) {
+    void *block = aligned_alloc(alignment, size);
+    KEEP_FRAME();
+    return block;
+}
+
+MAKE(posix_memalign) {
+    void *block = NULL;
+    if (posix_memalign(&block, alignment, size)) block = NULL;
+    KEEP_FRAME();
+    return block;
+}
+
+MAKE(memalign) {
+    void *block = memalign(alignment, size);
+    KEEP_FRAME();
+    return block;
+}
+
+MAKE(valloc) {
+    (void)alignment;
+    void *block = valloc(size);
+    KEEP_FRAME();
+    return block;
+}
+
+static char *letters; // 1 MiB of 'x' and a zero
+
+MAKE(strdup) {
+    (void)alignment;
+    void *block = strdup(letters + (1 << 20) + 1 - size);
+    KEEP_FRAME();
+    return block;
+}
+
+// MARK: dropping it
+
+#define DROP(name) FRAME void drop_##name(char *block, size_t size)
+
+DROP(free) {
+    (void)size;
+    free(block);
+    KEEP_FRAME();
+}
+
+DROP(realloc) {
+    if (realloc(block, size * 4 + 100000) == block) _exit(77);
+    KEEP_FRAME();
+}
+
+DROP(realloc_zero) {
+    (void)size;
+    void *block_of_none = realloc(block, 0);
+    HOLD(block_of_none);
+}
+
+FRAME void *drop_thread(void *block) {
+    free(block);
+    KEEP_FRAME();
+    return NULL;
+}
+
+static void drop_in_thread(char *block, size_t size) {
+    (void)size;
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, drop_thread, block) || pthread_join(thread, NULL)) _exit(78);
+}
+
+// MARK: using it
+
+#define USE(name) FRAME void use_##name(char *at, size_t count)
+
+#define LOAD(name, instruction, target)                                                                                \
+    USE(name) {                                                                                                        \
+        (void)count;                                                                                                   \
+        __asm__ volatile(instruction " (%0), %%" target : : "r"(at) : "memory", "rax", "xmm0");                        \
+        KEEP_FRAME();                                                                                                  \
+    }
+#define STORE(name, instruction, source)                                                                               \
+    USE(name) {                                                                                                        \
+        (void)count;                                                                                                   \
+        __asm__ volatile("movabsq $0x2121212121212121, %%rax\n\tmovq %%rax, %%xmm0\n\t"                                \
+                         "punpcklqdq %%xmm0, %%xmm0\n\t" instruction " %%" source ", (%0)"                             \
+                         : : "r"(at) : "memory", "rax", "xmm0");                                                       \
+        KEEP_FRAME();                                                                                                  \
+    }
+
+LOAD(read_1, "movb", "al")
+LOAD(read_2, "movw", "ax")
+LOAD(read_4, "movl", "eax")
+LOAD(read_8, "movq", "rax")
+LOAD(read_16, "movdqu", "xmm0")
+LOAD(read_32, "vmovdqu", "ymm0")
+LOAD(read_64, "vmovdqu64", "zmm0")
+STORE(write_1, "movb", "al")
+STORE(write_2, "movw", "ax")
+STORE(write_4, "movl", "eax")
+STORE(write_8, "movq", "rax")
+STORE(write_16, "movdqu", "xmm0")
+STORE(write_32, "vmovdqu", "ymm0")
+STORE(write_64, "vmovdqu64", "zmm0")
+
+#define CHANGE(name, text)                                                                                             \
+    USE(name) {                                                                                                        \
+        (void)count;                                                                                                   \
+        __asm__ volatile("xorl %%eax, %%eax\n\t" text : : "r"(at) : "memory", "rax", "cc");                            \
+        KEEP_FRAME();                                                                                                  \
+    }
+
+CHANGE(add_4, "addl $1, (%0)")
+CHANGE(lock_add_4, "lock addl $1, (%0)")
+CHANGE(xchg_8, "xchgq %%rax, (%0)")
+CHANGE(cmpxchg_4, "lock cmpxchgl %%eax, (%0)")
+CHANGE(cmp_1, "cmpb $0, (%0)")
+CHANGE(store_immediate, "movl $0x21212121, (%0)")
+
+USE(rep_stosb) {
+    __asm__ volatile("movl $0x21, %%eax\n\trep stosb" : "+D"(at), "+c"(count) : : "memory", "rax");
+    KEEP_FRAME();
+}
+
+static char *other; // 2 MiB that are nobody's block
+
+USE(rep_movsb_from) {
+    char *to = other;
+    __asm__ volatile("rep movsb" : "+S"(at), "+D"(to), "+c"(count) : : "memory");
+    KEEP_FRAME();
+}
+
+USE(rep_movsb_to) {
+    char *from = other;
+    __asm__ volatile("rep movsb" : "+S"(from), "+D"(at), "+c"(count) : : "memory");
+    KEEP_FRAME();
+}
+
+static volatile long result; // of functions whose calls would not be made otherwise
+
+#define USE_BY(name, call)                                                                                             \
+    USE(name) {                                                                                                        \
+        (void)count;                                                                                                   \
+        result = (long)(call);                                                                                         \
+        HOLD(at);                                                                                                      \
+    }
+
+USE_BY(memcpy_from, memcpy(other, at, count))
+USE_BY(memcpy_to, memcpy(at, other, count))
+USE_BY(memmove_from, memmove(other, at, count))
+USE_BY(memmove_to, memmove(at, other, count))
+USE_BY(memset, memset(at, 0x21, count))
+USE_BY(memcmp, memcmp(at, letters, count))
+USE_BY(memchr, (long)memchr(at, 'q', count))
+USE_BY(strlen, strlen(at))
+USE_BY(strnlen, strnlen(at, count))
+USE_BY(strchr, (long)strchr(at, 'q'))
+USE_BY(strrchr, (long)strrchr(at, 'q'))
+USE_BY(strcmp, strcmp(at, letters))
+USE_BY(strcpy_from, (long)strcpy(other, at))
+USE_BY(strcpy_to, (long)strcpy(at, letters + (1 << 20) - (count - 1)))
+USE_BY(strncpy_to, (long)strncpy(at, letters, count))
+USE_BY(strdup, (long)strdup(at))
+USE_BY(snprintf_from, snprintf(other, 100, "%s", at))
+USE_BY(snprintf_to, snprintf(at, count, "%s", letters))
+
+// As compiled code uses an element of an array: the pointer to the block is at hand, and the distance.
+#define AT_INDEX(name, instruction)                                                                                    \
+    USE(name) {                                                                                                        \
+        __asm__ volatile(instruction : : "r"(at), "r"(count) : "memory", "rax");                                       \
+        KEEP_FRAME();                                                                                                  \
+    }
+
+AT_INDEX(index_read_1, "movb (%0, %1), %%al")
+AT_INDEX(index_read_8, "movq (%0, %1), %%rax")
+AT_INDEX(index_write_1, "movb $0x21, (%0, %1)")
+AT_INDEX(index_write_4, "movl $0x21212121, (%0, %1)")
+
+// MARK: tables
+
+struct entry {
+    const char *name;
+    void *function;
+};
+#define E(prefix, name) {#name, prefix##name},
+static const struct entry makers[] = {
+    E(make_, malloc) E(make_, calloc) E(make_, realloc_null) E(make_, realloc_grown) E(make_, realloc_shrunk)
+    E(make_, reallocarray) E(make_, aligned_alloc) E(make_, posix_memalign) E(make_, memalign) E(make_, valloc)
+    E(make_, strdup){NULL, NULL}};
+static const struct entry droppers[] = {
+    E(drop_, free) E(drop_, realloc) E(drop_, realloc_zero){"thread", drop_in_thread}, {NULL, NULL}};
+static const struct entry users[] = {
+    E(use_, read_1) E(use_, read_2) E(use_, read_4) E(use_, read_8) E(use_, read_16) E(use_, read_32) E(use_, read_64)
+    E(use_, write_1) E(use_, write_2) E(use_, write_4) E(use_, write_8) E(use_, write_16) E(use_, write_32)
+    E(use_, write_64) E(use_, add_4) E(use_, lock_add_4) E(use_, xchg_8) E(use_, cmpxchg_4) E(use_, cmp_1)
+    E(use_, store_immediate) E(use_, rep_stosb) E(use_, rep_movsb_from) E(use_, rep_movsb_to) E(use_, memcpy_from)
+    E(use_, memcpy_to) E(use_, memmove_from) E(use_, memmove_to) E(use_, memset) E(use_, memcmp) E(use_, memchr)
+    E(use_, strlen) E(use_, strnlen) E(use_, strchr) E(use_, strrchr) E(use_, strcmp) E(use_, strcpy_from)
+    E(use_, strcpy_to) E(use_, strncpy_to) E(use_, strdup) E(use_, snprintf_from) E(use_, snprintf_to)
+    E(use_, index_read_1) E(use_, index_read_8) E(use_, index_write_1) E(use_, index_write_4){NULL, NULL}};
+
+static void *find(const struct entry *table, const char *name) {
+    for (; table->name; table++)
+        if (!strcmp(table->name, name)) return table->function;
+    dprintf(2, "matrix: no function '%s'\n", name);
+    _exit(2);
+}
+
+// MARK: one fault
+
+struct fault {
+    char mode[8], make[24], drop[24], use[24];
+    int number;
+    size_t size, alignment, count;
+    long offset;
+};
+
+static void commit(const struct fault *fault) {
+    void *(*make)(size_t, size_t) = find(makers, fault->make);
+    void (*drop)(char *, size_t) = find(droppers, fault->drop);
+    void (*use)(char *, size_t) = find(users, fault->use);
+    char *before = fault->mode[0] == 'a' ? malloc(fault->size) : NULL;
+    char *block = make(fault->size, fault->alignment);
+    char *after = fault->mode[0] == 'a' ? malloc(fault->size) : NULL;
+    if (!block) _exit(79);
+    memset(block, 'x', fault->size);
+    // A clean child's string ends where the block does; the others' do not end.
+    if (fault->mode[0] == 'c') block[fault->size - 1] = 0;
+    char said[80];
+    int length = snprintf(said, sizeof said, "begin %d %d %p\n", fault->number, getpid(), (void *)block);
+    if (write(1, said, (size_t)length) != length) _exit(80);
+    if (fault->mode[0] == 'd') drop(block, fault->size);
+    if (fault->mode[0] == 'a') use(block, (size_t)fault->offset);
+    else use(block + fault->offset, fault->count);
+    HOLD(before);
+    HOLD(after);
+    if (fault->mode[0] != 'd') drop(block, fault->size);
+    if (fault->mode[0] == 'c') exit(0);
+    _exit(0);
+}
+
+static int print_widths(void) {
+    const char *ymm = __builtin_cpu_supports("avx2") ? " 32" : "";
+    const char *zmm = __builtin_cpu_supports("avx512f") ? " 64" : "";
+    printf("1 2 4 8 16%s%s\n", ymm, zmm);
+    return 0;
+}
+
+static char *map_bytes(size_t bytes) {
+    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) _exit(2);
+    return memory;
+}
+
+int main(int count, char **words) {
+    if (count == 2 && !strcmp(words[1], "--widths")) return print_widths();
+    int input = count == 2 ? open(words[1], O_RDONLY | O_CLOEXEC) : -1;
+    struct stat about;
+    if (input < 0 || fstat(input, &about)) return 2;
+    char *text = map_bytes((size_t)about.st_size + 1);
+    if (read(input, text, (size_t)about.st_size) != about.st_size) return 2;
+    letters = map_bytes((1 << 20) + 4096);
+    memset(letters, 'x', 1 << 20);
+    other = map_bytes(2 << 20);
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = 0;
+        struct fault fault;
+        if (sscanf(line, "%d %7s %23s %23s %23s %zu %zu %ld %zu", &fault.number, fault.mode, fault.make, fault.drop,
+                   fault.use, &fault.size, &fault.alignment, &fault.offset, &fault.count) != 9)
+            return 2;
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            commit(&fault);
+        }
+        int status = 0;
+        if (child < 0 || waitpid(child, &status, 0) != child) return 2;
+        char said[40];
+        int length = snprintf(said, sizeof said, "end %d %d\n", fault.number,
+                              WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+        if (write(1, said, (size_t)length) != length) return 2;
+    }
+    return 0;
+}

@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+"""Runs the one-bug programs of Tests/Bugs and the clean programs of Tests/Clean under zguard.
+
+A one-bug program states what has to be found in its header comment, which is its only registration. With -DFIXED the
+same file is its corrected twin, which has to behave guarded as it does unguarded, like every clean program.
+
+The header's first line says what the program does; each further line is "// key: value":
+  finding       kind of the finding; also the name of the program's folder
+  access        expected access; several with '|'
+  block         size=, offset=, state=, language=, class=, member=, as far as they are certain, "-" where there is none;
+                no such line: the finding has no block
+  address       expected address of the access
+  stack-access, stack-free, stack-alloc
+                function on top of the stack; several with '|'; "~name": somewhere in the stack; "- (reason)": not
+                checked; no such line: the finding has no such stack
+  options       ZGUARD_OPTIONS for the run
+  exit          exit code of `zguard run`
+  confidence    exact or inferred
+  detail        name="part of the value", several parts with '|'
+  stdout        a line that the program has to print
+  count         how often the bug is found: 1 where nothing is said; "1-7" is a range
+  libs          further flags for the compiler
+Clean programs know options and libs, and
+  warning       part of a warning that zguard itself may print, where it has to say that it cannot guard
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Support.checks import said_by_library  # noqa: E402
+from Support.environment import ROOT, TESTS  # noqa: E402
+
+TIMEOUT_SECONDS = 30
+
+COMPILE_FLAGS = ["-O1", "-g", "-fno-optimize-sibling-calls", "-fno-builtin", "-rdynamic", "-Wall", "-Wextra"]
+# Per suffix: variable that names another compiler, compiler, its flags, and what it may well say about the bugs.
+LANGUAGES = {
+    ".c": ("CC", "gcc", ["-std=gnu17"],
+           ["-Wno-free-nonheap-object", "-Wno-infinite-recursion", "-Wno-use-after-free"]),
+    ".cpp": ("CXX", "g++", ["-std=gnu++17"],
+             ["-Wno-free-nonheap-object", "-Wno-infinite-recursion", "-Wno-use-after-free",
+              "-Wno-mismatched-new-delete"]),
+}
+
+BUG_KEYS = {
+    "finding", "access", "block", "address", "stack-access", "stack-free", "stack-alloc", "options", "exit",
+    "confidence", "detail", "stdout", "count", "libs",
+}
+CLEAN_KEYS = {"options", "libs", "warning"}
+BLOCK_KEYS = {"size", "offset", "state", "language", "class", "member"}
+
+
+class Failed(Exception):
+    """One expectation that was not met, or a program that could not be built or run."""
+
+
+class Program:
+    def __init__(self, path):
+        self.path = path
+        self.name = str(path.relative_to(TESTS))
+        self.is_bug = path.parent.parent.name == "Bugs"
+        self.header = {}
+
+    def read_header(self):
+        lines = self.path.read_text().splitlines()
+        if not lines or not lines[0].startswith("// "):
+            raise Failed("header: the first line has to say what the program does")
+        known = BUG_KEYS if self.is_bug else CLEAN_KEYS
+        for line in lines[1:]:
+            if not line.startswith("//"):
+                break
+            key, colon, value = line[2:].strip().partition(": ")
+            if not colon or key not in known or key in self.header:
+                raise Failed(f"header: cannot read '{line}'")
+            self.header[key] = value.strip()
+        if self.is_bug:
+            for key in ("finding", "stack-access", "exit"):
+                if key not in self.header:
+                    raise Failed(f"header: no '{key}'")
+            if self.header["finding"] != self.path.parent.name:
+                raise Failed(f"header: finding '{self.header['finding']}' in folder '{self.path.parent.name}'")
+
+    def option_arguments(self):
+        return [word for option in self.header.get("options", "").split(":") if option for word in ("-o", option)]
+
+
+# MARK: building and running
+
+
+def build(program, directory, fixed):
+    """Compiles the program where its executable is out of date; returns the executable."""
+    variable, compiler, flags, bug_flags = LANGUAGES[program.path.suffix]
+    executable = directory / (program.name.replace(".", "-") + "-fixed" * fixed)
+    command = [os.environ.get(variable, compiler), *flags, *COMPILE_FLAGS]
+    command += bug_flags if program.is_bug else []
+    command += ["-DFIXED"] if fixed else []
+    command += ["-o", str(executable), str(program.path), *program.header.get("libs", "").split()]
+    stamp = executable.with_name(executable.name + ".command")
+    sources = [program.path, TESTS / "Bugs" / "bug.h"]
+    if executable.exists() and stamp.exists() and stamp.read_text() == " ".join(command):
+        if executable.stat().st_mtime > max(source.stat().st_mtime for source in sources):
+            return executable
+    executable.parent.mkdir(parents=True, exist_ok=True)
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if result.returncode:
+        raise Failed(f"does not compile:\n{result.stdout.strip()}")
+    if result.stdout:
+        print(f"{program.name}: compiler warnings\n{result.stdout.strip()}", flush=True)
+    stamp.write_text(" ".join(command))
+    return executable
+
+
+def run(what, command):
+    """Runs a command in a session of its own; returns exit code (128 + signal), stdout, stderr."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("ZGUARD_", "MALLOC_"))}
+    environment.pop("LD_PRELOAD", None)
+    environment["LC_ALL"] = "C"
+    process = subprocess.Popen(
+        [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=environment, start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise Failed(f"{what}: still running after {TIMEOUT_SECONDS} s") from None
+    code = process.returncode
+    return (code if code >= 0 else 128 - code), out, err
+
+
+def run_guarded(what, zguard, program, executable):
+    """Runs the executable under `zguard run`; returns exit code, stdout, stderr and the findings."""
+    with tempfile.TemporaryDirectory(prefix="zguard-test-") as directory:
+        report = Path(directory) / "report.jsonl"
+        command = [zguard, "run", "--quiet", "--report", report, "--format", "json", *program.option_arguments(), "--"]
+        code, out, err = run(what, [*command, executable])
+        text = report.read_text() if report.exists() else ""
+    try:
+        findings = [json.loads(line) for line in text.splitlines() if line.strip()]
+    except ValueError as error:
+        raise Failed(f"{what}: report is not JSON lines: {error}") from None
+    return code, out, err, findings
+
+
+# MARK: expectations
+
+
+def plain_name(function):
+    """A function's name without parameters, template arguments, and what the compiler or linker hangs on to it."""
+    if function.startswith("_Z"):
+        try:
+            function = subprocess.run(["c++filt", function], stdout=subprocess.PIPE, text=True).stdout.strip()
+        except OSError:
+            pass
+    name = function.replace("(anonymous namespace)", "{anonymous}").replace("operator()", "operator{}")
+    name = re.sub(r"@.*|\.(part|constprop|isra|cold)\b.*|\[abi:\w+\]", "", name)
+    if "operator<" not in name and "operator>" not in name and "operator-" not in name:
+        while True:
+            shorter = re.sub(r"<[^<>]*>", "", name)
+            if shorter == name:
+                break
+            name = shorter
+    return name.partition("(")[0].strip()
+
+
+def is_named(frame, wanted):
+    name = plain_name(frame.get("function") or "")
+    return name == wanted or name.endswith("::" + wanted) or name.endswith(" " + wanted)
+
+
+def stack_text(stack):
+    names = [plain_name(frame.get("function") or "") or "?" for frame in stack]
+    return " < ".join(names[:5] + ["..."] * (len(names) > 5)) or "(empty)"
+
+
+def check_stack(problems, finding, which, expected):
+    stack = (finding.get("stacks") or {}).get(which) or []
+    if expected is None:
+        if stack:
+            problems.append(f"{which} stack: expected none, got {stack_text(stack)}")
+        return
+    if expected.startswith("-"):
+        return
+    # The target of a call to nowhere is no function; the caller is the frame that counts.
+    if finding.get("access") == "call" and which == "access" and stack and not stack[0].get("function"):
+        stack = stack[1:]
+    for wanted in expected.split("|"):
+        if any(is_named(frame, wanted.lstrip("~")) for frame in (stack if wanted.startswith("~") else stack[:1])):
+            return
+    problems.append(f"{which} stack: expected {expected}, got {stack_text(stack)}")
+
+
+def check_block(problems, finding, expected):
+    block = finding.get("block") or {}
+    if expected is None:
+        if block:
+            problems.append(f"block: expected none, got {json.dumps(block)}")
+        return
+    if not block:
+        problems.append(f"block: expected {expected}, got none")
+        return
+    for pair in expected.split():
+        key, _, value = pair.partition("=")
+        if key not in BLOCK_KEYS:
+            raise Failed(f"header: unknown block key '{key}'")
+        if str(block.get(key, "-")) not in value.split("|"):
+            problems.append(f"block {key}: expected {value}, got {block.get(key, '-')}")
+    numbers = finding.get("address"), block.get("start"), block.get("offset")
+    if finding.get("confidence") == "exact" and None not in numbers:
+        address, start, offset = int(numbers[0], 16), int(numbers[1], 16), numbers[2]
+        if address != start + offset:
+            problems.append(f"address: {address:#x} is not block start {start:#x} + offset {offset}")
+
+
+def check_finding(finding, header):
+    problems = []
+    if finding.get("schema") != "zguard.finding/1":
+        problems.append(f"schema: expected zguard.finding/1, got {finding.get('schema')}")
+    for key, field in (("finding", "kind"), ("access", "access"), ("confidence", "confidence")):
+        if key in header and str(finding.get(field)) not in header[key].split("|"):
+            problems.append(f"{field}: expected {header[key]}, got {finding.get(field)}")
+    if "address" in header and int(finding.get("address") or "-1", 16) != int(header["address"], 16):
+        problems.append(f"address: expected {header['address']}, got {finding.get('address')}")
+    check_block(problems, finding, header.get("block"))
+    for which in ("access", "free", "alloc"):
+        check_stack(problems, finding, which, header.get("stack-" + which))
+    detail = finding.get("detail") or {}
+    for key, parts in re.findall(r'(\w+)="([^"]*)"', header.get("detail", "")):
+        if not any(part in str(detail.get(key, "")) for part in parts.split("|")):
+            problems.append(f"detail {key}: expected {parts}, got {detail.get(key)}")
+    return problems
+
+
+def check_bug(zguard, program, directory):
+    header, problems = program.header, []
+    executable = build(program, directory, fixed=False)
+    run("unguarded", [executable])  # any exit will do; it only has to come to an end
+    code, out, err, findings = run_guarded("guarded", zguard, program, executable)
+    if code != int(header["exit"]):
+        problems.append(f"exit: expected {header['exit']}, got {code}")
+    least, _, most = header.get("count", "1").partition("-")
+    count = sum(finding.get("count", 1) for finding in findings)
+    if not int(least) <= count <= int(most or least):
+        problems.append(f"findings: expected {header.get('count', '1')}, got {count}")
+    for finding in findings:
+        problems += check_finding(finding, header)
+    if "stdout" in header and header["stdout"] not in out.decode(errors="replace").splitlines():
+        problems.append(f"stdout: expected a line '{header['stdout']}', got {out[-200:]!r}")
+    if said_by_library(err):
+        problems.append(f"stderr: expected nothing of zguard, got {err[-300:]!r}")
+    return problems
+
+
+def without_warnings(err, allowed):
+    lines = err.splitlines(keepends=True)
+    return b"".join(line for line in lines if not (line.startswith(b"zguard: warning: ") and allowed.encode() in line))
+
+
+def check_clean(zguard, program, directory):
+    """The twin of a one-bug program, or a clean one: the same guarded and unguarded, and no finding."""
+    label = "twin " if program.is_bug else ""
+    executable = build(program, directory, fixed=program.is_bug)
+    plain = run(label + "unguarded", [executable])
+    *guarded, findings = run_guarded(label + "guarded", zguard, program, executable)
+    if "warning" in program.header:
+        guarded[2] = without_warnings(guarded[2], program.header["warning"])
+    problems = []
+    for what, expected, got in zip(("exit", "stdout", "stderr"), plain, guarded):
+        if expected != got:
+            if isinstance(got, bytes):
+                expected, got = repr(expected[-300:]), repr(got[-300:])
+            problems.append(f"{label}{what}: unguarded {expected}, guarded {got}")
+    for finding in findings:
+        top = stack_text((finding.get("stacks") or {}).get("access") or [])
+        problems.append(f"{label}findings: expected none, got {finding.get('kind')} in {top}")
+    return problems
+
+
+def check(zguard, program, directory):
+    """Everything that is wrong with one program, as lines of text."""
+    try:
+        program.read_header()
+        problems = check_bug(zguard, program, directory) if program.is_bug else []
+        return problems + check_clean(zguard, program, directory)
+    except Failed as failure:
+        return [str(failure)]
+
+
+def discover(substring):
+    patterns = [folder + suffix for folder in ("Bugs/*/*", "Clean/*") for suffix in LANGUAGES]
+    programs = [Program(path) for pattern in patterns for path in TESTS.glob(pattern)]
+    return sorted((program for program in programs if substring in program.name), key=lambda program: program.name)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs the one-bug and the clean programs under zguard.")
+    parser.add_argument("--filter", default="", metavar="SUBSTR", help="only programs whose path contains SUBSTR")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="programs at a time (default: 2)")
+    parser.add_argument("--list", action="store_true", help="list the programs and end")
+    parser.add_argument("--zguard", type=Path, default=ROOT / "build/bin/zguard", metavar="PATH")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/tests", metavar="DIRECTORY", help="for executables")
+    parser.add_argument("-v", "--verbose", action="store_true", help="name the programs that pass, too")
+    arguments = parser.parse_args()
+
+    programs = discover(arguments.filter)
+    if arguments.list:
+        for program in programs:
+            print(program.name)
+        return 0
+    if not os.access(arguments.zguard, os.X_OK):
+        parser.error(f"cannot run '{arguments.zguard}'")
+
+    # The programs overflow their stack and dump core on purpose: both within bounds, whatever the caller's limits are.
+    hard_stack = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, hard_stack))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
+        zguard, directory = arguments.zguard.resolve(), arguments.build.resolve()
+        for program, problems in zip(programs, pool.map(lambda p: check(zguard, p, directory), programs)):
+            if problems:
+                failed += 1
+                print(f"FAIL {program.name}", *problems, sep="\n     ", flush=True)
+            else:
+                passed += 1
+                if arguments.verbose:
+                    print(f"ok   {program.name}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,516 @@
+#!/usr/bin/env python3
+"""Commits thousands of faults on blocks that have pages of their own, and compares every field of what is found.
+
+A fault is one combination of how a block was made, its size and alignment, how it was dropped, and how it is used:
+after its end, or outside of its bounds. Tests/Detection/Fences/matrix.c commits each in a child of its own; what has to be found
+follows from the rules of where such blocks lie, which stand here in `Fault`. A part is a set of faults with options:
+  fence       all of them, with --profile fence
+  clean       the same blocks and uses within their bounds and their lives: nothing is found
+  guard, mprotect   a share of them, with dead pages protected by MADV_GUARD_INSTALL, or by mprotect
+  continue    a share of them, with on_finding=continue: the program goes on, and the block's drop is no bug
+  default     a share of them, with no options at all: the first block of each allocation context is one of these, too
+Every fault that is not found exactly as stated is a line of output. Closing line: N passed, N failed.
+"""
+
+import argparse
+import bisect
+import concurrent.futures
+import itertools
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Support.environment import ROOT, TESTS  # noqa: E402
+
+SOURCE = TESTS / "Detection/Fences" / "matrix.c"
+COMPILE_FLAGS = ["-std=gnu17", "-O1", "-g", "-fno-optimize-sibling-calls", "-fno-builtin", "-pthread", "-Wall",
+                 "-Wextra", "-Werror", "-Wno-use-after-free"]
+TIMEOUT_SECONDS = 240
+EXAMPLES_SHOWN = 3
+
+PAGE = 4096
+OWN_PAGES = 128 << 10  # from this size on a block of whole pages may be mapped over by the program
+SIZES = [1, 2, 3, 7, 8, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 128, 255, 256, 257, 512, 1000, 1024, 4095,
+         4096, 4097, 5000, 8192, 16384, 32767, 32768, 32769, 65536, 100000, 131072, 262144, 1000000, 1048576]
+PLAIN = ["malloc", "calloc", "realloc_null", "realloc_grown", "realloc_shrunk", "reallocarray", "strdup"]
+ALIGNED = ["aligned_alloc", "posix_memalign", "memalign"]
+ALIGNMENTS = [16, 32, 64, 256, 1024, 4096, 8192, 65536]
+DROPS = ["free", "realloc", "realloc_zero", "thread"]
+
+# Uses of a number of bytes at one address: name, access, bytes.
+SINGLE = [*((f"read_{width}", "read", width) for width in (1, 2, 4, 8, 16, 32, 64)),
+          *((f"write_{width}", "write", width) for width in (1, 2, 4, 8, 16, 32, 64)),
+          ("add_4", "write|read", 4), ("lock_add_4", "write", 4), ("xchg_8", "write", 8), ("cmpxchg_4", "write", 4),
+          ("cmp_1", "read", 1), ("store_immediate", "write", 4)]
+# Uses of a range, front to back: name, access.
+STRING_INSTRUCTIONS = [("rep_stosb", "write"), ("rep_movsb_from", "read"), ("rep_movsb_to", "write")]
+# Functions of the C library that use a range in whatever order they like: name, access.
+MEMORY = [("memcpy_from", "read"), ("memcpy_to", "write"), ("memmove_from", "read"), ("memmove_to", "write"),
+          ("memset", "write"), ("memcmp", "read")]
+# As above; those that look for a byte in whole vectors may begin at the vector that the range begins in.
+STRINGS = [("memchr", "read"), ("strlen", "read"), ("strnlen", "read"), ("strchr", "read"), ("strrchr", "read"),
+           ("strcmp", "read"), ("strcpy_from", "read"), ("strcpy_to", "write"), ("strncpy_to", "write"),
+           ("strdup", "read"), ("snprintf_from", "read"), ("snprintf_to", "write")]
+# As SINGLE, relative to a pointer to the block.
+INDEXED = [("index_read_1", "read", 1), ("index_read_8", "read", 8), ("index_write_1", "write", 1),
+           ("index_write_4", "write", 4)]
+ACCESS = {use[0]: use[1] for use in SINGLE + STRING_INSTRUCTIONS + MEMORY + STRINGS + INDEXED}
+WIDTH = {use[0]: use[2] for use in SINGLE + INDEXED}
+IN_LIBRARY = {use[0] for use in MEMORY + STRINGS}
+BY_VECTORS = {use[0] for use in STRINGS if use[1] == "read"}
+VECTOR = 64
+FRONT_GAP = 256 # bytes in front of a live block that are looked at when it is freed
+
+
+class Failed(Exception):
+    """A program that could not be built or run."""
+
+
+def round_up(number, step):
+    return -(-number // step) * step
+
+
+class Fault:
+    """One combination, and what has to be found. Offsets count from the block's start."""
+
+    def __init__(self, mode, size, use, offset, make="malloc", drop="free", alignment=16, count=1):
+        self.mode, self.size, self.use, self.offset, self.count = mode, size, use, offset, max(count, 1)
+        self.make, self.drop, self.alignment = make, drop, PAGE if make == "valloc" else alignment
+        step = min(max(self.alignment, 16), PAGE)
+        self.fence = round_up(size, step)  # where the inaccessible page behind the block begins
+        self.page_offset = -self.fence % PAGE  # of the block's start
+        self.first_page = -self.page_offset
+        self.expect()
+
+    def expect(self):
+        span = WIDTH.get(self.use, self.count)
+        first, last = self.offset, self.offset + span - 1
+        self.kind, self.access, self.status = "use-after-free", ACCESS[self.use], 128 + signal.SIGSEGV
+        self.states, self.free, self.detail = {"retired"}, "drop_" + self.drop, None
+        self.low = self.high = self.offset
+        if self.use in IN_LIBRARY:
+            self.high = last
+            if self.use in BY_VECTORS:
+                self.low, self.high = first - VECTOR + 1, last + VECTOR - 1
+        if self.mode == "dead":
+            return
+        self.kind, self.states, self.free = "heap-overflow", {"live"}, None
+        if first < self.fence <= last:
+            # The bytes before the fence can be used; a string instruction or an access across the fence ends at it.
+            self.low = self.fence
+            self.high = last if self.use in IN_LIBRARY else self.fence
+        elif first >= self.fence or first < self.first_page:
+            pass
+        else:
+            # Nothing faults: the changed bytes are found when the block is freed.
+            changed = first if first < 0 or first >= self.size else self.size
+            self.low = self.high = changed
+            self.status = 128 + signal.SIGABRT
+            self.detail = {"found_by": "free", "offset": str(changed) if changed >= 0 else None, "new": "0x21",
+                           "length": str(last - changed + 1)}
+
+    def line(self, number):
+        return (f"{number} {self.mode} {self.make} {self.drop} {self.use} {self.size} {self.alignment} {self.offset} "
+                f"{self.count}\n")
+
+    def clean_line(self, number):
+        """The same block, used within its bounds and its life."""
+        span = min(WIDTH.get(self.use, self.count), self.size)
+        if WIDTH.get(self.use, 1) > self.size:
+            use, offset = "write_1" if self.access == "write" else "read_1", self.size - 1
+        elif self.mode == "amid":
+            use, offset = self.use.removeprefix("index_"), 0
+        else:
+            use, offset = self.use, max(0, min(self.offset, self.size - span))
+        if use in ("strcmp", "strlen", "strchr", "strrchr", "strcpy_from", "strdup", "snprintf_from"):
+            offset = min(offset, self.size - 1)
+        return f"{number} clean {self.make} {self.drop} {use} {self.size} {self.alignment} {offset} {span}\n"
+
+    def __str__(self):
+        at = f"{self.make}({self.size}" + (f", aligned {self.alignment}" if self.make in ALIGNED else "") + ")"
+        uses = f"{self.use} at {self.offset}" + (f", {self.count} bytes" if self.use not in WIDTH else "")
+        return f"{at}: {uses}{'' if self.mode == 'dead' else ', ' + self.mode}, dropped by {self.drop}"
+
+
+# MARK: the matrix
+
+
+def makes(sizes):
+    """Every way to make a block of each size."""
+    for size in sizes:
+        for make in PLAIN:
+            yield size, make, 16
+        yield size, "valloc", PAGE
+        for index, alignment in enumerate(ALIGNMENTS):
+            yield size, ALIGNED[(index + size) % len(ALIGNED)], alignment
+
+
+def offsets_within(size, width):
+    """First, second, middle and last place of an access of that width, and some up to a page into the block."""
+    last = size - width
+    if last < 0:
+        return [0, size - 1]
+    return sorted({offset for offset in (0, 1, last // 2, last, 511, 2047, PAGE - 1, PAGE) if offset <= last})
+
+
+def matrix(widths):
+    faults = []
+    drops = itertools.cycle(DROPS)
+    single = [use for use in SINGLE if use[2] in widths]
+
+    # Dead blocks, within their bounds: every size, width and access, at every place of interest.
+    for size in SIZES:
+        for use, _, width in single:
+            for offset in offsets_within(size, width):
+                faults.append(Fault("dead", size, use, offset, drop=next(drops)))
+    # Dead blocks, however they were made and dropped.
+    uses = itertools.cycle([("read_1", 1), ("write_8", 8), ("write_1", 1), ("read_8", 8), ("read_16", 16)])
+    for size, make, alignment in makes(SIZES):
+        for drop in DROPS:
+            use, width = next(uses)
+            places = offsets_within(size, width)
+            offset = places[0] if drop in ("free", "realloc_zero") else places[-1]
+            faults.append(Fault("dead", size, use, offset, make, drop, alignment))
+    # Dead blocks in the hands of the C library, and of the processor's own loops.
+    for size in SIZES:
+        for use, _ in STRING_INSTRUCTIONS + MEMORY + STRINGS:
+            faults.append(Fault("dead", size, use, 0, drop=next(drops), count=size))
+            if size > 100:
+                faults.append(Fault("dead", size, use, 77, drop=next(drops), count=size - 77))
+    # Dead blocks, behind their end: still a use of that block.
+    for size, (use, _, width) in itertools.product(SIZES, [("read_1", "", 1), ("write_4", "", 4), ("write_1", "", 1)]):
+        fence = round_up(size, 16)
+        for offset in sorted({size, fence, fence + 1, fence + 100}):
+            faults.append(Fault("dead", size, use, offset, drop=next(drops)))
+        # At the guard's other end: without a live block behind it, which realloc's new one may be.
+        for drop in ("free", "thread"):
+            faults.append(Fault("dead", size, use, fence + PAGE - width, drop=drop))
+
+    # Live blocks, behind their end: in the inaccessible page, however they were made.
+    uses = itertools.cycle([("read_1", 1), ("write_1", 1), ("read_8", 8), ("write_16", 16), ("write_2", 2),
+                            ("read_4", 4)])
+    for size, make, alignment in makes(SIZES):
+        for place in (0, 1, 100, PAGE):
+            use, width = next(uses)
+            fault = Fault("live", size, use, 0, make, next(drops), alignment)
+            offset = fault.fence + (PAGE - width if place == PAGE else place)
+            faults.append(Fault("live", size, use, offset, make, fault.drop, alignment))
+    # Across the end of the page, with each width.
+    for size in SIZES:
+        for use, _, width in single:
+            fence = round_up(size, 16)
+            if width > 1 and fence - width // 2 >= 0 and width // 2 <= 16:
+                faults.append(Fault("live", size, use, fence - width // 2, drop=next(drops)))
+    for size in SIZES:
+        for use, _ in STRING_INSTRUCTIONS + MEMORY:
+            if use not in ("memcmp", "memchr"):
+                for over in (1, 100):
+                    faults.append(Fault("live", size, use, 0, drop=next(drops), count=round_up(size, 16) + over))
+        if size % 16 == 0:  # otherwise a zero in the gap may well end the string
+            for use in ("strlen", "strchr", "strrchr", "strcpy_from", "strdup", "snprintf_from"):
+                fault = Fault("live", size, use, 0, drop=next(drops), count=size + 1)
+                fault.low, fault.high = size, size + PAGE - 1
+                faults.append(fault)
+    # In front of a live block: in the page before its first one.
+    for size, (use, width) in itertools.product(SIZES, [("read_1", 1), ("write_1", 1), ("read_8", 8), ("write_8", 8)]):
+        fault = Fault("live", size, use, 0)
+        for before in (width, 100, PAGE - 1):
+            faults.append(Fault("live", size, use, fault.first_page - before, drop=next(drops)))
+
+    # The same where alignment leaves pages out in front.
+    for size, alignment in itertools.product(SIZES, (64, PAGE, 2 * PAGE, 16 * PAGE)):
+        for use, width in (("read_1", 1), ("write_4", 4)):
+            fault = Fault("live", size, use, 0, "memalign", next(drops), alignment)
+            for before in (width, 100, PAGE - 1):
+                faults.append(Fault("live", size, use, fault.first_page - before, "memalign", fault.drop, alignment))
+
+    # Between two live blocks: the pointer that is used says whose the access is, however near the other one is.
+    for size, (use, _, width) in itertools.product(SIZES, INDEXED):
+        fault = Fault("amid", size, use, 0)
+        for place in (0, 1, 100, PAGE // 2, PAGE - width):
+            faults.append(Fault("amid", size, use, fault.fence + place, drop=next(drops)))
+            faults.append(Fault("amid", size, use, fault.first_page - width - place, drop=next(drops)))
+
+    # Writes that do not fault: into the gap behind a live block, and into the bytes in front of it.
+    for size, make, alignment in makes(SIZES):
+        fault = Fault("live", size, "write_1", 0, make, "free", alignment)
+        gap = min(fault.fence - size, 15)
+        # Blocks of whole pages belong to the program, which may map over them: what they hold is not looked at.
+        if alignment >= PAGE and size >= OWN_PAGES:
+            gap = 0
+        for offset in sorted({size, size + gap - 1}) if gap else []:
+            faults.append(Fault("live", size, "write_1", offset, make, next(drops), alignment))
+        if gap and make == "malloc":
+            faults.append(Fault("live", size, "memset", 0, make, next(drops), alignment, count=size + gap))
+        front = min(fault.page_offset, FRONT_GAP)
+        for before in sorted({1, 8, 16, 100, front}) if front else []:
+            if before <= front:
+                faults.append(Fault("live", size, "write_1", -before, make, next(drops), alignment))
+    return faults
+
+
+# MARK: running
+
+
+def build(directory):
+    executable = directory / "matrix"
+    directory.mkdir(parents=True, exist_ok=True)
+    command = [os.environ.get("CC", "gcc"), *COMPILE_FLAGS, "-o", str(executable), str(SOURCE)]
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if result.returncode:
+        raise Failed(f"{SOURCE.name} does not compile:\n{result.stdout.strip()}")
+    return executable
+
+
+class Symbols:
+    """The program's functions by offset."""
+
+    def __init__(self, executable):
+        text = subprocess.run(["nm", "-n", str(executable)], stdout=subprocess.PIPE, text=True, check=True).stdout
+        rows = re.findall(r"^([0-9a-f]+) [tT] (\w+)$", text, re.M)
+        self.starts, self.names = [int(row[0], 16) for row in rows], [row[1] for row in rows]
+        self.path = str(executable)
+
+    def name(self, frame):
+        if frame.get("module") != self.path:
+            return None
+        index = bisect.bisect_right(self.starts, int(frame["offset"], 16)) - 1
+        return self.names[index] if index >= 0 else None
+
+
+class Outcome:
+    def __init__(self):
+        self.pid = self.start = self.status = None
+        self.findings = []
+
+
+def run_batch(executable, lines, options, library, directory):
+    """Runs some lines in one process; returns the outcomes by number, and what went wrong with the run itself."""
+    work = Path(tempfile.mkdtemp(dir=directory))
+    (work / "lines").write_text("".join(lines))
+    report = work / "report"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("ZGUARD_", "MALLOC_", "LD_"))}
+    environment.update(LC_ALL="C", LD_PRELOAD=str(library),
+                       ZGUARD_OPTIONS=":".join(filter(None, [options, f"report_path={report}"])))
+    process = subprocess.Popen([str(executable), str(work / "lines")], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=environment, start_new_session=True)
+    trouble = []
+    try:
+        out, err = process.communicate(timeout=TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        trouble.append(f"still running after {TIMEOUT_SECONDS} s")
+    if process.returncode:
+        trouble.append(f"the program that commits the faults ended with {process.returncode}")
+    if err:
+        trouble.append("standard error: " + err.decode(errors="replace").strip()[-500:])
+    outcomes, by_pid = {int(line.split()[0]): Outcome() for line in lines}, {}
+    for line in out.decode().splitlines():
+        words = line.split()
+        outcome = outcomes[int(words[1])]
+        if words[0] == "begin":
+            outcome.pid, outcome.start = int(words[2]), int(words[3], 16)
+            by_pid[outcome.pid] = outcome
+        else:
+            outcome.status = int(words[2])
+    for line in report.read_text().splitlines() if report.exists() else []:
+        finding = json.loads(line)
+        if finding["pid"] in by_pid:
+            by_pid[finding["pid"]].findings.append(finding)
+        else:
+            trouble.append(f"a finding of no child: {line[:300]}")
+    return outcomes, trouble, report
+
+
+def check_stack(problems, symbols, finding, which, expected, through_library):
+    frames = (finding.get("stacks") or {}).get(which) or []
+    if expected is None:
+        if frames:
+            problems.append(f"{which} stack: expected none, got {symbols.name(frames[0])}")
+        return
+    names = [symbols.name(frame) for frame in frames]
+    own = [name for name in names if name] if through_library else names
+    if not own or own[0] != expected:
+        text = " < ".join(str(name) for name in names[:4]) or "none"
+        problems.append(f"{which} stack: expected {expected}, got {text}")
+
+
+def check_fault(fault, outcome, symbols, goes_on):
+    problems = []
+    if outcome.start is None:
+        return [f"the child never came to its fault, status {outcome.status}"]
+    if outcome.start % PAGE != fault.page_offset:
+        problems.append(f"placed at {outcome.start % PAGE} of its page, expected {fault.page_offset}")
+    if outcome.start % fault.alignment:
+        problems.append(f"{outcome.start:#x} is not aligned to {fault.alignment}")
+    status = 0 if goes_on else fault.status
+    if outcome.status != status:
+        problems.append(f"status {outcome.status}, expected {status}")
+    # Going on, a function that looks for a string's end is found again in the next page, and what a write that ran into
+    # the guard has left in the gap before it is found again when the block is freed.
+    is_found_again = fault.use in BY_VECTORS or (fault.offset < fault.fence and fault.size < fault.fence <= fault.high)
+    if len(outcome.findings) != 1 and not (goes_on and outcome.findings and is_found_again):
+        problems.append(f"{len(outcome.findings)} findings")
+    for finding in outcome.findings[:1]:
+        block, detail = finding.get("block") or {}, finding.get("detail") or {}
+        for name, got, expected in (
+                ("kind", finding["kind"], fault.kind), ("access", finding["access"], fault.access),
+                ("confidence", finding["confidence"], "exact"),
+                ("state", block.get("state"), "|".join(sorted(fault.states))),
+                ("start", block.get("start"), hex(outcome.start)), ("size", str(block.get("size")), str(fault.size)),
+                *((f"detail {key}", detail.get(key), value) for key, value in (fault.detail or {}).items())):
+            if got != expected if expected is None else got not in expected.split("|"):
+                problems.append(f"{name} {got}, expected {expected}")
+        if fault.detail and detail.get("old") in (None, detail.get("new")):
+            problems.append(f"detail old {detail.get('old')}")
+        offset = int(finding["address"], 16) - outcome.start
+        if not fault.low <= offset <= fault.high:
+            expected = f"{fault.low}" if fault.low == fault.high else f"{fault.low} to {fault.high}"
+            problems.append(f"address at {offset}, expected {expected}")
+        if block.get("offset") != offset:
+            problems.append(f"offset {block.get('offset')}, but the address is at {offset}")
+        is_found_by_free = fault.detail is not None
+        access = "drop_" + fault.drop if is_found_by_free else "use_" + fault.use
+        check_stack(problems, symbols, finding, "access", access, not is_found_by_free and fault.use in IN_LIBRARY)
+        if not is_found_by_free:
+            check_stack(problems, symbols, finding, "free", fault.free, False)
+        check_stack(problems, symbols, finding, "alloc", "make_" + fault.make, fault.make == "strdup")
+    return problems
+
+
+def check_clean(outcome):
+    problems = [] if outcome.status == 0 else [f"status {outcome.status}, expected 0"]
+    for finding in outcome.findings:
+        problems.append(f"{finding['kind']} ({finding['access']}) was found, detail {finding.get('detail')}")
+    return problems
+
+
+def symbolicated(zguard, reports, wanted, names):
+    """`zguard report` reads all of it, counts it, and names the same functions."""
+    command = [str(zguard), "report", "--format", "json", *map(str, reports)]
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if result.returncode or result.stderr:
+        return [f"zguard report: status {result.returncode}, {result.stderr.strip()[-300:]}"]
+    findings = [json.loads(line) for line in result.stdout.splitlines()]
+    problems, counted = [], sum(finding["count"] for finding in findings)
+    if counted != wanted:
+        problems.append(f"zguard report counts {counted} findings, expected {wanted}")
+    for finding in findings:
+        for which, stack in finding["stacks"].items():
+            if stack and not any(frame.get("function") in names for frame in stack):
+                problems.append(f"zguard report names no planted function in the {which} stack of {finding['kind']}")
+    return problems
+
+
+class Part:
+    def __init__(self, name, options, share=1, is_clean=False, goes_on=False):
+        self.name, self.options, self.share, self.is_clean, self.goes_on = name, options, share, is_clean, goes_on
+
+
+PARTS = [
+    Part("fence", "profile=fence"),
+    Part("clean", "profile=fence", share=2, is_clean=True),
+    Part("guard", "profile=fence:protect=guard", share=11),
+    Part("mprotect", "profile=fence:protect=mprotect", share=5),
+    Part("continue", "profile=fence:on_finding=continue", share=7, goes_on=True),
+    Part("default", "", share=5),
+]
+
+
+def summary(failures):
+    """Failures whose problems differ only in numbers and in the functions' names, together; the most frequent first."""
+    groups = {}
+    for what, problems in failures:
+        text = re.sub(r"0x[0-9a-f]+|-?\d+|\b(make|drop|use)_\w+", "N", "; ".join(problems))
+        groups.setdefault(text, []).append(f"{what}: {'; '.join(problems)}")
+    for examples in sorted(groups.values(), key=len, reverse=True):
+        yield from examples[:EXAMPLES_SHOWN]
+        if len(examples) > EXAMPLES_SHOWN:
+            yield f"... and {len(examples) - EXAMPLES_SHOWN} more like these"
+
+
+def run_part(part, faults, arguments, executable, symbols, directory):
+    """Returns the number of faults that were found as expected, and the others with their problems."""
+    chosen = faults[::part.share]
+    lines = [fault.clean_line(number) if part.is_clean else fault.line(number) for number, fault in enumerate(chosen)]
+    size = 250
+    batches = [lines[first:first + size] for first in range(0, len(lines), size)]
+    with concurrent.futures.ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
+        results = list(pool.map(
+            lambda batch: run_batch(executable, batch, part.options, arguments.library, directory), batches))
+    passed, failures, count = 0, [], 0
+    for outcomes, trouble, _ in results:
+        failures += [("the run", [line]) for line in trouble]
+        for number, outcome in outcomes.items():
+            fault = chosen[number]
+            problems = check_clean(outcome) if part.is_clean else check_fault(fault, outcome, symbols, part.goes_on)
+            count += len(outcome.findings)
+            if problems:
+                failures.append((lines[number].split(" ", 2)[2].strip() if part.is_clean else str(fault), problems))
+            else:
+                passed += 1
+    if count and arguments.zguard.exists() and not part.goes_on:
+        reports = [report for _, _, report in results if report.exists()]
+        problems = symbolicated(arguments.zguard, reports, count, set(symbols.names))
+        failures += [("all findings", problems)] if problems else []
+    return passed, failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Commits thousands of faults on blocks with pages of their own.")
+    parser.add_argument("--part", action="append", choices=[part.name for part in PARTS],
+                        help="only this part; repeatable")
+    parser.add_argument("--only", default="", metavar="REGEX", help="only faults whose description matches")
+    parser.add_argument("--options", default="", metavar="OPTIONS", help="further ZGUARD_OPTIONS")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes at a time (default: 2)")
+    parser.add_argument("--list", action="store_true", help="list the faults and end")
+    parser.add_argument("--all", action="store_true", help="print all failures, not the first of them")
+    parser.add_argument("--library", type=Path, default=ROOT / "build/lib/libzguard.so", metavar="PATH")
+    parser.add_argument("--zguard", type=Path, default=ROOT / "build/bin/zguard", metavar="PATH")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/tests/fences", metavar="DIRECTORY",
+                        help="for executables")
+    arguments = parser.parse_args()
+    arguments.library, arguments.build = arguments.library.resolve(), arguments.build.resolve()
+
+    try:
+        executable = build(arguments.build)
+    except Failed as failure:
+        print(f"FAIL {failure}\n0 passed, 1 failed")
+        return 1
+    widths = subprocess.run([str(executable), "--widths"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    faults = matrix({int(width) for width in widths.split()})
+    faults = [fault for fault in faults if re.search(arguments.only, str(fault))]
+    if arguments.list:
+        print(*faults, sep="\n")
+        return 0
+    if not arguments.library.exists():
+        parser.error(f"'{arguments.library}' does not exist")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    symbols, passed, failed = Symbols(executable), 0, 0
+    with tempfile.TemporaryDirectory(prefix="zguard-fences-") as directory:
+        for part in PARTS:
+            if arguments.part and part.name not in arguments.part:
+                continue
+            part.options = ":".join(filter(None, [part.options, arguments.options]))
+            good, failures = run_part(part, faults, arguments, executable, symbols, Path(directory))
+            passed, failed = passed + good, failed + len(failures)
+            print(f"{part.name}: {good} found as expected, {len(failures)} not" if not part.is_clean else
+                  f"{part.name}: {good} without a finding, {len(failures)} not", flush=True)
+            all_lines = [f"{what}: {'; '.join(problems)}" for what, problems in failures]
+            for line in all_lines if arguments.all else summary(failures):
+                print(f"FAIL {part.name}: {line}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

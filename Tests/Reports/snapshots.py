@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Compares text reports of real programs with stored ones, after what differs from run to run is normalised.
+
+Each snapshot in Tests/Reports/Snapshots is NAME.txt: its first line is the command, what follows is what `zguard` printed.
+  {build}     the folder of the programs, which are built from the sources named in PROGRAMS
+Normalised are addresses, process ids, times, and what depends on the versions of libc and of the Swift runtime: names and
+numbers of folded runtime frames. --update writes the snapshots again; look at the difference before committing it.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Support.environment import ROOT, TESTS  # noqa: E402
+
+SNAPSHOTS = TESTS / "Reports/Snapshots"
+
+C_FLAGS = ["gcc", "-O1", "-g", "-fno-optimize-sibling-calls", "-fno-builtin", "-rdynamic"]
+CXX_FLAGS = ["g++", "-O1", "-g", "-fno-optimize-sibling-calls"]
+SWIFT_FLAGS = ["swiftc", "-O", "-g"]
+# Executable: compiler and flags, source.
+PROGRAMS = {
+    "orders": (C_FLAGS, "Examples/orders.c"),
+    "shop": (SWIFT_FLAGS, "Examples/shop.swift"),
+    "shape": (CXX_FLAGS, "Tests/Reports/Snapshots/shape.cpp"),
+    "twice": (C_FLAGS, "Tests/Reports/Snapshots/twice.c"),
+}
+
+
+def build(directory):
+    for name, (command, source) in PROGRAMS.items():
+        executable = directory / name
+        if executable.exists() and executable.stat().st_mtime > (ROOT / source).stat().st_mtime:
+            continue
+        # From the root and with relative paths, so that debug information names the sources the same way everywhere.
+        subprocess.run([*command, "-o", str(executable), source], cwd=ROOT, check=True)
+
+
+def normalise(text, directory):
+    text = text.replace(str(directory), "{build}").replace(str(ROOT) + "/", "")
+    text = re.sub(r"0x[0-9a-f]{5,}", "0xADDRESS", text)
+    text = re.sub(r"\[\d{2,}\]", "[PID]", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME", text)
+    # What is below main: its names depend on whether libc's debug information is installed.
+    text = re.sub(r"(?m)#(\d+-#)?\d+ \S*(__libc_start|libc\.so)\S*( … \(\d+ runtime frames\)|  \S+$|$)", "#N {libc}", text)
+    text = re.sub(r"(#N \{libc\}\n\s*)+(?=#N \{libc\})", "", text)
+    # Runtime frames: how many there are is not ours to say.
+    text = re.sub(r"#\d+-#\d+ (.*) … \(\d+ runtime frames\)", r"#N-#N \1 … (N runtime frames)", text)
+    text = re.sub(r"(?m)^((?:\x1b\[[0-9;]*m|\s)*)#\d+ ", r"\1#N ", text)
+    text = re.sub(r"\((\S+)\+0x[0-9a-f]+\)", r"(\1+0xOFFSET)", text)
+    return text
+
+
+def run(words, directory):
+    environment = {key: value for key, value in os.environ.items()
+                   if not key.startswith(("ZGUARD_", "MALLOC_")) and key not in ("NO_COLOR", "LD_PRELOAD", "CLICOLOR_FORCE")}
+    environment |= {"LC_ALL": "C", "SWIFT_BACKTRACE": "enable=no"}
+    while "=" in words[0]:
+        name, _, value = words.pop(0).partition("=")
+        environment[name] = value
+    command = [str(ROOT / "build/bin/zguard")] + [word.replace("{build}", str(directory)) for word in words[1:]]
+    result = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, timeout=60)
+    return normalise(result.stdout.decode(), directory) + f"exit status {result.returncode}\n"
+
+
+def difference(expected, got):
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, text in (("expected", expected), ("got", got)):
+            (Path(scratch) / name).write_text(text)
+        return subprocess.run(["diff", "-u", "expected", "got"], cwd=scratch, stdout=subprocess.PIPE, text=True).stdout
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Compares text reports with stored ones.")
+    parser.add_argument("--update", action="store_true", help="store what is printed now")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only snapshots whose name contains TEXT")
+    arguments = parser.parse_args()
+    directory = ROOT / "build/tests/snapshots"
+    directory.mkdir(parents=True, exist_ok=True)
+    build(directory)
+    passed = failed = 0
+    for path in sorted(SNAPSHOTS.glob("*.txt")):
+        if arguments.only not in path.name:
+            continue
+        command, _, expected = path.read_text().partition("\n")
+        got = run(command.removeprefix("$ ").split(), directory)
+        if arguments.update:
+            path.write_text(f"{command}\n{got}")
+        elif got != expected:
+            failed += 1
+            print(f"FAIL {path.name}\n{difference(expected, got)}", flush=True)
+            continue
+        passed += 1
+    if not passed and not failed:
+        print("no snapshot is tested", file=sys.stderr)
+        failed = 1
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+"""What processes go through in their lives, guarded: the programs of Tests/Robustness/Life, each scenario by itself.
+
+Every scenario runs without the library; with profiles guard and fence, where the process and some of its children die of
+planted bugs; with on_finding=continue, where they go on; and with profile sample, where nothing is planted. What a scenario
+prints must be the same each time, it must come to its end in time, and the report must hold the planted bugs with all
+their stacks, and nothing else. Traits of a scenario, as its program lists them:
+  findings=N    planted bugs that have to be in the report, 1 where not given
+  options=…     further options of the library (':' between them)
+  modes=a,b     only these modes; none: the scenario is a part of another one
+  inside=1      the process dies of the planted bug before the scenario's end
+  end=N         how the scenario ends where that is not by what is planted last: exit code, or -signal
+  own=KIND      findings of this kind are the scenario's own
+  stacks=short  a stack of the access may be its innermost frame only
+  report=none   findings go to standard error
+  says=TEXT     what the library may well say on standard error ('_' for blanks)
+Closing line: N passed, N failed.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Support.checks import run_within, said_by_library  # noqa: E402
+from Support.environment import ROOT, TESTS  # noqa: E402
+
+SOURCES = TESTS / "Robustness/Life"
+LIBRARY = ROOT / "build" / "lib" / "libzguard.so"
+BUILD = ROOT / "build" / "tests" / "life"
+
+DEADLINE_SECONDS = 60
+JOBS = 2
+FLAGS = ["-std=gnu17", "-O1", "-g", "-fno-builtin", "-fno-inline", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-clobbered", "-Wno-infinite-recursion", "-Wl,-z,now"]
+
+# name: argument of the program, options
+MODES = {
+    "plain": ("plain", None),
+    "guard": ("dies", ""),
+    "fence": ("dies", "profile=fence"),
+    "continue": ("goes-on", "on_finding=continue"),
+    "sample": ("quiet", "profile=sample:sample_rate=50"),
+}
+TOUCHES = {"dies": "plant_touch", "goes-on": "plant_free_again"}
+
+
+class Failed(Exception):
+    pass
+
+
+def environment(options=None, preload=None):
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("ZGUARD_", "MALLOC_", "LD_", "LIFE_"))}
+    kept["LC_ALL"] = "C"
+    if preload:
+        kept["LD_PRELOAD"] = str(preload)
+    if options is not None:
+        kept["ZGUARD_OPTIONS"] = options
+    return kept
+
+
+def build(source, target=None, flags=()):
+    """The compiled program, made again where it is older than its source or was made by another command."""
+    target = target or BUILD / source.stem
+    head = re.search(r"^// flags: (.*)$", source.read_text(), re.M)
+    command = ["gcc", *FLAGS, str(source), "-o", str(target), *(head.group(1).split() if head else []), *flags,
+               "-rdynamic", "-pthread", "-ldl"]
+    stamp = target.with_name(target.name + ".command")
+    newest = max(path.stat().st_mtime for path in [source, TESTS / "Support/work.h", *SOURCES.glob("*.h")])
+    if not (target.exists() and stamp.exists() and stamp.read_text() == " ".join(command)
+            and target.stat().st_mtime > newest):
+        made = subprocess.run(command, capture_output=True, text=True)
+        if made.returncode:
+            raise Failed(f"cannot build {source.name}: {made.stderr.strip()}")
+        stamp.write_text(" ".join(command))
+    return target
+
+
+def build_library(source):
+    """NAME_library.cpp beside NAME.c: found by the program beside itself."""
+    target = BUILD / (source.stem + ".so")
+    if not target.exists() or target.stat().st_mtime <= source.stat().st_mtime:
+        made = subprocess.run(["g++", "-O1", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", str(source), "-o",
+                               str(target), "-ldl"], capture_output=True, text=True)
+        if made.returncode:
+            raise Failed(f"cannot build {source.name}: {made.stderr.strip()}")
+
+
+def ranges_of(program):
+    """Where the functions of the planted bug lie in the program's file."""
+    lines = subprocess.run(["nm", "-S", str(program)], capture_output=True, text=True).stdout
+    found = {}
+    for start, size, name in re.findall(r"^(\w+) (\w+) \w (plant\w*)$", lines, re.M):
+        found[name] = (int(start, 16), int(start, 16) + int(size, 16))
+    return found
+
+
+class Runs:
+    """One process at a time, in a session of its own, with a deadline."""
+
+    def __init__(self, directory):
+        self.directory = Path(directory)
+
+    def run(self, command, options=None, preload=None, named=True, deadline=DEADLINE_SECONDS):
+        report = self.directory / "report.jsonl"
+        report.unlink(missing_ok=True)
+        words = options
+        if options is not None and named:
+            words = f"report_path={report}" + (":" + options if options else "")
+        code, out, err = run_within(deadline, command, cwd=self.directory, env=environment(words, preload))
+        if code is None:
+            raise Failed(f"hangs, still running after {deadline} s\n{out[-2000:]}{err[-2000:]}")
+        lines = report.read_text(errors="replace").splitlines() if report.exists() else []
+        return code, out, err, lines
+
+
+def check_findings(lines, program_ranges, touch, wanted, own, short):
+    found = 0
+    for line in lines:
+        try:
+            finding = json.loads(line)
+        except ValueError:
+            raise Failed(f"the report holds what is no line: {line[:300]}") from None
+        if finding["kind"] == own:
+            continue
+        if touch is None:
+            raise Failed(f"a finding where nothing was planted: {line[:1500]}")
+        for stack, name in (("access", touch), ("free", "plant_free"), ("alloc", "plant_allocate")):
+            # One below the other, and something that called them.
+            offsets = [int(frame.get("offset", "0"), 16) for frame in finding["stacks"][stack]]
+            places = [number for number, offset in enumerate(offsets)
+                      if program_ranges[name][0] <= offset < program_ranges[name][1]]
+            caller = offsets[places[0] + 1] if places and places[0] + 1 < len(offsets) else 0
+            if short and stack == "access" and places:
+                continue
+            if not program_ranges["plant"][0] <= caller < program_ranges["plant"][1] or places[0] + 2 >= len(offsets):
+                raise Failed(f"a finding that was not planted, or without '{name}' on its {stack} stack: {line[:1500]}")
+        found += 1
+    if found < wanted:
+        raise Failed(f"{found} findings, {wanted} were planted")
+
+
+def traits_of(text):
+    return dict(word.split("=", 1) for word in text.split())
+
+
+def run_scenario(program, name, traits, modes):
+    """What was wrong, by mode."""
+    problems, expected = [], None
+    places = ranges_of(program)
+    chosen = traits.get("modes", ",".join(MODES)).split(",")
+    for mode, (argument, options) in MODES.items():
+        if mode not in chosen or (modes and mode not in modes and mode != "plain"):
+            continue
+        with tempfile.TemporaryDirectory(prefix="zguard-life-") as directory:
+            os.chmod(directory, 0o755)
+            try:
+                if options is not None:
+                    options = ":".join(word for word in (options, traits.get("options", "")) if word)
+                code, out, err, lines = Runs(directory).run([program, name, argument], options,
+                                                            None if options is None else LIBRARY,
+                                                            traits.get("report") != "none")
+                if "FAILED" in out or "hangs" in out:
+                    raise Failed(out[-3000:])
+                end = int(traits["end"]) if "end" in traits else -signal.SIGSEGV if argument == "dies" else 0
+                if code != end:
+                    raise Failed(f"ends with {code}, not {end}\n{out[-2000:]}{err[-2000:]}")
+                said = sorted(line for line in out.splitlines() if "inside" not in traits or line != "at the end")
+                if expected is None:
+                    expected = said
+                elif said != expected:
+                    raise Failed("prints other lines than without the library:\n"
+                                 + "\n".join(f"  -{line}" for line in expected if line not in said)
+                                 + "\n".join(f"  +{line}" for line in said if line not in expected) + f"\n{err[-1000:]}")
+                allowed = traits.get("says", "").replace("_", " ")
+                if any(not allowed or allowed not in line for line in said_by_library(err)):
+                    raise Failed(f"the library says\n{err[-2000:]}")
+                wanted = int(traits.get("findings", 1)) if argument in TOUCHES else 0
+                check_findings(lines, places, TOUCHES.get(argument), wanted, traits.get("own"), "stacks" in traits)
+            except Failed as failure:
+                problems.append(f"{mode}: {failure}")
+    return problems
+
+
+# MARK: other allocators
+
+
+ALLOCATORS = ("libjemalloc.so.2", "libmimalloc.so.2", "libtcmalloc_minimal.so.4")
+
+
+def run_allocator(program, allocator):
+    """Preloaded behind ours all blocks are guarded; in front of ours none, and the library says whose malloc it is."""
+    problems = []
+    for behind in (True, False):
+        preload = f"{LIBRARY}:{allocator}" if behind else f"{allocator}:{LIBRARY}"
+        with tempfile.TemporaryDirectory(prefix="zguard-life-") as directory:
+            code, out, err, lines = Runs(directory).run([program, "started", "dies" if behind else "quiet"], "", preload)
+            warned = "zguard: warning: malloc is that of '" in err and allocator in err
+            if "cannot be preloaded" in err:
+                problems.append(f"{allocator} is not installed")
+            elif code != (-signal.SIGSEGV if behind else 0) or "FAILED" in out or warned == behind:
+                problems.append(f"{preload}: ends with {code}\n{out}{err}")
+            try:
+                check_findings(lines, ranges_of(program), "plant_touch" if behind else None, int(behind), None, False)
+            except Failed as failure:
+                problems.append(f"{preload}: {failure}")
+    return problems
+
+
+def run_in_all_modes(command, is_well):
+    """What was wrong, by mode: `is_well` is told whether the command was guarded, and what it said of us."""
+    problems = []
+    for mode, (_, options) in MODES.items():
+        with tempfile.TemporaryDirectory(prefix="zguard-life-") as directory:
+            is_guarded = options is not None
+            code, out, err, lines = Runs(directory).run(command, options, LIBRARY if is_guarded else None)
+            if (code, out, lines) != (0, "works\n", []) or not is_well(is_guarded, said_by_library(err)):
+                problems.append(f"{mode}: ends with {code}\n{out}{err}{''.join(lines)[:1500]}")
+    return problems
+
+
+def run_own_allocator(program):
+    """The same of an allocator that is part of the executable."""
+    warning = f"warning: malloc is that of '{program}', in front of ours"
+    return run_in_all_modes([program], lambda is_guarded, said: (len(said) == 1 and warning in said[0]) == is_guarded)
+
+
+def run_opened_late(program):
+    """The library opened and closed by a program that runs without it, or with it already."""
+    return run_in_all_modes([program, LIBRARY], lambda is_guarded, said: not said)
+
+
+# MARK: the run
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--filter", default="", metavar="TEXT", help="only scenarios whose name contains TEXT")
+    parser.add_argument("--mode", action="append", choices=list(MODES), help="only this mode, after plain (repeatable)")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also print what passes")
+    arguments = parser.parse_args()
+    BUILD.mkdir(parents=True, exist_ok=True)
+    passed = failed = 0
+    jobs = {}
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        def timed(function, *words):
+            started = time.monotonic()
+            try:
+                return function(*words), time.monotonic() - started
+            except (Failed, OSError, subprocess.SubprocessError) as failure:
+                return [str(failure)], time.monotonic() - started
+
+        for source in sorted(SOURCES.glob("*.c")):
+            if re.search(r"^// for: ", source.read_text(), re.M):
+                continue
+            try:
+                program = build(source)
+                for library in SOURCES.glob(source.stem + "_library.cpp"):
+                    build_library(library)
+            except Failed as failure:
+                failed += 1
+                print(f"FAIL   {failure}")
+                continue
+            listed = subprocess.run([str(program), "--list"], capture_output=True, text=True).stdout
+            for line in listed.splitlines():
+                name, _, traits = line.partition(" ")
+                name_shown = f"{source.stem} {name}"
+                if arguments.filter in name_shown and "modes=none" not in traits:
+                    jobs[pool.submit(timed, run_scenario, program, name, traits_of(traits), arguments.mode)] = name_shown
+        if arguments.filter in "allocator of its own":
+            jobs[pool.submit(timed, run_own_allocator, build(SOURCES / "own_allocator.c"))] = "allocator of its own"
+        if arguments.filter in "opened late":
+            jobs[pool.submit(timed, run_opened_late, build(SOURCES / "opened_late.c"))] = "opened late"
+        for allocator in ALLOCATORS:
+            if arguments.filter in f"allocator {allocator}":
+                program = build(SOURCES / "forks.c")
+                jobs[pool.submit(timed, run_allocator, program, allocator)] = f"allocator {allocator}"
+        for job in concurrent.futures.as_completed(jobs):
+            problems, seconds = job.result()
+            if problems:
+                failed += 1
+                print(f"FAIL   {jobs[job]} ({seconds:.1f} s)")
+                for problem in problems:
+                    print("       " + problem.replace("\n", "\n       "), flush=True)
+            else:
+                passed += 1
+                if arguments.verbose:
+                    print(f"pass   {jobs[job]} ({seconds:.1f} s)", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
