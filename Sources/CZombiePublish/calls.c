@@ -17,7 +17,7 @@ typedef int zg_nothing_is_published_here; // C wants a declaration in every file
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "findings/calls.h"
+#include "door/calls.h"
 #include "images/loader.h"
 #include "platform/arch.h"
 

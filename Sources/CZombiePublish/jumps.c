@@ -9,8 +9,8 @@ typedef int zg_no_jump_is_published; // C wants a declaration in every file
 #else
 
 #include "images/loader.h"
-#include "process/jump.h"
-#include "process/thread.h"
+#include "door/jump.h"
+#include "threads/thread.h"
 
 #define ZG_JUMPS(X) X(longjmp) X(_longjmp) X(siglongjmp) X(__longjmp_chk)
 

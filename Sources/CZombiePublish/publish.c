@@ -17,19 +17,21 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include <signal.h>
 #include <stdio.h>
 
-#include "findings/signals.h"
+#include "blocks/lookup.h"
+#include "door/door.h"
+#include "door/libraries.h"
+#include "faults/signals.h"
 #include "heap/foreign.h"
-#include "heap/heap.h"
-#include "heap/lookup.h"
 #include "images/loader.h"
 #include "include/zg_api.h"
 #include "limits/budget.h"
-#include "limits/maintenance.h"
 #include "limits/sample.h"
+#include "process/ready.h"
 #include "process/runtime.h"
-#include "process/thread.h"
+#include "process/thread_entry.h"
+#include "process/watch.h"
+#include "settings/passing.h"
 #include "settings/stats.h"
-
 
 // A call that leaves no frame of ours behind: stacks of threads look as they do unguarded, the loader finds its caller's
 // search path by its own return address, and what is passed on to libc costs no more than the question.
@@ -64,13 +66,13 @@ ZG_INLINE bool passes(uint64_t return_address) {
 
 // With a limit on what guarding may cost, how many blocks are guarded follows from it, and each is measured.
 ZG_INLINE void *allocate(size_t size, size_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
-    if (ZG_LIKELY(zg_passing != zg_passing_budget)) return zg_heap_allocate(size, alignment, kind, zero, frame);
-    return zg_budget_allocate(size, alignment, kind, zero, frame);
+    if (ZG_LIKELY(zg_passing != zg_passing_budget)) return zg_door_allocate(size, alignment, kind, zero, frame);
+    return zg_door_allocate_measured(size, alignment, kind, zero, frame);
 }
 
 ZG_INLINE void release(void *block, enum zg_deallocator deallocator, size_t size, const uint64_t *frame) {
-    if (ZG_LIKELY(zg_passing != zg_passing_budget)) zg_heap_free(block, deallocator, size, frame);
-    else zg_budget_free(block, deallocator, size, frame);
+    if (ZG_LIKELY(zg_passing != zg_passing_budget)) zg_door_free(block, deallocator, size, frame);
+    else zg_door_free_measured(block, deallocator, size, frame);
 }
 
 // --- C ---------------------------------------------------------------------------------------------------------------
@@ -119,7 +121,7 @@ static void *resize(void *block, size_t size, const uint64_t *frame) {
     if (block ? ZG_IS_PASSED(block) : ZG_PASSES())
         return zg_next.realloc(block, size);
     if (!block) return allocate(size, 16, zg_kind_malloc, false, frame);
-    if (size) return zg_heap_reallocate(block, size, frame);
+    if (size) return zg_door_reallocate(block, size, frame);
     release(block, zg_deallocator_realloc, ZG_ANY_SIZE, frame); // as glibc does: freed, NULL returned
     return NULL;
 }
@@ -212,7 +214,7 @@ ZG_PUBLISH void *pvalloc(size_t size) {
 
 ZG_PUBLISH size_t malloc_usable_size(void *block) {
     if (ZG_IS_PASSED(block)) return zg_next.usable_size(block);
-    return zg_heap_usable_size(block);
+    return zg_door_usable_size(block);
 }
 
 // Free pages go back; the quarantine stays, or periodic callers would have none. The padding is ours to choose.
@@ -223,7 +225,7 @@ ZG_PUBLISH int malloc_trim(size_t pad) {
         return 0;
     }
     (void)pad;
-    int trimmed = zg_heap_trim(false, ZG_FRAME) != 0;
+    int trimmed = zg_door_trim(false, ZG_FRAME) != 0;
     ZG_KEEP(trimmed);
     return trimmed;
 }
@@ -473,8 +475,8 @@ ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
                               void *argument) {
     ZG_NEXT(int, pthread_create,
             (pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument));
-    if (zg_runtime_is_started()) zg_maintenance_before_thread();
-    struct thread_start *start = zg_runtime_is_ready() && (zg_passing != zg_passing_sample || zg_signals_hidden().signals) ? take_start() : NULL;
+    if (zg_runtime_is_started()) zg_watch_before_thread();
+    struct thread_start *start = zg_ready() && (zg_passing != zg_passing_sample || zg_signals_hidden().signals) ? take_start() : NULL;
     if (!start) return next(thread, attributes, function, argument);
     start->function = function;
     start->argument = argument;
@@ -493,13 +495,13 @@ static int (*next_dlclose)(void *);
 
 ZG_PUBLISH void *dlopen(const char *path, int flags) {
     if (!next_dlopen) next_dlopen = (void *(*)(const char *, int))zg_loader_next("dlopen");
-    flags = zg_loader_before_open(flags);
+    flags = zg_libraries_before_open(flags);
     ZG_MUST_TAIL return next_dlopen(path, flags);
 }
 
 ZG_PUBLISH int dlclose(void *library) {
     if (!next_dlclose) next_dlclose = (int (*)(void *))zg_loader_next("dlclose");
-    zg_loader_before_close();
+    zg_libraries_before_close();
     ZG_MUST_TAIL return next_dlclose(library);
 }
 

@@ -16,7 +16,7 @@
 #include "platform/arch.h"
 #include "platform/os.h"
 #include "platform/text.h"
-#include "process/thread.h"
+#include "threads/thread.h"
 #include "settings/stats.h"
 
 extern void *__libc_stack_end;

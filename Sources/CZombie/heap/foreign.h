@@ -4,7 +4,6 @@
 #ifndef ZG_FOREIGN_H
 #define ZG_FOREIGN_H
 
-#include "heap/heap.h"
 #include "platform/base.h"
 
 // Allocation by libc: nested calls, exhausted heap. `alignment` 0 for malloc's own.

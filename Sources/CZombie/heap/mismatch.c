@@ -9,7 +9,7 @@
 
 #include "heap/mismatch.h"
 
-#include "findings/finding.h"
+#include "findings/found.h"
 #include "images/module.h"
 #include "platform/text.h"
 #include "settings/config.h"
@@ -19,6 +19,12 @@
 // delete is told the size of the base. Seen in Swift 6.3: 24 bytes for an object of 232, whenever the kept answers to
 // cursor requests (what is at this line and column) are thrown away.
 static const char *const deletes_with_size_of_base[] = {"libsourcekitdInProc.so"};
+
+const uint32_t zg_mismatch_accepted[zg_deallocator_count] = {
+#define ZG_X(name, text, mask) mask,
+    ZG_DEALLOCATORS(ZG_X)
+#undef ZG_X
+};
 
 static const char *const names[zg_deallocator_count] = {
 #define ZG_X(name, text, mask) text,

@@ -3,11 +3,11 @@
 
 #include "heap/quarantine.h"
 
-#include "findings/finding.h"
-#include "heap/fill.h"
-#include "heap/invariants.h"
-#include "heap/slab.h"
-#include "heap/span.h"
+#include "blocks/fill.h"
+#include "blocks/lookup.h"
+#include "blocks/slab.h"
+#include "blocks/span.h"
+#include "findings/found.h"
 #include "pages/retire.h"
 #include "platform/lock.h"
 #include "platform/os.h"
@@ -173,7 +173,8 @@ static ZG_COLD void report_change(struct zg_block *block, uint64_t start, uint64
         if (change.offset == bytes) change = (struct zg_change){.offset = i, .old = expected, .now = now};
         change.length = i - change.offset + 1;
     }
-    if (change.offset < bytes) zg_found_write_after_free(start, &change, found_by);
+    struct zg_block_view view;
+    if (change.offset < bytes && zg_lookup_block(start, &view)) zg_found_write_after_free(&view, &change, found_by);
 }
 
 // The same for a slot, of which class and number are known: it is looked at in line.

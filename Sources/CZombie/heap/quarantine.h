@@ -12,7 +12,7 @@
 
 #include "include/zg_block.h"
 #include "platform/base.h"
-#include "process/thread.h"
+#include "threads/thread.h"
 
 void zg_quarantine_init(void);
 // How much is held from now on; what is over it leaves with the next flushes.
@@ -28,5 +28,10 @@ uint64_t zg_quarantine_verify_all(const char *found_by);
 uint64_t zg_quarantine_bytes(void);
 void zg_quarantine_lock_all(void);
 void zg_quarantine_unlock_all(bool reset);
+
+#ifdef ZG_CHECK_INVARIANTS
+// What is broken, in words; NULL where all is well. Calls `slot` and `span` for each that is kept here (process/invariants.h).
+const char *zg_quarantine_broken(void (*slot)(zg_slot slot), void (*span)(uint32_t number));
+#endif
 
 #endif

@@ -7,9 +7,9 @@
 #include "platform/arch.h"
 #include "platform/os.h"
 #include "settings/config.h"
+#include "settings/passing.h"
 #include "settings/stats.h"
 
-uint8_t zg_passing;
 __thread int32_t zg_sample_left;
 
 static __thread bool has_drawn __attribute__((tls_model("initial-exec")));

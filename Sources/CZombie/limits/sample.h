@@ -7,9 +7,6 @@
 
 #include "platform/base.h"
 
-// Whether blocks are passed on to libc, and by what they are chosen.
-enum zg_passing { zg_passing_none, zg_passing_sample, zg_passing_budget };
-extern uint8_t zg_passing;
 // Blocks that this thread still passes on before the next one is taken.
 extern __thread int32_t zg_sample_left __attribute__((tls_model("initial-exec"), visibility("hidden")));
 

@@ -2,25 +2,22 @@
 
 #include "pages/fence.h"
 
-#include "heap/fill.h"
-#include "heap/invariants.h"
-#include "heap/span.h"
-#include "limits/budget.h"
-#include "limits/pressure.h"
-#include "limits/sample.h"
+#include "blocks/fill.h"
+#include "blocks/span_table.h"
+#include "pages/page_time.h"
 #include "pages/protect.h"
 #include "platform/lock.h"
 #include "platform/os.h"
+#include "pressure/pressure.h"
 #include "settings/config.h"
+#include "settings/passing.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
-#include "zombies/classes.h"
-#include "zombies/zombie.h"
 
 enum {
     CONTEXTS = 1 << 21,
     SEEN = 0x8000, // of a context's count: it is counted in the statistics
-    CHUNK_PAGES = ZG_FENCE_REUSED_MOST, // 2 MiB, one page of the kernel's page tables
+    CHUNK_PAGES = ZG_FENCE_REUSED_MOST, // one page of the kernel's page tables
     CHUNKS = 1 << 19,
     CLOSED = 0xffff, // of a chunk's count: one inaccessible mapping
     CLOSED_RUNS_MOST = 400,
@@ -34,9 +31,7 @@ enum {
 #define FILL_PAD 0xA5u
 
 static struct zg_lock fence_lock;
-static uint64_t area_base, area_pages;
-static uint32_t *page_map; // page -> span number, 0 for none
-static uint64_t mapped_pages, used_pages, committed_pages;
+static uint64_t used_pages, committed_pages;
 static uint32_t bins[CHUNK_PAGES + 1];
 // Blocks in use that have a part in each chunk. Chunks beyond these many are never closed.
 static uint16_t alive[CHUNKS];
@@ -51,30 +46,9 @@ static uint64_t retired_bytes, live_bytes;
 static uint16_t counts[CONTEXTS];
 static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
 
-void zg_fence_init(uint64_t base, uint64_t bytes) {
-    // Chunks are to be whole page tables.
-    uint64_t skip = zg_round_up(base, CHUNK_PAGES * ZG_PAGE_BYTES) - base;
-    if (bytes <= skip) return;
-    base += skip;
-    uint64_t pages = (bytes - skip) / ZG_PAGE_BYTES;
-    page_map = zg_os_reserve(zg_round_up(pages * sizeof *page_map, ZG_PAGE_BYTES));
-    if (!page_map) {
-        zg_stats_degrade(zg_degradation_fence_exhausted);
-        return;
-    }
-    area_base = base;
-    area_pages = pages;
-    zg_stats->layout.fenced = (struct zg_layout_area){base, pages * ZG_PAGE_BYTES, (uint64_t)page_map, ZG_PAGE_BYTES};
-}
-
 // --- which blocks ------------------------------------------------------------------------------------------------------
 
 static uint16_t *count_of(uint32_t context) { return &counts[context % CONTEXTS]; }
-
-uint32_t zg_fence_mark(uint32_t found) {
-    if (!found || found & ZG_DEPOT_SETTLED) return found & ~ZG_DEPOT_SETTLED;
-    return zg_config.fence_per_context && zg_config.fence_per_context != ZG_FENCE_ALL ? found | ZG_STACK_FENCE : found;
-}
 
 bool zg_fence_wants(uint32_t context, bool later) {
     uint16_t *count = count_of(context);
@@ -92,7 +66,7 @@ bool zg_fence_wants(uint32_t context, bool later) {
         uint64_t more = fenced < zg_config.fence_per_context ? 1 : fenced - zg_config.fence_per_context + 2;
         if (zg_random(&random_state) % (more * more)) return false;
     }
-    if (zg_budget_fence_allows(fenced == 0)) return true;
+    if (zg_page_time_allows(fenced == 0)) return true;
     zg_stats_add(zg_counter_fence_declined, 1);
     return false;
 }
@@ -111,22 +85,14 @@ void zg_fence_note(uint32_t context) {
 // made, and given back when its addresses are used again: without them the program could not go on after a finding.
 static bool keeps_contents(void) { return zg_config.on_finding == zg_on_finding_continue; }
 
-static uint64_t data_bytes(const struct zg_span *span) { return (span->units - 1) * ZG_PAGE_BYTES; }
-
 // Makes the next pages accessible, up to `end`. Under the lock.
 static bool commit(uint64_t end) {
-    if (end > area_pages) return false;
-    if (end > mapped_pages) {
-        uint64_t to = zg_min(zg_round_up(end, MAP_STEP), area_pages);
-        if (zg_os_commit(page_map + mapped_pages, zg_round_up((to - mapped_pages) * sizeof *page_map, ZG_PAGE_BYTES)) != 0)
-            return false;
-        zg_stats_add(zg_counter_metadata_bytes, (to - mapped_pages) * sizeof *page_map);
-        __atomic_store_n(&mapped_pages, to, __ATOMIC_RELEASE);
-    }
+    if (end > zg_fenced_map.units) return false;
+    if (!zg_span_map_cover(&zg_fenced_map, end, MAP_STEP)) return false;
     if (zg_protection_now() == zg_protection_mprotect || end <= committed_pages) return true;
     uint64_t from = zg_max(committed_pages, used_pages);
-    uint64_t to = zg_min(zg_round_up(end, COMMIT_STEP / ZG_PAGE_BYTES), area_pages);
-    if (zg_os_commit((void *)(area_base + from * ZG_PAGE_BYTES), (to - from) * ZG_PAGE_BYTES) != 0) return false;
+    uint64_t to = zg_min(zg_round_up(end, COMMIT_STEP / ZG_PAGE_BYTES), zg_fenced_map.units);
+    if (zg_os_commit((void *)(zg_fenced_map.base + from * ZG_PAGE_BYTES), (to - from) * ZG_PAGE_BYTES) != 0) return false;
     committed_pages = to;
     return true;
 }
@@ -137,35 +103,30 @@ static struct zg_span *take_fresh(uint64_t pages, uint64_t alignment, uint64_t *
     // Without guards any more: only addresses that were never accessible are protected.
     if (protection == zg_protection_mprotect) used_pages = zg_max(used_pages, committed_pages);
     uint64_t first = used_pages ? used_pages : 1; // the first page of all guards the first block
-    uint64_t address = area_base + first * ZG_PAGE_BYTES;
+    uint64_t address = zg_fenced_map.base + first * ZG_PAGE_BYTES;
     if (alignment > ZG_PAGE_BYTES) first += (zg_round_up(address, alignment) - address) / ZG_PAGE_BYTES;
     // What fits into one chunk lies in one chunk.
     else if (pages <= CHUNK_PAGES && first / CHUNK_PAGES != (first + pages - 1) / CHUNK_PAGES) first = zg_round_up(first, CHUNK_PAGES);
     if (!commit(first + pages)) return NULL;
-    struct zg_span *span = zg_span_record();
+    struct zg_span *span = zg_span_table_add(&zg_fenced_map, first, pages);
     if (!span) return NULL;
     *skip = first - used_pages;
     used_pages = first + pages;
-    span->base = area_base + first * ZG_PAGE_BYTES;
-    span->units = (uint32_t)pages;
     span->fenced = protection;
-    span->dirty = 0;
-    uint32_t number = zg_span_number(span);
-    for (uint64_t i = 0; i < pages; i++) __atomic_store_n(&page_map[first + i], number, __ATOMIC_RELEASE);
     return span;
 }
 
 // --- chunks: where every block is dead, one mapping instead of guards, whose page tables each fork would copy ----------
 
-static uint64_t first_chunk(const struct zg_span *span) { return (span->base - area_base) / ZG_PAGE_BYTES / CHUNK_PAGES; }
+static uint64_t first_chunk(const struct zg_span *span) { return (span->base - zg_fenced_map.base) / ZG_PAGE_BYTES / CHUNK_PAGES; }
 static uint64_t last_chunk(const struct zg_span *span) {
-    return ((span->base - area_base) / ZG_PAGE_BYTES + span->units - 1) / CHUNK_PAGES;
+    return ((span->base - zg_fenced_map.base) / ZG_PAGE_BYTES + span->units - 1) / CHUNK_PAGES;
 }
 
 // Of the blocks that lie in the chunk; larger ones are not opened again.
 static void set_protection(uint64_t chunk, enum zg_protection protection) {
     for (uint64_t page = chunk * CHUNK_PAGES; page < (chunk + 1) * CHUNK_PAGES; page++) {
-        uint32_t number = page_map[page];
+        uint32_t number = zg_fenced_map.numbers[page];
         if (number) zg_span_by_number(number)->fenced = protection;
     }
 }
@@ -181,7 +142,7 @@ static void close_chunk(uint64_t chunk) {
     if (zg_protection_now() != zg_protection_guards || keeps_contents()) return;
     int joins = closed_neighbours(chunk);
     if (!joins && (closed_runs >= CLOSED_RUNS_MOST || !zg_mappings_take(2))) return;
-    if (zg_os_retire((void *)(area_base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES), CHUNK_PAGES * ZG_PAGE_BYTES) != 0) {
+    if (zg_os_retire((void *)(zg_fenced_map.base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES), CHUNK_PAGES * ZG_PAGE_BYTES) != 0) {
         if (!joins) zg_mappings_give(2);
         return;
     }
@@ -193,7 +154,7 @@ static void close_chunk(uint64_t chunk) {
 
 // An address in it is to be used again: guards for all its pages, instead of two mappings for each block. Under the lock.
 static bool reopen_chunk(uint64_t chunk) {
-    void *start = (void *)(area_base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES);
+    void *start = (void *)(zg_fenced_map.base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES);
     int joins = closed_neighbours(chunk);
     if (zg_protection_now() != zg_protection_guards || opened[chunk]) return false;
     if (joins == 2 && (closed_runs >= CLOSED_RUNS_MOST || !zg_mappings_take(2))) return false;
@@ -240,7 +201,7 @@ static void give_range(struct zg_span *span) {
 // Opens the pages of a range for a new block, and guards what is around them.
 static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
     void *data = (void *)span->base;
-    uint64_t bytes = data_bytes(span);
+    uint64_t bytes = zg_fence_data_bytes(span);
     if (span->fenced == zg_protection_mprotect) {
         if (zg_os_commit(data, bytes) != 0 || (span->dirty && zg_os_discard(data, bytes) != 0)) return false;
         // It reaches into two chunks, of which the other one may have been opened again, with guards.
@@ -273,7 +234,7 @@ static uint64_t live_most(void) {
 }
 
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
-    if (size > area_pages * ZG_PAGE_BYTES / 4 || alignment > area_pages * ZG_PAGE_BYTES / 4) return NULL;
+    if (size > zg_fenced_map.units * ZG_PAGE_BYTES / 4 || alignment > zg_fenced_map.units * ZG_PAGE_BYTES / 4) return NULL;
     uint64_t bytes = zg_round_up(size ? size : 1, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
     if (zg_load(&live_bytes) + bytes > live_most()) return NULL;
     bool by_mapping = keeps_contents() || zg_protection_now() == zg_protection_mprotect, fresh = false;
@@ -325,7 +286,7 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
 void zg_fence_open_guard(struct zg_span *span) {
     zg_lock_take(&fence_lock);
     bool is_live = zg_header_state(__atomic_load_n(&span->block.header, __ATOMIC_ACQUIRE)) == zg_state_live;
-    const volatile char *guard = (const char *)span->base + data_bytes(span);
+    const volatile char *guard = (const char *)span->base + zg_fence_data_bytes(span);
     if (is_live && span->fenced == zg_protection_guards && !span->guard_is_open)
         span->guard_is_open = zg_os_unguard((void *)guard, ZG_PAGE_BYTES) == 0;
     if (is_live && span->guard_is_open) (void)*guard; // the kernel's page of zeros: a page that is not there is as slow as a protected one
@@ -353,7 +314,7 @@ static void look(const char *from, const char *to, uint8_t expected, uint64_t of
 }
 
 bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change) {
-    const char *start = (const char *)span->start, *end = (const char *)span->base + data_bytes(span);
+    const char *start = (const char *)span->start, *end = (const char *)span->base + zg_fence_data_bytes(span);
     uint64_t lead = zg_min(span->start - span->base, LEAD_MOST), last = 0;
     *change = (struct zg_change){.length = 0};
     look(start + span->size, end, FILL_PAD, span->size, change, &last);
@@ -366,7 +327,7 @@ bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change) {
 
 // Oldest first, once the budget of addresses is spent, or half of the addresses there are. Under the lock.
 static void reuse_oldest(void) {
-    uint64_t most = zg_min(zg_config.retired_bytes, area_pages * ZG_PAGE_BYTES / 2);
+    uint64_t most = zg_min(zg_config.retired_bytes, zg_fenced_map.units * ZG_PAGE_BYTES / 2);
     while (retired_bytes > most && retired_head) {
         struct zg_span *span = zg_span_by_number(retired_head);
         retired_head = span->next;
@@ -386,7 +347,7 @@ static void reuse_oldest(void) {
 // Takes the pages away. False: the kernel does not let us.
 static bool protect(struct zg_span *span, enum zg_fence_end end) {
     void *data = (void *)span->base;
-    uint64_t bytes = data_bytes(span);
+    uint64_t bytes = zg_fence_data_bytes(span);
     bool by_mapping = span->fenced == zg_protection_mprotect;
     uint64_t open_bytes = has_open_guard(span) ? ZG_PAGE_BYTES : 0; // of the guard behind it
     if (end == zg_fence_keep) {
@@ -410,8 +371,8 @@ void zg_fence_retire(struct zg_span *span, enum zg_fence_end end) {
     bool is_protected = protect(span, end);
     if (!is_protected) {
         // Neither protected nor ever used again. The kernel may have got half way.
-        zg_os_unguard((void *)span->base, data_bytes(span));
-        zg_fill((void *)span->base, data_bytes(span), ZG_FILL_FREED);
+        zg_os_unguard((void *)span->base, zg_fence_data_bytes(span));
+        zg_fill((void *)span->base, zg_fence_data_bytes(span), ZG_FILL_FREED);
         zg_stats_degrade(zg_degradation_mappings_spent);
     }
     __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_retired), __ATOMIC_RELEASE);
@@ -419,7 +380,7 @@ void zg_fence_retire(struct zg_span *span, enum zg_fence_end end) {
     zg_stats_add(zg_counter_retired_bytes, bytes);
     zg_lock_take(&fence_lock);
     leave_chunks(span);
-    uint64_t live = __atomic_sub_fetch(&live_bytes, data_bytes(span), __ATOMIC_RELAXED);
+    uint64_t live = __atomic_sub_fetch(&live_bytes, zg_fence_data_bytes(span), __ATOMIC_RELAXED);
     zg_stats_set(zg_counter_fenced_live_bytes, live);
     if (is_protected) {
         uint32_t number = zg_span_number(span);
@@ -431,72 +392,6 @@ void zg_fence_retire(struct zg_span *span, enum zg_fence_end end) {
     }
     reuse_oldest();
     zg_lock_drop(&fence_lock);
-}
-
-struct zg_span *zg_fence_find(uint64_t address) {
-    uint64_t page = (address - area_base) / ZG_PAGE_BYTES;
-    if (address < area_base || page >= __atomic_load_n(&mapped_pages, __ATOMIC_ACQUIRE)) return NULL;
-    uint32_t number = __atomic_load_n(&page_map[page], __ATOMIC_ACQUIRE);
-    return number ? zg_span_by_number(number) : NULL;
-}
-
-// --- opening again -----------------------------------------------------------------------------------------------------
-
-// `*kept` says whether the contents were kept.
-static bool open_pages(const struct zg_block_view *view, struct zg_span **span, bool *kept) {
-    *span = zg_span_find(view->start);
-    *kept = *span && (*span)->dirty;
-    if (!*span || !(*span)->fenced || view->state != zg_state_retired) return false;
-    void *data = (void *)(*span)->base;
-    uint64_t bytes = data_bytes(*span);
-    bool by_mapping = (*span)->fenced == zg_protection_mprotect || (*span)->dirty;
-    if ((by_mapping ? zg_os_commit(data, bytes) : zg_os_unguard(data, bytes)) != 0) {
-        // Fresh pages in their place: the contents are gone, and the program goes on.
-        if (!zg_os_map_private(bytes, data)) return false;
-        *kept = false;
-    }
-    (*span)->dirty = 1;
-    return true;
-}
-
-bool zg_fence_open_header(const struct zg_block_view *view) {
-    struct zg_span *span;
-    bool kept;
-    uint64_t word;
-    if (!zg_zombie_is_header(view)) return false;
-    // Open already: what faulted is something else, and the object is only what a register points to.
-    if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word || !open_pages(view, &span, &kept)) return false;
-    // Where the word is only compared nothing faults, and the rest is read next.
-    if (!kept) zg_fill((void *)span->base, data_bytes(span), ZG_FILL_FREED);
-    zg_zombie_write_header(view);
-    return true;
-}
-
-bool zg_fence_open(const struct zg_block_view *view) {
-    struct zg_span *span;
-    bool kept;
-    if (!open_pages(view, &span, &kept)) return false;
-    if (!kept) zg_fill((void *)span->base, data_bytes(span), ZG_FILL_FREED);
-    struct zg_class class = zg_class_get(view->zombie ? view->death.class_number : 0);
-    uint64_t *words = (uint64_t *)view->start;
-    __atomic_fetch_or(&span->block.header, ZG_HEADER_OPENED, __ATOMIC_RELAXED);
-    if (class.language == zg_language_unknown) return true;
-    words[0] = class.pointer;
-    if (class.language == zg_language_swift) words[1] = ZG_SWIFT_IMMORTAL_BITS;
-    return true;
-}
-
-bool zg_fence_open_at(const struct zg_block_view *view, uint64_t address) {
-    // Nobody else's page: the block of an inferred finding may be far from the address.
-    if (address - area_base >= area_pages * ZG_PAGE_BYTES) return false;
-    // No block's are the guard in front of the first one, and what alignment left out.
-    struct zg_span *span = zg_fence_find(address);
-    if (span && address - span->base < data_bytes(span)) return zg_fence_open(view);
-    // Which way it is protected may differ from its neighbours'.
-    void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
-    bool opened = zg_os_commit(page, ZG_PAGE_BYTES) == 0, unguarded = zg_os_unguard(page, ZG_PAGE_BYTES) == 0;
-    if (opened && (unguarded || zg_protection_now() == zg_protection_mprotect)) return true;
-    return zg_os_map_private(ZG_PAGE_BYTES, page) != NULL;
 }
 
 void zg_fence_lock(void) { zg_lock_take(&fence_lock); }
@@ -521,12 +416,12 @@ const char *zg_fence_broken(void (*span)(uint32_t number, bool retired)) {
     for (uint32_t number = 1; number < zg_span_count(); number++) {
         const struct zg_span *at = zg_span_by_number(number);
         if (!at->fenced) continue;
-        uint64_t first = (at->base - area_base) / ZG_PAGE_BYTES;
+        uint64_t first = (at->base - zg_fenced_map.base) / ZG_PAGE_BYTES;
         for (uint64_t i = 0; i < at->units; i++)
-            if (page_map[first + i] != number) return "a page of a fenced block leads to another one";
+            if (zg_fenced_map.numbers[first + i] != number) return "a page of a fenced block leads to another one";
         if (zg_header_state(at->block.header) != zg_state_live) continue;
-        live += data_bytes(at);
-        if (at->start < at->base || at->start + at->size > at->base + data_bytes(at)) return "a fenced block lies outside of its pages";
+        live += zg_fence_data_bytes(at);
+        if (at->start < at->base || at->start + at->size > at->base + zg_fence_data_bytes(at)) return "a fenced block lies outside of its pages";
     }
     return live == zg_load(&live_bytes) ? NULL : "fenced blocks in use take another number of bytes than is counted";
 }

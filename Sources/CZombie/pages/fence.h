@@ -11,29 +11,25 @@
 // (fence_bytes) and processor time (fence_overhead) reach.
 //
 // Records are spans (zg_block.h) whose `fenced` says how they are protected; `units` counts pages, the guard behind the block included.
-// Slow path, one lock; zg_fence_open…: signal context, no lock.
+// Slow path, one lock; zg_revive_fenced…: signal context, no lock.
 
 #ifndef ZG_FENCE_H
 #define ZG_FENCE_H
 
-#include "findings/finding.h"
-#include "heap/lookup.h"
+#include "findings/found.h"
 #include "include/zg_block.h"
 #include "platform/base.h"
 
-// The area for fenced blocks: address space that was reserved.
-void zg_fence_init(uint64_t base, uint64_t bytes);
-
-// A stack id with this bit: the context's next block should be fenced. Set where a stack is captured that the thread's cache
-// does not know, so that known contexts cost nothing.
-#define ZG_STACK_FENCE UINT32_C(0x80000000)
-// The context that the depot found or added, with the bit where fewer than fence_per_context of its blocks have been fenced.
-uint32_t zg_fence_mark(uint32_t found);
 // Whether a block of this context is to be fenced now: one of the first, or (`later`) one of those that are chosen now and then.
 bool zg_fence_wants(uint32_t context, bool later);
 
-// A range of more pages than these is not used again once its block is gone.
+// A range of more pages than these is not used again once its block is gone. The area begins at a multiple of as many, so that
+// what is closed as a whole (2 MiB) is one page of the kernel's page tables.
 enum { ZG_FENCE_REUSED_MOST = 512 };
+#define ZG_FENCE_AREA_ALIGNMENT (ZG_FENCE_REUSED_MOST * ZG_PAGE_BYTES)
+
+// Bytes of the pages of a fenced block, without the guard behind them.
+ZG_INLINE uint64_t zg_fence_data_bytes(const struct zg_span *span) { return (span->units - 1) * ZG_PAGE_BYTES; }
 
 // A block, its memory zero, the rest of its pages filled. NULL where memory, mappings or address space do not reach.
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment);
@@ -49,19 +45,12 @@ void zg_fence_retire(struct zg_span *span, enum zg_fence_end end);
 // Opens the guard behind a block in use, if it still is (overread.h). What is written there is found when it is freed.
 void zg_fence_open_guard(struct zg_span *span);
 
-// The record of the block whose pages, or the guard behind them, the address lies in; NULL where there is none.
-struct zg_span *zg_fence_find(uint64_t address);
-
-// A word loaded from the header of a dead object says little: the page is opened with a trap header in it, the instruction goes
-// on and the next one faults in the trap region, with the method or the kind of reference counting. False: nothing was changed.
-bool zg_fence_open_header(const struct zg_block_view *view);
-// on_finding=continue: the contents come back.
-bool zg_fence_open(const struct zg_block_view *view);
-// The same for an access at this address, which may lie in a guard: that becomes a page of zeros. False for an address outside of
-// the area.
-bool zg_fence_open_at(const struct zg_block_view *view, uint64_t address);
-
 void zg_fence_lock(void);
 void zg_fence_unlock(bool reset);
+
+#ifdef ZG_CHECK_INVARIANTS
+// As zg_span_broken.
+const char *zg_fence_broken(void (*span)(uint32_t number, bool retired));
+#endif
 
 #endif

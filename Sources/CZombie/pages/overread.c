@@ -5,11 +5,11 @@
 
 #include <time.h>
 
-#include "heap/span.h"
-#include "limits/budget.h"
+#include "blocks/span_table.h"
 #include "pages/fence.h"
 #include "pages/protect.h"
 #include "platform/arch.h"
+#include "platform/clock.h"
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "settings/config.h"
@@ -45,7 +45,7 @@ void zg_overread_look(void) {
     if (!is_on || !zg_load(&young_count)) return;
     uint64_t ticks = zg_arch_ticks();
     // The process's own clock is a system call: not asked before so much time has passed at all.
-    if (ticks - zg_load(&looked_ticks) < zg_budget_ticks(NS_PER_HALF / 2)) return;
+    if (ticks - zg_load(&looked_ticks) < zg_clock_ticks(NS_PER_HALF / 2)) return;
     zg_store(&looked_ticks, ticks);
     if (!zg_lock_try(&young_lock)) return;
     now_half = (uint32_t)(zg_os_clock_ns(CLOCK_PROCESS_CPUTIME_ID) / NS_PER_HALF);

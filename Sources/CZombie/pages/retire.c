@@ -2,17 +2,15 @@
 
 #include "pages/retire.h"
 
-#include "heap/fill.h"
-#include "heap/invariants.h"
-#include "heap/quarantine.h"
-#include "limits/budget.h"
-#include "limits/pressure.h"
+#include "pages/page_time.h"
 #include "pages/protect.h"
+#include "platform/arch.h"
+#include "platform/clock.h"
 #include "platform/lock.h"
 #include "platform/os.h"
+#include "pressure/pressure.h"
 #include "settings/config.h"
 #include "settings/stats.h"
-#include "zombies/zombie.h"
 
 enum { RUN_SHIFT = 16, TOUCHED_MOST = 256, BUFFER_SLOTS = 256 };
 #define RUN_BYTES (UINT64_C(1) << RUN_SHIFT)
@@ -45,7 +43,7 @@ static bool has_forced; // memory was given back on request
 static uint32_t next_class; // whose oldest run is used again next
 
 // The thread that retires all there is, and holds the lock meanwhile.
-static struct zg_thread *forced_by;
+static const struct zg_thread *forced_by;
 static bool is_forced(void) { return __atomic_load_n(&forced_by, __ATOMIC_RELAXED) != NULL; }
 // The phase.
 static struct {
@@ -198,7 +196,7 @@ static bool is_on(void) { return zg_config.retired_bytes && !zg_protection_is_st
 
 static bool may_begin(void) {
     if (!is_on() || !zg_config.fence_overhead || zg_protection_now() == zg_protection_mprotect) return false;
-    return zg_arch_ticks() >= zg_load(&phase.wait_until_ticks) && zg_budget_fence_allows(false);
+    return zg_arch_ticks() >= zg_load(&phase.wait_until_ticks) && zg_page_time_allows(false);
 }
 
 bool zg_retire_enter(const struct zg_thread *thread) {
@@ -252,8 +250,8 @@ static void settle(bool end) {
         }
         uint64_t count = next - i, ticks = zg_arch_ticks();
         uint64_t bytes = retire_runs(class, number, number + count);
-        zg_budget_fence_spent(ticks, bytes / ZG_PAGE_BYTES);
-        zg_budget_fence_charge(bytes / ZG_PAGE_BYTES); // as many fresh pages will be touched
+        zg_page_time_spent(ticks, bytes / ZG_PAGE_BYTES);
+        zg_page_time_charge(bytes / ZG_PAGE_BYTES); // as many fresh pages will be touched
         phase.held_bytes -= zg_min(phase.held_bytes, count << RUN_SHIFT);
         if (!bytes)
             for (uint64_t j = number; j < number + count; j++)
@@ -267,7 +265,7 @@ static void settle(bool end) {
 static void end_phase(uint32_t touched) {
     bool paid = phase.retired_count * 4 >= touched;
     phase.backoff_ns = paid ? BACKOFF_LEAST_NS : zg_min(phase.backoff_ns * 2, BACKOFF_MOST_NS);
-    zg_store(&phase.wait_until_ticks, zg_arch_ticks() + zg_budget_ticks(phase.backoff_ns));
+    zg_store(&phase.wait_until_ticks, zg_arch_ticks() + zg_clock_ticks(phase.backoff_ns));
     __atomic_store_n(&phase.active, false, __ATOMIC_RELAXED);
     phase.is_full = false;
     phase.held_bytes = phase.retired_count = 0;
@@ -275,7 +273,7 @@ static void end_phase(uint32_t touched) {
 
 void zg_retire_leave(const struct zg_thread *thread) {
     if (__atomic_load_n(&forced_by, __ATOMIC_RELAXED) == thread) return;
-    bool end = phase.is_full || phase.held_bytes > HOLD_MOST || !zg_budget_fence_allows(false);
+    bool end = phase.is_full || phase.held_bytes > HOLD_MOST || !zg_page_time_allows(false);
     if (end || phase.held_bytes >= RUN_BYTES) {
         uint32_t touched = phase.touched_count + phase.retired_count;
         settle(end);
@@ -288,8 +286,8 @@ void zg_retire_leave(const struct zg_thread *thread) {
 bool zg_retire_wants_span(uint64_t bytes) {
     if (!is_on()) return false;
     if (is_forced()) return true;
-    if (!zg_config.fence_overhead || !zg_budget_fence_allows(false)) return false;
-    zg_budget_fence_charge(bytes / ZG_PAGE_BYTES);
+    if (!zg_config.fence_overhead || !zg_page_time_allows(false)) return false;
+    zg_page_time_charge(bytes / ZG_PAGE_BYTES);
     return true;
 }
 
@@ -363,8 +361,7 @@ static uint64_t retire_class(uint32_t class) {
     return given;
 }
 
-uint64_t zg_retire_all(struct zg_thread *thread, bool quarantine) {
-    uint64_t given = 0;
+void zg_retire_all_begin(const struct zg_thread *thread) {
     zg_lock_take(&retire_lock);
     // What a phase holds stands in the same counts.
     for (uint32_t i = 0; i < phase.touched_count; i++) runs[phase.touched[i] >> 20][phase.touched[i] & 0xfffff].touched = 0;
@@ -372,7 +369,10 @@ uint64_t zg_retire_all(struct zg_thread *thread, bool quarantine) {
     __atomic_store_n(&phase.active, false, __ATOMIC_RELAXED);
     __atomic_store_n(&forced_by, thread, __ATOMIC_RELAXED);
     has_forced = true;
-    if (quarantine) zg_quarantine_trim(thread, 0);
+}
+
+uint64_t zg_retire_all_end(void) {
+    uint64_t given = 0;
     if (is_on())
         for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
             hold_free_slots(class);
@@ -385,26 +385,6 @@ uint64_t zg_retire_all(struct zg_thread *thread, bool quarantine) {
     phase.held_bytes = phase.retired_count = 0;
     zg_lock_drop(&retire_lock);
     return given;
-}
-
-// --- opening again -----------------------------------------------------------------------------------------------------
-
-static bool open_page(uint64_t address) {
-    uint64_t word;
-    if (zg_os_read_memory(&word, address, sizeof word) == sizeof word) return false; // open already: something else faulted
-    void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
-    // With either protection: what the pages were protected with is not asked here.
-    if (zg_os_commit(page, ZG_PAGE_BYTES) != 0) return false;
-    zg_os_unguard(page, ZG_PAGE_BYTES);
-    zg_fill(page, ZG_PAGE_BYTES, ZG_FILL_FREED);
-    return true;
-}
-
-bool zg_retire_open_header(const struct zg_block_view *view) {
-    if (view->state != zg_state_retired || !zg_slab_contains(view->start) || !zg_zombie_is_header(view)) return false;
-    if (!open_page(view->start)) return false;
-    zg_zombie_write_header(view);
-    return true;
 }
 
 uint64_t zg_retire_bytes(void) { return zg_load(&retired_bytes); }

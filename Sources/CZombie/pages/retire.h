@@ -4,18 +4,17 @@
 //
 //   evicted -> held until the run's other blocks are dead, too -> retired | reusable, where that takes too long
 //
-// Slots are held in phases, as far as the budget of processor time for pages reaches (budget.h), and always when memory is
+// Slots are held in phases, as far as the budget of processor time for pages reaches (page_time.h), and always when memory is
 // given back under pressure; there single pages of incomplete runs are retired as well. Addresses are used again oldest first,
 // once `retired_bytes` are held, or records of retired slots take too much memory, or the class's region is used up.
-// Slow path; one lock. zg_retire_open_header: signal context, no lock.
+// Slow path; one lock.
 
 #ifndef ZG_RETIRE_H
 #define ZG_RETIRE_H
 
-#include "heap/lookup.h"
-#include "heap/slab.h"
+#include "blocks/slab.h"
 #include "platform/base.h"
-#include "process/thread.h"
+#include "threads/thread.h"
 
 // Whether evicted slots are to be held now. True: the lock is taken, until zg_retire_leave.
 bool zg_retire_enter(const struct zg_thread *thread);
@@ -26,19 +25,22 @@ void zg_retire_leave(const struct zg_thread *thread);
 // Whether a large block that was evicted is to be retired, and not used again.
 bool zg_retire_wants_span(uint64_t bytes);
 
-// Retires all that is dead: the free slots of the central lists, and with `quarantine` the whole quarantine, which is verified.
-// What cannot be retired is free afterwards. Returns the bytes given back. The thread is entered.
-uint64_t zg_retire_all(struct zg_thread *thread, bool quarantine);
+// Retires all that is dead: from the first call on what this thread evicts is held, the second retires it, and the free slots of
+// the central lists. What cannot be retired is free afterwards. Returns the bytes given back. The lock is taken in between.
+void zg_retire_all_begin(const struct zg_thread *thread);
+uint64_t zg_retire_all_end(void);
 // The class has no fresh slots: its oldest retired run becomes free. False where there is none.
 bool zg_retire_reuse(uint32_t class);
-
-// An access to the header of a dead object says little: see zg_fence_open_header.
-bool zg_retire_open_header(const struct zg_block_view *view);
 
 // What slots of retired runs and pages come to: address space without memory. Any context.
 uint64_t zg_retire_bytes(void);
 
 void zg_retire_lock(void);
 void zg_retire_unlock(bool reset);
+
+#ifdef ZG_CHECK_INVARIANTS
+// What is broken, in words; NULL where all is well.
+const char *zg_retire_broken(void);
+#endif
 
 #endif

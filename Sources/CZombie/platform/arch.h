@@ -58,9 +58,9 @@ int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value);
 bool zg_arch_is_fault(const void *ucontext);
 // Returns from the handler of this context, with these signals held back and no single steps.
 _Noreturn void zg_arch_resume(void *ucontext, uint64_t mask);
-// In place of a return address: calls zg_jump_now.
+// In place of a return address: calls zg_arch_landed, which does not return.
 void zg_arch_jump_landing(void);
-void zg_jump_now(void);
+extern void (*zg_arch_landed)(void) __attribute__((visibility("hidden")));
 
 // Calls `function(a, b, c)` with the stack pointer at `stack_top` and returns when it returns. Signal context.
 void zg_arch_call_on_stack(void (*function)(void *, void *, void *), void *a, void *b, void *c, void *stack_top);

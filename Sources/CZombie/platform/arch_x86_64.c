@@ -256,6 +256,8 @@ _Noreturn void zg_arch_resume(void *ucontext, uint64_t mask) {
     __builtin_unreachable();
 }
 
+void (*zg_arch_landed)(void);
+
 __asm__(".text\n"
         ".hidden zg_arch_jump_landing\n"
         ".globl zg_arch_jump_landing\n"
@@ -264,7 +266,7 @@ __asm__(".text\n"
         ".cfi_startproc\n"
         ".cfi_undefined %rip\n"
         "  and $-16, %rsp\n"
-        "  call zg_jump_now\n"
+        "  call *zg_arch_landed(%rip)\n"
         "  ud2\n"
         ".cfi_endproc\n"
         ".size zg_arch_jump_landing, .-zg_arch_jump_landing\n");

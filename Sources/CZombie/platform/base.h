@@ -17,7 +17,8 @@
 // Keeps a signal handler of the same thread from seeing stores in another order than written.
 #define ZG_SIGNAL_FENCE() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
-#define ZG_PAGE_BYTES ((uint64_t)4096)
+#define ZG_PAGE_SHIFT 12
+#define ZG_PAGE_BYTES (UINT64_C(1) << ZG_PAGE_SHIFT)
 #define ZG_ARRAY_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 ZG_INLINE uint64_t zg_round_up(uint64_t value, uint64_t power_of_two) {

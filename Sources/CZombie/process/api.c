@@ -1,19 +1,17 @@
 // The table that code in the same process calls (zg_api.h). Any thread, not from a signal handler.
 
-#define _GNU_SOURCE
 #include "include/zg_api.h"
-
-#include <dlfcn.h>
 
 #include "findings/journal.h"
 #include "findings/report.h"
-#include "heap/lookup.h"
+#include "blocks/lookup.h"
 #include "heap/quarantine.h"
-#include "heap/slab.h"
-#include "heap/span.h"
+#include "blocks/slab.h"
+#include "blocks/span_table.h"
 #include "platform/os.h"
+#include "process/ready.h"
 #include "process/runtime.h"
-#include "process/thread.h"
+#include "process/thread_entry.h"
 #include "settings/stats.h"
 #include "zombies/classes.h"
 
@@ -64,7 +62,7 @@ static bool next_block(uint64_t *cursor, struct zg_block_view *view) {
 }
 
 static uint64_t next_zombie(uint64_t *cursor, uint64_t metadata) {
-    if (!zg_runtime_is_ready()) return 0;
+    if (!zg_ready()) return 0;
     uint32_t wanted = metadata ? zg_class_find(metadata) : 0;
     if (metadata && !wanted) return 0;
     struct zg_block_view view;
@@ -76,7 +74,7 @@ static uint64_t next_zombie(uint64_t *cursor, uint64_t metadata) {
 }
 
 static uint64_t next_referrer(uint64_t *cursor, uint64_t address, uint64_t bytes, uint64_t *place) {
-    if (!zg_runtime_is_ready()) return 0;
+    if (!zg_ready()) return 0;
     struct zg_block_view view;
     while (next_block(cursor, &view)) {
         if (view.state != zg_state_live) continue;
@@ -126,13 +124,4 @@ static struct zg_api table = {
 const struct zg_api *zg_api_own(void) {
     table.statistics = zg_stats;
     return zg_runtime_is_started() ? &table : NULL;
-}
-
-extern const struct zg_api *zg_api(void) __attribute__((weak));
-
-const struct zg_api *zg_api_find(void) {
-    // A runtime that is linked in comes before one that is preloaded: its malloc does, too. An executable need not export it.
-    if (zg_api) return zg_api();
-    const struct zg_api *(*published)(void) = (const struct zg_api *(*)(void))dlsym(RTLD_DEFAULT, "zg_api");
-    return published ? published() : NULL;
 }

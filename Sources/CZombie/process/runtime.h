@@ -5,8 +5,6 @@
 
 #include "platform/base.h"
 
-// The heap can be entered. The first call initialises it; false for ever where the address space does not allow a heap.
-bool zg_runtime_is_ready(void);
 // zg_runtime_start has run, and the heap can be entered.
 bool zg_runtime_is_started(void);
 // From the preload library's constructor: statistics, report, signals, fork handlers.

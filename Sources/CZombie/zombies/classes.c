@@ -2,9 +2,9 @@
 
 #include "zombies/classes.h"
 
-#include "heap/lookup.h"
+#include "blocks/lookup.h"
 #include "images/space.h"
-#include "zombies/swift_check.h"
+#include "threads/thread.h"
 
 enum { STRANGERS = 1024 };
 #define LANGUAGE_BITS UINT64_C(3)
@@ -126,11 +126,25 @@ bool zg_class_cxx_name(const struct zg_space *space, uint64_t table, char *name,
     return name[0] != 0;
 }
 
+static uint32_t swift_layout;
+
+void zg_class_set_swift_layout(enum zg_swift_layout layout) {
+    __atomic_store_n(&swift_layout, layout, __ATOMIC_RELEASE);
+}
+
+// Where unchecked, asks for the check, which follows when the thread leaves the runtime.
+static enum zg_swift_layout known_swift_layout(void) {
+    enum zg_swift_layout known = (enum zg_swift_layout)__atomic_load_n(&swift_layout, __ATOMIC_ACQUIRE);
+    struct zg_thread *thread = zg_thread_current_or_null();
+    if (known == zg_swift_unchecked && thread) zg_thread_want(thread, zg_errand_check_swift);
+    return known;
+}
+
 static ZG_COLD uint32_t validate(uint64_t pointer, enum zg_language language) {
     bool is_class = false;
     uint32_t name_hash = 0;
     if (language == zg_language_swift) {
-        enum zg_swift_layout layout = zg_swift_layout();
+        enum zg_swift_layout layout = known_swift_layout();
         if (layout == zg_swift_unchecked) return 0; // asked for: later objects of the class will be known
         is_class = layout == zg_swift_expected && zg_class_is_swift(&zg_space_own, pointer);
     } else {
@@ -164,3 +178,6 @@ void zg_classes_forget_cxx(void) {
     }
     for (uint64_t i = 0; i < STRANGERS; i++) zg_store(&strangers[i], 0);
 }
+
+// Type information and the offset to the top stand before the functions; the offsets of virtual bases before them.
+const char *zg_class_cxx_access(int64_t offset) { return offset >= 0 ? "call" : offset >= -16 ? "cast" : "read"; }

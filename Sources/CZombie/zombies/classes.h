@@ -10,7 +10,7 @@
 #ifndef ZG_CLASSES_H
 #define ZG_CLASSES_H
 
-#include "heap/slab.h"
+#include "blocks/slab.h"
 #include "include/zg_block.h"
 #include "include/zg_space.h"
 #include "platform/base.h"
@@ -42,6 +42,17 @@ void zg_classes_forget_cxx(void);
 bool zg_class_is_swift(const struct zg_space *space, uint64_t metadata);
 // The mangled name of a C++ class, as in its type information ("6Circle"). Cold, any context.
 bool zg_class_cxx_name(const struct zg_space *space, uint64_t table, char *name, uint64_t capacity);
+
+// What an access to this place of a C++ class's virtual table does: "call", "cast", "read".
+const char *zg_class_cxx_access(int64_t offset);
+
+// Whether the running Swift runtime lays out objects as we expect (process/swift_check.h).
+enum zg_swift_layout {
+    zg_swift_unchecked,  // no Swift object was seen yet, or the check is still to come
+    zg_swift_expected,   // as expected; where the runtime is linked statically, as far as its objects show it
+    zg_swift_unexpected, // Swift support is off
+};
+void zg_class_set_swift_layout(enum zg_swift_layout layout);
 
 ZG_INLINE bool zg_class_may_be_pointer(uint64_t pointer) {
     return !(pointer & 7) && pointer - ZG_PAGE_BYTES < (UINT64_C(1) << 47) - ZG_PAGE_BYTES;

@@ -4,7 +4,6 @@
 
 #include "platform/text.h"
 #include "zombies/classes.h"
-#include "zombies/describe.h"
 #include "zombies/swift_names.h"
 
 bool zg_names_is_swift_class(const struct zg_space *space, uint64_t metadata) { return zg_class_is_swift(space, metadata); }
@@ -38,11 +37,11 @@ struct zg_names_slot zg_names_swift_slot(const struct zg_space *space, uint64_t 
     struct zg_text text;
     zg_text_init(&text, property, capacity);
     if (slot.part == zg_swift_part_field_offset) zg_swift_field_name(space, slot.class_metadata, slot.field, &text);
-    return (struct zg_names_slot){zg_describe_swift_part(slot.part), slot.code};
+    return (struct zg_names_slot){zg_swift_part_access(slot.part), slot.code};
 }
 
 struct zg_names_slot zg_names_cxx_slot(const struct zg_space *space, uint64_t table, int64_t offset) {
-    struct zg_names_slot slot = {zg_describe_cxx_access(offset), 0};
+    struct zg_names_slot slot = {zg_class_cxx_access(offset), 0};
     uint64_t code;
     if (offset >= 0 && space->read(space->context, &code, table + (uint64_t)offset, sizeof code) == sizeof code) slot.code = code;
     return slot;

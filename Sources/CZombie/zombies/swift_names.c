@@ -343,3 +343,15 @@ struct zg_swift_slot zg_swift_slot_at(const struct zg_space *space, uint64_t met
     }
     return slot;
 }
+
+const char *zg_swift_part_access(enum zg_swift_metadata_part part) {
+    switch (part) {
+    case zg_swift_part_type: return "cast";
+    case zg_swift_part_destroy: return "release";
+    case zg_swift_part_method: return "call";
+    case zg_swift_part_field_offset:
+    case zg_swift_part_generic: return "read";
+    case zg_swift_part_unknown: break;
+    }
+    return "unknown";
+}

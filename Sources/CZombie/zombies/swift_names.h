@@ -25,6 +25,8 @@ enum zg_swift_metadata_part {
     zg_swift_part_field_offset, // of a stored property
     zg_swift_part_generic,      // generic arguments
 };
+// What an access to it does: "cast", "release", "call", "read", "unknown".
+const char *zg_swift_part_access(enum zg_swift_metadata_part part);
 struct zg_swift_slot {
     enum zg_swift_metadata_part part;
     uint64_t code;           // method: address of the function (or of the record of an async one)

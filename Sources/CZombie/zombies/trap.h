@@ -11,7 +11,7 @@
 #ifndef ZG_TRAP_H
 #define ZG_TRAP_H
 
-#include "heap/size_class.h"
+#include "blocks/size_class.h"
 #include "include/zg_trap_place.h"
 #include "platform/base.h"
 

@@ -5,8 +5,7 @@
 
 #include <time.h>
 
-#include "heap/span.h"
-#include "pages/fence.h"
+#include "blocks/span_table.h"
 #include "platform/os.h"
 #include "settings/stats.h"
 #include "zombies/swift_names.h"
@@ -146,59 +145,4 @@ bool zg_zombie_former_word(const struct zg_zombie_hit *hit, uint64_t *word) {
     if (!zg_zombie_contents || !hit->has_block || hit->part != zg_trap_word) return false;
     *word = *(const uint64_t *)(zg_zombie_contents + (hit->block.start + hit->byte - zg_slabs.base));
     return true;
-}
-
-// Copies a class's metadata, or a virtual table, into the object's window: a class pointer that was loaded before goes on
-// working.
-static void fill_window(uint64_t pointer, const struct zg_class *class) {
-    uint64_t window = pointer - ZG_TRAP_ISA_OFFSET, bytes = UINT64_C(1) << ZG_TRAP_ISA_SHIFT;
-    if (zg_os_commit((void *)window, bytes) != 0) return;
-    // As far as it can be read: images end somewhere.
-    for (uint64_t done = 0; done < bytes;) {
-        uint64_t from = class->pointer - ZG_TRAP_ISA_OFFSET + done;
-        uint64_t wanted = zg_min(bytes - done, ZG_PAGE_BYTES - (from & (ZG_PAGE_BYTES - 1)));
-        zg_os_read_memory((void *)(window + done), from, wanted);
-        done += wanted;
-    }
-}
-
-// Pointers into the trap region that the program has loaded already work from now on as if the object lived: its class
-// window holds the class, its side table a count that never ends.
-static void open_windows(const struct zg_block_view *view, const struct zg_class *class) {
-    struct zg_zombie_pattern pattern = zg_zombie_pattern_at(view->start, view->zombie);
-    fill_window(pattern.head[0], class);
-    if (class->language != zg_language_swift) return;
-    uint64_t page = pattern.head[1] << 3 & ((UINT64_C(1) << 48) - 1);
-    if (zg_os_commit((void *)page, ZG_PAGE_BYTES) != 0) return;
-    // A side table: object, reserved, counts.
-    ((uint64_t *)page)[0] = view->start;
-    ((uint64_t *)page)[2] = ZG_SWIFT_IMMORTAL_BITS;
-}
-
-static bool restore_slot(const struct zg_block_view *view, const struct zg_class *class) {
-    uint64_t number, interior;
-    struct zg_slab *slab = zg_slab_find(view->start, &number, &interior);
-    uint32_t header = __atomic_load_n(&view->block->header, __ATOMIC_ACQUIRE);
-    // From here on nobody verifies or reuses it.
-    do {
-        if (header & ZG_HEADER_OPENED) return true;
-        if (zg_header_state(header) != zg_state_quarantined) return false;
-    } while (!__atomic_compare_exchange_n(&view->block->header, &header, header | ZG_HEADER_OPENED, false, __ATOMIC_ACQ_REL,
-                                          __ATOMIC_ACQUIRE));
-    uint64_t *words = (uint64_t *)view->start;
-    const uint64_t *former = (const uint64_t *)(zg_zombie_contents + (view->start - zg_slabs.base));
-    bool swift = class->language == zg_language_swift;
-    for (uint64_t i = swift ? 2 : 1; i < slab->slot_bytes / 8; i++) words[i] = former[i];
-    if (swift) __atomic_store_n(&words[1], ZG_SWIFT_IMMORTAL_BITS, __ATOMIC_RELEASE);
-    __atomic_store_n(&words[0], class->pointer, __ATOMIC_RELEASE);
-    return true;
-}
-
-bool zg_zombie_open(const struct zg_zombie_hit *hit) {
-    if (!zg_zombie_contents || !hit->has_block) return false;
-    struct zg_class class = zg_class_get(hit->block.death.class_number);
-    if (class.language == zg_language_unknown) return false;
-    bool done = zg_slab_contains(hit->block.start) ? restore_slot(&hit->block, &class) : zg_fence_open(&hit->block);
-    if (done) open_windows(&hit->block, &class);
-    return done;
 }

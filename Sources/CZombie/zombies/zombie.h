@@ -11,9 +11,9 @@
 #ifndef ZG_ZOMBIE_H
 #define ZG_ZOMBIE_H
 
-#include "heap/fill.h"
-#include "heap/lookup.h"
-#include "heap/slab.h"
+#include "blocks/fill.h"
+#include "blocks/lookup.h"
+#include "blocks/slab.h"
 #include "include/zg_block.h"
 #include "platform/arch.h"
 #include "zombies/classes.h"
@@ -99,8 +99,6 @@ struct zg_zombie_hit {
 // `likely` are pointers that decide where several objects share a window.
 struct zg_zombie_hit zg_zombie_find(uint64_t address, const uint64_t *likely, int likely_count);
 
-// Gives the object its contents back so that the program can go on (on_finding=continue). False where they were not kept.
-bool zg_zombie_open(const struct zg_zombie_hit *hit);
 // The word that stood where the trap word was.
 bool zg_zombie_former_word(const struct zg_zombie_hit *hit, uint64_t *word);
 

@@ -1,0 +1,89 @@
+// The slab heap: a region of address space for each size class, an array of slots in it, and the slots' records in a
+// region of their own. An address gives class, slot and record by arithmetic alone.
+// Lookups: any context, no lock. Refill and release: slow path, under the class's lock.
+
+#ifndef ZG_SLAB_H
+#define ZG_SLAB_H
+
+#include "blocks/size_class.h"
+#include "blocks/size_class.h"
+#include "include/zg_block.h"
+#include "platform/base.h"
+#include "platform/lock.h"
+
+enum { ZG_MAGAZINE_SLOTS = 64 };
+struct zg_magazine {
+    uint32_t count;
+    uint32_t slots[ZG_MAGAZINE_SLOTS]; // slot numbers of one size class, the last is the next to go
+};
+
+// A freed slot: its number and class in one word.
+typedef uint64_t zg_slot;
+ZG_INLINE zg_slot zg_slot_make(uint32_t class, uint32_t index) { return (uint64_t)class << 32 | index; }
+ZG_INLINE uint32_t zg_slot_class(zg_slot slot) { return (uint32_t)(slot >> 32); }
+ZG_INLINE uint32_t zg_slot_index(zg_slot slot) { return (uint32_t)slot; }
+
+// Invariants: 1. used <= committed <= limit. 2. free_count <= used. 3. slots below `used` have been handed out once,
+// slots above read as zero.
+struct zg_slab {
+    uint64_t base;       // address of slot 0
+    struct zg_block *blocks;
+    struct zg_death *deaths; // one for each slot, as blocks
+    uint64_t reciprocal; // ceil(2^64 / slot_bytes): index = offset * reciprocal >> 64, exact below 2^48 bytes
+    uint32_t slot_bytes;
+    uint32_t magazine;   // capacity of a magazine
+    uint64_t used;       // slots handed out at least once
+    // Trap pointers of slot 0 (trap.h); 0 where there are none.
+    uint64_t trap_isa, trap_side, trap_word;
+    // Under the lock:
+    struct zg_lock lock __attribute__((aligned(64)));
+    uint64_t committed, limit;
+    uint32_t *free_slots; // room for all that are committed
+    uint64_t free_count;
+};
+
+struct zg_slabs {
+    uint64_t base, bytes; // all regions
+    uint32_t region_shift;
+    struct zg_slab slab[ZG_CLASS_COUNT];
+};
+extern struct zg_slabs zg_slabs;
+
+// Reserves the regions: 2^region_shift bytes for each class. False where the address space does not allow it.
+bool zg_slab_init(uint32_t region_shift);
+
+// Moves free slots into the empty magazine. Returns how many; 0 where the class's region or the memory is used up.
+uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine);
+// Takes `count` slots back. They are in state reusable.
+void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count);
+void zg_slab_lock_all(void);
+void zg_slab_unlock_all(bool reset);
+bool zg_slab_is_valid(const struct zg_slab *slab);
+// Gives back the whole pages inside free slots, which stay free. Returns the bytes.
+uint64_t zg_slab_discard_free(uint32_t class);
+// Gives back the memory of the list of free slots as far as the list does not need it.
+void zg_slab_trim_list(uint32_t class);
+// Takes up to `most` slots out of the list of free ones, state reusable. Returns how many.
+uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most);
+
+ZG_INLINE uint64_t zg_slab_slot_address(const struct zg_slab *slab, uint64_t index) {
+    return slab->base + index * slab->slot_bytes;
+}
+
+ZG_INLINE bool zg_slab_contains(uint64_t address) { return address - zg_slabs.base < zg_slabs.bytes; }
+
+// For an address that zg_slab_contains: class and slot. `interior` is the distance from the slot's start.
+ZG_INLINE struct zg_slab *zg_slab_find(uint64_t address, uint64_t *index, uint64_t *interior) {
+    uint64_t offset = address - zg_slabs.base;
+    struct zg_slab *slab = &zg_slabs.slab[offset >> zg_slabs.region_shift];
+    uint64_t inside = address - slab->base;
+    *index = (uint64_t)(((unsigned __int128)inside * slab->reciprocal) >> 64);
+    *interior = inside - *index * slab->slot_bytes;
+    return slab;
+}
+
+ZG_INLINE uint64_t zg_slab_requested(const struct zg_slab *slab, uint32_t header) {
+    return slab->slot_bytes - zg_header_slack(header);
+}
+
+#endif

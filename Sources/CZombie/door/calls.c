@@ -1,0 +1,238 @@
+// Buffers of system calls. What the kernel is handed is compared with the records before the call, what it says it has done
+// after it: programs pass sizes that the kernel does not use up, so only what was transferred ran over a block's end.
+// Any context. No lock, and nothing held across the call; findings take the report lock.
+
+#define _GNU_SOURCE
+#include "door/calls.h"
+
+#include <errno.h>
+
+#include "findings/found.h"
+#include "pages/revive.h"
+#include "platform/os.h"
+#include "process/thread_entry.h"
+#include "settings/config.h"
+
+enum { MOST_VECTORS = 1024 /* UIO_MAXIOV: the kernel takes no more */, BATCH = 16, MOST_JOINED = MOST_VECTORS };
+
+static bool is_dead(enum zg_state state) {
+    return state >= zg_state_quarantined; // used again or not: nobody has it now
+}
+
+static void forget(struct zg_call_watch *watch) {
+    watch->limit = ZG_CALL_ANY;
+    watch->target = NULL;
+}
+
+// Programs join buffers that follow one another in memory into one (nginx does with its chains). Under libc a header stands
+// between any two blocks; here blocks as large as their slots touch. So a buffer may go on from the end of a block into
+// the one that begins there, as long as that is in use. Returns how many of the buffer's bytes are in the blocks behind `first`.
+static ZG_COLD uint64_t joined_room(const struct zg_block_view *first, uint64_t wanted) {
+    struct zg_block_view next;
+    uint64_t end = first->start + first->size, room = 0;
+    for (int i = 0; i < MOST_JOINED && room < wanted; i++, room += next.size)
+        if (!zg_lookup_block(end + room, &next) || next.start != end + room || next.state != zg_state_live) break;
+    return zg_min(room, wanted);
+}
+
+bool zg_call_look(const struct zg_call *call, uint64_t address, uint64_t bytes, uint64_t before, struct zg_block_view *view,
+                  struct zg_call_watch *watch) {
+    if (!bytes || !zg_lookup_block(address, view)) return true;
+    if (ZG_UNLIKELY(view->state != zg_state_live)) return !is_dead(view->state);
+    uint64_t offset = (uint64_t)view->offset, room = offset < view->size ? view->size - offset : 0;
+    if (call->writes && !watch->target) {
+        watch->target = view->block;
+        watch->first = address;
+    }
+    if (ZG_UNLIKELY(bytes > room && offset <= view->size)) room += joined_room(view, bytes - room);
+    if (ZG_UNLIKELY(bytes > room && watch->limit == ZG_CALL_ANY)) {
+        watch->limit = before + room;
+        watch->address = address, watch->bytes = bytes, watch->room = room;
+        watch->block = *view;
+    }
+    return true;
+}
+
+// --- findings --------------------------------------------------------------------------------------------------------
+
+// What there is to say of a buffer.
+struct discovery {
+    enum zg_finding_kind kind;
+    bool written; // by the kernel
+    const struct zg_block_view *view;
+    uint64_t address, bytes; // the first byte that is meant; of the whole buffer
+    uint64_t excess;         // bytes transferred behind the block's end; 0: not known
+    const char *freed;       // when, where it was not before the call
+    const char *ended;       // how the call ended, where it did not get over the end
+};
+
+// A child made by vfork and a thread made by a bare clone() borrow this thread's storage, which says whose it is.
+static struct zg_thread *enter(const uint64_t *frame) {
+    const struct zg_thread *known = zg_thread_current_or_null();
+    if (known && known->tid && known->tid != zg_os_tid()) return NULL;
+    return zg_thread_enter(frame);
+}
+
+// The block's contents will have changed, as this finding says already.
+static void expect_change(struct zg_block *block) {
+    uint32_t header = __atomic_load_n(&block->header, __ATOMIC_RELAXED);
+    if (zg_header_state(header) == zg_state_quarantined)
+        __atomic_compare_exchange_n(&block->header, &header, header | ZG_HEADER_CHANGED, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
+}
+
+// on_finding=continue: what is protected of a dead buffer comes back before the call, which then does what it would have
+// done. Not after it has failed: some calls have a lasting effect all the same (a datagram is gone).
+static void reopen(const struct zg_block_view *block, uint64_t address, uint64_t bytes) {
+    uint64_t end = block->start + block->size, page = address & ~(ZG_PAGE_BYTES - 1);
+    if (address >= end) return;
+    end = address + zg_min(bytes, end - address);
+    if (zg_os_is_readable(address, end) || zg_revive_fenced(block)) return;
+    for (; page < end; page += ZG_PAGE_BYTES)
+        if (!zg_os_is_readable(page, page + 1) && !zg_revive_page(page)) return;
+}
+
+static ZG_COLD void found(const struct zg_call *call, const struct discovery *what, const uint64_t *frame) {
+    int saved = errno;
+    struct zg_thread *thread = enter(frame);
+    errno = saved;
+    if (!thread) return;
+    struct zg_finding finding;
+    zg_finding_init(&finding, what->kind, what->written ? "write" : "read", what->address, what->view);
+    zg_found_capture(&finding);
+    finding.fatal = true; // the call itself does not end the program
+    finding.block.offset = (int64_t)(what->address - what->view->start);
+    bool is_freed = what->kind == zg_finding_use_after_free;
+    if (is_freed && what->view->zombie) finding.member_byte = finding.block.offset;
+    zg_finding_detail_text(&finding, "call", call->name);
+    zg_finding_detail_number(&finding, "bytes", what->bytes, false);
+    if (what->excess) zg_finding_detail_number(&finding, "excess", what->excess, false);
+    if (what->freed) zg_finding_detail_text(&finding, "freed", what->freed);
+    if (what->ended) zg_finding_detail_text(&finding, "ended", what->ended);
+    if (is_freed && what->written) expect_change(what->view->block);
+    zg_found_report(&finding);
+    if (is_freed && zg_config.on_finding == zg_on_finding_continue) reopen(what->view, what->address, what->bytes);
+    zg_thread_leave(thread);
+}
+
+ZG_INLINE void check(const struct zg_call *call, bool written, uint64_t address, uint64_t bytes, uint64_t before,
+                  const uint64_t *frame, struct zg_call_watch *watch) {
+    struct zg_block_view view;
+    const struct zg_block *block = zg_call_fits(address, bytes);
+    if (ZG_LIKELY(block && (!call->writes || watch->target))) return;
+    if (ZG_LIKELY(zg_call_look(call, address, bytes, before, &view, watch))) return;
+    struct discovery dead = {zg_finding_use_after_free, written, &view, .address = address, .bytes = bytes};
+    found(call, &dead, frame);
+}
+
+// --- before the call -------------------------------------------------------------------------------------------------
+
+void zg_call_begin(const struct zg_call *call, const void *buffer, uint64_t bytes, const uint64_t *frame,
+                   struct zg_call_watch *watch) {
+    forget(watch);
+    check(call, call->writes, (uint64_t)buffer, bytes, 0, frame, watch);
+}
+
+void zg_call_also_reads(const struct zg_call *call, const void *start, uint64_t bytes, const uint64_t *frame) {
+    struct zg_call_watch unused;
+    forget(&unused);
+    check(call, false, (uint64_t)start, bytes, 0, frame, &unused);
+}
+
+// What the program points to may be no memory at all, for which the call answers EFAULT: it is read in place only where it
+// is known to be there, on the stack above the published function or in a live block.
+static bool peek(void *to, uint64_t from, uint64_t bytes, const uint64_t *frame) {
+    struct zg_stack_bounds stack = zg_thread_stack_bounds();
+    struct zg_block_view view;
+    uint64_t here = (uint64_t)frame;
+    bool known = here >= stack.low && here < stack.high && from >= here && from < stack.high && stack.high - from >= bytes;
+    if (!known && zg_lookup_is_ours(from))
+        known = zg_lookup_block(from, &view) && view.state == zg_state_live && view.start + view.size - from >= bytes &&
+                from < view.start + view.size;
+    if (!known) return zg_os_read_memory(to, from, bytes) == bytes;
+    __builtin_memcpy(to, (const void *)from, bytes);
+    return true;
+}
+
+static void look_at_vectors(const struct zg_call *call, uint64_t vectors, uint64_t count, const uint64_t *frame,
+                            struct zg_call_watch *watch) {
+    struct iovec batch[BATCH];
+    uint64_t before = 0;
+    if (!count || count > MOST_VECTORS) return;
+    zg_call_also_reads(call, (const void *)vectors, count * sizeof batch[0], frame);
+    for (uint64_t at = 0; at < count; at += BATCH) {
+        uint64_t now = zg_min(count - at, BATCH);
+        if (!peek(batch, vectors + at * sizeof batch[0], now * sizeof batch[0], frame)) return;
+        for (uint64_t i = 0; i < now; i++) {
+            check(call, call->writes, (uint64_t)batch[i].iov_base, batch[i].iov_len, before, frame, watch);
+            before += batch[i].iov_len;
+        }
+    }
+}
+
+void zg_call_begin_vectors(const struct zg_call *call, const struct iovec *vectors, int64_t count, const uint64_t *frame,
+                           struct zg_call_watch *watch) {
+    forget(watch);
+    look_at_vectors(call, (uint64_t)vectors, (uint64_t)count, frame, watch);
+}
+
+void zg_call_begin_message(const struct zg_call *call, const struct msghdr *message, const uint64_t *frame,
+                           struct zg_call_watch *watch) {
+    struct msghdr copy;
+    forget(watch);
+    zg_call_also_reads(call, message, sizeof copy, frame);
+    if (!peek(&copy, (uint64_t)message, sizeof copy, frame)) return;
+    // Where the kernel writes a sender's address or control data is its own decision: there may be none.
+    if (!call->writes) {
+        zg_call_also_reads(call, copy.msg_name, copy.msg_namelen, frame);
+        zg_call_also_reads(call, copy.msg_control, copy.msg_controllen, frame);
+    }
+    look_at_vectors(call, (uint64_t)copy.msg_iov, copy.msg_iovlen, frame, watch);
+}
+
+// --- after it --------------------------------------------------------------------------------------------------------
+
+// The first byte of the buffer behind the block, or behind those that it is joined with.
+static uint64_t behind(const struct zg_call_watch *watch) {
+    return watch->address + watch->room;
+}
+
+// All of the buffer up to the block's end can be read, and not all that follows.
+static bool is_fault_behind(const struct zg_call_watch *watch) {
+    uint64_t end = watch->address + watch->bytes, over = behind(watch);
+    if (end < watch->address || end >> 47) return false; // no such range: refused without a look at the memory
+    return (over == watch->address || zg_os_is_readable(watch->address, over)) && !zg_os_is_readable(over, end) &&
+           zg_os_can_read_memory();
+}
+
+// Nothing was transferred, or just what the block has: because of memory behind the block that cannot be read?
+static const char *outcome(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result) {
+    if (result < 0) {
+        // In another buffer than the first there may be another reason.
+        bool is_fault = errno == EFAULT && watch->limit == watch->room;
+        return is_fault && is_fault_behind(watch) ? "failed with EFAULT" : NULL;
+    }
+    // What was read may have had this length.
+    return !call->writes && is_fault_behind(watch) ? "stopped short" : NULL;
+}
+
+ZG_COLD void zg_call_freed_meanwhile(const struct zg_call *call, const void *buffer, ssize_t result, const uint64_t *frame) {
+    struct zg_block_view view;
+    if (!zg_lookup_block((uint64_t)buffer, &view) || !is_dead(view.state)) return;
+    struct discovery dead = {zg_finding_use_after_free, true, &view, .address = (uint64_t)buffer, .bytes = (uint64_t)result,
+                             .freed = "during the call"};
+    found(call, &dead, frame);
+}
+
+ZG_COLD void zg_call_end_slow(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result,
+                              const uint64_t *frame) {
+    if (watch->limit != ZG_CALL_ANY && (result < 0 || (uint64_t)result >= watch->limit)) {
+        struct discovery over = {zg_finding_heap_overflow, call->writes, &watch->block, .address = behind(watch),
+                                 .bytes = watch->bytes};
+        if (result > 0 && (uint64_t)result > watch->limit)
+            over.excess = zg_min((uint64_t)result - watch->limit, watch->bytes - watch->room);
+        else over.ended = outcome(call, watch, result);
+        if (over.excess || over.ended) found(call, &over, frame);
+    }
+    if (call->writes && watch->target && result > 0) zg_call_freed_meanwhile(call, (void *)watch->first, result, frame);
+}

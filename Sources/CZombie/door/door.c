@@ -1,0 +1,164 @@
+// What malloc, free and the others do: enter, ask the heap, leave; and what else serves where the heap cannot.
+// Hot path. Takes no lock itself.
+
+#include "door/door.h"
+
+#include <errno.h>
+
+#include "blocks/lookup.h"
+#include "findings/found.h"
+#include "heap/allocate.h"
+#include "heap/foreign.h"
+#include "heap/free.h"
+#include "heap/reallocate.h"
+#include "heap/relief.h"
+#include "limits/budget.h"
+#include "platform/arch.h"
+#include "pressure/pressure.h"
+#include "process/ready.h"
+#include "process/thread_entry.h"
+#include "settings/config.h"
+#include "settings/passing.h"
+#include "settings/stats.h"
+
+static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool zero) {
+    void *block = zg_foreign_allocate(size, alignment, zero);
+    if (!block) errno = ENOMEM;
+    return block;
+}
+
+// More than any machine has: not worth giving up what the dead blocks hold.
+#define HOPELESS ((uint64_t)1 << 40)
+
+// The heap is exhausted: libc serves. Where it cannot either, nothing is held back any more and both are asked again.
+static ZG_COLD void *allocate_exhausted(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
+                                        const uint64_t *frame) {
+    zg_stats_degrade(zg_degradation_heap_exhausted);
+    void *block = zg_foreign_allocate(size, alignment, zero);
+    struct zg_thread *thread = block || size >= HOPELESS ? NULL : zg_thread_enter(frame);
+    if (thread) {
+        zg_pressure_note_failure();
+        zg_relief_trim(thread, true);
+        block = zg_allocate(thread, size, alignment, kind, zero);
+        zg_thread_leave(thread);
+        if (!block) block = zg_foreign_allocate(size, alignment, zero);
+    }
+    if (!block) errno = ENOMEM;
+    return block;
+}
+
+static ZG_NOINLINE void *allocate_odd(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
+                                      const uint64_t *frame) {
+    if (ZG_UNLIKELY(size > PTRDIFF_MAX)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero);
+    void *block = zg_allocate(thread, size, alignment, kind, zero);
+    zg_thread_leave(thread);
+    if (ZG_UNLIKELY(!block && zg_passing == zg_passing_sample)) return allocate_elsewhere(size, alignment, zero);
+    if (ZG_UNLIKELY(!block)) return allocate_exhausted(size, alignment, kind, zero, frame);
+    return block;
+}
+
+void *zg_door_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
+    if (ZG_UNLIKELY(size > ZG_LARGEST_SLOT || alignment > 16 || zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample))
+        return allocate_odd(size, alignment, kind, zero, frame);
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero);
+    void *block = zg_allocate_slot(thread, zg_size_class(size), size, 16, kind, zero);
+    zg_thread_leave(thread);
+    if (ZG_UNLIKELY(!block)) return allocate_exhausted(size, alignment, kind, zero, frame);
+    return block;
+}
+
+// The runtime is not to be entered: not ready, or interrupted by a signal handler that frees.
+static ZG_COLD void free_elsewhere(void *address) {
+    int saved = errno;
+    struct zg_thread *thread = zg_thread_current_or_null();
+    if (!zg_lookup_is_ours((uint64_t)address)) zg_foreign_free(address, zg_foreign_libc);
+    else if (thread && __atomic_load_n(&thread->deferred_count, __ATOMIC_RELAXED) < ZG_DEFERRED_FREES - 1) {
+        // Reserved first: a handler may interrupt this one.
+        uint32_t at = __atomic_fetch_add(&thread->deferred_count, 1, __ATOMIC_RELAXED);
+        thread->deferred[at] = address;
+        zg_thread_want(thread, zg_errand_free);
+    }
+    // Otherwise the block is leaked: as many nested frees during one call into the runtime.
+    errno = saved;
+}
+
+void zg_door_free(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
+    if (!address) return;
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (ZG_UNLIKELY(!thread)) return free_elsewhere(address);
+    zg_free_in_line(thread, (uint64_t)address, deallocator, size);
+    zg_thread_leave(thread);
+}
+
+void *zg_door_reallocate(void *address, uint64_t size, const uint64_t *frame) {
+    if (size > PTRDIFF_MAX) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    bool ours = zg_lookup_is_ours((uint64_t)address);
+    struct zg_thread *thread = zg_thread_enter(frame);
+    void *block = NULL;
+    if (!ours) {
+        enum zg_foreign_owner owner = zg_ready() ? zg_foreign_owner((uint64_t)address) : zg_foreign_libc;
+        if (thread && owner == zg_foreign_nobody)
+            zg_found_invalid_free(NULL, (uint64_t)address, zg_foreign_describe((uint64_t)address), "realloc");
+        if (thread) zg_thread_leave(thread);
+        if (owner == zg_foreign_nobody) return NULL;
+        block = zg_foreign_reallocate(address, size, owner);
+        // libc's own block, which stays as it is where it cannot grow.
+        if (ZG_UNLIKELY(!block && size && size < HOPELESS) && (thread = zg_thread_enter(frame)) != NULL) {
+            zg_pressure_note_failure();
+            zg_relief_trim(thread, true);
+            zg_thread_leave(thread);
+            block = zg_foreign_reallocate(address, size, owner);
+        }
+        return block;
+    }
+    if (thread) {
+        block = zg_reallocate(thread, (uint64_t)address, size);
+        zg_thread_leave(thread);
+        if (block) return block;
+    }
+    // Nested in the runtime, or the heap is exhausted: another block takes the contents.
+    struct zg_block_view view;
+    if (!zg_lookup_block((uint64_t)address, &view)) return NULL;
+    block = thread ? allocate_exhausted(size, 16, zg_kind_malloc, false, frame) : allocate_elsewhere(size, 16, false);
+    if (!block) return NULL;
+    __builtin_memcpy(block, address, zg_min(view.size, size));
+    zg_door_free(address, zg_deallocator_realloc, ZG_ANY_SIZE, frame);
+    return block;
+}
+
+uint64_t zg_door_usable_size(void *address) {
+    if (!address) return 0;
+    struct zg_block_view view;
+    if (zg_lookup_block((uint64_t)address, &view)) return view.size;
+    return zg_foreign_usable_size(address, zg_foreign_owner((uint64_t)address));
+}
+
+uint64_t zg_door_trim(bool quarantine, const uint64_t *frame) {
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (!thread) return 0;
+    uint64_t bytes = zg_relief_trim(thread, quarantine);
+    zg_thread_leave(thread);
+    return bytes;
+}
+
+void *zg_door_allocate_measured(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
+    uint64_t ticks = zg_arch_ticks();
+    void *block = zg_door_allocate(size, alignment, kind, zero, frame);
+    zg_budget_spend(ticks);
+    return block;
+}
+
+void zg_door_free_measured(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
+    uint64_t ticks = zg_arch_ticks();
+    zg_door_free(address, deallocator, size, frame);
+    zg_budget_spend(ticks);
+}

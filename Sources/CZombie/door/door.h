@@ -1,0 +1,24 @@
+// The door to the guarded heap: allocate, free, resize, with the semantics of glibc's functions.
+// Hot path. `frame` is the frame address of the published function, which must stay on the stack during the call.
+
+#ifndef ZG_DOOR_H
+#define ZG_DOOR_H
+
+#include "heap/mismatch.h"
+#include "include/zg_block.h"
+#include "platform/base.h"
+
+// NULL and errno ENOMEM where the size is over PTRDIFF_MAX or there is no memory. `alignment` is a power of two.
+void *zg_door_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame);
+// `size` is what a sized function was told, ZG_ANY_SIZE otherwise. errno is kept.
+void zg_door_free(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame);
+void *zg_door_reallocate(void *address, uint64_t size, const uint64_t *frame);
+uint64_t zg_door_usable_size(void *address);
+// Gives free pages back to the system; with `quarantine` the dead blocks' too. Returns the bytes.
+uint64_t zg_door_trim(bool quarantine, const uint64_t *frame);
+
+// As the first two; what they take counts as spent of the overhead budget (limits/budget.h).
+void *zg_door_allocate_measured(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame);
+void zg_door_free_measured(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame);
+
+#endif

@@ -1,0 +1,51 @@
+// A program may leave a signal handler by a jump and never return to what was interrupted. In the runtime that would leave
+// locks taken and blocks half moved, so the runtime's call goes on first: the interrupted registers are restored, as by a
+// return from the handler, but with signals held back, and the return address of the published function leads to the jump.
+// Signal context; takes no lock.
+
+#define _GNU_SOURCE
+#include "door/jump.h"
+
+#include <signal.h>
+
+#include "images/module.h"
+#include "platform/arch.h"
+#include "platform/os.h"
+#include "threads/thread.h"
+#include "stacks/unwind.h"
+
+enum { MOST_BELOW = 64 << 10 }; // how far below its published function's frame a call of the runtime reaches
+
+// Signals that an instruction raises: held back, they would end the process.
+static const uint64_t by_instructions = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1) | UINT64_C(1) << (SIGTRAP - 1) |
+                                        UINT64_C(1) << (SIGILL - 1) | UINT64_C(1) << (SIGFPE - 1) | UINT64_C(1) << (SIGSYS - 1);
+
+// Where the published function was to return to. The stack below is free: the call is over.
+static void jump_now(void) {
+    struct zg_jump jump = zg_thread_self->jump;
+    zg_os_mask_signals(SIG_SETMASK, jump.mask, NULL);
+    jump.function(jump.environment, jump.value);
+    __builtin_trap();
+}
+
+static bool is_our_code(uint64_t address) {
+    struct zg_module ours;
+    return zg_module_find_unwind((uint64_t)jump_now, &ours) && address >= ours.start && address < ours.end;
+}
+
+void zg_jump_after_call(zg_jump_function *function, void *environment, int value, const uint64_t *frame) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    if (!thread || !thread->busy || !thread->frame || !thread->number || thread->tid != zg_os_tid()) return;
+    struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
+    uint64_t entered = (uint64_t)thread->frame, handler = 0;
+    uint64_t interrupted = zg_unwind_find_signal(caller, entered - MOST_BELOW, entered + 1, &handler);
+    // An instruction that faulted (the stack has run over, say) would fault again. Signals of faults come through our own
+    // handler, where the frame says what happened, or else do so at the second time at the latest.
+    if (!interrupted || ((uint64_t *)entered)[1] == (uint64_t)zg_arch_jump_landing) return;
+    if (is_our_code(handler) && zg_arch_is_fault((void *)interrupted)) return;
+    thread->jump = (struct zg_jump){function, environment, value, 0};
+    zg_os_mask_signals(SIG_SETMASK, ~by_instructions, &thread->jump.mask);
+    zg_arch_landed = jump_now;
+    ((uint64_t *)entered)[1] = (uint64_t)zg_arch_jump_landing;
+    zg_arch_resume((void *)interrupted, ~by_instructions);
+}

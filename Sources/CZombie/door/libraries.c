@@ -1,0 +1,30 @@
+// What the runtime does when the program loads or unloads a library. Cold; no lock.
+
+#define _GNU_SOURCE
+#include "door/libraries.h"
+
+#include <dlfcn.h>
+
+#include "images/gone.h"
+#include "settings/stats.h"
+#include "stacks/unwind.h"
+#include "zombies/classes.h"
+
+static uint32_t closed_since; // a library may have gone: its addresses may get other code
+
+int zg_libraries_before_open(int flags) {
+    zg_gone_note_first();
+    if (__atomic_exchange_n(&closed_since, 0, __ATOMIC_RELAXED)) {
+        zg_unwind_forget();
+        zg_classes_forget_cxx();
+    }
+    if (!(flags & RTLD_DEEPBIND)) return flags;
+    zg_stats_add(zg_counter_deepbind_dropped, 1);
+    zg_stats_degrade(zg_degradation_deepbind_dropped);
+    return flags & ~RTLD_DEEPBIND;
+}
+
+void zg_libraries_before_close(void) {
+    zg_gone_note_loaded();
+    __atomic_store_n(&closed_since, 1, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,47 @@
+// From a fault to a verdict: pure. Everything it looks at comes in through `struct zg_fault`, so it runs in unit tests and
+// on any recorded fault as well.
+
+#ifndef ZG_DIAGNOSE_H
+#define ZG_DIAGNOSE_H
+
+#include "findings/finding.h"
+#include "blocks/lookup.h"
+#include "platform/arch.h"
+#include "stacks/unwind.h"
+#include "zombies/zombie.h"
+
+enum { ZG_FAULT_POINTERS = 16, ZG_FAULT_STACK_WORDS = 256 };
+
+struct zg_fault {
+    uint64_t address;     // as the kernel names it
+    bool without_address; // the kernel cannot name it: a non-canonical address
+    enum zg_fault_access access;
+    uint64_t pc, sp;
+    struct zg_registers registers;
+    uint8_t code[16]; // at pc; code_count bytes could be read
+    int code_count;
+    uint64_t pointers[ZG_FAULT_POINTERS];
+    int pointer_count;
+    uint64_t stack[ZG_FAULT_STACK_WORDS]; // words from sp upwards
+    int stack_count;
+    struct zg_stack_bounds bounds;
+    bool (*lookup)(uint64_t address, struct zg_block_view *view);
+    bool (*is_ours)(uint64_t address); // the guarded heap's address space
+    bool (*is_fenced)(const struct zg_block_view *view); // the block has pages of its own
+    struct zg_zombie_hit (*find_zombie)(uint64_t address, const uint64_t *likely, int likely_count);
+};
+
+struct zg_verdict {
+    enum zg_finding_kind kind;
+    const char *access, *confidence;
+    uint64_t address;
+    bool freed_memory; // has to do with freed memory: reported whoever handles the signal
+    bool overrun;      // ran over the end of a block, into pages that only we protect: the same
+    bool has_block;
+    struct zg_block_view block;
+    struct zg_zombie_hit trap; // part zg_trap_none: the fault was in no trap region
+};
+
+void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict);
+
+#endif

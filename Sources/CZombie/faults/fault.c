@@ -1,0 +1,221 @@
+// Faults. The handler may have been entered on a small alternate stack of the program's, so the work is done on a stack
+// of our own, one fault at a time.
+// Signal context. Locks: the fault lock, then (through the report) the report lock.
+
+#define _GNU_SOURCE
+#include "faults/fault.h"
+
+#include "faults/diagnose.h"
+#include "faults/signals.h"
+#include "faults/swift_abort.h"
+#include "findings/describe.h"
+#include "findings/found.h"
+#include "findings/report.h"
+#include "images/module.h"
+#include "pages/revive.h"
+#include "platform/arch.h"
+#include "platform/lock.h"
+#include "platform/os.h"
+#include "platform/text.h"
+#include "settings/config.h"
+#include "threads/thread.h"
+#include "zombies/zombie.h"
+
+static char fault_stack[128 << 10] __attribute__((aligned(64)));
+static struct zg_lock fault_lock;
+static int fault_owner;
+static bool is_broken; // a fault inside the work: nothing is diagnosed any more
+
+// Written by one fault at a time.
+static struct zg_fault fault;
+static struct zg_verdict verdict;
+static struct zg_finding finding;
+
+struct work {
+    int signal;
+    siginfo_t *info;
+    void *context;
+    bool resolved; // the instruction can go on
+};
+
+static void gather(const struct work *work) {
+    struct zg_registers registers;
+    zg_arch_registers_from_context(&registers, work->context);
+    fault = (struct zg_fault){.address = (uint64_t)work->info->si_addr,
+                              .without_address = zg_arch_fault_without_address(work->context),
+                              .access = zg_arch_fault_access(work->context),
+                              .pc = registers.pc,
+                              .sp = registers.value[ZG_ARCH_SP],
+                              .registers = registers,
+                              .bounds = zg_thread_stack_bounds(),
+                              .lookup = zg_lookup_block,
+                              .is_ours = zg_lookup_is_ours,
+                              .is_fenced = zg_lookup_is_fenced,
+                              .find_zombie = zg_zombie_find};
+    fault.pointer_count = zg_arch_pointer_registers(work->context, fault.pointers, ZG_FAULT_POINTERS);
+    fault.code_count = (int)zg_os_read_memory(fault.code, fault.pc, sizeof fault.code);
+    fault.stack_count = (int)(zg_os_read_memory(fault.stack, fault.sp, sizeof fault.stack) / sizeof fault.stack[0]);
+}
+
+// A stack that runs over inside the runtime is the caller's: our own frames on top say nothing to the reader.
+static void drop_own_frames(void) {
+    struct zg_module ours;
+    if (!zg_module_find((uint64_t)zg_fault_handler, &ours) || zg_string_equal(ours.path, zg_module_program_path())) return;
+    int own = 0;
+    while (own < finding.access_count && finding.access_stack[own] - ours.start < ours.end - ours.start) own++;
+    if (own == finding.access_count) return;
+    finding.access_count -= own;
+    for (int i = 0; i < finding.access_count; i++) finding.access_stack[i] = finding.access_stack[i + own];
+}
+
+static void report(const struct work *work) {
+    zg_finding_init(&finding, verdict.kind, verdict.access, verdict.address, verdict.has_block ? &verdict.block : NULL);
+    finding.confidence = verdict.confidence;
+    finding.fatal = false; // the fault ends the program, unless its handler goes on
+    zg_finding_detail_text(&finding, "signal", work->signal == SIGBUS ? "SIGBUS" : "SIGSEGV");
+    if (!fault.without_address) zg_finding_detail_number(&finding, "fault_address", fault.address, true);
+    if (verdict.trap.part != zg_trap_none) zg_describe_trap(&finding, &verdict.trap);
+    else if (verdict.has_block && verdict.freed_memory) finding.member_byte = verdict.block.offset;
+    struct zg_registers registers;
+    zg_arch_registers_from_context(&registers, work->context);
+    bool exact = true;
+    // A call through a wild pointer: the frame to show is the caller's, its return address is on top of the stack.
+    if (fault.code_count <= 0 && fault.stack_count > 0 && zg_arch_undo_call(&registers, fault.stack[0])) {
+        exact = false;
+        if (fault.pc && zg_arch_is_canonical(fault.pc)) finding.access_stack[finding.access_count++] = fault.pc + 1;
+    }
+    finding.access_count += zg_unwind_full(&registers, exact, finding.access_stack + finding.access_count,
+                                           ZG_STACK_MAX_DEPTH - finding.access_count);
+    drop_own_frames();
+    zg_found_report(&finding);
+}
+
+// on_finding=continue: the object gets its contents back, and the instruction what it had read from it.
+static bool revive(const struct work *work) {
+    const struct zg_zombie_hit *hit = &verdict.trap;
+    uint64_t former;
+    if (hit->part == zg_trap_word) {
+        uint64_t reference = fault.address - (uint64_t)hit->offset;
+        if (!zg_zombie_former_word(hit, &former)) return false;
+        if (!zg_arch_replace_registers(work->context, reference, former)) return false;
+    }
+    return zg_revive_zombie(hit);
+}
+
+// An instruction that was let go on and faults again in the same way, and again: letting it go on does not help, and would
+// hang the program.
+static bool goes_in_circles(void) {
+    enum { MOST = 8 };
+    static uint64_t pc, address;
+    static int times, tid;
+    if (fault.pc != pc || fault.address != address || zg_os_tid() != tid) times = 0;
+    pc = fault.pc, address = fault.address, tid = zg_os_tid();
+    return ++times > MOST;
+}
+
+static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
+    (void)unused_1, (void)unused_2;
+    struct work *work = work_pointer;
+    gather(work);
+    zg_diagnose(&fault, &verdict);
+    if (!verdict.freed_memory && !verdict.overrun && !zg_signals_is_deadly(work->signal) &&
+        !zg_signals_holds(work->signal, work->context))
+        return;
+    // The object's own header was read, not what a register happens to point to; and no second time by the same instruction.
+    // What is written, compared, or read in part does not lead to a second fault: that is said now.
+    bool at_header = verdict.has_block && verdict.trap.part == zg_trap_none && !fault.without_address &&
+                     fault.address == verdict.block.start + (uint64_t)verdict.block.offset;
+    bool says_more_later = fault.access != zg_fault_write && zg_arch_may_load_pointer(fault.code, fault.code_count);
+    if (at_header && says_more_later && !goes_in_circles() && zg_revive_header(&verdict.block)) {
+        work->resolved = true;
+        return;
+    }
+    report(work);
+    if (zg_config.on_finding != zg_on_finding_continue || !verdict.has_block) return;
+    if (!verdict.freed_memory && !verdict.overrun) return;
+    if (verdict.trap.part != zg_trap_none) work->resolved = revive(work);
+    else if (zg_lookup_is_fenced(&verdict.block)) work->resolved = zg_revive_fenced_at(&verdict.block, fault.address);
+    else if (verdict.block.state == zg_state_retired) work->resolved = zg_revive_page(fault.address);
+    work->resolved = work->resolved && !goes_in_circles();
+}
+
+// The Swift runtime has noticed a dead object and ends the program: what it says is completed.
+static void work_on_abort(void *work_pointer, void *unused_1, void *unused_2) {
+    (void)unused_1, (void)unused_2;
+    struct work *work = work_pointer;
+    struct zg_registers registers;
+    zg_arch_registers_from_context(&registers, work->context);
+    if (!zg_swift_abort_find(registers.value[ZG_ARCH_SP], &finding)) return;
+    zg_finding_detail_text(&finding, "signal", "SIGABRT");
+    finding.access_count = zg_unwind_full(&registers, true, finding.access_stack, ZG_STACK_MAX_DEPTH);
+    zg_found_report(&finding);
+}
+
+// The program protected pages of a block and freed it: they are opened again and the fill goes on.
+static bool is_own_fill(const siginfo_t *info) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    uint64_t address = (uint64_t)info->si_addr;
+    if (!thread || !thread->busy || address < thread->filling_start || address >= thread->filling_end) return false;
+    return zg_os_commit((void *)(address & ~(ZG_PAGE_BYTES - 1)), ZG_PAGE_BYTES) == 0;
+}
+
+// The work itself has faulted. The program's handler may jump away: what this thread holds is given up.
+static void give_up(void) {
+    __atomic_store_n(&is_broken, true, __ATOMIC_RELAXED);
+    zg_report_abandon();
+    __atomic_store_n(&fault_owner, 0, __ATOMIC_RELAXED);
+    zg_lock_drop(&fault_lock);
+}
+
+// One at a time, on a stack that is large enough. False: nothing was done. A thread that faults while it writes a report of
+// its own does not wait: one whose fault is being reported waits for that report.
+static bool work_alone(void (*function)(void *, void *, void *), struct work *work) {
+    int tid = zg_os_tid();
+    if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == tid) {
+        give_up();
+        return false;
+    }
+    if (zg_report_is_mine() || __atomic_load_n(&is_broken, __ATOMIC_RELAXED)) return false;
+    zg_lock_take(&fault_lock);
+    __atomic_store_n(&fault_owner, tid, __ATOMIC_RELAXED);
+    // What faults in the handler ends the process at once: it would fault again and again. What faults in the work comes back
+    // here, for the program may have a handler.
+    zg_signals_unblock_faults();
+    zg_arch_call_on_stack(function, work, NULL, NULL, fault_stack + sizeof fault_stack);
+    zg_signals_block_faults();
+    if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) != tid) return false;
+    __atomic_store_n(&fault_owner, 0, __ATOMIC_RELAXED);
+    zg_lock_drop(&fault_lock);
+    return true;
+}
+
+// A thread made by a bare clone() that borrows another's thread-local storage: so the Swift runtime's crash handler reads a
+// dying program's memory for its backtrace, faults of its own included. What it touches the program did not touch.
+static bool is_borrowed_thread(void) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    int tid = zg_os_tid();
+    return thread && zg_os_tid_is_told(thread->tid) && zg_os_tid_is_told(tid) && thread->tid != tid;
+}
+
+void zg_fault_fork_prepare(void) { zg_lock_take(&fault_lock); }
+void zg_fault_fork_done(bool child) {
+    if (!child) {
+        zg_lock_drop(&fault_lock);
+        return;
+    }
+    fault_owner = 0;
+    zg_lock_reset(&fault_lock);
+}
+
+void zg_fault_handler(int signal, siginfo_t *info, void *context) {
+    struct work work = {signal, info, context, false};
+    if (signal == SIGABRT) {
+        if (info->si_code <= 0 && info->si_pid == zg_os_pid()) work_alone(work_on_abort, &work);
+    } else if (info->si_code > 0) {
+        if (is_own_fill(info)) return;
+        if (!is_borrowed_thread() && work_alone(work_on_fault, &work) && work.resolved) return;
+    } else if (zg_signals_hold(signal, info, context)) {
+        return;
+    }
+    zg_signals_hand_on(signal, info, context);
+}

@@ -1,0 +1,419 @@
+// Signal dispositions: who is asked first and who next. Any thread; the table's lock is held for a few stores.
+
+#define _GNU_SOURCE
+#include "faults/signals.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+
+#include "findings/report.h"
+#include "images/loader.h"
+#include "pages/protect.h"
+#include "platform/arch.h"
+#include "platform/lock.h"
+#include "platform/os.h"
+#include "threads/thread.h"
+#include "settings/config.h"
+#include "settings/stats.h"
+
+static const int managed_signals[] = {SIGSEGV, SIGBUS, SIGABRT};
+enum { MANAGED = ZG_ARRAY_COUNT(managed_signals) };
+
+// What the program asked for. Two copies and the number of the valid one: a handler reads without a lock.
+static struct {
+    struct sigaction copy[2];
+    uint32_t current;
+} wanted[MANAGED];
+static struct zg_lock lock;
+// Other signals that the program wants on its alternate stack: bit signal - 1. Until it has one, the flag is kept here, so
+// that their handlers run where they would run without us, not on the small stack that is there for our own.
+static uint64_t kept_on_stack;
+static bool program_has_stack;
+static zg_signals_handler *handler; // ours
+static uint32_t installed; // bit i: our handler is installed for managed_signals[i]
+static int owner;          // the process that all this is about: a child of vfork shares the memory, not the dispositions
+
+typedef int (*sigaction_function)(int, const struct sigaction *, struct sigaction *);
+typedef int (*sigmask_function)(int, const sigset_t *, sigset_t *);
+
+static int real_action(int signal, const struct sigaction *action, struct sigaction *old) {
+    static sigaction_function real;
+    if (!real) real = (sigaction_function)zg_loader_next("sigaction");
+    return real(signal, action, old);
+}
+
+// The program's own change of its mask. Returns an error number, as libc's does.
+static int real_mask(int how, const sigset_t *set, sigset_t *old) {
+    static sigmask_function real;
+    static bool is_known;
+    if (!__atomic_load_n(&is_known, __ATOMIC_ACQUIRE)) {
+        real = (sigmask_function)zg_loader_next("pthread_sigmask");
+        __atomic_store_n(&is_known, true, __ATOMIC_RELEASE);
+    }
+    return real ? real(how, set, old) : -(int)zg_arch_syscall(SYS_rt_sigprocmask, how, (long)set, (long)old, 8, 0, 0);
+}
+
+static int real_stack(const stack_t *stack, stack_t *old) {
+    return (int)zg_arch_syscall(SYS_sigaltstack, (long)stack, (long)old, 0, 0, 0, 0);
+}
+
+static int index_of(int signal) {
+    for (int i = 0; i < (int)MANAGED; i++)
+        if (managed_signals[i] == signal) return i;
+    return -1;
+}
+
+static struct sigaction wanted_action(int index) {
+    return wanted[index].copy[__atomic_load_n(&wanted[index].current, __ATOMIC_ACQUIRE)];
+}
+
+static void want(int index, const struct sigaction *action) {
+    uint32_t other = !wanted[index].current;
+    wanted[index].copy[other] = *action;
+    __atomic_store_n(&wanted[index].current, other, __ATOMIC_RELEASE);
+}
+
+// Ours: on the alternate stack, everything else blocked meanwhile. SA_RESTART as the program has it, for a signal of this
+// number that somebody sends.
+static int install(int signal, int program_flags) {
+    struct sigaction ours = {.sa_sigaction = handler};
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | (program_flags & SA_RESTART);
+    sigfillset(&ours.sa_mask);
+    return real_action(signal, &ours, NULL);
+}
+
+// The signals that were blocked before; nothing where a filter of system calls refuses to say.
+struct mask {
+    uint64_t signals;
+    bool is_known;
+};
+
+// A signal handler may call sigaction: a lock held by its own thread must not be waited for.
+static void take_lock(struct mask *before) {
+    before->is_known = zg_os_mask_signals(SIG_BLOCK, ~UINT64_C(0), &before->signals);
+    zg_lock_take(&lock);
+}
+
+static void restore_mask(const struct mask *before) {
+    if (before->is_known) zg_os_restore_signals(before->signals);
+}
+
+static void drop_lock(const struct mask *before) {
+    zg_lock_drop(&lock);
+    restore_mask(before);
+}
+
+static void manage(int signal) {
+    int index = index_of(signal);
+    struct mask before;
+    struct sigaction old;
+    take_lock(&before);
+    // An ignored signal stays ignored in programs that this one starts: nothing is put in its place.
+    if (!(installed >> index & 1) && real_action(signal, NULL, &old) == 0 &&
+        !(signal == SIGABRT && old.sa_handler == SIG_IGN)) {
+        want(index, &old);
+        if (install(signal, old.sa_flags) == 0) __atomic_fetch_or(&installed, 1u << index, __ATOMIC_RELEASE);
+    }
+    drop_lock(&before);
+    if (signal == SIGABRT || installed >> index & 1) return;
+    zg_stats_degrade(zg_degradation_no_fault_handler);
+    zg_protection_stop();
+}
+
+static struct mask before_fork;
+void zg_signals_fork_prepare(void) { take_lock(&before_fork); }
+void zg_signals_fork_done(bool child, bool prepared) {
+    if (child) owner = zg_os_pid();
+    if (child) zg_lock_reset(&lock);
+    else zg_lock_drop(&lock);
+    if (prepared) restore_mask(&before_fork);
+}
+
+void zg_signals_start(zg_signals_handler *for_faults) {
+    handler = for_faults;
+    owner = zg_os_pid();
+    real_mask(SIG_BLOCK, NULL, NULL); // looked up before any handler could need it
+    manage(SIGSEGV);
+    manage(SIGBUS);
+}
+
+void zg_signals_watch_aborts(void) { manage(SIGABRT); }
+
+static int action_of_other(int signal, const struct sigaction *action, struct sigaction *old) {
+    if (!zg_config.handle_signals || signal < 1 || signal > 64 || program_has_stack) return real_action(signal, action, old);
+    struct mask before;
+    struct sigaction changed;
+    uint64_t bit = UINT64_C(1) << (signal - 1);
+    take_lock(&before);
+    bool keep = action && (action->sa_flags & SA_ONSTACK) && !program_has_stack, kept = kept_on_stack & bit;
+    if (keep) {
+        changed = *action;
+        changed.sa_flags &= ~SA_ONSTACK;
+        action = &changed;
+    }
+    int result = real_action(signal, action, old);
+    if (result == 0 && action) kept_on_stack = keep ? kept_on_stack | bit : kept_on_stack & ~bit;
+    drop_lock(&before);
+    if (result == 0 && old && kept) old->sa_flags |= SA_ONSTACK;
+    return result;
+}
+
+// The program's first alternate stack: from now on the flag counts.
+static void give_on_stack_back(void) {
+    struct mask before;
+    take_lock(&before);
+    program_has_stack = true;
+    for (int signal = 1; kept_on_stack; signal++) {
+        uint64_t bit = UINT64_C(1) << (signal - 1);
+        struct sigaction action;
+        if (!(kept_on_stack & bit)) continue;
+        kept_on_stack &= ~bit;
+        if (real_action(signal, NULL, &action) != 0) continue;
+        action.sa_flags |= SA_ONSTACK;
+        real_action(signal, &action, NULL);
+    }
+    drop_lock(&before);
+}
+
+// In a child that shares our memory (vfork, clone): what it changes is the kernel's copy for it alone.
+static int action_in_child(int signal, const struct sigaction *action, struct sigaction *old) {
+    int index = index_of(signal), result = real_action(signal, action, old);
+    if (result == 0 && old && index >= 0 && (old->sa_flags & SA_SIGINFO) && old->sa_sigaction == handler)
+        *old = wanted_action(index);
+    return result;
+}
+
+int zg_signals_action(int signal, const struct sigaction *action, struct sigaction *old) {
+    if (zg_config.handle_signals && owner && zg_os_pid() != owner) return action_in_child(signal, action, old);
+    int index = index_of(signal);
+    if (index < 0 || !(__atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1)) return action_of_other(signal, action, old);
+    struct mask before;
+    take_lock(&before);
+    struct sigaction previous = wanted_action(index);
+    if (action) {
+        want(index, action);
+        if ((action->sa_flags ^ previous.sa_flags) & SA_RESTART) install(signal, action->sa_flags);
+    }
+    drop_lock(&before);
+    if (old) *old = previous;
+    return 0;
+}
+
+// A fault while its signal is held back ends the process, whatever handler there is: nothing would be reported. Many programs
+// hold everything back in all threads but one. So the signals of faults stay open, and the thread keeps what the program
+// believes, together with the rest of the mask, by which it is noticed when a jump or a context brings another mask. Without
+// such a rest nothing is hidden.
+static const uint64_t faults = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1);
+
+static uint64_t believed(const struct zg_thread *thread, uint64_t mask) {
+    return (thread->hidden_with & ~mask) ? 0 : thread->faults_hidden;
+}
+
+static struct zg_thread *hiding_thread(void) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    uint32_t both = 1u << index_of(SIGSEGV) | 1u << index_of(SIGBUS);
+    if (!thread || (__atomic_load_n(&installed, __ATOMIC_ACQUIRE) & both) != both) return NULL;
+    return thread->tid == zg_os_tid() ? thread : NULL; // a child that shares our memory
+}
+
+int zg_signals_mask(int how, const sigset_t *set, sigset_t *old) {
+    struct zg_thread *thread = hiding_thread();
+    if (!thread) return real_mask(how, set, old);
+    sigset_t now, mask;
+    uint64_t before = 0, wanted_now = 0;
+    sigemptyset(&now);
+    int error = real_mask(SIG_BLOCK, NULL, &now);
+    if (error) return error;
+    __builtin_memcpy(&before, &now, sizeof before);
+    uint64_t held = before | believed(thread, before);
+    if (set) {
+        __builtin_memcpy(&wanted_now, set, sizeof wanted_now);
+        if (how == SIG_BLOCK) wanted_now |= held;
+        else if (how == SIG_UNBLOCK) wanted_now = held & ~wanted_now;
+        else if (how != SIG_SETMASK) return EINVAL;
+        // libc keeps two signals for itself.
+        wanted_now &= ~(UINT64_C(3) << 31);
+        uint64_t rest = wanted_now & ~faults & ~(UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1));
+        uint64_t hidden = rest ? wanted_now & faults & ~(before & faults) : 0, open = wanted_now & ~hidden;
+        // First what is believed, then what is: a handler in between sees a rest that does not fit.
+        thread->hidden_with = rest;
+        thread->faults_hidden = hidden;
+        ZG_SIGNAL_FENCE();
+        sigemptyset(&mask);
+        __builtin_memcpy(&mask, &open, sizeof open);
+        error = real_mask(SIG_SETMASK, &mask, NULL);
+    }
+    if (old) __builtin_memcpy(old, &held, sizeof held);
+    return error;
+}
+
+struct zg_hidden_faults zg_signals_hidden(void) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    return thread ? (struct zg_hidden_faults){thread->faults_hidden, thread->hidden_with} : (struct zg_hidden_faults){0, 0};
+}
+
+void zg_signals_hide(struct zg_hidden_faults hidden) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    if (!thread) return;
+    thread->faults_hidden = hidden.signals;
+    thread->hidden_with = hidden.with;
+}
+
+static uint64_t mask_of(const void *context) {
+    uint64_t mask;
+    __builtin_memcpy(&mask, &((const ucontext_t *)context)->uc_sigmask, sizeof mask);
+    return mask;
+}
+
+bool zg_signals_holds(int signal, const void *context) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    return thread && (believed(thread, mask_of(context)) >> (signal - 1) & 1);
+}
+
+bool zg_signals_hold(int signal, siginfo_t *info, void *context) {
+    if (!zg_signals_holds(signal, context)) return false;
+    // From here on really: sent once more it waits, for this thread or for whoever takes it.
+    uint64_t bit = UINT64_C(1) << (signal - 1), mask = mask_of(context) | bit;
+    zg_os_mask_signals(SIG_BLOCK, bit, NULL);
+    __builtin_memcpy(&((ucontext_t *)context)->uc_sigmask, &mask, sizeof mask);
+    zg_thread_current_or_null()->faults_hidden &= ~bit;
+    if (info->si_code == SI_TKILL) zg_os_raise_again(signal, info);
+    else zg_arch_syscall(SYS_rt_sigqueueinfo, zg_os_pid(), signal, (long)info, 0, 0, 0);
+    return true;
+}
+
+static bool is_ours(const stack_t *stack) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    return thread && thread->alternate_stack && stack->ss_sp == thread->alternate_stack;
+}
+
+int zg_signals_stack(const stack_t *stack, stack_t *old) {
+    stack_t previous;
+    if (stack && !(stack->ss_flags & SS_DISABLE) && !program_has_stack) give_on_stack_back();
+    int result = real_stack(stack, &previous);
+    if (result < 0) {
+        errno = -result;
+        return -1;
+    }
+    bool was_ours = is_ours(&previous);
+    if (old) {
+        *old = previous;
+        if (was_ours) *old = (stack_t){.ss_flags = SS_DISABLE};
+    }
+    // The program gives its stack up: ours again.
+    struct zg_thread *thread = zg_thread_current_or_null();
+    if (stack && (stack->ss_flags & SS_DISABLE) && thread && thread->alternate_stack) {
+        stack_t ours = {.ss_sp = thread->alternate_stack, .ss_size = thread->alternate_stack_bytes};
+        real_stack(&ours, NULL);
+    }
+    return 0;
+}
+
+void zg_signals_add_stack(void *start, uint64_t bytes) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    thread->alternate_stack = start;
+    thread->alternate_stack_bytes = bytes;
+    stack_t old, ours = {.ss_sp = start, .ss_size = bytes};
+    if (real_stack(NULL, &old) == 0 && !(old.ss_flags & SS_DISABLE)) return; // the program has one already
+    if (real_stack(&ours, NULL) != 0) zg_stats_degrade(zg_degradation_no_alternate_stack);
+}
+
+void zg_signals_remove_stack(void *start) {
+    stack_t old, none = {.ss_flags = SS_DISABLE};
+    zg_thread_current_or_null()->alternate_stack = NULL;
+    if (real_stack(NULL, &old) == 0 && old.ss_sp == start) real_stack(&none, NULL);
+}
+
+bool zg_signals_is_deadly(int signal) {
+    int index = index_of(signal);
+    if (index < 0) return false;
+    struct sigaction action = wanted_action(index);
+    return action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN;
+}
+
+struct call {
+    struct sigaction action;
+    int signal;
+};
+
+static void call_handler(void *call_pointer, void *info, void *context) {
+    struct call *call = call_pointer;
+    if (call->action.sa_flags & SA_SIGINFO) call->action.sa_sigaction(call->signal, info, context);
+    else call->action.sa_handler(call->signal);
+}
+
+// Without its own alternate stack the program expects the handler on the stack that was interrupted.
+static bool wants_interrupted_stack(const struct sigaction *action) {
+    stack_t stack;
+    if (!(action->sa_flags & SA_ONSTACK)) return true;
+    return real_stack(NULL, &stack) == 0 && is_ours(&stack);
+}
+
+// `here`: the stack pointer now. True: we are on the interrupted stack already, or it is known to be at its end.
+static bool has_no_room(uint64_t sp, uint64_t here) {
+    struct zg_stack_bounds bounds = zg_thread_stack_bounds();
+    if (here < sp && sp - here < 65536) return true; // no alternate stack was in use
+    return bounds.low && sp >= bounds.low && sp < bounds.high && sp - bounds.low < ZG_ARCH_RED_ZONE;
+}
+
+// The process dies when the handler returns, of the same signal with the same words about it: the instruction alone may not
+// fault again, where other threads change what is mapped. Until then no other thread begins a report, which would be cut off.
+static void default_action(int signal, const siginfo_t *info, ucontext_t *interrupted) {
+    struct sigaction none = {.sa_handler = SIG_DFL};
+    zg_report_close_for_good();
+    bool done = real_action(signal, &none, NULL) == 0;
+    if (done) sigdelset(&interrupted->uc_sigmask, signal);
+    if (info->si_code <= 0) {
+        zg_os_kill_self(signal);
+        if (!done) zg_os_exit(128 + signal);
+    } else if (done) {
+        zg_os_raise_again(signal, info);
+    } else { // a filter of system calls: a fault whose signal is held back ends the process all the same
+        sigaddset(&interrupted->uc_sigmask, signal);
+    }
+}
+
+void zg_signals_abort(void) {
+    struct sigaction action;
+    int index = index_of(SIGABRT);
+    bool is_ours = __atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1;
+    if (is_ours ? zg_signals_is_deadly(SIGABRT) : real_action(SIGABRT, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
+        zg_report_close_for_good();
+    abort();
+}
+
+void zg_signals_unblock_faults(void) { zg_os_mask_signals(SIG_UNBLOCK, faults, NULL); }
+void zg_signals_block_faults(void) { zg_os_mask_signals(SIG_BLOCK, faults, NULL); }
+
+void zg_signals_hand_on(int signal, siginfo_t *info, void *context) {
+    int index = index_of(signal);
+    if (index >= 0 && info->si_code > 0 && zg_signals_holds(signal, context)) {
+        default_action(signal, info, context);
+        return;
+    }
+    struct call call = {index < 0 ? (struct sigaction){.sa_handler = SIG_DFL} : wanted_action(index), signal};
+    if (call.action.sa_handler == SIG_IGN && info->si_code <= 0) return;
+    if (call.action.sa_handler == SIG_DFL || call.action.sa_handler == SIG_IGN) {
+        default_action(signal, info, context);
+        return;
+    }
+    if (call.action.sa_flags & SA_RESETHAND) {
+        struct sigaction none = call.action; // flags and mask stay, as in the kernel
+        none.sa_handler = SIG_DFL;
+        zg_signals_action(signal, &none, NULL);
+    }
+    uint64_t sp = zg_arch_stack_pointer(context);
+    bool on_interrupted_stack = wants_interrupted_stack(&call.action) && !has_no_room(sp, (uint64_t)&call);
+    // The kernel would have written there, and have ended the process where it cannot. With faults blocked so it does now; later
+    // the handler, which may want no signal blocked, would be called again and again.
+    if (on_interrupted_stack) *(volatile uint64_t *)((sp - ZG_ARCH_RED_ZONE - sizeof(uint64_t)) & ~UINT64_C(7)) = 0;
+    uint64_t mask = mask_of(context), extra;
+    __builtin_memcpy(&extra, &call.action.sa_mask, sizeof extra);
+    mask |= extra;
+    if (!(call.action.sa_flags & SA_NODEFER)) mask |= UINT64_C(1) << (signal - 1);
+    zg_os_mask_signals(SIG_SETMASK, mask, NULL);
+    if (on_interrupted_stack) zg_arch_call_on_stack(call_handler, &call, info, context, (void *)(sp - ZG_ARCH_RED_ZONE));
+    else call_handler(&call, info, context);
+}

@@ -1,0 +1,49 @@
+// The program's view of SIGSEGV, SIGBUS and (where Swift runs) SIGABRT: our handler stays installed, the program's is kept here and runs after it.
+// zg_signals_action and zg_signals_stack stand in for sigaction and sigaltstack. Any thread; one small lock.
+
+#ifndef ZG_SIGNALS_H
+#define ZG_SIGNALS_H
+
+#define _GNU_SOURCE
+#include <signal.h>
+
+#include "platform/base.h"
+
+typedef void zg_signals_handler(int signal, siginfo_t *info, void *context);
+// Installs the handler of faults for SIGSEGV and SIGBUS.
+void zg_signals_start(zg_signals_handler *for_faults);
+void zg_signals_fork_prepare(void);
+// `prepared`: zg_signals_fork_prepare was called, and blocked all signals.
+void zg_signals_fork_done(bool child, bool prepared);
+// SIGABRT as well: the Swift runtime ends the program with it where it notices a dead object itself.
+void zg_signals_watch_aborts(void);
+int zg_signals_action(int signal, const struct sigaction *action, struct sigaction *old);
+int zg_signals_stack(const stack_t *stack, stack_t *old);
+// sigprocmask. Returns an error number.
+int zg_signals_mask(int how, const sigset_t *set, sigset_t *old);
+// What the calling thread believes about the signals of faults, for a thread that it makes, which inherits the mask.
+struct zg_hidden_faults {
+    uint64_t signals, with;
+};
+struct zg_hidden_faults zg_signals_hidden(void);
+void zg_signals_hide(struct zg_hidden_faults hidden);
+// The program believes that this signal is held back in the interrupted context.
+bool zg_signals_holds(int signal, const void *context);
+// A signal that somebody has sent waits, as the program believes. False: it is not held back.
+bool zg_signals_hold(int signal, siginfo_t *info, void *context);
+// Gives the calling thread an alternate stack where it has none. / Takes it away again.
+void zg_signals_add_stack(void *start, uint64_t bytes);
+void zg_signals_remove_stack(void *start);
+
+// The program would die of this signal (it has no handler of its own).
+bool zg_signals_is_deadly(int signal);
+// Ends the process as abort does. Where the program has no handler for that no other thread begins a report any more.
+void zg_signals_abort(void) __attribute__((noreturn));
+// While a fault is worked on, another one comes to our handler; in the rest of the handler it ends the process.
+void zg_signals_unblock_faults(void);
+void zg_signals_block_faults(void);
+// Hands a signal on to the program's handler, on the stack and with the mask that it asked for; where it has none the
+// default action follows when the handler returns. Signal context.
+void zg_signals_hand_on(int signal, siginfo_t *info, void *context);
+
+#endif

@@ -1,0 +1,17 @@
+// What a fault on a dead object means in the words of its class: the method, the property, the kind of access.
+// Cold, any context.
+
+#ifndef ZG_DESCRIBE_H
+#define ZG_DESCRIBE_H
+
+#include "findings/finding.h"
+#include "platform/text.h"
+#include "zombies/swift_names.h"
+#include "zombies/zombie.h"
+
+// Sets access, member and details of a finding from where the trap was touched.
+void zg_describe_trap(struct zg_finding *finding, const struct zg_zombie_hit *hit);
+// Name of the property that the finding is about. False where there is none, or it is not known.
+bool zg_describe_member(const struct zg_finding *finding, struct zg_text *text);
+
+#endif

@@ -1,0 +1,108 @@
+// Findings are made and passed to the report: once only, written, counted. Cold; takes the report lock.
+
+#include "findings/found.h"
+
+#include "findings/report.h"
+#include "platform/arch.h"
+#include "settings/config.h"
+#include "settings/stats.h"
+#include "threads/thread.h"
+
+static bool never_abort;
+
+void zg_found_never_abort(bool never) { never_abort = never; }
+
+// Keys of the findings that were written. Under the report lock, or by its owner; full means that later ones are repeated, which does no harm.
+static bool first_of_its_kind(const struct zg_finding *finding) {
+    static uint64_t seen[1024];
+    uint64_t key = zg_mix((uint64_t)finding->kind + 1);
+    if (finding->has_block)
+        key = zg_mix(key ^ finding->block.alloc_stack ^ (uint64_t)finding->block.free_stack << 32);
+    for (int i = 0; i < finding->access_count; i++) key = zg_mix(key ^ finding->access_stack[i]);
+    if (!key) key = 1;
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(seen); i++) {
+        uint64_t *slot = &seen[(key + i) % ZG_ARRAY_COUNT(seen)], empty = 0;
+        if (__atomic_compare_exchange_n(slot, &empty, key, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return true;
+        if (empty == key) return false;
+    }
+    return true;
+}
+
+void zg_found_report(struct zg_finding *finding) {
+    if (zg_report_write(finding, first_of_its_kind)) {
+        zg_stats_add(zg_counter_findings, 1);
+    } else {
+        zg_stats_add(zg_counter_findings_suppressed, 1);
+    }
+    struct zg_thread *thread = zg_thread_current_or_null();
+    if (thread && finding->fatal && zg_config.on_finding == zg_on_finding_abort && !never_abort)
+        zg_thread_want(thread, zg_errand_abort);
+}
+
+void zg_found_capture(struct zg_finding *finding) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    if (!thread || !thread->frame) return;
+    struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
+    struct zg_walk walk;
+    zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth ? zg_config.stack_depth : 32, &walk);
+    finding->access_count = walk.count;
+    for (int i = 0; i < walk.count; i++) finding->access_stack[i] = walk.frames[i];
+}
+
+static struct zg_finding make(enum zg_finding_kind kind, const char *access, uint64_t address,
+                              const struct zg_block_view *view) {
+    struct zg_finding finding;
+    zg_finding_init(&finding, kind, access, address, view);
+    zg_found_capture(&finding);
+    return finding;
+}
+
+void zg_found_double_free(const struct zg_block_view *view, uint64_t address, const char *freed_with) {
+    struct zg_finding finding = make(zg_finding_double_free, "free", address, view);
+    zg_finding_detail_text(&finding, "freed_with", freed_with);
+    zg_found_report(&finding);
+}
+
+void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, const char *what, const char *freed_with) {
+    struct zg_finding finding = make(zg_finding_invalid_free, "free", address, view);
+    zg_finding_detail_text(&finding, "what", what);
+    zg_finding_detail_text(&finding, "freed_with", freed_with);
+    zg_found_report(&finding);
+}
+
+void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t address, const char *freed_with,
+                               uint64_t freed_size) {
+    struct zg_finding finding = make(zg_finding_dealloc_mismatch, "free", address, view);
+    zg_finding_detail_text(&finding, "allocated_with", zg_lookup_kind_name(view->kind));
+    zg_finding_detail_text(&finding, "freed_with", freed_with);
+    if (freed_size != UINT64_MAX) {
+        zg_finding_detail_number(&finding, "allocated_size", view->size, false);
+        zg_finding_detail_number(&finding, "freed_size", freed_size, false);
+    }
+    zg_found_report(&finding);
+}
+
+static void found_change(enum zg_finding_kind kind, const struct zg_block_view *view, const struct zg_change *change,
+                         const char *found_by) {
+    struct zg_finding finding = make(kind, "write", view->start + change->offset, view);
+    finding.block.offset = (int64_t)change->offset;
+    if (kind == zg_finding_write_after_free) finding.member_byte = (int64_t)change->offset;
+    // In front of the block there is no offset but the address.
+    if ((int64_t)change->offset >= 0) zg_finding_detail_number(&finding, "offset", change->offset, false);
+    zg_finding_detail_number(&finding, "length", change->length, false);
+    zg_finding_detail_number(&finding, "old", change->old, true);
+    zg_finding_detail_number(&finding, "new", change->now, true);
+    zg_finding_detail_text(&finding, "found_by", found_by);
+    zg_found_report(&finding);
+}
+
+void zg_found_write_after_free(const struct zg_block_view *view, const struct zg_change *change, const char *found_by) {
+    found_change(zg_finding_write_after_free, view, change, found_by);
+}
+
+void zg_found_overrun(const struct zg_block_view *view, const struct zg_change *change) {
+    struct zg_block_view block = *view;
+    block.state = zg_state_live; // until now: the stack of this free is the finding's own
+    block.free_stack = block.free_thread = 0;
+    found_change(zg_finding_heap_overflow, &block, change, "free");
+}

@@ -1,0 +1,152 @@
+// Blocks are made: from the thread's magazine, with pages of their own, or as large spans.
+// Hot path: zg_allocate_slot; takes no lock itself, refills do. The calling thread is entered.
+
+#include "heap/allocate.h"
+
+#include "blocks/fill.h"
+#include "blocks/slab.h"
+#include "blocks/span.h"
+#include "heap/quarantine.h"
+#include "pages/fence.h"
+#include "pages/overread.h"
+#include "pages/page_time.h"
+#include "pages/retire.h"
+#include "platform/arch.h"
+#include "settings/config.h"
+#include "settings/passing.h"
+#include "settings/stats.h"
+#include "threads/capture.h"
+
+static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
+    zg_thread_flush_counters(thread);
+    zg_thread_want(thread, zg_errand_look);
+    if (zg_slab_refill(class, &thread->magazines[class])) return true;
+    // The region is used up, or the kernel gives no more: what the quarantine holds of this class is the last resort before
+    // libc. The oldest blocks first, and no more of them than it takes.
+    uint64_t step = zg_max((uint64_t)64 << 10, (uint64_t)ZG_MAGAZINE_SLOTS * zg_class_bytes(class));
+    zg_quarantine_flush(thread);
+    for (uint64_t held; !thread->magazines[class].count && (held = zg_quarantine_bytes()) != 0;) {
+        if (!zg_quarantine_trim(thread, held - zg_min(held, step))) break;
+        step *= 2;
+    }
+    if (thread->magazines[class].count || zg_slab_refill(class, &thread->magazines[class])) return true;
+    return zg_retire_reuse(class) && zg_slab_refill(class, &thread->magazines[class]);
+}
+
+// Others may look at the record meanwhile (lookup.h).
+ZG_INLINE void note_maker(struct zg_block *block, uint32_t stack, const struct zg_thread *thread) {
+    __atomic_store_n(&block->alloc_stack, stack, __ATOMIC_RELAXED);
+    __atomic_store_n(&block->alloc_thread, thread->number_in_records, __ATOMIC_RELAXED);
+}
+
+// Larger blocks get no pages of their own: from ZG_RETIRE_LEAST on they have them anyway, but for overruns.
+#define FENCE_MOST ((uint64_t)64 << 20)
+
+// A block with pages of its own, if the context is to have one now. `later`: not one of the context's first.
+static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment,
+                                         enum zg_kind kind, bool zero, bool later) {
+    struct zg_span *span = NULL;
+    uint64_t ticks = zg_arch_ticks();
+    bool wanted = size <= FENCE_MOST && zg_fence_wants(context, later);
+    if (wanted) span = zg_fence_allocate(size, alignment);
+    if (!span) {
+        if (wanted) zg_stats_add(zg_counter_fence_declined, 1);
+        if (wanted && zg_config.fence_per_context == ZG_FENCE_ALL) zg_stats_degrade(zg_degradation_fence_exhausted);
+        if (!later) zg_capture_settle(thread);
+        return NULL;
+    }
+    zg_fence_note(context);
+    note_maker(&span->block, context, thread);
+    __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
+    zg_overread_note(span);
+    if (zg_config.fill_new && !zero) __builtin_memset((void *)span->start, ZG_FILL_NEW, size);
+    thread->allocations++;
+    thread->allocated_bytes += size;
+    zg_page_time_spent(ticks, span->units);
+    zg_page_time_charge(zg_min(span->units - 1, 16)); // most large blocks are not used in full
+    zg_thread_flush_counters(thread);
+    zg_thread_want(thread, zg_errand_look);
+    return (void *)span->start;
+}
+
+__attribute__((always_inline)) void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero) {
+    struct zg_magazine *magazine = &thread->magazines[class];
+    uint32_t stack = zg_capture(thread, true);
+    if (ZG_UNLIKELY(stack & ZG_STACK_FENCE)) {
+        stack &= ~ZG_STACK_FENCE;
+        void *fenced = allocate_fenced(thread, stack, size, alignment, kind, zero, false);
+        if (fenced) return fenced;
+    }
+    if (ZG_UNLIKELY(!magazine->count)) {
+        void *fenced = zg_config.fence_per_context ? allocate_fenced(thread, stack, size, alignment, kind, zero, true) : NULL;
+        if (fenced) return fenced;
+        if (!refill(thread, class)) return NULL;
+    }
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    uint32_t index = magazine->slots[--magazine->count];
+    struct zg_block *block = &slab->blocks[index];
+    char *start = (char *)zg_slab_slot_address(slab, index);
+    // The next one is likely cold, record and contents.
+    uint32_t next = magazine->slots[magazine->count - (magazine->count != 0)];
+    __builtin_prefetch(&slab->blocks[next], 1);
+    __builtin_prefetch((void *)zg_slab_slot_address(slab, next), 1);
+    bool is_zero = zero && zg_header_state(block->header) == zg_state_fresh;
+    note_maker(block, stack, thread);
+    __atomic_store_n(&block->header, zg_block_header(zg_state_live, kind, slab->slot_bytes - (uint32_t)size),
+                     __ATOMIC_RELEASE);
+    if (zero) {
+        if (!is_zero) __builtin_memset(start, 0, size);
+    } else if (ZG_UNLIKELY(zg_config.fill_new)) {
+        zg_fill(start, slab->slot_bytes, ZG_FILL_NEW);
+    }
+    thread->allocations++;
+    thread->allocated_bytes += slab->slot_bytes;
+    return start;
+}
+
+static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind,
+                                       bool zero) {
+    uint32_t stack = zg_capture(thread, true);
+    if (stack & ZG_STACK_FENCE) {
+        stack &= ~ZG_STACK_FENCE;
+        void *fenced = allocate_fenced(thread, stack, size, alignment, kind, zero, false);
+        if (fenced) return fenced;
+    }
+    bool is_zero;
+    struct zg_span *span = zg_span_allocate(size, alignment, &is_zero);
+    if (!span && zg_quarantine_trim(thread, 0)) span = zg_span_allocate(size, alignment, &is_zero);
+    if (!span) return NULL;
+    note_maker(&span->block, stack, thread);
+    __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
+    if (zero) {
+        if (!is_zero) __builtin_memset((void *)span->start, 0, size);
+    } else if (zg_config.fill_new) {
+        __builtin_memset((void *)span->start, ZG_FILL_NEW, size);
+    }
+    thread->allocations++;
+    thread->allocated_bytes += size;
+    zg_thread_flush_counters(thread);
+    zg_thread_want(thread, zg_errand_look);
+    return (void *)span->start;
+}
+
+// The smallest class whose every slot has this alignment; ZG_CLASS_COUNT where there is none.
+static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
+    if (size > ZG_LARGEST_SLOT || alignment > ZG_PAGE_BYTES) return ZG_CLASS_COUNT;
+    uint32_t class = zg_size_class(size);
+    while (class < ZG_CLASS_COUNT && zg_class_bytes(class) & (alignment - 1)) class++;
+    return class;
+}
+
+void *zg_allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero) {
+    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample) {
+        uint32_t stack = zg_capture(thread, true) & ~ZG_STACK_FENCE;
+        void *block = allocate_fenced(thread, stack, size, alignment, kind, zero, false);
+        if (block || zg_passing == zg_passing_sample) return block;
+    }
+    if (ZG_LIKELY(alignment <= 16 && size <= ZG_LARGEST_SLOT))
+        return zg_allocate_slot(thread, zg_size_class(size), size, alignment, kind, zero);
+    uint32_t class = aligned_class(size, alignment);
+    if (class < ZG_CLASS_COUNT) return zg_allocate_slot(thread, class, size, alignment, kind, zero);
+    return allocate_span(thread, size, alignment, kind, zero);
+}

@@ -1,0 +1,216 @@
+// Blocks die. In order: block from the address by arithmetic -> live to freeing by compare-and-swap (the loser of a race is a
+// double free) -> stack and thread recorded -> filled -> quarantined -> handed over.
+// Hot path; takes no lock itself, hand-overs do. The calling thread is entered.
+
+#include "heap/free.h"
+
+#include <errno.h>
+#include <sys/single_threaded.h>
+
+#include "blocks/fill.h"
+#include "blocks/lookup.h"
+#include "blocks/slab.h"
+#include "blocks/span.h"
+#include "findings/found.h"
+#include "heap/foreign.h"
+#include "heap/quarantine.h"
+#include "pages/fence.h"
+#include "pages/page_time.h"
+#include "platform/os.h"
+#include "settings/config.h"
+#include "threads/capture.h"
+#include "zombies/zombie.h"
+
+// Programs that ask for an alignment may use the pages by themselves (guard pages, write protection, files mapped over them,
+// advice for fork), and free then is not to touch them: from the size on from which libc has a mapping for a block.
+#define RETIRE_LEAST_ALIGNED ((uint64_t)128 << 10)
+#define ALIGNED_KINDS (ZG_K(aligned) | ZG_K(new_aligned) | ZG_K(new_array_aligned))
+
+// Others may look at the record meanwhile (lookup.h).
+ZG_INLINE void note_freer(struct zg_block *block, uint32_t stack, const struct zg_thread *thread) {
+    __atomic_store_n(&block->free_stack, stack, __ATOMIC_RELAXED);
+    __atomic_store_n(&block->free_thread, thread->number_in_records, __ATOMIC_RELAXED);
+}
+
+// A free of something that is not a live block: report what it is.
+ZG_COLD void zg_free_dead(uint64_t address, enum zg_deallocator deallocator) {
+    struct zg_block_view view;
+    const char *name = zg_mismatch_deallocator_name(deallocator);
+    if (!zg_lookup_block(address, &view)) {
+        zg_found_invalid_free(NULL, address, "never allocated", name);
+        return;
+    }
+    if (view.offset != 0) {
+        zg_found_invalid_free(&view, address, "interior pointer", name);
+        return;
+    }
+    // The winner of a race may still be filling: its stacks are complete when it is done.
+    for (int i = 0; view.state == zg_state_freeing && i < 10000; i++) {
+        zg_os_yield();
+        zg_lookup_block(address, &view);
+    }
+    zg_found_double_free(&view, address, name);
+}
+
+// Foreign blocks go to whoever made them; what nobody made is a finding.
+static ZG_COLD void free_foreign(uint64_t address, enum zg_deallocator deallocator) {
+    int saved = errno;
+    enum zg_foreign_owner owner = zg_foreign_owner(address);
+    if (owner == zg_foreign_nobody)
+        zg_found_invalid_free(NULL, address, zg_foreign_describe(address), zg_mismatch_deallocator_name(deallocator));
+    else zg_foreign_free((void *)address, owner);
+    errno = saved;
+}
+
+ZG_COLD void zg_free_check_mismatch(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
+                                   uint64_t size) {
+    struct zg_block_view view;
+    if (!zg_lookup_block(address, &view)) return;
+    zg_mismatch_check(&view, address, deallocator, size, thread->frame[1]);
+}
+
+// realloc captures for its new block and for the old one from one place: what the cache keeps has to serve both.
+ZG_INLINE uint32_t capture_free(struct zg_thread *thread, enum zg_deallocator deallocator) {
+    return zg_capture(thread, deallocator == zg_deallocator_moved) & ~ZG_STACK_FENCE;
+}
+
+static uint32_t zombie_bits(struct zg_dead dead) {
+    return !dead.class_number ? 0 : dead.language == zg_language_swift ? ZG_HEADER_SWIFT : ZG_HEADER_CXX;
+}
+
+// A fenced block dies: what it was is noted, then its pages are protected.
+static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum zg_kind kind) {
+    struct zg_dead dead = {0, zg_language_unknown};
+    uint64_t ticks = zg_arch_ticks();
+    struct zg_change change;
+    // In blocks of whole pages the program may map, protect or advise as it likes: not looked at, and replaced by a mapping.
+    if (ALIGNED_KINDS >> kind & 1 && span->size >= RETIRE_LEAST_ALIGNED && span->start % ZG_PAGE_BYTES == 0) {
+        zg_fence_retire(span, zg_fence_unmap);
+        zg_page_time_spent(ticks, span->units);
+        return;
+    }
+    // All that is looked at: the program may have protected it.
+    thread->filling_start = span->base;
+    thread->filling_end = span->base + (span->units - 1) * ZG_PAGE_BYTES;
+    if (span->size >= 8 && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)span->start, kind, span->size);
+    bool is_overrun = zg_fence_is_overrun(span, &change);
+    thread->filling_end = 0;
+    span->death = zg_zombie_death(dead.class_number);
+    __atomic_fetch_or(&span->block.header, zombie_bits(dead), __ATOMIC_RELAXED);
+    thread->zombies += dead.class_number != 0;
+    struct zg_block_view view;
+    if (ZG_UNLIKELY(is_overrun) && zg_lookup_block(span->start, &view)) zg_found_overrun(&view, &change);
+    zg_fence_retire(span, zg_config.on_finding == zg_on_finding_continue ? zg_fence_keep : zg_fence_drop);
+    zg_page_time_spent(ticks, span->units);
+}
+
+static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
+                                  uint64_t size) {
+    struct zg_span *span = zg_span_find(address);
+    if (!span || span->start != address) return zg_free_dead(address, deallocator);
+    uint32_t header = __atomic_load_n(&span->block.header, __ATOMIC_ACQUIRE);
+    if (zg_header_state(header) != zg_state_live) return zg_free_dead(address, deallocator);
+    if (zg_mismatch_is_possible(zg_header_kind(header), deallocator, span->size, size))
+        zg_free_check_mismatch(thread, address, deallocator, size);
+    uint32_t freeing = zg_block_header(zg_state_freeing, zg_header_kind(header), 0);
+    if (!__atomic_compare_exchange_n(&span->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return zg_free_dead(address, deallocator);
+    note_freer(&span->block, capture_free(thread, deallocator), thread);
+    thread->frees++;
+    thread->freed_bytes += span->size;
+    zg_thread_flush_counters(thread);
+    if (span->fenced) return retire_fenced(thread, span, zg_header_kind(header));
+    bool aligned = ALIGNED_KINDS >> zg_header_kind(header) & 1;
+    if (span->size >= (aligned ? RETIRE_LEAST_ALIGNED : ZG_RETIRE_LEAST)) return zg_span_retire(span);
+    uint64_t filled = zg_min(zg_round_up(span->size, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
+    struct zg_dead dead = {0, zg_language_unknown};
+    thread->filling_start = address;
+    thread->filling_end = address + filled;
+    if (filled && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), span->size);
+    uint32_t zombie = zombie_bits(dead);
+    if (zombie) {
+        span->death = zg_zombie_death(dead.class_number);
+        zg_zombie_write((void *)address, filled, zg_zombie_span_pattern(zombie, zg_span_number(span)));
+        thread->zombies++;
+    } else if (filled) {
+        zg_fill((void *)address, filled, ZG_FILL_FREED);
+    }
+    thread->filling_end = 0;
+    __atomic_store_n(&span->block.header, zg_block_header(zg_state_quarantined, zg_header_kind(header), 0) | zombie,
+                     __ATOMIC_RELEASE);
+    zg_quarantine_add_span(thread, span);
+    zg_thread_want(thread, zg_errand_look);
+}
+
+static ZG_NOINLINE void flush(struct zg_thread *thread) {
+    zg_thread_flush_counters(thread);
+    zg_quarantine_flush(thread);
+    zg_thread_want(thread, zg_errand_look);
+}
+
+// What a dead object is made of from now on. Returns its header bits, 0 where the common fill has to do.
+static uint32_t make_zombie(struct zg_thread *thread, struct zg_slab *slab, uint64_t index, uint64_t address,
+                            uint64_t filled, struct zg_dead dead) {
+    if (ZG_UNLIKELY(zg_zombie_contents))
+        __builtin_memcpy((void *)(zg_zombie_contents + (address - zg_slabs.base)), (void *)address, slab->slot_bytes);
+    // Reading the clock costs as much as all the rest: once in a while has to do.
+    if (!(thread->zombies++ & 7)) thread->time = (uint32_t)(zg_arch_ticks() >> ZG_TIME_SHIFT);
+    slab->deaths[index] = (struct zg_death){dead.class_number, thread->time};
+    return zg_zombie_make(slab, index, address, filled, dead.language);
+}
+
+// live to freeing: one of several threads wins. A process with one thread has nobody to race with (a signal handler's
+// frees wait), and the locked instruction is a good part of what a free costs.
+ZG_INLINE bool claim(struct zg_block *block, uint32_t header, uint32_t freeing) {
+    if (ZG_LIKELY(__libc_single_threaded)) {
+        __atomic_store_n(&block->header, freeing, __ATOMIC_RELAXED);
+        return true;
+    }
+    return __atomic_compare_exchange_n(&block->header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+__attribute__((always_inline)) void zg_free_in_line(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size) {
+    if (ZG_UNLIKELY(!zg_slab_contains(address))) {
+        if (zg_span_contains(address)) free_span(thread, address, deallocator, size);
+        else free_foreign(address, deallocator);
+        return;
+    }
+    uint64_t index, interior;
+    struct zg_slab *slab = zg_slab_find(address, &index, &interior);
+    if (ZG_UNLIKELY(interior || index >= __atomic_load_n(&slab->used, __ATOMIC_RELAXED)))
+        return zg_free_dead(address, deallocator);
+    struct zg_block *block = &slab->blocks[index];
+    // The record was last touched when the block was made, the contents perhaps too: they come while the stack is captured.
+    __builtin_prefetch(block, 1);
+    __builtin_prefetch((void *)address, 1);
+    uint32_t stack = capture_free(thread, deallocator);
+    uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
+    if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live)) return zg_free_dead(address, deallocator);
+    if (ZG_UNLIKELY(zg_mismatch_is_possible(zg_header_kind(header), deallocator, zg_slab_requested(slab, header), size)))
+        zg_free_check_mismatch(thread, address, deallocator, size);
+    uint32_t kind_and_slack = header & ~UINT32_C(0xff);
+    if (ZG_UNLIKELY(!claim(block, header, kind_and_slack | zg_state_freeing))) return zg_free_dead(address, deallocator);
+    note_freer(block, stack, thread);
+    uint64_t filled = zg_min(slab->slot_bytes, zg_config.fill_freed_bytes & ~UINT64_C(15));
+    thread->filling_start = address;
+    thread->filling_end = address + filled;
+    if (ZG_LIKELY(filled)) {
+        struct zg_dead dead =
+            zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), zg_slab_requested(slab, header));
+        uint32_t zombie = dead.class_number ? make_zombie(thread, slab, index, address, filled, dead) : 0;
+        kind_and_slack |= zombie;
+        if (!zombie) zg_fill((void *)address, filled, ZG_FILL_FREED);
+    }
+    thread->filling_end = 0;
+    __atomic_store_n(&block->header, kind_and_slack | zg_state_quarantined, __ATOMIC_RELEASE);
+    thread->frees++;
+    thread->freed_bytes += slab->slot_bytes;
+    uint32_t at = thread->pending_count++;
+    thread->pending[at] = zg_slot_make((uint32_t)(slab - zg_slabs.slab), (uint32_t)index);
+    thread->pending_contexts[at] = block->alloc_stack;
+    if (ZG_UNLIKELY(at + 1 == ZG_PENDING_BLOCKS)) flush(thread);
+}
+
+void zg_free_entered(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size) {
+    zg_free_in_line(thread, address, deallocator, size);
+}

@@ -1,0 +1,156 @@
+// Opening dead pages again. Signal context; no lock.
+
+#include "pages/revive.h"
+
+#include "blocks/fill.h"
+#include "blocks/span_table.h"
+#include "pages/fence.h"
+#include "pages/protect.h"
+#include "platform/os.h"
+
+// --- headers: a trap instead of a protected page -----------------------------------------------------------------------
+
+// `*kept` says whether the contents were kept.
+static bool open_pages(const struct zg_block_view *view, struct zg_span **span, bool *kept) {
+    *span = zg_span_find(view->start);
+    *kept = *span && (*span)->dirty;
+    if (!*span || !(*span)->fenced || view->state != zg_state_retired) return false;
+    void *data = (void *)(*span)->base;
+    uint64_t bytes = zg_fence_data_bytes(*span);
+    bool by_mapping = (*span)->fenced == zg_protection_mprotect || (*span)->dirty;
+    if ((by_mapping ? zg_os_commit(data, bytes) : zg_os_unguard(data, bytes)) != 0) {
+        // Fresh pages in their place: the contents are gone, and the program goes on.
+        if (!zg_os_map_private(bytes, data)) return false;
+        *kept = false;
+    }
+    (*span)->dirty = 1;
+    return true;
+}
+
+static bool open_fenced_header(const struct zg_block_view *view) {
+    struct zg_span *span;
+    bool kept;
+    uint64_t word;
+    // Open already: what faulted is something else, and the object is only what a register points to.
+    if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word || !open_pages(view, &span, &kept)) return false;
+    // Where the word is only compared nothing faults, and the rest is read next.
+    if (!kept) zg_fill((void *)span->base, zg_fence_data_bytes(span), ZG_FILL_FREED);
+    zg_zombie_write_header(view);
+    return true;
+}
+
+static bool open_slot_page(uint64_t address) {
+    uint64_t word;
+    if (zg_os_read_memory(&word, address, sizeof word) == sizeof word) return false; // open already: something else faulted
+    void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
+    // With either protection: what the pages were protected with is not asked here.
+    if (zg_os_commit(page, ZG_PAGE_BYTES) != 0) return false;
+    zg_os_unguard(page, ZG_PAGE_BYTES);
+    zg_fill(page, ZG_PAGE_BYTES, ZG_FILL_FREED);
+    return true;
+}
+
+static bool open_slot_header(const struct zg_block_view *view) {
+    if (view->state != zg_state_retired || !zg_slab_contains(view->start)) return false;
+    if (!open_slot_page(view->start)) return false;
+    zg_zombie_write_header(view);
+    return true;
+}
+
+bool zg_revive_header(const struct zg_block_view *view) {
+    return zg_zombie_is_header(view) && (open_fenced_header(view) || open_slot_header(view));
+}
+
+// --- on_finding=continue -----------------------------------------------------------------------------------------------
+
+bool zg_revive_fenced(const struct zg_block_view *view) {
+    struct zg_span *span;
+    bool kept;
+    if (!open_pages(view, &span, &kept)) return false;
+    if (!kept) zg_fill((void *)span->base, zg_fence_data_bytes(span), ZG_FILL_FREED);
+    struct zg_class class = zg_class_get(view->zombie ? view->death.class_number : 0);
+    uint64_t *words = (uint64_t *)view->start;
+    __atomic_fetch_or(&span->block.header, ZG_HEADER_OPENED, __ATOMIC_RELAXED);
+    if (class.language == zg_language_unknown) return true;
+    words[0] = class.pointer;
+    if (class.language == zg_language_swift) words[1] = ZG_SWIFT_IMMORTAL_BITS;
+    return true;
+}
+
+bool zg_revive_fenced_at(const struct zg_block_view *view, uint64_t address) {
+    // Nobody else's page: the block of an inferred finding may be far from the address.
+    if (address - zg_fenced_map.base >= zg_fenced_map.units * ZG_PAGE_BYTES) return false;
+    // No block's are the guard in front of the first one, and what alignment left out.
+    struct zg_span *span = zg_span_find(address);
+    if (span && address - span->base < zg_fence_data_bytes(span)) return zg_revive_fenced(view);
+    // Which way it is protected may differ from its neighbours'.
+    void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
+    bool opened = zg_os_commit(page, ZG_PAGE_BYTES) == 0, unguarded = zg_os_unguard(page, ZG_PAGE_BYTES) == 0;
+    if (opened && (unguarded || zg_protection_now() == zg_protection_mprotect)) return true;
+    return zg_os_map_private(ZG_PAGE_BYTES, page) != NULL;
+}
+
+bool zg_revive_page(uint64_t address) {
+    void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
+    struct zg_block_view block;
+    // Nobody else's page: the block of an inferred finding may be far from the address.
+    if (!zg_lookup_block(address, &block) || block.state != zg_state_retired) return false;
+    if (zg_os_commit(page, ZG_PAGE_BYTES) != 0 && !zg_os_map_private(ZG_PAGE_BYTES, page)) return false;
+    zg_fill(page, ZG_PAGE_BYTES, ZG_FILL_FREED);
+    return true;
+}
+
+// Copies a class's metadata, or a virtual table, into the object's window: a class pointer that was loaded before goes on
+// working.
+static void fill_window(uint64_t pointer, const struct zg_class *class) {
+    uint64_t window = pointer - ZG_TRAP_ISA_OFFSET, bytes = UINT64_C(1) << ZG_TRAP_ISA_SHIFT;
+    if (zg_os_commit((void *)window, bytes) != 0) return;
+    // As far as it can be read: images end somewhere.
+    for (uint64_t done = 0; done < bytes;) {
+        uint64_t from = class->pointer - ZG_TRAP_ISA_OFFSET + done;
+        uint64_t wanted = zg_min(bytes - done, ZG_PAGE_BYTES - (from & (ZG_PAGE_BYTES - 1)));
+        zg_os_read_memory((void *)(window + done), from, wanted);
+        done += wanted;
+    }
+}
+
+// Pointers into the trap region that the program has loaded already work from now on as if the object lived: its class
+// window holds the class, its side table a count that never ends.
+static void open_windows(const struct zg_block_view *view, const struct zg_class *class) {
+    struct zg_zombie_pattern pattern = zg_zombie_pattern_at(view->start, view->zombie);
+    fill_window(pattern.head[0], class);
+    if (class->language != zg_language_swift) return;
+    uint64_t page = pattern.head[1] << 3 & ((UINT64_C(1) << 48) - 1);
+    if (zg_os_commit((void *)page, ZG_PAGE_BYTES) != 0) return;
+    // A side table: object, reserved, counts.
+    ((uint64_t *)page)[0] = view->start;
+    ((uint64_t *)page)[2] = ZG_SWIFT_IMMORTAL_BITS;
+}
+
+static bool restore_slot(const struct zg_block_view *view, const struct zg_class *class) {
+    uint64_t number, interior;
+    struct zg_slab *slab = zg_slab_find(view->start, &number, &interior);
+    uint32_t header = __atomic_load_n(&view->block->header, __ATOMIC_ACQUIRE);
+    // From here on nobody verifies or reuses it.
+    do {
+        if (header & ZG_HEADER_OPENED) return true;
+        if (zg_header_state(header) != zg_state_quarantined) return false;
+    } while (!__atomic_compare_exchange_n(&view->block->header, &header, header | ZG_HEADER_OPENED, false, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE));
+    uint64_t *words = (uint64_t *)view->start;
+    const uint64_t *former = (const uint64_t *)(zg_zombie_contents + (view->start - zg_slabs.base));
+    bool swift = class->language == zg_language_swift;
+    for (uint64_t i = swift ? 2 : 1; i < slab->slot_bytes / 8; i++) words[i] = former[i];
+    if (swift) __atomic_store_n(&words[1], ZG_SWIFT_IMMORTAL_BITS, __ATOMIC_RELEASE);
+    __atomic_store_n(&words[0], class->pointer, __ATOMIC_RELEASE);
+    return true;
+}
+
+bool zg_revive_zombie(const struct zg_zombie_hit *hit) {
+    if (!zg_zombie_contents || !hit->has_block) return false;
+    struct zg_class class = zg_class_get(hit->block.death.class_number);
+    if (class.language == zg_language_unknown) return false;
+    bool done = zg_slab_contains(hit->block.start) ? restore_slot(&hit->block, &class) : zg_revive_fenced(&hit->block);
+    if (done) open_windows(&hit->block, &class);
+    return done;
+}

@@ -1,0 +1,391 @@
+// Short memory, as Linux tells it: /proc, control groups of both versions, limits.
+// Slow path; system calls only, no allocation, no lock: the caller sees to it that it is the only one.
+//
+// Which calls may be made? A filter that the program installs may end it for a call that it does not make itself. So one
+// file is opened at the start and kept, /proc/self/status, and read again (pread64) before anything else: while it shows
+// the filters of the start, whatever worked then works now. And an open at any time could take the lowest free number
+// from a thread that counts on it, so files are opened only by the one thread of a process, or in a table of one's own
+// (zg_os_leave_descriptors). Otherwise the kept ones are what is read.
+
+#define _GNU_SOURCE
+#include "pressure/pressure.h"
+
+#include <sys/resource.h>
+#include <time.h>
+
+#include "platform/os.h"
+#include "platform/text.h"
+#include "settings/stats.h"
+
+enum { kept_status, kept_system, kept_usage, kept_parts };
+enum { TEXT_BYTES = 8192, PATH_BYTES = 1024, LINE_BYTES = 2048, FEW_DESCRIPTORS = 64 };
+
+// What was opened, and as which file: the program may have closed it and given the number away.
+static struct kept {
+    bool open;
+    int descriptor;
+    uint64_t device, inode;
+} kept[ZG_PRESSURE_KEPT];
+
+// The process's control group in one hierarchy: a directory, and how much of its path is the mount point.
+struct group {
+    char path[PATH_BYTES];
+    uint64_t mount_bytes;
+    struct zg_stall stall;
+    uint64_t throttled, killed; // of the last reading
+    bool stall_known, events_known;
+};
+
+static struct group groups[2]; // by version - 1; an empty path: there is none
+static bool prepared, groups_known;
+static uint64_t kept_limit; // that kept_usage is compared with
+static struct zg_stall system_stall;
+static bool system_stall_known;
+static uint64_t failures_seen, read_ns;
+static bool filter_known;
+static uint64_t filter_mode, filter_count; // of the start
+// Buffers: the stack may be a coroutine's.
+static char text[TEXT_BYTES], whole[PATH_BYTES + 64];
+
+// --- files -----------------------------------------------------------------------------------------------------------
+
+static void keep(int which, int opened) {
+    struct kept *file = &kept[which];
+    file->open = false;
+    if (opened < 0) return;
+    // Where numbers are scarce they are the program's.
+    file->descriptor = zg_os_limit(RLIMIT_NOFILE) > FEW_DESCRIPTORS ? zg_os_duplicate_hidden(opened) : -1;
+    zg_os_close(opened);
+    file->open = file->descriptor >= 0 && zg_os_identify(file->descriptor, &file->device, &file->inode);
+    if (file->descriptor >= 0 && !file->open) zg_os_close(file->descriptor);
+}
+
+static bool is_same(const struct kept *file) {
+    uint64_t device, inode;
+    return file->open && zg_os_identify(file->descriptor, &device, &inode) && device == file->device &&
+           inode == file->inode;
+}
+
+// Into `text`. Returns the bytes, 0 where the file says nothing.
+static uint64_t read_kept(int which) {
+    if (!is_same(&kept[which])) return 0;
+    int got = zg_os_read_again(kept[which].descriptor, text, sizeof text);
+    return got > 0 ? (uint64_t)got : 0;
+}
+
+static uint64_t read_path(const char *path) {
+    int file = zg_os_open_system(path);
+    if (file < 0) return 0;
+    uint64_t bytes = 0;
+    for (int got; bytes < sizeof text && (got = zg_os_read(file, text + bytes, sizeof text - bytes)) > 0;)
+        bytes += (uint64_t)got;
+    zg_os_close(file);
+    return bytes;
+}
+
+// A file in a group's directory, or in one above it: the first `bytes` of the path.
+static void file_path(struct zg_text *path, const struct group *group, uint64_t bytes, const char *name) {
+    for (uint64_t i = 0; i < bytes; i++) zg_text_char(path, group->path[i]);
+    zg_text_char(path, '/');
+    zg_text_string(path, name);
+}
+
+static uint64_t read_group(const struct group *group, uint64_t bytes, const char *name) {
+    struct zg_text path;
+    zg_text_init(&path, whole, sizeof whole);
+    file_path(&path, group, bytes, name);
+    return path.truncated ? 0 : read_path(whole);
+}
+
+static uint64_t read_group_number(const struct group *group, uint64_t bytes, const char *name, uint64_t missing) {
+    uint64_t value;
+    return zg_pressure_parse_number(text, read_group(group, bytes, name), &value) ? value : missing;
+}
+
+// --- where the control group is --------------------------------------------------------------------------------------
+
+static bool begins_with(const char *path, const char *with) {
+    uint64_t i = 0;
+    for (; with[i]; i++)
+        if (path[i] != with[i]) return false;
+    return !path[i] || path[i] == '/' || (i && with[i - 1] == '/');
+}
+
+// `inside` is the group's path in the hierarchy, of which `root` is mounted at `place`.
+static void set_group(struct group *group, const char *inside, const char *root, const char *place) {
+    static char before[PATH_BYTES];
+    struct zg_text path;
+    zg_string_copy(before, group->path, sizeof before);
+    zg_text_init(&path, group->path, sizeof group->path);
+    zg_text_string(&path, place);
+    group->mount_bytes = path.count;
+    // A group outside of what is mounted (a container's view of it): what is mounted is all that can be seen.
+    if (begins_with(inside, root)) {
+        inside += zg_string_equal(root, "/") ? 0 : zg_string_length(root);
+        if (!zg_string_equal(inside, "/")) zg_text_string(&path, inside);
+    }
+    if (path.truncated) group->path[0] = 0;
+    if (!zg_string_equal(before, group->path)) group->stall_known = group->events_known = false;
+}
+
+static char inside[2][PATH_BYTES]; // the process's path in each hierarchy
+
+static void find_mounts(void) {
+    int file = zg_os_open_system("/proc/self/mountinfo");
+    if (file < 0) return;
+    static char root[PATH_BYTES], place[PATH_BYTES], line[LINE_BYTES];
+    uint64_t bytes = 0;
+    bool found[2] = {false, false};
+    for (int got; (got = zg_os_read(file, text, sizeof text)) > 0;)
+        for (int i = 0; i < got; i++) {
+            if (text[i] != '\n') {
+                if (bytes < sizeof line) line[bytes] = text[i];
+                bytes++;
+                continue;
+            }
+            for (int version = 1; version <= 2 && bytes <= sizeof line; version++) {
+                if (!inside[version - 1][0] || found[version - 1] ||
+                    !zg_pressure_parse_mount(line, bytes, version, root, place, sizeof root))
+                    continue;
+                set_group(&groups[version - 1], inside[version - 1], root, place);
+                found[version - 1] = true;
+            }
+            bytes = 0;
+        }
+    zg_os_close(file);
+    for (int i = 0; i < 2; i++)
+        if (!found[i]) groups[i].path[0] = 0;
+}
+
+static void find_groups(void) {
+    uint64_t bytes = read_path("/proc/self/cgroup");
+    for (int version = 1; version <= 2; version++)
+        if (!zg_pressure_parse_group(text, bytes, version, inside[version - 1], PATH_BYTES)) inside[version - 1][0] = 0;
+    find_mounts();
+    groups_known = true;
+}
+
+// --- control groups --------------------------------------------------------------------------------------------------
+
+// What version 1 says of a group without a limit: the largest number of pages.
+#define UNLIMITED (UINT64_C(1) << 60)
+
+static const char *const usage_name[] = {"memory.usage_in_bytes", "memory.current"};
+static const char *const cache_name[] = {"total_inactive_file", "inactive_file"};
+
+// The page cache that goes first is memory that is free, in fact.
+static uint64_t without_cache(uint64_t used, uint64_t parts_bytes, int version) {
+    uint64_t cache;
+    if (!zg_pressure_parse_field(text, parts_bytes, cache_name[version - 1], &cache)) return used;
+    return used - zg_min(used, cache);
+}
+
+static uint64_t limit_at(const struct group *group, uint64_t bytes, int version) {
+    if (version == 1) return read_group_number(group, bytes, "memory.limit_in_bytes", UINT64_MAX);
+    return zg_min(read_group_number(group, bytes, "memory.max", UINT64_MAX),
+                  read_group_number(group, bytes, "memory.high", UINT64_MAX));
+}
+
+// A limit of 0 is one: the group may have nothing.
+static struct zg_bound bound(uint64_t used, uint64_t limit) {
+    return limit < UNLIMITED ? (struct zg_bound){used, limit ? limit : 1} : (struct zg_bound){0, 0};
+}
+
+// The group or the ancestor that is nearest to its limit. `nearest` becomes the length of its path.
+static struct zg_bound read_bounds(const struct group *group, int version, uint64_t *nearest) {
+    struct zg_bound worst = {0, 0};
+    uint64_t bytes = zg_string_length(group->path);
+    for (;;) {
+        uint64_t limit = limit_at(group, bytes, version), swap_limit = UINT64_MAX;
+        if (version == 1) swap_limit = read_group_number(group, bytes, "memory.memsw.limit_in_bytes", UINT64_MAX);
+        if (limit < UNLIMITED || swap_limit < UNLIMITED) {
+            uint64_t used = read_group_number(group, bytes, usage_name[version - 1], 0);
+            uint64_t with_swap = 0;
+            if (swap_limit < UNLIMITED) with_swap = read_group_number(group, bytes, "memory.memsw.usage_in_bytes", 0);
+            uint64_t parts = read_group(group, bytes, "memory.stat");
+            struct zg_bound here = bound(without_cache(used, parts, version), limit);
+            here = zg_pressure_tighter(here, bound(without_cache(with_swap, parts, version), swap_limit));
+            struct zg_bound tighter = zg_pressure_tighter(worst, here);
+            if (tighter.limit != worst.limit || tighter.used != worst.used) *nearest = bytes;
+            worst = tighter;
+        }
+        if (bytes <= group->mount_bytes) return worst;
+        while (bytes > group->mount_bytes && group->path[bytes - 1] != '/') bytes--;
+        if (bytes > group->mount_bytes) bytes--; // the slash
+    }
+}
+
+static void add_stall(struct zg_readings *readings, struct zg_stall *before, bool *known, const struct zg_stall *now) {
+    readings->stall_average = zg_max(readings->stall_average, now->some_average);
+    if (*known && now->some_total >= before->some_total && now->full_total >= before->full_total) {
+        readings->some_us = zg_max(readings->some_us, now->some_total - before->some_total);
+        readings->full_us = zg_max(readings->full_us, now->full_total - before->full_total);
+    }
+    *before = *now;
+    *known = true;
+}
+
+static void read_events(struct group *group, struct zg_readings *readings) {
+    uint64_t bytes = read_group(group, zg_string_length(group->path), "memory.events");
+    if (!bytes) return;
+    uint64_t high = 0, most = 0, out = 0, killed = 0; // as they stay where a line is missing
+    zg_pressure_parse_field(text, bytes, "high", &high);
+    zg_pressure_parse_field(text, bytes, "max", &most);
+    zg_pressure_parse_field(text, bytes, "oom", &out);
+    zg_pressure_parse_field(text, bytes, "oom_kill", &killed);
+    if (group->events_known) {
+        readings->throttled += high + most - zg_min(high + most, group->throttled);
+        readings->killed += out + killed - zg_min(out + killed, group->killed);
+    }
+    group->throttled = high + most;
+    group->killed = out + killed;
+    group->events_known = true;
+}
+
+// Keeps what the group that is nearest to its limit uses, for when nothing may be opened.
+static void keep_group(const struct group *group, int version, uint64_t bytes, uint64_t limit) {
+    const char *const names[] = {usage_name[version - 1], "memory.stat"};
+    for (int i = 0; i < 2; i++) {
+        struct zg_text path;
+        zg_text_init(&path, whole, sizeof whole);
+        file_path(&path, group, bytes, names[i]);
+        if (!path.truncated) keep(kept_usage + i, zg_os_open_system(whole));
+    }
+    kept_limit = limit;
+}
+
+static void read_groups(struct zg_readings *readings, bool prepare) {
+    for (int version = 1; version <= 2; version++) {
+        struct group *group = &groups[version - 1];
+        if (!group->path[0]) continue;
+        uint64_t nearest = 0;
+        struct zg_bound worst = read_bounds(group, version, &nearest);
+        readings->group = zg_pressure_tighter(readings->group, worst);
+        if (prepare && worst.limit && !kept[kept_usage].open) keep_group(group, version, nearest, worst.limit);
+        if (version == 1) continue;
+        struct zg_stall stall;
+        if (zg_pressure_parse_stall(text, read_group(group, zg_string_length(group->path), "memory.pressure"), &stall))
+            add_stall(readings, &group->stall, &group->stall_known, &stall);
+        read_events(group, readings);
+    }
+}
+
+static void read_kept_group(struct zg_readings *readings) {
+    uint64_t used;
+    if (!kept_limit || !zg_pressure_parse_number(text, read_kept(kept_usage), &used)) return;
+    uint64_t parts = read_kept(kept_parts), cache;
+    // Which version it is shows in the names; "total_" first, for the other one is also in version 1, without the children.
+    if (zg_pressure_parse_field(text, parts, cache_name[0], &cache) ||
+        zg_pressure_parse_field(text, parts, cache_name[1], &cache))
+        used -= zg_min(used, cache);
+    readings->group = bound(used, kept_limit);
+}
+
+// --- the process and the system --------------------------------------------------------------------------------------
+
+// The limits, against what the process's status in `text` says. Address space that we reserved and do not use yet is not
+// used: the heap still serves from it.
+static void read_limits(struct zg_readings *readings, uint64_t bytes, bool may_ask) {
+    static uint64_t space_limit = RLIM_INFINITY, data_limit = RLIM_INFINITY;
+    if (may_ask) {
+        space_limit = zg_os_limit(RLIMIT_AS);
+        data_limit = zg_os_limit(RLIMIT_DATA);
+    }
+    uint64_t size, data;
+    if (space_limit < UNLIMITED && zg_pressure_parse_field(text, bytes, "VmSize", &size)) {
+        uint64_t in_use = zg_stats_get(zg_counter_heap_committed_bytes) + zg_stats_get(zg_counter_metadata_bytes);
+        uint64_t reserved = zg_os_reserved_bytes();
+        uint64_t idle = reserved - zg_min(reserved, in_use);
+        readings->address_space = bound(size - zg_min(size, idle), space_limit);
+    }
+    if (data_limit < UNLIMITED && zg_pressure_parse_field(text, bytes, "VmData", &data))
+        readings->data = bound(data, data_limit);
+}
+
+static void read_system(struct zg_readings *readings, uint64_t bytes) {
+    uint64_t total, available;
+    if (!zg_pressure_parse_field(text, bytes, "MemTotal", &total) || !total ||
+        !zg_pressure_parse_field(text, bytes, "MemAvailable", &available))
+        return;
+    readings->total = total;
+    readings->available = available;
+}
+
+static bool parse_filters(uint64_t bytes, uint64_t *mode, uint64_t *count) {
+    if (!bytes) return false;
+    // A kernel without filters does not have the line; one before 5.9 does not count them.
+    if (!zg_pressure_parse_field(text, bytes, "Seccomp", mode)) *mode = 0;
+    if (!zg_pressure_parse_field(text, bytes, "Seccomp_filters", count)) *count = UINT64_MAX;
+    return true;
+}
+
+static bool parse_process(uint64_t bytes, struct zg_process_state *state) {
+    uint64_t mode, count;
+    if (!filter_known || !parse_filters(bytes, &mode, &count)) return false;
+    state->filtered = mode != 0;
+    state->as_at_start = mode == 0 || (mode == filter_mode && count == filter_count && count != UINT64_MAX);
+    if (!zg_pressure_parse_field(text, bytes, "Threads", &state->threads)) state->threads = 0;
+    state->main_ended = false;
+    for (uint64_t i = 0; i + 8 < bytes; i++)
+        if (text[i] == '\n' && text[i + 1] == 'S' && text[i + 2] == 't' && text[i + 6] == ':' && text[i + 7] == '\t')
+            state->main_ended = text[i + 8] == 'Z';
+    return true;
+}
+
+bool zg_pressure_process(struct zg_process_state *state) { return parse_process(read_kept(kept_status), state); }
+
+bool zg_pressure_is_prepared(void) { return prepared; }
+
+int zg_pressure_descriptors(int descriptors[ZG_PRESSURE_KEPT]) {
+    int count = 0;
+    for (int i = 0; i < ZG_PRESSURE_KEPT; i++)
+        if (is_same(&kept[i])) descriptors[count++] = kept[i].descriptor;
+    return count;
+}
+
+void zg_pressure_start(void) {
+    keep(kept_status, zg_os_open_system("/proc/self/status"));
+    filter_known = parse_filters(read_kept(kept_status), &filter_mode, &filter_count);
+    if (!filter_known) zg_stats_degrade(zg_degradation_no_status);
+}
+
+void zg_pressure_after_fork_in_child(bool from_main_thread) {
+    // The parent's status, which the kept file still is, tells whether another one may be opened. It describes the parent's
+    // main thread: a filter of another thread's own would not show.
+    struct zg_process_state parent;
+    bool may_open = from_main_thread && zg_pressure_process(&parent) && parent.as_at_start;
+    if (is_same(&kept[kept_status])) zg_os_close(kept[kept_status].descriptor);
+    kept[kept_status].open = filter_known = false;
+    if (may_open) zg_pressure_start();
+}
+
+void zg_pressure_read(struct zg_readings *readings, enum zg_pressure_reach reach) {
+    struct zg_process_state process;
+    *readings = (struct zg_readings){0};
+    uint64_t failures = zg_load(&zg_pressure_failures);
+    readings->failures = failures - failures_seen;
+    failures_seen = failures;
+    uint64_t bytes = read_kept(kept_status);
+    bool as_at_start = parse_process(bytes, &process) && process.as_at_start;
+    if (bytes) read_limits(readings, bytes, as_at_start);
+    if (reach == zg_pressure_kept || !as_at_start) {
+        read_system(readings, read_kept(kept_system));
+        read_kept_group(readings);
+        return;
+    }
+    uint64_t now = zg_os_clock_ns(CLOCK_MONOTONIC);
+    readings->elapsed_us = read_ns ? (now - read_ns) / 1000 : 0;
+    read_ns = now;
+    // A process may be moved to another group; that is rare.
+    static uint32_t looked;
+    if (!groups_known || looked++ % 16 == 0) find_groups();
+    bool prepare = !prepared && reach == zg_pressure_open;
+    if (prepare) keep(kept_system, zg_os_open_system("/proc/meminfo"));
+    read_groups(readings, prepare);
+    prepared = prepared || prepare;
+    read_system(readings, read_path("/proc/meminfo"));
+    if (!readings->total) zg_stats_degrade(zg_degradation_no_status);
+    struct zg_stall stall;
+    if (zg_pressure_parse_stall(text, read_path("/proc/pressure/memory"), &stall))
+        add_stall(readings, &system_stall, &system_stall_known, &stall);
+}

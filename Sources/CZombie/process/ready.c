@@ -1,0 +1,75 @@
+// The heap is made ready at the first allocation, before any constructor. Cold.
+
+#define _GNU_SOURCE
+#include "process/ready.h"
+
+#include <sys/resource.h>
+
+#include "blocks/lookup.h"
+#include "blocks/slab.h"
+#include "blocks/span_table.h"
+#include "heap/foreign.h"
+#include "heap/quarantine.h"
+#include "images/module.h"
+#include "pages/fence.h"
+#include "pages/overread.h"
+#include "platform/clock.h"
+#include "platform/os.h"
+#include "settings/config.h"
+#include "settings/stats.h"
+#include "stacks/depot.h"
+#include "zombies/zombie.h"
+
+enum { not_started, starting, ready, failed };
+static uint32_t heap_state;
+
+// Regions as large as the address space allows; a limit on it (ulimit -v) leaves most of it to the program.
+static bool reserve_heap(void) {
+    uint64_t limit = zg_os_limit(RLIMIT_AS);
+    bool limited = limit != RLIM_INFINITY;
+    if (limited) zg_stats_degrade(zg_degradation_small_address_space);
+    for (uint32_t shift = 36; shift >= 20; shift -= 2) {
+        // Slots, their records and free lists come to about 45 regions.
+        if (limited && (UINT64_C(45) << shift) > limit / 8) continue;
+        if (!zg_slab_init(shift)) continue;
+        if (shift < 36) zg_stats_degrade(zg_degradation_small_address_space);
+        uint64_t area = limited ? limit / 8 : UINT64_C(64) << shift, fence = limited ? limit / 16 : UINT64_C(16) << shift;
+        if (zg_span_table_init(area & ~(ZG_UNIT_BYTES - 1), fence & ~(ZG_PAGE_BYTES - 1), ZG_FENCE_AREA_ALIGNMENT)) return true;
+        return zg_span_table_init(UINT64_C(4) << shift, UINT64_C(1) << shift, ZG_FENCE_AREA_ALIGNMENT);
+    }
+    return false;
+}
+
+static void initialise(void) {
+    zg_config_init();
+    zg_module_init(zg_config.find_object);
+    zg_foreign_init();
+    if (!zg_module_has_find_object()) zg_stats_degrade(zg_degradation_no_find_object);
+    if (!zg_os_can_read_memory()) zg_stats_degrade(zg_degradation_no_safe_read);
+    zg_clock_init();
+    zg_overread_init();
+    zg_quarantine_init();
+    uint64_t limit = zg_os_limit(RLIMIT_AS);
+    bool done = zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) && reserve_heap();
+    if (done) zg_lookup_init();
+    if (done) zg_zombie_init(zg_config.zombies, zg_config.on_finding == zg_on_finding_continue);
+    uint64_t nodes;
+    zg_stats->layout.nodes_base = (uint64_t)zg_depot_nodes(&nodes);
+    zg_stats->layout.node_bytes = sizeof(struct zg_depot_node);
+    zg_stats->layout.nodes_used = nodes;
+    if (!done) zg_stats_degrade(zg_degradation_heap_exhausted);
+    __atomic_store_n(&heap_state, done ? ready : failed, __ATOMIC_RELEASE);
+}
+
+bool zg_ready(void) {
+    uint32_t state = __atomic_load_n(&heap_state, __ATOMIC_ACQUIRE);
+    if (ZG_LIKELY(state == ready)) return true;
+    // No second thread exists before the first allocation; a nested call during the start is served by libc.
+    uint32_t expected = not_started;
+    if (!__atomic_compare_exchange_n(&heap_state, &expected, starting, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return false;
+    initialise();
+    return __atomic_load_n(&heap_state, __ATOMIC_ACQUIRE) == ready;
+}
+
+bool zg_ready_is_hopeless(void) { return __atomic_load_n(&heap_state, __ATOMIC_RELAXED) == failed; }

@@ -1,0 +1,14 @@
+// Whether the running Swift runtime lays out objects as we expect. Proved on objects that the runtime itself makes, through
+// its own functions, before the first trap header is written.
+// Not inside the runtime: it allocates through the program's malloc. No lock.
+
+#ifndef ZG_SWIFT_CHECK_H
+#define ZG_SWIFT_CHECK_H
+
+#include "platform/base.h"
+
+// At start-up: checks a Swift runtime that is loaded already.
+void zg_swift_check_at_start(void);
+void zg_swift_check(void);
+
+#endif

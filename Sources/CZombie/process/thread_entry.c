@@ -1,0 +1,253 @@
+// Threads of the guarded program: registration at the first call, hand-over of what they hold at their end, errands.
+// Slow path.
+
+#define _GNU_SOURCE
+#include "process/thread_entry.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include "faults/signals.h"
+#include "heap/free.h"
+#include "heap/quarantine.h"
+#include "limits/maintenance.h"
+#include "pages/overread.h"
+#include "platform/lock.h"
+#include "platform/os.h"
+#include "process/ready.h"
+#include "process/swift_check.h"
+#include "settings/config.h"
+#include "settings/stats.h"
+
+extern void *__libc_stack_end;
+
+void (*zg_thread_start_errand)(const uint64_t *frame);
+
+// ThreadSanitizer ends a thread of its own in the last round: test builds stay for fewer.
+#ifndef ZG_DESTRUCTOR_ROUNDS
+#define ZG_DESTRUCTOR_ROUNDS 3
+#endif
+enum { ALTERNATE_STACK_BYTES = 65536, DESTRUCTOR_ROUNDS = ZG_DESTRUCTOR_ROUNDS };
+
+static struct zg_lock list_lock;
+static struct zg_thread *threads; // all that were ever made; never unmapped
+static uint32_t next_number = 1;
+
+// After its destructor a thread may still allocate and free (other destructors, the loader, libc's own clean-up): such
+// calls share one state under a lock.
+static struct zg_thread late;
+static struct zg_lock late_lock;
+
+static pthread_key_t exit_key;
+static bool has_exit_key;
+
+// One mapping: the state, a page that nobody may touch, the alternate stack.
+static uint64_t state_bytes(void) { return zg_round_up(sizeof(struct zg_thread), ZG_PAGE_BYTES); }
+static uint64_t mapping_bytes(void) { return state_bytes() + ZG_PAGE_BYTES + ALTERNATE_STACK_BYTES; }
+
+static struct zg_thread *take_state(void) {
+    zg_lock_take(&list_lock);
+    struct zg_thread *thread = threads;
+    while (thread && __atomic_load_n(&thread->in_use, __ATOMIC_ACQUIRE)) thread = thread->next;
+    if (!thread) {
+        thread = zg_os_map(mapping_bytes());
+        if (thread) {
+            zg_os_protect((char *)thread + state_bytes(), ZG_PAGE_BYTES);
+            thread->next = threads;
+            threads = thread;
+        } else {
+            zg_stats_degrade(zg_degradation_no_table_memory);
+        }
+    }
+    if (thread) {
+        __atomic_store_n(&thread->in_use, true, __ATOMIC_RELAXED);
+        thread->frame = NULL;
+        thread->number = next_number++;
+        thread->number_in_records = (uint16_t)zg_min(thread->number, UINT16_MAX);
+        thread->errands = 0;
+        thread->destructor_rounds = 0;
+        thread->faults_hidden = 0;
+        zg_stack_cache_forget(&thread->stack_cache);
+        thread->trail.count = 0;
+        if (zg_config.overhead) {
+            __builtin_memset(thread->budget_left, 0, sizeof thread->budget_left);
+            __builtin_memset(thread->budget_guarded, 0, sizeof thread->budget_guarded);
+        }
+    }
+    zg_lock_drop(&list_lock);
+    return thread;
+}
+
+// glibc puts a thread's control block on top of its stack, also on one that the program supplied; the main thread's stack
+// ends at the arguments. pthread_getattr_np would say the same, but it takes a lock that its caller may hold when it
+// allocates. How far down the stack goes is not known: `low` follows the deepest stack pointer that was seen, and what
+// lies between is probed once.
+static struct zg_stack_bounds own_stack_bounds(void) {
+    uint64_t here = (uint64_t)__builtin_frame_address(0), high = (uint64_t)__builtin_thread_pointer();
+    if (zg_os_tid() == zg_os_pid()) {
+        uint64_t limit = zg_os_limit(RLIMIT_STACK);
+        high = (uint64_t)__libc_stack_end;
+        if (limit > UINT64_C(1) << 30) limit = UINT64_C(1) << 30;
+        return (struct zg_stack_bounds){high > limit ? high - limit : 0, high};
+    }
+    struct zg_stack_bounds bounds = {high, high};
+    zg_thread_extend_stack(&bounds, here);
+    return bounds;
+}
+
+static ZG_COLD struct zg_thread *register_thread(void) {
+    zg_thread_self = &zg_thread_between;
+    struct zg_thread *thread = take_state();
+    if (thread) thread->busy = 1;
+    ZG_SIGNAL_FENCE();
+    zg_thread_self = thread;
+    if (!thread) return NULL;
+    thread->tid = zg_os_tid();
+    thread->stack = own_stack_bounds();
+    zg_stats_add(zg_counter_threads, 1);
+    if (has_exit_key && pthread_setspecific(exit_key, thread) != 0) zg_stats_degrade(zg_degradation_no_thread_ends);
+    if (zg_config.handle_signals)
+        zg_signals_add_stack((char *)thread + mapping_bytes() - ALTERNATE_STACK_BYTES, ALTERNATE_STACK_BYTES);
+    return thread;
+}
+
+// The call that the thread is said to be in was left by a jump (out of a handler for its stack's overflow, say): the stack
+// is shorter now than it was then. A handler that interrupts the call stands deeper, or on another stack.
+static bool was_abandoned(const struct zg_thread *thread, const uint64_t *frame) {
+    uint64_t here = (uint64_t)frame, then = (uint64_t)thread->frame;
+    return thread != &zg_thread_between && thread != &late && then >= thread->stack.low && here > then && here < thread->stack.high;
+}
+
+struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
+    struct zg_thread *thread = zg_thread_self;
+    if (!thread) {
+        if (!zg_ready()) return NULL;
+        thread = register_thread();
+        if (thread) thread->frame = frame;
+        return thread;
+    }
+    if (thread != &zg_thread_ended) {
+        if (!was_abandoned(thread, frame)) return NULL; // inside the runtime already
+        thread->filling_end = 0;
+        thread->frame = frame;
+        return thread;
+    }
+    zg_thread_self = &zg_thread_between;
+    zg_lock_take(&late_lock);
+    late.busy = 1;
+    late.errands = zg_errand_unlock;
+    late.frame = frame;
+    late.tid = zg_os_tid();
+    late.stack = own_stack_bounds();
+    ZG_SIGNAL_FENCE();
+    zg_thread_self = &late;
+    return &late;
+}
+
+static void run_errands(uint32_t errands, const uint64_t *frame) {
+    if (errands & zg_errand_check_swift) zg_swift_check();
+    if (errands & zg_errand_start_thread && frame && zg_thread_start_errand) zg_thread_start_errand(frame);
+    if (errands & zg_errand_abort) zg_signals_abort();
+}
+
+// What every slow allocation or free is an occasion for.
+static void look_around(struct zg_thread *thread) {
+    zg_maintenance_answer(thread);
+    zg_maintenance_look(thread);
+    zg_overread_look();
+}
+
+// A signal handler may add to the list at any instruction: an entry counts as taken only with the count.
+static void free_deferred(struct zg_thread *thread) {
+    for (uint32_t count; (count = __atomic_load_n(&thread->deferred_count, __ATOMIC_RELAXED)) != 0;) {
+        void *address = thread->deferred[count - 1];
+        if (__atomic_compare_exchange_n(&thread->deferred_count, &count, count - 1, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            zg_free_entered(thread, (uint64_t)address, zg_deallocator_free, ZG_ANY_SIZE);
+    }
+}
+
+void zg_thread_leave_slow(struct zg_thread *thread) {
+    uint32_t errands = 0, more;
+    while ((more = __atomic_exchange_n(&thread->errands, 0, __ATOMIC_RELAXED)) != 0) {
+        errands |= more;
+        if (more & zg_errand_free) free_deferred(thread);
+        if (more & zg_errand_look) look_around(thread);
+    }
+    bool is_shared = thread == &late;
+    const uint64_t *frame = is_shared ? NULL : thread->frame;
+    if (is_shared) {
+        zg_thread_self = &zg_thread_between;
+        ZG_SIGNAL_FENCE();
+        late.busy = 0;
+        zg_lock_drop(&late_lock);
+        zg_thread_self = &zg_thread_ended;
+    } else {
+        thread->busy = 0;
+    }
+    run_errands(errands, frame);
+}
+
+static void end_thread(void *context) {
+    struct zg_thread *thread = context;
+    if (thread != zg_thread_self) return;
+    // Other destructors may free afterwards: stay as long as pthread repeats them (PTHREAD_DESTRUCTOR_ITERATIONS is 4).
+    if (thread->destructor_rounds++ < DESTRUCTOR_ROUNDS && pthread_setspecific(exit_key, thread) == 0) return;
+    thread->frame = NULL;
+    ZG_SIGNAL_FENCE();
+    thread->busy = 1;
+    ZG_SIGNAL_FENCE();
+    free_deferred(thread);
+    zg_quarantine_flush(thread);
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+        struct zg_magazine *magazine = &thread->magazines[class];
+        if (magazine->count) zg_slab_release(class, magazine->slots, magazine->count);
+        magazine->count = 0;
+    }
+    zg_thread_flush_counters(thread);
+    if (zg_config.handle_signals)
+        zg_signals_remove_stack((char *)thread + mapping_bytes() - ALTERNATE_STACK_BYTES);
+    uint32_t errands = __atomic_exchange_n(&thread->errands, 0, __ATOMIC_RELAXED);
+    zg_thread_self = &zg_thread_ended;
+    thread->busy = 0;
+    __atomic_store_n(&thread->in_use, false, __ATOMIC_RELEASE);
+    run_errands(errands, NULL);
+}
+
+void zg_thread_init_keys(void) {
+    has_exit_key = pthread_key_create(&exit_key, end_thread) == 0;
+    if (!has_exit_key) zg_stats_degrade(zg_degradation_no_thread_ends);
+    // The main thread's state exists already; it needs no destructor: the process ends with it, or it ends by
+    // pthread_exit and leaves what it holds to nobody.
+}
+
+void zg_thread_fork_prepare(void) {
+    zg_lock_take(&list_lock);
+    zg_lock_take(&late_lock);
+    // A thread after its end: its calls meanwhile must not wait for the lock that it holds.
+    if (zg_thread_self == &zg_thread_ended) zg_thread_self = &zg_thread_between;
+}
+
+void zg_thread_fork_done(bool child) {
+    if (zg_thread_self == &zg_thread_between) zg_thread_self = &zg_thread_ended;
+    if (!child) {
+        zg_lock_drop(&late_lock);
+        zg_lock_drop(&list_lock);
+        return;
+    }
+    zg_lock_reset(&late_lock);
+    zg_lock_reset(&list_lock);
+    late.busy = 0;
+    // The other threads are gone; what their magazines held may be half changed and stays lost.
+    struct zg_thread *self = zg_thread_self;
+    for (struct zg_thread *thread = threads; thread; thread = thread->next)
+        if (thread != self) thread->in_use = true;
+    if (self) self->tid = zg_os_tid();
+}
+
+#ifdef ZG_CHECK_INVARIANTS
+void zg_thread_visit(void (*visit)(const struct zg_thread *thread)) {
+    for (const struct zg_thread *thread = threads; thread; thread = thread->next) visit(thread);
+    visit(&late);
+}
+#endif

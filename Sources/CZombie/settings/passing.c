@@ -1,0 +1,5 @@
+// What is passed on. Hot path: one byte.
+
+#include "settings/passing.h"
+
+uint8_t zg_passing;

@@ -1,0 +1,45 @@
+// The state of threads, as far as the calling thread asks for it. Any context; no lock.
+
+#include "threads/thread.h"
+
+#include "platform/os.h"
+#include "settings/stats.h"
+
+enum { MOST_PROBED = 1 << 20 };
+
+__thread struct zg_thread *zg_thread_self;
+struct zg_thread zg_thread_ended = {.busy = 1}, zg_thread_between = {.busy = 1};
+
+struct zg_thread *zg_thread_current_or_null(void) {
+    struct zg_thread *thread = zg_thread_self;
+    return thread == &zg_thread_ended || thread == &zg_thread_between ? NULL : thread;
+}
+
+uint32_t zg_thread_number(void) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    return thread ? thread->number : 0;
+}
+
+struct zg_stack_bounds zg_thread_stack_bounds(void) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    return thread ? thread->stack : (struct zg_stack_bounds){0, 0};
+}
+
+void zg_thread_extend_stack(struct zg_stack_bounds *bounds, uint64_t sp) {
+    uint64_t low = sp & ~(ZG_PAGE_BYTES - 1);
+    if (low >= bounds->low || bounds->low - low > MOST_PROBED) return; // another stack: a coroutine's, say
+    if (zg_os_is_readable(low, bounds->low)) bounds->low = low;
+}
+
+void zg_thread_flush_counters(struct zg_thread *thread) {
+    zg_stats_add(zg_counter_allocations, thread->allocations);
+    zg_stats_add(zg_counter_frees, thread->frees);
+    zg_stats_add(zg_counter_live_blocks, thread->allocations - thread->frees);
+    zg_stats_add(zg_counter_live_bytes, thread->allocated_bytes - thread->freed_bytes);
+    zg_stats_add(zg_counter_stacks_captured, thread->captures);
+    if (thread->zombies) zg_stats_add(zg_counter_zombies, thread->zombies);
+    zg_stats_raise_peak(zg_counter_live_bytes_peak, zg_stats_get(zg_counter_live_bytes));
+    thread->allocations = thread->frees = thread->allocated_bytes = thread->freed_bytes = thread->captures = 0;
+    thread->zombies = 0;
+    zg_stats_note_refusals();
+}

@@ -1,0 +1,101 @@
+// What the runtime keeps for each thread: magazines of free slots, blocks on their way into the quarantine, counters.
+// A thread is inside the runtime while its `busy` flag is set (process/thread_entry.h). Hot path; no lock.
+
+#ifndef ZG_THREAD_H
+#define ZG_THREAD_H
+
+#include "blocks/slab.h"
+#include "platform/base.h"
+#include "stacks/stack_cache.h"
+#include "stacks/trail.h"
+#include "stacks/unwind.h"
+
+enum { ZG_PENDING_BLOCKS = 64, ZG_DEFERRED_FREES = 64, ZG_BUDGET_CONTEXT_BITS = 11 };
+
+// What is noticed below and done above, when the runtime is left.
+enum zg_errand {
+    // Before it is left:
+    zg_errand_free = 1, // there are deferred frees
+    zg_errand_look = 2, // a refill or a hand-over: the occasion to look at memory, requests and young guards
+    // Once it is left:
+    zg_errand_abort = 4,         // a finding asks for the program's end
+    zg_errand_check_swift = 8,   // a Swift object was seen for the first time
+    zg_errand_start_thread = 16, // there is enough to give back for a thread of our own
+    zg_errand_unlock = 32,       // the state is the one that threads share after their end
+};
+
+// What is to be jumped to once the runtime is left (door/jump.h).
+typedef void zg_jump_function(void *environment, int value);
+struct zg_jump {
+    zg_jump_function *function;
+    void *environment;
+    int value;
+    uint64_t mask; // of signals, when the program jumped
+};
+
+struct zg_thread {
+    uint32_t busy;   // inside the runtime
+    uint32_t number; // dense, from 1; 0: the state that threads share after their end
+    uint16_t number_in_records; // the same, at most 65535
+    int tid;
+    uint32_t destructor_rounds; // how often the thread-exit destructor has run
+    struct zg_stack_bounds stack;
+    struct zg_thread *next; // of all threads, or of the recycled ones
+    bool in_use;
+    uint32_t errands; // enum zg_errand; not 0: leaving takes the slow way
+    const uint64_t *frame; // frame address of the published function that was entered
+
+    void *alternate_stack; // ours, for faults; NULL where signals are not handled
+    uint64_t alternate_stack_bytes;
+    // Signals of faults that the program believes to be held back, and the mask with which it does (signals.c).
+    uint64_t faults_hidden, hidden_with;
+
+    // Counts since the last flush to the statistics page.
+    uint64_t allocations, frees, allocated_bytes, freed_bytes, captures, zombies;
+    uint32_t time; // of a zombie of late, as in struct zg_death
+
+    struct zg_jump jump; // that the program has made out of a handler which interrupted the runtime
+
+    // What is being filled: a page in it that the program has protected is opened again by the fault handler.
+    uint64_t filling_start, filling_end;
+
+    uint32_t pending_count;
+    uint32_t pending_contexts[ZG_PENDING_BLOCKS];
+    zg_slot pending[ZG_PENDING_BLOCKS]; // filled, state quarantined, not yet in a queue
+
+    uint32_t deferred_count;
+    void *deferred[ZG_DEFERRED_FREES]; // frees of a signal handler that interrupted the runtime
+
+    struct zg_magazine magazines[ZG_CLASS_COUNT];
+    struct zg_stack_cache stack_cache;
+    struct zg_trail trail;
+
+    // With an overhead budget (budget.h), for each context: blocks that are still passed on, and how many were guarded. Not in
+    // thread-local storage, which is taken from the threads' stacks.
+    uint16_t budget_left[1 << ZG_BUDGET_CONTEXT_BITS];
+    uint8_t budget_guarded[1 << ZG_BUDGET_CONTEXT_BITS];
+};
+
+// Atomic for the thread alone: a signal handler may want something in between.
+ZG_INLINE void zg_thread_want(struct zg_thread *thread, enum zg_errand errand) {
+    __atomic_fetch_or(&thread->errands, errand, __ATOMIC_RELAXED);
+}
+
+// The calling thread's state, NULL before its first call; or one of the two below.
+extern __thread struct zg_thread *zg_thread_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+// What zg_thread_self points to where a thread has no state of its own: after its end, and between two states, when a signal
+// handler's calls count as nested ones. Both are busy for good, which leads to the slow way.
+extern struct zg_thread zg_thread_ended, zg_thread_between;
+
+// The calling thread's state, without entering; NULL where it has none. Any context.
+struct zg_thread *zg_thread_current_or_null(void);
+// The number of the calling thread, 0 where it has none.
+uint32_t zg_thread_number(void);
+struct zg_stack_bounds zg_thread_stack_bounds(void);
+// Lowers the known part of a stack to `sp`, if all between is readable.
+void zg_thread_extend_stack(struct zg_stack_bounds *bounds, uint64_t sp);
+
+// Adds the thread's counts to the statistics page.
+void zg_thread_flush_counters(struct zg_thread *thread);
+
+#endif
