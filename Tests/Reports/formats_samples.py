@@ -2,11 +2,12 @@
 
 import json
 import random
-from pathlib import Path
+
+from Support.environment import ROOT
 
 hostile = ("</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e\u0007\u2028 {0} [x](http://example.invalid/)"
            " \\ & &amp; ü 漢字 " + "a" * 300)
-SCHEMA = json.loads((Path(__file__).resolve().parent.parent / "docs/finding.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs/finding.schema.json").read_text())
 KINDS, ACCESSES = (SCHEMA["properties"][name]["examples"] for name in ("kind", "access"))
 SIZES = [1, 7, 16, 48, 64, 200, 4096, 1 << 20, 1 << 30, 33]
 STATES = SCHEMA["$defs"]["block"]["properties"]["state"]["examples"]
