@@ -4,7 +4,7 @@
 #define ZG_FINDING_H
 
 #include "blocks/lookup.h"
-#include "include/zg_finding_kinds.h"
+#include "blocks/words.h"
 #include "platform/base.h"
 #include "stacks/unwind.h"
 
