@@ -10,13 +10,14 @@ find_epoch() {
     export SOURCE_DATE_EPOCH
 }
 
-# What the program itself generates: the manual page and the completions, in build/share.
+# make_documents FOLDER: what the program itself generates, there: the manual page and the completions.
 make_documents() {
     local shell
-    mkdir -p build/share
-    build/bin/zguard help --man >build/share/zguard.1
-    gzip -9nf build/share/zguard.1
-    for shell in bash zsh fish; do build/bin/zguard completions "$shell" >"build/share/completions.$shell"; done
+    documents_made=$1
+    mkdir -p "$documents_made"
+    build/bin/zguard help --man >"$documents_made/zguard.1"
+    gzip -9nf "$documents_made/zguard.1"
+    for shell in bash zsh fish; do build/bin/zguard completions "$shell" >"$documents_made/completions.$shell"; done
 }
 
 # list_files ZSH_FOLDER: lines "MODE SOURCE TARGET", the targets below a prefix such as /usr. Names have no blanks.
@@ -25,10 +26,10 @@ list_files() {
     cat <<EOF
 755 build/bin/zguard bin/zguard
 644 build/lib/libzguard.so lib/zguard/libzguard.so
-644 build/share/zguard.1.gz share/man/man1/zguard.1.gz
-644 build/share/completions.bash share/bash-completion/completions/zguard
-644 build/share/completions.zsh share/zsh/$1/_zguard
-644 build/share/completions.fish share/fish/vendor_completions.d/zguard.fish
+644 $documents_made/zguard.1.gz share/man/man1/zguard.1.gz
+644 $documents_made/completions.bash share/bash-completion/completions/zguard
+644 $documents_made/completions.zsh share/zsh/$1/_zguard
+644 $documents_made/completions.fish share/fish/vendor_completions.d/zguard.fish
 644 README.md share/doc/zguard/README.md
 EOF
     for path in docs/*.md docs/*.json; do

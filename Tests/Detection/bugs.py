@@ -30,7 +30,6 @@ import json
 import os
 import re
 import resource
-import signal
 import subprocess
 import sys
 import tempfile
@@ -38,8 +37,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support.checks import said_by_library  # noqa: E402
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Failed, as_shell, close, run_within, said_by_library  # noqa: E402
+from Support.environment import TESTS, ZGUARD, scrubbed  # noqa: E402
 
 TIMEOUT_SECONDS = 30
 
@@ -59,10 +59,6 @@ BUG_KEYS = {
 }
 CLEAN_KEYS = {"options", "libs", "warning"}
 BLOCK_KEYS = {"size", "offset", "state", "language", "class", "member"}
-
-
-class Failed(Exception):
-    """One expectation that was not met, or a program that could not be built or run."""
 
 
 class Program:
@@ -106,37 +102,15 @@ def build(program, directory, fixed):
     command += bug_flags if program.is_bug else []
     command += ["-DFIXED"] if fixed else []
     command += ["-o", str(executable), str(program.path), *program.header.get("libs", "").split()]
-    stamp = executable.with_name(executable.name + ".command")
-    sources = [program.path, TESTS / "Bugs" / "bug.h"]
-    if executable.exists() and stamp.exists() and stamp.read_text() == " ".join(command):
-        if executable.stat().st_mtime > max(source.stat().st_mtime for source in sources):
-            return executable
-    executable.parent.mkdir(parents=True, exist_ok=True)
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if result.returncode:
-        raise Failed(f"does not compile:\n{result.stdout.strip()}")
-    if result.stdout:
-        print(f"{program.name}: compiler warnings\n{result.stdout.strip()}", flush=True)
-    stamp.write_text(" ".join(command))
-    return executable
+    return builds.compiled(executable, command, [program.path, TESTS / "Bugs/bug.h"])
 
 
 def run(what, command):
     """Runs a command in a session of its own; returns exit code (128 + signal), stdout, stderr."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("ZGUARD_", "MALLOC_"))}
-    environment.pop("LD_PRELOAD", None)
-    environment["LC_ALL"] = "C"
-    process = subprocess.Popen(
-        [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=environment, start_new_session=True)
-    try:
-        out, err = process.communicate(timeout=TIMEOUT_SECONDS)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        raise Failed(f"{what}: still running after {TIMEOUT_SECONDS} s") from None
-    code = process.returncode
-    return (code if code >= 0 else 128 - code), out, err
+    code, out, err = run_within(TIMEOUT_SECONDS, command, text=False, env=scrubbed())
+    if code is None:
+        raise Failed(f"{what}: still running after {TIMEOUT_SECONDS} s")
+    return as_shell(code), out, err
 
 
 def run_guarded(what, zguard, program, executable):
@@ -308,8 +282,8 @@ def main():
     parser.add_argument("--filter", default="", metavar="SUBSTR", help="only programs whose path contains SUBSTR")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="programs at a time (default: 2)")
     parser.add_argument("--list", action="store_true", help="list the programs and end")
-    parser.add_argument("--zguard", type=Path, default=ROOT / "build/bin/zguard", metavar="PATH")
-    parser.add_argument("--build", type=Path, default=ROOT / "build/tests", metavar="DIRECTORY", help="for executables")
+    parser.add_argument("--zguard", type=Path, default=ZGUARD, metavar="PATH")
+    parser.add_argument("--build", type=Path, default=builds.BUILD, metavar="DIRECTORY", help="for executables")
     parser.add_argument("-v", "--verbose", action="store_true", help="name the programs that pass, too")
     arguments = parser.parse_args()
 
@@ -337,8 +311,7 @@ def main():
                 passed += 1
                 if arguments.verbose:
                     print(f"ok   {program.name}", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return close(passed, failed)
 
 
 if __name__ == "__main__":

@@ -28,9 +28,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Failed, close, run_within  # noqa: E402
+from Support.environment import LIBRARY, TESTS, ZGUARD, guarded_by  # noqa: E402
 
-SOURCE = TESTS / "Detection/Fences" / "matrix.c"
+SOURCE = TESTS / "Detection/Fences/matrix.c"
 COMPILE_FLAGS = ["-std=gnu17", "-O1", "-g", "-fno-optimize-sibling-calls", "-fno-builtin", "-pthread", "-Wall",
                  "-Wextra", "-Werror", "-Wno-use-after-free"]
 TIMEOUT_SECONDS = 240
@@ -68,10 +70,6 @@ IN_LIBRARY = {use[0] for use in MEMORY + STRINGS}
 BY_VECTORS = {use[0] for use in STRINGS if use[1] == "read"}
 VECTOR = 64
 FRONT_GAP = 256 # bytes in front of a live block that are looked at when it is freed
-
-
-class Failed(Exception):
-    """A program that could not be built or run."""
 
 
 def round_up(number, step):
@@ -262,12 +260,8 @@ def matrix(widths):
 
 def build(directory):
     executable = directory / "matrix"
-    directory.mkdir(parents=True, exist_ok=True)
-    command = [os.environ.get("CC", "gcc"), *COMPILE_FLAGS, "-o", str(executable), str(SOURCE)]
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if result.returncode:
-        raise Failed(f"{SOURCE.name} does not compile:\n{result.stdout.strip()}")
-    return executable
+    return builds.compiled(executable, [os.environ.get("CC", "gcc"), *COMPILE_FLAGS, "-o", executable, SOURCE],
+                           [SOURCE, TESTS / "Bugs/bug.h"])
 
 
 class Symbols:
@@ -297,20 +291,13 @@ def run_batch(executable, lines, options, library, directory):
     work = Path(tempfile.mkdtemp(dir=directory))
     (work / "lines").write_text("".join(lines))
     report = work / "report"
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("ZGUARD_", "MALLOC_", "LD_"))}
-    environment.update(LC_ALL="C", LD_PRELOAD=str(library),
-                       ZGUARD_OPTIONS=":".join(filter(None, [options, f"report_path={report}"])))
-    process = subprocess.Popen([str(executable), str(work / "lines")], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, env=environment, start_new_session=True)
+    options = ":".join(filter(None, [options, f"report_path={report}"]))
+    code, out, err = run_within(TIMEOUT_SECONDS, [executable, work / "lines"], text=False, env=guarded_by(library, options))
     trouble = []
-    try:
-        out, err = process.communicate(timeout=TIMEOUT_SECONDS)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        out, err = process.communicate()
+    if code is None:
         trouble.append(f"still running after {TIMEOUT_SECONDS} s")
-    if process.returncode:
-        trouble.append(f"the program that commits the faults ended with {process.returncode}")
+    elif code:
+        trouble.append(f"the program that commits the faults ended with {code}")
     if err:
         trouble.append("standard error: " + err.decode(errors="replace").strip()[-500:])
     outcomes, by_pid = {int(line.split()[0]): Outcome() for line in lines}, {}
@@ -474,9 +461,9 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes at a time (default: 2)")
     parser.add_argument("--list", action="store_true", help="list the faults and end")
     parser.add_argument("--all", action="store_true", help="print all failures, not the first of them")
-    parser.add_argument("--library", type=Path, default=ROOT / "build/lib/libzguard.so", metavar="PATH")
-    parser.add_argument("--zguard", type=Path, default=ROOT / "build/bin/zguard", metavar="PATH")
-    parser.add_argument("--build", type=Path, default=ROOT / "build/tests/fences", metavar="DIRECTORY",
+    parser.add_argument("--library", type=Path, default=LIBRARY, metavar="PATH")
+    parser.add_argument("--zguard", type=Path, default=ZGUARD, metavar="PATH")
+    parser.add_argument("--build", type=Path, default=builds.BUILD / "fences", metavar="DIRECTORY",
                         help="for executables")
     arguments = parser.parse_args()
     arguments.library, arguments.build = arguments.library.resolve(), arguments.build.resolve()
@@ -484,8 +471,8 @@ def main():
     try:
         executable = build(arguments.build)
     except Failed as failure:
-        print(f"FAIL {failure}\n0 passed, 1 failed")
-        return 1
+        print(f"FAIL {failure}")
+        return close(0, 1)
     widths = subprocess.run([str(executable), "--widths"], stdout=subprocess.PIPE, text=True, check=True).stdout
     faults = matrix({int(width) for width in widths.split()})
     faults = [fault for fault in faults if re.search(arguments.only, str(fault))]
@@ -508,8 +495,7 @@ def main():
             all_lines = [f"{what}: {'; '.join(problems)}" for what, problems in failures]
             for line in all_lines if arguments.all else summary(failures):
                 print(f"FAIL {part.name}: {line}", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    return close(passed, failed)
 
 
 if __name__ == "__main__":

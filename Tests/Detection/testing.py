@@ -9,7 +9,6 @@ say. In the files of FailingTests and MisuseTests the comment above a test state
 Closing line: N passed, N failed."""
 
 import argparse
-import os
 import re
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support.checks import Checks  # noqa: E402
-from Support.environment import ROOT  # noqa: E402
+from Support.environment import ROOT, scrubbed  # noqa: E402
 
 PACKAGE = ROOT / "Examples/CartTests"
 TIMEOUT_SECONDS = 600
@@ -94,11 +93,9 @@ def failures(output):
 
 
 def swift(*arguments, temporary=None, **environment):
-    variables = dict(os.environ, **environment)
-    variables.pop("ZGUARD_OPTIONS", None)
     if temporary:
-        variables["TMPDIR"] = str(temporary)
-    return subprocess.run(["swift", *arguments], cwd=PACKAGE, env=variables, stdin=subprocess.DEVNULL, text=True,
+        environment["TMPDIR"] = str(temporary)
+    return subprocess.run(["swift", *arguments], cwd=PACKAGE, env=scrubbed(**environment), stdin=subprocess.DEVNULL, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT_SECONDS)
 
 

@@ -29,16 +29,15 @@ import json
 import os
 import re
 import resource
-import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support.checks import said_by_library  # noqa: E402
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Failed, as_shell, close, run_within, said_by_library  # noqa: E402
+from Support.environment import TESTS, ZGUARD, scrubbed  # noqa: E402
 
 SOURCES = TESTS / "Detection/Zombies"
 TIMEOUT_SECONDS = 10
@@ -53,10 +52,6 @@ CASE = re.compile(r"// case: .*\n(?P<header>(?://.*\n)*)(?:@inline\(never\)\nfun
                   r"(?P<name>\w+)\((?:void)?\)(?P<async> async)?(?P<throws> throws)? ")
 KEYS = {"class", "finds", "access", "confidence", "member", "detail", "frame", "free", "count", "options", "silent",
         "clean"}
-
-
-class Failed(Exception):
-    """A program that could not be built or run, or a header that cannot be read."""
 
 
 class Configuration:
@@ -138,11 +133,6 @@ def swift_table(cases):
     return "\n".join([*plain, *tasks, ""])
 
 
-def write_if_different(path, text):
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
-
-
 def build(configuration, directory, cases):
     """Builds the configuration's program where it is out of date; returns it."""
     folder = directory / configuration.name
@@ -159,24 +149,15 @@ def build(configuration, directory, cases):
         sources = [SOURCES / "cplusplus.cpp", directory / "cases.inc"]
         command = [configuration.compiler, *CXX_FLAGS, f"-I{directory}", *configuration.flags, sources[0]]
         command += ["-o", program]
-    command = [str(word) for word in command]
-    stamp = folder / "command"
-    if program.exists() and stamp.exists() and stamp.read_text() == " ".join(command):
-        if program.stat().st_mtime > max(source.stat().st_mtime for source in sources):
-            return program
     # In the folder, because swiftc leaves files behind where it runs.
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
-    if result.returncode:
-        raise Failed(f"{configuration.name} does not compile:\n{result.stdout.strip()[-3000:]}")
-    stamp.write_text(" ".join(command))
-    return program
+    return builds.compiled(program, command, sources, cwd=folder)
 
 
 def build_all(configurations, directory, cases):
     directory.mkdir(parents=True, exist_ok=True)
-    write_if_different(directory / "Cases.swift", swift_table([case for case in cases if case.language == "swift"]))
+    builds.write_if_different(directory / "Cases.swift", swift_table([case for case in cases if case.language == "swift"]))
     entries = [f'{{"{case.name}", {case.name}}},\n' for case in cases if case.language == "c++"]
-    write_if_different(directory / "cases.inc", "".join(entries))
+    builds.write_if_different(directory / "cases.inc", "".join(entries))
     by_name = {configuration.name: configuration for configuration in CONFIGURATIONS}
     compiled = {configuration.copy_of or configuration.name for configuration in configurations}
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -189,20 +170,8 @@ def build_all(configurations, directory, cases):
 
 def run(command, seconds, backtrace="enable=no"):
     """Runs a command in a session of its own; returns exit code (128 + signal; None: still running), stdout, stderr."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("ZGUARD_", "MALLOC_"))}
-    environment.pop("LD_PRELOAD", None)
-    environment.update(LC_ALL="C", SWIFT_BACKTRACE=backtrace)
-    process = subprocess.Popen(
-        [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=environment, start_new_session=True)
-    try:
-        out, err = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return None, b"", b""
-    code = process.returncode
-    return (code if code >= 0 else 128 - code), out, err
+    code, out, err = run_within(seconds, command, text=False, env=scrubbed(SWIFT_BACKTRACE=backtrace))
+    return (None, b"", b"") if code is None else (as_shell(code), out, err)
 
 
 def run_guarded(zguard, command, options="", **arguments):
@@ -410,8 +379,8 @@ def main():
                         choices=[configuration.name for configuration in CONFIGURATIONS])
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="cases at a time (default: 2)")
     parser.add_argument("--list", action="store_true", help="list the cases and end")
-    parser.add_argument("--zguard", type=Path, default=ROOT / "build/bin/zguard", metavar="PATH")
-    parser.add_argument("--build", type=Path, default=ROOT / "build/tests/zombies", metavar="DIRECTORY",
+    parser.add_argument("--zguard", type=Path, default=ZGUARD, metavar="PATH")
+    parser.add_argument("--build", type=Path, default=builds.BUILD / "zombies", metavar="DIRECTORY",
                         help="for executables")
     parser.add_argument("-v", "--verbose", action="store_true", help="say what each case does unguarded, too")
     arguments = parser.parse_args()
@@ -428,8 +397,8 @@ def main():
         chosen = [each for each in CONFIGURATIONS if not arguments.config or each.name in arguments.config]
         programs = build_all(chosen, arguments.build.resolve(), cases)
     except Failed as failure:
-        print(f"FAIL {failure}\n0 passed, 1 failed")
-        return 1
+        print(f"FAIL {failure}")
+        return close(0, 1)
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     zguard = arguments.zguard.resolve()
@@ -460,8 +429,7 @@ def main():
     if not arguments.only and share < LEAST_DETECTED:
         failed += 1
         print(f"FAIL detection: expected at least {100 * LEAST_DETECTED:.0f} %, got {100 * share:.1f} %")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return close(passed, failed)
 
 
 if __name__ == "__main__":

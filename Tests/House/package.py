@@ -3,6 +3,7 @@
 used and removed, and the same files from scripts/install. Closing line: N passed, N failed."""
 
 import argparse
+import fcntl
 import gzip
 import json
 import os
@@ -16,11 +17,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from House.shells import Bash, Fish, Zsh  # noqa: E402
+from Support import builds  # noqa: E402
 from Support.checks import run_tests  # noqa: E402
-from Support.environment import ROOT  # noqa: E402
+from Support.environment import LIBRARY, ROOT, ZGUARD, guarded_by, scrubbed  # noqa: E402
 
-ZGUARD = ROOT / "build/bin/zguard"
-LIBRARY = ROOT / "build/lib/libzguard.so"
 DOUBLE = "#include <stdlib.h>\nint main(void) { char *p = malloc(20); free(p); free(p); return 0; }\n"
 
 
@@ -90,7 +90,7 @@ def completes(shell_type, work):
         problems.append("a process that is not guarded is offered")
     sleeper = work / "odd '$(touch pwned)`x` name"
     shutil.copy("/bin/sleep", sleeper)
-    child = subprocess.Popen([sleeper, "100"], env={**os.environ, "LD_PRELOAD": str(LIBRARY)})
+    child = subprocess.Popen([sleeper, "100"], env=guarded_by(LIBRARY))
     try:
         for _ in range(200):
             if str(child.pid) in run(ZGUARD, "completions", "processes").stdout:
@@ -132,7 +132,7 @@ def completes(shell_type, work):
 def processes_are_listed_safely(work):
     program = work / "a\tb\n\x1b[31m$(x)é"
     shutil.copy("/bin/sleep", program)
-    child = subprocess.Popen([program, "100"], env={**os.environ, "LD_PRELOAD": str(LIBRARY)})
+    child = subprocess.Popen([program, "100"], env=guarded_by(LIBRARY))
     try:
         end = time.monotonic() + 10
         while not (lines := [line for line in run(ZGUARD, "completions", "processes").stdout.splitlines()
@@ -152,13 +152,13 @@ def processes_are_listed_safely(work):
 
 def manual_page(work):
     page = work / "zguard.1"
-    made = run(ZGUARD, "help", "--man", env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"})
+    made = run(ZGUARD, "help", "--man", env=scrubbed(SOURCE_DATE_EPOCH="1700000000"))
     page.write_text(made.stdout)
     assert '.TH ZGUARD 1 "2023-11-14"' in made.stdout
-    bad = run(ZGUARD, "help", "--man", status=1, env={**os.environ, "SOURCE_DATE_EPOCH": "soon"})
+    bad = run(ZGUARD, "help", "--man", status=1, env=scrubbed(SOURCE_DATE_EPOCH="soon"))
     assert "SOURCE_DATE_EPOCH has the bad value 'soon'" in bad.stderr, bad.stderr
     run(ZGUARD, "help", "--man", "run", status=64)
-    shown = run("man", "--warnings", "-E", "UTF-8", "-l", page, env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"})
+    shown = run("man", "--warnings", "-E", "UTF-8", "-l", page, env=scrubbed(MANWIDTH="100", LC_ALL="C.UTF-8"))
     assert not shown.stderr, shown.stderr
     checked = run("groff", "-man", "-ww", "-b", "-z", page)
     assert not checked.stderr and not checked.stdout, checked
@@ -177,10 +177,10 @@ def package_is_reproducible(work, package):
     first = package.read_bytes()
     time.sleep(1.1)
     epoch = run("git", "-C", ROOT, "log", "-1", "--format=%ct").stdout.strip()
-    run(ROOT / "scripts/package-deb", env={**os.environ, "SOURCE_DATE_EPOCH": epoch, "TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8"})
+    run(ROOT / "scripts/package-deb", env=scrubbed(SOURCE_DATE_EPOCH=epoch, TZ="Asia/Tokyo", LC_ALL="C.UTF-8"))
     assert package.read_bytes() == first, "a second package differs from the first"
     run(ROOT / "scripts/package-deb", "x", status=1)
-    bad = run(ROOT / "scripts/package-deb", status=1, env={**os.environ, "SOURCE_DATE_EPOCH": "soon"})
+    bad = run(ROOT / "scripts/package-deb", status=1, env=scrubbed(SOURCE_DATE_EPOCH="soon"))
     assert "SOURCE_DATE_EPOCH is 'soon'" in bad.stderr, bad.stderr
     assert package.read_bytes() == first
 
@@ -233,6 +233,11 @@ def works(program, work, user=None):
 
 def package_installs(work, package):
     """Into the system where that is possible, else into a directory."""
+    with builds.system_wide():
+        install_into_system(work, package)
+
+
+def install_into_system(work, package):
     owned = run("dpkg-query", "-W", "-f", "${Status}", "zguard", status=None).stdout
     if os.getuid() != 0 or "installed" in owned or Path("/usr/bin/zguard").exists():
         print("       not root, or a zguard is there already: the package is unpacked, not installed")
@@ -242,7 +247,9 @@ def package_installs(work, package):
     before = {path for folder in ("/usr/bin", "/usr/lib", "/usr/share") for path in Path(folder).glob("**/*zguard*")}
     assert not before, f"files of an earlier zguard: {before}"
     try:
-        run("dpkg", "-i", package)
+        with open("/var/lib/dpkg/lock-frontend", "a") as lock:  # as apt takes it, which others may be installing with
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            run("dpkg", "-i", package, env=scrubbed(DPKG_FRONTEND_LOCKED="1"))
         works("zguard", work)
         works("/usr/bin/zguard", work, user=65534)
         paths = [Path(line) for line in run("dpkg", "-L", "zguard").stdout.splitlines() if line != "/."]
@@ -258,7 +265,9 @@ def package_installs(work, package):
                    env=environment).stdout
         assert said == "_zguard\n", said
     finally:
-        removed = run("dpkg", "-P", "zguard", status=None)
+        with open("/var/lib/dpkg/lock-frontend", "a") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            removed = run("dpkg", "-P", "zguard", status=None, env=scrubbed(DPKG_FRONTEND_LOCKED="1"))
     assert removed.returncode == 0 and "not empty" not in removed.stderr, removed.stderr
     shared = {Path(line) for line in run("sh", "-c", "cat /var/lib/dpkg/info/*.list | sort -u").stdout.splitlines()}
     left = [path for path in paths if path.exists() and path not in shared]

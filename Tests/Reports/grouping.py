@@ -9,7 +9,6 @@ Closing line: N passed, N failed."""
 import argparse
 import concurrent.futures
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -17,8 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from Support import builds  # noqa: E402
 from Support.checks import Checks  # noqa: E402
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support.environment import TESTS, ZGUARD, scrubbed  # noqa: E402
 
 TIMEOUT_SECONDS = 60
 
@@ -93,17 +93,15 @@ def build(language, place, number, row):
     source.write_text(changed(text, language) if is_changed else text)
     command = [compiler, *flags, *(["-g", "-module-name", "Shop"] if language == "swift" else COMMON_C), str(source), "-o",
                str(directory / "bugs")]
-    result = subprocess.run(command, cwd=directory, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if result.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: {result.stdout}")
+    with builds.clock:
+        builds.run_compiler(command, cwd=directory)
     return directory / "bugs"
 
 
 def signature(program, bug, report):
     """The signature of the first finding, its frames, and what is wrong with it."""
     words = bug.split("/")
-    variables = {key: value for key, value in os.environ.items() if key != "ZGUARD_OPTIONS"}
-    result = subprocess.run([ROOT / "build/bin/zguard", "run", "--report", report, "--", program, *words], env=variables,
+    result = subprocess.run([ZGUARD, "run", "--report", report, "--", program, *words], env=scrubbed(),
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                             timeout=TIMEOUT_SECONDS)
     lines = report.read_text().splitlines() if report.exists() else []

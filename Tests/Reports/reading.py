@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support.checks import Checks  # noqa: E402
-from Support.environment import ROOT  # noqa: E402
+from Support.environment import ZGUARD  # noqa: E402
 
 MOST_MEMORY_KIB = 300 << 10
 TIMEOUT_SECONDS = 600
@@ -44,7 +44,7 @@ def line(*arguments, **keywords):
 class Run(Checks):
     def report(self, name, paths, last=None, says=(), status=0, findings=None):
         """Runs `zguard report`, and checks how its output ends, what standard error says, and the memory it took."""
-        command = [str(ROOT / "build/bin/zguard"), "report", *map(str, paths)]
+        command = [str(ZGUARD), "report", *map(str, paths)]
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
             _, code, usage = os.wait4(process.pid, 0)

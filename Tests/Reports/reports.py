@@ -14,9 +14,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support.checks import run_tests  # noqa: E402
-from Support.environment import ROOT  # noqa: E402
+from Support.environment import LIBRARY, ZGUARD, scrubbed  # noqa: E402
 
-ZGUARD = ROOT / "build/bin/zguard"
 TIMEOUT_SECONDS = 60
 
 SOURCE = r"""
@@ -47,9 +46,8 @@ class Workplace:
         subprocess.run(["gcc", "-O1", "-g", "-o", self.program, self.path / "src/twice.c"], check=True)
 
     def zguard(self, *words, status=0, environment=()):
-        clean = {key: value for key, value in os.environ.items() if not key.startswith(("ZGUARD_", "DEBUGINFOD"))}
         result = subprocess.run([ZGUARD, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                timeout=TIMEOUT_SECONDS, env={**clean, "LC_ALL": "C", **dict(environment)}, cwd=self.path)
+                                timeout=TIMEOUT_SECONDS, env=scrubbed(**dict(environment)), cwd=self.path)
         assert result.returncode == status, (words, result.returncode, result.stdout, result.stderr)
         return result
 
@@ -207,7 +205,7 @@ def daemon_outlives_the_run(work):
     assert (work.path / "out").read_text() == "later\n", (work.path / "out").read_text()
     assert "==zguard== double-free" in (work.path / "found").read_text(), (work.path / "found").read_text()
     # Where nobody has ended it is said.
-    out = subprocess.run(["/bin/true"], env={"LD_PRELOAD": str(ROOT / "build/lib/libzguard.so"), "ZGUARD_OPTIONS": f"report_path={work.path}/absent/findings"},
+    out = subprocess.run(["/bin/true"], env={"LD_PRELOAD": str(LIBRARY), "ZGUARD_OPTIONS": f"report_path={work.path}/absent/findings"},
                          capture_output=True, text=True)
     assert "cannot open report" in out.stderr, out.stderr
 
@@ -220,7 +218,7 @@ def other_users(work):
         assert out.stdout == "600\n700\n", out.stdout
         return
     assert out.stdout == "622\n711\n", out.stdout
-    for folder, file in (("bin", ZGUARD), ("lib", ROOT / "build/lib/libzguard.so")):  # where others can reach them
+    for folder, file in (("bin", ZGUARD), ("lib", LIBRARY)):  # where others can reach them
         (work.path / folder).mkdir()
         shutil.copy(file, work.path / folder)
     work.path.chmod(0o711)
@@ -268,7 +266,7 @@ def files_that_are_gone(work):
     assert finished["stacks"]["access"][0]["function"] == "close_it"
     # A raw report, as the runtime writes it, of a program that is somewhere else now.
     raw = work.path / "raw"
-    subprocess.run([work.program], env={**os.environ, "LD_PRELOAD": str(ROOT / "build/lib/libzguard.so"),
+    subprocess.run([work.program], env={**os.environ, "LD_PRELOAD": str(LIBRARY),
                                         "ZGUARD_OPTIONS": f"on_finding=continue:report_path={raw}"}, check=True)
     other = work.path / "elsewhere"
     other.mkdir()
@@ -310,9 +308,8 @@ def colors_on_a_terminal(work):
 
     def on_terminal(**variables):
         leader, follower = pty.openpty()
-        environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "CLICOLOR_FORCE")}
         process = subprocess.Popen([ZGUARD, "report", report], stdout=follower, stderr=follower, stdin=subprocess.DEVNULL,
-                                   env={**environment, "TERM": "xterm", **variables})
+                                   env=scrubbed(**{"TERM": "xterm", **variables}))
         os.close(follower)
         output = b""
         while True:

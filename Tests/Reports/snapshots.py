@@ -8,7 +8,6 @@ numbers of folded runtime frames. --update writes the snapshots again; look at t
 """
 
 import argparse
-import os
 import re
 import subprocess
 import sys
@@ -17,7 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import close  # noqa: E402
+from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
 
 SNAPSHOTS = TESTS / "Reports/Snapshots"
 
@@ -36,10 +37,8 @@ PROGRAMS = {
 def build(directory):
     for name, (command, source) in PROGRAMS.items():
         executable = directory / name
-        if executable.exists() and executable.stat().st_mtime > (ROOT / source).stat().st_mtime:
-            continue
         # From the root and with relative paths, so that debug information names the sources the same way everywhere.
-        subprocess.run([*command, "-o", str(executable), source], cwd=ROOT, check=True)
+        builds.compiled(executable, [*command, "-o", executable, source], [ROOT / source], cwd=ROOT)
 
 
 def normalise(text, directory):
@@ -58,13 +57,11 @@ def normalise(text, directory):
 
 
 def run(words, directory):
-    environment = {key: value for key, value in os.environ.items()
-                   if not key.startswith(("ZGUARD_", "MALLOC_")) and key not in ("NO_COLOR", "LD_PRELOAD", "CLICOLOR_FORCE")}
-    environment |= {"LC_ALL": "C", "SWIFT_BACKTRACE": "enable=no"}
+    environment = scrubbed(SWIFT_BACKTRACE="enable=no")
     while "=" in words[0]:
         name, _, value = words.pop(0).partition("=")
         environment[name] = value
-    command = [str(ROOT / "build/bin/zguard")] + [word.replace("{build}", str(directory)) for word in words[1:]]
+    command = [str(ZGUARD)] + [word.replace("{build}", str(directory)) for word in words[1:]]
     result = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, timeout=60)
     return normalise(result.stdout.decode(), directory) + f"exit status {result.returncode}\n"
@@ -82,8 +79,7 @@ def main():
     parser.add_argument("--update", action="store_true", help="store what is printed now")
     parser.add_argument("--only", default="", metavar="TEXT", help="only snapshots whose name contains TEXT")
     arguments = parser.parse_args()
-    directory = ROOT / "build/tests/snapshots"
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = builds.BUILD / "snapshots"
     build(directory)
     passed = failed = 0
     for path in sorted(SNAPSHOTS.glob("*.txt")):
@@ -98,11 +94,7 @@ def main():
             print(f"FAIL {path.name}\n{difference(expected, got)}", flush=True)
             continue
         passed += 1
-    if not passed and not failed:
-        print("no snapshot is tested", file=sys.stderr)
-        failed = 1
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return close(passed, failed)
 
 
 if __name__ == "__main__":

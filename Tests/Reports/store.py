@@ -16,17 +16,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import zlib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support.checks import run_tests  # noqa: E402
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Failed, close, run_tests  # noqa: E402
+from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
 
-ZGUARD = ROOT / "build/bin/zguard"
 SOURCES = TESTS / "Reports/Store"
 NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z-[\w.+-]{1,64}-\d+-[0-9a-f]{8}\.jsonl(\.gz)?")
 CONTINUE = ["-o", "on_finding=continue", "-o", "error_text=headline"]
@@ -36,13 +35,12 @@ FUNCTIONS = 32
 class Work:
     """A directory for one test, with the compiled programs."""
 
-    programs = None
+    programs = builds.BUILD / "store"
 
     def __init__(self, path):
         self.path = Path(path)
         self.store = self.path / "reports"
-        self.environment = {**os.environ, "TMPDIR": str(self.path), "LC_ALL": "C"}
-        self.environment.pop("ZGUARD_OPTIONS", None)
+        self.environment = scrubbed(TMPDIR=str(self.path))
 
     @property
     def many(self):
@@ -300,7 +298,7 @@ def size_of_files_is_limited(work):
     [name] = work.files()
     finished = (work.store / name).stat().st_size
     subprocess.run([str(word) for word in program], capture_output=True, timeout=60, env={
-        **work.environment, "LD_PRELOAD": str(ROOT / "build/lib/libzguard.so"),
+        **work.environment, "LD_PRELOAD": str(LIBRARY),
         "ZGUARD_OPTIONS": f"on_finding=continue:report_path={work.path}/raw"})
     raw = (work.path / "raw").stat().st_size
     # The program and its runtime stay below the limit, the report with names does not.
@@ -398,7 +396,7 @@ def since(work):
 def raw_reports_of_the_runtime(work):
     work.store.mkdir()
     process = subprocess.run([work.many, "4"], capture_output=True, text=True, timeout=60, env={
-        **work.environment, "LD_PRELOAD": str(ROOT / "build/lib/libzguard.so"),
+        **work.environment, "LD_PRELOAD": str(LIBRARY),
         "ZGUARD_OPTIONS": f"on_finding=continue:report_path={work.store}/%p.jsonl"})
     [name] = work.files()
     assert re.fullmatch(r"\d+\.jsonl", name), (name, process.stderr)
@@ -452,11 +450,11 @@ def bomb(work):
     assert usage.ru_maxrss < 100_000, f"{usage.ru_maxrss} KiB of memory"
 
 
-def build(folder):
+def build():
     for output, flags, source in [("many", ["-O1", "-g", "-w"], "many.c"),
                                   ("faults.so", ["-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"], "faults.c")]:
-        subprocess.run(["gcc", *flags, "-o", folder / output, SOURCES / source, "-ldl"], check=True, timeout=120)
-    Work.programs = folder
+        target = Work.programs / output
+        builds.compiled(target, ["gcc", *flags, "-o", target, SOURCES / source, "-ldl"], [SOURCES / source])
 
 
 def main():
@@ -474,9 +472,12 @@ def main():
     tests += [(f"every call fails: {name}", lambda work, action=action: failing_at_every_call(work, action))
               for name, action in [("no space", str(errno.ENOSPC)), ("disk full half way", "short"), ("read-only", str(errno.EROFS)),
                                    ("no locks", str(errno.ENOLCK))]]
-    with tempfile.TemporaryDirectory(prefix="zguard-store-") as folder:
-        build(Path(folder))
-        return run_tests(tests, "zguard-store-", arguments.filter, Work, shows_passed=True)
+    try:
+        build()
+    except Failed as failure:
+        print(f"FAILED {failure}")
+        return close(0, 1)
+    return run_tests(tests, "zguard-store-", arguments.filter, Work, shows_passed=True)
 
 
 if __name__ == "__main__":

@@ -23,10 +23,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support.checks import Checks  # noqa: E402
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Checks, Failed  # noqa: E402
+from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
 
 SOURCES = TESTS / "Robustness/Crashes"
+PROGRAMS = builds.BUILD / "crashes"
 DEADLINE_SECONDS = 30
 
 # What the program does by itself, whoever watches: run without the library to know its status.
@@ -69,8 +71,8 @@ def chosen(seed, number):
 
 
 def words_of(case, folder, what=None):
-    words = [folder / case["program"], what or case["what"], case["where"], case["handler"]]
-    words += [case["short"], case["seed"], folder / "unload.so"] if case["program"] == "fault" else [case["seed"]]
+    words = [PROGRAMS / case["program"], what or case["what"], case["where"], case["handler"]]
+    words += [case["short"], case["seed"], PROGRAMS / "unload.so"] if case["program"] == "fault" else [case["seed"]]
     return [str(word) for word in words]
 
 
@@ -159,8 +161,7 @@ def texts_of(errors):
 class Crashes:
     def __init__(self, folder, library, seed):
         self.folder, self.library, self.seed = folder, library, seed
-        self.environment = {key: value for key, value in os.environ.items() if key not in ("ZGUARD_OPTIONS", "LD_PRELOAD")}
-        self.environment["LC_ALL"] = "C"
+        self.environment = scrubbed()
         self.disk = folder / "disk"
         self.statistics = collections.Counter()
         self.lock = threading.Lock()
@@ -298,14 +299,13 @@ class Kills:
 
     def __init__(self, folder, library, zguard, seed):
         self.folder, self.library, self.zguard, self.seed = folder, library, zguard, seed
-        self.environment = {key: value for key, value in os.environ.items() if key not in ("ZGUARD_OPTIONS", "LD_PRELOAD")}
-        self.environment |= {"LC_ALL": "C", "ZGUARD_LIBRARY": str(library), "TMPDIR": str(folder)}
+        self.environment = scrubbed(ZGUARD_LIBRARY=str(library), TMPDIR=str(folder))
         self.phases = {route: collections.Counter() for route in self.routes}
         self.announced = self.readable = self.cut = 0
         self.lock = threading.Lock()
 
     def start(self, route, place):
-        program = [str(self.folder / "reporter"), str(self.processes), str(self.threads), str(self.findings)]
+        program = [str(PROGRAMS / "reporter"), str(self.processes), str(self.threads), str(self.findings)]
         environment, words = dict(self.environment), program
         if route.startswith("run"):
             where = {"run": [], "run-file": ["--report", str(place / "report.jsonl")], "run-store": ["--report", f"{place}/store/"]}[route]
@@ -449,12 +449,13 @@ class Kills:
         return problems
 
 
-def build(folder):
+def build():
     flags = ["-std=gnu17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-pthread"]
     quiet = [f"-Wno-{name}" for name in ("use-after-free", "free-nonheap-object", "infinite-recursion", "array-bounds")]
     for output, more, source in [("fault", [], "fault.c"), ("storm", [], "storm.c"), ("reporter", [], "reporter.c"),
                                  ("unload.so", ["-shared", "-fPIC"], "unload.c")]:
-        subprocess.run(["gcc", *flags, *quiet, *more, "-o", folder / output, SOURCES / source], check=True, timeout=120)
+        builds.compiled(PROGRAMS / output, ["gcc", *flags, *quiet, *more, "-o", PROGRAMS / output, SOURCES / source],
+                        [SOURCES / source, *SOURCES.glob("*.h")])
 
 
 def main():
@@ -462,7 +463,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=1000, help="faults (1000)")
     parser.add_argument("--seed", type=int, help="of what is chosen at random; 1, with --long another one each time")
     parser.add_argument("--only", type=int, default=None, help="the number of one case, to repeat it")
-    parser.add_argument("--library", type=Path, default=ROOT / "build/lib/libzguard.so")
+    parser.add_argument("--library", type=Path, default=LIBRARY)
     parser.add_argument("--jobs", type=int, default=3)
     parser.add_argument("--kills", type=int, default=200, help="moments at which somebody is killed while reporting (200)")
     parser.add_argument("--long", action="store_true", help="10,000 faults and 1,000 kills")
@@ -479,7 +480,11 @@ def main():
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="zguard-crashes-") as folder:
         folder = Path(folder)
-        build(folder)
+        try:
+            build()
+        except Failed as failure:
+            checks.check("the programs build", [str(failure)])
+            return checks.close()
         if numbers:
             run_faults(checks, folder, arguments, seed, numbers)
         if kills:
@@ -512,7 +517,7 @@ def torn_line(kills, folder):
 
 
 def run_kills(checks, folder, arguments, seed, numbers):
-    kills = Kills(folder, arguments.library.resolve(), ROOT / "build/bin/zguard", seed)
+    kills = Kills(folder, arguments.library.resolve(), ZGUARD, seed)
     began = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for number, problems in zip(numbers, pool.map(kills.try_moment, numbers)):

@@ -31,13 +31,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support.checks import Checks  # noqa: E402
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Checks, Failed, close  # noqa: E402
+from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
 
 SOURCES = TESTS / "Robustness/Faults"
-BUILD = ROOT / "build/tests/faults"
+BUILD = builds.BUILD / "faults"
 LIBRARY = BUILD / "libzguard.so"
-ZGUARD = ROOT / "build/bin/zguard"
 DEADLINE_SECONDS = 60
 JOBS = 2
 COUNT_BYTES, FILE_BYTES = 48, 8192
@@ -200,38 +200,20 @@ SCENARIO_NAMES = {scenario.name for scenario in SCENARIOS}
 # MARK: building
 
 
-def command_output(command, **keywords):
-    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, **keywords)
-    if result.returncode:
-        sys.exit(f"faults.py: error: {' '.join(map(str, command))}\n{(result.stdout + result.stderr).strip()[-2000:]}")
-    return result.stdout
-
-
-def is_older(target, inputs):
-    return not target.exists() or target.stat().st_mtime < max(path.stat().st_mtime for path in inputs)
-
-
 def build():
-    BUILD.mkdir(parents=True, exist_ok=True)
-    runtime = [path for top in ("CZombie", "CZombiePublish") for path in (ROOT / "Sources" / top).glob("**/*.[ch]")]
-    if is_older(LIBRARY, [*runtime, *SOURCES.glob("inject.*")]):
-        flags = f"-D_GNU_SOURCE= -include {SOURCES}/inject.h {SOURCES}/inject.c"
-        script = f"source scripts/common.sh; find_toolchain; build_library {LIBRARY}.new {flags}; mv {LIBRARY}.new {LIBRARY}"
-        command_output(["bash", "-c", script], cwd=ROOT)
-    program, zombie = BUILD / "program", BUILD / "zombie"
-    if is_older(program, [SOURCES / "program.c"]):
-        command_output(["gcc", "-std=gnu17", "-O1", "-g", "-fno-builtin", "-Wall", "-Wextra", "-Werror", SOURCES / "program.c",
-                        "-o", program, "-lpthread"])
-    if is_older(zombie, [SOURCES / "zombie.swift"]):
-        command_output(["swiftc", "-swift-version", "6", "-warnings-as-errors", "-g", "-Onone", SOURCES / "zombie.swift",
-                        "-o", zombie], cwd=BUILD)
+    builds.library("faults")
+    program, zombie = SOURCES / "program.c", SOURCES / "zombie.swift"
+    builds.compiled(BUILD / "program", ["gcc", "-std=gnu17", "-O1", "-g", "-fno-builtin", "-Wall", "-Wextra", "-Werror", program,
+                                        "-o", BUILD / "program", "-lpthread"], [program])
+    builds.compiled(BUILD / "zombie", ["swiftc", "-swift-version", "6", "-warnings-as-errors", "-g", "-Onone", zombie,
+                                       "-o", BUILD / "zombie"], [zombie], cwd=BUILD)
 
 
 def check_completeness(checks):
     """Every system call of the test build is the injector's, but for the return from a handler (zg_arch_resume, which may be a part
     of its only caller); every import is known."""
     function, outside = "", collections.Counter()
-    for line in command_output(["objdump", "-d", "--no-show-raw-insn", LIBRARY]).splitlines():
+    for line in builds.run_compiler(["objdump", "-d", "--no-show-raw-insn", LIBRARY]).splitlines():
         if line.endswith(">:"):
             function = line.split("<")[1][:-2]
         elif re.search(r"\t(syscall|svc|int +\$0x80|sysenter)\b", line):
@@ -242,7 +224,7 @@ def check_completeness(checks):
                  ([] if outside["call"] else ["the injector makes none"]))
     known = {name for names in IMPORTS.values() for name in names.split()}
     names = {line.split()[-1].split("@")[0]
-             for line in command_output(["nm", "-D", "--undefined-only", LIBRARY]).splitlines()}
+             for line in builds.run_compiler(["nm", "-D", "--undefined-only", LIBRARY]).splitlines()}
     checks.check("all functions that are imported are known",
                  [f"{name} is new: does it make system calls?" for name in sorted(names - known)])
 
@@ -279,9 +261,7 @@ class Run:
         self.scenario, self.fault = scenario, fault
         self.report, self.counts_file = directory / "report", directory / "counts"
         self.counts_file.write_bytes(bytes(FILE_BYTES))
-        self.environment = {key: value for key, value in os.environ.items()
-                            if not key.startswith(("ZGUARD_", "ZG_", "MALLOC_", "LD_"))}
-        self.environment |= {"LC_ALL": "C", "PERL_HASH_SEED": "0", "SWIFT_DETERMINISTIC_HASHING": "1", "SWIFT_BACKTRACE": "enable=no"}
+        self.environment = scrubbed(PERL_HASH_SEED="0", SWIFT_DETERMINISTIC_HASHING="1", SWIFT_BACKTRACE="enable=no")
         if guarded:
             options = scenario.options
             if "report_path=" not in options:
@@ -554,7 +534,11 @@ def main():
     parser.add_argument("--filter", default="", metavar="TEXT", help="only 'SCENARIO FAULT' with this text in it")
     parser.add_argument("--only", nargs=2, metavar=("SCENARIO", "FAULT"), help="one run, with everything that it printed")
     arguments = parser.parse_args()
-    build()
+    try:
+        build()
+    except Failed as failure:
+        print(f"FAILED {failure}")
+        return close(0, 1)
     scenarios = {scenario.name: scenario for scenario in SCENARIOS}
     if arguments.only:
         scenario = scenarios[arguments.only[0]]

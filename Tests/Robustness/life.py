@@ -31,12 +31,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support.checks import run_within, said_by_library  # noqa: E402
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Failed, close, run_within, said_by_library  # noqa: E402
+from Support.environment import LIBRARY, TESTS, scrubbed  # noqa: E402
 
 SOURCES = TESTS / "Robustness/Life"
-LIBRARY = ROOT / "build" / "lib" / "libzguard.so"
-BUILD = ROOT / "build" / "tests" / "life"
+BUILD = builds.BUILD / "life"
 
 DEADLINE_SECONDS = 60
 JOBS = 2
@@ -53,13 +53,8 @@ MODES = {
 TOUCHES = {"dies": "plant_touch", "goes-on": "plant_free_again"}
 
 
-class Failed(Exception):
-    pass
-
-
 def environment(options=None, preload=None):
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("ZGUARD_", "MALLOC_", "LD_", "LIFE_"))}
-    kept["LC_ALL"] = "C"
+    kept = scrubbed()
     if preload:
         kept["LD_PRELOAD"] = str(preload)
     if options is not None:
@@ -67,31 +62,18 @@ def environment(options=None, preload=None):
     return kept
 
 
-def build(source, target=None, flags=()):
-    """The compiled program, made again where it is older than its source or was made by another command."""
-    target = target or BUILD / source.stem
+def build(source):
+    target = BUILD / source.stem
     head = re.search(r"^// flags: (.*)$", source.read_text(), re.M)
-    command = ["gcc", *FLAGS, str(source), "-o", str(target), *(head.group(1).split() if head else []), *flags,
-               "-rdynamic", "-pthread", "-ldl"]
-    stamp = target.with_name(target.name + ".command")
-    newest = max(path.stat().st_mtime for path in [source, TESTS / "Support/work.h", *SOURCES.glob("*.h")])
-    if not (target.exists() and stamp.exists() and stamp.read_text() == " ".join(command)
-            and target.stat().st_mtime > newest):
-        made = subprocess.run(command, capture_output=True, text=True)
-        if made.returncode:
-            raise Failed(f"cannot build {source.name}: {made.stderr.strip()}")
-        stamp.write_text(" ".join(command))
-    return target
+    command = ["gcc", *FLAGS, source, "-o", target, *(head.group(1).split() if head else []), "-rdynamic", "-pthread", "-ldl"]
+    return builds.compiled(target, command, [source, TESTS / "Support/work.h", *SOURCES.glob("*.h")])
 
 
 def build_library(source):
     """NAME_library.cpp beside NAME.c: found by the program beside itself."""
     target = BUILD / (source.stem + ".so")
-    if not target.exists() or target.stat().st_mtime <= source.stat().st_mtime:
-        made = subprocess.run(["g++", "-O1", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", str(source), "-o",
-                               str(target), "-ldl"], capture_output=True, text=True)
-        if made.returncode:
-            raise Failed(f"cannot build {source.name}: {made.stderr.strip()}")
+    builds.compiled(target, ["g++", "-O1", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", source, "-o", target, "-ldl"],
+                    [source])
 
 
 def ranges_of(program):
@@ -294,8 +276,7 @@ def main():
                 passed += 1
                 if arguments.verbose:
                     print(f"pass   {jobs[job]} ({seconds:.1f} s)", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    return close(passed, failed)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support.checks import run_tests  # noqa: E402
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
 
-LIBRARY = ROOT / "build/lib/libzguard.so"
-ZGUARD = ROOT / "build/bin/zguard"
 NOBODY = 65534
 DEADLINE_SECONDS = 60
 ESCAPE = "\x1b]0;owned\x07\x1b[31m\u202e"
@@ -32,8 +30,7 @@ class Work:
     def __init__(self, path):
         self.path = Path(path)
         self.path.chmod(0o755)
-        self.environment = {key: value for key, value in os.environ.items()
-                            if key not in ("ZGUARD_OPTIONS", "LD_PRELOAD", "DEBUGINFOD_URLS")} | {"LC_ALL": "C"}
+        self.environment = scrubbed()
 
     def guarded(self, options, *words, **more):
         return subprocess.run([self.programs / "twice", *words], capture_output=True, text=True, timeout=DEADLINE_SECONDS, stdin=subprocess.DEVNULL,

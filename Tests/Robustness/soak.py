@@ -28,20 +28,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Failed, close  # noqa: E402
+from Support.environment import TESTS, ZGUARD  # noqa: E402
 
 SOURCES = TESTS / "Robustness/Soak"
-BUILD = ROOT / "build" / "tests" / "soak"
-ZGUARD = ROOT / "build" / "bin" / "zguard"
+BUILD = builds.BUILD / "soak"
 PYTHON = "/usr/bin/python3"  # Debian's
 GROUPS = Path("/sys/fs/cgroup/memory")
 SAMPLE_SECONDS = 1.0
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 libc = ctypes.CDLL(None)
-
-
-class Trouble(Exception):
-    """A server or a command did not do what it must."""
 
 
 def die_with_parent():
@@ -171,12 +168,12 @@ class Server:
         deadline = time.monotonic() + 60
         while True:
             if self.process.poll() is not None:
-                raise Trouble(f"{self.name} ended at its start with {self.process.returncode}: {self.output()}")
+                raise Failed(f"{self.name} ended at its start with {self.process.returncode}: {self.output()}")
             found = children(self.process.pid)
             if found and self.is_guarded(found[0]) and self.is_ready():
                 break
             if time.monotonic() > deadline:
-                raise Trouble(f"{self.name} does not start: {self.output()}")
+                raise Failed(f"{self.name} does not start: {self.output()}")
             time.sleep(0.1)
         self.pid = found[0]
         self.processes = [Process(self.name, self.pid), Process(f"zguard run, {self.name}", self.process.pid)]
@@ -223,7 +220,7 @@ class Server:
         result = subprocess.run([str(word) for word in argv], capture_output=True, text=True, timeout=timeout,
                                 preexec_fn=die_with_parent)
         if result.returncode != status:
-            raise Trouble(f"{argv[0]} ended with {result.returncode}: {(result.stderr or result.stdout)[-300:]}")
+            raise Failed(f"{argv[0]} ended with {result.returncode}: {(result.stderr or result.stdout)[-300:]}")
         return result.stdout
 
 
@@ -347,7 +344,7 @@ class Disturbance(threading.Thread):
             try:
                 getattr(self, kind)(server)
                 self.done[kind] += 1
-            except (Trouble, OSError, subprocess.SubprocessError, ValueError) as trouble:
+            except (Failed, OSError, subprocess.SubprocessError, ValueError) as trouble:
                 if not self.ending.is_set():
                     self.problems.append(f"{kind} of {server.name}: {trouble}")
 
@@ -356,7 +353,7 @@ class Disturbance(threading.Thread):
                                 preexec_fn=die_with_parent)
         # A process that is idle, and has no thread of ours, answers later.
         if result.returncode and "at its next allocation" not in result.stdout:
-            raise Trouble(f"zguard trim ended with {result.returncode}: {result.stdout + result.stderr}")
+            raise Failed(f"zguard trim ended with {result.returncode}: {result.stdout + result.stderr}")
 
     def check(self, server):
         server.ask_for(ZGUARD, "check", server.pid)
@@ -375,10 +372,10 @@ class Disturbance(threading.Thread):
             raise
         lines = output.split("\n")[:-1]
         if not lines:
-            raise Trouble("stats --watch said nothing")
+            raise Failed("stats --watch said nothing")
         for line in lines:
             if json.loads(line)["processes"][0]["pid"] != server.pid:
-                raise Trouble("stats --watch speaks of another process")
+                raise Failed("stats --watch speaks of another process")
 
     def pressure(self, server):
         """The limit of its control group comes down to little above what it uses, for some seconds."""
@@ -413,15 +410,12 @@ def remove_group(group):
 
 
 def build():
-    """The servers of this test, where they are older than their sources."""
-    BUILD.mkdir(parents=True, exist_ok=True)
+    """The servers of this test."""
     for source, argv in ((SOURCES / "server.c", ["gcc", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]),
                          (SOURCES / "service.swift", ["swiftc", "-O", "-g", "-swift-version", "6", "-warnings-as-errors",
                                                       "-parse-as-library", "-o"])):
         target = BUILD / source.stem
-        if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
-            print(f"building {target.relative_to(ROOT)}", flush=True)
-            subprocess.run([*argv, target, source], check=True, cwd=BUILD)
+        builds.compiled(target, [*argv, target, source], [source], cwd=BUILD)
 
 
 def run_load(server, ending):
@@ -429,7 +423,7 @@ def run_load(server, ending):
         try:
             server.load()
             server.loads += 1
-        except (Trouble, OSError, subprocess.SubprocessError) as trouble:
+        except (Failed, OSError, subprocess.SubprocessError) as trouble:
             if not ending.is_set():
                 server.trouble.append(f"load: {trouble}")
             return
@@ -517,8 +511,7 @@ def main():
                     print(f"    {problem}")
             else:
                 passed += 1
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return close(passed, failed)
 
 
 if __name__ == "__main__":

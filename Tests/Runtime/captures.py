@@ -19,7 +19,6 @@ stack's number in the depot, which `its depot` is for libunwind's answer.
 
 import argparse
 import json
-import os
 import re
 import shlex
 import shutil
@@ -33,7 +32,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Failed, close  # noqa: E402
+from Support.environment import ROOT, TESTS, scrubbed  # noqa: E402
 
 sys.path[:0] = [str(ROOT / "Benchmarks"), str(ROOT / "Tests" / "Programs")]
 sys.dont_write_bytecode = True
@@ -46,7 +47,6 @@ from cases import all_cases  # noqa: E402
 from harness import Guard  # noqa: E402
 
 OBSERVER = TESTS / "Runtime/Captures" / "compare_unwinder.c"
-LIBRARY = ROOT / "build" / "tests" / "captures" / "libzguard.so"
 PROGRAMS = ("gcc", "clang++", "swiftc", "python3", "python3-malloc", "perl", "sqlite3", "git-log", "swift-program",
             "swift-workload", "containers")
 GROUP = PROGRAMS[:6]
@@ -66,15 +66,6 @@ def fail(text):
 
 def progress(text):
     print(f"captures: {text}", file=sys.stderr, flush=True)
-
-
-def build_library():
-    LIBRARY.parent.mkdir(parents=True, exist_ok=True)
-    words = [LIBRARY, "-DZG_OBSERVE_CAPTURES", OBSERVER]
-    command = f"source scripts/common.sh; find_toolchain; build_library {shlex.join(map(str, words))}"
-    result = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
-    if result.returncode:
-        fail(f"the library cannot be built\n{(result.stdout + result.stderr).strip()}")
 
 
 # MARK: what a process counted
@@ -159,9 +150,8 @@ class Runner:
     def __init__(self, work, options):
         self.work, self.options = work, options
         self.compilers = building.Compilers(with_asan=False)
-        self.environment = {key: value for key, value in os.environ.items()
-                            if key not in ("LD_PRELOAD", "PYTHONMALLOC") and not key.startswith(("ZGUARD_", "ZG_"))}
-        self.environment.update(LC_ALL="C.UTF-8", TZ="UTC", PYTHONHASHSEED="0", PERL_HASH_SEED="0")
+        self.environment = scrubbed(LC_ALL="C.UTF-8", TZ="UTC", PYTHONHASHSEED="0", PERL_HASH_SEED="0")
+        self.library = builds.library("captures")
 
     def prepare(self, target):
         folder = self.work / target.name
@@ -174,7 +164,7 @@ class Runner:
         """The sums of all processes that `run` starts with a guard, and the problems that it returns. Suspects go to
         standard error."""
         counts, sums = Path(tempfile.mkdtemp(prefix=f"{mode}-", dir=self.work)), Sums()
-        guard = ObservedGuard(preload=LIBRARY)
+        guard = ObservedGuard(preload=self.library)
         guard.variables = {"ZG_CAPTURES": str(counts), "ZG_CAPTURES_MODE": mode, "ZG_CAPTURES_EVERY": str(every)}
         problems = run(guard)
         sums.add_folder(counts)
@@ -323,11 +313,13 @@ def main():
     chosen = [known[name] for name in options.only or PROGRAMS]
     cases = [case for case in all_cases() if case.name != UNFIT_CASE and any(text in case.name for text in options.cases)]
 
-    build_library()
     results, passed, failed, started = {}, 0, 0, time.monotonic()
     work = Path(tempfile.mkdtemp(prefix="zguard-captures-"))
     try:
-        runner = Runner(work, options)
+        try:
+            runner = Runner(work, options)
+        except Failed as failure:
+            fail(failure)
         steps = [(target.name, run_target, target) for target in chosen]
         steps += [(f"case {case.name}", run_case, case) for case in cases]
         for name, run, what in steps:
@@ -362,8 +354,7 @@ def main():
         passed, failed = passed + holds, failed + (not holds)
         print(f"{'pass' if holds else 'FAIL'}   {text}")
     print(f"{time.monotonic() - started:.0f} s")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return close(passed, failed)
 
 
 if __name__ == "__main__":

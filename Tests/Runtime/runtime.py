@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support import builds  # noqa: E402
 from Support.checks import Failed, close, run_within, said_by_library  # noqa: E402
-from Support.environment import LIBRARY, PUBLISH, RUNTIME, TESTS, guarded_by, scrubbed  # noqa: E402
+from Support.environment import LIBRARY, PUBLISH, RUNTIME, TESTS, scrubbed  # noqa: E402
 
 SOURCES = TESTS / "Runtime"
 PUBLISHED = PUBLISH / "include/zg_published.h"

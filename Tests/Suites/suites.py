@@ -26,6 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from Support.checks import close  # noqa: E402
 from Support.environment import ROOT, TESTS  # noqa: E402
 
 sys.dont_write_bytecode = True
@@ -345,8 +346,7 @@ def main():
                 say(f"FAIL   {suite.name}: {error}")
                 good, bad = 0, 1
             passed, failed = passed + good, failed + bad
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    return close(passed, failed)
 
 
 if __name__ == "__main__":

@@ -110,9 +110,15 @@ def make(target, sources, text, work):
 def compiled(target, command, sources, cwd=None):
     """The target of a compiler's command. Warnings that are not errors are shown."""
     def work():
+        target.parent.mkdir(parents=True, exist_ok=True)
         if said := run_compiler(command, cwd).strip():
             print(f"{target.name}: {said}", flush=True)
     return make(target, sources, " ".join(str(word) for word in command), work)
+
+
+def system_wide():
+    """For the driver that installs a package into the system, and for those to which it makes a difference."""
+    return locked(BUILD / "system.lock")
 
 
 def write_if_different(path, text):

@@ -22,11 +22,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Failed, close  # noqa: E402
+from Support.environment import LIBRARY, ROOT, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
 
 SOURCES = TESTS / "Symbols/History"
-ZGUARD = ROOT / "build/bin/zguard"
-LIBRARY = ROOT / "build/lib/libzguard.so"
+PROGRAMS = builds.BUILD / "history"
 DEBUGGERS = ROOT / "Debuggers"
 SCHEMA = json.loads((ROOT / "docs/history.schema.json").read_text())
 SECONDS = 30
@@ -55,22 +56,18 @@ def history(origin, address, *arguments):
 # MARK: programs
 
 
-def build(folder):
-    compile_c = ["-g", "-O1", "-Wall", "-Wextra", "-Werror"]
-    commands = [
-        [os.environ.get("CC", "gcc"), *compile_c, "-Wno-use-after-free", SOURCES / "blocks.c", "-o", folder / "blocks",
-         "-lpthread"],
-        [os.environ.get("CXX", "g++"), *compile_c, "-Wno-use-after-free", SOURCES / "shapes.cpp", "-o", folder / "shapes"],
-        [os.environ.get("SWIFTC", "swiftc"), "-swift-version", "6", "-warnings-as-errors", "-module-name", "Shop", "-g", "-O",
-         SOURCES / "objects.swift", "-o", folder / "objects"],
-    ]
-    started = [subprocess.Popen([str(word) for word in command], cwd=folder) for command in commands]
-    if any([process.wait() for process in started]):
-        sys.exit("a program of Tests/Symbols/History could not be built")
+def build():
+    compile_c = ["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-use-after-free", "-pthread"]
+    rows = [("blocks.c", [os.environ.get("CC", "gcc"), *compile_c]), ("shapes.cpp", [os.environ.get("CXX", "g++"), *compile_c]),
+            ("objects.swift", [os.environ.get("SWIFTC", "swiftc"), "-swift-version", "6", "-warnings-as-errors", "-module-name", "Shop",
+                               "-g", "-O"])]
+    for name, command in rows:
+        source, target = SOURCES / name, PROGRAMS / Path(name).stem
+        builds.compiled(target, [*command, source, "-o", target], [source], cwd=PROGRAMS)
 
 
 def guarded(options):
-    return {**os.environ, "LD_PRELOAD": str(LIBRARY), "ZGUARD_OPTIONS": options}
+    return guarded_by(LIBRARY, options)
 
 
 def addresses(lines):
@@ -250,7 +247,7 @@ def expect_objects(name, origin, at, fenced=False, **more):
            sentence=f"27 bytes into a live block of 32 bytes at {ADDRESS}, an object of class Shop.Cart \\(property items\\)",
            **swift)
     expect(f"{name} generic", origin, at["stock"] + 32, "block", member="element", class_="Shop.Stock<Swift.Int>",
-           sentence=f"32 bytes into .* an object of class Shop.Stock<Swift.Int> \\(property element\\)", **swift)
+           sentence="32 bytes into .* an object of class Shop.Stock<Swift.Int> \\(property element\\)", **swift)
     said = expect(f"{name} dead object", origin, at["dead"] + 16, "block", member="total", class_="Shop.Stock<Swift.String>",
                   sentence=f"16 bytes into a freed block of 48 bytes at {ADDRESS}, {dead} \\(property total\\)",
                   free="makeAndDrop", alloc="makeAndDrop", **swift)
@@ -282,7 +279,7 @@ def expect_shapes(name, origin, at, **more):
 
 
 def check_processes(folder):
-    with waiting(folder / "blocks", "fence_per_context=0") as (process, at):
+    with waiting(PROGRAMS / "blocks", "fence_per_context=0") as (process, at):
         expect_blocks("slots", process.pid, at, fenced=False)
         expect_elsewhere("process", process.pid, at)
         decimal = history(process.pid, str(at["live"]))
@@ -292,23 +289,23 @@ def check_processes(folder):
         state = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
         check("a stopped process stays stopped", state == "T", state)
         os.kill(process.pid, signal.SIGCONT)
-    with waiting(folder / "blocks", "profile=fence") as (process, at):
+    with waiting(PROGRAMS / "blocks", "profile=fence") as (process, at):
         expect_blocks("fenced", process.pid, at, fenced=True)
     for options in ("fence_per_context=0", "profile=fence"):
-        with waiting(folder / "objects", options) as (process, at):
+        with waiting(PROGRAMS / "objects", options) as (process, at):
             said = expect_objects(options, process.pid, at, fenced=options == "profile=fence")
             died = (said or {}).get("block", {}).get("free_time_ns", 0)
             check(f"{options}: time of death", abs(time.time() - died / 1e9) < SECONDS, f"{died} at {time.time()}")
-        with waiting(folder / "shapes", options) as (process, at):
+        with waiting(PROGRAMS / "shapes", options) as (process, at):
             expect_shapes(options, process.pid, at)
-    with waiting(folder / "objects", "zombies=0:fence_per_context=0") as (process, at):
+    with waiting(PROGRAMS / "objects", "zombies=0:fence_per_context=0") as (process, at):
         expect("zombies off", process.pid, at["dead"], "block", "the start of a freed block of 48 bytes", "quarantined")
 
 
 def check_busy(folder):
     """A block that another thread allocates and frees all the time: whatever is said of it, it was one of its states."""
     seen = set()
-    with waiting(folder / "blocks", "fence_per_context=0:fence_overhead=0%:quarantine_bytes=0:quarantine_per_context=0", ["churn"]) as (process, at):
+    with waiting(PROGRAMS / "blocks", "fence_per_context=0:fence_overhead=0%:quarantine_bytes=0:quarantine_per_context=0", ["churn"]) as (process, at):
         for _ in range(40):
             done = history(process.pid, at["busy"], "--format", "json")
             check("busy: answers", done.returncode == 0 and not done.stderr, done.stdout + done.stderr)
@@ -357,27 +354,27 @@ def check_refusals(folder):
 
 def check_cores(folder):
     more = dict(source="core")
-    core, at = core_of(folder, folder / "blocks", "abort", "fence_per_context=0")
+    core, at = core_of(folder, PROGRAMS / "blocks", "abort", "fence_per_context=0")
     expect_blocks("core", core, at, fenced=False, **more)
     expect_elsewhere("core", core, at, **more)
     check_damage(folder, core, at)
-    finding, found = core_of(folder, folder / "blocks", "double-free", "", "core-finding")
+    finding, found = core_of(folder, PROGRAMS / "blocks", "double-free", "", "core-finding")
     expect_blocks("core of a finding", finding, found, fenced=True, **more)
     for options in ("fence_per_context=0", "on_finding=continue:fence_per_context=0"):
-        core, at = core_of(folder, folder / "objects", "abort", options, f"core-objects-{options}")
+        core, at = core_of(folder, PROGRAMS / "objects", "abort", options, f"core-objects-{options}")
         expect_objects(f"core {options}", core, at, **more)
-    core, at = core_of(folder, folder / "blocks", "read", "", "core-fault", signal.SIGSEGV)
+    core, at = core_of(folder, PROGRAMS / "blocks", "read", "", "core-fault", signal.SIGSEGV)
     expect_blocks("core of a fault", core, at, fenced=True, **more)
-    core, at = core_of(folder, folder / "blocks", "abort", "stats=0:fence_per_context=0", "core-unpublished")
+    core, at = core_of(folder, PROGRAMS / "blocks", "abort", "stats=0:fence_per_context=0", "core-unpublished")
     expect_blocks("core without a published page", core, at, fenced=False, **more)
     if writes_cores():
         check_partial(folder)
-    core, at = core_of(folder, folder / "objects", "use", "fence_per_context=0", "core-use", signal.SIGSEGV)
+    core, at = core_of(folder, PROGRAMS / "objects", "use", "fence_per_context=0", "core-use", signal.SIGSEGV)
     said = expect_objects("core of a use", core, at, **more)
     died = (said or {}).get("block", {}).get("free_time_ns", 0)
     before = core.stat().st_mtime - died / 1e9
     check("core of a use: time of death", writes_cores() is False or 0.9 < before < SECONDS, f"{before} s before the core file")
-    core, at = core_of(folder, folder / "shapes", "abort", "fence_per_context=0", "core-shapes")
+    core, at = core_of(folder, PROGRAMS / "shapes", "abort", "fence_per_context=0", "core-shapes")
     expect_shapes("core", core, at, **more)
     check_replaced(folder)
 
@@ -386,7 +383,7 @@ def check_partial(folder):
     """Core files that the system was told to cut off, or to write without shared memory."""
     for name, message, how in (("core-limited", "is cut off", dict(most=1 << 20)),
                                ("core-filtered", "without the statistics page", dict(filter_="0x31"))):
-        core, at = core_of(folder, folder / "blocks", "abort", "", name, **how)
+        core, at = core_of(folder, PROGRAMS / "blocks", "abort", "", name, **how)
         done = history(core, at["live"])
         check(f"{name}: message", done.returncode == 1 and re.search(message, done.stderr) and "hint: " in done.stderr, done.stderr)
 
@@ -420,10 +417,10 @@ def check_damage(folder, core, at):
 def check_replaced(folder):
     """The program is another one by now: what only its file holds is not taken from the new one."""
     program = folder / "replaced"
-    shutil.copy(folder / "objects", program)
+    shutil.copy(PROGRAMS / "objects", program)
     core, at = core_of(folder, program, "abort", "fence_per_context=0", "core-replaced")
     expect("before it is replaced", core, at["cart"], "block", ".*class Shop.Cart", class_="Shop.Cart", source="core")
-    shutil.copy(folder / "blocks", folder / "new")
+    shutil.copy(PROGRAMS / "blocks", folder / "new")
     (folder / "new").rename(program)
     done = history(core, at["cart"])
     check("a replaced program is noted", done.returncode == 0 and "another" in done.stderr, done.stderr)
@@ -444,7 +441,7 @@ def lldb_command():
     candidates += [(Path(found), {"PYTHONPATH": ":".join(map(str, paths))}) for found in ["/usr/bin/lldb"]]
     for program, environment in candidates:
         if program and program.exists():
-            done = run([program, "-b", "-o", "script print(6 * 7)"], env={**os.environ, **environment})
+            done = run([program, "-b", "-o", "script print(6 * 7)"], env=scrubbed(**environment))
             if "\n42" in done.stdout:
                 return program, environment
     return None, None
@@ -459,7 +456,7 @@ class GDB:
         for command in commands:
             script += ["-ex", command]
         done = run(["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off", *arguments, *script],
-                   env={**os.environ, "ZGUARD": str(ZGUARD), **environment})
+                   env=scrubbed(**{"ZGUARD": str(ZGUARD), **environment}))
         return done.stdout + done.stderr
 
 
@@ -478,7 +475,7 @@ class LLDB:
         for command in commands:
             script += ["-o", command]
         done = run([self.program, "--no-lldbinit", "-b", *arguments, *script],
-                   env={**os.environ, **self.environment, "ZGUARD": str(ZGUARD), **environment})
+                   env=scrubbed(**{**self.environment, "ZGUARD": str(ZGUARD), **environment}))
         return done.stdout + done.stderr
 
 
@@ -486,7 +483,7 @@ def check_debugger(folder, debugger, core, at):
     def says(name, answer, *parts):
         check(f"{debugger.name}: {name}", all(re.search(part, answer) for part in parts), f"{parts}\n{answer}")
 
-    program = folder / "blocks"
+    program = PROGRAMS / "blocks"
     dead = "freed block of 101 bytes", "drop_block", r"blocks\.c:\d+"
     answer = debugger.ask([program, core], [f"zguard {at['dead']:#x}", "zguard &global_value"])
     says("core file", answer, *dead, "from a core file", r"blocks\+0x[0-9a-f]+, global_value")
@@ -506,7 +503,9 @@ def check_debugger(folder, debugger, core, at):
     says("no expression", debugger.ask([program, core], ["zguard"]), "an address is missing")
     says("bad expression", debugger.ask([program, core], ["zguard no_such_name"]), "zguard: 'no_such_name' is no")
     says("bad ZGUARD", debugger.ask([program, core], ["zguard 16"], ZGUARD="/nonexistent"), "cannot be run")
-    says("no zguard", debugger.ask([program, core], ["zguard 16"], ZGUARD="", PATH="/usr/bin:/bin"), "was not found|has no memory there")
+    with builds.system_wide():
+        nowhere = debugger.ask([program, core], ["zguard 16"], ZGUARD="", PATH="/usr/bin:/bin")
+    says("no zguard", nowhere, "was not found|has no memory there")
     unguarded = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     unguarded.stdout.readline()
     says("not guarded", debugger.ask(unguarded.pid, ["zguard 16"]), r"process \d+ is not guarded")
@@ -522,7 +521,7 @@ def check_debugger(folder, debugger, core, at):
 
 
 def check_debuggers(folder):
-    core, at = core_of(folder, folder / "blocks", "abort", "fence_per_context=0", "core-debuggers")
+    core, at = core_of(folder, PROGRAMS / "blocks", "abort", "fence_per_context=0", "core-debuggers")
     check("gdb is there", shutil.which("gdb"))
     check_debugger(folder, GDB(), core, at)
     program, environment = lldb_command()
@@ -539,14 +538,17 @@ def main():
     chosen = parser.parse_args().filter or parts
     with tempfile.TemporaryDirectory(prefix="zguard-history-") as name:
         folder = Path(name)
-        build(folder)
+        try:
+            build()
+        except Failed as failure:
+            print(f"FAILED {failure}")
+            return close(0, 1)
         for part, body in parts.items():
             if part in chosen:
                 started = time.monotonic()
                 body(folder)
                 print(f"{part}: {time.monotonic() - started:.1f} s", flush=True)
-    print(f"{results['passed']} passed, {results['failed']} failed")
-    return 1 if results["failed"] else 0
+    return close(results["passed"], results["failed"])
 
 
 if __name__ == "__main__":

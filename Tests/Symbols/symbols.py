@@ -15,7 +15,6 @@ import collections
 import concurrent.futures
 import http.server
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -28,7 +27,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Detection import zombies  # noqa: E402
-from Support.environment import ROOT, TESTS  # noqa: E402
+from Support import builds  # noqa: E402
+from Support.checks import Failed, close  # noqa: E402
+from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
 
 TIMEOUT_SECONDS = 30
 LEAST_PROGRAMS = 30
@@ -62,10 +63,6 @@ MOST_ADDRESSES = 6000  # of one module
 FLAGS = ["-fno-builtin", "-rdynamic", "-w", "-pthread"]
 
 
-class Failed(Exception):
-    """A program that could not be built or run."""
-
-
 class Program:
     def __init__(self, name, executable, arguments=(), options=()):
         self.name, self.executable, self.arguments, self.options = name, executable, arguments, options
@@ -84,15 +81,8 @@ def compile_program(path, way, directory):
     header = dict(line[2:].strip().split(": ", 1) for line in source.read_text().splitlines()
                   if line.startswith("// ") and ": " in line)
     command += ["-o", str(executable), str(source), *header.get("libs", "").split()]
-    stamp = folder / "command"
-    if not (stamp.exists() and stamp.read_text() == " ".join(command)
-            and executable.stat().st_mtime > source.stat().st_mtime):
-        folder.mkdir(parents=True, exist_ok=True)
-        # In the folder, where split debug information is written to.
-        result = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if result.returncode:
-            raise Failed(f"{way} {path} does not compile:\n{result.stdout.strip()}")
-        stamp.write_text(" ".join(command))
+    # In the folder, where split debug information is written to.
+    builds.compiled(executable, command, [source, TESTS / "Bugs/bug.h"], cwd=folder)
     options = [option for option in header.get("options", "").split(":") if option]
     return Program(f"{way} {path}", executable, options=options)
 
@@ -109,7 +99,7 @@ def build_programs(directory):
         programs = list(pool.map(lambda job: compile_program("Bugs/" + job[0], job[1], directory), jobs))
     cases = zombies.read_cases()
     chosen = [each for each in zombies.CONFIGURATIONS if each.name in CONFIGURATIONS]
-    built = zombies.build_all(chosen, ROOT / "build/tests/zombies", cases)
+    built = zombies.build_all(chosen, builds.BUILD / "zombies", cases)
     for configuration in chosen:
         own = [case for case in cases if case.language == configuration.language
                and not {"clean", "silent"} & set(case.expected(configuration))]
@@ -118,17 +108,14 @@ def build_programs(directory):
                                     [o for o in case.expected(configuration).get("options", "").split(":") if o]))
     for source, command in (("orders.c", ["clang", "-g", "-O1"]), ("shop.swift", ["swiftc", "-g", "-O"])):
         executable = directory / source.replace(".", "-")
-        subprocess.run([*command, str(ROOT / "Examples" / source), "-o", str(executable)], check=True, cwd=directory,
-                       stdout=subprocess.DEVNULL)
+        builds.compiled(executable, [*command, ROOT / "Examples" / source, "-o", executable], [ROOT / "Examples" / source], cwd=directory)
         programs.append(Program(source, executable))
     return programs
 
 
 def run_guarded(zguard, program):
     """The findings of a guarded run."""
-    environment = {key: value for key, value in os.environ.items()
-                   if not key.startswith(("ZGUARD_", "MALLOC_", "DEBUGINFOD_"))}
-    environment.update(LC_ALL="C", SWIFT_BACKTRACE="enable=no")
+    environment = scrubbed(SWIFT_BACKTRACE="enable=no")
     with tempfile.TemporaryDirectory(prefix="zguard-test-") as directory:
         report = Path(directory) / "report.jsonl"
         options = [word for option in program.options for word in ("-o", option)]
@@ -351,8 +338,8 @@ def modules_for_every_address(directory):
         if compilers == GCC:
             yield compile_program("Symbols/nested.c", way, directory).executable, 1
     yield directory / "shop-swift", 1
-    yield ROOT / "build/tests/zombies/O-dynamic/shop", 7
-    yield ROOT / "build/tests/zombies/Onone-dynamic/shop", 23
+    yield builds.BUILD / "zombies/O-dynamic/shop", 7
+    yield builds.BUILD / "zombies/Onone-dynamic/shop", 23
     yield ROOT / "build/lib/libzguard.so", 31
     # Its debug information is in a separate file, where that is installed.
     yield Path("/lib/x86_64-linux-gnu/libc.so.6").resolve(), 307
@@ -541,9 +528,7 @@ def check_servers(zguard, directory):
         report = folder / f"{number}.jsonl"
         frame = {"pc": hex(start), "module": str(module), "build_id": build_id, "offset": hex(start)}
         report.write_text(json.dumps({"schema": "zguard.finding/1", "kind": "double-free", "stacks": {"access": [frame]}}))
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("DEBUGINFOD_")}
-        environment["DEBUGINFOD_CACHE_PATH"] = str(folder / f"cache-{number}")
-        environment["NO_PROXY"] = "127.0.0.1"
+        environment = scrubbed(DEBUGINFOD_CACHE_PATH=str(folder / f"cache-{number}"), NO_PROXY="127.0.0.1")
         if urls:
             environment["DEBUGINFOD_URLS"] = f"http://127.0.0.1:{server.server_port}"
         began = time.monotonic()
@@ -574,23 +559,22 @@ def check_servers(zguard, directory):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--zguard", type=Path, default=ROOT / "build/bin/zguard", metavar="PATH")
-    parser.add_argument("--build", type=Path, default=ROOT / "build/tests/symbols", metavar="DIRECTORY")
+    parser.add_argument("--zguard", type=Path, default=ZGUARD, metavar="PATH")
+    parser.add_argument("--build", type=Path, default=builds.BUILD / "symbols", metavar="DIRECTORY")
     arguments = parser.parse_args()
     directory = arguments.build.resolve()
     directory.mkdir(parents=True, exist_ok=True)
     zguard = arguments.zguard.resolve()
     passed, failed = check_programs(zguard, find_symbolizer(), directory)
     victims = [compile_program("Bugs/" + BUGS[7], way, directory).executable for way in DAMAGED]
-    victims.append(ROOT / "build/tests/zombies/O-dynamic/shop")
+    victims.append(builds.BUILD / "zombies/O-dynamic/shop")
     problems = check_damage(zguard, victims, directory)
     passed, failed = passed + (not problems), failed + bool(problems)
     checks, more = check_servers(zguard, directory)
     passed, failed = passed + checks - len(more), failed + len(more)
     for problem in problems + more:
         print(f"FAIL {problem}")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return close(passed, failed)
 
 
 if __name__ == "__main__":

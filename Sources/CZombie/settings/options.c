@@ -28,11 +28,18 @@ const char *const zg_option_kind_names[zg_option_kind_count] = {
 
 static char *path_of(struct zg_options *options, int index) { return (char *)options + zg_option_table[index].path; }
 
+#define ZG_CLEAR_bool(name)
+#define ZG_CLEAR_number(name)
+#define ZG_CLEAR_bytes(name)
+#define ZG_CLEAR_percent(name)
+#define ZG_CLEAR_choice(name)
+#define ZG_CLEAR_path(name) options->name[0] = 0;
+
 void zg_options_defaults(struct zg_options *options) {
-    for (int i = 0; i < zg_option_count; i++) {
-        options->value[i] = zg_option_table[i].initial;
-        if (zg_option_table[i].kind == zg_option_path) *path_of(options, i) = 0;
-    }
+    for (int i = 0; i < zg_option_count; i++) options->value[i] = zg_option_table[i].initial;
+#define ZG_X(name, kind, initial, least, most, choices, text) ZG_CLEAR_##kind(name)
+    ZG_OPTIONS(ZG_X)
+#undef ZG_X
 }
 
 // Copies the first name of a list "a, b, c" and advances `list` to the next.
