@@ -12,9 +12,10 @@ from target import SwiftTarget, Target
 
 HERE = Path(__file__).resolve().parent
 INPUTS = HERE.parent / "Tests" / "Programs" / "inputs"
-sys.path.insert(0, str(HERE.parent / "Tests" / "Programs"))
+sys.path[:0] = [str(HERE.parent / "Tests" / "Programs"), str(HERE.parent / "Tests")]
 
 import generate  # noqa: E402
+from Support.ports import Ports  # noqa: E402
 
 
 class Sqlite(Target):
@@ -121,11 +122,11 @@ class SwiftProgram(SwiftTarget):
 class Redis(Target):
     """The server's processor time and memory; its time is what a benchmark client, never guarded, needs with it."""
     needs = ("redis-server", "redis-benchmark")
+    ports = Ports()
 
     def command(self, work, size, tool):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.ports.close()
+        self.port = self.ports.take()
         return ["redis-server", "--port", self.port, "--bind", "127.0.0.1", "--dir", work, "--save", "", "--logfile", work / "log"]
 
     def drive(self, process, work, size):

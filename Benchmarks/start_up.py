@@ -50,7 +50,7 @@ def summarise(results):
 
 
 def markdown(results):
-    lines = ["### Start-up", "", "Milliseconds from before a process is made to after its end.", "",
+    lines = ["### Start-up", "", "Milliseconds from before a process is created to after it has exited.", "",
              "| program | tool | plain | with it | difference |", "|---|---|---:|---:|---:|"]
     for program, by_tool in summarise(results).items():
         plain = by_tool["glibc"]["wall"]

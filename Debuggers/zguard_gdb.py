@@ -4,8 +4,8 @@
   zguard cart
   zguard $rdi + 16
 
-The program is the stopped process or the core file that gdb looks at. The answer is that of `zguard history`, which is
-looked for in the variable ZGUARD, in ../../bin beside this file, and on the PATH.
+The target is the stopped process or core file that gdb has open. The answer comes from `zguard history`; the program zguard
+is looked for in the variable ZGUARD, in ../../bin beside this file, and on the PATH.
 """
 
 import os
@@ -72,9 +72,9 @@ def evaluate(text):
 
 
 class Zguard(gdb.Command):
-    """Say what is, or was, at an address of a guarded program.
+    """Show what is, or was, at an address of a guarded program.
 Usage: zguard [--json] EXPRESSION
-The expression's value is an address, as in "zguard cart" or "zguard $rdi + 16"."""
+The value of the expression is the address, as in "zguard cart" or "zguard $rdi + 16"."""
 
     def __init__(self):
         super().__init__("zguard", gdb.COMMAND_DATA, gdb.COMPLETE_EXPRESSION)

@@ -1,7 +1,7 @@
-// A shop with a bug: the cart registers itself for price changes through a C-style callback, which does not keep it alive.
-// scripts/demo builds this file with swiftc, without anything of ZombieGuard, and runs it under zguard.
+// A shop with a bug: the cart subscribes to price changes through a C-style callback, which does not keep it alive.
+// scripts/demo compiles this file with plain swiftc, without ZombieGuard, and runs it under zguard.
 
-/// Calls back with a context pointer, as C libraries do.
+/// Calls a function with a context pointer, as C libraries do.
 final class PriceFeed {
     private var listener: (function: (UnsafeMutableRawPointer, Int) -> Void, context: UnsafeMutableRawPointer)?
 
@@ -29,7 +29,7 @@ class Cart {
 @inline(never)
 func openCart(for customer: String, _ feed: PriceFeed) -> Cart {
     let cart = Cart(customer: customer)
-    // The bug: nobody tells the feed when the cart is gone. `passRetained`, or a way to stop listening, would do.
+    // The bug: the feed is never told that the cart is gone. `passRetained`, or a way to unsubscribe, would fix it.
     feed.listen(Unmanaged.passUnretained(cart).toOpaque()) { context, price in
         Unmanaged<Cart>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.add(price) }
     }

@@ -13,22 +13,24 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "findings/diagnose.h"
-#include "findings/fault.h"
+#include "blocks/fill.h"
+#include "blocks/slab.h"
+#include "door/door.h"
+#include "faults/diagnose.h"
+#include "faults/fault.h"
+#include "faults/signals.h"
+#include "findings/describe.h"
+#include "findings/found.h"
 #include "findings/report.h"
-#include "findings/signals.h"
 #include "fuzz.h"
-#include "heap/fill.h"
-#include "heap/heap.h"
-#include "heap/slab.h"
 #include "pages/fence.h"
+#include "process/ready.h"
 #include "process/runtime.h"
-#include "process/thread.h"
 #include "settings/config.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
+#include "threads/thread.h"
 #include "zombies/classes.h"
-#include "zombies/describe.h"
 #include "zombies/zombie.h"
 
 // --- the report --------------------------------------------------------------------------------------------------------
@@ -389,12 +391,12 @@ static void handle(struct input *input) {
 // --- start -------------------------------------------------------------------------------------------------------------
 
 static __attribute__((noinline)) uint64_t allocate(uint64_t size, uint64_t alignment) {
-    uint64_t block = (uint64_t)zg_heap_allocate(size, alignment, zg_kind_malloc, false, __builtin_frame_address(0));
+    uint64_t block = (uint64_t)zg_door_allocate(size, alignment, zg_kind_malloc, false, __builtin_frame_address(0));
     __asm__ volatile("" : "+r"(block)::"memory");
     return block;
 }
 static __attribute__((noinline)) void release(uint64_t block) {
-    zg_heap_free((void *)block, zg_deallocator_free, ZG_ANY_SIZE, __builtin_frame_address(0));
+    zg_door_free((void *)block, zg_deallocator_free, ZG_ANY_SIZE, __builtin_frame_address(0));
     __asm__ volatile("" ::: "memory");
 }
 
@@ -408,8 +410,8 @@ int LLVMFuzzerInitialize(int *count, char ***words) {
     setenv("ZGUARD_OPTIONS", options, 1);
     zg_runtime_start();
     unlink(path);
-    CHECK(zg_runtime_is_ready());
-    zg_finding_never_abort(true);
+    CHECK(zg_ready());
+    zg_found_never_abort(true);
     static const uint64_t sizes[] = {16, 48, 200, 4000, 40000, 200000, 2 << 20, 100};
     for (int i = 0; i < REAL; i++) {
         zg_config.fence_per_context = i % 4 == 3 ? ZG_FENCE_ALL : 0;

@@ -11,21 +11,24 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "blocks/lookup.h"
+#include "blocks/slab.h"
+#include "blocks/span.h"
+#include "door/door.h"
 #include "findings/finding.h"
+#include "findings/found.h"
 #include "fuzz.h"
-#include "heap/heap.h"
-#include "heap/invariants.h"
-#include "heap/lookup.h"
 #include "heap/quarantine.h"
-#include "heap/slab.h"
-#include "heap/span.h"
 #include "limits/sample.h"
 #include "pages/retire.h"
+#include "process/invariants.h"
+#include "process/ready.h"
 #include "process/runtime.h"
-#include "process/thread.h"
+#include "process/thread_entry.h"
 #include "settings/config.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
+#include "threads/thread.h"
 
 enum { LIVE_MOST = 64, DEAD_MOST = 64, STATES = 3, STEPS_MOST = 400, DEPTH_MOST = 8 };
 enum { SPAN_RETIRE_LEAST = 1 << 20, SPAN_RETIRE_LEAST_ALIGNED = 128 << 10 };
@@ -73,10 +76,10 @@ static __attribute__((noinline)) void *call_at(int depth, const struct call *cal
     const uint64_t *frame = __builtin_frame_address(0);
     void *result = NULL;
     if (depth > 0) result = call_at(depth - 1, call);
-    else if (call->what == call_allocate) result = zg_heap_allocate(call->size, call->alignment, call->kind, call->zero, frame);
-    else if (call->what == call_resize) result = zg_heap_reallocate(call->address, call->size, frame);
-    else if (call->what == call_trim) zg_heap_trim(call->zero, frame);
-    else zg_heap_free(call->address, call->deallocator, call->size, frame);
+    else if (call->what == call_allocate) result = zg_door_allocate(call->size, call->alignment, call->kind, call->zero, frame);
+    else if (call->what == call_resize) result = zg_door_reallocate(call->address, call->size, frame);
+    else if (call->what == call_trim) zg_door_trim(call->zero, frame);
+    else zg_door_free(call->address, call->deallocator, call->size, frame);
     __asm__ volatile("" : "+r"(result)::"memory");
     return result;
 }
@@ -167,10 +170,10 @@ static void enter(unsigned char *start, uint64_t size, uint64_t alignment, enum 
         block->maker = view.alloc_thread;
         CHECK(view.alloc_thread == zg_thread_self->number_in_records);
         check_view(block, 0);
-        CHECK(zg_heap_usable_size(start) == size);
+        CHECK(zg_door_usable_size(start) == size);
         forget_dead(view.block);
     } else {
-        CHECK(zg_heap_usable_size(start) >= size);
+        CHECK(zg_door_usable_size(start) >= size);
     }
     for (int i = 0; i < live_count - 1; i++) {
         uint64_t one = (uint64_t)start, other = (uint64_t)live[i].start;
@@ -375,7 +378,7 @@ static void do_foreign(struct input *input) {
     unsigned char *block = malloc(size + 1);
     CHECK(block && !zg_lookup_is_ours((uint64_t)block));
     memset(block, 0x3c, size + 1);
-    CHECK(zg_heap_usable_size(block) >= size + 1);
+    CHECK(zg_door_usable_size(block) >= size + 1);
     struct call call = {.what = call_resize, .address = block, .size = size * 2 + 1};
     if (take8(input) & 1) {
         block = call_at(0, &call);
@@ -479,8 +482,8 @@ int LLVMFuzzerInitialize(int *count, char ***words) {
     setenv("ZGUARD_OPTIONS",
            "report_path=/dev/null:pressure=0:overread_ms=0:fence_overhead=100%:dealloc_mismatch=all:handle_signals=0:stats=0", 0);
     zg_runtime_start();
-    CHECK(zg_runtime_is_ready());
-    zg_finding_never_abort(true);
+    CHECK(zg_ready());
+    zg_found_never_abort(true);
     states[0] = zg_thread_self;
     for (int i = 1; i < STATES; i++) {
         pthread_t thread;

@@ -8,9 +8,11 @@
 #include <libunwind.h>
 
 #include "pages/fence.h"
-#include "process/thread.h"
+#include "process/thread_entry.h"
 #include "settings/config.h"
 #include "stacks/depot.h"
+#include "threads/capture.h"
+#include "threads/thread.h"
 
 #define EXPORTED __attribute__((visibility("default"), noinline))
 
@@ -29,7 +31,7 @@ EXPORTED void capture_entered(void) {
 
 EXPORTED void capture_product(void) {
     struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
-    kept = zg_thread_capture(thread, false);
+    kept = zg_capture(thread, false);
     zg_thread_leave(thread);
 }
 

@@ -1,10 +1,10 @@
 // swift-tools-version: 6.0
 import PackageDescription
 
-// Tests that are guarded by ZombieGuard. Run them from this directory:
+// Tests guarded by ZombieGuard. Run them from this directory:
 //   swift test --filter PassingTests     all pass
-//   swift test --filter FailingTests     all fail, because a zombie is touched; see what the failures say
-//   swift test --filter MisuseTests      all fail, because the helpers are told something that is not so
+//   swift test --filter FailingTests     all fail because a zombie is touched; read the failure messages
+//   swift test --filter MisuseTests      all fail because the helpers are used incorrectly
 let package = Package(
     name: "CartTests",
     dependencies: [.package(name: "ZombieGuard", path: "../..")],

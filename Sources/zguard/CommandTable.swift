@@ -45,98 +45,108 @@ struct Command: Sendable {
     static let all: [Command] = [
         Command(
             name: "run", operands: "PROGRAM [ARG…]", operandCount: 1...Int.max, takesProgram: true,
-            text: "run a program guarded and print what is found",
+            text: "run a program with guarding on, and print the findings",
             flags: [
-                Flag(name: "--profile", value: .choice(profiles), text: "named set of option values"),
+                Flag(name: "--profile", value: .choice(profiles), text: "preset of runtime options"),
                 Flag(
                     name: "-o", value: .required("KEY=VALUE"), repeats: true,
-                    text: "an option of the runtime, see 'zguard options'"),
+                    text: "set a runtime option; 'zguard options' lists them"),
                 Flag(
                     name: "--report", value: .required("PATH"),
-                    text: "write findings to this file, or into this directory, the report store"),
+                    text: "write findings to a file, or to a directory that serves as report store"),
                 Flag(
                     name: "--format", value: .choice(ReportFormat.available),
-                    text: "form of the findings: text (default), json lines (default with --report), sarif, html"),
+                    text: "output format: text (default), json (JSON lines, default with --report), sarif or html"),
                 suppressions, full, symbols,
                 Flag(
                     name: "--exit-code", value: .required("N"),
-                    text: "exit status where the program ended with 0 but there were findings (default 99)"),
+                    text: "exit status if there were findings and the program itself exited with 0 (default 99)"),
                 Flag(
                     name: "--keep-age", value: .required("AGE"),
-                    text: "remove older reports of the directory, such as 12h, or none (default 7d)"),
-                Flag(name: "--keep-count", value: .required("N"), text: "keep so many reports, or none (default 1000)"),
+                    text: "delete older reports in the directory, such as 12h; none: keep all (default 7d)"),
+                Flag(
+                    name: "--keep-count", value: .required("N"),
+                    text: "keep at most N reports; none: no limit (default 1000)"),
                 Flag(
                     name: "--keep-bytes", value: .required("SIZE"),
-                    text: "keep so much of them, such as 1g, or none (default 256m)"),
-                Flag(name: "--compress", text: "compress the report in the directory when the program ends"),
-                Flag(name: "--quiet", text: "no closing line"),
+                    text: "keep at most SIZE of reports, such as 1g; none: no limit (default 256m)"),
+                Flag(name: "--compress", text: "compress the report in the directory when the program exits"),
+                Flag(name: "--quiet", text: "do not print the closing line"),
             ], run: { try RunCommand($0).run() }),
         Command(
             name: "stats", operands: "[PID]", operandCount: 0...1,
             text: "show statistics of all guarded processes, or of one",
             flags: [
-                Flag(name: "--watch", value: .optionalNumber("SECONDS"), text: "repeat (every 2 seconds)"),
-                Flag(name: "--json", text: "as JSON, one line"),
-                Flag(name: "--prometheus", text: "in the Prometheus text format"),
+                Flag(
+                    name: "--watch", value: .optionalNumber("SECONDS"),
+                    text: "refresh every SECONDS seconds (default 2)"),
+                Flag(name: "--json", text: "print one line of JSON"),
+                Flag(name: "--prometheus", text: "print in the Prometheus text format"),
             ], run: { try StatsCommand($0).run() }),
         Command(
             name: "report", operands: "PATH…", operandCount: 1...Int.max,
-            text: "print raw or finished reports, and directories of them, equal findings once",
+            text: "merge and print reports, raw or finished, and directories of reports",
             flags: [
                 format, suppressions,
-                Flag(name: "--suggest", text: "print a suppression for each finding instead of the finding"),
+                Flag(name: "--suggest", text: "print suppression rules for the findings instead of the findings"),
                 Flag(
                     name: "--since", value: .required("AGE"),
-                    text: "only what was found since then: 2d, 12h, 2026-11-20, 2026-11-20T10:00Z"),
+                    text: "only findings since then: 2d, 12h, 2026-11-20, 2026-11-20T10:00Z"),
                 full, symbols,
             ],
             run: { try ReportCommand($0).run() }),
         Command(
             name: "check", operands: "PID", operandCount: 1...1,
-            text: "verify the freed blocks that a process holds, now",
+            text: "verify the freed blocks of a running process now",
             flags: [format, suppressions, full, symbols],
             run: { try CheckCommand($0).run() }),
         Command(
             name: "history", operands: "PID|CORE ADDRESS", operandCount: 2...2,
-            text: "say what is, or was, at an address of a process or core file",
+            text: "show what is, or was, at an address in a process or core file",
             flags: [
-                Flag(name: "--format", value: .choice(["text", "json"]), text: "text (default) or one JSON object"),
+                Flag(
+                    name: "--format", value: .choice(["text", "json"]),
+                    text: "output format: text (default) or json (one object)"),
                 full, symbols,
             ],
             run: { try HistoryCommand($0).run() }),
         Command(
-            name: "trim", operands: "PID", operandCount: 1...1, text: "make a process give memory back, now",
+            name: "trim", operands: "PID", operandCount: 1...1, text: "make a process return memory to the kernel now",
             run: { try TrimCommand($0).run() }),
         Command(
-            name: "options", text: "list the options of the runtime",
-            flags: [Flag(name: "--json", text: "as JSON"), Flag(name: "--markdown", text: "as a Markdown table")],
+            name: "options", text: "list the runtime options",
+            flags: [
+                Flag(name: "--json", text: "print as JSON"),
+                Flag(name: "--markdown", text: "print as a Markdown table"),
+            ],
             run: { try OptionsCommand($0).run() }),
         Command(
-            name: "doctor", text: "say what this machine offers, and whether guarding works",
+            name: "doctor", text: "check what this machine supports and whether guarding works",
             run: { _ in DoctorCommand().run() }),
         Command(
             name: "completions", operands: CompletionsCommand.Shell.operands, operandCount: 1...1,
-            text: "print the completions of zguard for a shell", run: { try CompletionsCommand($0).run() }),
+            text: "print the completion script for a shell", run: { try CompletionsCommand($0).run() }),
         Command(name: "version", text: "print the version") { _ in
             Output.out("zguard \(zombieGuardVersion)\n")
             return ExitStatus.success
         },
         Command(
-            name: "help", operands: "[COMMAND]", operandCount: 0...1, text: "show help",
-            flags: [Flag(name: "--man", text: "print the manual page, as man takes it")],
+            name: "help", operands: "[COMMAND]", operandCount: 0...1, text: "show help for zguard, or for one command",
+            flags: [Flag(name: "--man", text: "print the man page (roff)")],
             run: { try HelpText.run($0) }),
     ]
 
     // Flags that several commands have.
     private static let format = Flag(
-        name: "--format", value: .choice(ReportFormat.available), text: "text (default), json lines, sarif or html")
+        name: "--format", value: .choice(ReportFormat.available),
+        text: "output format: text (default), json (JSON lines), sarif or html")
     private static let suppressions = Flag(
         name: "--suppressions", value: .required("FILE"), repeats: true,
-        text: "leave out what the rules in this file describe")
-    private static let full = Flag(name: "--full", text: "show every frame, those of the runtime too")
+        text: "hide findings that the rules in this file match")
+    private static let full = Flag(name: "--full", text: "show every frame, including those of the language runtimes")
     private static let symbols = Flag(
         name: "--symbols", value: .required("DIR"), repeats: true,
-        text: "look for programs, libraries and debug files here as well")
+        text: "also look here for programs, libraries and debug files")
 
     private static let profiles = OptionTable.options.first { $0.name == "profile" }?.choices ?? []
 }

@@ -56,19 +56,21 @@ struct DoctorCommand {
 
     private var findObject: Probe {
         zg_system_has_find_object() != 0
-            ? Probe("_dl_find_object", .ok, "modules are found without a lock")
-            : Probe("_dl_find_object", .limited, "needs glibc 2.35; modules are found through dl_iterate_phdr")
+            ? Probe("_dl_find_object", .ok, "loaded modules are looked up without a lock")
+            : Probe("_dl_find_object", .limited, "needs glibc 2.35; loaded modules are looked up with dl_iterate_phdr")
     }
 
     private var memfd: Probe {
         let descriptor = zg_system_memfd("zguard-probe")
         if descriptor >= 0 { close(descriptor) }
-        return result("memfd_create", descriptor, .ok, "statistics can be published", .missing, "no zguard stats")
+        return result(
+            "memfd_create", descriptor, .ok, "statistics can be published", .missing, "zguard stats cannot work")
     }
 
     private var guardPages: Probe {
         result(
-            "MADV_GUARD_INSTALL", zg_system_probe_guard_pages(), .ok, "dead pages need no mapping of their own",
+            "MADV_GUARD_INSTALL", zg_system_probe_guard_pages(), .ok,
+            "freed pages are protected without extra mappings",
             .limited,
             "needs Linux 6.13; mprotect is used instead")
     }
@@ -76,14 +78,16 @@ struct DoctorCommand {
     private var maskedLoads: Probe {
         zg_system_has_masked_loads() == 0
             ? Probe(
-                "masked loads", .ok, "none: reads just behind fenced blocks are found however long these are in use")
-            : Probe("masked loads", .ok, "AVX-512: reads just behind blocks long in use pass (overread_ms)")
+                "masked loads", .ok, "none: reads just past the end of fenced blocks are always found")
+            : Probe(
+                "masked loads", .ok,
+                "AVX-512: reads just past the end of long-lived fenced blocks are not found (overread_ms)")
     }
 
     private var safeRead: Probe {
         result(
-            "process_vm_readv", zg_system_probe_vm_read(), .ok, "stacks are followed through any memory", .limited,
-            "stacks stop at unknown memory")
+            "process_vm_readv", zg_system_probe_vm_read(), .ok, "stacks are walked through any memory", .limited,
+            "stack walks stop at unknown memory")
     }
 
     private func result(
@@ -107,7 +111,7 @@ struct DoctorCommand {
         guard let count = number(in: "/proc/sys/vm/max_map_count") else {
             return Probe("max_map_count", .limited, "unknown")
         }
-        return Probe("max_map_count", count >= usual ? .ok : .limited, "\(count) mappings for a process")
+        return Probe("max_map_count", count >= usual ? .ok : .limited, "\(count) mappings per process")
     }
 
     private var addressSpace: Probe {
@@ -121,8 +125,8 @@ struct DoctorCommand {
 
     private var ptraceScope: Probe {
         switch number(in: "/proc/sys/kernel/yama/ptrace_scope") {
-        case nil: Probe("ptrace_scope", .ok, "no such restriction; zguard check works on one's own processes")
-        case 0?: Probe("ptrace_scope", .ok, "0: zguard check works on one's own processes")
+        case nil: Probe("ptrace_scope", .ok, "not restricted; zguard check works on your own processes")
+        case 0?: Probe("ptrace_scope", .ok, "0: zguard check works on your own processes")
         case let scope?:
             Probe(
                 "ptrace_scope", geteuid() == 0 && scope < 3 ? .ok : .limited,
@@ -137,7 +141,7 @@ struct DoctorCommand {
         let available = contents("/proc/meminfo") != nil
         let name = "memory pressure"
         let seen = [
-            (stalls, "stalls"), (groups, "limits of control groups"), (available, "available memory"),
+            (stalls, "stalls"), (groups, "control group limits"), (available, "available memory"),
         ]
         let missing = seen.filter { !$0.0 }.map(\.1)
         if missing.isEmpty { return Probe(name, .ok, seen.map(\.1).joined(separator: ", ") + " are watched") }
@@ -161,12 +165,12 @@ struct DoctorCommand {
     private var swift: Probe {
         let name = "Swift runtime"
         guard let path = swiftRuntime else {
-            return Probe(name, .ok, "none is installed here; that of a program is checked when it starts")
+            return Probe(name, .ok, "none installed here; a program's own is checked when it starts")
         }
         switch SelfTest.knowsLayout(of: path) {
-        case .success(true): return Probe(name, .ok, "\(path): objects are laid out as expected")
+        case .success(true): return Probe(name, .ok, "\(path): object layout is as expected")
         case .success(false):
-            return Probe(name, .limited, "\(path): objects are laid out in an unknown way; classes are not reported")
+            return Probe(name, .limited, "\(path): object layout is unknown; classes are not reported")
         case .failure(let failure): return Probe(name, .limited, failure.message)
         }
     }

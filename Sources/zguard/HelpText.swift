@@ -16,10 +16,11 @@ enum HelpText {
     }
 
     static var overview: String {
-        var text = "zguard \(zombieGuardVersion): finds use of freed memory in programs, without recompiling them\n\n"
+        var text =
+            "zguard \(zombieGuardVersion): finds use-after-free, double-free and invalid-free in unmodified Linux programs\n\n"
         text += "usage: zguard COMMAND [OPTION…]\n\n"
         text += table(Command.all.map { ["  " + $0.name + ($0.operands.isEmpty ? "" : " \($0.operands)"), $0.text] })
-        text += "\n'zguard COMMAND --help' says more.\n"
+        text += "\nRun 'zguard COMMAND --help' for the options of a command.\n"
         return text
     }
 

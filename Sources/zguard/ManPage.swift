@@ -21,16 +21,16 @@ struct ManPage {
         var page = Roff()
         page.line(".TH ZGUARD 1 \"\(date)\" \(Roff.quoted("zguard \(zombieGuardVersion)")) \"User Commands\"")
         page.section("NAME")
-        page.paragraph("zguard - find use of freed memory in programs, without recompiling them")
+        page.paragraph("zguard - find use-after-free, double-free and invalid-free in unmodified programs")
         page.section("SYNOPSIS")
         page.line("\(Roff.bold("zguard")) \(Roff.italic("COMMAND")) [\(Roff.italic("OPTION"))]...")
         page.section("DESCRIPTION")
         page.text(Self.description)
         page.section("COMMANDS")
         for command in Command.all { add(command, to: &page) }
-        page.section("OPTIONS OF THE RUNTIME")
+        page.section("RUNTIME OPTIONS")
         page.paragraph(
-            "Given with -o KEY=VALUE, or in ZGUARD_OPTIONS as KEY=VALUE:KEY=VALUE. A profile sets several of them.")
+            "Set these with -o KEY=VALUE, or in ZGUARD_OPTIONS as KEY=VALUE:KEY=VALUE. A profile sets several of them.")
         for option in OptionTable.options {
             let initial = option.initialText.isEmpty ? "" : " The default is \(option.initialText)."
             page.item(
@@ -42,9 +42,9 @@ struct ManPage {
         page.section("FILES")
         for (name, text) in Self.files { page.item(Roff.italic(name), text) }
         page.section("EXIT STATUS")
-        page.paragraph("Of zguard run:")
+        page.paragraph("Exit status of zguard run:")
         for (status, text) in Self.statuses { page.item(Roff.bold(status), text) }
-        page.paragraph("Other commands end with 0, with 1 where something failed, and with 64 for a wrong call.")
+        page.paragraph("The other commands exit with 0, with 1 if something failed, and with 64 for wrong usage.")
         page.section("EXAMPLES")
         for (call, text) in Self.examples { page.item(Roff.bold(call), text) }
         page.section("SEE ALSO")
@@ -71,20 +71,20 @@ struct ManPage {
 
     private static let description = [
         """
-        zguard starts a program with a library preloaded that keeps freed memory from being used again for a while and \
-        notices who touches it, frees it twice, or frees what was never allocated. Each bug becomes a finding: one sentence \
-        that says what was done to what, and the stacks of the access, the free and the allocation. Of objects of Swift and \
-        C++ classes, the class and the member are named.
+        zguard runs a program with a preloaded library that replaces malloc and free. The library keeps freed memory \
+        in quarantine and detects accesses to it, double frees, and frees of memory that was never allocated. Each bug \
+        becomes a finding: one sentence that says what happened, followed by the stacks of the access, the free and the \
+        allocation. For Swift and C++ objects, findings name the class and the member.
         """,
         """
-        The program need not be recompiled; it has to be linked dynamically, and must not be setuid. Findings are printed \
-        to standard error, or written to a report. Every command takes --help.
+        The program does not have to be recompiled. It must be dynamically linked and must not be setuid. Findings are \
+        printed to standard error or written to a report. Every command accepts --help.
         """,
     ]
 
     private static let environment = [
-        ("ZGUARD_OPTIONS", "Options of the runtime, KEY=VALUE:KEY=VALUE. Those given with -o override them."),
-        ("ZGUARD_LIBRARY", "Path of libzguard.so, where it does not lie where zguard was installed."),
+        ("ZGUARD_OPTIONS", "Runtime options, as KEY=VALUE:KEY=VALUE. Options given with -o override them."),
+        ("ZGUARD_LIBRARY", "Path of libzguard.so, if it is not where zguard was installed."),
         ("TMPDIR", "Directory for temporary files."),
     ]
 
@@ -92,33 +92,33 @@ struct ManPage {
         (
             "DIR/TIME-PROGRAM-PID-SUFFIX.jsonl",
             """
-            The report of one run, where --report names a directory: findings as JSON lines. TIME is when the run began, in \
-            UTC, and PID the process id of zguard. Compressed reports end in .jsonl.gz. Runs without findings leave no file. \
-            Old reports are removed, see --keep-age; other files in the directory never are.
+            The report of one run, as JSON lines, if --report names a directory. TIME is the start of the run in UTC, \
+            PID the process id of zguard. Compressed reports end in .jsonl.gz. Runs without findings leave no file. Old \
+            reports are deleted (see --keep-age); other files in the directory never are.
             """
         )
     ]
 
     private static let statuses = [
-        ("0", "The program ended with 0 and nothing was found."),
+        ("0", "The program exited with 0 and nothing was found."),
         (
             String(ExitStatus.findings),
-            "The program ended with 0, but there were findings; --exit-code sets another status."
+            "The program exited with 0, but there were findings; --exit-code sets another status."
         ),
-        (String(ExitStatus.usage), "Wrong call, or the report cannot be written."),
+        (String(ExitStatus.usage), "Wrong usage, or the report cannot be written."),
         (String(ExitStatus.cannotGuard), "The program cannot be guarded."),
         (String(ExitStatus.cannotRun), "The program cannot be run."),
-        (String(ExitStatus.notFound), "The program is not found."),
-        ("other", "The program's own status; 128 and the number of the signal where a signal ended it."),
+        (String(ExitStatus.notFound), "The program was not found."),
+        ("other", "The program's own status, or 128 plus the signal number if a signal ended it."),
     ]
 
     private static let examples = [
-        ("zguard run -- ./server --port 8080", "Guard a program, and print what is found."),
+        ("zguard run -- ./server --port 8080", "Guard a program and print the findings."),
         (
             "zguard run --profile fence --report reports/ --compress -- make test",
-            "Guard a test run and all that it starts, and keep the reports of the last week in a directory."
-        ), ("zguard report --since 2d reports/", "Print the findings of the last two days, equal ones once."),
-        ("zguard stats --watch", "Show all guarded processes, every two seconds."),
+            "Guard a test run and everything it starts, and keep a week of reports in a directory."
+        ), ("zguard report --since 2d reports/", "Print the findings of the last two days, merging equal ones."),
+        ("zguard stats --watch", "Show all guarded processes, refreshed every two seconds."),
     ]
 }
 

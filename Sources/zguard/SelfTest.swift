@@ -54,9 +54,9 @@ enum SelfTest {
         _ = writeEnd.take()
         var status: Int32 = 0
         while waitpid(processID, &status, 0) < 0, errno == EINTR {}
-        guard status == 0 else { throw Failure("\(program) did not end well when guarded (wait status \(status))") }
+        guard status == 0 else { throw Failure("\(program) failed when guarded (wait status \(status))") }
         guard let statistics else {
-            throw Failure("\(program) ran, but the runtime took no part in it: was it refused by the loader?")
+            throw Failure("\(program) ran, but the runtime was not active: did the loader refuse the library?")
         }
         return statistics
     }

@@ -9,6 +9,7 @@ follows from the rules of where such blocks lie, which stand here in `Fault`. A 
   guard, mprotect   a share of them, with dead pages protected by MADV_GUARD_INSTALL, or by mprotect
   continue    a share of them, with on_finding=continue: the program goes on, and the block's drop is no bug
   default     a share of them, with no options at all: the first block of each allocation context is one of these, too
+With --slice all of that is thinned out: every use, every way to make and to drop a block and every size stays, in each mode.
 Every fault that is not found exactly as stated is a line of output. Closing line: N passed, N failed.
 """
 
@@ -31,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds  # noqa: E402
 from Support.checks import Failed, close, run_within  # noqa: E402
 from Support.environment import LIBRARY, TESTS, ZGUARD, guarded_by  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 SOURCE = TESTS / "Detection/Fences/matrix.c"
 COMPILE_FLAGS = ["-std=gnu17", "-O1", "-g", "-fno-optimize-sibling-calls", "-fno-builtin", "-pthread", "-Wall",
@@ -131,6 +133,13 @@ class Fault:
         if use in ("strcmp", "strlen", "strchr", "strrchr", "strcpy_from", "strdup", "snprintf_from"):
             offset = min(offset, self.size - 1)
         return f"{number} clean {self.make} {self.drop} {use} {self.size} {self.alignment} {offset} {span}\n"
+
+    def kinds(self):
+        """What every slice has at least once, in each part."""
+        found_by = "free" if self.detail else "access"
+        side = "before" if self.offset < 0 else "behind" if self.offset >= self.size else "within"
+        return [(self.mode, self.use), (self.mode, self.make, self.drop), (self.mode, self.size), (self.mode, self.alignment),
+                (self.mode, found_by, side)]
 
     def __str__(self):
         at = f"{self.make}({self.size}" + (f", aligned {self.alignment}" if self.make in ALIGNED else "") + ")"
@@ -428,6 +437,7 @@ def summary(failures):
 def run_part(part, faults, arguments, executable, symbols, directory):
     """Returns the number of faults that were found as expected, and the others with their problems."""
     chosen = faults[::part.share]
+    chosen = arguments.slice.choose(chosen, kinds=Fault.kinds, way=PARTS.index(part))
     lines = [fault.clean_line(number) if part.is_clean else fault.line(number) for number, fault in enumerate(chosen)]
     size = 250
     batches = [lines[first:first + size] for first in range(0, len(lines), size)]
@@ -465,6 +475,7 @@ def main():
     parser.add_argument("--zguard", type=Path, default=ZGUARD, metavar="PATH")
     parser.add_argument("--build", type=Path, default=builds.BUILD / "fences", metavar="DIRECTORY",
                         help="for executables")
+    add_slice_option(parser)
     arguments = parser.parse_args()
     arguments.library, arguments.build = arguments.library.resolve(), arguments.build.resolve()
 
@@ -484,17 +495,20 @@ def main():
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     symbols, passed, failed = Symbols(executable), 0, 0
     with tempfile.TemporaryDirectory(prefix="zguard-fences-") as directory:
+        ran = whole = 0
         for part in PARTS:
             if arguments.part and part.name not in arguments.part:
                 continue
             part.options = ":".join(filter(None, [part.options, arguments.options]))
             good, failures = run_part(part, faults, arguments, executable, symbols, Path(directory))
             passed, failed = passed + good, failed + len(failures)
+            ran, whole = ran + good + len(failures), whole + len(faults[::part.share])
             print(f"{part.name}: {good} found as expected, {len(failures)} not" if not part.is_clean else
                   f"{part.name}: {good} without a finding, {len(failures)} not", flush=True)
             all_lines = [f"{what}: {'; '.join(problems)}" for what, problems in failures]
             for line in all_lines if arguments.all else summary(failures):
                 print(f"FAIL {part.name}: {line}", flush=True)
+        arguments.slice.say(ran, whole, "faults")
     return close(passed, failed)
 
 

@@ -22,6 +22,8 @@ from Support.checks import Checks  # noqa: E402
 from Support.environment import ROOT, scrubbed  # noqa: E402
 
 PACKAGE = ROOT / "Examples/CartTests"
+# Where scripts/test builds the package's own tests, with the same flags: what is compiled there is not compiled again.
+DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", str(ROOT / "build/debug"), "--disable-build-manifest-caching"]
 TIMEOUT_SECONDS = 600
 
 
@@ -95,7 +97,7 @@ def failures(output):
 def swift(*arguments, temporary=None, **environment):
     if temporary:
         environment["TMPDIR"] = str(temporary)
-    return subprocess.run(["swift", *arguments], cwd=PACKAGE, env=scrubbed(**environment), stdin=subprocess.DEVNULL, text=True,
+    return subprocess.run(["swift", arguments[0], *DEBUG, *arguments[1:]], cwd=PACKAGE, env=scrubbed(**environment), stdin=subprocess.DEVNULL, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT_SECONDS)
 
 

@@ -74,6 +74,10 @@ class Case:
     sees = ()
     # Executables that may run without the guard, each with the reason beside it.
     unguarded = ()
+    # How much of the largest inputs and of the load it gets.
+    size = 1.0
+    # What its commands have used so far.
+    processor_seconds = 0.0
 
     def setup(self, inputs):
         """Creates what the commands read, once, before the plain run."""

@@ -14,7 +14,7 @@ class CompileC(Case):
     flags = ("-O1", "-g")
 
     def setup(self, inputs):
-        (inputs / self.source).write_text(generate.c_source(1750))
+        (inputs / self.source).write_text(generate.c_source(int(1750 * self.size)))
 
     def steps(self, run):
         compiler = self.needs[0].command
@@ -26,14 +26,14 @@ class CompileC(Case):
 
 class Gcc(CompileC):
     name = "gcc"
-    what = "a large C file: object and program the same bytes"
+    what = "a large C file: object and program are identical bytes"
     needs = (Need("gcc", "gcc"),)
     sees = ("cc1", r".*gcc.*", r"(.*-)?as")
 
 
 class Clang(CompileC):
     name = "clang"
-    what = "a large C file: object and program the same bytes"
+    what = "a large C file: object and program are identical bytes"
     needs = (Need("clang", "clang"),)
     sees = (r"clang.*",)
     flags = ("-O1",)
@@ -44,7 +44,7 @@ class CompileCxx(CompileC):
     flags = ("-O1",)
 
     def setup(self, inputs):
-        (inputs / self.source).write_text(generate.cxx_source(16))
+        (inputs / self.source).write_text(generate.cxx_source(int(16 * self.size)))
 
 
 class Gxx(CompileCxx):

@@ -4,9 +4,7 @@ import hashlib
 import json
 import os
 import shutil
-import socket
 import subprocess
-import time
 
 import generate
 from case import Case, Need
@@ -15,12 +13,12 @@ from harness import CaseError
 
 class Sqlite(Case):
     name = "sqlite3"
-    what = "a million rows: queries, indexes, a dump"
+    what = "up to a million rows: queries, indexes, a dump"
     needs = (Need("sqlite3", "sqlite3"),)
     sees = ("sqlite3",)
 
     def setup(self, inputs):
-        (inputs / "work.sql").write_text(generate.sql(1_000_000))
+        (inputs / "work.sql").write_text(generate.sql(int(1_000_000 * self.size)))
 
     def steps(self, run):
         run.step(["sqlite3", "work.db"], stdin=run.inputs / "work.sql")
@@ -57,12 +55,6 @@ class Git(Case):
         run.step([*inside, "log", "--graph", "--oneline", "--all", "-300"])
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Redis(Case):
     """A server under load, with a fork to save; statistics are read from it while it runs."""
     name = "redis"
@@ -72,9 +64,9 @@ class Redis(Case):
     sees = (r"redis-(server|check-rdb)", "redis-benchmark")
 
     def steps(self, run):
-        port = str(free_port())
+        port = str(run.port())
         server = self.start(run, port)
-        load = run.step(["redis-benchmark", "-p", port, "-t", "set,get,lpush,lrange_100,mset,hset,sadd,zadd", "-n", "20000",
+        load = run.step(["redis-benchmark", "-p", port, "-t", "set,get,lpush,lrange_100,mset,hset,sadd,zadd", "-n", int(20_000 * self.size),
                          "-r", "5000", "-d", "64", "-q"], normalise=lambda text: "", stderr="any")
         run.note("benchmark", str(load.status))
         self.ask(port, "FLUSHALL")
@@ -88,15 +80,8 @@ class Redis(Case):
         self.ask(port, *commands, "CONFIG SET activedefrag no")
         run.note("state", self.ask(port, "DBSIZE", "DEBUG DIGEST", "ZRANGE sorted:4 0 5 WITHSCORES", "LLEN list:7"))
         self.statistics(run, server)
-        saved = self.ask(port, "LASTSAVE")
-        time.sleep(1.1)  # LASTSAVE counts whole seconds
-        self.ask(port, "BGSAVE")
-        for _ in range(100):
-            if self.ask(port, "LASTSAVE") != saved:
-                break
-            time.sleep(0.1)
-        else:
-            raise CaseError("redis-server: BGSAVE did not end")
+        run.note("save", self.ask(port, "BGSAVE"))
+        server.until(lambda: "rdb_bgsave_in_progress:0" in self.ask(port, "INFO persistence"), "BGSAVE ends", seconds=10)
         run.note("saved", "ok" if "rdb_last_bgsave_status:ok" in self.ask(port, "INFO persistence") else "failed")
         self.ask(port, "SHUTDOWN NOSAVE")
         server.wait()
@@ -109,14 +94,8 @@ class Redis(Case):
         # The log goes to a file: it holds process ids and times.
         server = run.spawn(["redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", run.dir, "--save", "",
                             "--logfile", run.dir / "redis.log", "--enable-debug-command", "local", "--daemonize", "no"])
-        for _ in range(200):
-            if subprocess.run(["redis-cli", "-p", port, "PING"], capture_output=True).stdout == b"PONG\n":
-                return server
-            if server.process.poll() is not None:
-                break
-            time.sleep(0.05)
-        log = run.dir / "redis.log"
-        raise CaseError("redis-server does not answer\n" + (log.read_text()[-500:] if log.exists() else ""))
+        server.until(lambda: subprocess.run(["redis-cli", "-p", port, "PING"], capture_output=True).stdout == b"PONG\n", "it answers", port=port)
+        return server
 
     def ask(self, port, *commands):
         return subprocess.run(["redis-cli", "-p", port], input="\n".join(commands) + "\n", capture_output=True, text=True,
@@ -227,28 +206,17 @@ class Openssl(Case):
                  stderr="any")
         run.step(["openssl", "verify", "-CAfile", "new.pem", "new.pem"])
         run.keep("text.*", "*.sig")
-        port = str(free_port())
+        port = str(run.port())
         server = run.spawn(["openssl", "s_server", "-accept", port, "-key", run.inputs / "rsa.key", "-cert", run.inputs / "cert.pem",
                             "-WWW", "-quiet", "-naccept", "12"], stderr="any")
         shutil.copy(run.inputs / "cert.pem", run.dir / "page.txt")
-        wait_for(port)  # the first of the twelve connections
+        server.wait_for(port)  # the first of the twelve connections
         for _ in range(11):
             client = run.step(["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-quiet", "-servername", "localhost"],
                               stdin=b"GET /page.txt HTTP/1.0\r\n\r\n", stderr="any")
             if b"BEGIN CERTIFICATE" not in client.stdout:
                 raise CaseError("openssl s_client received no page")
         server.wait()
-
-
-def wait_for(port):
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", int(port)), 1).close()
-            return
-        except OSError:
-            time.sleep(0.05)
-    raise CaseError(f"nothing listens on port {port}")
 
 
 class Curl(Case):
@@ -264,9 +232,9 @@ class Curl(Case):
 
     def steps(self, run):
         from cases_languages import PYTHON
-        port = str(free_port())
+        port = str(run.port())
         server = run.spawn([PYTHON, "-c", SERVER, port, run.inputs], stderr="any")
-        wait_for(port)
+        server.wait_for(port)
         for index in range(4):
             run.step(["curl", "-sS", "--no-progress-meter", "--parallel", "--fail", f"http://127.0.0.1:{port}/[0-29].txt", "-o", f"got{index}-#1.txt"])
         run.step(["curl", "-sS", "-I", "-o", "/dev/null", "-w", "%{http_code} %{content_type} %{size_header}\n", f"http://127.0.0.1:{port}/3.txt"])

@@ -6,7 +6,6 @@ import subprocess
 import time
 
 from case import Case, Need
-from cases_data import free_port, wait_for
 from harness import INPUTS, CaseError
 
 POSTGRES = "/usr/lib/postgresql/15/bin"
@@ -45,7 +44,7 @@ class Postgres(Case):
                  "(SELECT sum(tbalance) FROM pgbench_tellers) = (SELECT sum(bbalance) FROM pgbench_branches), "
                  "(SELECT count(*) FROM pgbench_history)")
         run.step([*client, "-c", agree])
-        self.crash(run, client)
+        self.crash(run, server, client)
         run.step([*client, "-c", agree, "-c", "SELECT count(*) FROM half", "-c", "SELECT count(*), sum(price) FROM shelf"], stderr="any",
                  status=None)
         server.stop("postgres", signal.SIGINT)
@@ -57,11 +56,11 @@ class Postgres(Case):
         server.stop("postgres", signal.SIGTERM)
 
     def start(self, run):
-        port = str(free_port())
+        port = str(run.port())
         server = run.spawn([f"{POSTGRES}/postgres", "-D", "data", "-p", port, "-k", run.dir, "-c", "listen_addresses=127.0.0.1",
                             "-c", "shared_buffers=32MB", "-c", "fsync=off", "-c", "max_connections=20",
                             "-c", "autovacuum_naptime=1s"], stderr="any")
-        self.wait_until_ready(run, port)
+        self.wait_until_ready(run, server, port)
         return server, port
 
     def ask(self, run, port, statement):
@@ -69,28 +68,26 @@ class Postgres(Case):
         return subprocess.run([f"{POSTGRES}/psql", "-X", "-A", "-t", "-h", "127.0.0.1", "-p", port, "-U", "tester", "-d", "postgres",
                                "-c", statement], capture_output=True, text=True, timeout=60)
 
-    def wait_until_ready(self, run, port):
-        for _ in range(600):
-            if self.ask(run, port, "SELECT 1").stdout == "1\n":
-                return
-            time.sleep(0.1)
-        raise CaseError("postgres does not answer\n" + "\n".join(path.read_text()[-600:] for path in run.logs.glob("*.err")))
+    def wait_until_ready(self, run, server, port):
+        server.until(lambda: self.ask(run, port, "SELECT 1").stdout == "1\n", "it answers", port=port)
 
-    def crash(self, run, client):
+    def crash(self, run, server, client):
         """Kills the process of a connection that is in the middle of a transaction."""
         port = client[client.index("-p") + 1]
         victim = run.spawn([*client, "-c", "CREATE TABLE half (id int)", "-c", "BEGIN", "-c",
                             "INSERT INTO half SELECT generate_series(1, 1000)", "-c", "SELECT pg_sleep(600)"], stderr="any")
-        for _ in range(300):
-            found = self.ask(run, port, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'").stdout.strip()
-            if found:
-                break
-            time.sleep(0.1)
-        else:
-            raise CaseError("the backend that is to be killed does not sleep")
-        os.kill(int(found), signal.SIGKILL)
+        found = []
+
+        def sleeps():
+            answer = self.ask(run, port, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'").stdout.strip()
+            if answer:
+                found.append(int(answer))
+            return bool(answer)
+
+        victim.until(sleeps, "the backend that is to be killed sleeps", seconds=60)
+        os.kill(found[0], signal.SIGKILL)
         victim.wait()
-        self.wait_until_ready(run, port)
+        self.wait_until_ready(run, server, port)
 
 
 def without_key(text):
@@ -101,26 +98,26 @@ def without_key(text):
 class RedisReplica(Case):
     """The append-only file is rewritten and the data saved, each by a forked child, while clients write and a replica follows."""
     name = "redis-replica"
-    what = "append-only file and snapshots written by forks under load, a replica, defragmentation; digests after restart"
+    what = "append-only file and snapshots written by forks under load, a replica, defragmentation; digests compared after restart"
     needs = (Need("redis-server", "redis-server"), Need("redis-benchmark", "redis-tools"), Need("redis-cli", "redis-tools"))
     sees = (r"redis-(server|check-rdb)", "redis-benchmark")
 
     def steps(self, run):
-        port, second = str(free_port()), str(free_port())
+        port, second = str(run.port()), str(run.port())
         leader = self.start(run, port, "leader")
         follower = self.start(run, second, "follower", "--replicaof", "127.0.0.1", port)
-        self.until(lambda: "master_link_status:up" in self.ask(second, "INFO replication"), "the replica follows")
+        follower.until(lambda: "master_link_status:up" in self.ask(second, "INFO replication"), "the replica follows", port=second)
         load = run.spawn(["redis-benchmark", "-p", port, "-c", "8", "-t", "set,lpush,hset,sadd,zadd,mset", "-n", "4000",
                           "-r", "2000", "-d", "200", "-q"], stderr="any")
         saves = 0
-        while load.process.poll() is None:
+        while not load.has_ended():
             self.ask(port, "BGREWRITEAOF" if saves % 2 else "BGSAVE")
-            self.until(lambda: self.is_idle(port), "a save ends")
+            leader.until(lambda: self.is_idle(port), "a save ends")
             saves += 1
         load.wait()
         run.records[-1].stdout = b""  # rates
         # What was written depends on chance; that all copies agree does not.
-        run.note("after load", self.agreement(port, second))
+        run.note("after load", self.agreement(follower, port, second))
         run.note("flush", self.ask(port, "FLUSHALL"))
         commands = [f"XADD stream {i}-1 field {i * 7919 % 10007}" for i in range(1, 3000)]
         commands += [f"SET text:{i} {'x' * (i % 500)}{i}" for i in range(4000)]
@@ -133,7 +130,7 @@ class RedisReplica(Case):
                                              "CONFIG SET activedefrag yes"))
         time.sleep(1)
         run.note("state", self.ask(port, "DBSIZE", "DEBUG DIGEST", "PFCOUNT many", "XLEN stream", "GEODIST places place1 place2 km"))
-        run.note("replica", self.agreement(port, second))
+        run.note("replica", self.agreement(follower, port, second))
         for server, its in ((follower, second), (leader, port)):
             self.ask(its, "SHUTDOWN SAVE")
             server.wait()
@@ -150,7 +147,7 @@ class RedisReplica(Case):
         server = run.spawn(["redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", path, "--save", "", "--appendonly", "yes",
                             "--appendfsync", "no", "--logfile", path / "log", "--enable-debug-command", "local",
                             "--repl-diskless-sync-delay", "0", *more])
-        self.until(lambda: self.ask(port, "PING") == "PONG\n", f"the {folder} answers")
+        server.until(lambda: self.ask(port, "PING") == "PONG\n", "it answers", port=port)
         return server
 
     def ask(self, port, *commands):
@@ -161,17 +158,10 @@ class RedisReplica(Case):
         answer = self.ask(port, "INFO persistence")
         return all(f"{word}:0" in answer for word in ("rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_rewrite_scheduled", "loading"))
 
-    def agreement(self, port, second):
+    def agreement(self, follower, port, second):
         self.ask(port, "WAIT 1 30000")
-        self.until(lambda: self.ask(port, "DEBUG DIGEST") == self.ask(second, "DEBUG DIGEST"), "the replica has what the leader has")
+        follower.until(lambda: self.ask(port, "DEBUG DIGEST") == self.ask(second, "DEBUG DIGEST"), "the replica has what the leader has")
         return "the same"
-
-    def until(self, condition, what):
-        for _ in range(600):
-            if condition():
-                return
-            time.sleep(0.1)
-        raise CaseError(f"in vain was waited until {what}")
 
 
 class MariaDB(Case):
@@ -215,18 +205,18 @@ class MariaDB(Case):
         server.stop("mariadbd", signal.SIGTERM)
 
     def start(self, run):
-        port = str(free_port())
+        port = str(run.port())
         server = run.spawn(["mariadbd", "--no-defaults", f"--datadir={run.dir}/data", f"--socket={run.dir}/socket", f"--port={port}",
                             "--bind-address=127.0.0.1", "--innodb-flush-method=fsync", "--innodb-buffer-pool-size=32M",
                             "--innodb-flush-log-at-trx-commit=2", "--skip-name-resolve"], stderr="any")
-        wait_for(port)
+        server.wait_for(port)
         return server, ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", port, "-u", "root", "-t"]
 
 
 class Memcached(Case):
     """Four threads, more items than fit into memory, and slabs that are moved."""
     name = "memcached"
-    what = "4 threads, 8 connections that set, get, append and delete; more than fits into memory"
+    what = "4 threads, 8 connections that set, get, append and delete; more data than fits into memory"
     needs = (Need("memcached", "memcached"),)
     sees = ("memcached",)
     user = "nobody"
@@ -235,9 +225,9 @@ class Memcached(Case):
         import socket
         import threading
         from concurrent.futures import ThreadPoolExecutor
-        port = free_port()
+        port = run.port()
         server = run.spawn(["memcached", "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-t", "4", "-m", "64", "-o", "slab_reassign,slab_automove=2"])
-        wait_for(port)
+        server.wait_for(port)
         together = threading.Barrier(8, timeout=300)  # what is thrown out for want of memory is a matter of luck: nothing is asked for then
 
         def work(number):
@@ -260,7 +250,7 @@ class Memcached(Case):
                 for i in range(600):  # these fill the memory: older ones go
                     value = "w" * 20000
                     answers += ask(f"set big{number}:{i} 0 0 {len(value)}\r\n{value}\r\n")
-                answers += ask(f"bad command\r\n") + ask("flush_all\r\n") + ask("version\r\n")
+                answers += ask("bad command\r\n") + ask("flush_all\r\n") + ask("version\r\n")
             return "".join(answers)
 
         with ThreadPoolExecutor(8) as pool:

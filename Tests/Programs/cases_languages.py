@@ -22,7 +22,7 @@ class Python(Case):
 class PythonMalloc(Case):
     """The same without Python's own pools: each object is a block."""
     name = "python3-malloc"
-    what = "the same, every object a block of its own"
+    what = "the same, with malloc for every object"
     needs = (PYTHON_NEED,)
     sees = (r"python3[.\d]*",)
 

@@ -6,21 +6,19 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 
 import generate
 from case import Case, Need
-from cases_data import free_port, wait_for
 from cases_languages import PYTHON, PYTHON_NEED
 from cases_web import WebServer, certificate, fetch
-from harness import INPUTS, CaseError
+from harness import INPUTS
 
 
 class Ssh(Case):
     """The server starts itself again for each connection, gives up root and puts its child behind a filter of system calls.
     It cleans the environment of what it starts: the user's shell and sftp-server run without the guard."""
     name = "sshd"
-    what = "commands, scp, sftp and a forwarded port over loopback; the server's unprivileged child stands behind seccomp"
+    what = "commands, scp, sftp and a forwarded port over loopback; the server's unprivileged child runs under seccomp"
     version = ["ssh", "-V"]
     needs = (Need("/usr/sbin/sshd", "openssh-server"), Need("ssh", "openssh-client"), Need("sftp", "openssh-client"))
     sees = ("sshd", "ssh", "scp", "sftp")
@@ -34,7 +32,7 @@ class Ssh(Case):
     def steps(self, run):
         if os.geteuid() == 0:
             os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
-        port = free_port()
+        port = run.port()
         (run.dir / "sshd_config").write_text(f"""
 Port {port}
 ListenAddress 127.0.0.1
@@ -48,7 +46,7 @@ PermitRootLogin yes
 Subsystem sftp /usr/lib/openssh/sftp-server
 """)
         server = run.spawn(["/usr/sbin/sshd", "-D", "-e", "-f", run.dir / "sshd_config"], stderr="any")
-        wait_for(port)
+        server.wait_for(port)
         options = ["-F", "none", "-i", run.inputs / "user", "-o", "StrictHostKeyChecking=no", "-o", f"UserKnownHostsFile={run.dir}/known",
                    "-o", "LogLevel=ERROR", "-o", "BatchMode=yes"]
         target = pwd.getpwuid(os.geteuid()).pw_name + "@127.0.0.1"
@@ -61,9 +59,9 @@ Subsystem sftp /usr/lib/openssh/sftp-server
         (run.dir / "batch").write_text(f"cd {run.dir}\nput copied put\nget put got\nrename put put2\nls -1\nrm put2\nbye\n")
         run.step(["sftp", *options, "-q", "-b", "batch", "-P", str(port), target], normalise=lambda text: "\n".join(
             sorted(line for line in text.splitlines() if not line.startswith("sftp> cd"))))
-        forwarded = free_port()
+        forwarded = run.port()
         tunnel = run.spawn([*ssh, "-N", "-L", f"127.0.0.1:{forwarded}:127.0.0.1:{port}", target])
-        wait_for(forwarded)
+        tunnel.wait_for(forwarded)
         run.step(["ssh", *options, "-p", str(forwarded), target, "echo through"])
         tunnel.stop("ssh")
         run.keep("copied", "back", "got")
@@ -85,14 +83,14 @@ class Rsync(Case):
             os.utime(folder / f"{number}.txt", (1700000000, 1700000000))
 
     def steps(self, run):
-        port = free_port()
+        port = run.port()
         (run.dir / "module").mkdir()
         os.utime(run.dir / "module", (1600000000, 1600000000))
         (run.dir / "conf").write_text(f"use chroot = no\n[m]\npath = {run.dir}/module\nread only = no\n"
                                       + ("uid = root\ngid = root\n" if os.geteuid() == 0 else ""))
         server = run.spawn(["rsync", "--daemon", "--no-detach", "--address=127.0.0.1", f"--port={port}", f"--config={run.dir}/conf",
                             f"--log-file={run.dir}/log"])
-        wait_for(port)
+        server.wait_for(port)
         there = f"rsync://127.0.0.1:{port}/m/"
         run.step(["rsync", "-rt", "-v", "-z", f"{run.inputs}/tree/", there], normalise=without_rates)
         shutil.copytree(run.inputs / "tree", run.dir / "changed")
@@ -141,15 +139,15 @@ class Stunnel(Case):
 
         echo = Server(("127.0.0.1", 0), Echo)
         threading.Thread(target=echo.serve_forever, daemon=True).start()
-        outer, inner = free_port(), free_port()
+        outer, inner = run.port(), run.port()
         (run.dir / "server.conf").write_text(f"foreground = yes\npid =\n[in]\naccept = 127.0.0.1:{outer}\nconnect = 127.0.0.1:{echo.server_address[1]}\n"
                                              f"cert = {run.inputs}/cert.pem\nkey = {run.inputs}/key.pem\n")
         (run.dir / "client.conf").write_text(f"foreground = yes\npid =\n[out]\nclient = yes\naccept = 127.0.0.1:{inner}\nconnect = 127.0.0.1:{outer}\n"
                                              f"CAfile = {run.inputs}/cert.pem\nverifyPeer = yes\n")
         ends = [run.spawn(["stunnel4", run.dir / f"{name}.conf"], stderr="any") for name in ("server", "client")]
         try:
-            wait_for(outer)
-            wait_for(inner)
+            ends[0].wait_for(outer)
+            ends[1].wait_for(inner)
 
             def talk(number):
                 data, got = os.urandom(200_000 + number), b""
@@ -273,12 +271,8 @@ http {{ access_log off; {paths} server {{ listen 127.0.0.1:{port}; location / {{
         return ["php-fpm8.2", "-n", *(["-R"] if account == "root" else []), "-y", run.dir / "fpm.conf",
                 "-d", "extension=dom", "-d", "display_errors=1"]
 
-    def wait_until_ready(self, run):
-        for _ in range(300):
-            if (run.dir / "socket").exists():
-                return
-            time.sleep(0.1)
-        raise CaseError("php-fpm made no socket")
+    def wait_until_ready(self, run, server):
+        server.until((run.dir / "socket").exists, "php-fpm made its socket", seconds=30)
 
     def more(self, run, port, server):
         self.front.stop("nginx", signal.SIGQUIT)

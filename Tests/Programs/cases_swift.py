@@ -65,7 +65,7 @@ def build_result(text):
 class SwiftTest(Case):
     """A package's tests, of Swift Testing and of XCTest: the test processes are guarded like any other."""
     name = "swift-test"
-    what = "Swift Testing and XCTest, in a row and in parallel"
+    what = "Swift Testing and XCTest, serially and in parallel"
     version = ["swiftc", "--version"]
     needs = (Need("swift", None),)
     sees = (r"swift-(test|package)", "swift-frontend", r"testedPackageTests\.xctest")

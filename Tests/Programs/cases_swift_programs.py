@@ -4,7 +4,7 @@ import subprocess
 
 import generate
 from case import Case, Need
-from cases_data import SERVER, free_port, wait_for
+from cases_data import SERVER
 from cases_languages import PYTHON, PYTHON_NEED
 from harness import INPUTS, CaseError
 
@@ -75,15 +75,9 @@ class Foundation(Case):
             (inputs / "pages" / f"{number}.txt").write_text(generate.text_lines(number * 300, seed=number))
 
     def steps(self, run):
-        port = free_port()
-        server = subprocess.Popen([PYTHON, "-c", SERVER, str(port), str(run.inputs / "pages")], stdin=subprocess.DEVNULL,
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            wait_for(port)
+        port = run.port()
+        with run.helper([PYTHON, "-c", SERVER, port, run.inputs / "pages"], port):
             run.step([run.inputs / "foundation", f"http://127.0.0.1:{port}/"], status=7)
-        finally:
-            server.kill()
-            server.wait()
 
 
 class FoundationOptimised(Foundation):

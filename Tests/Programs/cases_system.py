@@ -19,7 +19,7 @@ def build_debugged(inputs):
 class Gdb(Case):
     """The debugger and what it debugs are both guarded: a fault is the debugger's before it is anybody else's."""
     name = "gdb"
-    what = "breakpoints, stacks, containers, Python, a watchpoint, a fault and a core file of a program that is guarded as well"
+    what = "breakpoints, stacks, containers, Python, a watchpoint, a fault and a core file of a program that is also guarded"
     needs = (Need("gdb", "gdb"), Need("g++", "g++"))
     sees = ("gdb", "debugged")
 
@@ -104,7 +104,7 @@ class Valgrind(Case):
 class Tmux(Case):
     """The server is a daemon; its shells are guarded, too."""
     name = "tmux"
-    what = "a server that becomes a daemon, windows, panes, scrollback, what stands in them"
+    what = "a server that becomes a daemon; windows, panes, scrollback and their contents"
     version = ["tmux", "-V"]
     needs = (Need("tmux", "tmux"),)
     sees = ("tmux",)
@@ -203,7 +203,7 @@ class Ffmpeg(Case):
 
 class R(Case):
     name = "r"
-    what = "regression, matrices, lists, garbage collection, forked workers, errors caught at the stack's end"
+    what = "regression, matrices, lists, garbage collection, forked workers, stack exhaustion caught as an error"
     needs = (Need("Rscript", "r-base-core"),)
     sees = ("R",)
     long = True
@@ -226,7 +226,7 @@ class Guile(Case):
 class Sbcl(Case):
     """A collector that protects pages and lets itself be told by faults; a heap of its own."""
     name = "sbcl"
-    what = "a collector with write barriers by SIGSEGV, threads, the stack's end, foreign memory, compiled code"
+    what = "a collector with write barriers by SIGSEGV, threads, stack exhaustion, foreign memory, compiled code"
     needs = (Need("sbcl", "sbcl"),)
     sees = ("sbcl",)
 

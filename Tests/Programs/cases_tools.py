@@ -20,7 +20,7 @@ class Bash(Case):
 class Vim(Case):
     """Installs its own handlers for SIGSEGV and SIGBUS after the start."""
     name = "vim"
-    what = "batch edits of 20,000 lines; handlers for SIGSEGV and SIGBUS of its own"
+    what = "batch edits of 20,000 lines; its own handlers for SIGSEGV and SIGBUS"
     needs = (Need("vim", "vim"),)
     sees = (r"vim(\.\w+)?",)
 

@@ -4,9 +4,7 @@ import gzip
 import hashlib
 import http.client
 import os
-import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -14,9 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import generate
 from case import Case, Need
-from cases_data import free_port, wait_for
-from cases_languages import PYTHON, PYTHON_NEED
-from harness import INPUTS, CaseError
+from cases_languages import PYTHON
+from harness import CaseError
 
 SHOWN_HEADERS = ("content-type", "content-encoding", "content-range", "location", "allow", "x-test")
 
@@ -62,7 +59,7 @@ def pages(folder):
 
 class WebServer(Case):
     """Requests one by one and eight at a time, `wrk` meanwhile, and the same requests again after a new configuration."""
-    load_seconds = 2
+    load_seconds = 2.0
     load_path = "/3.txt"
     requests = ()
     executable = ""
@@ -88,17 +85,18 @@ class WebServer(Case):
         return [*self.files(), *self.requests]
 
     def steps(self, run):
-        port = free_port()
+        port = run.port()
         server = run.spawn(self.command(run, port), stderr="any")
-        wait_for(port)
-        self.wait_until_ready(run)
+        server.wait_for(port)
+        self.wait_until_ready(run, server)
         self.compare(run, port, "requests")
-        load = run.spawn(["wrk", "-t", "2", "-c", "16", "-d", f"{self.load_seconds}s", "--timeout", "30s",
+        seconds = max(1, round(self.load_seconds * self.size))  # wrk knows whole ones
+        load = run.spawn(["wrk", "-t", "2", "-c", "16", "-d", f"{seconds}s", "--timeout", "30s",
                           f"http://127.0.0.1:{port}{self.load_path}"], stderr="any")
-        for _ in range(2 if self.again else 0):
-            time.sleep(self.load_seconds / 3)
+        for number in range(2 if self.again else 0):
+            time.sleep(seconds / 3)
             server.send(self.executable, self.again)
-            self.wait_for_reload(server)
+            self.wait_for_reload(server, number + 1)
         self.compare(run, port, "requests under load")
         load.wait()
         text = run.records[-1].stdout
@@ -112,10 +110,10 @@ class WebServer(Case):
         else:
             server.wait()
 
-    def wait_until_ready(self, run):
+    def wait_until_ready(self, run, server):
         pass
 
-    def wait_for_reload(self, server):
+    def wait_for_reload(self, server, number):
         pass
 
     def more(self, run, port, server):
@@ -150,7 +148,7 @@ class Nginx(WebServer):
         certificate(inputs)
 
     def command(self, run, port):
-        self.tls = free_port()
+        self.tls = run.port()
         for folder in ("logs", "temporary", "cache"):
             (run.dir / folder).mkdir()
         here, files = run.dir, run.inputs
@@ -241,6 +239,7 @@ class Apache(WebServer):
         (cgi / "show").write_text("#!/bin/sh\necho 'Content-Type: text/plain'\necho\necho \"$REQUEST_METHOD $QUERY_STRING $CONTENT_LENGTH\"\nwc -c\n")
         (cgi / "show").chmod(0o755)
         (run.dir / "mime.types").write_text("text/html html\ntext/plain txt\n")
+        # POSIX semaphores have names made of the time of day here: of two servers that start in the same microsecond one ends.
         (run.dir / "apache.conf").write_text(f"""
 {loads}
 ServerName localhost
@@ -250,11 +249,11 @@ Listen 127.0.0.1:{port}
 {'Group www-data' if os.geteuid() == 0 else ''}
 PidFile {run.dir}/pid
 ErrorLog {run.dir}/error.log
-Mutex posixsem
+Mutex pthread
 DefaultRuntimeDir {run.dir}
 TypesConfig {run.dir}/mime.types
 DocumentRoot {run.inputs}/pages
-StartServers 2
+StartServers {8 if self.model == 'prefork' else 2}
 MaxConnectionsPerChild 300
 AddOutputFilterByType DEFLATE text/html
 AddType text/html .shtml
@@ -302,19 +301,12 @@ class Haproxy(WebServer):
         certificate(inputs)
 
     def steps(self, run):
-        back = free_port()
-        behind = subprocess.Popen([PYTHON, "-m", "http.server", str(back), "--bind", "127.0.0.1", "-d", str(run.inputs / "pages")],
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            wait_for(back)
-            self.back = back
+        self.back = run.port()
+        with run.helper([PYTHON, "-m", "http.server", self.back, "--bind", "127.0.0.1", "-d", run.inputs / "pages"], self.back):
             super().steps(run)
-        finally:
-            behind.kill()
-            behind.wait()
 
     def command(self, run, port):
-        self.tls = free_port()
+        self.tls = run.port()
         (run.dir / "service.lua").write_text("""
 core.register_service("show", "http", function(applet)
     local body, parts = applet:receive(), {}
@@ -352,14 +344,13 @@ backend files
 
     load_path = "/lua/load"
 
-    def wait_for_reload(self, server):
+    def wait_for_reload(self, server, number):
         """The master loses signals that come while it starts itself again, guarded or not."""
-        for _ in range(300):
-            time.sleep(0.1)
+        def is_loaded():
             log = server.outputs[1].read_text(errors="replace")
-            if log.count("Reloading HAProxy") and log.count("Former worker") == log.count("Reloading HAProxy"):
-                return
-        raise CaseError("haproxy did not load its configuration anew")
+            return log.count("Reloading HAProxy") >= number and log.count("Former worker") == log.count("Reloading HAProxy")
+
+        server.until(is_loaded, "it loads its configuration anew", seconds=30)
 
     def more(self, run, port, server):
         run.note("tls", "".join(fetch(self.tls, f"/{number}.txt", tls=True) for number in range(6)))

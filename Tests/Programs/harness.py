@@ -7,24 +7,35 @@ Three promises are checked here, for every command of every case:
   so no case can pass because the guard was never loaded.
 """
 
+import contextlib
 import hashlib
 import os
 import pwd
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
 from pathlib import Path
 
+from Support.ports import Ports
+from Support.processes import (descendants, holders, kill_session, logs_below, processor_seconds, said, session_members, stacks,
+                               wait_without_reaping)
+
 INPUTS = Path(__file__).resolve().parent / "inputs"
 STEP_TIMEOUT = 600.0
+READY_TIMEOUT = 120.0
 KNOWN_DEFECTS = Path(__file__).resolve().parent / "known.supp"
 
 
 class CaseError(Exception):
     """The case cannot go on: a command timed out, could not be started, or failed even without the guard."""
+
+
+class Explained(CaseError):
+    """One that says already what the programs were doing."""
 
 
 class Guard:
@@ -110,25 +121,6 @@ def is_stopped(pid):
         return False
 
 
-def descendants(pid):
-    """The process and all its living descendants."""
-    found, queue = [], [pid]
-    while queue:
-        pid = queue.pop()
-        found.append(pid)
-        try:
-            tasks = os.listdir(f"/proc/{pid}/task")
-        except OSError:
-            continue
-        for task in tasks:
-            try:
-                with open(f"/proc/{pid}/task/{task}/children") as file:
-                    queue.extend(int(child) for child in file.read().split())
-            except OSError:
-                pass
-    return found
-
-
 def account(user):
     """The words for Popen that make a command run as `user`."""
     if not user:
@@ -151,6 +143,7 @@ class Server:
         self.run, self.label, self.process, self.outputs = run, label, process, outputs
         self.report, self.watcher, self.stderr = report, watcher, stderr
         self.pid = process.pid
+        self.is_collected = False
 
     def program_pid(self, executable):
         """The process id of the program itself, which `zguard run` may have started as a child. `executable` is a pattern."""
@@ -166,12 +159,47 @@ class Server:
         """Sends a signal to the program itself."""
         os.kill(self.program_pid(executable), number)
 
+    def has_ended(self):
+        return wait_without_reaping(self.pid, 0) is not None
+
+    def until(self, condition, what, seconds=READY_TIMEOUT, pause=0.05, port=None):
+        """Waits until the condition holds. Fails at once where the command has ended, and with all that can be said of a hang
+        where the time is over."""
+        started, wait = time.monotonic(), 0.002
+        while not condition():
+            status = wait_without_reaping(self.pid, wait)
+            wait = min(pause, wait * 1.5)
+            if status is not None:
+                if condition():  # it was just in time, and somebody else goes on
+                    return
+                raise Explained(f"{self.label}, {self.run.mode}: ended with {status} after {time.monotonic() - started:.1f} s, "
+                                f"before {what}\n" + self.explanation(port))
+            if time.monotonic() - started > seconds:
+                raise Explained(f"{self.label}, {self.run.mode}: in {seconds:.0f} s not: {what}\n" + self.explanation(port))
+
+    def wait_for(self, port, seconds=READY_TIMEOUT):
+        """Until something listens on the port."""
+        self.until(lambda: listens(port), f"something listens on port {port}", seconds, port=port)
+
+    def explanation(self, port=None):
+        """What the command wrote, who has the port, and what all its threads do."""
+        pids = [*descendants(self.pid), *session_members(self.pid)]
+        return (said([*self.outputs, *logs_below(self.run.dir)]) + (holders(port) if port else "") + stacks(pids)).rstrip("\n")
+
     def stop(self, executable, number=signal.SIGTERM, timeout=120.0):
         self.send(executable, number)
         self.wait(timeout)
 
     def wait(self, timeout=120.0):
         self.run._collect(self, timeout)
+
+
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", int(port)), 1).close()
+        return True
+    except OSError:
+        return False
 
 
 class Run:
@@ -186,7 +214,9 @@ class Run:
         self.logs = work / self.mode
         self.records, self.files = [], {}
         self.guarded, self.unguarded = set(), set()
-        self._processes = []
+        self.processor_seconds = 0.0
+        self._servers = []
+        self._ports = Ports()
         self.user = case.user if os.geteuid() == 0 else None
         for path in (self.dir, self.logs, work / "home", work / "tmp"):
             shutil.rmtree(path, ignore_errors=True)
@@ -245,23 +275,53 @@ class Run:
         finally:
             if stdin is not None and source is not subprocess.DEVNULL:
                 source.close()
-        self._processes.append(process)
         watcher = Watcher(process.pid, self.guard) if self.guard else None
-        return Server(self, label, process, outputs, report, watcher, stderr)
+        server = Server(self, label, process, outputs, report, watcher, stderr)
+        self._servers.append(server)
+        return server
+
+    @contextlib.contextmanager
+    def helper(self, argv, port):
+        """A server of the driver's own, unguarded, that others find on the port meanwhile."""
+        label = f"helper on port {port}"
+        outputs = [self.logs / f"helper-{port}.{kind}" for kind in ("stdout", "stderr")]
+        with open(outputs[0], "wb") as out, open(outputs[1], "wb") as err:
+            process = subprocess.Popen([str(word) for word in argv], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                       start_new_session=True)
+        server = Server(self, label, process, outputs, None, None, "any")
+        self._servers.append(server)
+        try:
+            server.wait_for(port)
+            yield server
+        finally:
+            server.is_collected = True
+            kill_session(server.pid)
+
+    def port(self):
+        """A port that nobody else gets until this pass is over."""
+        return self._ports.take()
 
     def stop(self):
-        """Ends what is still running, in the sessions that this run started and nowhere else."""
-        sessions = {process.pid for process in self._processes}
-        for entry in os.listdir("/proc"):
-            if not entry.isdigit():
-                continue
-            try:
-                if os.getsid(int(entry)) in sessions:
-                    os.kill(int(entry), signal.SIGKILL)
-            except OSError:
-                pass
-        for process in self._processes:
-            process.wait()
+        """Ends what is still running, in the sessions that this run started and nowhere else. No leader of a session was reaped
+        before, so that no number can have passed on to a process of somebody else."""
+        for server in self._servers:
+            kill_session(server.pid)
+        for server in self._servers:
+            if server.watcher:
+                server.watcher.finish()
+            self.processor_seconds += processor_seconds(server.pid)
+            server.process.wait()
+        self._ports.close()
+
+    def what_runs(self):
+        """What the commands wrote and are doing that nobody has waited for."""
+        parts = []
+        for server in self._servers:
+            if not server.is_collected:
+                status = wait_without_reaping(server.pid, 0)
+                what = "was running" if status is None else f"had ended with {status}"
+                parts.append(f"{server.label} {what}\n{server.explanation()}")
+        return "\n".join(parts)
 
     def trouble(self):
         """What was reported so far, for a run that could not be finished."""
@@ -297,15 +357,15 @@ class Run:
 
     def _collect(self, server, timeout):
         try:
-            status = server.process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise CaseError(f"{server.label}: still running after {timeout:.0f} s, {self.mode}\n"
-                            + excerpt(server.outputs[1].read_bytes())) from None
+            status = wait_without_reaping(server.pid, timeout)
+            if status is None:
+                raise Explained(f"{server.label}: still running after {timeout:.0f} s, {self.mode}\n" + server.explanation())
         finally:
             if server.watcher:
                 server.watcher.finish()
                 self.guarded |= server.watcher.guarded
                 self.unguarded |= server.watcher.unguarded
+        server.is_collected = True
         # `zguard run` reports a signal death as the shell does.
         status = 128 - status if status < 0 else status
         stdout, stderr = (path.read_bytes() for path in server.outputs)

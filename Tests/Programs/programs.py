@@ -30,10 +30,11 @@ sys.dont_write_bytecode = True
 
 from case import Source  # noqa: E402
 from cases import all_cases  # noqa: E402
-from harness import CaseError, Guard, Run, compare  # noqa: E402
+from harness import CaseError, Explained, Guard, Run, compare  # noqa: E402
 
 RESULTS = ROOT / "build" / "tests" / "programs.json"
 ATTEMPTS = 3
+ORDINARY_SIZE = 0.5  # of the largest inputs, for every change; --long has them whole
 print_lock = threading.Lock()
 
 
@@ -93,11 +94,19 @@ def try_case(case, guard, options):
             run = Run(case, work, mode)
             try:
                 case.steps(run)
+            except Explained:
+                raise
+            except CaseError as error:
+                raise Explained(f"{error}\n{run.what_runs()}".rstrip()) from error
+            except Exception as error:  # a fault in a case must not end the others
+                raise Explained(f"{traceback.format_exc()}{run.what_runs()}".rstrip()) from error
             finally:
                 run.stop()
             passes.append(run)
+            case.processor_seconds += run.processor_seconds
             if options.verbose:
-                say(f"       {case.name}: {run.mode} {time.monotonic() - started:.1f} s"
+                say(f"       {case.name}: {run.mode} {time.monotonic() - started:.1f} s, "
+                    f"{run.processor_seconds:.1f} s of the processor"
                     + (f", guarded: {' '.join(sorted(run.guarded))}" if mode else ""))
         faults = compare(case, *passes)
     except CaseError as error:
@@ -147,7 +156,10 @@ def main():
     parser.add_argument("--filter", metavar="TEXT", action="append", help="only cases whose name contains TEXT (repeatable)")
     parser.add_argument("--list", action="store_true", help="names and what they need, then end")
     parser.add_argument("--install", action="store_true", help="fetch missing programs with apt-get first")
-    parser.add_argument("--long", action="store_true", help="also cases that take too long for every change; a filter with a case's whole name asks for it, too")
+    parser.add_argument("--install-only", action="store_true", help="that, then end")
+    parser.add_argument("--long", action="store_true",
+                        help="also cases that take too long for every change, and the largest inputs whole; "
+                             "a filter with a case's whole name asks for it, too")
     parser.add_argument("--markdown", action="store_true", help="print a table of all cases with the last results, then end")
     parser.add_argument("--zguard", metavar="PATH", default=str(ROOT / "build" / "bin" / "zguard"))
     parser.add_argument("--profile", metavar="NAME", help="profile for `zguard run`")
@@ -164,6 +176,8 @@ def main():
     if options.markdown:
         markdown(cases)
         return 0
+    for case in cases:
+        case.size = 1.0 if options.long else ORDINARY_SIZE
     if not options.long and not options.list:
         cases = [case for case in cases if not case.long or case.name in (options.filter or ())]
     if options.list:
@@ -172,6 +186,9 @@ def main():
         return 0
     if not cases:
         sys.exit("programs: error: no case has a name like that")
+    if options.install_only:
+        install(cases)
+        return 0
     subject = options.preload or options.zguard
     if not os.path.exists(subject):
         sys.exit(f"programs: error: cannot find '{subject}'\nhint: scripts/build makes build/bin/zguard")
@@ -193,7 +210,8 @@ def main():
             failed += bool(faults)
             if not options.preload and not options.option:
                 keep_result(case, faults, options.profile or "guard")
-            say(f"{'FAIL' if faults else 'pass'}   {case.name} ({seconds:.1f} s)")
+            used = f"{seconds:.1f} s, {case.processor_seconds:.1f} s of the processor"
+            say(f"{'FAIL' if faults else 'pass'}   {case.name} ({used})")
             for fault in faults:
                 say("       " + fault.replace("\n", "\n       "))
     print(f"{time.monotonic() - started:.0f} s")

@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds  # noqa: E402
 from Support.checks import Checks, Failed  # noqa: E402
 from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES = TESTS / "Robustness/Crashes"
 PROGRAMS = builds.BUILD / "crashes"
@@ -68,6 +69,11 @@ def chosen(seed, number):
         if case["what"] not in FREED and chance.random() < 0.1:
             case["options"] = chance.choice(["profile=sample", "overhead=5%", "handle_signals=0"])
     return case
+
+
+def kinds_of(case):
+    """What every slice has at least once."""
+    return [(key, case["program"], case[key]) for key in ("what", "where", "handler", "short", "options")]
 
 
 def words_of(case, folder, what=None):
@@ -468,10 +474,13 @@ def main():
     parser.add_argument("--kills", type=int, default=200, help="moments at which somebody is killed while reporting (200)")
     parser.add_argument("--long", action="store_true", help="10,000 faults and 1,000 kills")
     parser.add_argument("--only-kill", type=int, default=None, help="the number of one kill, to repeat it")
+    add_slice_option(parser)
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else random.randrange(1 << 32) if arguments.long else 1
     faults, moments = (10_000, 1000) if arguments.long else (arguments.rounds, arguments.kills)
-    numbers, kills = range(faults), range(moments)
+    numbers = arguments.slice.choose(range(faults), "fault {}".format, lambda number: kinds_of(chosen(seed, number)))
+    kills = arguments.slice.choose(range(moments), "kill {}".format)
+    arguments.slice.say(len(numbers) + len(kills), faults + moments, "faults and kills")
     if arguments.only is not None or arguments.only_kill is not None:
         numbers = [arguments.only] if arguments.only is not None else []
         kills = [arguments.only_kill] if arguments.only_kill is not None else []
@@ -526,7 +535,7 @@ def run_kills(checks, folder, arguments, seed, numbers):
     sums = sum(kills.phases.values(), collections.Counter())
     print(f"       {len(numbers)} kills: {sums['before']} before the first finding, {sums['within']} within, {sums['after']} after the end; "
           f"{kills.announced} findings announced, {kills.readable} readable, {kills.cut} lines cut off, {time.monotonic() - began:.0f} s")
-    if len(numbers) >= 100:
+    if len(numbers) >= 40:
         checks.check("the moments lie within the reporting", [] if sums["within"] * 2 >= len(numbers) else [str(kills.phases)])
 
 

@@ -34,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds  # noqa: E402
 from Support.checks import Checks, Failed, close  # noqa: E402
 from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES = TESTS / "Robustness/Faults"
 BUILD = builds.BUILD / "faults"
@@ -446,6 +447,15 @@ def faults_of(scenario, counts, long):
                 yield f"{kind}:{ENOMEM}:{first}:2,libc-memory:{ENOMEM}:2:3"
 
 
+def kinds_of(scenario, fault):
+    """What every slice has at least once: every kind of call in the scenarios that try all of them; and in some scenario each kind failing
+    once, for ever and now and then, with each errno and cut short, and what fails together."""
+    first, _, more = fault.partition(",")
+    kind, error, _, times = first.split(":")
+    often = times if times in ("once", "ever") else "now and then"
+    return [(kind, more)] if more else [(scenario.name if scenario.share == 1 else "", kind), (kind, often), (kind, error)]
+
+
 # MARK: the whole
 
 
@@ -518,6 +528,9 @@ def run_scenario(scenario, checks, arguments, pool):
             return made
     faults = [fault for fault in faults_of(scenario, counts, arguments.long)
               if arguments.filter in f"{scenario.name} {fault}"]
+    whole = len(faults)
+    faults = arguments.slice.choose(faults, kinds=lambda fault: kinds_of(scenario, fault), way=SCENARIOS.index(scenario), seen=arguments.seen)
+    arguments.counted += collections.Counter(ran=len(faults), whole=whole)
     missed = []
     for run, problems in pool.map(lambda fault: one(scenario, fault, plain), faults):
         checks.check(f"{scenario.name} {run.fault}", problems + [reproduce(run)] if problems else [])
@@ -533,7 +546,9 @@ def main():
     parser.add_argument("--long", action="store_true", help="every call, every errno")
     parser.add_argument("--filter", default="", metavar="TEXT", help="only 'SCENARIO FAULT' with this text in it")
     parser.add_argument("--only", nargs=2, metavar=("SCENARIO", "FAULT"), help="one run, with everything that it printed")
+    add_slice_option(parser)
     arguments = parser.parse_args()
+    arguments.counted, arguments.seen = collections.Counter(), set()
     try:
         build()
     except Failed as failure:
@@ -560,7 +575,8 @@ def main():
             calls.update(run_scenario(scenario, checks, arguments, pool))
             print(f"{scenario.name}: {checks.passed + checks.failed - before} runs in {time.monotonic() - started:.0f} s", flush=True)
         check_shown(scenarios, checks, arguments, pool)
-    if not arguments.filter:
+    arguments.slice.say(arguments.counted["ran"], arguments.counted["whole"], "faults")
+    if not arguments.filter and arguments.slice.is_whole:
         checks.check("every kind of call is made by some program",
                      [f"{kind} is made by none" for kind in ERRORS if not calls[kind] and kind not in BY_CHANCE])
     return checks.close()

@@ -31,6 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds  # noqa: E402
 from Support.checks import Failed, close  # noqa: E402
 from Support.environment import TESTS, ZGUARD  # noqa: E402
+from Support.ports import Ports  # noqa: E402
+from Support.processes import descendants, holders, stacks  # noqa: E402
 
 SOURCES = TESTS / "Robustness/Soak"
 BUILD = builds.BUILD / "soak"
@@ -39,17 +41,12 @@ GROUPS = Path("/sys/fs/cgroup/memory")
 SAMPLE_SECONDS = 1.0
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 libc = ctypes.CDLL(None)
+PORTS = Ports()
 
 
 def die_with_parent():
     libc.prctl(DIE_WITH_PARENT, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # shells ignore it for what they start in the background
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def field(text, name):
@@ -144,7 +141,7 @@ class Server:
     def __init__(self, directory):
         self.directory = directory / self.name
         self.directory.mkdir()
-        self.port = free_port()
+        self.port = PORTS.take()
         self.report = self.directory / "report.json"
         self.loads = 0
         self.trouble = []
@@ -168,12 +165,14 @@ class Server:
         deadline = time.monotonic() + 60
         while True:
             if self.process.poll() is not None:
-                raise Failed(f"{self.name} ended at its start with {self.process.returncode}: {self.output()}")
+                raise Failed(f"{self.name} ended at its start with {self.process.returncode}: {self.output()}\n"
+                              + holders(self.port))
             found = children(self.process.pid)
             if found and self.is_guarded(found[0]) and self.is_ready():
                 break
             if time.monotonic() > deadline:
-                raise Failed(f"{self.name} does not start: {self.output()}")
+                raise Failed(f"{self.name} does not start: {self.output()}\n"
+                              + holders(self.port) + stacks(descendants(self.process.pid)))
             time.sleep(0.1)
         self.pid = found[0]
         self.processes = [Process(self.name, self.pid), Process(f"zguard run, {self.name}", self.process.pid)]
@@ -204,7 +203,7 @@ class Server:
             try:
                 self.process.wait(60)
             except subprocess.TimeoutExpired:
-                problems.append("does not end within 60 seconds")
+                problems += ["does not end within 60 seconds", *stacks(descendants(self.process.pid)).splitlines()]
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()
         if self.process.returncode != self.end_status:

@@ -3,13 +3,14 @@
 // options: on_finding=continue:fence_per_context=0
 // warning: ==zguard==
 
-#include "findings/calls.h"
+#include "door/calls.h"
+#include "process/thread_entry.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "blocks/slab.h"
 #include "check.h"
-#include "heap/slab.h"
 #include "heap_calls.h"
 
 static const struct zg_call reading = {"write", false}, writing = {"read", true};

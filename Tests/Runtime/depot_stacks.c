@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "heap_calls.h"
+#include "process/ready.h"
 #include "stacks/depot.h"
 
 enum { DEPTH = 10 };
@@ -88,7 +89,7 @@ static void check_threads(void) {
 }
 
 int main(void) {
-    if (!CHECK(zg_runtime_is_ready(), "the depot is reserved")) return check_end();
+    if (!CHECK(zg_ready(), "the depot is reserved")) return check_end();
     check_basics();
     check_growth();
     check_threads();

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "blocks/fill.h"
 #include "check.h"
-#include "findings/diagnose.h"
-#include "heap/fill.h"
+#include "faults/diagnose.h"
 
 #define WORD ZG_FILL_WORD
 #define HEAP UINT64_C(0x700000000000)

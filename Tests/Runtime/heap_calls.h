@@ -3,29 +3,29 @@
 #ifndef HEAP_CALLS_H
 #define HEAP_CALLS_H
 
+#include "blocks/lookup.h"
+#include "door/door.h"
 #include "findings/finding.h"
-#include "heap/heap.h"
-#include "heap/lookup.h"
 #include "process/runtime.h"
-#include "process/thread.h"
 #include "settings/config.h"
 #include "settings/stats.h"
+#include "threads/thread.h"
 
 #define HEAP_FRAME ((const uint64_t *)__builtin_frame_address(0))
 
 static __attribute__((noinline, unused)) void *heap_allocate(uint64_t size, uint64_t alignment, bool zero) {
-    void *block = zg_heap_allocate(size, alignment, alignment > 16 ? zg_kind_aligned : zg_kind_malloc, zero, HEAP_FRAME);
+    void *block = zg_door_allocate(size, alignment, alignment > 16 ? zg_kind_aligned : zg_kind_malloc, zero, HEAP_FRAME);
     __asm__ volatile("" : "+r"(block)::"memory");
     return block;
 }
 
 static __attribute__((noinline, unused)) void heap_free(void *block) {
-    zg_heap_free(block, zg_deallocator_free, ZG_ANY_SIZE, HEAP_FRAME);
+    zg_door_free(block, zg_deallocator_free, ZG_ANY_SIZE, HEAP_FRAME);
     __asm__ volatile("" ::: "memory");
 }
 
 static __attribute__((noinline, unused)) void *heap_resize(void *block, uint64_t size) {
-    block = zg_heap_reallocate(block, size, HEAP_FRAME);
+    block = zg_door_reallocate(block, size, HEAP_FRAME);
     __asm__ volatile("" : "+r"(block)::"memory");
     return block;
 }

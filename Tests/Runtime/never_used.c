@@ -4,9 +4,10 @@
 
 #include <pthread.h>
 
+#include "blocks/slab.h"
 #include "check.h"
-#include "heap/slab.h"
 #include "heap_calls.h"
+#include "process/ready.h"
 
 enum { BYTES = 6144 };
 static char *block;
@@ -19,13 +20,13 @@ static void *make_one(void *context) {
 }
 
 static __attribute__((noinline)) void give_back(void) {
-    zg_heap_trim(true, HEAP_FRAME);
+    zg_door_trim(true, HEAP_FRAME);
     __asm__ volatile("" ::: "memory");
 }
 
 int main(void) {
     zg_runtime_start();
-    if (!CHECK(zg_runtime_is_ready(), "the runtime starts")) return check_end();
+    if (!CHECK(zg_ready(), "the runtime starts")) return check_end();
     pthread_t thread;
     pthread_create(&thread, NULL, make_one, NULL);
     pthread_join(thread, NULL);

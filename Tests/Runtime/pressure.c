@@ -12,8 +12,11 @@
 #include "heap/quarantine.h"
 #include "heap_calls.h"
 #include "limits/maintenance.h"
-#include "limits/pressure.h"
 #include "platform/os.h"
+#include "pressure/pressure.h"
+#include "process/ready.h"
+#include "process/thread_entry.h"
+#include "process/watch.h"
 
 // --- texts -----------------------------------------------------------------------------------------------------------
 
@@ -434,7 +437,7 @@ static void check_course(void) {
 // --- the calling stack -----------------------------------------------------------------------------------------------
 
 static __attribute__((noinline)) bool plain_here(void) {
-    bool plain = zg_maintenance_stack_is_plain(HEAP_FRAME);
+    bool plain = zg_watch_stack_is_plain(HEAP_FRAME);
     __asm__ volatile("" : "+r"(plain)::"memory");
     return plain;
 }
@@ -469,7 +472,7 @@ int main(void) {
     make_tree();
     zg_os_root = tree;
     zg_runtime_start();
-    if (!CHECK(zg_runtime_is_ready(), "the runtime starts")) return check_end();
+    if (!CHECK(zg_ready(), "the runtime starts")) return check_end();
     check_sources();
     check_limits();
     check_missing();

@@ -5,10 +5,12 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "blocks/fill.h"
 #include "check.h"
-#include "heap/fill.h"
 #include "heap/quarantine.h"
 #include "heap_calls.h"
+#include "process/ready.h"
+#include "process/thread_entry.h"
 
 static uint64_t findings(void) {
     return zg_stats_get(zg_counter_findings) + zg_stats_get(zg_counter_findings_suppressed);
@@ -186,7 +188,7 @@ static void check_concurrent(void) {
 int main(void) {
     setenv("ZGUARD_OPTIONS", "on_finding=continue:report_path=/dev/null:fence_per_context=0", 1);
     zg_runtime_start();
-    if (!CHECK(zg_runtime_is_ready(), "the runtime starts")) return check_end();
+    if (!CHECK(zg_ready(), "the runtime starts")) return check_end();
     check_cap();
     check_fairness();
     check_large_first();

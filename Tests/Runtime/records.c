@@ -3,11 +3,13 @@
 
 #include <string.h>
 
+#include "blocks/slab.h"
+#include "blocks/span.h"
 #include "check.h"
 #include "heap/quarantine.h"
-#include "heap/slab.h"
-#include "heap/span.h"
 #include "heap_calls.h"
+#include "process/ready.h"
+#include "process/thread_entry.h"
 
 static void check_live(const char *block, uint64_t size, const char *what) {
     struct zg_block_view view;
@@ -152,7 +154,7 @@ static void check_retired(void) {
 int main(void) {
     setenv("ZGUARD_OPTIONS", "on_finding=continue:report_path=/dev/null:fence_per_context=0", 1);
     zg_runtime_start();
-    if (!CHECK(zg_runtime_is_ready(), "the runtime starts")) return check_end();
+    if (!CHECK(zg_ready(), "the runtime starts")) return check_end();
     check_states();
     check_slots();
     check_spans();

@@ -1,9 +1,10 @@
 // Size classes: every size has the smallest class that holds it; slot numbers by reciprocal are exact.
 // link: runtime
 
+#include "blocks/slab.h"
 #include "check.h"
-#include "heap/slab.h"
 #include "heap_calls.h"
+#include "process/ready.h"
 
 int main(void) {
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
@@ -20,7 +21,7 @@ int main(void) {
         bool smallest = class == 0 || zg_class_bytes(class - 1) < size;
         if (!CHECK(fits && smallest, "the smallest class that fits")) fprintf(stderr, "  size %" PRIu64 "\n", size);
     }
-    if (!CHECK(zg_runtime_is_ready(), "the heap is reserved")) return check_end();
+    if (!CHECK(zg_ready(), "the heap is reserved")) return check_end();
     uint64_t state = 11, region = UINT64_C(1) << zg_slabs.region_shift;
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         const struct zg_slab *slab = &zg_slabs.slab[class];

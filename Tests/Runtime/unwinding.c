@@ -17,10 +17,13 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "process/ready.h"
 #include "process/runtime.h"
-#include "process/thread.h"
+#include "process/thread_entry.h"
 #include "settings/config.h"
 #include "stacks/depot.h"
+#include "threads/capture.h"
+#include "threads/thread.h"
 
 enum { MOST = 512 };
 static uint64_t compared, captures;
@@ -60,7 +63,7 @@ static __attribute__((noinline)) void compare(const char *where) {
     struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
     int depth = zg_config.stack_depth;
     for (int round = 0; round < 3; round++) { // the first fills the caches, the others come from them
-        uint32_t stack = zg_thread_capture(thread, true);
+        uint32_t stack = zg_capture(thread, true);
         int got = zg_depot_get(stack, captured, ZG_STACK_MAX_DEPTH + 16);
         int least = wanted < depth ? wanted : depth;
         bool equal = got >= least && got <= wanted;
@@ -206,7 +209,7 @@ static __attribute__((noinline)) void capture_and_walk(void) {
     uint64_t captured[ZG_STACK_MAX_DEPTH + 32];
     struct zg_walk walk;
     struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
-    int got = zg_depot_get(zg_thread_capture(thread, true), captured, ZG_STACK_MAX_DEPTH);
+    int got = zg_depot_get(zg_capture(thread, true), captured, ZG_STACK_MAX_DEPTH);
     zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
     bool equal = got >= walk.count;
     for (int i = 0; equal && i < walk.count; i++) equal = captured[i] == walk.frames[i];
@@ -272,7 +275,7 @@ static __attribute__((noinline)) void coroutine_depth(int depth) {
         const uint64_t *frame = __builtin_frame_address(0);
         struct zg_thread *thread = zg_thread_enter(frame);
         uint64_t frames[ZG_STACK_MAX_DEPTH + 32];
-        int count = zg_depot_get(zg_thread_capture(thread, true), frames, ZG_STACK_MAX_DEPTH);
+        int count = zg_depot_get(zg_capture(thread, true), frames, ZG_STACK_MAX_DEPTH);
         CHECK(count >= 1 && frames[0] == frame[1], "a capture in a coroutine begins with its caller");
         zg_thread_leave(thread);
         coroutine_steps++;
@@ -334,7 +337,7 @@ static void wild_registers(void) {
 
 int main(void) {
     zg_runtime_start();
-    CHECK(zg_runtime_is_ready(), "the runtime starts");
+    CHECK(zg_ready(), "the runtime starts");
     compare("main");
     recurse(25, "recursion");
     recurse(300, "recursion beyond the depth limit");

@@ -3,8 +3,8 @@ stop servers by themselves, all guarded. `--quick` has none: a unit starts a ser
 
 import re
 import shutil
-import socket
 
+from Support.ports import Ports
 from suite import Result, Suite, Unit
 
 NAMES = ("type/string", "type/incr", "type/list", "type/list-2", "type/hash", "type/set", "type/zset", "type/stream", "type/stream-cgroups",
@@ -14,6 +14,7 @@ NAMES = ("type/string", "type/incr", "type/list", "type/list-2", "type/hash", "t
          "unit/querybuf", "unit/protocol", "unit/latency-monitor", "unit/printver", "unit/replybufsize", "integration/rdb", "integration/aof",
          "integration/block-repl", "integration/replication-2", "integration/replication-3", "integration/psync2-reg", "integration/logging",
          "integration/redis-cli", "integration/redis-benchmark", "integration/convert-ziplist-hash-on-load")
+PORTS = 200  # that a unit may use
 TOOLS = ("redis-server", "redis-cli", "redis-benchmark", "redis-check-aof", "redis-check-rdb", "redis-sentinel")
 
 
@@ -32,6 +33,10 @@ class Redis(Suite):
         return [Unit(name if not name.startswith("type/") else "unit/" + name) for name in NAMES]
 
     def run(self, unit, place, only=()):
+        with Ports() as ports:
+            return self.run_at(ports.take_row(PORTS), unit, place, only)
+
+    def run_at(self, port, unit, place, only):
         tree = place.work / "tree"
         tree.mkdir()
         shutil.copytree(self.source / "tests", tree / "tests", symlinks=True)
@@ -43,7 +48,7 @@ class Redis(Suite):
             if found:
                 (tree / "src" / tool).symlink_to(found)
         # Tests of modules need some that are not packaged; large memory and slow ones take too long.
-        words = ["--single", unit.name, "--clients", "1", "--baseport", str(base_port()), "--portcount", "200", "--tags", "-needs:debug-internals"]
+        words = ["--single", unit.name, "--clients", "1", "--baseport", str(port), "--portcount", str(PORTS), "--tags", "-needs:debug-internals"]
         for name in only:
             words += ["--only", name]
         ended = place.run(["tclsh8.6", "tests/test_helper.tcl", *words], cwd=tree, deadline=self.deadline)
@@ -55,10 +60,3 @@ class Redis(Suite):
         outcomes["(script)"] = "hung" if ended.status is None else "passed" if ended.status == 0 else f"status {ended.status}"
         shutil.rmtree(place.work, ignore_errors=True)
         return Result(outcomes, ended.findings, ended.seen, ended.output[-3000:] + ended.errors[-1000:])
-
-
-def base_port():
-    """The first of a row of ports that nobody else is likely to take meanwhile."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return 20000 + probe.getsockname()[1] % 10000

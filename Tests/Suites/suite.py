@@ -10,12 +10,12 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
+
+from Support.processes import descendants, kill_session, session_members, stacks, wait_without_reaping
 
 TESTS = Path(__file__).resolve().parent.parent
 ROOT = TESTS.parent
@@ -54,6 +54,7 @@ class Result:
         self.findings = list(findings)
         self.seen = seen
         self.output = output  # the end of what the unit printed, for people
+        self.hung = ""  # the stacks of what had to be killed
 
 
 class Ended:
@@ -73,6 +74,7 @@ class Place:
         for name in ("home", "tmp", "work"):
             (self.dir / name).mkdir(parents=True)
         self.work = self.dir / "work"
+        self.hung = ""
 
     def environment(self, more=None):
         return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.dir / "home"),
@@ -97,16 +99,16 @@ class Place:
         sessions.add(process.pid)
         watcher = Watcher(process.pid, self.guard) if self.guard else None
         try:
-            status = process.wait(deadline)
-            status = 128 - status if status < 0 else status
-        except subprocess.TimeoutExpired:
-            status = None
+            status = wait_without_reaping(process.pid, deadline)
+            if status is None and self.guard:
+                self.hung += stacks([*descendants(process.pid), *session_members(process.pid)])
         finally:
             if watcher:
                 watcher.finish()
-            end_session(process.pid)
-            process.wait()
+            kill_session(process.pid)  # a unit may leave daemons behind
             sessions.discard(process.pid)
+            process.wait()
+        status = 128 - status if status is not None and status < 0 else status
         texts = [path.read_bytes().decode("utf-8", "replace") for path in (output, errors)]
         findings = read_findings(report) if self.guard else []
         return Ended(status, *texts, findings, bool(watcher and watcher.guarded))
@@ -118,20 +120,6 @@ def without_cores():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def end_session(session):
-    """Kills what is left of a session of ours; a unit may leave daemons behind."""
-    for _ in range(50):
-        left = [pid for pid in session_members(session)]
-        if not left:
-            return
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                pass
-        time.sleep(0.05)
-
-
 sessions = set()  # those that run now
 stopping = threading.Event()
 
@@ -139,18 +127,7 @@ stopping = threading.Event()
 def end_all_sessions():
     stopping.set()
     for session in list(sessions):
-        end_session(session)
-
-
-def session_members(session):
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                fields = Path(f"/proc/{name}/stat").read_bytes().rsplit(b")", 1)[1].split()
-            except (OSError, IndexError):
-                continue
-            if int(fields[3]) == session and fields[0] != b"Z":
-                yield int(name)
+        kill_session(session)
 
 
 def read_findings(report):

@@ -89,7 +89,10 @@ def run_unit(suite, unit, guard, kept, options):
     home = Path(tempfile.mkdtemp(prefix="zgs-", dir=options.tmp))
     try:
         def once(with_guard, only=()):
-            return suite.run(unit, Place(home / "run", guard if with_guard else None), only)
+            place = Place(home / "run", guard if with_guard else None)
+            result = suite.run(unit, place, only)
+            result.hung = place.hung
+            return result
 
         outcomes = kept.units.get(unit.name)
         if outcomes is None or options.fresh:
@@ -117,6 +120,8 @@ def run_unit(suite, unit, guard, kept, options):
                 record.faults.append(said)
         if record.faults:
             record.faults.append("the guarded run's last words:\n" + guarded.output[-options.words:])
+            if guarded.hung:
+                record.faults.append("what hung in it:\n" + guarded.hung)
         return record
     except (SuiteError, OSError, ValueError, subprocess.SubprocessError):
         record = UnitRecord({}, {})
@@ -301,6 +306,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="the units that every change can wait for; nothing is built")
     parser.add_argument("--install", action="store_true", help="fetch missing packages with apt-get first")
+    parser.add_argument("--install-only", action="store_true", help="that, then end")
     parser.add_argument("--filter", metavar="NAME", action="append", help="only the suite NAME (repeatable)")
     parser.add_argument("--unit", metavar="NAME", action="append", help="only this unit (repeatable)")
     parser.add_argument("--profile", choices=("default", "fence"), action="append", help="both where not said (--quick: default)")
@@ -321,8 +327,10 @@ def main():
     if options.markdown:
         markdown(suites)
         return 0
-    if options.install:
+    if options.install or options.install_only:
         install(suites)
+    if options.install_only:
+        return 0
     if options.quick:
         suites = [suite for suite in suites if suite.is_quick]
     if options.list:

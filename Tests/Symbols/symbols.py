@@ -30,6 +30,7 @@ from Detection import zombies  # noqa: E402
 from Support import builds  # noqa: E402
 from Support.checks import Failed, close  # noqa: E402
 from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 TIMEOUT_SECONDS = 30
 LEAST_PROGRAMS = 30
@@ -87,9 +88,10 @@ def compile_program(path, way, directory):
     return Program(f"{way} {path}", executable, options=options)
 
 
-def build_programs(directory):
+def build_programs(directory, part):
+    """Every slice has each bug in one of the first ways, each of the other ways, and some cases of each configuration."""
     ways = list(WAYS)
-    jobs = [(bug, way) for bug in BUGS for way in ways[:EVERYWHERE]]
+    jobs = [(bug, way) for number, way in enumerate(ways[:EVERYWHERE]) for bug in part.choose(BUGS, kinds=lambda _: "*", way=number)]
     # Two bugs of each other way, one C++ with templates and exceptions, one of the rest.
     plus = [bug for bug in BUGS if bug.endswith(".cpp")]
     for number, way in enumerate(ways[EVERYWHERE:]):
@@ -103,7 +105,7 @@ def build_programs(directory):
     for configuration in chosen:
         own = [case for case in cases if case.language == configuration.language
                and not {"clean", "silent"} & set(case.expected(configuration))]
-        for case in own[::max(1, len(own) // CASES)][:CASES]:
+        for case in part.choose(own[::max(1, len(own) // CASES)][:CASES], lambda case: case.name, lambda _: "*", CONFIGURATIONS.index(configuration.name)):
             programs.append(Program(f"{configuration.name} {case.name}", built[configuration.name], ["--freed", case.name],
                                     [o for o in case.expected(configuration).get("options", "").split(":") if o]))
     for source, command in (("orders.c", ["clang", "-g", "-O1"]), ("shop.swift", ["swiftc", "-g", "-O"])):
@@ -310,18 +312,19 @@ def check_line_zero(comparison, symbolizer):
     return problems
 
 
-def code_addresses(module, step):
-    """Addresses of the code of a module, `step` bytes apart."""
+def code_addresses(module, step, part):
+    """Addresses of the code of a module, `step` bytes apart; of a slice every N-th."""
     for line in subprocess.run(["readelf", "-SW", module], stdout=subprocess.PIPE, text=True).stdout.splitlines():
         fields = line.partition("]")[2].split()
         if fields[:1] == [".text"]:
-            return list(range(int(fields[2], 16), int(fields[2], 16) + int(fields[4], 16), step))[:MOST_ADDRESSES]
+            addresses = range(int(fields[2], 16), int(fields[2], 16) + int(fields[4], 16), step)[:MOST_ADDRESSES]
+            return list(addresses[part.number - 1::part.count])
     raise Failed(f"{module} has no code")
 
 
-def every_address(zguard, module, step, directory):
+def every_address(zguard, module, step, directory, part):
     """What zguard says of the addresses of a module: (name, frames of one address)."""
-    frames = [{"pc": hex(address), "module": str(module), "offset": hex(address)} for address in code_addresses(module, step)]
+    frames = [{"pc": hex(address), "module": str(module), "offset": hex(address)} for address in code_addresses(module, step, part)]
     report = directory / "every-address.jsonl"
     report.write_text(json.dumps({"schema": "zguard.finding/1", "kind": "double-free", "stacks": {"access": frames}}))
     out = subprocess.run([zguard, "report", "--format", "json", report], stdout=subprocess.PIPE, check=True).stdout
@@ -345,8 +348,8 @@ def modules_for_every_address(directory):
     yield Path("/lib/x86_64-linux-gnu/libc.so.6").resolve(), 307
 
 
-def check_programs(zguard, symbolizer, directory):
-    programs = build_programs(directory)
+def check_programs(zguard, symbolizer, directory, part):
+    programs = build_programs(directory, part)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         reports = list(pool.map(lambda program: run_guarded(zguard, program), programs))
     found = []  # program, frames of one address
@@ -357,7 +360,7 @@ def check_programs(zguard, symbolizer, directory):
                     if group[0].get("offset") and group[0].get("module", "").startswith("/"):
                         found.append((program.name, group))
     for module, step in modules_for_every_address(directory):
-        found += every_address(zguard, module, step, directory)
+        found += every_address(zguard, module, step, directory, part)
     questions = {(group[0]["module"], int(group[0]["offset"], 16)) for _, group in found}
     answers = ask(symbolizer, questions)
     same_address, separate = aliases({module for module, _ in questions})
@@ -429,7 +432,7 @@ def report_of(module, addresses):
                        "detail": {"slot": "2"}, "stacks": {"access": frames, "free": frames[:9]}})
 
 
-def check_damage(zguard, executables, directory):
+def check_damage(zguard, executables, directory, part):
     """Problems with damaged copies of executables."""
     problems = []
     folder = directory / "damaged"
@@ -444,15 +447,15 @@ def check_damage(zguard, executables, directory):
         chance = random.Random(number)
         few = sorted(chance.sample(sorted(addresses), min(30, len(addresses))))
         few = [address + chance.randrange(40) for address in few] + [0, 1, 2, 2 ** 63, 2 ** 64 - 1]
-        for mutant in range(MUTANTS):
+        for mutant in range(part.number - 1, MUTANTS, part.count):
             # Split debug information is found beside the file.
-            path = folder / f"{number}-{mutant}"
+            path, chance = folder / f"{number}-{mutant}", random.Random(f"{number}-{mutant}")
             path.write_bytes(damage(contents, places, chance))
             (folder / f"{number}-{mutant}.jsonl").write_text(report_of(path, few))
             jobs.append((executable, path))
         for split in Path(executable).parent.glob("*.dwo"):
-            for mutant in range(MUTANTS):
-                path = folder / f"{number}-{mutant}-split"
+            for mutant in range(part.number - 1, MUTANTS, part.count):
+                path, chance = folder / f"{number}-{mutant}-split", random.Random(f"{number}-{mutant}-split")
                 path.mkdir()
                 (path / split.name).write_bytes(damage(split.read_bytes(), sections(split), chance))
                 program = path / "program"
@@ -561,14 +564,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--zguard", type=Path, default=ZGUARD, metavar="PATH")
     parser.add_argument("--build", type=Path, default=builds.BUILD / "symbols", metavar="DIRECTORY")
+    add_slice_option(parser)
     arguments = parser.parse_args()
     directory = arguments.build.resolve()
     directory.mkdir(parents=True, exist_ok=True)
     zguard = arguments.zguard.resolve()
-    passed, failed = check_programs(zguard, find_symbolizer(), directory)
+    passed, failed = check_programs(zguard, find_symbolizer(), directory, arguments.slice)
     victims = [compile_program("Bugs/" + BUGS[7], way, directory).executable for way in DAMAGED]
     victims.append(builds.BUILD / "zombies/O-dynamic/shop")
-    problems = check_damage(zguard, victims, directory)
+    problems = check_damage(zguard, victims, directory, arguments.slice)
+    if not arguments.slice.is_whole:
+        print(f"slice {arguments.slice}: a bug in one way to compile it, every {arguments.slice.count}th address and damaged file")
     passed, failed = passed + (not problems), failed + bool(problems)
     checks, more = check_servers(zguard, directory)
     passed, failed = passed + checks - len(more), failed + len(more)

@@ -5,12 +5,9 @@
 #define ZG_REPORT_H
 
 #include "findings/finding.h"
+#include "findings/report_output.h"
 #include "platform/text.h"
 
-// Opens the report. Start-up, and the child of a fork where the path names the process.
-void zg_report_open(void);
-// A line for the user, where standard error still is what it was at the start.
-void zg_report_say(const char *bytes, uint64_t count);
 // Writes a finding that `is_new`. Asked under the lock: who finds it known may end the process, and it is written then.
 // False: it is known.
 bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *));
@@ -26,8 +23,5 @@ bool zg_report_is_mine(void);
 void zg_report_close_for_good(void);
 // This thread does not go on with the report that it was writing.
 void zg_report_abandon(void);
-void zg_report_after_fork_in_child(void);
-// The descriptors that are open for reports, in no order. Returns how many, at most 2.
-int zg_report_descriptors(int descriptors[2]);
 
 #endif

@@ -20,47 +20,47 @@ enum zg_option_kind {
 };
 
 #define ZG_OPTIONS(X)                                                                                                  \
-    X(profile, choice, 0, 0, 2, (guard, fence, sample), "named set of option values, which the other options override") \
-    X(quarantine_bytes, bytes, 1048576, 0, 1099511627776, (), "freed blocks are held until they amount to this much")  \
+    X(profile, choice, 0, 0, 2, (guard, fence, sample), "preset of option values; options given explicitly override it") \
+    X(quarantine_bytes, bytes, 1048576, 0, 1099511627776, (), "maximum total size of the freed blocks held in quarantine") \
     X(quarantine_per_context, number, 4, 0, 16, (),                                                                    \
-      "newest freed blocks that each allocation context keeps, whatever the others free")                              \
+      "newest freed blocks of each allocation stack, kept in quarantine however much other code frees")                \
     X(fence_per_context, number, 8, 0, 65535, (),                                                                      \
-      "first blocks of each allocation context that get pages of their own, protected when they are freed; 65535: all") \
+      "first blocks of each allocation stack that get their own pages, protected on free; 65535: all blocks")          \
     X(fence_bytes, bytes, 16777216, 0, 1099511627776, (),                                                              \
-      "memory that blocks in use with pages of their own may take, at most 4 MiB or an eighth of all where not all have them") \
+      "memory for live blocks with their own pages; the default is also capped at 4 MiB or, if more, an eighth of live memory") \
     X(fence_overhead, percent, 30, 0, 1000, (),                                                                        \
-      "processor time for pages of their own, as a share of the program's, after the first 8 ms; 100%: no limit")      \
+      "CPU time spent on protected pages, as a share of the program's, after the first 8 ms; 100%: no limit")          \
     X(overread_ms, number, 20, 0, 1000000, (),                                                                         \
-      "processor time in use after which reads behind a block with pages of its own pass, where masked loads are slow; 0: never") \
+      "CPU time after which reads past the end of a live block with its own pages are allowed, where masked loads are slow; 0: never") \
     X(sample_rate, number, 0, 0, 1000000000, (),                                                                       \
-      "one of so many blocks, on average, gets pages of its own; the program's own allocator serves all others; 0: off") \
-    X(sample_seed, number, 0, 0, 4294967295, (), "seed of the random choice, for runs that are to be repeated; 0: random") \
+      "one block in this many, on average, gets its own pages and the program's own allocator serves the rest; 0: off") \
+    X(sample_seed, number, 0, 0, 4294967295, (), "seed for the random choice of blocks, for repeatable runs; 0: random") \
     X(overhead, percent, 0, 0, 1000, (),                                                                               \
-      "processor time that guarding may cost, as a share of the program's: what is watched follows from it; 0: no limit") \
+      "CPU time that guarding may cost, as a share of the program's; decides how much is watched; 0: no limit")        \
     X(retired_bytes, bytes, 4294967296, 0, 1099511627776, (),                                                          \
-      "address space that dead, protected pages may hold before the oldest addresses are used again")                  \
+      "address space that freed, protected pages may hold before the oldest addresses are reused")                     \
     X(protect, choice, 0, 0, 2, (auto, guard, mprotect),                                                               \
-      "how dead pages are protected: MADV_GUARD_INSTALL (Linux 6.13), or mprotect, which costs mappings")              \
+      "how freed pages are protected: MADV_GUARD_INSTALL (Linux 6.13), or mprotect, which uses up mappings")           \
     X(mappings, number, 16000, 64, 1000000000, (),                                                                     \
-      "mappings that protected pages may cost, of those that the kernel allows a process")                             \
-    X(pressure, bool, 1, 0, 1, (), "give memory back when the system or the process's limits run short of it")         \
+      "how many of the mappings that the kernel allows a process may be used for protected pages")                     \
+    X(pressure, bool, 1, 0, 1, (), "return memory to the kernel when the system or the process runs short of it")      \
     X(pressure_thread, bool, 1, 0, 1, (),                                                                              \
-      "watch for that from a thread, once the dead blocks are worth one; otherwise only at slow allocations and frees") \
-    X(pressure_thread_bytes, bytes, 67108864, 0, 1099511627776, (), "memory of dead blocks that is worth a thread")    \
-    X(fill_new, bool, 0, 0, 1, (), "fill new memory with 0xAA (calloc stays zero)")                                    \
-    X(fill_freed_bytes, bytes, 1099511627776, 0, 1099511627776, (), "fill and verify at most this much of a freed block") \
-    X(stack_depth, number, 32, 0, 128, (), "frames kept of each allocation and free stack, 0 for none")                \
-    X(on_finding, choice, 0, 0, 1, (abort, continue), "what happens after a finding is reported")                      \
+      "watch for memory pressure in a thread of the runtime; otherwise only on slow allocations and frees")            \
+    X(pressure_thread_bytes, bytes, 67108864, 0, 1099511627776, (), "how much freed memory must be held before that thread is started") \
+    X(fill_new, bool, 0, 0, 1, (), "fill new memory with 0xAA (calloc still returns zeros)")                           \
+    X(fill_freed_bytes, bytes, 1099511627776, 0, 1099511627776, (), "how many bytes of a freed block are filled and later verified, at most") \
+    X(stack_depth, number, 32, 0, 128, (), "frames kept of each allocation and free stack; 0: none")                   \
+    X(on_finding, choice, 0, 0, 1, (abort, continue), "what the program does after a finding: end, or go on")          \
     X(dealloc_mismatch, choice, 1, 0, 2, (off, certain, all),                                                          \
-      "report new/free, new[]/delete and the like: only where no other explanation is possible, or always")            \
-    X(verify_at_exit, bool, 1, 0, 1, (), "verify the quarantine when the program ends")                                \
-    X(report_path, path, 0, 0, 0, (), "file for raw findings, %p is the process id; standard error as text where empty") \
+      "report mismatches such as new/free and new[]/delete: never, only when certain, or all")                         \
+    X(verify_at_exit, bool, 1, 0, 1, (), "verify the quarantine when the program exits")                               \
+    X(report_path, path, 0, 0, 0, (), "file for raw findings (%p: process id); if empty, findings go to standard error as text") \
     X(error_text, choice, 0, 0, 1, (full, headline),                                                                   \
-      "what standard error gets of a finding after which the program goes on: all, or the first line")                 \
-    X(stats, bool, 1, 0, 1, (), "publish statistics to zguard stats")                                                  \
-    X(children, choice, 0, 0, 1, (follow, ignore), "whether programs started by the guarded one are guarded too")      \
-    X(handle_signals, bool, 1, 0, 1, (), "diagnose faults (SIGSEGV, SIGBUS, and the aborts of the Swift runtime)")     \
-    X(zombies, bool, 1, 0, 1, (), "recognise freed objects of Swift and C++ classes and report class and member")      \
+      "what is printed to standard error for a finding that does not end the program: everything, or the first line")  \
+    X(stats, bool, 1, 0, 1, (), "publish statistics for 'zguard stats'")                                               \
+    X(children, choice, 0, 0, 1, (follow, ignore), "whether programs that the guarded program starts are guarded too") \
+    X(handle_signals, bool, 1, 0, 1, (), "diagnose faults (SIGSEGV, SIGBUS, and aborts of the Swift runtime)")         \
+    X(zombies, bool, 1, 0, 1, (), "recognise freed Swift and C++ objects, and report class and member")                \
     X(find_object, bool, 1, 0, 1, (), "use the C library's _dl_find_object where it exists")
 
 enum zg_option {

@@ -27,7 +27,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#include "findings/fault.h"
+#include "faults/fault.h"
 #include "platform/text.h"
 #include "settings/stats.h"
 

@@ -26,10 +26,11 @@
 #include "images/module.h"
 #include "pages/fence.h"
 #include "platform/os.h"
-#include "process/thread.h"
 #include "settings/config.h"
 #include "stacks/depot.h"
-#undef zg_thread_capture
+#include "threads/capture.h"
+#include "threads/thread.h"
+#undef zg_capture
 
 // What is counted. The first group exists for each of the three who answer: the cache, the trail, a walk.
 #define ANSWER_COUNTS(X)                                                                                               \
@@ -258,7 +259,7 @@ static void compare(uint32_t stack, uint64_t caller, struct answer_of_unwinder *
 ZG_INLINE uint32_t capture(struct zg_thread *thread, bool allocates, bool is_timed) {
     answer = zg_answer_cache;
     uint64_t begin = is_timed ? read_ticks() : 0;
-    uint32_t stack = zg_thread_capture(thread, allocates);
+    uint32_t stack = zg_capture(thread, allocates);
     uint64_t ticks = is_timed ? read_ticks() - begin : 0;
     struct answer_counts *mine = &counts->answers[answer];
     add(&mine->captures, 1);

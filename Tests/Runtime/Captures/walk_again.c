@@ -2,16 +2,17 @@
 // Hot path; no lock.
 
 #include "pages/fence.h"
-#include "process/thread.h"
 #include "settings/config.h"
 #include "stacks/depot.h"
-#undef zg_thread_capture
+#include "threads/capture.h"
+#include "threads/thread.h"
+#undef zg_capture
 
 void zg_observe_answer(enum zg_answer answer) { (void)answer; }
 
 uint32_t zg_observe_capture(struct zg_thread *thread, bool allocates) {
     struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
-    uint32_t stack = zg_thread_capture(thread, allocates);
+    uint32_t stack = zg_capture(thread, allocates);
     if (!zg_config.stack_depth) return stack;
     struct zg_walk walk;
     uint64_t frames[ZG_STACK_MAX_DEPTH];

@@ -13,14 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "blocks/lookup.h"
+#include "door/door.h"
 #include "findings/finding.h"
-#include "heap/heap.h"
-#include "heap/lookup.h"
 #include "heap/quarantine.h"
+#include "process/ready.h"
 #include "process/runtime.h"
-#include "process/thread.h"
 #include "settings/config.h"
 #include "settings/stats.h"
+#include "threads/thread.h"
 
 // Parts of queues are unmapped and others mapped in their place by system calls of our own, which TSan does not see: to it the
 // new memory is the old.
@@ -47,21 +48,21 @@ static uint64_t size_from(uint64_t r) {
 }
 
 static __attribute__((noinline)) void *allocate(uint64_t size, uint64_t alignment, bool zero) {
-    void *block = zg_heap_allocate(size, alignment, alignment > 16 ? zg_kind_aligned : zg_kind_malloc, zero, __builtin_frame_address(0));
+    void *block = zg_door_allocate(size, alignment, alignment > 16 ? zg_kind_aligned : zg_kind_malloc, zero, __builtin_frame_address(0));
     __asm__ volatile("" : "+r"(block)::"memory");
     return block;
 }
 static __attribute__((noinline)) void release(void *block) {
-    zg_heap_free(block, zg_deallocator_free, ZG_ANY_SIZE, __builtin_frame_address(0));
+    zg_door_free(block, zg_deallocator_free, ZG_ANY_SIZE, __builtin_frame_address(0));
     __asm__ volatile("" ::: "memory");
 }
 static __attribute__((noinline)) void *resize(void *block, uint64_t size) {
-    block = zg_heap_reallocate(block, size, __builtin_frame_address(0));
+    block = zg_door_reallocate(block, size, __builtin_frame_address(0));
     __asm__ volatile("" : "+r"(block)::"memory");
     return block;
 }
 static __attribute__((noinline)) void trim(bool quarantine) {
-    zg_heap_trim(quarantine, __builtin_frame_address(0));
+    zg_door_trim(quarantine, __builtin_frame_address(0));
     __asm__ volatile("" ::: "memory");
 }
 
@@ -106,7 +107,7 @@ int main(int count, char **words) {
     if (count != 3) return 64;
     uint64_t operations = strtoull(words[1], NULL, 10), seed = strtoull(words[2], NULL, 10);
     zg_runtime_start();
-    if (!zg_runtime_is_ready()) return 1;
+    if (!zg_ready()) return 1;
     for (int life = 0; life < LIVES; life++) {
         pthread_t threads[THREADS];
         struct worker workers[THREADS];

@@ -10,7 +10,7 @@ public class Cart {
     public func add(_ item: String) { items.append(item) }
 }
 
-/// A cart that keeps a receipt; a class like any other to ZombieGuard.
+/// A generic class: ZombieGuard handles it like any other.
 public final class Box<Content> {
     public var content: Content
 

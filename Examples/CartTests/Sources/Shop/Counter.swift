@@ -1,8 +1,8 @@
-// Where carts leave Swift's ownership: handles for code in other languages.
+// Hands carts out of Swift's ownership: handles for code in other languages.
 
 /// Passes carts to code that is not Swift.
 public enum Counter {
-    /// The caller has to close the handle once.
+    /// The caller must close the handle exactly once.
     public static func open(_ cart: Cart) -> UnsafeMutableRawPointer { Unmanaged.passRetained(cart).toOpaque() }
 
     public static func close(_ handle: UnsafeMutableRawPointer) {
@@ -21,6 +21,6 @@ public enum Counter {
         }
     }
 
-    /// A mistake: the object is the caller's, who will release it as well.
+    /// A bug: the caller owns the object and will release it as well.
     public static func discard(_ object: AnyObject) { Unmanaged.passUnretained(object).release() }
 }

@@ -1,5 +1,5 @@
-// Tests of Swift Testing that fail, because a zombie is touched.
-// The comment above a test says what the failure says, and where: the driver of the tests reads it.
+// Swift Testing tests that fail because a zombie is touched.
+// The comment above each test gives the expected failure and its location; the test driver reads it.
 
 import Shop
 import Testing

@@ -1,5 +1,5 @@
-// Tests of XCTest that fail, because a zombie is touched. They need not say that they are guarded.
-// The comment above a test says what the failure says, and where: the driver of the tests reads it.
+// XCTest tests that fail because a zombie is touched. They do not have to declare that they are guarded.
+// The comment above each test gives the expected failure and its location; the test driver reads it.
 
 import Shop
 import XCTest

@@ -1,5 +1,5 @@
-// Expectations of zombies that fail: nothing is wrong with the code, or something else is.
-// The comment above a test says what the failure says, and where: the driver of the tests reads it.
+// expectZombie calls that fail: nothing is wrong with the code, or something else is.
+// The comment above each test gives the expected failure and its location; the test driver reads it.
 
 import Glibc
 import Shop
@@ -109,7 +109,7 @@ import ZombieGuardTesting
 
     private struct OutOfTea: Error {}
 
-    // The first process that gets here says who its parent is to all that it starts.
+    // The first process to get here records its parent for all processes that it starts.
     private enum Parent {
         static let id: pid_t = {
             if getenv("MISUSE_TESTS_CHILD") != nil { return getppid() }

@@ -1,5 +1,5 @@
-// Expectations of zombies in XCTest that fail.
-// The comment above a test says what the failure says, and where: the driver of the tests reads it.
+// expectZombie calls in XCTest that fail.
+// The comment above each test gives the expected failure and its location; the test driver reads it.
 
 import Shop
 import XCTest

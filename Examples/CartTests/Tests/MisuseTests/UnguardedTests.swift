@@ -1,4 +1,4 @@
-// A zombie in a test that nobody guards: the test passes, and the test run fails at its end.
+// A zombie in an unguarded test: the test passes, and the test run fails at its end.
 
 import Shop
 import Testing

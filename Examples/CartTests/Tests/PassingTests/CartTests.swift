@@ -1,4 +1,4 @@
-// Tests of Swift Testing that pass: no zombie is touched, or one is, as expected.
+// Swift Testing tests that pass: no zombie is touched, or one is touched as expected.
 
 import Shop
 import Testing
@@ -61,12 +61,12 @@ import ZombieGuardTesting
             Counter.close(handle)
             Counter.add("tea", to: handle)
         }
-        // Nothing is found, and nothing returned, in the child process that gets here to run another expectation.
+        // In a child process that gets here to run another expectation, nothing is found and nothing is returned.
         if let finding { #expect(finding.block?.member == "add(_:)") }
     }
 
     @Test func plainValue() async {
-        // The first objects of every kind have pages of their own, so that even reading a number is noticed.
+        // The first objects of each allocation stack have their own pages, so even reading a number is detected.
         let finding = await expectZombie(of: Box<Int>.self, access: .read) {
             let box = Unmanaged.passRetained(Box(7))
             box.release()
@@ -89,7 +89,7 @@ import ZombieGuardTesting
 
     @Test(arguments: [1, 2], ["a", "b"]) func everyArgument(number: Int, name: String) async {
         await expectZombie(of: Box<String>.self) {
-            // In the child of another argument this would end without a finding.
+            // In the child process for another argument, this would end without a finding.
             Counter.discard(Box("\(number) \(name)"))
         }
     }

@@ -1,4 +1,4 @@
-// Tests of XCTest that pass. Every test of XCTest in a bundle that links ZombieGuardTesting is guarded.
+// XCTest tests that pass. Every XCTest test in a bundle that links ZombieGuardTesting is guarded.
 
 import Shop
 import XCTest

@@ -1,0 +1,96 @@
+// A finding as text: one line that says it all, and the stacks where the program is not going on or the options ask for them.
+// Cold and signal context; takes no lock.
+
+#include "findings/report_forms.h"
+#include "images/space.h"
+#include "platform/os.h"
+#include "settings/config.h"
+#include "stacks/depot.h"
+#include "zombies/classes.h"
+#include "findings/describe.h"
+#include "zombies/swift_names.h"
+
+static void put_stack(struct zg_text *text, const char *title, const uint64_t *frames, int count, bool is_past) {
+    if (!count) return;
+    zg_text_string(text, title);
+    for (int i = 0; i < count; i++) {
+        struct zg_module module;
+        zg_text_string(text, "    #");
+        zg_text_decimal(text, (uint64_t)i);
+        zg_text_char(text, ' ');
+        if (zg_report_find_image(frames[i] - 1, is_past, &module)) {
+            zg_text_string(text, module.path);
+            zg_text_char(text, '+');
+            zg_text_hex(text, frames[i] - 1 - module.bias);
+        } else {
+            zg_text_hex(text, frames[i] - 1);
+        }
+        zg_text_char(text, '\n');
+    }
+}
+
+static void put_depot_stack(struct zg_text *text, const char *title, uint32_t stack) {
+    uint64_t frames[ZG_STACK_MAX_DEPTH];
+    put_stack(text, title, frames, zg_depot_get(stack, frames, ZG_STACK_MAX_DEPTH), true);
+}
+
+static void put_class(struct zg_text *text, const struct zg_finding *finding) {
+    struct zg_class class = zg_class_get(finding->block.zombie ? finding->block.death.class_number : 0);
+    if (class.language != zg_language_swift) return;
+    zg_text_string(text, ", once an object of class ");
+    zg_swift_class_name(&zg_space_own, class.pointer, text);
+    char bytes[256];
+    struct zg_text member;
+    zg_text_init(&member, bytes, sizeof bytes);
+    if (!zg_describe_member(finding, &member)) return;
+    zg_text_string(text, ", property ");
+    zg_text_string(text, bytes);
+}
+
+// Whether the program is expected to survive the finding: it is about a known block, whose contents can come back, and
+// the Swift runtime has not decided to abort.
+static bool goes_on(const struct zg_finding *finding) {
+    if (zg_config.on_finding != zg_on_finding_continue || !finding->has_block) return false;
+    for (int i = 0; i < finding->detail_count; i++)
+        if (finding->details[i].text && zg_string_equal(finding->details[i].text, "SIGABRT")) return false;
+    return true;
+}
+
+void zg_report_put_text(struct zg_text *text, const struct zg_finding *finding) {
+    zg_text_string(text, "==zguard== ");
+    zg_text_string(text, zg_finding_kind_name(finding->kind));
+    zg_text_string(text, " (");
+    zg_text_string(text, finding->access);
+    zg_text_string(text, ", ");
+    zg_text_string(text, finding->confidence);
+    zg_text_string(text, ") at ");
+    zg_text_hex(text, finding->address);
+    if (finding->has_block) {
+        zg_text_string(text, ", offset ");
+        zg_text_signed(text, finding->block.offset);
+        zg_text_string(text, " of a ");
+        zg_text_string(text, zg_lookup_state_name(finding->block.state));
+        zg_text_string(text, " block of ");
+        zg_text_decimal(text, finding->block.size);
+        zg_text_string(text, " bytes");
+        put_class(text, finding);
+    }
+    for (int i = 0; i < finding->detail_count; i++) {
+        zg_text_string(text, ", ");
+        zg_text_string(text, finding->details[i].name);
+        zg_text_char(text, ' ');
+        if (finding->details[i].text) zg_text_string(text, finding->details[i].text);
+        else if (finding->details[i].hex) zg_text_hex(text, finding->details[i].number);
+        else zg_text_signed(text, (int64_t)finding->details[i].number);
+    }
+    zg_text_string(text, " [pid ");
+    zg_text_decimal(text, (uint64_t)zg_os_pid());
+    zg_text_string(text, "]\n");
+    if (zg_config.error_text != zg_error_text_full && goes_on(finding)) return;
+    put_stack(text, "  access:\n", finding->access_stack, finding->access_count, false);
+    if (finding->has_block) {
+        put_depot_stack(text, "  freed:\n", finding->block.free_stack);
+        put_depot_stack(text, "  allocated:\n", finding->block.alloc_stack);
+    }
+    zg_text_string(text, "==zguard== function names: run the program under 'zguard run'\n");
+}

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""The layers of the runtime, as ARCHITECTURE.md lists them, against the includes of the sources and the symbols of their objects.
+
+A file includes and calls only what its own layer or a lower one has, and no chain of calls leads from a file back to itself.
+Published functions (malloc, pthread_sigmask …) are a layer above the runtime: a call of one of them from inside is one upwards.
+Closing line: N passed, N failed.
+
+usage: Tests/House/layers.py [--list]    --list prints the order of the files instead, from those that call none
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Support import builds  # noqa: E402
+from Support.checks import Checks  # noqa: E402
+from Support.environment import PUBLISH, ROOT, RUNTIME  # noqa: E402
+
+SHARED = "include"  # types and tables for readers outside; nothing there is defined
+ABOVE = "door"  # the layer that CZombiePublish stands upon
+
+
+def documented_layers():
+    """The layers of ARCHITECTURE.md's file map, from the bottom to the top, each with the words that are said of it."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    block = re.search(r"^Sources/CZombie .*?(?=^Sources/CZombiePublish)", text, re.M | re.S)
+    rows = re.findall(r"^  (\w+) +(.*(?:\n {3,}.*)*)", block[0], re.M) if block else []
+    layers = {name: set(re.findall(r"[\w<>]+", said)) for name, said in rows if name != SHARED}
+    publish = {path.stem for path in PUBLISH.glob("*.c")}
+    ordered = {}
+    for name, said in layers.items():
+        ordered[name] = said
+        if name == ABOVE:
+            ordered["publish"] = publish
+    return ordered
+
+
+def name_of(path):
+    """As it is included: heap/free.c; the publisher's files as publish/calls.c."""
+    path = Path(path)
+    path = path if path.is_absolute() else ROOT / path
+    return str(path.relative_to(RUNTIME)) if path.is_relative_to(RUNTIME) else f"publish/{path.name}"
+
+
+def layer_of(name):
+    return name.split("/")[0]
+
+
+def symbols(objects):
+    """What each object defines for others, and what it takes from elsewhere, weak or not."""
+    defined, taken = {}, {}
+    for name, path in objects.items():
+        taken[name] = set()
+        for line in subprocess.run(["nm", str(path)], capture_output=True, text=True, check=True).stdout.splitlines():
+            *_, kind, symbol = line.split()
+            if kind in "TDBRVWC":
+                defined[symbol] = name
+            elif kind in "Uwv":
+                taken[name].add(symbol)
+    return defined, taken
+
+
+def call_graph(objects):
+    """{caller: {called file: one of the symbols}}."""
+    defined, taken = symbols(objects)
+    graph = {name: {} for name in objects}
+    for caller in sorted(taken):
+        for symbol in sorted(taken[caller]):
+            called = defined.get(symbol, caller)
+            if called != caller:
+                graph[caller].setdefault(called, symbol)
+    return graph
+
+
+def circles(graph):
+    """Chains of calls that lead back to where they begin, each once: the call that closes it, and the way round."""
+    found, done, way = [], set(), []
+
+    def visit(name):
+        if name in way:
+            around = way[way.index(name):]
+            found.append(f"{way[-1]} takes {graph[way[-1]][name]} from {name}, which closes {' -> '.join([*around, name])}")
+        elif name not in done:
+            way.append(name)
+            for called in graph[name]:
+                visit(called)
+            done.add(way.pop())
+
+    for name in graph:
+        visit(name)
+    return found
+
+
+def levels(graph):
+    known = {}
+
+    def level(name):
+        if name not in known:
+            known[name] = 1 + max((level(called) for called in graph[name]), default=-1)
+        return known[name]
+
+    return {name: level(name) for name in graph}
+
+
+def check_list(checks, ranks, layers, files):
+    problems = [f"{name} is no layer of ARCHITECTURE.md" for name in sorted({layer_of(file) for file in files} - ranks.keys())]
+    problems += [f"ARCHITECTURE.md lists {name}, which has no files" for name in ranks if name not in {layer_of(file) for file in files}]
+    for file in files:
+        stem = re.sub("x86_64|aarch64", "<cpu>", Path(file).stem)
+        if stem not in layers.get(layer_of(file), {stem}):
+            problems.append(f"ARCHITECTURE.md's file map says nothing of {file}")
+    checks.check("every file stands in a layer that is listed", problems)
+
+
+def check_includes(checks, ranks):
+    problems = []
+    for source in sorted([*RUNTIME.rglob("*.[ch]"), *PUBLISH.rglob("*.[ch]")]):
+        name = name_of(source)
+        for included in re.findall(r'^#include "(\w+/\w+\.h)"', source.read_text(), re.M):
+            if ranks.get(layer_of(included), -1) > ranks.get(layer_of(name), len(ranks)):
+                problems.append(f"{name} includes {included}, which stands above it")
+    checks.check("no file includes one of a higher layer", problems)
+
+
+def check_calls(checks, ranks, graph):
+    problems = [f"{caller} takes {symbol} from {called}, which stands above it"
+                for caller, calls in graph.items() for called, symbol in calls.items()
+                if ranks.get(layer_of(called), -1) > ranks.get(layer_of(caller), len(ranks))]
+    checks.check("no file calls one of a higher layer", problems)
+    checks.check("no circle of calls", circles(graph))
+
+
+def main():
+    layers = documented_layers()
+    ranks = {name: rank for rank, name in enumerate(layers)}
+    sources = [*builds.sources_of(RUNTIME), *builds.sources_of(PUBLISH)]
+    flags, texts, _ = builds.FLAVOURS["checked"]()
+    objects = dict(zip(map(name_of, sources), builds.objects_of(sources, flags, texts)))
+    graph = call_graph(objects)
+    if sys.argv[1:] == ["--list"]:
+        for name, level in sorted(levels(graph).items(), key=lambda row: (row[1], row[0])):
+            print(f"{level:3} {name}")
+        return 0
+    checks = Checks()
+    check_list(checks, ranks, layers, graph)
+    check_includes(checks, ranks)
+    check_calls(checks, ranks, graph)
+    return checks.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""The test suite about itself: that nothing is lost in its table, its queue and its slices. Closing line: N passed, N failed."""
+
+import argparse
+import contextlib
+import io
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import run  # noqa: E402
+from Support.checks import run_tests  # noqa: E402
+from Support.environment import ROOT, TESTS  # noqa: E402
+from Support.parts import BUILD, PARTS, SWIFT, Part  # noqa: E402
+from Support.slices import Slice, slice_of  # noqa: E402
+
+CASES = [f"{kind} {number}" for kind in ("read", "write", "free") for number in range(400)]
+
+
+def kinds(case):
+    return [case.split()[0]]
+
+
+def slices_are_everything(_):
+    for count in range(1, 9):
+        parts = [Slice(number, count).choose(CASES) for number in range(1, count + 1)]
+        assert sorted(sum(parts, [])) == sorted(CASES), f"{count} slices are not all cases, each once"
+        for number in range(1, count + 1):
+            part = Slice(number, count)
+            chosen = part.choose(CASES, kinds=kinds)
+            assert {case for case in CASES if part.takes(case)} <= set(chosen), "a case of the slice is left out"
+            assert {case.split()[0] for case in chosen} == {"read", "write", "free"}, "a slice lacks a kind"
+        for case in CASES:
+            assert sum(Slice(1, count).takes(case, way) for way in range(count)) == 1, "a slice has a case in each way, or in none"
+
+
+def slices_are_read(_):
+    assert str(slice_of("2/4")) == "2/4" and slice_of("1/1").is_whole
+    for text in ("", "1", "0/4", "5/4", "1/0", "-1/4", "a/4", "1/4/2", "1.5/4"):
+        try:
+            slice_of(text)
+        except argparse.ArgumentTypeError:
+            continue
+        raise AssertionError(f"'{text}' is no slice")
+
+
+def commits_cover_everything(_):
+    arguments = argparse.Namespace(full=False, long=False, slice=None)
+    met = {}
+    before = run.commits
+    try:
+        for count in range(1000, 1000 + max(part.slices for part in PARTS)):
+            run.commits = lambda count=count: (count, "")
+            with contextlib.redirect_stdout(io.StringIO()):
+                slice_for = run.slices(arguments)
+            for part in PARTS:
+                if taken := slice_for(part):
+                    met.setdefault(part.name, set()).add(str(taken))
+    finally:
+        run.commits = before
+    for part in PARTS:
+        wanted = {f"{number}/{part.slices}" for number in range(1, part.slices + 1)} if part.slices > 1 else set()
+        assert met.get(part.name, set()) == wanted, f"{part.name}: {met.get(part.name)}"
+
+
+def table_is_whole(_):
+    names = [part.name for part in PARTS]
+    assert len(set(names)) == len(names), "two parts have one name"
+    for part in PARTS:
+        assert set(part.needs) <= set(names), f"{part.name} needs what is not there"
+        for word in part.command:
+            assert not word.startswith(("Tests/", "scripts/")) or (ROOT / word).exists(), f"{part.name}: there is no {word}"
+    commands = " ".join(word for part in PARTS for word in part.command)
+    for path in TESTS.glob("*/*.py"):
+        is_driver = "__main__" in path.read_text() and path.parent.name != "Support"
+        # scripts/soak runs the one, the suite of CPython the other.
+        is_elsewhere = path.name in ("soak.py", "cpython_events.py")
+        assert not is_driver or is_elsewhere or str(path.relative_to(ROOT)) in commands, f"no part runs {path.relative_to(ROOT)}"
+    # What takes a slice says so, and what says so is given one.
+    for part in PARTS:
+        driver = next((ROOT / word for word in part.command if word.startswith("Tests/") and word.endswith(".py")), None)
+        sliced = driver and re.search(r"add_slice_option\(parser\)", driver.read_text())
+        assert sliced or part.slices == 1, f"{part.name} knows no --slice"
+        assert not sliced or part.slices > 1 or part.when != "always" or part.name != driver.stem, f"{part.name} is never sliced"
+
+
+def finished(parts, work):
+    """The outcomes of some parts, by name, and what was printed."""
+    run.LOGS = work
+    queue, said = run.Queue(parts, lambda part: None), io.StringIO()
+    with contextlib.redirect_stdout(said):
+        queue.run()
+    return queue.outcomes, said.getvalue()
+
+
+def shell(name, script, **keywords):
+    return Part(name, ["sh", "-c", script], 1, **{"needs": (), **keywords})
+
+
+def failures_are_counted(work):
+    outcomes, said = finished([
+        shell("good", "echo 3 passed, 0 failed"), shell("skips", "echo 2 passed, 0 failed, 4 skipped"),
+        shell("bad", "echo 'FAIL one thing'; echo '    with a reason'; echo other; echo 2 passed, 1 failed; exit 1"),
+        shell("silent", "echo 5 passed"), shell("liar", "echo 7 passed, 0 failed; exit 3"), shell("killed", "kill -9 $$"),
+        shell("swift", "echo Test run with 2 tests passed", says=SWIFT), shell("swift bad", "echo '✘ Test f() failed'; exit 1", says=SWIFT),
+        shell("build", "exit 1", says=BUILD), shell("built with it", "echo 1 passed, 0 failed", needs=("build",))], work)
+    got = {name: (outcome.passed, outcome.failed, outcome.is_good) for name, outcome in outcomes.items()}
+    assert got == {"good": (3, 0, True), "skips": (2, 0, True), "bad": (2, 1, False), "silent": (0, 1, False), "liar": (7, 1, False),
+                   "killed": (0, 1, False), "swift": (0, 0, True), "swift bad": (0, 0, False), "build": (0, 1, False),
+                   "built with it": (0, 1, False)}, got
+    assert outcomes["skips"].skipped == 4
+    assert "    FAIL one thing\n        with a reason\n== " in said and "other" not in said, said
+    assert "\nTest run with 2 tests passed\n" in said and "not run: build failed" in said, said
+
+
+def two_at_a_time(work):
+    span = "date +%s%N; sleep 0.2; date +%s%N; echo 1 passed, 0 failed"
+    parts = [shell("first", span), shell("second", span, needs=("first",)), shell("one", span, holds=("x",)), shell("other", span, holds=("x",)),
+             shell("more", span), shell("alone", span, quiet=True), shell("last", span, needs=("alone",), quiet=True)]
+    began = time.monotonic()
+    finished(parts, work)
+    elapsed = time.monotonic() - began
+    times = {part.name: [int(line) for line in (work / f"{part.name}.log").read_text().split("\n")[:2]] for part in parts}
+
+    def overlap(one, other):
+        return times[one][0] < times[other][1] and times[other][0] < times[one][1]
+    assert not overlap("first", "second") and times["first"][0] < times["second"][0], times
+    assert not overlap("one", "other"), times
+    for part in parts:
+        assert part.name == "alone" or not overlap("alone", part.name), times
+    for begin, _ in times.values():
+        assert sum(other[0] <= begin < other[1] for other in times.values()) <= run.SLOTS, times
+    assert elapsed < 0.2 * len(parts) or any(overlap(one, other) for one in times for other in times if one != other), "never two at a time"
+
+
+def longest_first(work):
+    parts = [Part("short", ["true"], 1, needs=()), Part("long", ["true"], 9, needs=()), Part("base", ["true"], 2, needs=()),
+             Part("above", ["true"], 8, needs=("base",))]
+    queue = run.Queue(parts, lambda part: None)
+    assert [part.name for part in sorted(parts, key=queue.weight, reverse=True)] == ["base", "long", "above", "short"]
+
+
+def wrong_arguments(_):
+    for words in (["--nonsense"], ["--slice"], ["--slice", "5/4"], ["--slice", "0/1"], ["--part"], ["--long", "more"]):
+        result = subprocess.run([ROOT / "scripts/test", *words], capture_output=True, text=True, timeout=60)
+        lines = result.stderr.splitlines()
+        assert result.returncode == 1 and not result.stdout and len(lines) == 2, (words, result)
+        assert re.match(r"test: error: ", lines[0]) and lines[1].startswith("hint: scripts/test ["), (words, result.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests([(test.__name__, test) for test in (
+        slices_are_everything, slices_are_read, commits_cover_everything, table_is_whole, failures_are_counted, two_at_a_time, longest_first,
+        wrong_arguments)], "zguard-runner-", shows_passed=True))

@@ -1,0 +1,109 @@
+"""The parts of the test suite: the table that Tests/run.py works through."""
+
+import sys
+
+# One debug build serves the package's own tests and those of Examples/CartTests, which depend on it. A plan that is kept would be taken for
+# either package's, whoever made it.
+DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", "build/debug", "--disable-build-manifest-caching"]
+FORMATTED = ["Package.swift", "Sources", "Examples", "Fuzz", "Tests/ZombieGuardTests", "Tests/Detection/Zombies", "Tests/Symbols/History",
+             "Tests/Robustness/Faults", "Tests/Robustness/Soak"]
+
+# How a part says what came of it: by a line "N passed, N failed"; as one check, by its status; not at all, since others need what it
+# builds; or in the words of `swift test`, which are shown whole.
+LINE, STATUS, BUILD, SWIFT = "line", "status", "build", "swift"
+
+
+class Part:
+    """`seconds` is what it takes of the processor, measured on two cores: what is longest with all that waits for it begins first.
+    `needs` names parts that must have passed. `slices`: of so many slices scripts/test runs one, --full and --long run all. `when` is
+    "always", "full" (also with --long) or "long". `holds` names what no two parts may use at a time. `quiet`: alone, after the others."""
+
+    def __init__(self, name, command, seconds, needs=("zguard",), says=LINE, when="always", slices=1, holds=(), quiet=False, environment=()):
+        self.name, self.command, self.seconds, self.needs, self.says, self.when = name, command, seconds, needs, says, when
+        self.slices, self.holds, self.quiet, self.environment = slices, holds, quiet, dict(environment)
+
+
+def driver(path, *words):
+    return [sys.executable, f"Tests/{path}.py", *words]
+
+
+def programs(*words, only=()):
+    return driver("Programs/programs", *words, *(word for name in only for word in ("--filter", name)))
+
+
+INSTALLED = ("zguard", "packages")
+
+PARTS = [
+    # What others wait for.
+    Part("library", ["scripts/build", "--library"], 8, needs=(), says=BUILD),
+    Part("zguard", ["scripts/build"], 60, needs=("library",), says=BUILD),
+    Part("debug", ["swift", "build", "--build-tests", *DEBUG], 75, needs=(), says=BUILD, holds=("debug",)),
+    Part("packages", ["sh", "-c", "python3 Tests/Programs/programs.py --install-only && python3 Tests/Suites/suites.py --install-only"], 5,
+         needs=(), says=BUILD),
+
+    Part("format", ["swift", "format", "lint", "--strict", "--recursive", "--parallel", *FORMATTED], 3, needs=(), says=STATUS),
+    Part("swift test", ["swift", "test", "--skip-build", *DEBUG], 30, needs=("debug",), says=SWIFT, holds=("debug",)),
+    Part("testing", driver("Detection/testing"), 25, needs=("debug",), holds=("debug",)),
+
+    # The runtime by itself.
+    Part("runtime", driver("Runtime/runtime"), 60, needs=("library",)),
+    Part("model", driver("Runtime/model", "--operations", "3e6"), 3),
+    Part("sanitizers", driver("Runtime/sanitizers"), 20),
+    # What an operation costs, in instructions: the same on every machine.
+    Part("instructions", ["scripts/bench", "--check"], 40),
+    Part("fuzz-corpus", ["scripts/fuzz", "--corpus"], 120, needs=("library",)),
+
+    # What is found.
+    Part("bugs", driver("Detection/bugs"), 45),
+    Part("fences", driver("Detection/fences"), 40, slices=4),
+    Part("zombies", driver("Detection/zombies"), 120, slices=4),
+
+    # What programs do, what the kernel refuses, what goes wrong at any moment, what others might want.
+    Part("life", driver("Robustness/life"), 40),
+    Part("crashes", driver("Robustness/crashes"), 60, slices=4),
+    Part("faults", driver("Robustness/faults"), 60, slices=4),
+    Part("security", driver("Robustness/security"), 10),
+
+    # Reports: on the command line, as text, in other forms, of many runs, of huge or broken files, in a store.
+    Part("reports", driver("Reports/reports"), 10),
+    Part("snapshots", driver("Reports/snapshots"), 10),
+    Part("symbols", driver("Symbols/symbols"), 60, slices=4),
+    Part("formats", driver("Reports/formats"), 60),
+    Part("grouping", driver("Reports/grouping"), 20),
+    Part("reading", driver("Reports/reading"), 20),
+    Part("store", driver("Reports/store"), 20),
+    Part("history", driver("Symbols/history"), 60, slices=4),
+
+    # The tree as users get it; real programs and other people's test suites.
+    Part("runner", driver("House/runner"), 2, needs=()),
+    Part("servers", driver("House/servers"), 10),
+    Part("tree", driver("House/tree"), 5),
+    Part("layers", driver("House/layers"), 10, needs=("library",)),
+    Part("package", driver("House/package"), 20),
+    Part("programs", programs(), 200, needs=INSTALLED),
+    Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 30, needs=INSTALLED),
+    # Blocks that are passed on to the program's own allocator, which is not libc's in redis.
+    Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 15, needs=INSTALLED),
+    Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 15, needs=INSTALLED),
+    Part("suites", driver("Suites/suites", "--quick"), 100, needs=INSTALLED),
+
+    # Every stack capture of every program compared with a walk from scratch; a difference traps.
+    Part("stacks-library", driver("Support/builds", "library", "stacks"), 10, needs=(), says=BUILD, when="long"),
+    Part("stacks", programs("--preload", "build/tests/stacks/libzguard.so"), 400, needs=(*INSTALLED, "stacks-library"), when="long"),
+    # Six million captures compared with libunwind's answers.
+    Part("captures", driver("Runtime/captures", "--quick"), 100, when="long"),
+    Part("runtime-long", driver("Runtime/runtime", "--filter", "retiring"), 60, needs=("runtime",), when="long",
+         environment={"ZG_TEST_LONG": "1"}),
+    Part("reading-long", driver("Reports/reading", "--long"), 120, when="long"),
+    Part("fuzz", ["scripts/fuzz", "60"], 420, needs=("fuzz-corpus",), when="long"),
+    Part("model-long", driver("Runtime/model", "--operations", "1e8"), 120, when="long"),
+    Part("model-checked", driver("Runtime/model", "--build", "checked", "--operations", "1e7"), 120, when="long"),
+    Part("crashes-long", driver("Robustness/crashes", "--long"), 900, when="long"),
+    Part("faults-long", driver("Robustness/faults", "--long"), 900, when="long", needs=("zguard", "faults")),
+    Part("programs-long", programs("--long"), 900, needs=INSTALLED, when="long"),
+    Part("suites-long", driver("Suites/suites", "--install", "--filter", "cpython", "--filter", "sed", "--filter", "bash"), 1800,
+         needs=(*INSTALLED, "suites"), when="long"),
+    *(Part(f"bugs-{number}", driver("Detection/bugs"), 40, needs=("bugs",), when="long") for number in (1, 2, 3, 4)),
+    # Memory and descriptors of servers under load must stay flat.
+    Part("soak", ["scripts/soak", "0.17"], 700, needs=INSTALLED, when="long", quiet=True),
+]

@@ -1,0 +1,54 @@
+"""A slice of the cases of a driver: one of N parts that together are all of them. Which part a case belongs to follows from its name
+alone, so that N consecutive numbers cover everything, whatever is added meanwhile; and the first case of each kind is in every
+slice, so that no slice lacks a kind."""
+
+import argparse
+import zlib
+
+
+class Slice:
+    """Slice `number` of `count`, from 1."""
+
+    def __init__(self, number=1, count=1):
+        self.number, self.count = number, count
+
+    def __str__(self):
+        return f"{self.number}/{self.count}"
+
+    @property
+    def is_whole(self):
+        return self.count == 1
+
+    def takes(self, name, way=0):
+        """Whether it is of this slice. Where the same case is tried in several ways, the number of the way has each slice take it in
+        another one."""
+        return (zlib.crc32(name.encode()) + way) % self.count == self.number - 1
+
+    def choose(self, cases, name=str, kinds=lambda case: (), way=0, seen=None):
+        """Those of `cases` that are of this slice, in their order, and the first of each of their `kinds`; of those in `seen` there has
+        been one before."""
+        seen, chosen = set() if seen is None else seen, []
+        for case in cases:
+            new = set(kinds(case)) - seen
+            seen.update(new)
+            if new or self.takes(name(case), way):
+                chosen.append(case)
+        return chosen
+
+    def say(self, chosen, whole, what):
+        """The line from which scripts/test knows what was left out."""
+        if not self.is_whole:
+            print(f"slice {self}: {chosen:,} of {whole:,} {what}", flush=True)
+
+
+def slice_of(text):
+    """What `K/N` stands for, for argparse."""
+    number, slash, count = text.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise argparse.ArgumentTypeError(f"'{text}' is not K/N with K from 1 to N")
+    return Slice(int(number), int(count))
+
+
+def add_slice_option(parser):
+    parser.add_argument("--slice", type=slice_of, default=Slice(), metavar="K/N",
+                        help="only the K-th of N parts of the cases, and the first case of each kind")

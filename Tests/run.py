@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""Runs the test suite: a queue of all parts (Support/parts.py), two of them at a time, the longest first. scripts/test sets the machine
+up and calls it; CONTRIBUTING.md says what --full and --long add, and how slices rotate.
+
+A part's output goes to build/tests/NAME.log; when it ends, one line says what came of it, and what failed follows. The last line
+but for the empty ones is the sum "N passed, N failed" of all parts but `swift test`, whose own output is shown whole."""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from Support.environment import ROOT  # noqa: E402
+from Support.parts import BUILD, LINE, PARTS, STATUS, SWIFT  # noqa: E402
+from Support.slices import Slice, slice_of  # noqa: E402
+
+LOGS = ROOT / "build" / "tests"
+SLOTS = 2
+FAILED_LINES = 12  # of what stands indented below a line that begins with FAIL
+LAST_LINES = 15
+
+
+class Outcome:
+    """What came of a part: the sum of its closing line, and its time."""
+
+    def __init__(self, part, log):
+        self.part, self.log = part, log
+        self.passed = self.failed = self.skipped = 0
+        self.seconds = self.processor = 0.0
+        self.status, self.slice, self.trouble = None, "", []
+
+    def read(self):
+        text = self.log.read_text(errors="replace")
+        self.slice = "; ".join(re.findall(r"^slice (\d+/\d+: .*)$", text, re.M))
+        if self.part.says == LINE:
+            ends = re.findall(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", text, re.M)
+            if not ends:
+                self.passed, self.failed = 0, 1
+                self.trouble = [f"{self.part.name} ended with status {self.status} and without its closing line"]
+            else:
+                self.passed, self.failed, self.skipped = (int(number or 0) for number in ends[-1])
+                if self.status and not self.failed:
+                    self.failed, self.trouble = 1, [f"status {self.status}"]
+        elif self.part.says == STATUS:
+            self.passed, self.failed = (0, 1) if self.status else (1, 0)
+        elif self.part.says == BUILD:
+            self.failed = int(self.status != 0)
+        if not self.is_good:
+            self.trouble += failures_in(text, self.part)
+
+    @property
+    def is_good(self):
+        return self.status == 0 and not self.failed
+
+    def line(self):
+        said = {LINE: f"{self.passed:,} passed, {self.failed:,} failed" + (f", {self.skipped:,} skipped" if self.skipped else "")}
+        said = said.get(self.part.says) or ("passed" if self.is_good else f"FAILED with status {self.status}")
+        return f"== {self.part.name}: {said} ({self.seconds:.0f} s, {self.processor:.0f} s of the processor)" + \
+            (f", slice {self.slice}" if self.slice else "")
+
+
+def failures_in(text, part):
+    """From a log, what failed: every line that begins with FAIL and the indented ones below; or how it ended."""
+    lines = text.splitlines()
+    if part.says != LINE:
+        return [line for line in lines if re.search(r"^✘|\b(error|warning):", line)] or lines[-LAST_LINES:]
+    found, left = [], 0
+    for line in lines:
+        if line.startswith("FAIL"):
+            found.append(line)
+            left = FAILED_LINES
+        elif left and line[:1] in (" ", "\t"):
+            found.append(line[:400])
+            left -= 1
+        else:
+            left = 0
+    return found or lines[-LAST_LINES:]
+
+
+def commits():
+    """The number of commits that the tree stands on, or why it is not known."""
+    def git(*words):
+        result = subprocess.run(["git", *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        return result.stdout.strip() if result.returncode == 0 else ""
+
+    if git("rev-parse", "--show-toplevel") != str(ROOT):
+        return None, "this is no clone"
+    if git("rev-parse", "--is-shallow-repository") != "false":
+        return None, "this clone has no history"
+    return int(git("rev-list", "--count", "HEAD")), ""
+
+
+def end_session(session):
+    """Ends all processes of a part; compilers and servers put theirs into groups of their own."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if int((entry / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                os.kill(int(entry.name), signal.SIGTERM)
+        except (OSError, IndexError):
+            continue  # it has ended meanwhile
+
+
+class Queue:
+    """Runs parts, SLOTS at a time, those first that are longest with all that waits for them."""
+
+    def __init__(self, parts, slice_for):
+        self.parts, self.slice_for = parts, slice_for
+        self.by_name = {part.name: part for part in parts}
+        self.outcomes, self.running, self.processes = {}, {}, {}
+        self.changed = threading.Condition()
+
+    def weight(self, part):
+        return part.seconds + max((self.weight(other) for other in self.parts if part.name in other.needs), default=0)
+
+    def run(self):
+        waiting = sorted(self.parts, key=self.weight, reverse=True)
+        with self.changed:
+            while waiting or self.running:
+                for part in [part for part in waiting if self.lacks(part)]:
+                    waiting.remove(part)
+                    self.give_up(part)
+                while part := self.next_of(waiting):
+                    waiting.remove(part)
+                    self.running[part.name] = part
+                    threading.Thread(target=self.work, args=(part,), daemon=True).start()
+                assert self.running or not waiting, f"these wait for each other: {[part.name for part in waiting]}"
+                if self.running:
+                    self.changed.wait()
+
+    def lacks(self, part):
+        return [name for name in part.needs if name in self.outcomes and not self.outcomes[name].is_good and self.by_name[name].says == BUILD]
+
+    def next_of(self, waiting):
+        """The first part that may begin, if one may."""
+        running = self.running.values()
+        if len(running) >= SLOTS or any(part.quiet for part in running):
+            return None
+        held = {name for part in running for name in part.holds}
+        for part in waiting:
+            if part.quiet and (running or any(not other.quiet for other in waiting)):
+                continue
+            if held.isdisjoint(part.holds) and all(name in self.outcomes or name not in self.by_name for name in part.needs):
+                return part
+        return None
+
+    def give_up(self, part):
+        outcome = Outcome(part, LOGS / f"{part.name}.log")
+        outcome.status, outcome.failed = 1, 1
+        outcome.trouble = [f"not run: {', '.join(self.lacks(part))} failed"]
+        self.outcomes[part.name] = outcome
+        print(f"== {part.name}: {outcome.trouble[0]}", flush=True)
+
+    def work(self, part):
+        outcome = Outcome(part, LOGS / f"{part.name.replace(' ', '-')}.log")
+        try:
+            self.start(part, outcome)
+            outcome.read()
+        except OSError as error:
+            outcome.status, outcome.failed, outcome.trouble = 1, 1, [str(error)]
+        with self.changed:
+            self.say(outcome)
+            self.outcomes[part.name] = outcome
+            del self.running[part.name]
+            self.changed.notify()
+
+    def start(self, part, outcome):
+        command = [*part.command, *(["--slice", str(taken)] if (taken := self.slice_for(part)) else [])]
+        began = time.monotonic()
+        with open(outcome.log, "wb") as log:
+            process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                                       env={**os.environ, **part.environment})
+        self.processes[part.name] = process
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = outcome.status = os.waitstatus_to_exitcode(status)
+        outcome.seconds, outcome.processor = time.monotonic() - began, used.ru_utime + used.ru_stime
+
+    def say(self, outcome):
+        print(outcome.line())
+        if outcome.part.says == SWIFT:
+            print(outcome.log.read_text(errors="replace").rstrip())
+        else:
+            for line in outcome.trouble:
+                print(f"    {line}")
+        sys.stdout.flush()
+
+    def stop(self):
+        """Ends what runs; says what that was."""
+        for name in list(self.running):
+            process = self.processes.get(name)
+            if process and process.returncode is None:
+                print(f"== {name}: stopped; its output so far is in build/tests", flush=True)
+                end_session(process.pid)
+
+
+def print_table(outcomes, seconds):
+    print(f"\n{'part':20} {'seconds':>8} {'processor':>10}")
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.seconds, reverse=True):
+        print(f"{outcome.part.name:20} {outcome.seconds:8.1f} {outcome.processor:10.1f}")
+    print(f"{'the whole':20} {seconds:8.1f} {sum(outcome.processor for outcome in outcomes):10.1f}")
+
+
+def print_left_out(arguments, outcomes, parts):
+    sliced = [outcome for outcome in outcomes if outcome.slice]
+    if sliced:
+        print("\nOf these parts a slice was run; scripts/test --full runs all of them, and --slice K/N another slice:")
+        for outcome in sliced:
+            print(f"    {outcome.part.name}: slice {outcome.slice}")
+    names = {part.name for part in parts}
+    for option in ("full", "long"):
+        left = [part.name for part in PARTS if part.when == option and part.name not in names]
+        if left and not arguments.part:
+            print(f"\nNot run without --{option}: {', '.join(left)}")
+
+
+def chosen_parts(arguments):
+    times = {"always"} | ({"full"} if arguments.full or arguments.long else set()) | ({"long"} if arguments.long else set())
+    if not arguments.part:
+        return [part for part in PARTS if part.when in times]
+    wanted, by_name = list(arguments.part), {part.name: part for part in PARTS}
+    for name in wanted:
+        wanted += [need for need in by_name[name].needs if need not in wanted and by_name[need].says == BUILD]
+    return [part for part in PARTS if part.name in wanted]
+
+
+def slices(arguments):
+    """Says which slices are taken; returns a function of a part, None where it runs whole."""
+    if arguments.full or arguments.long:
+        return lambda part: None
+    if arguments.slice:
+        return lambda part: arguments.slice if part.slices > 1 else None
+    count, reason = commits()
+    if reason:
+        print(f"{reason}: the first slice of each sliced part is run")
+    else:
+        print(f"commit {count:,} of its line: slice {count:,} modulo N of each part that has N slices")
+    return lambda part: Slice((count or 0) % part.slices + 1, part.slices) if part.slices > 1 else None
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/test", description="Sets everything up, builds, and runs the test suite.", allow_abbrev=False)
+    parser.add_argument("--full", action="store_true", help="all cases of the parts of which otherwise one slice is run")
+    parser.add_argument("--long", action="store_true", help="that, and what takes too long for every change")
+    parser.add_argument("--slice", type=slice_of, metavar="K/N", help="this slice of each sliced part, instead of the commit's")
+    parser.add_argument("--part", action="append", choices=[part.name for part in PARTS], metavar="NAME",
+                        help="only this part and what it needs built; repeatable")
+    parser.add_argument("--list", action="store_true", help="list the parts, then end")
+    arguments = parser.parse_args()
+    if arguments.slice and (arguments.full or arguments.long):
+        parser.error("--slice is for a run that is not --full or --long")
+    if arguments.list:
+        for part in PARTS:
+            how = [part.when, f"one slice of {part.slices}" if part.slices > 1 else "", "alone" if part.quiet else "",
+                   "needs " + ", ".join(part.needs) if part.needs else ""]
+            print(f"{part.name:18} {part.seconds:5} s  {'; '.join(filter(None, how))}")
+        return 0
+    LOGS.mkdir(parents=True, exist_ok=True)
+    parts = chosen_parts(arguments)
+    queue = Queue(parts, slices(arguments))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    began = time.monotonic()
+    try:
+        queue.run()
+    except BaseException:
+        queue.stop()
+        raise
+    outcomes = [queue.outcomes[part.name] for part in parts]
+    print_table(outcomes, time.monotonic() - began)
+    bad = [outcome for outcome in outcomes if not outcome.is_good]
+    if bad:
+        print("\nWhat failed (whole logs are in build/tests):")
+        for outcome in bad:
+            print(f"== {outcome.part.name}", *outcome.trouble, sep="\n")
+    print_left_out(arguments, outcomes, parts)
+    passed, failed, skipped = (sum(getattr(outcome, key) for outcome in outcomes) for key in ("passed", "failed", "skipped"))
+    print(f"\n{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
