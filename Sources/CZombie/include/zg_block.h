@@ -34,7 +34,6 @@ enum zg_state {
 #define ZG_X(name, text) zg_state_##name,
     ZG_STATES(ZG_X)
 #undef ZG_X
-        zg_state_count
 };
 
 // Languages whose objects are recognised.
@@ -44,7 +43,6 @@ enum zg_language {
 #define ZG_X(name, text) zg_language_##name,
     ZG_LANGUAGES(ZG_X)
 #undef ZG_X
-        zg_language_count
 };
 
 // Which family of functions made the block. dealloc-mismatch compares families.

@@ -16,8 +16,11 @@ enum zg_option_kind {
 #define ZG_X(name) zg_option_##name,
     ZG_OPTION_KINDS(ZG_X)
 #undef ZG_X
-        zg_option_kind_count
 };
+
+#define ZG_X(name) +1
+enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
+#undef ZG_X
 
 #define ZG_OPTIONS(X)                                                                                                  \
     X(profile, choice, 0, 0, 2, (guard, fence, sample), "preset of option values; options given explicitly override it") \
@@ -74,18 +77,18 @@ enum zg_option {
 #define ZG_CHOICE_2(name, a, b) zg_##name##_##a, zg_##name##_##b
 #define ZG_CHOICE_3(name, a, ...) zg_##name##_##a, ZG_CHOICE_2(name, __VA_ARGS__)
 #define ZG_CHOICE_4(name, a, ...) zg_##name##_##a, ZG_CHOICE_3(name, __VA_ARGS__)
-#define ZG_CHOICE_OF(a, b, c, d, count, ...) ZG_CHOICE_##count
-#define ZG_CHOICE_NAMES(name, ...) ZG_CHOICE_OF(__VA_ARGS__, 4, 3, 2, 1)(name, __VA_ARGS__)
+#define ZG_FIFTH(a, b, c, d, fifth, ...) fifth
+#define ZG_CHOICE_ENUM(name, most, ...)                                                                                \
+    enum zg_##name { ZG_FIFTH(__VA_ARGS__, ZG_CHOICE_4, ZG_CHOICE_3, ZG_CHOICE_2, )(name, __VA_ARGS__) };              \
+    _Static_assert(ZG_FIFTH(__VA_ARGS__, 3, 2, 1, 0) == most, "the largest value of " #name " is its last name");
 #define ZG_UNPACK(...) __VA_ARGS__
 #define ZG_ENUM_bool(name, most, choices)
 #define ZG_ENUM_number(name, most, choices)
 #define ZG_ENUM_bytes(name, most, choices)
 #define ZG_ENUM_percent(name, most, choices)
 #define ZG_ENUM_path(name, most, choices)
-#define ZG_ENUM_choice(name, most, choices)                                                                            \
-    enum zg_##name { ZG_CHOICE_ENUM(name, ZG_UNPACK choices) zg_##name##_count };                                      \
-    _Static_assert(zg_##name##_count - 1 == most, "the largest value of " #name " is its last name");
-#define ZG_CHOICE_ENUM(name, ...) ZG_CHOICE_NAMES(name, __VA_ARGS__),
+#define ZG_ENUM_choice(name, most, choices) ZG_CHOICE_ENUM_OF(name, most, ZG_UNPACK choices)
+#define ZG_CHOICE_ENUM_OF(name, most, ...) ZG_CHOICE_ENUM(name, most, __VA_ARGS__)
 #define ZG_X(name, kind, initial, least, most, choices, text) ZG_ENUM_##kind(name, most, choices)
 ZG_OPTIONS(ZG_X)
 #undef ZG_X

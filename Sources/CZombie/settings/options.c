@@ -139,9 +139,7 @@ static void describe_expected(struct zg_text *text, const struct zg_option_info 
             if (i) zg_text_string(text, *list ? ", " : " or ");
             zg_text_string(text, choice);
         }
-        return;
     }
-    case zg_option_kind_count: return; // none
     }
 }
 
@@ -167,7 +165,6 @@ static bool set_value(struct zg_options *options, int index, const char *value) 
         if (!parse_number(value, option->kind == zg_option_bytes, &parsed)) return false;
         if (parsed < option->least || parsed > option->most) return false;
         break;
-    case zg_option_kind_count: return false; // none
     }
     options->value[index] = parsed;
     return true;
