@@ -2,7 +2,9 @@
 """The built tree as users get it: documentation that says what the program says, an installation elsewhere, and the exit
 codes and messages of wrong calls. Closing line: N passed, N failed."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support.environment import ROOT  # noqa: E402
 
 ZGUARD = ROOT / "build/bin/zguard"
+SWIFT = ROOT / "Sources/ZombieGuard"
 
 
 def run(*command, **options):
@@ -24,6 +27,211 @@ def run(*command, **options):
 def options_document():
     said = run(ZGUARD, "options", "--markdown").stdout
     assert said.strip() and (ROOT / "docs/OPTIONS.md").read_text().endswith(said), "docs/OPTIONS.md is not what zguard says"
+
+
+# -- lists that stand in several places -------------------------------------------------------------------------------
+
+def rows(path, macro):
+    """The first two columns of a table of the runtime: identifier, and the text behind it where there is one."""
+    text = (ROOT / "Sources" / path).read_text()
+    body = re.search(rf"#define {macro}\(X\)((?:.*\\\n)*.*)", text)
+    assert body, f"{path} has no table {macro}"
+    found = re.findall(r'\bX\((\w+)(?:,\s*(?:\\\n\s*)?"([^"]*)")?', body[1])
+    assert found, f"{path}: {macro} has no rows"
+    return found
+
+
+def texts(path, macro):
+    return [text for _, text in rows(path, macro)]
+
+
+def sources(*patterns):
+    """Path and text of files of the project."""
+    found = [(path.relative_to(ROOT), path.read_text()) for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+    assert found, patterns
+    return found
+
+
+def commands_in(text):
+    """What follows `zguard` in the code of a document: (command, the rest of the line)."""
+    code = re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S)
+    code += re.findall(r"`([^`\n]+)`", re.sub(r"^```\w*\n.*?^```", "", text, flags=re.M | re.S))
+    return re.findall(r"^\s*(?:\$ )?(?:\S+=\S+ )*(?:sudo )?(?:\S*/)?zguard ([a-z]+)((?: [^\n#;&|]*)?)", "\n".join(code), re.M)
+
+
+def documents_name_what_exists():
+    """Commands, flags and options in documents, examples and the debuggers' scripts are those of zguard."""
+    overview = run(ZGUARD, "help").stdout
+    flags = {name: set(re.findall(r"^  (-[-\w]+)", run(ZGUARD, name, "--help").stdout, re.M))
+             for name in re.findall(r"^  ([a-z]+)", overview, re.M)}
+    assert "run" in flags and "--profile" in flags["run"], overview
+    options = {option["name"]: option for option in json.loads(run(ZGUARD, "options", "--json").stdout)}
+    problems, seen = [], 0
+    for path, text in sources("*.md", "docs/*.md", "Sources/ZombieGuard/*.docc/*.md", "Examples/**/*.md"):
+        for command, rest in commands_in(text):
+            seen += 1
+            if command not in flags:
+                problems.append(f"{path}: zguard {command}")
+                continue
+            own = rest.split(" -- ")[0]
+            problems += [f"{path}: zguard {command} {flag}" for flag in re.findall(r"(?<=[ \[])--?[a-z][-a-z]*", own)
+                         if flag not in flags[command] | {"--help"}]
+            problems += [f"{path}: profile {name}" for name in re.findall(r"--profile[ =]([a-z]+)", own)
+                         if name not in options["profile"]["choices"]]
+        given = re.findall(r'(?:-o |ZGUARD_OPTIONS="?|`)((?:[a-z_]+=[\w%|.]+:?)+)', text)
+        for name, value in (pair.split("=", 1) for pairs in given for pair in pairs.strip(":").split(":")):
+            if name not in options:
+                problems += [f"{path}: option {name}"] if "_" in name else []
+            elif (choices := options[name].get("choices")) and not set(value.split("|")) <= set(choices):
+                problems.append(f"{path}: {name}={value}")
+            seen += name in options
+    assert seen > 30, f"only {seen} commands and options were recognised"
+    for path, text in sources("Debuggers/*.py"):
+        called = re.search(r'\[zguard, "(\w+)"', text)
+        assert called and called[1] in flags, f"{path} calls no command of zguard"
+        problems += [f"{path}: zguard {called[1]} {flag}" for flag in re.findall(r'\["(--\w+)", "\w+"\]', text)
+                     if flag not in flags[called[1]]]
+        for message in re.findall(r'^PERMISSION = "(.*)"', text, re.M):
+            if not any(message in swift for _, swift in sources("Sources/ZombieGuard/**/*.swift")):
+                problems.append(f"{path}: zguard never says '{message}'")
+    assert not problems, "there is no\n       " + "\n       ".join(problems)
+
+
+def completions_are_complete():
+    options = json.loads(run(ZGUARD, "options", "--json").stdout)
+    words = set(re.findall(r"^  ([a-z]+)", run(ZGUARD, "help").stdout, re.M))
+    words |= {option["name"] for option in options} | {choice for option in options for choice in option.get("choices", [])}
+    assert len(words) > 40, words
+    for shell in ("bash", "zsh", "fish"):
+        script = run(ZGUARD, "completions", shell).stdout
+        missing = sorted(word for word in words if not re.search(rf"\b{word}\b", script))
+        assert not missing, f"{shell}: {missing}"
+
+
+def kinds_stand_everywhere():
+    kinds = set(texts("CZombie/include/zg_finding_kinds.h", "ZG_FINDING_KINDS"))
+    folders = {path.name for path in (ROOT / "Tests/Bugs").iterdir() if path.is_dir()}
+    assert folders == kinds, f"Tests/Bugs and the table of kinds: {folders ^ kinds}"
+    for path, text in sources("Fuzz/dictionaries/*.dict"):
+        named = set(re.findall(r'^"([a-z]+(?:-[a-z]+)+)"$', text, re.M))
+        assert not named or named == kinds, f"{path}: {named ^ kinds}"
+
+
+def details_are_described():
+    """What findings have besides: the runtime's names, those that Swift reads and adds, and the schema's."""
+    described = set(json.loads((ROOT / "docs/finding.schema.json").read_text())["$defs"]["detail"]["properties"])
+    written = {name for _, text in sources("Sources/CZombie/*/*.c")
+               for name in re.findall(r'zg_finding_detail_(?:text|number)\(&?\w+, "(\w+)"', text)}
+    swift = sources("Sources/ZombieGuard/**/*.swift", "Sources/ZombieGuardTesting/*.swift", "Sources/zguard/*.swift")
+    read = {name for _, text in swift for name in re.findall(r'\bdetail\["(\w+)"\]', text)}
+    assert written and read <= described, f"Swift reads what the schema does not have: {read - described}"
+    assert written == described, f"the runtime's details and the schema's: {written ^ described}"
+
+
+def statistics_have_these_names():
+    page = "CZombie/include/zg_stats_page.h"
+    counters, degradations = ({name for name, _ in rows(page, macro)} for macro in ("ZG_COUNTERS", "ZG_DEGRADATIONS"))
+    problems, seen = [], 0
+    for path, text in sources("Sources/ZombieGuard/**/*.swift", "Sources/zguard/*.swift", "Sources/ZombieGuardTesting/*.swift"):
+        for used, names, what in (
+                (re.findall(r'\bstatistics\["(\w+)"\]', text), counters, "counter"),
+                (re.findall(r'degradations\.contains \{ \$0\.name == "(\w+)"', text), degradations, "degradation")):
+            seen += len(used)
+            problems += [f"{path}: {what} {name}" for name in used if name not in names]
+    assert seen > 15, f"only {seen} names were recognised"
+    assert not problems, "the page has no\n       " + "\n       ".join(problems)
+
+
+def system_calls_are_named():
+    made = {name for _, text in sources("Sources/CZombie/*/*.[ch]") for name in re.findall(r"\bSYS_(\w+)", text)}
+    section = re.search(r"^## System calls made$(.*?)^## ", (ROOT / "ARCHITECTURE.md").read_text(), re.M | re.S)
+    named = set(re.findall(r"`([a-z0-9_]+)`", section[1]))
+    made.add("rt_sigaction")  # libc's sigaction makes it
+    assert named == made, f"ARCHITECTURE.md and the calls of the runtime: {sorted(named ^ made)}"
+
+
+# -- the layers of Sources/ZombieGuard --------------------------------------------------------------------------------
+
+DECLARED = re.compile(r"\b(?:struct|class|enum|actor|protocol|typealias|func|let|var|case)\s+`?([A-Za-z_]\w*)"
+                      r"|\b([a-z]\w*)(?=\s*:|\s+in\b)")  # parameters, and what loops and closures call their elements
+ATTRIBUTES = r"(?:@\w+(?:\([^)]*\))?\s+|\b(?:public|package|internal|final|indirect|static|mutating|nonisolated)\s+)*"
+TOP_LEVEL = re.compile(rf"^{ATTRIBUTES}(?:struct|class|enum|actor|protocol|typealias|func|let|var)\s+(\w+)", re.M)
+EXTENSION = re.compile(r"^extension\s+(\[?\w+)[^{]*\{\n(.*?)^\}", re.M | re.S)
+MEMBER = re.compile(rf"^    {ATTRIBUTES}(?:struct|class|enum|func|let|var|typealias)\s+(\w+)", re.M)
+
+
+def code_of(text):
+    """Swift without comments and without the texts of its strings, whose interpolations stay."""
+    result, strings, at = [], [], 0  # of the strings that are open: the quote and hash signs, and the depth of parentheses
+
+    def is_in_text():
+        return strings and strings[-1][2] is None
+
+    while at < len(text):
+        if is_in_text():
+            quote, hashes, _ = strings[-1]
+            if text.startswith(quote + hashes, at):
+                strings.pop()
+                at += len(quote + hashes)
+            elif text.startswith("\\" + hashes + "(", at):
+                strings[-1] = (quote, hashes, 0)
+                at += len(hashes) + 2
+                result.append(" ")
+            else:
+                at += 2 if not hashes and text[at] == "\\" else 1
+        elif text.startswith("//", at):
+            at = text.find("\n", at) if "\n" in text[at:] else len(text)
+        elif opened := re.compile(r'(#*)("""|")').match(text, at):
+            strings.append((opened[2], opened[1], None))
+            at = opened.end()
+            result.append(" ")
+        else:
+            if strings and text[at] in "()":
+                quote, hashes, depth = strings[-1]
+                depth += 1 if text[at] == "(" else -1
+                strings[-1] = (quote, hashes, None if depth < 0 else depth)
+                if depth < 0:
+                    at += 1
+                    continue
+            result.append(text[at])
+            at += 1
+    return "".join(result)
+
+
+def swift_layers():
+    """The folders of ZombieGuard in the order in which ARCHITECTURE.md has them, the lowest first."""
+    stated = re.search(r"^Layers of ZombieGuard.*?:\n`([^`]*)`", (ROOT / "ARCHITECTURE.md").read_text(), re.M | re.S)
+    assert stated, "ARCHITECTURE.md does not say the layers of ZombieGuard"
+    return re.split(r"\s*→\s*", stated[1])
+
+
+def swift_folders_use_lower_ones_only():
+    layers = swift_layers()
+    folders = {path.parent.name for path in SWIFT.rglob("*.swift")}
+    assert len(layers) == len(set(layers)) and set(layers) == folders, f"ARCHITECTURE.md and the folders: {set(layers) ^ folders}"
+    files = {path: code_of(path.read_text()) for path in sorted(SWIFT.rglob("*.swift"))}
+    # A name that this folder or a lower one declares, too, says nothing; what a folder adds to another's type is its own.
+    places, types, members = {}, {}, {}
+    for path, code in files.items():
+        for name in map("".join, DECLARED.findall(code)):
+            places.setdefault(name, set()).add(path.parent.name)
+        types.update(dict.fromkeys((name for name in TOP_LEVEL.findall(code)), path))
+    for path, code in files.items():
+        for _, body in EXTENSION.findall(code):
+            members.update(dict.fromkeys(MEMBER.findall(body), path))
+    assert len(types) > 100 and len(members) > 50, "declarations were not recognised"
+    upward = []
+    for path, code in files.items():
+        layer = layers.index(path.parent.name)
+        words, dotted = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", code)), set(re.findall(r"\.([A-Za-z_]\w*)", code))
+        for names, used in ((types, words), (members, words | dotted)):
+            upward += [f"{path.relative_to(SWIFT)} uses {name} of {names[name].relative_to(SWIFT)}"
+                       for name in sorted(names.keys() & used)
+                       if min(layers.index(folder) for folder in places[name]) > layer]
+    assert not upward, "lower folders use higher ones:\n       " + "\n       ".join(upward)
+
+
+# -- the tree in use -----------------------------------------------------------------------------------------------------
 
 
 def installed_elsewhere(work):
@@ -137,8 +345,10 @@ def valgrind_stays_usable():
 
 def main():
     passed = failed = 0
-    for test in (options_document, installed_elsewhere, wrong_calls, streams_and_status, dead_processes_leave_nothing,
-                 check_finds_a_late_write, valgrind_stays_usable):
+    for test in (options_document, documents_name_what_exists, completions_are_complete, kinds_stand_everywhere,
+                 details_are_described, statistics_have_these_names, system_calls_are_named,
+                 swift_folders_use_lower_ones_only, installed_elsewhere, wrong_calls, streams_and_status,
+                 dead_processes_leave_nothing, check_finds_a_late_write, valgrind_stays_usable):
         with tempfile.TemporaryDirectory(prefix="zguard-tree-") as work:
             try:
                 test(Path(work)) if test.__code__.co_argcount else test()

@@ -110,8 +110,11 @@ def collect(zguard, library, directory):
 # MARK: the schemas of our own formats
 
 
+LISTS = {"kind", "access", "confidence", "state", "language", "part", "operation", "found_by", "what"}  # of all their words
+
+
 def strict(schema):
-    """The schema without room for keys of later versions, to see that every key of ours is documented."""
+    """The schema without room for later versions: every key of ours is documented, and so is every word of LISTS."""
     if isinstance(schema, list):
         return [strict(part) for part in schema]
     if not isinstance(schema, dict):
@@ -119,6 +122,9 @@ def strict(schema):
     result = {key: strict(value) for key, value in schema.items()}
     if isinstance(result.get("properties"), dict) and "type" in result and isinstance(result["type"], str):
         result["additionalProperties"] = False
+        for name in LISTS & result["properties"].keys():
+            if "examples" in result["properties"][name]:
+                result["properties"][name]["enum"] = result["properties"][name]["examples"]
     return result
 
 

@@ -1,14 +1,16 @@
 """Findings and timelines that try renderers: every kind, blocks of every size, names that attack whoever shows them."""
 
+import json
 import random
+
+from Support.environment import ROOT
 
 hostile = ("</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e\u0007\u2028 {0} [x](http://example.invalid/)"
            " \\ & &amp; ü 漢字 " + "a" * 300)
-KINDS = ["use-after-free", "write-after-free", "double-free", "invalid-free", "heap-overflow", "dealloc-mismatch",
-         "wild-access", "null-access", "stack-overflow"]
-ACCESSES = ["read", "write", "call", "retain", "release", "cast", "free", "unknown"]
+SCHEMA = json.loads((ROOT / "docs/finding.schema.json").read_text())
+KINDS, ACCESSES = (SCHEMA["properties"][name]["examples"] for name in ("kind", "access"))
 SIZES = [1, 7, 16, 48, 64, 200, 4096, 1 << 20, 1 << 30, 33]
-STATES = ["live", "quarantined", "retired", "reusable"]
+STATES = SCHEMA["$defs"]["block"]["properties"]["state"]["examples"]
 
 
 def frame(number, is_evil=False):

@@ -1,21 +1,15 @@
-// Timeline samples and times as they stand in files, and the schemas of docs against the tables that they describe.
+// Timeline samples and times as they stand in files, and the schema of samples against the table of counters.
 
 import CZombie
-import Foundation
 import Testing
 
 @testable import ZombieGuard
 
 @Suite struct SchemaTests {
-    private func schema(_ name: String) throws -> [String: Any] {
-        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
-        let data = try Data(contentsOf: root.appendingPathComponent("docs/\(name).schema.json"))
-        return try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
-    }
+    private let project = ProjectFiles()
 
     @Test func timelineSchemaNamesTheCounters() throws {
-        let properties = try #require(try schema("timeline")["properties"] as? [String: [String: Any]])
+        let properties = try #require(try project.schema("timeline")["properties"] as? [String: [String: Any]])
         #expect(
             Set(properties.keys) == Set(TimelineSample.counters.map(\.name) + ["schema", "time", "pid", "program"]))
         #expect(properties["schema"]?["const"] as? String == TimelineSample.schema)
@@ -23,13 +17,6 @@ import Testing
         for counter in TimelineSample.counters {
             #expect(counters[counter.name] != nil, "\(counter.name) is no counter")
         }
-    }
-
-    @Test func findingSchemaNamesTheKinds() throws {
-        let properties = try #require(try schema("finding")["properties"] as? [String: [String: Any]])
-        let kinds = try #require(properties["kind"]?["examples"] as? [String])
-        #expect(kinds.sorted() == FindingKind.all.map(\.kind.rawValue).sorted())
-        #expect(properties["schema"]?["const"] as? String == Finding.schema)
     }
 
     @Test func sampleGoesThroughJSON() throws {

@@ -114,8 +114,8 @@ import Testing
         ("use-afterfree", 1, "unknown kind 'use-afterfree': did you mean 'use-after-free'?"),
         (
             "\nclose_twice main", 2,
-            "unknown kind 'close_twice main': a rule begins with one of use-after-free, write-after-free, double-free, "
-                + "invalid-free, dealloc-mismatch, heap-overflow, wild-access, null-access, stack-overflow"
+            "unknown kind 'close_twice main': a rule begins with one of "
+                + Finding.Kind.all.map(\.rawValue).joined(separator: ", ")
         ),
         ("  main", 1, "an indented line belongs to a rule, and none stands before it"),
         ("*", 1, "the rule suppresses every finding: name a kind, an object or a frame"),

@@ -63,19 +63,9 @@ bool zg_lookup_is_fenced(const struct zg_block_view *view) {
     return span && span->fenced;
 }
 
+// A block that is just being filled is, for its user, as dead as a quarantined one.
 const char *zg_lookup_state_name(enum zg_state state) {
-    static const char *const names[] = {"fresh", "live", "freeing", "quarantined", "retired", "reusable"};
-    // A block that is just being filled, or waits for its neighbours, is, for its user, as dead as a quarantined one.
-    return names[state == zg_state_freeing || state == zg_state_held ? zg_state_quarantined : state];
-}
-
-const char *zg_block_kind_text(uint32_t kind) {
-    static const char *const names[] = {
-#define ZG_X(name, text) text,
-        ZG_KINDS(ZG_X)
-#undef ZG_X
-    };
-    return kind < zg_kind_count ? names[kind] : NULL;
+    return zg_block_state_text(state == zg_state_freeing ? zg_state_quarantined : state);
 }
 
 const char *zg_lookup_kind_name(enum zg_kind kind) {

@@ -98,7 +98,7 @@ static ZG_COLD void found(const struct zg_call *call, const struct discovery *wh
     errno = saved;
     if (!thread) return;
     struct zg_finding finding;
-    zg_finding_init(&finding, what->kind, what->written ? "write" : "read", what->address, what->view);
+    zg_finding_init(&finding, what->kind, what->written ? ZG_ACCESS(write) : ZG_ACCESS(read), what->address, what->view);
     zg_found_capture(&finding);
     finding.fatal = true; // the call itself does not end the program
     finding.block.offset = (int64_t)(what->address - what->view->start);

@@ -23,18 +23,18 @@ static bool is_fill_pointer(uint64_t value) {
 
 static const char *access_name(enum zg_fault_access access, const struct zg_fault *fault) {
     switch (access) {
-    case zg_fault_read: return "read";
-    case zg_fault_write: return "write";
-    case zg_fault_execute: return "call";
+    case zg_fault_read: return ZG_ACCESS(read);
+    case zg_fault_write: return ZG_ACCESS(write);
+    case zg_fault_execute: return ZG_ACCESS(call);
     case zg_fault_unknown: break;
     }
     switch (zg_arch_decode_access(fault->code, fault->code_count)) {
-    case zg_fault_read: return "read";
-    case zg_fault_write: return "write";
-    case zg_fault_execute: return "call";
+    case zg_fault_read: return ZG_ACCESS(read);
+    case zg_fault_write: return ZG_ACCESS(write);
+    case zg_fault_execute: return ZG_ACCESS(call);
     case zg_fault_unknown: break;
     }
-    return "unknown";
+    return ZG_ACCESS(unknown);
 }
 
 static bool is_dead(const struct zg_block_view *view) {
@@ -72,9 +72,9 @@ static bool fill_value_in_registers(const struct zg_fault *fault, uint64_t *valu
 static void through_fill(const struct zg_fault *fault, uint64_t value, struct zg_verdict *verdict) {
     verdict->kind = zg_finding_use_after_free;
     verdict->freed_memory = true;
-    verdict->confidence = "inferred";
+    verdict->confidence = ZG_CONFIDENCE(inferred);
     verdict->address = value;
-    verdict->access = is_fill_pointer(fault->pc) ? "call" : access_name(fault->access, fault);
+    verdict->access = is_fill_pointer(fault->pc) ? ZG_ACCESS(call) : access_name(fault->access, fault);
     verdict->has_block = find_source(fault, &verdict->block);
 }
 
@@ -103,7 +103,7 @@ static bool through_trap(const struct zg_fault *fault, struct zg_verdict *verdic
     verdict->freed_memory = true;
     verdict->trap = hit;
     verdict->has_block = hit.has_block;
-    if (!hit.has_block || hit.ambiguous) verdict->confidence = "inferred";
+    if (!hit.has_block || hit.ambiguous) verdict->confidence = ZG_CONFIDENCE(inferred);
     if (!hit.has_block) return true;
     verdict->block = hit.block;
     // What was touched is the object; the trap address would mean nothing to the reader.
@@ -171,7 +171,7 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
     uint64_t value;
     *verdict = (struct zg_verdict){.kind = zg_finding_wild_access,
                                    .access = access_name(fault->access, fault),
-                                   .confidence = "exact",
+                                   .confidence = ZG_CONFIDENCE(exact),
                                    .address = fault->address};
     if (fault->without_address) {
         if (fill_value_in_registers(fault, &value)) {
@@ -183,14 +183,14 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
             fault->lookup(value, &verdict->block) && is_dead(&verdict->block)) {
             verdict->kind = zg_finding_use_after_free;
             verdict->freed_memory = verdict->has_block = true;
-            verdict->confidence = "inferred";
+            verdict->confidence = ZG_CONFIDENCE(inferred);
             verdict->address = value;
-            verdict->access = "call";
+            verdict->access = ZG_ACCESS(call);
             return;
         }
         for (int i = 0; i < fault->pointer_count; i++)
             if (!zg_arch_is_canonical(fault->pointers[i])) verdict->address = fault->pointers[i];
-        verdict->confidence = "inferred";
+        verdict->confidence = ZG_CONFIDENCE(inferred);
         return;
     }
     if (through_trap(fault, verdict)) return;

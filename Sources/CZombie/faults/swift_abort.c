@@ -10,10 +10,12 @@ enum { STACK_WORDS = 1024, MESSAGE_BYTES = 192 };
 // Beginnings of messages (Runtime: HeapObject.cpp, RefCount.h of Swift 5 and 6), and what they mean. The object's address
 // follows in the message.
 static const struct {
-    const char *text, *access, *operation;
+    const char *text;
+    enum zg_access access;
+    const char *operation;
 } messages[] = {
-    {"Attempted to read an unowned reference but object 0x", "read", "unowned reference"},
-    {"Object 0x", "retain", "escape from deinit"},
+    {"Attempted to read an unowned reference but object 0x", zg_access_read, "unowned reference"},
+    {"Object 0x", zg_access_retain, "escape from deinit"},
 };
 
 static const char *after(const char *text, const char *start) {
@@ -46,7 +48,7 @@ static bool find_in_message(const char *message, struct zg_finding *finding) {
         }
         while (*address && *address != ' ') address++;
         if (i == 1 && !after(address, " deallocated with ")) continue;
-        zg_finding_init(finding, zg_finding_use_after_free, messages[i].access, object, &view);
+        zg_finding_init(finding, zg_finding_use_after_free, zg_access_name(messages[i].access), object, &view);
         zg_finding_detail_text(finding, "operation", messages[i].operation);
         return true;
     }

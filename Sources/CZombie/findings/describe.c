@@ -35,15 +35,15 @@ void zg_describe_trap(struct zg_finding *finding, const struct zg_zombie_hit *hi
     case zg_trap_isa:
         if (class.language == zg_language_swift) describe_swift_slot(finding, class.pointer, hit->offset);
         else if (class.language == zg_language_cxx) describe_cxx_slot(finding, class.pointer, hit->offset);
-        else finding->access = "unknown";
+        else finding->access = ZG_ACCESS(unknown);
         zg_finding_detail_number(finding, "metadata_offset", (uint64_t)hit->offset, false);
         break;
-    case zg_trap_side: finding->access = "unknown"; break;
+    case zg_trap_side: finding->access = ZG_ACCESS(unknown); break;
     case zg_trap_word:
         if (!hit->has_block) break;
         finding->member_byte = (int64_t)hit->byte;
         zg_finding_detail_number(finding, "offset", hit->byte, false);
-        if (finding->access[0] == 'u') finding->access = "read";
+        if (finding->access[0] == 'u') finding->access = ZG_ACCESS(read);
         break;
     case zg_trap_none: break;
     }

@@ -6,7 +6,7 @@ static const struct {
     const char *name;
     bool fatal;
 } kinds[zg_finding_kind_count] = {
-#define ZG_X(name, text, fatal) {text, fatal},
+#define ZG_X(name, text, fatal, ...) {text, fatal},
     ZG_FINDING_KINDS(ZG_X)
 #undef ZG_X
 };
@@ -31,7 +31,7 @@ void zg_finding_init(struct zg_finding *finding, enum zg_finding_kind kind, cons
                      const struct zg_block_view *view) {
     finding->kind = kind;
     finding->access = access;
-    finding->confidence = "exact";
+    finding->confidence = ZG_CONFIDENCE(exact);
     finding->fatal = kinds[kind].fatal;
     finding->address = address;
     finding->has_block = view != NULL;

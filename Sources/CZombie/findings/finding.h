@@ -1,37 +1,19 @@
-// A finding: one bug, as a record; and the table of kinds. Any context; no state, nothing is allocated.
+// A finding: one bug, as a record. Any context; no state, nothing is allocated.
 
 #ifndef ZG_FINDING_H
 #define ZG_FINDING_H
 
 #include "blocks/lookup.h"
+#include "blocks/words.h"
 #include "platform/base.h"
 #include "stacks/unwind.h"
-
-// Name in reports; whether on_finding=abort ends the program (faults end it by themselves, mismatches never do).
-#define ZG_FINDING_KINDS(X)                                                                                            \
-    X(use_after_free, "use-after-free", false)                                                                         \
-    X(write_after_free, "write-after-free", true)                                                                      \
-    X(double_free, "double-free", true)                                                                                \
-    X(invalid_free, "invalid-free", true)                                                                              \
-    X(dealloc_mismatch, "dealloc-mismatch", false)                                                                     \
-    X(heap_overflow, "heap-overflow", true)                                                                            \
-    X(wild_access, "wild-access", false)                                                                               \
-    X(null_access, "null-access", false)                                                                               \
-    X(stack_overflow, "stack-overflow", false)
-
-enum zg_finding_kind {
-#define ZG_X(name, text, fatal) zg_finding_##name,
-    ZG_FINDING_KINDS(ZG_X)
-#undef ZG_X
-        zg_finding_kind_count
-};
 
 enum { ZG_FINDING_DETAILS = 6 };
 
 struct zg_finding {
     enum zg_finding_kind kind;
-    const char *access;     // read, write, call, retain, release, cast, free, unknown
-    const char *confidence; // exact, inferred
+    const char *access;     // the name of one of ZG_ACCESSES
+    const char *confidence; // and of ZG_CONFIDENCES
     bool fatal;             // on_finding=abort ends the program; as the kind has it, unless it is said otherwise
     uint64_t address;
     bool has_block;

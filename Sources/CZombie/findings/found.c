@@ -58,13 +58,13 @@ static struct zg_finding make(enum zg_finding_kind kind, const char *access, uin
 }
 
 void zg_found_double_free(const struct zg_block_view *view, uint64_t address, const char *freed_with) {
-    struct zg_finding finding = make(zg_finding_double_free, "free", address, view);
+    struct zg_finding finding = make(zg_finding_double_free, ZG_ACCESS(free), address, view);
     zg_finding_detail_text(&finding, "freed_with", freed_with);
     zg_found_report(&finding);
 }
 
 void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, const char *what, const char *freed_with) {
-    struct zg_finding finding = make(zg_finding_invalid_free, "free", address, view);
+    struct zg_finding finding = make(zg_finding_invalid_free, ZG_ACCESS(free), address, view);
     zg_finding_detail_text(&finding, "what", what);
     zg_finding_detail_text(&finding, "freed_with", freed_with);
     zg_found_report(&finding);
@@ -72,7 +72,7 @@ void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, c
 
 void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t address, const char *freed_with,
                                uint64_t freed_size) {
-    struct zg_finding finding = make(zg_finding_dealloc_mismatch, "free", address, view);
+    struct zg_finding finding = make(zg_finding_dealloc_mismatch, ZG_ACCESS(free), address, view);
     zg_finding_detail_text(&finding, "allocated_with", zg_lookup_kind_name(view->kind));
     zg_finding_detail_text(&finding, "freed_with", freed_with);
     if (freed_size != UINT64_MAX) {
@@ -84,7 +84,7 @@ void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t addres
 
 static void found_change(enum zg_finding_kind kind, const struct zg_block_view *view, const struct zg_change *change,
                          const char *found_by) {
-    struct zg_finding finding = make(kind, "write", view->start + change->offset, view);
+    struct zg_finding finding = make(kind, ZG_ACCESS(write), view->start + change->offset, view);
     finding.block.offset = (int64_t)change->offset;
     if (kind == zg_finding_write_after_free) finding.member_byte = (int64_t)change->offset;
     // In front of the block there is no offset but the address.

@@ -91,7 +91,7 @@ static void put_depot_stack(struct zg_text *text, const char *name, uint32_t sta
 static void put_class(struct zg_text *text, uint32_t class_number) {
     struct zg_class class = zg_class_get(class_number);
     char bytes[512];
-    put_string(text, "language", zg_language_name(class.language));
+    put_string(text, "language", zg_block_language_text(class.language));
     if (class.language == zg_language_swift) {
         struct zg_text name;
         zg_text_init(&name, bytes, sizeof bytes);

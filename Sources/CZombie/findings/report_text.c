@@ -86,7 +86,7 @@ void zg_report_put_text(struct zg_text *text, const struct zg_finding *finding) 
     zg_text_string(text, " [pid ");
     zg_text_decimal(text, (uint64_t)zg_os_pid());
     zg_text_string(text, "]\n");
-    if (!zg_config.full_error_text && goes_on(finding)) return;
+    if (zg_config.error_text != zg_error_text_full && goes_on(finding)) return;
     put_stack(text, "  access:\n", finding->access_stack, finding->access_count, false);
     if (finding->has_block) {
         put_depot_stack(text, "  freed:\n", finding->block.free_stack);

@@ -20,7 +20,30 @@
 
 #include <stdint.h>
 
-enum zg_state { zg_state_fresh, zg_state_live, zg_state_freeing, zg_state_quarantined, zg_state_retired, zg_state_reusable, zg_state_held };
+// The states, and what readers call them. A block that waits for its neighbours is, for its user, as dead as a quarantined one.
+#define ZG_STATES(X)                                                                                                   \
+    X(fresh, "unused")                                                                                                 \
+    X(live, "live")                                                                                                    \
+    X(freeing, "freeing")                                                                                              \
+    X(quarantined, "quarantined")                                                                                      \
+    X(retired, "retired")                                                                                              \
+    X(reusable, "reusable")                                                                                            \
+    X(held, "quarantined")
+
+enum zg_state {
+#define ZG_X(name, text) zg_state_##name,
+    ZG_STATES(ZG_X)
+#undef ZG_X
+};
+
+// Languages whose objects are recognised.
+#define ZG_LANGUAGES(X) X(unknown, "unknown") X(swift, "swift") X(cxx, "c++")
+
+enum zg_language {
+#define ZG_X(name, text) zg_language_##name,
+    ZG_LANGUAGES(ZG_X)
+#undef ZG_X
+};
 
 // Which family of functions made the block. dealloc-mismatch compares families.
 #define ZG_KINDS(X)                                                                                                    \
@@ -38,8 +61,10 @@ enum zg_kind {
         zg_kind_count
 };
 
-// "operator new"; NULL for a number that is none.
+// "operator new", "quarantined", "c++"; NULL for a number that is none.
 const char *zg_block_kind_text(uint32_t kind);
+const char *zg_block_state_text(uint32_t state);
+const char *zg_block_language_text(uint32_t language);
 
 // Invariants: 1. slack < slot bytes (requested size = slot bytes - slack), except that a block of 0 bytes has
 // slack == slot bytes. 2. alloc_stack is set in every state but fresh. 3. free_stack is set in quarantined, retired, reusable.

@@ -1,5 +1,7 @@
-// The table of options: the one place where an option is defined. Parser, help, documentation and tests come from it.
-// A row: name, kind, default, least, largest value (numbers and byte counts), choices (enums, separated by '|'), text.
+// The table of options: the one place where an option is defined. Parser, help, documentation, tests and the fields of struct
+// zg_config come from it. A row: name, kind, default, least and largest value, the names of a choice (its values are their
+// numbers, from 0), text. A choice makes an enum, too: (abort, continue) of on_finding is enum zg_on_finding {
+// zg_on_finding_abort, zg_on_finding_continue }.
 
 #ifndef ZG_OPTIONS_H
 #define ZG_OPTIONS_H
@@ -8,51 +10,61 @@
 #include <stdint.h>
 
 // A percentage is kept in tenths of a percent: "2.5%" is 25.
-enum zg_option_kind { zg_option_bool, zg_option_number, zg_option_bytes, zg_option_percent, zg_option_choice, zg_option_path };
+#define ZG_OPTION_KINDS(X) X(bool) X(number) X(bytes) X(percent) X(choice) X(path)
+
+enum zg_option_kind {
+#define ZG_X(name) zg_option_##name,
+    ZG_OPTION_KINDS(ZG_X)
+#undef ZG_X
+};
+
+#define ZG_X(name) +1
+enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
+#undef ZG_X
 
 #define ZG_OPTIONS(X)                                                                                                  \
-    X(profile, choice, 0, 0, 2, "guard|fence|sample", "preset of option values; options given explicitly override it") \
-    X(quarantine_bytes, bytes, 1048576, 0, 1099511627776, "", "maximum total size of the freed blocks held in quarantine") \
-    X(quarantine_per_context, number, 4, 0, 16, "",                                                                   \
+    X(profile, choice, 0, 0, 2, (guard, fence, sample), "preset of option values; options given explicitly override it") \
+    X(quarantine_bytes, bytes, 1048576, 0, 1099511627776, (), "maximum total size of the freed blocks held in quarantine") \
+    X(quarantine_per_context, number, 4, 0, 16, (),                                                                    \
       "newest freed blocks of each allocation stack, kept in quarantine however much other code frees")                \
-    X(fence_per_context, number, 8, 0, 65535, "",                                                                     \
+    X(fence_per_context, number, 8, 0, 65535, (),                                                                      \
       "first blocks of each allocation stack that get their own pages, protected on free; 65535: all blocks")          \
-    X(fence_bytes, bytes, 16777216, 0, 1099511627776, "",                                                             \
+    X(fence_bytes, bytes, 16777216, 0, 1099511627776, (),                                                              \
       "memory for live blocks with their own pages; the default is also capped at 4 MiB or, if more, an eighth of live memory") \
-    X(fence_overhead, percent, 30, 0, 1000, "",                                                                       \
+    X(fence_overhead, percent, 30, 0, 1000, (),                                                                        \
       "CPU time spent on protected pages, as a share of the program's, after the first 8 ms; 100%: no limit")          \
-    X(overread_ms, number, 20, 0, 1000000, "",                                                                       \
+    X(overread_ms, number, 20, 0, 1000000, (),                                                                         \
       "CPU time after which reads past the end of a live block with its own pages are allowed, where masked loads are slow; 0: never") \
-    X(sample_rate, number, 0, 0, 1000000000, "",                                                                      \
+    X(sample_rate, number, 0, 0, 1000000000, (),                                                                       \
       "one block in this many, on average, gets its own pages and the program's own allocator serves the rest; 0: off") \
-    X(sample_seed, number, 0, 0, 4294967295, "", "seed for the random choice of blocks, for repeatable runs; 0: random") \
-    X(overhead, percent, 0, 0, 1000, "",                                                                              \
+    X(sample_seed, number, 0, 0, 4294967295, (), "seed for the random choice of blocks, for repeatable runs; 0: random") \
+    X(overhead, percent, 0, 0, 1000, (),                                                                               \
       "CPU time that guarding may cost, as a share of the program's; decides how much is watched; 0: no limit")        \
-    X(retired_bytes, bytes, 4294967296, 0, 1099511627776, "",                                                         \
+    X(retired_bytes, bytes, 4294967296, 0, 1099511627776, (),                                                          \
       "address space that freed, protected pages may hold before the oldest addresses are reused")                     \
-    X(protect, choice, 0, 0, 2, "auto|guard|mprotect",                                                                \
+    X(protect, choice, 0, 0, 2, (auto, guard, mprotect),                                                               \
       "how freed pages are protected: MADV_GUARD_INSTALL (Linux 6.13), or mprotect, which uses up mappings")           \
-    X(mappings, number, 16000, 64, 1000000000, "",                                                                    \
+    X(mappings, number, 16000, 64, 1000000000, (),                                                                     \
       "how many of the mappings that the kernel allows a process may be used for protected pages")                     \
-    X(pressure, bool, 1, 0, 1, "", "return memory to the kernel when the system or the process runs short of it")      \
-    X(pressure_thread, bool, 1, 0, 1, "",                                                                             \
+    X(pressure, bool, 1, 0, 1, (), "return memory to the kernel when the system or the process runs short of it")      \
+    X(pressure_thread, bool, 1, 0, 1, (),                                                                              \
       "watch for memory pressure in a thread of the runtime; otherwise only on slow allocations and frees")            \
-    X(pressure_thread_bytes, bytes, 67108864, 0, 1099511627776, "", "how much freed memory must be held before that thread is started") \
-    X(fill_new, bool, 0, 0, 1, "", "fill new memory with 0xAA (calloc still returns zeros)")                           \
-    X(fill_freed_bytes, bytes, 1099511627776, 0, 1099511627776, "", "how many bytes of a freed block are filled and later verified, at most") \
-    X(stack_depth, number, 32, 0, 128, "", "frames kept of each allocation and free stack; 0: none")                   \
-    X(on_finding, choice, 0, 0, 1, "abort|continue", "what the program does after a finding: end, or go on")           \
-    X(dealloc_mismatch, choice, 1, 0, 2, "off|certain|all",                                                           \
+    X(pressure_thread_bytes, bytes, 67108864, 0, 1099511627776, (), "how much freed memory must be held before that thread is started") \
+    X(fill_new, bool, 0, 0, 1, (), "fill new memory with 0xAA (calloc still returns zeros)")                           \
+    X(fill_freed_bytes, bytes, 1099511627776, 0, 1099511627776, (), "how many bytes of a freed block are filled and later verified, at most") \
+    X(stack_depth, number, 32, 0, 128, (), "frames kept of each allocation and free stack; 0: none")                   \
+    X(on_finding, choice, 0, 0, 1, (abort, continue), "what the program does after a finding: end, or go on")          \
+    X(dealloc_mismatch, choice, 1, 0, 2, (off, certain, all),                                                          \
       "report mismatches such as new/free and new[]/delete: never, only when certain, or all")                         \
-    X(verify_at_exit, bool, 1, 0, 1, "", "verify the quarantine when the program exits")                               \
-    X(report_path, path, 0, 0, 0, "", "file for raw findings (%p: process id); if empty, findings go to standard error as text") \
-    X(error_text, choice, 0, 0, 1, "full|headline",                                                                   \
+    X(verify_at_exit, bool, 1, 0, 1, (), "verify the quarantine when the program exits")                               \
+    X(report_path, path, 0, 0, 0, (), "file for raw findings (%p: process id); if empty, findings go to standard error as text") \
+    X(error_text, choice, 0, 0, 1, (full, headline),                                                                   \
       "what is printed to standard error for a finding that does not end the program: everything, or the first line")  \
-    X(stats, bool, 1, 0, 1, "", "publish statistics for 'zguard stats'")                                               \
-    X(children, choice, 0, 0, 1, "follow|ignore", "whether programs that the guarded program starts are guarded too")  \
-    X(handle_signals, bool, 1, 0, 1, "", "diagnose faults (SIGSEGV, SIGBUS, and aborts of the Swift runtime)")         \
-    X(zombies, bool, 1, 0, 1, "", "recognise freed Swift and C++ objects, and report class and member")                \
-    X(find_object, bool, 1, 0, 1, "", "use the C library's _dl_find_object where it exists")
+    X(stats, bool, 1, 0, 1, (), "publish statistics for 'zguard stats'")                                               \
+    X(children, choice, 0, 0, 1, (follow, ignore), "whether programs that the guarded program starts are guarded too") \
+    X(handle_signals, bool, 1, 0, 1, (), "diagnose faults (SIGSEGV, SIGBUS, and aborts of the Swift runtime)")         \
+    X(zombies, bool, 1, 0, 1, (), "recognise freed Swift and C++ objects, and report class and member")                \
+    X(find_object, bool, 1, 0, 1, (), "use the C library's _dl_find_object where it exists")
 
 enum zg_option {
 #define ZG_X(name, kind, initial, least, most, choices, text) zg_option_name_##name,
@@ -61,7 +73,26 @@ enum zg_option {
         zg_option_count
 };
 
-enum zg_profile { zg_profile_guard, zg_profile_fence, zg_profile_sample };
+// The enum of each choice; two to four names.
+#define ZG_CHOICE_2(name, a, b) zg_##name##_##a, zg_##name##_##b
+#define ZG_CHOICE_3(name, a, ...) zg_##name##_##a, ZG_CHOICE_2(name, __VA_ARGS__)
+#define ZG_CHOICE_4(name, a, ...) zg_##name##_##a, ZG_CHOICE_3(name, __VA_ARGS__)
+#define ZG_FIFTH(a, b, c, d, fifth, ...) fifth
+#define ZG_CHOICE_ENUM(name, most, ...)                                                                                \
+    enum zg_##name { ZG_FIFTH(__VA_ARGS__, ZG_CHOICE_4, ZG_CHOICE_3, ZG_CHOICE_2, )(name, __VA_ARGS__) };              \
+    _Static_assert(ZG_FIFTH(__VA_ARGS__, 3, 2, 1, 0) == most, "the largest value of " #name " is its last name");
+#define ZG_UNPACK(...) __VA_ARGS__
+#define ZG_ENUM_bool(name, most, choices)
+#define ZG_ENUM_number(name, most, choices)
+#define ZG_ENUM_bytes(name, most, choices)
+#define ZG_ENUM_percent(name, most, choices)
+#define ZG_ENUM_path(name, most, choices)
+#define ZG_ENUM_choice(name, most, choices) ZG_CHOICE_ENUM_OF(name, most, ZG_UNPACK choices)
+#define ZG_CHOICE_ENUM_OF(name, most, ...) ZG_CHOICE_ENUM(name, most, __VA_ARGS__)
+#define ZG_X(name, kind, initial, least, most, choices, text) ZG_ENUM_##kind(name, most, choices)
+ZG_OPTIONS(ZG_X)
+#undef ZG_X
+
 #define ZG_FENCE_ALL 65535       // of fence_per_context: every block
 #define ZG_NO_LIMIT_PERCENT 1000 // of fence_overhead
 
@@ -69,16 +100,27 @@ struct zg_option_info {
     const char *name;
     enum zg_option_kind kind;
     int64_t initial, least, most;
-    const char *choices; // "a|b|c", the value is the index
+    const char *choices; // "a, b, c", the value is the index
     const char *text;
+    uint64_t path; // of a path: where it stands in struct zg_options
 };
 extern const struct zg_option_info zg_option_table[zg_option_count];
+extern const char *const zg_option_kind_names[zg_option_kind_count];
 
 #define ZG_OPTION_PATH_BYTES 512
 
+// The fields of the options that are paths, in a struct.
+#define ZG_PATH_bool(name)
+#define ZG_PATH_number(name)
+#define ZG_PATH_bytes(name)
+#define ZG_PATH_percent(name)
+#define ZG_PATH_choice(name)
+#define ZG_PATH_path(name) char name[ZG_OPTION_PATH_BYTES];
+#define ZG_PATH_FIELD(name, kind, initial, least, most, choices, text) ZG_PATH_##kind(name)
+
 struct zg_options {
-    int64_t value[zg_option_count];
-    char report_path[ZG_OPTION_PATH_BYTES];
+    int64_t value[zg_option_count]; // of a path: 0
+    ZG_OPTIONS(ZG_PATH_FIELD)
 };
 
 struct zg_option_error {

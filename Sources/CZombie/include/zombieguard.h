@@ -5,6 +5,7 @@
 
 #include "zg_api.h"
 #include "zg_block.h"
+#include "zg_finding_kinds.h"
 #include "zg_names.h"
 #include "zg_options.h"
 #include "zg_space.h"

@@ -167,7 +167,7 @@ void zg_runtime_start(void) {
     zg_swift_check_at_start();
     zg_sample_start();
     if (zg_config.stats) zg_stats_publish(); // complete from the start: readers look as soon as it is there
-    if (!zg_config.follow_children) forget_preload();
+    if (zg_config.children != zg_children_follow) forget_preload();
 }
 
 bool zg_runtime_is_started(void) { return started && zg_ready(); }

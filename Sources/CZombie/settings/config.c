@@ -17,6 +17,14 @@ struct zg_config zg_config;
 // Options of a program that links the runtime, parsed before the environment's.
 extern const char zg_default_options[] __attribute__((weak));
 
+#define ZG_READ_VALUE(name) zg_config.name = (__typeof__(zg_config.name))options.value[zg_option_name_##name];
+#define ZG_READ_bool ZG_READ_VALUE
+#define ZG_READ_number ZG_READ_VALUE
+#define ZG_READ_bytes ZG_READ_VALUE
+#define ZG_READ_percent ZG_READ_VALUE
+#define ZG_READ_choice ZG_READ_VALUE
+#define ZG_READ_path(name) zg_string_copy(zg_config.name, options.name, sizeof zg_config.name);
+
 static void warn_option(const struct zg_option_error *error, void *context) {
     (void)context;
     char line[512];
@@ -92,33 +100,7 @@ void zg_config_init(void) {
         zg_string_copy(zg_stats->options, given, sizeof zg_stats->options);
         if (!zg_options_parse(&options, given, warn_option, NULL)) zg_os_exit(64);
     }
-#define ZG_VALUE(name) options.value[zg_option_name_##name]
-    zg_config.quarantine_bytes = (uint64_t)ZG_VALUE(quarantine_bytes);
-    zg_config.fill_freed_bytes = (uint64_t)ZG_VALUE(fill_freed_bytes);
-    zg_config.quarantine_per_context = (uint32_t)ZG_VALUE(quarantine_per_context);
-    zg_config.fence_per_context = (uint32_t)ZG_VALUE(fence_per_context);
-    zg_config.fence_bytes = (uint64_t)ZG_VALUE(fence_bytes);
-    zg_config.fence_overhead = (uint32_t)ZG_VALUE(fence_overhead);
-    zg_config.overread_ms = (uint32_t)ZG_VALUE(overread_ms);
-    zg_config.sample_rate = (uint32_t)ZG_VALUE(sample_rate);
-    zg_config.sample_seed = (uint32_t)ZG_VALUE(sample_seed);
-    zg_config.overhead = (uint32_t)ZG_VALUE(overhead);
-    zg_config.retired_bytes = (uint64_t)ZG_VALUE(retired_bytes);
-    zg_config.protect = (enum zg_protect)ZG_VALUE(protect);
-    zg_config.mappings = (uint64_t)ZG_VALUE(mappings);
-    zg_config.pressure = ZG_VALUE(pressure);
-    zg_config.pressure_thread = ZG_VALUE(pressure_thread);
-    zg_config.pressure_thread_bytes = (uint64_t)ZG_VALUE(pressure_thread_bytes);
-    zg_config.stack_depth = (int)ZG_VALUE(stack_depth);
-    zg_config.fill_new = ZG_VALUE(fill_new);
-    zg_config.on_finding = (enum zg_on_finding)ZG_VALUE(on_finding);
-    zg_config.dealloc_mismatch = (enum zg_mismatch)ZG_VALUE(dealloc_mismatch);
-    zg_config.full_error_text = ZG_VALUE(error_text) == 0;
-    zg_config.verify_at_exit = ZG_VALUE(verify_at_exit);
-    zg_config.stats = ZG_VALUE(stats);
-    zg_config.follow_children = ZG_VALUE(children) == 0;
-    zg_config.handle_signals = ZG_VALUE(handle_signals);
-    zg_config.zombies = ZG_VALUE(zombies);
-    zg_config.find_object = ZG_VALUE(find_object);
-    zg_string_copy(zg_config.report_path, options.report_path, sizeof zg_config.report_path);
+#define ZG_X(name, kind, initial, least, most, choices, text) ZG_READ_##kind(name)
+    ZG_OPTIONS(ZG_X)
+#undef ZG_X
 }

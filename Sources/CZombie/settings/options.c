@@ -5,24 +5,50 @@
 
 #include "platform/text.h"
 
+#define ZG_PLACE_bool(name) 0
+#define ZG_PLACE_number(name) 0
+#define ZG_PLACE_bytes(name) 0
+#define ZG_PLACE_percent(name) 0
+#define ZG_PLACE_choice(name) 0
+#define ZG_PLACE_path(name) offsetof(struct zg_options, name)
+#define ZG_LIST(...) #__VA_ARGS__
+
 const struct zg_option_info zg_option_table[zg_option_count] = {
-#define ZG_X(name, kind, initial, least, most, choices, text) {#name, zg_option_##kind, initial, least, most, choices, text},
+#define ZG_X(name, kind, initial, least, most, choices, text)                                                          \
+    {#name, zg_option_##kind, initial, least, most, ZG_LIST choices, text, ZG_PLACE_##kind(name)},
     ZG_OPTIONS(ZG_X)
 #undef ZG_X
 };
 
+const char *const zg_option_kind_names[zg_option_kind_count] = {
+#define ZG_X(name) #name,
+    ZG_OPTION_KINDS(ZG_X)
+#undef ZG_X
+};
+
+static char *path_of(struct zg_options *options, int index) { return (char *)options + zg_option_table[index].path; }
+
+#define ZG_CLEAR_bool(name)
+#define ZG_CLEAR_number(name)
+#define ZG_CLEAR_bytes(name)
+#define ZG_CLEAR_percent(name)
+#define ZG_CLEAR_choice(name)
+#define ZG_CLEAR_path(name) options->name[0] = 0;
+
 void zg_options_defaults(struct zg_options *options) {
     for (int i = 0; i < zg_option_count; i++) options->value[i] = zg_option_table[i].initial;
-    options->report_path[0] = 0;
+#define ZG_X(name, kind, initial, least, most, choices, text) ZG_CLEAR_##kind(name)
+    ZG_OPTIONS(ZG_X)
+#undef ZG_X
 }
 
-// Length of the common text of `name` and the next choice in a list "a|b|c"; advances `list` behind it.
+// Copies the first name of a list "a, b, c" and advances `list` to the next.
 static bool next_choice(const char **list, char *choice, uint64_t capacity) {
     if (!**list) return false;
     uint64_t count = 0;
-    for (; **list && **list != '|'; (*list)++)
+    for (; **list && **list != ','; (*list)++)
         if (count + 1 < capacity) choice[count++] = **list;
-    if (**list == '|') (*list)++;
+    while (**list == ',' || **list == ' ') (*list)++;
     choice[count] = 0;
     return true;
 }
@@ -123,7 +149,7 @@ static bool set_value(struct zg_options *options, int index, const char *value) 
     switch (option->kind) {
     case zg_option_path:
         if (zg_string_length(value) >= ZG_OPTION_PATH_BYTES) return false;
-        zg_string_copy(options->report_path, value, ZG_OPTION_PATH_BYTES);
+        zg_string_copy(path_of(options, index), value, ZG_OPTION_PATH_BYTES);
         return true;
     case zg_option_bool:
         if (!parse_bool(value, &parsed)) return false;

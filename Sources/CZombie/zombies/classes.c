@@ -3,6 +3,7 @@
 #include "zombies/classes.h"
 
 #include "blocks/lookup.h"
+#include "blocks/words.h"
 #include "images/space.h"
 #include "threads/thread.h"
 
@@ -179,10 +180,7 @@ void zg_classes_forget_cxx(void) {
     for (uint64_t i = 0; i < STRANGERS; i++) zg_store(&strangers[i], 0);
 }
 
-const char *zg_language_name(enum zg_language language) {
-    static const char *const names[] = {"unknown", "swift", "c++"};
-    return names[language];
-}
-
 // Type information and the offset to the top stand before the functions; the offsets of virtual bases before them.
-const char *zg_class_cxx_access(int64_t offset) { return offset >= 0 ? "call" : offset >= -16 ? "cast" : "read"; }
+const char *zg_class_cxx_access(int64_t offset) {
+    return offset >= 0 ? ZG_ACCESS(call) : offset >= -16 ? ZG_ACCESS(cast) : ZG_ACCESS(read);
+}

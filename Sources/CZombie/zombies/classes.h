@@ -16,8 +16,6 @@
 #include "platform/base.h"
 #include "platform/text.h"
 
-enum zg_language { zg_language_unknown, zg_language_swift, zg_language_cxx };
-
 struct zg_class {
     enum zg_language language;
     uint64_t pointer; // Swift: metadata, C++: virtual table (its address point)
@@ -40,7 +38,6 @@ struct zg_class zg_class_get(uint32_t number);
 uint32_t zg_class_find(uint64_t pointer);
 // A library may have gone, and its virtual tables with it.
 void zg_classes_forget_cxx(void);
-const char *zg_language_name(enum zg_language language);
 // Validates without the table: the metadata of a Swift class. Cold, any context.
 bool zg_class_is_swift(const struct zg_space *space, uint64_t metadata);
 // The mangled name of a C++ class, as in its type information ("6Circle"). Cold, any context.

@@ -2,6 +2,7 @@
 
 #include "zombies/swift_names.h"
 
+#include "blocks/words.h"
 #include "zombies/classes.h"
 
 enum { DEPTH_MOST = 6, SUPERCLASSES_MOST = 32, CONTEXTS_MOST = 16, ARGUMENTS_MOST = 32, FIELDS_MOST = 4096 };
@@ -346,12 +347,12 @@ struct zg_swift_slot zg_swift_slot_at(const struct zg_space *space, uint64_t met
 
 const char *zg_swift_part_access(enum zg_swift_metadata_part part) {
     switch (part) {
-    case zg_swift_part_type: return "cast";
-    case zg_swift_part_destroy: return "release";
-    case zg_swift_part_method: return "call";
+    case zg_swift_part_type: return ZG_ACCESS(cast);
+    case zg_swift_part_destroy: return ZG_ACCESS(release);
+    case zg_swift_part_method: return ZG_ACCESS(call);
     case zg_swift_part_field_offset:
-    case zg_swift_part_generic: return "read";
+    case zg_swift_part_generic: return ZG_ACCESS(read);
     case zg_swift_part_unknown: break;
     }
-    return "unknown";
+    return ZG_ACCESS(unknown);
 }

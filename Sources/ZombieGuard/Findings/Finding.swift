@@ -48,52 +48,6 @@ public struct Finding: Hashable, Sendable {
         self.signature = signature
         self.detail = detail
     }
-
-    /// What kind of bug it is. Kinds of later versions are kept as they are.
-    public struct Kind: RawRepresentable, Hashable, Codable, Sendable {
-        public var rawValue: String
-        public init(rawValue: String) { self.rawValue = rawValue }
-
-        public static let useAfterFree = Kind(rawValue: "use-after-free")
-        public static let writeAfterFree = Kind(rawValue: "write-after-free")
-        public static let doubleFree = Kind(rawValue: "double-free")
-        public static let invalidFree = Kind(rawValue: "invalid-free")
-        public static let deallocMismatch = Kind(rawValue: "dealloc-mismatch")
-        public static let heapOverflow = Kind(rawValue: "heap-overflow")
-        public static let wildAccess = Kind(rawValue: "wild-access")
-        public static let nullAccess = Kind(rawValue: "null-access")
-        public static let stackOverflow = Kind(rawValue: "stack-overflow")
-
-        /// The kinds of this version.
-        public static let all: [Kind] = [
-            .useAfterFree, .writeAfterFree, .doubleFree, .invalidFree, .deallocMismatch, .heapOverflow, .wildAccess,
-            .nullAccess, .stackOverflow,
-        ]
-    }
-
-    /// What the program did to the memory.
-    public struct Access: RawRepresentable, Hashable, Codable, Sendable {
-        public var rawValue: String
-        public init(rawValue: String) { self.rawValue = rawValue }
-
-        public static let read = Access(rawValue: "read")
-        public static let write = Access(rawValue: "write")
-        public static let call = Access(rawValue: "call")
-        public static let retain = Access(rawValue: "retain")
-        public static let release = Access(rawValue: "release")
-        public static let cast = Access(rawValue: "cast")
-        public static let free = Access(rawValue: "free")
-        public static let unknown = Access(rawValue: "unknown")
-    }
-
-    /// Whether the finding is certain or the likeliest explanation.
-    public struct Confidence: RawRepresentable, Hashable, Codable, Sendable {
-        public var rawValue: String
-        public init(rawValue: String) { self.rawValue = rawValue }
-
-        public static let exact = Confidence(rawValue: "exact")
-        public static let inferred = Confidence(rawValue: "inferred")
-    }
 }
 
 extension Finding: Codable {

@@ -152,6 +152,21 @@ extension Finding {
     }
 }
 
+extension Finding.Frame {
+    /// "shutdown (app.c:41)", or module and offset where there is no name. Safe to print.
+    var shortPlace: String {
+        guard let function else { return moduleAndOffset }
+        guard let file else { return visible(function) }
+        let name = file.split(separator: "/").last.map(String.init) ?? file
+        return "\(visible(function)) (\(visible(name))\(line.map { ":\($0)" } ?? ""))"
+    }
+
+    var moduleAndOffset: String {
+        guard let module else { return "\(pc)" }
+        return "\(visible(module))\(offset.map { "+\($0)" } ?? "")"
+    }
+}
+
 extension Finding.Frame: CustomStringConvertible {
     /// "checkout() (main.swift:41)", or module and offset where there is no name. Safe to print.
     public var description: String { shortPlace }

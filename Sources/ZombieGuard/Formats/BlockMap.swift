@@ -108,10 +108,10 @@ extension Finding.Block {
     /// What the first words of an object hold, as short labels; none where that is not known.
     var headerWords: [String] {
         guard className != nil else { return [] }
-        switch language {
-        case "swift"? where size >= 16: return ["class", "refs"]
-        case "c++"? where size >= 8: return ["vtable"]
-        default: return []
+        return switch knownLanguage {
+        case .swift: size >= 16 ? ["class", "refs"] : []
+        case .cxx: size >= 8 ? ["vtable"] : []
+        case .unknown, nil: []
         }
     }
 }

@@ -95,11 +95,7 @@ struct BlockPicture {
         var path = "M\(points(left)) \(points(top))H\(points(right))M\(points(left)) \(points(bottom))H\(points(right))"
         if map.window.contains(0) { path += "M\(points(left)) \(points(top))V\(points(bottom))" }
         if map.size <= map.window.upperBound { path += "M\(points(right)) \(points(top))V\(points(bottom))" }
-        return #"<path class="edge \#(stateClass)" d="\#(path)"/>"#
-    }
-
-    private var stateClass: String {
-        ["live", "quarantined", "retired", "reusable"].first { $0 == block.state } ?? "unknown"
+        return #"<path class="edge \#(block.stateClass)" d="\#(path)"/>"#
     }
 
     private var touchedLabel: String {
@@ -137,9 +133,10 @@ struct BlockPicture {
         case .writeAfterFree: return "\(sizeText(count)) changed"
         default: break
         }
-        let access = finding.access == .unknown ? "access" : finding.access.rawValue
+        let access = finding.access.noun
         switch finding.detail["part"] {
-        case "class pointer"?: return "\(access) through the \(block.language == "c++" ? "vtable" : "class") pointer"
+        case "class pointer"?:
+            return "\(access) through the \(block.knownLanguage == .cxx ? "vtable" : "class") pointer"
         case "reference count"?:
             return finding.access == .unknown ? "reference count" : "\(access) of the reference count"
         case "contents"?: return "pointer from the contents"
@@ -186,7 +183,7 @@ struct BlockPicture {
             "M\(points(Self.left)) \(points(y - 8))L\(points(from)) \(points(y))H\(points(max(to, from + 1)))"
             + "L\(points(x(map.window.upperBound))) \(points(y - 8))z"
         var text = #"<path class="lens" d="\#(lens)"/>"#
-        text += rectangle(place(0), y, place(map.size) - place(0), 8, "body whole \(stateClass)")
+        text += rectangle(place(0), y, place(map.size) - place(0), 8, "body whole \(block.stateClass)")
         if let touched = map.touched {
             text += rectangle(
                 min(place(touched.lowerBound), Self.width - Self.left - 3), y,

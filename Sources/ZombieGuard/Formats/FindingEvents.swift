@@ -35,18 +35,11 @@ extension Finding {
             return "found here; the block was changed earlier and elsewhere"
         }
         let verb =
-            switch (kind, access) {
-            case (.doubleFree, _): "freed again"
-            case (.invalidFree, _), (.deallocMismatch, _): "freed"
-            case (.stackOverflow, _): "ran out of stack"
-            case (_, .read): "read"
-            case (_, .write): "written"
-            case (_, .call): "called"
-            case (_, .retain): "retained"
-            case (_, .release): "released"
-            case (_, .cast): "cast"
-            case (_, .free): "freed"
-            default: "used"
+            switch kind {
+            case .doubleFree: "freed again"
+            case .invalidFree, .deallocMismatch: "freed"
+            case .stackOverflow: "ran out of stack"
+            default: access.done
             }
         return verb + (kind == .stackOverflow ? name.replacingPrefix(" by", with: ":") : name)
     }

@@ -47,23 +47,23 @@ struct HTMLFinding {
     }
 
     private func language(_ block: Finding.Block) -> String {
-        switch block.language {
-        case "swift"?: "Swift object "
-        case "c++"?: "C++ object "
-        default: "object "
+        switch block.knownLanguage {
+        case .swift: "Swift object "
+        case .cxx: "C++ object "
+        case .unknown, nil: "object "
         }
     }
 
     private func state(_ block: Finding.Block) -> String {
-        let (name, text) =
-            switch block.state {
-            case "live"?: ("live", "in use")
-            case "quarantined"?: ("quarantined", "freed and held")
-            case "retired"?: ("retired", "freed, its pages protected")
-            case "reusable"?: ("reusable", "freed, no longer held")
-            default: ("unknown", "state \(htmlText(block.state ?? "unknown", cutAt: 40))")
+        let text =
+            switch block.knownState {
+            case .live: "in use"
+            case .quarantined: "freed and held"
+            case .retired: "freed, its pages protected"
+            case .reusable: "freed, no longer held"
+            case .unused, .freeing, nil: "state \(htmlText(block.state ?? "unknown", cutAt: 40))"
             }
-        return "<span class=\"state \(name)\">\(text)</span>"
+        return "<span class=\"state \(block.stateClass)\">\(text)</span>"
     }
 
     private var stacks: String {
@@ -96,4 +96,9 @@ struct HTMLFinding {
         }
         return "<dl class=\"meta\">" + parts.map { "<div><dt>\($0.0)</dt><dd>\($0.1)</dd></div>" }.joined() + "</dl>"
     }
+}
+
+extension Finding.Block {
+    /// The class of style sheets that the block's state has.
+    var stateClass: String { knownState.flatMap { $0.isReported ? $0.rawValue : nil } ?? "unknown" }
 }

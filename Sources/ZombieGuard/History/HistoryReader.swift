@@ -35,7 +35,8 @@ public struct HistoryReader {
         case .unusedSlot(let start, let size):
             history.what = .unused
             history.block = Finding.Block(
-                start: Address(start), size: size, offset: Int64(bitPattern: address.rawValue &- start), state: "unused"
+                start: Address(start), size: size, offset: Int64(bitPattern: address.rawValue &- start),
+                state: Finding.Block.State.unused.rawValue
             )
         case .unusedArea(let fenced):
             history.what = .unused
@@ -77,7 +78,8 @@ public struct HistoryReader {
         func thread(_ number: UInt16) -> Int? { number == 0 || number == .max ? nil : Int(number) }
         let isFreed = !record.isLive && record.state != zg_state_freeing
         return Finding.Block(
-            start: Address(record.start), size: record.size, offset: offset, state: Self.name(of: record.state),
+            start: Address(record.start), size: record.size, offset: offset,
+            state: zg_block_state_text(record.state.rawValue).map { String(cString: $0) },
             allocatingThread: thread(record.block.alloc_thread),
             freeingThread: isFreed ? thread(record.block.free_thread) : nil)
     }
@@ -87,25 +89,13 @@ public struct HistoryReader {
         let found = record.isZombie ? names.class(number: record.death.class_number) : names.class(of: record)
         guard let found else { return block }
         let name = names.name(of: found)
-        block.language = found.isSwift ? "swift" : "c++"
+        block.language = (found.isSwift ? Finding.Block.Language.swift : .cxx).rawValue
         block.className = name.name
         block.classSymbol = name.symbol
         if offset >= 0, offset < Int64(clamping: record.size) {
             block.member = names.property(of: found, at: UInt64(offset))
         }
         return block
-    }
-
-    // A block that waits for its neighbours is, for its user, as dead as a quarantined one.
-    private static func name(of state: zg_state) -> String {
-        switch state {
-        case zg_state_live: "live"
-        case zg_state_freeing: "freeing"
-        case zg_state_quarantined, zg_state_held: "quarantined"
-        case zg_state_retired: "retired"
-        case zg_state_reusable: "reusable"
-        default: "unknown"
-        }
     }
 
     private static func family(of block: zg_block) -> String? {

@@ -14,7 +14,7 @@ public struct HistoryRenderer {
                 text += line("it changes while it is looked at, again and again: this is what was seen last")
             }
             text += line(state(of: block, history, now))
-            if block.state != "live", block.state != "freeing" {
+            if !block.isLive, block.knownState != .freeing {
                 text += stack(history.stacks.free, "freed", block.freeingThread)
             }
             text += stack(history.stacks.alloc, "allocated", block.allocatingThread)
@@ -38,13 +38,13 @@ public struct HistoryRenderer {
 
     private func state(of block: Finding.Block, _ history: AddressHistory, _ now: UInt64?) -> String {
         var parts: [String] = []
-        switch block.state {
-        case "live": parts.append("live")
-        case "freeing": parts.append("being freed")
-        case "quarantined": parts.append("quarantined (held, its contents overwritten)")
-        case "retired": parts.append("retired (its pages are protected)")
-        case "reusable": parts.append("reusable (its place may be used again at any time)")
-        default: parts.append("in an unknown state")
+        switch block.knownState {
+        case .live: parts.append("live")
+        case .freeing: parts.append("being freed")
+        case .quarantined: parts.append("quarantined (held, its contents overwritten)")
+        case .retired: parts.append("retired (its pages are protected)")
+        case .reusable: parts.append("reusable (its place may be used again at any time)")
+        case .unused, nil: parts.append("in an unknown state")
         }
         if let family = history.family { parts.append("from \(family)") }
         if history.isFenced { parts.append("fenced (with pages of its own)") }

@@ -38,17 +38,17 @@ extension AddressHistory {
     }
 
     private func blockNoun(_ block: Finding.Block) -> String {
-        switch block.state {
-        case "live": "a live block"
-        case "freeing": "a block that is being freed,"
-        default: "a freed block"
+        switch block.knownState {
+        case .live: "a live block"
+        case .freeing: "a block that is being freed,"
+        case .unused, .quarantined, .retired, .reusable, nil: "a freed block"
         }
     }
 
     // ", once an object of class Shop.Cart (property items)"
     private func object(_ block: Finding.Block) -> String {
         guard let className = block.className else { return "" }
-        let once = block.state == "live" || block.state == "freeing" ? "" : "once "
+        let once = block.isLive || block.knownState == .freeing ? "" : "once "
         let isUnnamed = ["closure context", "box", "boxed error"].contains(className)
         let name = isUnnamed ? "a \(className)" : "an object of class \(visible(className))"
         let member = trap == nil ? block.member.map { " (property \(visible($0)))" } ?? "" : ""
@@ -77,13 +77,13 @@ extension AddressHistory {
     private func use(of trap: Trap, _ block: Finding.Block) -> String {
         if trap.offset == 0 { return "" }
         if let member = block.member.map({ block.qualified($0) }) {
-            return block.isMethod || trap.access == "call"
+            return block.isMethod || trap.access == Finding.Access.call.rawValue
                 ? ", which calls \(member) there" : ", which reads where \(member) lies there"
         }
-        switch trap.access {
-        case "call": return ", which calls a method there"
-        case "cast": return ", which is asked for its type there"
-        case "release": return ", which the last release reads there"
+        switch trap.access.map({ Finding.Access(rawValue: $0) }) {
+        case .call?: return ", which calls a method there"
+        case .cast?: return ", which is asked for its type there"
+        case .release?: return ", which the last release reads there"
         default: return ", \(trap.offset < 0 ? "" : "+")\(trap.offset) bytes"
         }
     }

@@ -88,7 +88,7 @@ final class ObjectNames {
                 : zg_names_cxx_slot(space, `class`.pointer, offset)
             return name[0] != 0
         }
-        let access = slot.access.map { String(cString: $0) } ?? "unknown"
+        let access = slot.access.map { String(cString: $0) } ?? Finding.Access.unknown.rawValue
         return (access, slot.code == 0 ? nil : modules.frame(at: slot.code), property)
     }
 

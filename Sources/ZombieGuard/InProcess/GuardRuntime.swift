@@ -90,7 +90,7 @@ package final class GuardRuntime: @unchecked Sendable {
     }
 
     func referrers(of address: Address) -> [Referrer] {
-        guard let target = describe(address)?.block, target.state == "live" else { return [] }
+        guard let target = describe(address)?.block, target.isLive else { return [] }
         var referrers: [Referrer] = []
         var cursor: UInt64 = 0
         var place: UInt64 = 0
@@ -99,7 +99,7 @@ package final class GuardRuntime: @unchecked Sendable {
         {
             // A block that points to itself holds nothing.
             if start == target.start.rawValue { continue }
-            guard let (block, stacks, _) = describe(Address(place)), block.state == "live" else { continue }
+            guard let (block, stacks, _) = describe(Address(place)), block.isLive else { continue }
             referrers.append(
                 Referrer(
                     className: block.className, property: block.isMethod ? nil : block.member, start: block.start,

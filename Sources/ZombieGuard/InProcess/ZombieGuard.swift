@@ -30,7 +30,7 @@ public enum ZombieGuard {
     ///
     /// - Throws: ``ZombieGuardError/inactive`` where the process is not guarded.
     public static func zombie(at address: Address) throws(ZombieGuardError) -> ZombieRecord? {
-        try GuardRuntime.active.record(at: address).flatMap { $0.state == "live" ? nil : $0 }
+        try GuardRuntime.active.record(at: address).flatMap { $0.isLive ? nil : $0 }
     }
 
     /// The dead block at or around the address that a pointer holds. See ``zombie(at:)-(Address)``.
@@ -54,7 +54,7 @@ public enum ZombieGuard {
         let runtime = try GuardRuntime.active
         let metadata = UInt(bitPattern: unsafeBitCast(type, to: UnsafeRawPointer.self))
         return runtime.zombies(metadata: UInt64(metadata)).compactMap { runtime.record(at: $0) }
-            .filter { $0.state != "live" } // used again meanwhile
+            .filter { !$0.isLive } // used again meanwhile
     }
 
     /// Who holds a pointer to a live block, or into it, as far as is known: words in live blocks that have the value of one.

@@ -14,6 +14,7 @@ public struct ZombieRecord: Hashable, Sendable {
     public var offset: Int
     /// `quarantined` (held and filled), `retired` (its pages are protected) or `reusable` (about to be used again).
     public var state: String
+    var isLive: Bool { Finding.Block.State(rawValue: state) == .live }
     /// The stack that freed the block, innermost frame first.
     public var deallocationStack: [Finding.Frame]
     /// The stack that allocated the block, innermost frame first.

@@ -157,7 +157,8 @@ public struct HeapCheck {
         return Finding(
             kind: .writeAfterFree, access: .write, address: Address(contents.start &+ seen.offset),
             block: Finding.Block(
-                start: Address(contents.start), size: contents.size, offset: Int64(seen.offset), state: "quarantined",
+                start: Address(contents.start), size: contents.size, offset: Int64(seen.offset),
+                state: Finding.Block.State.quarantined.rawValue,
                 allocatingThread: thread(block.alloc_thread), freeingThread: thread(block.free_thread)),
             stacks: Finding.Stacks(free: frames(of: block.free_stack), alloc: frames(of: block.alloc_stack)),
             processID: statistics.processID, program: statistics.program, time: Timestamp.now.description,

@@ -75,6 +75,14 @@ public struct Statistics: Sendable {
     }
 }
 
+extension TimelineSample {
+    /// What statistics say, read at `time`.
+    public init(_ statistics: Statistics, time: Timestamp = .now) {
+        self.init(time: time, processID: statistics.processID, program: statistics.program)
+        for counter in Self.counters { self[keyPath: counter.path] = statistics[counter.name] }
+    }
+}
+
 /// The text in a field of fixed size, up to its NUL.
 private func text(in field: UnsafeRawBufferPointer) -> String {
     String(decoding: field.prefix { $0 != 0 }, as: UTF8.self)

@@ -6,7 +6,7 @@ import CZombie
 public enum OptionTable {
     /// One option.
     public struct Option: Hashable, Sendable {
-        public enum Kind: String, Sendable { case bool, number, bytes, percent, choice, path }
+        public enum Kind: String, CaseIterable, Sendable { case bool, number, bytes, percent, choice, path }
 
         public var name: String
         public var kind: Kind
@@ -63,15 +63,24 @@ public enum OptionTable {
     public static let options: [Option] = withUnsafeBytes(of: zg_option_table) { bytes in
         bytes.bindMemory(to: zg_option_info.self).map { info in
             Option(
-                name: String(cString: info.name), kind: kinds[Int(info.kind.rawValue)], initial: info.initial,
+                name: String(cString: info.name), kind: kind(info.kind), initial: info.initial,
                 least: info.least, most: info.most,
-                choices: String(cString: info.choices).split(separator: "|").map(String.init),
+                choices: String(cString: info.choices).split(separator: ", ").map(String.init),
                 text: String(cString: info.text))
         }
     }
 
-    // In the order of enum zg_option_kind.
-    private static let kinds: [Option.Kind] = [.bool, .number, .bytes, .percent, .choice, .path]
+    /// The names of the table's kinds; each is a case of ``Option/Kind``.
+    static let kindNames = withUnsafeBytes(of: zg_option_kind_names) { bytes in
+        bytes.bindMemory(to: UnsafePointer<CChar>.self).map { String(cString: $0) }
+    }
+
+    private static func kind(_ kind: zg_option_kind) -> Option.Kind {
+        guard let known = Option.Kind(rawValue: kindNames[Int(kind.rawValue)]) else {
+            preconditionFailure("zg_options.h has a kind of options that is not known here")
+        }
+        return known
+    }
 
     /// Values by option name, defaults included; choices by their index, paths left out.
     public typealias Settings = [String: Int64]

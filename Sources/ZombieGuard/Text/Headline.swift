@@ -22,11 +22,11 @@ extension Finding {
         case .deallocMismatch: deallocMismatch
         case .heapOverflow where detail["found_by"] == "free":
             "\(count("length")) \(position ?? at) changed while it was in use\(changedValues); found when it was freed"
-        case .heapOverflow: "\(accessNoun) \(position ?? "at an unknown address")"
-        case .wildAccess: "\(accessNoun) \(at)\(signal), where the program has no such memory"
-        case .nullAccess: "\(accessNoun) \(at)\(signal), through a null pointer"
+        case .heapOverflow: "\(access.noun) \(position ?? "at an unknown address")"
+        case .wildAccess: "\(access.noun) \(at)\(signal), where the program has no such memory"
+        case .nullAccess: "\(access.noun) \(at)\(signal), through a null pointer"
         case .stackOverflow: "\(threadName) ran out of stack\(address.map { " at \($0)" } ?? "")"
-        default: "\(accessNoun) \(position ?? at)"
+        default: "\(access.noun) \(position ?? at)"
         }
     }
 
@@ -56,13 +56,13 @@ extension Finding {
 
     private var useAfterFree: String {
         guard let block else {
-            return "\(accessNoun) \(at)\(signal), through a pointer that was read from freed memory"
+            return "\(access.noun) \(at)\(signal), through a pointer that was read from freed memory"
         }
         guard let className = block.className else {
             // A fault on a value from filled memory: the block is where the value was read from, not what was touched.
             let touched = address?.distance(from: block.start).map { $0 < block.size } ?? false
-            if touched || confidence != .inferred { return "\(accessNoun) \(position ?? at)" }
-            return "\(accessNoun) through \(pointer), a pointer that came from \(blockName(block)) at \(block.start)"
+            if touched || confidence != .inferred { return "\(access.noun) \(position ?? at)" }
+            return "\(access.noun) through \(pointer), a pointer that came from \(blockName(block)) at \(block.start)"
         }
         return zombie(block, className: className)
     }
@@ -109,24 +109,13 @@ extension Finding {
         return "\(blockOrAddress) from \(visible(allocator)) was freed with \(visible(deallocator))\(size)"
     }
 
-    private var accessNoun: String {
-        switch access {
-        case .read: "read"
-        case .write: "write"
-        case .call: "call"
-        case .free: "free"
-        case .unknown: "access"
-        default: visible(access.rawValue)
-        }
-    }
-
     private var pointer: String { address.map { "\($0)" } ?? "an address" }
     private var at: String { address.map { "at \($0)" } ?? "at an unknown address" }
     private var signal: String { detail["signal"].map { " (\(visible($0)))" } ?? "" }
 
     private var blockOrAddress: String {
         guard let block else { return "the block at \(pointer)" }
-        if let className = block.className, block.state != "live" {
+        if let className = block.className, !block.isLive {
             return "\(block.object(of: className)) \(block.place)"
         }
         return "\(blockName(block)) at \(block.start)"
@@ -138,14 +127,14 @@ extension Finding {
     }
 
     private func blockName(_ block: Block) -> String {
-        if let className = block.className, block.state != "live" {
+        if let className = block.className, !block.isLive {
             return "\(block.object(of: className)) \(block.extent)"
         }
         let size = bytes(Int64(clamping: block.size))
-        switch block.state {
-        case "live"?: return "a live block of \(size)"
-        case "quarantined"?, "retired"?, "reusable"?: return "a freed block of \(size)"
-        default: return "a block of \(size)"
+        return switch block.knownState {
+        case .live: "a live block of \(size)"
+        case .quarantined, .retired, .reusable: "a freed block of \(size)"
+        case .unused, .freeing, nil: "a block of \(size)"
         }
     }
 
@@ -159,20 +148,5 @@ extension Finding {
         if offset < 0 { return "\(at), \(bytes(offset.magnitude)) before \(blockName(block))" }
         if offset >= size { return "\(at), \(bytes(offset - size)) after the end of \(blockName(block))" }
         return "\(at), \(bytes(offset)) into \(blockName(block))"
-    }
-}
-
-extension Finding.Frame {
-    /// "shutdown (app.c:41)", or module and offset where there is no name. Safe to print.
-    var shortPlace: String {
-        guard let function else { return moduleAndOffset }
-        guard let file else { return visible(function) }
-        let name = file.split(separator: "/").last.map(String.init) ?? file
-        return "\(visible(function)) (\(visible(name))\(line.map { ":\($0)" } ?? ""))"
-    }
-
-    var moduleAndOffset: String {
-        guard let module else { return "\(pc)" }
-        return "\(visible(module))\(offset.map { "+\($0)" } ?? "")"
     }
 }

@@ -48,7 +48,7 @@ extension Finding {
     // What is known of a method without a name.
     private var method: String {
         guard let slot = detail["slot"] else { return "a method" }
-        return block?.language == "c++"
+        return block?.knownLanguage == .cxx
             ? "vtable slot \(visible(slot))" : "a method (word \(visible(slot)) of the class)"
     }
 }
@@ -85,7 +85,7 @@ extension Finding.Block {
     /// "Cart.add(_:)", "geo::Circle::area(int) const": with the class's own name, without module and enclosing types.
     func qualified(_ member: String) -> String {
         guard let className else { return visible(member) }
-        if language == "c++" { return visible("\(className)::\(member)") }
+        if knownLanguage == .cxx { return visible("\(className)::\(member)") }
         let names = ["closure context", "box", "boxed error"]
         if names.contains(className) { return visible(member) }
         let type = SwiftTypeText.path(of: Substring(className)).last ?? className

@@ -151,7 +151,7 @@ static ZG_NOINLINE bool walk_with_cursor(struct answer_of_unwinder *theirs, uint
     int got = 0;
     get_context(&context);
     init_local(&cursor, &context);
-    while (got < OWN_FRAMES + zg_config.stack_depth && get_register(&cursor, UNW_REG_IP, &pc) >= 0 && pc) {
+    while (got < OWN_FRAMES + (int)zg_config.stack_depth && get_register(&cursor, UNW_REG_IP, &pc) >= 0 && pc) {
         theirs->frames[got++] = pc + (is_signal_frame(&cursor) > 0);
         if (step(&cursor) <= 0) break;
     }
@@ -290,7 +290,7 @@ ZG_INLINE int ask_unwinder(struct answer_of_unwinder *theirs, uint64_t caller, b
 static uint32_t answer_by_unwinder(uint64_t caller, bool is_timed) {
     struct answer_of_unwinder theirs;
     ask_unwinder(&theirs, caller, is_timed);
-    int count = theirs.count < zg_config.stack_depth ? theirs.count : zg_config.stack_depth;
+    int depth = zg_config.stack_depth, count = theirs.count < depth ? theirs.count : depth;
     uint64_t begin = is_timed ? read_ticks() : 0;
     uint32_t stack = zg_depot_put(theirs.frames + theirs.own, count) & ~ZG_DEPOT_SETTLED;
     uint64_t ticks = is_timed ? read_ticks() - begin : 0;

@@ -8,7 +8,7 @@ import Foundation
 
 /// What a guarded process's heap and quarantine were at one moment. As a line of a report:
 /// `{"schema":"zguard.timeline/1","time":"…","pid":1,"program":"…","live_bytes":…}`; the names of the counters, and what
-/// they say, are those of ``Statistics``. What a line lacks is 0.
+/// they say, are those of the statistics page. What a line lacks is 0.
 public struct TimelineSample: Hashable, Sendable {
     /// The schema that this version reads and writes.
     public static let schema = "zguard.timeline/1"
@@ -46,12 +46,6 @@ public struct TimelineSample: Hashable, Sendable {
         self.time = Timestamp(milliseconds: time.milliseconds)
         self.processID = processID
         self.program = program
-    }
-
-    /// What statistics say, read at `time`.
-    public init(_ statistics: Statistics, time: Timestamp = .now) {
-        self.init(time: time, processID: statistics.processID, program: statistics.program)
-        for counter in Self.counters { self[keyPath: counter.path] = statistics[counter.name] }
     }
 
     /// The sample as one line of a report, without a line feed at its end.

@@ -138,11 +138,3 @@ extension Finding {
         static func < (a: Moment, b: Moment) -> Bool { a.text.dropLast() < b.text.dropLast() }
     }
 }
-
-extension Int {
-    /// The sum; the largest number where it is larger than that. Counts in reports are whatever somebody wrote.
-    func addingSaturated(_ other: Int) -> Int {
-        let (sum, isOver) = addingReportingOverflow(other)
-        return isOver ? (other < 0 ? .min : .max) : sum
-    }
-}
