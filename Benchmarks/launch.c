@@ -16,8 +16,7 @@ static long long nanoseconds(struct timeval t) { return t.tv_sec * 1000000000LL 
 
 int main(int argc, char **argv) {
     int at = 2;
-    while (at < argc && strcmp(argv[at], "--") != 0)
-        at++;
+    while (at < argc && strcmp(argv[at], "--") != 0) at++;
     if (at + 1 >= argc) {
         fputs("usage: launch RESULT [KEY=VALUE]... -- PROGRAM [ARG]...\n", stderr);
         return 64;
@@ -30,8 +29,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     if (child == 0) {
-        for (int i = 2; i < at; i++)
-            putenv(argv[i]);
+        for (int i = 2; i < at; i++) putenv(argv[i]);
         execvp(argv[at + 1], argv + at + 1);
         fprintf(stderr, "launch: %s: %s\n", argv[at + 1], strerror(errno));
         _exit(127);
@@ -39,8 +37,7 @@ int main(int argc, char **argv) {
     int status;
     struct rusage usage;
     while (wait4(child, &status, 0, &usage) < 0)
-        if (errno != EINTR)
-            return 1;
+        if (errno != EINTR) return 1;
     clock_gettime(CLOCK_MONOTONIC, &end);
     FILE *result = fopen(argv[1], "w");
     if (!result) {

@@ -21,8 +21,7 @@ static long long now(void) {
 
 int main(int argc, char **argv) {
     int at = 2;
-    while (at < argc && strcmp(argv[at], "--") != 0)
-        putenv(argv[at++]);
+    while (at < argc && strcmp(argv[at], "--") != 0) putenv(argv[at++]);
     if (at + 1 >= argc) {
         fputs("usage: spawn COUNT [KEY=VALUE]... -- PROGRAM [ARG]...\n", stderr);
         return 64;
@@ -39,8 +38,7 @@ int main(int argc, char **argv) {
             fprintf(stderr, "spawn: %s: %s\n", argv[at + 1], strerror(error));
             return 127;
         }
-        if (waitpid(child, &status, 0) < 0)
-            return 1;
+        if (waitpid(child, &status, 0) < 0) return 1;
         long long nanoseconds = now() - start;
         if (status != 0) {
             fprintf(stderr, "spawn: %s: wait status %d\n", argv[at + 1], status);

@@ -108,7 +108,8 @@ static void check_report(bool wanted) {
     if (!count) return;
     CHECK(line[count - 1] == '\n' && memchr(line, '\n', count) == line + count - 1, "not one line: %s", line);
     struct json json = {line, line + count - 1, 0};
-    CHECK(line[0] == '{' && json_value(&json) && json.at == json.end, "not JSON from here: %.80s\n  of %s", json.at, line);
+    CHECK(line[0] == '{' && json_value(&json) && json.at == json.end, "not JSON from here: %.80s\n  of %s", json.at,
+          line);
 }
 
 // --- a heap that the input makes up ------------------------------------------------------------------------------------
@@ -163,8 +164,11 @@ static uint64_t value_from(struct input *input) {
     case 1: return ZG_FILL_WORD + take(input, 3) - (1 << 20);
     case 2: return 0x55555555u + take(input, 2);
     case 3: return HEAP + take(input, 3);
-    case 4: case 5: return view_count ? views[i % view_count].start + (uint64_t)(int8_t)take8(input) : 0;
-    case 6: return view_count ? views[i % view_count].start + views[i % view_count].size + (uint64_t)(int8_t)take8(input) : 0;
+    case 4:
+    case 5: return view_count ? views[i % view_count].start + (uint64_t)(int8_t)take8(input) : 0;
+    case 6:
+        return view_count ? views[i % view_count].start + views[i % view_count].size + (uint64_t)(int8_t)take8(input)
+                          : 0;
     case 7: return hit_starts[i % ZOMBIES] + take(input, 2);
     case 8: return ((uint64_t)check_report & ~UINT64_C(4095)) + take(input, 2) % 4096; // code, which handle() looks at
     case 9: return (uint64_t)&input + take(input, 2);
@@ -181,7 +185,9 @@ static void make_up_heap(struct input *input) {
         int count = take8(input) % 6;
         for (int j = 0; j < count; j++) frames[j] = value_from(input) & ((UINT64_C(1) << 48) - 1);
         // Few nodes in all: the depot is the process's.
-        stacks[i] = take8(input) & 1 || !count ? (uint32_t)take(input, 4) : zg_stats_get(zg_counter_stack_nodes) < 4 << 20 ? zg_depot_put(frames, count) : 0;
+        stacks[i] = take8(input) & 1 || !count                       ? (uint32_t)take(input, 4)
+                    : zg_stats_get(zg_counter_stack_nodes) < 4 << 20 ? zg_depot_put(frames, count)
+                                                                     : 0;
     }
     for (int i = 0; i < 2; i++) classes[i] = (uint32_t)(70 + i);
     metadata_bytes = zg_min(take(input, 2) % 4096, (uint64_t)(input->end - input->at));
@@ -198,13 +204,15 @@ static void make_up_heap(struct input *input) {
     view_count = 0;
     int count = take8(input) % (BLOCKS + 1);
     for (int i = 0; i < count; i++) {
-        struct zg_block_view view = {.start = HEAP + (take(input, 3) & ~UINT64_C(15)) % (HEAP_BYTES / 2), .size = take(input, 2)};
+        struct zg_block_view view = {.start = HEAP + (take(input, 3) & ~UINT64_C(15)) % (HEAP_BYTES / 2),
+                                     .size = take(input, 2)};
         uint8_t how = take8(input);
         view.state = (enum zg_state)(how % 7);
         if (view.state == zg_state_fresh) view.state = zg_state_live;
         view.kind = (enum zg_kind)(how / 7 % 16); // of a record that was overwritten: no kind
         view.zombie = view.state >= zg_state_quarantined ? (uint32_t)(take8(input) & 3) << 14 : 0;
-        view.death = (struct zg_death){how & 64 ? classes[how >> 7] : (uint32_t)take(input, 4), (uint32_t)take(input, 4)};
+        view.death =
+            (struct zg_death){how & 64 ? classes[how >> 7] : (uint32_t)take(input, 4), (uint32_t)take(input, 4)};
         view.alloc_stack = stacks[how % STACKS], view.free_stack = stacks[how / 4 % STACKS];
         view.alloc_thread = (uint32_t)take(input, 2), view.free_thread = (uint32_t)take(input, 2);
         views[view_count] = view;
@@ -251,7 +259,8 @@ static void diagnose_pure(struct input *input) {
     fault->stack_count = take8(input) % 16;
     for (int i = 0; i < fault->stack_count; i++) fault->stack[i] = value_from(input);
     fault->bounds.low = value_from(input), fault->bounds.high = value_from(input);
-    fault->lookup = find_view, fault->is_ours = is_in_heap, fault->is_fenced = is_fenced, fault->find_zombie = find_zombie;
+    fault->lookup = find_view, fault->is_ours = is_in_heap, fault->is_fenced = is_fenced,
+    fault->find_zombie = find_zombie;
 
     struct zg_fault before = *fault;
     struct zg_verdict verdict, again;
@@ -262,7 +271,8 @@ static void diagnose_pure(struct input *input) {
     zg_diagnose(fault, &again);
     CHECK(verdict.kind < zg_finding_kind_count && verdict.access && verdict.confidence);
     CHECK(verdict.kind == again.kind && verdict.access == again.access && verdict.confidence == again.confidence);
-    CHECK(verdict.address == again.address && verdict.has_block == again.has_block && verdict.freed_memory == again.freed_memory);
+    CHECK(verdict.address == again.address && verdict.has_block == again.has_block &&
+          verdict.freed_memory == again.freed_memory);
     CHECK(verdict.freed_memory == (verdict.kind == zg_finding_use_after_free), "kind %d", verdict.kind);
     CHECK(verdict.overrun == (verdict.kind == zg_finding_heap_overflow) && !(verdict.overrun && verdict.freed_memory));
     CHECK(!strcmp(verdict.confidence, "exact") || !strcmp(verdict.confidence, "inferred"));
@@ -304,7 +314,8 @@ static void diagnose_pure(struct input *input) {
     if (how & 16) zg_finding_detail_number(&finding, "offset", take(input, 8), how & 32);
     for (int i = take8(input) % 8; i > 0; i--) zg_finding_detail_number(&finding, "n", take8(input), false);
     finding.access_count = how & 64 ? ZG_STACK_MAX_DEPTH : take8(input) % 8;
-    for (int i = 0; i < finding.access_count; i++) finding.access_stack[i] = i < 16 ? value_from(input) : finding.access_stack[i % 16];
+    for (int i = 0; i < finding.access_count; i++)
+        finding.access_stack[i] = i < 16 ? value_from(input) : finding.access_stack[i % 16];
     prctl(PR_SET_NAME, text_from(input, name, 16));
     zg_report_write(&finding, is_new);
     check_report(true);
@@ -325,7 +336,8 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
 static uint64_t real_value(struct input *input) {
     uint8_t kind = take8(input), i = take8(input) % REAL;
     switch (kind % 8) {
-    case 0: case 1: return real_blocks[i] + (uint64_t)(int16_t)take(input, 2);
+    case 0:
+    case 1: return real_blocks[i] + (uint64_t)(int16_t)take(input, 2);
     case 2: return real_blocks[i] + real_sizes[i] + (uint64_t)(int8_t)take8(input);
     case 3: return (real_blocks[i] & ~UINT64_C(4095)) + 4096 * (kind >> 6) + take(input, 2) % 4096;
     case 4: {
@@ -333,7 +345,9 @@ static uint64_t real_value(struct input *input) {
         if (!zg_slab_contains(real_blocks[i])) return ZG_FILL_WORD;
         const struct zg_slab *slab = zg_slab_find(real_blocks[i], &index, &interior);
         struct zg_zombie_pattern pattern = zg_zombie_swift_pattern(slab, index, real_blocks[i] - slab->base);
-        return (kind >> 6 == 0 ? pattern.head[0] : kind >> 6 == 1 ? pattern.head[1] << 3 & ((UINT64_C(1) << 48) - 1) : pattern.word) +
+        return (kind >> 6 == 0   ? pattern.head[0]
+                : kind >> 6 == 1 ? pattern.head[1] << 3 & ((UINT64_C(1) << 48) - 1)
+                                 : pattern.word) +
                (uint64_t)(int16_t)take(input, 2);
     }
     default: return value_from(input);
@@ -373,7 +387,8 @@ static void handle(struct input *input) {
     info.si_code = how & 2 ? (int8_t)take8(input) : SEGV_MAPERR;
     info.si_addr = (void *)real_value(input);
     if (how & 4) number = SIGABRT, info.si_code = SI_TKILL, info.si_pid = getpid();
-    uint64_t before = handed_on, findings = zg_stats_get(zg_counter_findings) + zg_stats_get(zg_counter_findings_suppressed);
+    uint64_t before = handed_on,
+             findings = zg_stats_get(zg_counter_findings) + zg_stats_get(zg_counter_findings_suppressed);
     zg_config.on_finding = how & 8 ? zg_on_finding_continue : zg_on_finding_abort;
     zg_fault_handler(number, &info, &context);
     zg_config.on_finding = zg_on_finding_abort;

@@ -76,7 +76,8 @@ static __attribute__((noinline)) void *call_at(int depth, const struct call *cal
     const uint64_t *frame = __builtin_frame_address(0);
     void *result = NULL;
     if (depth > 0) result = call_at(depth - 1, call);
-    else if (call->what == call_allocate) result = zg_door_allocate(call->size, call->alignment, call->kind, call->zero, frame);
+    else if (call->what == call_allocate)
+        result = zg_door_allocate(call->size, call->alignment, call->kind, call->zero, frame);
     else if (call->what == call_resize) result = zg_door_reallocate(call->address, call->size, frame);
     else if (call->what == call_trim) zg_door_trim(call->zero, frame);
     else zg_door_free(call->address, call->deallocator, call->size, frame);
@@ -84,7 +85,9 @@ static __attribute__((noinline)) void *call_at(int depth, const struct call *cal
     return result;
 }
 
-static uint64_t findings(void) { return zg_stats_get(zg_counter_findings) + zg_stats_get(zg_counter_findings_suppressed); }
+static uint64_t findings(void) {
+    return zg_stats_get(zg_counter_findings) + zg_stats_get(zg_counter_findings_suppressed);
+}
 
 static enum zg_deallocator matching(enum zg_kind kind) {
     switch (kind) {
@@ -125,8 +128,9 @@ static void check_contents(const struct block *block) {
 // What the statistics count of a block.
 static uint64_t counted_bytes(const struct block *block) {
     if (!block->record) return 0;
-    return zg_slab_contains((uint64_t)block->start) ? zg_class_bytes((uint32_t)(((uint64_t)block->start - zg_slabs.base) >> zg_slabs.region_shift))
-                                                    : block->size;
+    return zg_slab_contains((uint64_t)block->start)
+               ? zg_class_bytes((uint32_t)(((uint64_t)block->start - zg_slabs.base) >> zg_slabs.region_shift))
+               : block->size;
 }
 
 static void forget_dead(const struct zg_block *record) {
@@ -146,14 +150,16 @@ static void check_view(const struct block *block, uint64_t offset) {
     CHECK(zg_lookup_block((uint64_t)block->start + offset, &view));
     CHECK(view.start == (uint64_t)block->start && view.size == block->size && view.offset == (int64_t)offset);
     CHECK(view.state == zg_state_live && view.kind == block->kind && view.block == block->record);
-    CHECK(view.alloc_thread == block->maker && view.alloc_stack && !view.free_stack && !view.free_thread && !view.zombie);
+    CHECK(view.alloc_thread == block->maker && view.alloc_stack && !view.free_stack && !view.free_thread &&
+          !view.zombie);
     uint64_t frames[2];
     CHECK(zg_depot_get(view.alloc_stack, frames, 2) == 2);
 }
 
 // Of a block of `size` bytes the first `kept` are where they are now.
 static void check_kept(const unsigned char *start, const struct block *old, uint64_t kept) {
-    for (uint64_t i = 0; i < kept; i = next_offset(i, old->size)) CHECK(start[i] == pattern(old->salt, i), "byte %" PRIu64 " was not kept", i);
+    for (uint64_t i = 0; i < kept; i = next_offset(i, old->size))
+        CHECK(start[i] == pattern(old->salt, i), "byte %" PRIu64 " was not kept", i);
 }
 
 // A block that was handed out enters the model.
@@ -181,14 +187,16 @@ static void enter(unsigned char *start, uint64_t size, uint64_t alignment, enum 
         CHECK(one >= other_end || other >= one_end, "overlaps a block in use");
     }
     if (zero)
-        for (uint64_t i = 0; i < size; i = 32768 < size ? next_offset(i, size) : i + 1) CHECK(!start[i], "byte %" PRIu64 " is not zero", i);
+        for (uint64_t i = 0; i < size; i = 32768 < size ? next_offset(i, size) : i + 1)
+            CHECK(!start[i], "byte %" PRIu64 " is not zero", i);
     write_contents(block);
 }
 
 static void remember_dead(const struct block *block) {
     if (!block->record) return;
     struct zg_block_view view;
-    CHECK(zg_lookup_block((uint64_t)block->start, &view) && view.start == (uint64_t)block->start && view.size == block->size);
+    CHECK(zg_lookup_block((uint64_t)block->start, &view) && view.start == (uint64_t)block->start &&
+          view.size == block->size);
     CHECK(view.state != zg_state_live && view.state != zg_state_freeing && view.state != zg_state_fresh);
     CHECK(view.free_thread == zg_thread_self->number_in_records && view.free_stack);
     bool slot = zg_slab_contains((uint64_t)block->start), fenced = zg_lookup_is_fenced(&view);
@@ -199,14 +207,23 @@ static void remember_dead(const struct block *block) {
     else if (freed_bytes <= cap) CHECK(view.state == zg_state_quarantined, "state %d", view.state);
     if (view.state == zg_state_quarantined && !view.zombie) {
         uint64_t filled = zg_min(slot ? counted_bytes(block) : block->size, zg_config.fill_freed_bytes);
-        for (uint64_t i = 0; i < filled; i = next_offset(i, filled)) CHECK(block->start[i] == ZG_FILL_FREED, "byte %" PRIu64 " is not filled", i);
+        for (uint64_t i = 0; i < filled; i = next_offset(i, filled))
+            CHECK(block->start[i] == ZG_FILL_FREED, "byte %" PRIu64 " is not filled", i);
     }
     for (int i = 0; i < dead_count; i++)
         if (dead[i].record == block->record) dead[i--] = dead[--dead_count];
     if (dead_next >= dead_count) dead_next = 0;
     struct dead *entry = dead_count < DEAD_MOST ? &dead[dead_count++] : &dead[dead_next++ % DEAD_MOST];
-    *entry = (struct dead){(uint64_t)block->start, block->size, block->record, block->kind, block->maker, view.free_thread,
-                           freed_bytes, relief, !retires && view.state == zg_state_quarantined, false};
+    *entry = (struct dead){(uint64_t)block->start,
+                           block->size,
+                           block->record,
+                           block->kind,
+                           block->maker,
+                           view.free_thread,
+                           freed_bytes,
+                           relief,
+                           !retires && view.state == zg_state_quarantined,
+                           false};
 }
 
 static void check_dead(const struct dead *entry, uint64_t offset) {
@@ -217,16 +234,19 @@ static void check_dead(const struct dead *entry, uint64_t offset) {
     CHECK(view.kind == entry->kind && view.alloc_thread == entry->maker && view.free_thread == entry->freer);
     CHECK(view.alloc_stack && view.free_stack);
     if (entry->is_held && entry->relief == relief && freed_bytes <= cap)
-        CHECK(view.state == zg_state_quarantined, "left the quarantine after %" PRIu64 " of %" PRIu64 " bytes", freed_bytes, cap);
+        CHECK(view.state == zg_state_quarantined, "left the quarantine after %" PRIu64 " of %" PRIu64 " bytes",
+              freed_bytes, cap);
 }
 
 static void check_statistics(void) {
     uint64_t blocks = 0, bytes = 0;
     for (int i = 0; i < STATES; i++) zg_thread_flush_counters(states[i]);
     for (int i = 0; i < live_count; i++) blocks += live[i].record != NULL, bytes += counted_bytes(&live[i]);
-    CHECK(zg_stats_get(zg_counter_live_blocks) == blocks_before + blocks, "%" PRIu64, zg_stats_get(zg_counter_live_blocks));
+    CHECK(zg_stats_get(zg_counter_live_blocks) == blocks_before + blocks, "%" PRIu64,
+          zg_stats_get(zg_counter_live_blocks));
     CHECK(zg_stats_get(zg_counter_live_bytes) == bytes_before + bytes, "%" PRIu64, zg_stats_get(zg_counter_live_bytes));
-    CHECK(zg_stats_get(zg_counter_allocations) - zg_stats_get(zg_counter_frees) == zg_stats_get(zg_counter_live_blocks));
+    CHECK(zg_stats_get(zg_counter_allocations) - zg_stats_get(zg_counter_frees) ==
+          zg_stats_get(zg_counter_live_blocks));
     CHECK(zg_stats_get(zg_counter_quarantined_bytes) == zg_quarantine_bytes());
     CHECK(findings() == findings_expected, "%" PRIu64 " findings, expected %" PRIu64, findings(), findings_expected);
 }
@@ -258,20 +278,30 @@ static uint64_t size_from(struct input *input) {
 
 static void do_allocate(struct input *input) {
     static const enum zg_kind plain[] = {zg_kind_malloc, zg_kind_new, zg_kind_new_array, zg_kind_malloc};
-    static const enum zg_kind aligned[] = {zg_kind_aligned, zg_kind_new_aligned, zg_kind_new_array_aligned, zg_kind_aligned};
+    static const enum zg_kind aligned[] = {zg_kind_aligned, zg_kind_new_aligned, zg_kind_new_array_aligned,
+                                           zg_kind_aligned};
     uint8_t how = take8(input);
-    struct call call = {.what = call_allocate, .size = size_from(input), .alignment = 16, .kind = plain[how >> 4 & 3], .zero = (how & 3) == 1};
+    struct call call = {.what = call_allocate,
+                        .size = size_from(input),
+                        .alignment = 16,
+                        .kind = plain[how >> 4 & 3],
+                        .zero = (how & 3) == 1};
     if ((how & 3) == 2) call.alignment = UINT64_C(16) << take8(input) % 16, call.kind = aligned[how >> 4 & 3];
     unsigned char *start = call_at(how >> 2 & 7, &call);
     CHECK(start, "no memory for %" PRIu64 " bytes", call.size);
     if (zg_config.fill_new && !call.zero && zg_lookup_is_ours((uint64_t)start))
-        for (uint64_t i = 0; i < call.size; i = next_offset(i, call.size)) CHECK(start[i] == ZG_FILL_NEW, "byte %" PRIu64, i);
+        for (uint64_t i = 0; i < call.size; i = next_offset(i, call.size))
+            CHECK(start[i] == ZG_FILL_NEW, "byte %" PRIu64, i);
     enter(start, call.size, call.alignment, call.kind, call.zero, how ^ (uint8_t)call.size);
 }
 
 static void do_fail(struct input *input) {
-    static const uint64_t sizes[] = {PTRDIFF_MAX, (uint64_t)PTRDIFF_MAX + 1, UINT64_MAX, PTRDIFF_MAX - 4096, UINT64_C(1) << 47};
-    struct call call = {.what = call_allocate, .size = sizes[take8(input) % 5], .alignment = UINT64_C(16) << take8(input) % 17, .kind = zg_kind_malloc};
+    static const uint64_t sizes[] = {PTRDIFF_MAX, (uint64_t)PTRDIFF_MAX + 1, UINT64_MAX, PTRDIFF_MAX - 4096,
+                                     UINT64_C(1) << 47};
+    struct call call = {.what = call_allocate,
+                        .size = sizes[take8(input) % 5],
+                        .alignment = UINT64_C(16) << take8(input) % 17,
+                        .kind = zg_kind_malloc};
     errno = 0;
     CHECK(!call_at(0, &call) && errno == ENOMEM);
     relief++;
@@ -281,7 +311,8 @@ static void remove_live(int at) { live[at] = live[--live_count]; }
 
 static void do_free(struct input *input, int at) {
     struct block block = live[at];
-    struct call call = {.what = call_free, .address = block.start, .deallocator = matching(block.kind), .size = ZG_ANY_SIZE};
+    struct call call = {
+        .what = call_free, .address = block.start, .deallocator = matching(block.kind), .size = ZG_ANY_SIZE};
     uint8_t how = take8(input);
     check_contents(&block);
     if (block.record && how & 8) {
@@ -336,7 +367,8 @@ static void do_misuse(struct input *input) {
     uint8_t how = take8(input);
     struct call call = {.what = call_free, .deallocator = zg_deallocator_free, .size = ZG_ANY_SIZE};
     if (how % 8 == 0) call.address = how & 8 ? global + 16 : local + (how >> 4);
-    else if (how % 8 == 1) call.address = (void *)(zg_slabs.base + take(input, 6) % zg_slabs.bytes); // most never were a block
+    else if (how % 8 == 1)
+        call.address = (void *)(zg_slabs.base + take(input, 6) % zg_slabs.bytes); // most never were a block
     else if (how % 8 == 2 && live_count) {
         const struct block *block = &live[how / 8 % live_count];
         if (!block->record || block->size < 2) return;
@@ -355,7 +387,9 @@ static void do_misuse(struct input *input) {
     } else if (how % 8 == 3 && dead_count) { // a late write
         struct dead *entry = &dead[how / 8 % dead_count];
         struct zg_block_view view;
-        if (entry->changed || !entry->size || !zg_lookup_block(entry->start, &view) || view.state != zg_state_quarantined || view.zombie) return;
+        if (entry->changed || !entry->size || !zg_lookup_block(entry->start, &view) ||
+            view.state != zg_state_quarantined || view.zombie)
+            return;
         uint64_t filled = zg_min(entry->size, zg_config.fill_freed_bytes & ~UINT64_C(15)), before = findings();
         if (!filled) return;
         entry->changed = true;
@@ -400,7 +434,10 @@ struct errand {
 static void *run_errand(void *context) {
     struct errand *errand = context;
     for (int i = 0; i < errand->freed_count; i++) {
-        struct call call = {.what = call_free, .address = errand->freed[i].start, .deallocator = matching(errand->freed[i].kind), .size = ZG_ANY_SIZE};
+        struct call call = {.what = call_free,
+                            .address = errand->freed[i].start,
+                            .deallocator = matching(errand->freed[i].kind),
+                            .size = ZG_ANY_SIZE};
         call_at(i & 1, &call);
         remember_dead(&errand->freed[i]);
     }
@@ -461,7 +498,8 @@ static void do_give_back(struct input *input) {
 
 static void set_options(struct input *input) {
     static const uint32_t fences[] = {0, 8, 1, ZG_FENCE_ALL};
-    static const uint64_t fills[] = {UINT64_C(1) << 40, 64, 4096, 16}, retired[] = {16 << 20, 0, 1 << 20, UINT64_C(1) << 28};
+    static const uint64_t fills[] = {UINT64_C(1) << 40, 64, 4096, 16},
+                          retired[] = {16 << 20, 0, 1 << 20, UINT64_C(1) << 28};
     uint8_t one = take8(input), two = take8(input);
     zg_config.fence_per_context = fences[one & 3];
     zg_config.fill_freed_bytes = fills[one >> 2 & 3];
@@ -479,8 +517,10 @@ static void *park(void *where) {
 
 int LLVMFuzzerInitialize(int *count, char ***words) {
     (void)count, (void)words;
-    setenv("ZGUARD_OPTIONS",
-           "report_path=/dev/null:pressure=0:overread_ms=0:fence_overhead=100%:dealloc_mismatch=all:handle_signals=0:stats=0", 0);
+    setenv(
+        "ZGUARD_OPTIONS",
+        "report_path=/dev/null:pressure=0:overread_ms=0:fence_overhead=100%:dealloc_mismatch=all:handle_signals=0:stats=0",
+        0);
     zg_runtime_start();
     CHECK(zg_ready());
     zg_found_never_abort(true);
@@ -498,21 +538,37 @@ static void step(struct input *input) {
     uint8_t what = take8(input);
     int at = live_count ? take8(input) % live_count : 0;
     switch (what % 24) {
-    case 0: case 1: case 2: case 3: case 4: case 5: case 6: case 7:
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+    case 5:
+    case 6:
+    case 7:
         if (live_count < LIVE_MOST) do_allocate(input);
         else do_free(input, at);
         return;
-    case 8: case 9: case 10: case 11: case 12: case 13:
+    case 8:
+    case 9:
+    case 10:
+    case 11:
+    case 12:
+    case 13:
         if (live_count) do_free(input, at);
         return;
-    case 14: case 15: case 16:
+    case 14:
+    case 15:
+    case 16:
         if (live_count) do_resize(input, at);
         return;
     case 17: zg_thread_self = states[take8(input) % STATES]; return;
     case 18: do_misuse(input); return;
     case 19:
         if (live_count && live[at].record) check_view(&live[at], live[at].size ? take(input, 3) % live[at].size : 0);
-        if (dead_count) check_dead(&dead[at % dead_count], dead[at % dead_count].size ? take(input, 2) % dead[at % dead_count].size : 0);
+        if (dead_count)
+            check_dead(&dead[at % dead_count],
+                       dead[at % dead_count].size ? take(input, 2) % dead[at % dead_count].size : 0);
         return;
     case 20: do_give_back(input); return;
     case 21:

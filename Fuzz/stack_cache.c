@@ -45,7 +45,8 @@ static int depth;
 
 bool fuzz_find_image(uint64_t pc, struct zg_module *module) {
     if (pc - CODE >= (uint64_t)function_count * FUNCTION_BYTES) return false;
-    *module = (struct zg_module){.start = CODE, .end = CODE + (uint64_t)function_count * FUNCTION_BYTES, .eh_frame_hdr = image_tables};
+    *module = (struct zg_module){
+        .start = CODE, .end = CODE + (uint64_t)function_count * FUNCTION_BYTES, .eh_frame_hdr = image_tables};
     return true;
 }
 
@@ -98,11 +99,13 @@ static uint64_t register_from(struct input *input) {
 static void put_program(struct output *output, struct input *input) {
     uint8_t form = take8(input);
     switch (form % 8) {
-    case 0: case 1: // a frame pointer
+    case 0:
+    case 1: // a frame pointer
         put8(output, 0x41), put8(output, 0x0e), put_leb(output, 16), put8(output, 0x86), put_leb(output, 2);
         put8(output, 0x43), put8(output, 0x0d), put_leb(output, 6);
         return;
-    case 2: case 3: // none
+    case 2:
+    case 3: // none
         put8(output, 0x44), put8(output, 0x0e), put_leb(output, 8 + 8 * (uint64_t)(form >> 3));
         return;
     case 4: // fp saved, but not used
@@ -114,16 +117,24 @@ static void put_program(struct output *output, struct input *input) {
     for (int i = take8(input) % 8; i > 0; i--) {
         uint8_t what = take8(input);
         switch (what % 20) {
-        case 0: case 1: put8(output, 0x40 | (what >> 3 & 31)); break; // advance
-        case 2: case 3: put8(output, 0x0e), put_leb(output, take8(input)); break;
+        case 0:
+        case 1: put8(output, 0x40 | (what >> 3 & 31)); break; // advance
+        case 2:
+        case 3: put8(output, 0x0e), put_leb(output, take8(input)); break;
         case 4: put8(output, 0x0e), put_leb(output, 8 * (uint64_t)take8(input)); break;
         case 5: put8(output, 0x0d), put_leb(output, register_from(input)); break;
-        case 6: put8(output, 0x0c), put_leb(output, register_from(input)), put_leb(output, 8 * (uint64_t)(take8(input) & 31)); break;
-        case 7: case 8: put8(output, 0x86), put_leb(output, take8(input) & 15); break; // fp
-        case 9: put8(output, 0x90), put_leb(output, take8(input) & 3); break;        // return address
+        case 6:
+            put8(output, 0x0c), put_leb(output, register_from(input)),
+                put_leb(output, 8 * (uint64_t)(take8(input) & 31));
+            break;
+        case 7:
+        case 8: put8(output, 0x86), put_leb(output, take8(input) & 15); break; // fp
+        case 9: put8(output, 0x90), put_leb(output, take8(input) & 3); break;  // return address
         case 10: put8(output, 0x07), put_leb(output, register_from(input)); break;
         case 11: put8(output, 0x08), put_leb(output, register_from(input)); break;
-        case 12: put8(output, 0x09), put_leb(output, register_from(input)), put_leb(output, register_from(input)); break;
+        case 12:
+            put8(output, 0x09), put_leb(output, register_from(input)), put_leb(output, register_from(input));
+            break;
         case 13: put8(output, 0x0a); break;
         case 14: put8(output, 0x0b); break;
         case 15: put8(output, 0x0f), put_expression(output, input); break;
@@ -239,7 +250,8 @@ static int walk_by_full_rules(int most, uint64_t *frames, bool *left) {
         } else {
             cfa = (row.cfa_register == ZG_ARCH_FP ? fp : sp) + (uint64_t)row.cfa.value;
             at = cfa - 8;
-            if (row.registers[ZG_ARCH_FP].how == zg_cfi_at_offset && row.registers[ZG_ARCH_FP].value) fp_at = cfa + (uint64_t)row.registers[ZG_ARCH_FP].value;
+            if (row.registers[ZG_ARCH_FP].how == zg_cfi_at_offset && row.registers[ZG_ARCH_FP].value)
+                fp_at = cfa + (uint64_t)row.registers[ZG_ARCH_FP].value;
         }
         if (cfa <= sp) break;
         if (cfa > STACK_HIGH || at < sp || (fp_at && fp_at < sp) || cfa & 7) {
@@ -308,14 +320,18 @@ static void capture(void) {
     if (known) check_known("what was just added", known, wanted, count, left);
 }
 
-static uint64_t code_from(struct input *input) { return CODE + take(input, 2) % ((uint64_t)function_count * FUNCTION_BYTES + 2); }
+static uint64_t code_from(struct input *input) {
+    return CODE + take(input, 2) % ((uint64_t)function_count * FUNCTION_BYTES + 2);
+}
 static uint64_t stack_from(struct input *input) { return STACK_HIGH - 8 * (take(input, 2) % 600); }
 
 static uint64_t word_from(struct input *input) {
     switch (take8(input) % 6) {
     case 0: return 0;
-    case 1: case 2: return code_from(input);
-    case 3: case 4: return stack_from(input);
+    case 1:
+    case 2: return code_from(input);
+    case 3:
+    case 4: return stack_from(input);
     default: return take(input, 2);
     }
 }
@@ -330,7 +346,8 @@ static void build_frames(struct input *input, uint64_t pc, uint64_t sp, uint64_t
         if (!zg_cfi_find_row(&module, pc - 1, &row)) {
             cfa = fp + 16;
         } else {
-            if (row.cfa.how != zg_cfi_in_register || (row.cfa_register != ZG_ARCH_SP && row.cfa_register != ZG_ARCH_FP)) return;
+            if (row.cfa.how != zg_cfi_in_register || (row.cfa_register != ZG_ARCH_SP && row.cfa_register != ZG_ARCH_FP))
+                return;
             cfa = (row.cfa_register == ZG_ARCH_FP ? fp : sp) + (uint64_t)row.cfa.value;
         }
         if (cfa <= sp || cfa > STACK_HIGH || cfa & 7) return;
@@ -369,7 +386,8 @@ static void fuzz_captures(struct input *input) {
         case 4: // a word near the stack pointer
             stack_words[zg_min((caller.sp - STACK_LOW) / 8 + take8(input) % 24, WORDS - 1)] = word_from(input);
             break;
-        case 5: case 6: build_frames(input, caller.pc, caller.sp, caller.fp); break;
+        case 5:
+        case 6: build_frames(input, caller.pc, caller.sp, caller.fp); break;
         case 7: // a call deeper
             if (caller.sp < STACK_LOW + 4096) break;
             stack_words[(caller.sp - 8 - STACK_LOW) / 8] = caller.pc;
@@ -399,7 +417,8 @@ struct stack {
 static void check_stack(const struct stack *stack) {
     uint64_t frames[FRAMES + 1], hash = 0, outer = 0;
     for (int i = stack->count; i-- > 0;) outer = hash, hash = zg_depot_hash(hash, stack->frames[i]);
-    CHECK(zg_depot_get(stack->id, frames, FRAMES + 1) == stack->count && !memcmp(frames, stack->frames, sizeof *frames * (size_t)stack->count));
+    CHECK(zg_depot_get(stack->id, frames, FRAMES + 1) == stack->count &&
+          !memcmp(frames, stack->frames, sizeof *frames * (size_t)stack->count));
     CHECK(zg_depot_find(hash, outer) == (stack->id | (stack->settled ? ZG_DEPOT_SETTLED : 0)));
     CHECK((zg_depot_put(stack->frames, stack->count) & ~ZG_DEPOT_SETTLED) == stack->id);
 }
@@ -445,7 +464,8 @@ static void fuzz_depot(struct input *input) {
         }
         CHECK(stack->id);
         for (int i = 0; i < count; i++) {
-            bool equal = stacks_put[i].count == stack->count && !memcmp(stacks_put[i].frames, stack->frames, sizeof *stack->frames * (size_t)stack->count);
+            bool equal = stacks_put[i].count == stack->count &&
+                         !memcmp(stacks_put[i].frames, stack->frames, sizeof *stack->frames * (size_t)stack->count);
             CHECK(equal == (stacks_put[i].id == stack->id), "stacks %d and %d", i, count);
             if (equal) stack->settled = stacks_put[i].settled;
         }
@@ -459,7 +479,8 @@ static void fuzz_depot(struct input *input) {
 
 static void *map_at(uint64_t start, uint64_t bytes) {
     // With a page that nobody may touch on either side.
-    char *mapped = mmap((void *)(start - 4096), bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    char *mapped =
+        mmap((void *)(start - 4096), bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     CHECK(mapped == (char *)(start - 4096) && mprotect((void *)start, bytes, PROT_READ | PROT_WRITE) == 0);
     return (void *)start;
 }

@@ -16,7 +16,7 @@
 #define STAY(number) __asm__ volatile("" ::"i"(number) : "memory")
 
 enum { SITES = 64, STACKS = SITES * SITES, WARM_UP = 3 * STACKS }; // call sites in each of the two inner functions
-enum { LEAST_DEPTH = 5 }; // inner, middle, run and two frames of libc
+enum { LEAST_DEPTH = 5 };                                          // inner, middle, run and two frames of libc
 
 typedef void capture_function(void);
 
@@ -57,10 +57,8 @@ static NOINLINE void *run(void *argument) {
     long measured = WARM_UP + job->count;
     long long start = 0;
     for (long i = 0; i < measured + STACKS; i++) {
-        if (i == WARM_UP)
-            start = now();
-        if (i == measured)
-            job->nanoseconds = (double)(now() - start) / (double)job->count;
+        if (i == WARM_UP) start = now();
+        if (i == measured) job->nanoseconds = (double)(now() - start) / (double)job->count;
         // An odd factor: all pairs of sites, in an order in which both change each time.
         int stack = job->is_varied ? (int)(i * 2731 % STACKS) : 0;
         middle(i < measured ? job->capture : capture_look, stack / SITES, stack % SITES);
@@ -87,8 +85,7 @@ static NOINLINE void *wide_frame(void *job) {
 }
 
 static frame_function *next_frame(struct job *job) {
-    if (job->padding == 0)
-        return run;
+    if (job->padding == 0) return run;
     return job->padding-- % 2 ? small_frame : wide_frame;
 }
 
@@ -101,8 +98,7 @@ static void measure(struct job *job) {
         fputs("frames: cannot run a thread\n", stderr);
         exit(1);
     }
-    if (capture_seen.lost == 0)
-        return;
+    if (capture_seen.lost == 0) return;
     fprintf(stderr, "frames: %ld of %d stacks are not %d frames deep\n", capture_seen.lost, STACKS, capture_depth);
     exit(1);
 }

@@ -25,13 +25,11 @@ NOINLINE void pair(std::size_t size) {
 }
 
 void pair_64(long count) {
-    while (count-- > 0)
-        pair(64);
+    while (count-- > 0) pair(64);
 }
 
 void pair_1000(long count) {
-    while (count-- > 0)
-        pair(1000);
+    while (count-- > 0) pair(1000);
 }
 
 void window(long count) {
@@ -41,13 +39,11 @@ void window(long count) {
         std::free(blocks[i % length]);
         blocks[i % length] = std::malloc(96);
     }
-    for (void *block : blocks)
-        std::free(block);
+    for (void *block : blocks) std::free(block);
 }
 
 void zeroed(long count) {
-    while (count-- > 0)
-        std::free(opaque(std::calloc(10, 20)));
+    while (count-- > 0) std::free(opaque(std::calloc(10, 20)));
 }
 
 // One buffer from 16 bytes to 4 KiB, over and over; an operation is one realloc.
@@ -57,8 +53,7 @@ void growing(long count) {
     while (count-- > 0) {
         buffer = opaque(std::realloc(buffer, size));
         size += size / 2;
-        if (size <= 4096)
-            continue;
+        if (size <= 4096) continue;
         std::free(buffer);
         buffer = nullptr, size = 16;
     }
@@ -69,8 +64,7 @@ struct Object {
     long fields[6];
 };
 void new_delete(long count) {
-    while (count-- > 0)
-        delete opaque(new Object);
+    while (count-- > 0) delete opaque(new Object);
 }
 
 // -- stacks --
@@ -78,10 +72,8 @@ void new_delete(long count) {
 constexpr int depth = 20;
 
 NOINLINE void at_depth(int left, void (*work)(long), long count) {
-    if (left > 0)
-        at_depth(left - 1, work, count);
-    else
-        work(count);
+    if (left > 0) at_depth(left - 1, work, count);
+    else work(count);
     STAY(1);
 }
 
@@ -131,8 +123,7 @@ NOINLINE void path(long number, int bits) {
     }
 }
 void new_stack(long count) {
-    for (long i = 0; i < count; i++)
-        path(i, 20);
+    for (long i = 0; i < count; i++) path(i, 20);
 }
 
 // -- threads --
@@ -149,8 +140,7 @@ void *free_batches(void *argument) {
     auto *ring = static_cast<Ring *>(argument);
     for (long i = 0; i < ring->batches; i++) {
         sem_wait(&ring->full);
-        for (void *block : ring->blocks)
-            std::free(block);
+        for (void *block : ring->blocks) std::free(block);
         sem_post(&ring->empty);
     }
     return nullptr;
@@ -163,11 +153,9 @@ void other_thread(long count) {
     sem_init(&ring.full, 0, 0);
     sem_init(&ring.empty, 0, 0);
     pthread_t thread;
-    if (pthread_create(&thread, nullptr, free_batches, &ring) != 0)
-        std::exit(1);
+    if (pthread_create(&thread, nullptr, free_batches, &ring) != 0) std::exit(1);
     for (long i = 0; i < ring.batches; i++) {
-        for (void *&block : ring.blocks)
-            block = std::malloc(64);
+        for (void *&block : ring.blocks) block = std::malloc(64);
         sem_post(&ring.full);
         sem_wait(&ring.empty);
     }
@@ -180,20 +168,17 @@ struct Operation {
 };
 
 const Operation operations[] = {
-    {"pair-64", pair_64},         {"pair-1000", pair_1000},   {"window-10000", window},
-    {"calloc", zeroed},           {"realloc", growing},       {"new-delete", new_delete},
-    {"known-stack", known_stack}, {"trail", changing_stack},  {"new-stack", new_stack},
-    {"other-thread", other_thread},
+    {"pair-64", pair_64},     {"pair-1000", pair_1000},       {"window-10000", window},     {"calloc", zeroed},
+    {"realloc", growing},     {"new-delete", new_delete},     {"known-stack", known_stack}, {"trail", changing_stack},
+    {"new-stack", new_stack}, {"other-thread", other_thread},
 };
 
 } // namespace
 
 int main(int argc, char **argv) {
     for (const Operation &operation : operations) {
-        if (argc < 3)
-            std::puts(operation.name);
-        else if (std::strcmp(argv[1], operation.name) == 0)
-            return operation.run(std::atol(argv[2])), 0;
+        if (argc < 3) std::puts(operation.name);
+        else if (std::strcmp(argv[1], operation.name) == 0) return operation.run(std::atol(argv[2])), 0;
     }
     return argc < 3 ? 0 : 64;
 }

@@ -26,12 +26,9 @@ static inline uint32_t bench_next(struct bench_random *r, uint32_t limit) {
 // Sizes as programs ask for them: mostly small, now and then a few kilobytes.
 static inline size_t bench_size(struct bench_random *r) {
     uint32_t kind = bench_next(r, 100);
-    if (kind < 60)
-        return 16 + bench_next(r, 64);
-    if (kind < 90)
-        return 64 + bench_next(r, 256);
-    if (kind < 99)
-        return 256 + bench_next(r, 2048);
+    if (kind < 60) return 16 + bench_next(r, 64);
+    if (kind < 90) return 64 + bench_next(r, 256);
+    if (kind < 99) return 256 + bench_next(r, 2048);
     return 2048 + bench_next(r, 16384);
 }
 

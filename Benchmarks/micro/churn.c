@@ -42,19 +42,15 @@ static void *work(void *argument) {
     struct worker *worker = argument;
     for (long step = 0; step < worker->steps; step++) {
         uint32_t kind = bench_next(&worker->random, 1000);
-        if (kind < 800)
-            replace(&worker->young[step % YOUNG], worker);
-        else if (kind < 997)
-            replace(&worker->kept[bench_next(&worker->random, KEPT)], worker);
-        else
-            trade(worker);
+        if (kind < 800) replace(&worker->young[step % YOUNG], worker);
+        else if (kind < 997) replace(&worker->kept[bench_next(&worker->random, KEPT)], worker);
+        else trade(worker);
     }
     return NULL;
 }
 
 static void free_all(unsigned char **blocks, int count) {
-    for (int i = 0; i < count; i++)
-        free(blocks[i]);
+    for (int i = 0; i < count; i++) free(blocks[i]);
 }
 
 int main(int argc, char **argv) {
@@ -63,8 +59,7 @@ int main(int argc, char **argv) {
     for (int t = 0; t < THREADS; t++) {
         workers[t].random.state = (uint64_t)t + 101;
         workers[t].steps = bench_rounds(argc, argv, STEPS);
-        if (pthread_create(&threads[t], NULL, work, &workers[t]) != 0)
-            return 2;
+        if (pthread_create(&threads[t], NULL, work, &workers[t]) != 0) return 2;
     }
     uint64_t bytes = 0;
     for (int t = 0; t < THREADS; t++) {
@@ -75,7 +70,6 @@ int main(int argc, char **argv) {
         free_all(workers[t].young, YOUNG);
         free_all(workers[t].kept, KEPT);
     }
-    for (int i = 0; i < SHARED; i++)
-        free(atomic_load(&shared[i]));
+    for (int i = 0; i < SHARED; i++) free(atomic_load(&shared[i]));
     printf("%llu\n", (unsigned long long)bytes);
 }

@@ -18,26 +18,23 @@ int main(int argc, char **argv) {
             std::string key = "a rather long key, number " + std::to_string(bench_next(&r, 9000));
             auto &list = index[key];
             list.push_back("value " + std::to_string(i) + std::string(bench_next(&r, 40), 'x'));
-            if (list.size() > 8)
-                index.erase(key);
+            if (list.size() > 8) index.erase(key);
         }
         std::unordered_map<int, std::shared_ptr<std::string>> shared;
         for (int i = 0; i < 60000; i++)
             shared[int(bench_next(&r, 20000))] = std::make_shared<std::string>(bench_next(&r, 60), 'y');
-        for (auto &[key, text] : shared)
-            sum += text->size();
+        for (auto &[key, text] : shared) sum += text->size();
         std::list<std::vector<int>> lists;
         for (int i = 0; i < 30000; i++) {
             lists.emplace_back(1 + bench_next(&r, 50), i);
-            if (lists.size() > 1000)
-                lists.pop_front();
+            if (lists.size() > 1000) lists.pop_front();
         }
-        for (auto &list : lists)
-            sum += list.size();
+        for (auto &list : lists) sum += list.size();
         std::vector<std::string> sorted;
-        for (auto &[key, list] : index)
-            sorted.push_back(key + list.front());
-        std::sort(sorted.begin(), sorted.end(), [](auto &a, auto &b) { return std::lexicographical_compare(a.rbegin(), a.rend(), b.rbegin(), b.rend()); });
+        for (auto &[key, list] : index) sorted.push_back(key + list.front());
+        std::sort(sorted.begin(), sorted.end(), [](auto &a, auto &b) {
+            return std::lexicographical_compare(a.rbegin(), a.rend(), b.rbegin(), b.rend());
+        });
         sum += sorted.size();
     }
     std::printf("%llu\n", static_cast<unsigned long long>(sum));

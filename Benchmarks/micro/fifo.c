@@ -15,7 +15,6 @@ int main(int argc, char **argv) {
         *place = bench_need(malloc(96));
         bench_touch(*place, 96, (uint64_t)i);
     }
-    for (int i = 0; i < LENGTH; i++)
-        free(queue[i]);
+    for (int i = 0; i < LENGTH; i++) free(queue[i]);
     printf("%llu\n", (unsigned long long)sum);
 }

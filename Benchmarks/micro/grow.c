@@ -14,8 +14,7 @@ int main(int argc, char **argv) {
                 buffers[i][size - 1] = (unsigned char)(round + i);
                 sum += buffers[i][0] = (unsigned char)i;
             }
-        for (int i = 0; i < BUFFERS; i++)
-            free(buffers[i]);
+        for (int i = 0; i < BUFFERS; i++) free(buffers[i]);
     }
     printf("%llu\n", (unsigned long long)sum);
 }

@@ -14,8 +14,7 @@ static void *produce(void *argument) {
     struct bench_random r = {7};
     for (long round = 0; round < rounds; round++) {
         pthread_mutex_lock(&lock);
-        while (head - tail == SLOTS)
-            pthread_cond_wait(&changed, &lock);
+        while (head - tail == SLOTS) pthread_cond_wait(&changed, &lock);
         pthread_mutex_unlock(&lock);
         for (int i = 0; i < BATCH; i++) {
             size_t size = 16 + bench_next(&r, 240);
@@ -33,13 +32,11 @@ static void *produce(void *argument) {
 int main(int argc, char **argv) {
     rounds = bench_rounds(argc, argv, 24000);
     pthread_t producer;
-    if (pthread_create(&producer, NULL, produce, NULL) != 0)
-        return 2;
+    if (pthread_create(&producer, NULL, produce, NULL) != 0) return 2;
     uint64_t sum = 0;
     for (long round = 0; round < rounds; round++) {
         pthread_mutex_lock(&lock);
-        while (head == tail)
-            pthread_cond_wait(&changed, &lock);
+        while (head == tail) pthread_cond_wait(&changed, &lock);
         pthread_mutex_unlock(&lock);
         for (int i = 0; i < BATCH; i++) {
             sum += *(unsigned char *)ring[tail % SLOTS][i];

@@ -29,21 +29,17 @@ static void *generation(void *argument) {
 int main(int argc, char **argv) {
     static struct work works[THREADS];
     long rounds = bench_rounds(argc, argv, 90);
-    for (int t = 0; t < THREADS; t++)
-        works[t].random.state = (uint64_t)t + 1;
+    for (int t = 0; t < THREADS; t++) works[t].random.state = (uint64_t)t + 1;
     for (long round = 0; round < rounds; round++) {
         pthread_t threads[THREADS];
         for (int t = 0; t < THREADS; t++)
-            if (pthread_create(&threads[t], NULL, generation, &works[t]) != 0)
-                return 2;
-        for (int t = 0; t < THREADS; t++)
-            pthread_join(threads[t], NULL);
+            if (pthread_create(&threads[t], NULL, generation, &works[t]) != 0) return 2;
+        for (int t = 0; t < THREADS; t++) pthread_join(threads[t], NULL);
     }
     uint64_t sum = 0;
     for (int t = 0; t < THREADS; t++) {
         sum += works[t].sum;
-        for (int i = 0; i < LIVE; i++)
-            free(works[t].blocks[i]);
+        for (int i = 0; i < LIVE; i++) free(works[t].blocks[i]);
     }
     printf("%llu\n", (unsigned long long)sum);
 }

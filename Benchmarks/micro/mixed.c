@@ -17,7 +17,6 @@ int main(int argc, char **argv) {
         blocks[which] = bench_need(malloc(size));
         bench_touch(blocks[which], size, (uint64_t)i);
     }
-    for (int i = 0; i < LIVE; i++)
-        free(blocks[i]);
+    for (int i = 0; i < LIVE; i++) free(blocks[i]);
     printf("%llu\n", (unsigned long long)sum);
 }

@@ -17,8 +17,7 @@ static struct node *build(int depth, uint64_t key) {
 }
 
 static uint64_t tear(struct node *node) {
-    if (!node)
-        return 0;
+    if (!node) return 0;
     uint64_t sum = node->key + tear(node->left) + tear(node->right);
     free(node);
     return sum;
@@ -28,7 +27,6 @@ int main(int argc, char **argv) {
     long rounds = bench_rounds(argc, argv, 180);
     struct node *kept = build(17, 1);
     uint64_t sum = 0;
-    for (long round = 0; round < rounds; round++)
-        sum += tear(build(14 + (int)(round % 3), (uint64_t)round));
+    for (long round = 0; round < rounds; round++) sum += tear(build(14 + (int)(round % 3), (uint64_t)round));
     printf("%llu\n", (unsigned long long)(sum + tear(kept)));
 }

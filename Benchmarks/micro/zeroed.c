@@ -12,11 +12,9 @@ int main(int argc, char **argv) {
         free(blocks[which]);
         size_t words = 1 + bench_next(&r, 1u << (3 + bench_next(&r, 11)));
         uint64_t *block = blocks[which] = bench_need(calloc(words, sizeof *block));
-        for (size_t word = 0; word < words; word++)
-            sum += block[word];
+        for (size_t word = 0; word < words; word++) sum += block[word];
         block[0] = ++sum, block[words - 1] = sum;
     }
-    for (int i = 0; i < LIVE; i++)
-        free(blocks[i]);
+    for (int i = 0; i < LIVE; i++) free(blocks[i]);
     printf("%llu\n", (unsigned long long)sum);
 }

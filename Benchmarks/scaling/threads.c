@@ -28,20 +28,17 @@ static void *work(void *argument) {
         *place = bench_need(malloc(size));
         bench_touch(*place, size, (uint64_t)step);
     }
-    for (int i = 0; i < LIVE; i++)
-        free(blocks[i]);
+    for (int i = 0; i < LIVE; i++) free(blocks[i]);
     return NULL;
 }
 
 // The number-th, counted around, of the processors that this process may use.
 static void bind_to_processor(pthread_t thread, int number) {
     cpu_set_t allowed, one;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-        return;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
     number %= CPU_COUNT(&allowed);
     int processor = 0;
-    while (!CPU_ISSET(processor, &allowed) || number-- > 0)
-        processor++;
+    while (!CPU_ISSET(processor, &allowed) || number-- > 0) processor++;
     CPU_ZERO(&one);
     CPU_SET(processor, &one);
     pthread_setaffinity_np(thread, sizeof one, &one);
@@ -65,15 +62,13 @@ int main(int argc, char **argv) {
     pthread_t threads[MOST_THREADS];
     for (int t = 0; t < count; t++) {
         workers[t] = (struct worker){&begin, {(uint64_t)t + 1}, bench_rounds(argc, argv, STEPS)};
-        if (pthread_create(&threads[t], NULL, work, &workers[t]) != 0)
-            return 2;
+        if (pthread_create(&threads[t], NULL, work, &workers[t]) != 0) return 2;
         bind_to_processor(threads[t], t);
     }
     // Before the barrier: behind it the others may run first.
     long long start = now(CLOCK_MONOTONIC), used = now(CLOCK_PROCESS_CPUTIME_ID);
     pthread_barrier_wait(&begin);
-    for (int t = 0; t < count; t++)
-        pthread_join(threads[t], NULL);
+    for (int t = 0; t < count; t++) pthread_join(threads[t], NULL);
     long long wall = now(CLOCK_MONOTONIC) - start, cpu = now(CLOCK_PROCESS_CPUTIME_ID) - used;
     printf("%lld %lld %ld\n", wall, cpu, count * workers[0].steps);
 }

@@ -58,6 +58,4 @@ int zg_system_spawn(const char *path, char *const argv[], char *const envp[], co
     return -error;
 }
 
-int zg_system_has_file_capabilities(const char *path) {
-    return getxattr(path, "security.capability", NULL, 0) > 0;
-}
+int zg_system_has_file_capabilities(const char *path) { return getxattr(path, "security.capability", NULL, 0) > 0; }

@@ -85,7 +85,8 @@ static size_t fitting(size_t bytes, size_t room) {
         if (ZG_LIKELY(!zg_lookup_is_ours((uint64_t)(buffer))) || (passes)) return go_##symbol arguments;               \
         const struct zg_block *block = zg_call_fits((uint64_t)(buffer), bytes);                                        \
         if (block && !kernel) return go_##symbol arguments;                                                            \
-        ssize_t result = ZG_LIKELY(block != NULL) ? go_##symbol arguments : watched_##symbol(ZG_OPEN arguments, ZG_FRAME);\
+        ssize_t result =                                                                                               \
+            ZG_LIKELY(block != NULL) ? go_##symbol arguments : watched_##symbol(ZG_OPEN arguments, ZG_FRAME);          \
         if (ZG_UNLIKELY(block && result > 0 && !zg_call_is_live(block)))                                               \
             zg_call_freed_meanwhile(&call_##symbol, buffer, result, ZG_FRAME);                                         \
         ZG_KEEP(result);                                                                                               \
@@ -140,7 +141,8 @@ ZG_VECTOR_CALL_AT(pwritev64, "pwritev", ZG_KERNEL_READS, SYS_pwritev, off64_t)
 // With MSG_TRUNC the result is no count of bytes in the buffer, which a stream's kernel side does not even touch.
 
 ZG_BUFFER_CALL(send, "send", ZG_KERNEL_READS, (int file, const void *buffer, size_t bytes, int flags),
-               (file, buffer, bytes, flags), ZG_PLAIN(SYS_sendto, file, buffer, bytes, flags, 0, 0), buffer, bytes, false)
+               (file, buffer, bytes, flags), ZG_PLAIN(SYS_sendto, file, buffer, bytes, flags, 0, 0), buffer, bytes,
+               false)
 ZG_BUFFER_CALL(recv, "recv", ZG_KERNEL_WRITES, (int file, void *buffer, size_t bytes, int flags),
                (file, buffer, bytes, flags), ZG_PLAIN(SYS_recvfrom, file, buffer, bytes, flags, 0, 0), buffer, bytes,
                flags &MSG_TRUNC)
@@ -162,7 +164,8 @@ ZG_BUFFER_CALL(recvfrom, "recvfrom", ZG_KERNEL_WRITES,
                ZG_PLAIN(SYS_recvfrom, file, buffer, bytes, flags, from.__sockaddr__, from_bytes), buffer, bytes,
                flags &MSG_TRUNC)
 ZG_BUFFER_CALL(__recvfrom_chk, "recvfrom", ZG_KERNEL_WRITES,
-               (int file, void *buffer, size_t bytes, size_t room, int flags, __SOCKADDR_ARG from, socklen_t *from_bytes),
+               (int file, void *buffer, size_t bytes, size_t room, int flags, __SOCKADDR_ARG from,
+                socklen_t *from_bytes),
                (file, buffer, bytes, room, flags, from, from_bytes),
                ZG_PLAIN(SYS_recvfrom, file, buffer, fitting(bytes, room), flags, from.__sockaddr__, from_bytes), buffer,
                bytes, flags &MSG_TRUNC)

@@ -118,8 +118,7 @@ ZG_PUBLISH void *calloc(size_t count, size_t size) {
 
 static void *resize(void *block, size_t size, const uint64_t *frame) {
     // Blocks of libc's stay there; what was nothing before may be chosen.
-    if (block ? ZG_IS_PASSED(block) : ZG_PASSES())
-        return zg_next.realloc(block, size);
+    if (block ? ZG_IS_PASSED(block) : ZG_PASSES()) return zg_next.realloc(block, size);
     if (!block) return allocate(size, 16, zg_kind_malloc, false, frame);
     if (size) return zg_door_reallocate(block, size, frame);
     release(block, zg_deallocator_realloc, ZG_ANY_SIZE, frame); // as glibc does: freed, NULL returned
@@ -298,8 +297,16 @@ ZG_PUBLISH int malloc_info(int options, FILE *stream) {
 // A program that replaces some of the operators expects the others to call them. Then ours step aside for the C++
 // library's, which do. Asked once, at the first use of any operator.
 static bool operators_are_replaced(void) {
-    static const char *const names[] = {"_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "_ZnwmRKSt9nothrow_t",
-                                        "_ZnamRKSt9nothrow_t", "_ZnwmSt11align_val_t", "_ZdlPvSt11align_val_t"};
+    static const char *const names[] = {"_Znwm",
+                                        "_Znam",
+                                        "_ZdlPv",
+                                        "_ZdaPv",
+                                        "_ZdlPvm",
+                                        "_ZdaPvm",
+                                        "_ZnwmRKSt9nothrow_t",
+                                        "_ZnamRKSt9nothrow_t",
+                                        "_ZnwmSt11align_val_t",
+                                        "_ZdlPvSt11align_val_t"};
     static int known; // 1 no, 2 yes
     int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
     if (ZG_LIKELY(answer)) return answer == 2;
@@ -323,9 +330,8 @@ static bool operators_are_replaced(void) {
         void *block = NULL;                                                                                            \
         if (ZG_LIKELY(!operators_are_replaced())) {                                                                    \
             int saved = errno;                                                                                         \
-            if (ZG_PASSES())                                                                                           \
-                block = (alignment) > 16 ? zg_next.memalign(alignment, size) : zg_next.malloc(size);                     \
-            else block = allocate(size, alignment, zg_kind_##kind, false, ZG_FRAME);                                \
+            if (ZG_PASSES()) block = (alignment) > 16 ? zg_next.memalign(alignment, size) : zg_next.malloc(size);      \
+            else block = allocate(size, alignment, zg_kind_##kind, false, ZG_FRAME);                                   \
             ZG_KEEP(block);                                                                                            \
             if (ZG_LIKELY(block != NULL)) return block;                                                                \
             errno = saved;                                                                                             \
@@ -344,8 +350,8 @@ static bool operators_are_replaced(void) {
                 return;                                                                                                \
             }                                                                                                          \
         }                                                                                                              \
-        if (ZG_IS_PASSED(block)) return zg_next.free(block);                                                            \
-        release(block, zg_deallocator_##deallocator, told_size, ZG_FRAME);                                        \
+        if (ZG_IS_PASSED(block)) return zg_next.free(block);                                                           \
+        release(block, zg_deallocator_##deallocator, told_size, ZG_FRAME);                                             \
         ZG_KEEP_CALL();                                                                                                \
     }
 
@@ -367,10 +373,10 @@ ZG_DELETE(_ZdlPv, (void *block), (block), delete, ZG_ANY_SIZE)
 ZG_DELETE(_ZdlPvRKSt9nothrow_t, (void *block, const void *tag), (block, tag), delete, ZG_ANY_SIZE)
 ZG_DELETE(_ZdlPvm, (void *block, size_t size), (block, size), delete, size)
 ZG_DELETE(_ZdlPvSt11align_val_t, (void *block, size_t alignment), (block, alignment), delete_aligned, ZG_ANY_SIZE)
-ZG_DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment), (block, size, alignment), delete_aligned,
-          size)
-ZG_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *tag), (block, alignment, tag),
-          delete_aligned, ZG_ANY_SIZE)
+ZG_DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment), (block, size, alignment),
+          delete_aligned, size)
+ZG_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *tag),
+          (block, alignment, tag), delete_aligned, ZG_ANY_SIZE)
 ZG_DELETE(_ZdaPv, (void *block), (block), delete_array, ZG_ANY_SIZE)
 ZG_DELETE(_ZdaPvRKSt9nothrow_t, (void *block, const void *tag), (block, tag), delete_array, ZG_ANY_SIZE)
 ZG_DELETE(_ZdaPvm, (void *block, size_t size), (block, size), delete_array, size)
@@ -404,8 +410,12 @@ static __sighandler_t set_handler(int number, __sighandler_t handler, int flags)
 }
 
 // signal() as BSD has it (glibc's default), and as System V had it.
-ZG_PUBLISH __sighandler_t signal(int number, __sighandler_t handler) { return set_handler(number, handler, SA_RESTART); }
-ZG_PUBLISH __sighandler_t ssignal(int number, __sighandler_t handler) { return set_handler(number, handler, SA_RESTART); }
+ZG_PUBLISH __sighandler_t signal(int number, __sighandler_t handler) {
+    return set_handler(number, handler, SA_RESTART);
+}
+ZG_PUBLISH __sighandler_t ssignal(int number, __sighandler_t handler) {
+    return set_handler(number, handler, SA_RESTART);
+}
 ZG_PUBLISH __sighandler_t bsd_signal(int number, __sighandler_t handler);
 ZG_PUBLISH __sighandler_t bsd_signal(int number, __sighandler_t handler) {
     return set_handler(number, handler, SA_RESTART);
@@ -426,7 +436,9 @@ ZG_PUBLISH int siginterrupt(int number, int interrupt) {
     action.sa_flags = interrupt ? action.sa_flags & ~SA_RESTART : action.sa_flags | SA_RESTART;
     return zg_signals_action(number, &action, NULL);
 }
-ZG_PUBLISH int sigaltstack(const stack_t *restrict stack, stack_t *restrict old) { return zg_signals_stack(stack, old); }
+ZG_PUBLISH int sigaltstack(const stack_t *restrict stack, stack_t *restrict old) {
+    return zg_signals_stack(stack, old);
+}
 
 ZG_PUBLISH int pthread_sigmask(int how, const sigset_t *restrict set, sigset_t *restrict old) {
     return zg_signals_mask(how, set, old);
@@ -474,9 +486,10 @@ static void *start_thread(void *pointer) {
 ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
                               void *argument) {
     ZG_NEXT(int, pthread_create,
-            (pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument));
+            (pthread_t * thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument));
     if (zg_runtime_is_started()) zg_watch_before_thread();
-    struct thread_start *start = zg_ready() && (zg_passing != zg_passing_sample || zg_signals_hidden().signals) ? take_start() : NULL;
+    struct thread_start *start =
+        zg_ready() && (zg_passing != zg_passing_sample || zg_signals_hidden().signals) ? take_start() : NULL;
     if (!start) return next(thread, attributes, function, argument);
     start->function = function;
     start->argument = argument;

@@ -8,9 +8,7 @@
 
 static sigjmp_buf recovery;
 
-static void on_fault(int number) {
-    siglongjmp(recovery, number);
-}
+static void on_fault(int number) { siglongjmp(recovery, number); }
 
 __attribute__((noinline)) static long descend(long depth, long limit) {
     volatile char local[500];

@@ -10,9 +10,7 @@
 
 static sigjmp_buf recovery;
 
-static void on_fault(int number) {
-    siglongjmp(recovery, number);
-}
+static void on_fault(int number) { siglongjmp(recovery, number); }
 
 int main(void) {
     FILE *file = tmpfile();

@@ -30,7 +30,8 @@ int main(void) {
     for (int i = 0; i < count; i++) all += pwrite(file, vectors[i].iov_base, vectors[i].iov_len, all);
     printf("%zd\n", all);
     for (int i = 0; i < BUFFERS; i++) {
-        if (buffers[i][0] != 'a' + i % 26 || buffers[i][BYTES - 1] != buffers[i][0]) puts("a buffer holds something else");
+        if (buffers[i][0] != 'a' + i % 26 || buffers[i][BYTES - 1] != buffers[i][0])
+            puts("a buffer holds something else");
         free(buffers[i]);
     }
     return 0;

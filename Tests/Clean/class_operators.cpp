@@ -5,7 +5,7 @@
 #include <new>
 
 class Node {
-public:
+  public:
     explicit Node(long value) : value(value) {}
     static void *operator new(std::size_t size) {
         if (!pool) return std::malloc(size);
@@ -26,7 +26,7 @@ public:
     }
     long value;
 
-private:
+  private:
     static void *pool;
 };
 

@@ -17,9 +17,7 @@ static int compare(const void *left, const void *right) {
     return (*a > *b) - (*a < *b);
 }
 
-static void keep(void *key) {
-    (void)key;
-}
+static void keep(void *key) { (void)key; }
 
 int main(void) {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *found = NULL;

@@ -25,10 +25,8 @@ int main(void) {
     volatile int recovered = 0, sum = 0;
     for (volatile int i = 0; i < 1000; i++) {
         char *object = calloc(1, 100);
-        if (sigsetjmp(recovery, 1) == 0)
-            sum += read_member(i % 2 ? object : NULL);
-        else
-            recovered += fault_address == (void *)24;
+        if (sigsetjmp(recovery, 1) == 0) sum += read_member(i % 2 ? object : NULL);
+        else recovered += fault_address == (void *)24;
         free(object);
     }
     printf("%d %d\n", recovered, sum);

@@ -23,10 +23,14 @@ int main() {
     const std::align_val_t wide{128};
     bool good = true;
     for (int i = 0; i < 100; i++) {
-        void *blocks[8] = {
-            ::operator new(40), ::operator new[](40), ::operator new(40, std::nothrow),
-            ::operator new[](40, std::nothrow), ::operator new(40, wide), ::operator new[](40, wide),
-            ::operator new(40, wide, std::nothrow), ::operator new[](40, wide, std::nothrow)};
+        void *blocks[8] = {::operator new(40),
+                           ::operator new[](40),
+                           ::operator new(40, std::nothrow),
+                           ::operator new[](40, std::nothrow),
+                           ::operator new(40, wide),
+                           ::operator new[](40, wide),
+                           ::operator new(40, wide, std::nothrow),
+                           ::operator new[](40, wide, std::nothrow)};
         for (int j = 0; j < 8; j++) good &= is_aligned(blocks[j], j < 4 ? 16 : 128);
         ::operator delete(blocks[0]);
         ::operator delete[](blocks[1]);

@@ -17,9 +17,7 @@ enum { blocks = 150000, block_bytes = 1000, growth_most_kib = 100 << 10 };
 static sigjmp_buf recovery;
 static int pipes[2];
 
-static void on_fault(int number) {
-    siglongjmp(recovery, number);
-}
+static void on_fault(int number) { siglongjmp(recovery, number); }
 
 __attribute__((noinline)) static int descend(int depth, int limit) {
     volatile char local[48];

@@ -24,13 +24,9 @@ void *malloc(size_t size) {
     return block + 2;
 }
 
-void free(void *block) {
-    (void)block;
-}
+void free(void *block) { (void)block; }
 
-void *calloc(size_t count, size_t size) {
-    return malloc(count * size);
-}
+void *calloc(size_t count, size_t size) { return malloc(count * size); }
 
 void *realloc(void *block, size_t size) {
     void *moved = malloc(size);

@@ -35,8 +35,6 @@ int main() {
     delete[] array;
     Pair *quiet = new (std::nothrow) Pair();
     delete quiet;
-    {
-        std::vector<std::string> names(20, std::string(100, 'n'));
-    }
+    { std::vector<std::string> names(20, std::string(100, 'n')); }
     std::printf("%ld %ld %d\n", after_sized, made, made == gone);
 }

@@ -16,9 +16,7 @@ void *operator new(std::size_t size) {
     return static_cast<char *>(block) + 16;
 }
 
-void *operator new[](std::size_t size) {
-    return operator new(size);
-}
+void *operator new[](std::size_t size) { return operator new(size); }
 
 void operator delete(void *block) noexcept {
     if (!block) return;
@@ -26,17 +24,11 @@ void operator delete(void *block) noexcept {
     std::free(static_cast<char *>(block) - 16);
 }
 
-void operator delete[](void *block) noexcept {
-    operator delete(block);
-}
+void operator delete[](void *block) noexcept { operator delete(block); }
 
-void operator delete(void *block, std::size_t) noexcept {
-    operator delete(block);
-}
+void operator delete(void *block, std::size_t) noexcept { operator delete(block); }
 
-void operator delete[](void *block, std::size_t) noexcept {
-    operator delete(block);
-}
+void operator delete[](void *block, std::size_t) noexcept { operator delete(block); }
 
 int main() {
     {

@@ -8,9 +8,7 @@
 
 static volatile sig_atomic_t handled;
 
-static void on_signal(int number) {
-    handled = number;
-}
+static void on_signal(int number) { handled = number; }
 
 int main(void) {
     static const int numbers[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGABRT, SIGUSR1};

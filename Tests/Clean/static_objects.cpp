@@ -20,9 +20,7 @@ static Announcer &lazy() {
     return made;
 }
 
-__attribute__((constructor(101))) static void early() {
-    delete[] new char[100];
-}
+__attribute__((constructor(101))) static void early() { delete[] new char[100]; }
 
 int main() {
     std::printf("%zu %s\n", table.size(), lazy().name.c_str());

@@ -18,9 +18,7 @@ static void run_threads(void) {
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
 }
 
-static void at_exit(void) {
-    free(malloc(100));
-}
+static void at_exit(void) { free(malloc(100)); }
 
 static int descend(int depth) {
     run_threads();

@@ -7,9 +7,7 @@
 
 static volatile sig_atomic_t ticks;
 
-static void on_tick(int number) {
-    ticks += number == SIGALRM;
-}
+static void on_tick(int number) { ticks += number == SIGALRM; }
 
 int main(void) {
     struct sigaction action = {.sa_handler = on_tick, .sa_flags = SA_RESTART};

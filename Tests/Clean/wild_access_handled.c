@@ -7,9 +7,7 @@
 
 static sigjmp_buf recovery;
 
-static void on_fault(int number) {
-    siglongjmp(recovery, number);
-}
+static void on_fault(int number) { siglongjmp(recovery, number); }
 
 __attribute__((noinline)) static long read_value(const long *pointer) {
     __asm__ volatile("" : "+r"(pointer));

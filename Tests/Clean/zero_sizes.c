@@ -7,8 +7,8 @@
 
 int main(void) {
     volatile size_t none = 0;
-    void *blocks[8] = {malloc(none), malloc(none), calloc(none, 5), calloc(5, none), realloc(NULL, none),
-                       memalign(64, none), aligned_alloc(64, none), NULL};
+    void *blocks[8] = {malloc(none),        malloc(none),       calloc(none, 5),         calloc(5, none),
+                       realloc(NULL, none), memalign(64, none), aligned_alloc(64, none), NULL};
     printf("%d\n", posix_memalign(&blocks[7], 64, none));
     int distinct = 1;
     for (int i = 0; i < 8; i++)

@@ -111,7 +111,8 @@ static uint64_t findings(void) {
     return zg_stats_get(zg_counter_findings) + zg_stats_get(zg_counter_findings_suppressed);
 }
 
-static __attribute__((noinline)) void call_with(const struct zg_call *call, void *buffer, uint64_t bytes, ssize_t result) {
+static __attribute__((noinline)) void call_with(const struct zg_call *call, void *buffer, uint64_t bytes,
+                                                ssize_t result) {
     struct zg_call_watch watch;
     zg_call_begin(call, buffer, bytes, HEAP_FRAME, &watch);
     zg_call_end(call, &watch, result, HEAP_FRAME);

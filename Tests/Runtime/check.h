@@ -26,7 +26,8 @@ __attribute__((unused)) static int check_that(int holds, const char *file, int l
     return 0;
 }
 
-__attribute__((unused)) static int check_equal(uint64_t got, uint64_t wanted, const char *file, int line, const char *what) {
+__attribute__((unused)) static int check_equal(uint64_t got, uint64_t wanted, const char *file, int line,
+                                               const char *what) {
     char text[256];
     if (got == wanted) return check_that(1, file, line, what);
     snprintf(text, sizeof text, "%s: %" PRIu64 " (0x%" PRIx64 "), expected %" PRIu64 " (0x%" PRIx64 ")", what, got, got,

@@ -341,7 +341,8 @@ int main(void) {
     registers.pc = 0x5555;
     CHECK(zg_arch_undo_call(&registers, 0x401000) && registers.pc == 0x401000 && registers.value[RSP] == 0x1008,
           "a call is undone");
-    CHECK(!zg_arch_undo_call(&registers, 0x5555555555555555) && registers.pc == 0x401000, "not to a place that cannot be");
+    CHECK(!zg_arch_undo_call(&registers, 0x5555555555555555) && registers.pc == 0x401000,
+          "not to a place that cannot be");
     CHECK(!zg_arch_undo_call(&registers, 5), "nor to the first page");
     return check_end();
 }

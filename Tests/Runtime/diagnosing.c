@@ -18,8 +18,9 @@ static const struct {
     uint64_t start, size;
     enum zg_state state;
 } blocks[] = {
-    {HEAP + 0x1000, 64, zg_state_live},      {HEAP + 0x2000, 96, zg_state_quarantined}, {HEAP + 0x3000, 48, zg_state_freeing},
-    {HEAP + 0x100000, 0x200000, zg_state_retired}, {HEAP + 0x5000, 32, zg_state_reusable},
+    {HEAP + 0x1000, 64, zg_state_live},     {HEAP + 0x2000, 96, zg_state_quarantined},
+    {HEAP + 0x3000, 48, zg_state_freeing},  {HEAP + 0x100000, 0x200000, zg_state_retired},
+    {HEAP + 0x5000, 32, zg_state_reusable},
 };
 enum { LIVE, DEAD, FREEING, RETIRED, REUSABLE };
 #define AT(block, offset) (blocks[block].start + (offset))
@@ -173,8 +174,9 @@ int main(void) {
                      strcmp(verdict.confidence, row->confidence) == 0 && verdict.address == row->address &&
                      verdict.freed_memory == row->freed_memory && verdict.has_block == (row->block != NO_BLOCK);
         if (!CHECK(right, row->text))
-            fprintf(stderr, "  %s %s %s address %" PRIx64 " freed_memory %d block %d\n", zg_finding_kind_name(verdict.kind),
-                    verdict.access, verdict.confidence, verdict.address, verdict.freed_memory, verdict.has_block);
+            fprintf(stderr, "  %s %s %s address %" PRIx64 " freed_memory %d block %d\n",
+                    zg_finding_kind_name(verdict.kind), verdict.access, verdict.confidence, verdict.address,
+                    verdict.freed_memory, verdict.has_block);
         if (verdict.has_block && row->block != NO_BLOCK)
             CHECK_EQUAL(verdict.block.start, blocks[row->block].start, row->text);
         CHECK(memcmp(&before, &row->fault, sizeof before) == 0, "the fault is only read");

@@ -12,8 +12,8 @@
 #include "life.h"
 
 static int refused; // the number of the call, or that of a list
-static const int all_refused[] = {SYS_process_vm_readv, SYS_memfd_create, SYS_mremap, SYS_madvise, SYS_sched_yield,
-                                  SYS_readlinkat,       SYS_prctl,        SYS_fcntl};
+static const int all_refused[] = {SYS_process_vm_readv, SYS_memfd_create, SYS_mremap, SYS_madvise,
+                                  SYS_sched_yield,      SYS_readlinkat,   SYS_prctl,  SYS_fcntl};
 
 static void filter(void) {
     struct sock_filter program[32];
@@ -78,9 +78,9 @@ int main(int count, char **words) {
     const char *mode = count > 1 ? words[1] : "";
     if (strcmp(mode, "work") == 0) return work_everywhere();
     if (strcmp(mode, "later") == 0) return filter_later();
-    static const char *const names[] = {"without process_vm_readv", "without memfd_create", "without mremap",
-                                        "without madvise",          "without sched_yield",  "without readlinkat",
-                                        "without prctl",            "without fcntl"};
+    static const char *const names[] = {
+        "without process_vm_readv", "without memfd_create", "without mremap", "without madvise",
+        "without sched_yield",      "without readlinkat",   "without prctl",  "without fcntl"};
     for (int i = 0; i < (int)(sizeof all_refused / sizeof *all_refused); i++) {
         refused = all_refused[i];
         CHECK_EQUAL(life_run_self("work", filter), 0, names[i]);

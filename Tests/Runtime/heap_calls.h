@@ -14,7 +14,8 @@
 #define HEAP_FRAME ((const uint64_t *)__builtin_frame_address(0))
 
 static __attribute__((noinline, unused)) void *heap_allocate(uint64_t size, uint64_t alignment, bool zero) {
-    void *block = zg_door_allocate(size, alignment, alignment > 16 ? zg_kind_aligned : zg_kind_malloc, zero, HEAP_FRAME);
+    void *block =
+        zg_door_allocate(size, alignment, alignment > 16 ? zg_kind_aligned : zg_kind_malloc, zero, HEAP_FRAME);
     __asm__ volatile("" : "+r"(block)::"memory");
     return block;
 }

@@ -97,7 +97,8 @@ static int close_all(void) {
         if (open("/dev/null", O_RDWR) != i) return 12;
     result |= work_everywhere();
     char byte = 0;
-    if (fcntl(pipes[0], F_SETFL, O_NONBLOCK) != 0 || read(pipes[0], &byte, 1) != -1) return 13; // nobody wrote into ours
+    if (fcntl(pipes[0], F_SETFL, O_NONBLOCK) != 0 || read(pipes[0], &byte, 1) != -1)
+        return 13; // nobody wrote into ours
     return result;
 }
 

@@ -118,10 +118,9 @@ static const struct row rows[] = {
 static const struct {
     const char *given, *nearest;
 } nearest[] = {
-    {"stack_deph=1", "stack_depth"},     {"quarantine_byte=1", "quarantine_bytes"},
-    {"fil_new=1", "fill_new"},           {"statss=1", "stats"},
-    {"reportpath=/x", "report_path"},    {"on-finding=abort", "on_finding"},
-    {"zzzzzzzzzzzz=1", ""},              {"completely_different_thing=1", ""},
+    {"stack_deph=1", "stack_depth"}, {"quarantine_byte=1", "quarantine_bytes"}, {"fil_new=1", "fill_new"},
+    {"statss=1", "stats"},           {"reportpath=/x", "report_path"},          {"on-finding=abort", "on_finding"},
+    {"zzzzzzzzzzzz=1", ""},          {"completely_different_thing=1", ""},
 };
 
 static void check_options(void) {
@@ -238,7 +237,8 @@ static void check_text(void) {
     char copy[4];
     zg_string_copy(copy, "abcdef", sizeof copy);
     CHECK(strcmp(copy, "abc") == 0, "a copy is cut");
-    CHECK(zg_string_equal("", "") && zg_string_equal("a", "a") && !zg_string_equal("a", "ab") && !zg_string_equal("ab", "a"),
+    CHECK(zg_string_equal("", "") && zg_string_equal("a", "a") && !zg_string_equal("a", "ab") &&
+              !zg_string_equal("ab", "a"),
           "strings are compared whole");
 }
 
@@ -251,14 +251,22 @@ static void print_reports(void) {
     static struct zg_finding finding;
     for (int kind = 0; kind < zg_finding_kind_count; kind++)
         for (int with_block = 0; with_block < 2; with_block++) {
-            finding = (struct zg_finding){.kind = (enum zg_finding_kind)kind, .access = "read", .confidence = "exact",
-                                          .address = UINT64_MAX - (uint64_t)kind, .has_block = with_block};
-            finding.block = (struct zg_block_view){.start = 0x1000, .size = UINT64_MAX, .offset = kind % 2 ? -16 : 16,
-                                                   .state = (enum zg_state)(kind % 6), .alloc_thread = 65535};
+            finding = (struct zg_finding){.kind = (enum zg_finding_kind)kind,
+                                          .access = "read",
+                                          .confidence = "exact",
+                                          .address = UINT64_MAX - (uint64_t)kind,
+                                          .has_block = with_block};
+            finding.block = (struct zg_block_view){.start = 0x1000,
+                                                   .size = UINT64_MAX,
+                                                   .offset = kind % 2 ? -16 : 16,
+                                                   .state = (enum zg_state)(kind % 6),
+                                                   .alloc_thread = 65535};
             finding.access_count = kind % 2 ? ZG_STACK_MAX_DEPTH : 1;
             for (int i = 0; i < finding.access_count; i++)
                 finding.access_stack[i] = i % 2 ? (uint64_t)print_reports + 1 : 0x1234567 + (uint64_t)i;
-            zg_finding_detail_text(&finding, "quote\"and\\", "line\nfeed\tand\x01" "control\x7f");
+            zg_finding_detail_text(&finding, "quote\"and\\",
+                                   "line\nfeed\tand\x01"
+                                   "control\x7f");
             zg_finding_detail_number(&finding, "number", UINT64_MAX, true);
             zg_report_write(&finding, is_new);
         }

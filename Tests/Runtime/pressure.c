@@ -33,19 +33,22 @@ static void check_numbers(void) {
     CHECK(number("max\n", &value) && value == UINT64_MAX, "no limit");
     CHECK(number("99999999999999999999999999\n", &value) && value == UINT64_MAX, "a huge number");
     CHECK(number("18446744073709551615\n", &value) && value == UINT64_MAX, "the largest number");
-    static const char *const wrong[] = {"", "\n", "12", "max", "ma", "-3\n", " 3\n", "3 4\n", "x\n", "3x\n", "maximum\n"};
+    static const char *const wrong[] = {"",     "\n",    "12",  "max",  "ma",       "-3\n",
+                                        " 3\n", "3 4\n", "x\n", "3x\n", "maximum\n"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) CHECK(!number(wrong[i], &value), wrong[i]);
 }
 
 static void check_fields(void) {
     uint64_t value;
-    static const char text[] = "MemTotal:       24684100 kB\nMemFree: 5 kB\nMemAvailable:\t7 kB\nHugePages_Total:       3\n"
-                               "total_inactive_file 4096\ninactive_file 1\n";
+    static const char text[] =
+        "MemTotal:       24684100 kB\nMemFree: 5 kB\nMemAvailable:\t7 kB\nHugePages_Total:       3\n"
+        "total_inactive_file 4096\ninactive_file 1\n";
     CHECK(field(text, "MemTotal", &value) && value == UINT64_C(24684100) * 1024, "kilobytes");
     CHECK(field(text, "MemAvailable", &value) && value == 7 * 1024, "behind a tabulator");
     CHECK(field(text, "HugePages_Total", &value) && value == 3, "no unit");
     CHECK(field(text, "inactive_file", &value) && value == 1, "the whole name, from the line's beginning");
-    CHECK(!field(text, "Mem", &value) && !field(text, "Total", &value) && !field(text, "SwapFree", &value), "no such name");
+    CHECK(!field(text, "Mem", &value) && !field(text, "Total", &value) && !field(text, "SwapFree", &value),
+          "no such name");
     CHECK(field("A: 99999999999999999999 kB\n", "A", &value) && value == UINT64_MAX, "a huge number");
     CHECK(field("A: 18014398509481983 kB\n", "A", &value) && value == UINT64_C(18014398509481983) * 1024, "nearly one");
     CHECK(field("A: 18014398509481984 kB\n", "A", &value) && value == UINT64_MAX, "and just over");
@@ -53,12 +56,14 @@ static void check_fields(void) {
     CHECK(!field("A: 12", "A", &value), "cut off: 12 may be 1234");
     // Every beginning of a text says the truth or nothing.
     for (size_t bytes = 0; bytes <= sizeof text - 1; bytes++)
-        if (zg_pressure_parse_field(text, bytes, "MemAvailable", &value)) CHECK(value == 7 * 1024 || value == 7, "cut off");
+        if (zg_pressure_parse_field(text, bytes, "MemAvailable", &value))
+            CHECK(value == 7 * 1024 || value == 7, "cut off");
 }
 
 static void check_stalls(void) {
-    static const char text[] = "some avg10=12.34 avg60=0.00 avg300=0.00 total=5678\nfull avg10=1.00 avg60=0.00 avg300=0.00 "
-                               "total=90\n";
+    static const char text[] =
+        "some avg10=12.34 avg60=0.00 avg300=0.00 total=5678\nfull avg10=1.00 avg60=0.00 avg300=0.00 "
+        "total=90\n";
     struct zg_stall stall;
     CHECK(zg_pressure_parse_stall(text, strlen(text), &stall), "a stall file");
     CHECK(stall.some_average == 1234 && stall.some_total == 5678 && stall.full_total == 90, "its numbers");
@@ -66,27 +71,37 @@ static void check_stalls(void) {
         bool known = zg_pressure_parse_stall(text, bytes, &stall);
         CHECK(!known || (stall.some_total == 5678 && (stall.full_total == 0 || stall.full_total == 90)), "cut off");
     }
-    static const char *const wrong[] = {"some\n", "some avg10=1 total=3\n", "some avg10=1.0 total=3\n", "full total=3\n",
-                                        "some avg10=99999999999999999999.00 total=\n", "avg10=1.00 total=3\n"};
+    static const char *const wrong[] = {"some\n",
+                                        "some avg10=1 total=3\n",
+                                        "some avg10=1.0 total=3\n",
+                                        "full total=3\n",
+                                        "some avg10=99999999999999999999.00 total=\n",
+                                        "avg10=1.00 total=3\n"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         CHECK(!zg_pressure_parse_stall(wrong[i], strlen(wrong[i]), &stall), wrong[i]);
 }
 
 static void check_groups(void) {
-    static const char text[] = "12:cpu,cpuacct:/a\n4:hugetlb,memory:/docker/f00\n1:name=systemd:/s\n0::/user.slice/x.scope\n";
+    static const char text[] =
+        "12:cpu,cpuacct:/a\n4:hugetlb,memory:/docker/f00\n1:name=systemd:/s\n0::/user.slice/x.scope\n";
     char path[64], root[64];
-    CHECK(zg_pressure_parse_group(text, strlen(text), 1, path, sizeof path) && !strcmp(path, "/docker/f00"), "version 1");
-    CHECK(zg_pressure_parse_group(text, strlen(text), 2, path, sizeof path) && !strcmp(path, "/user.slice/x.scope"), "and 2");
+    CHECK(zg_pressure_parse_group(text, strlen(text), 1, path, sizeof path) && !strcmp(path, "/docker/f00"),
+          "version 1");
+    CHECK(zg_pressure_parse_group(text, strlen(text), 2, path, sizeof path) && !strcmp(path, "/user.slice/x.scope"),
+          "and 2");
     CHECK(!zg_pressure_parse_group(text, strlen(text), 1, path, 5), "a path that does not fit");
-    static const char *const wrong[] = {"", "0::", "0::/cut off", "0:", "0\n", "0:::\n", "10::/x\n", "1:memory2:/x\n", "x"};
+    static const char *const wrong[] = {"",       "0::",      "0::/cut off",    "0:", "0\n",
+                                        "0:::\n", "10::/x\n", "1:memory2:/x\n", "x"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         for (int version = 1; version <= 2; version++)
             CHECK(!zg_pressure_parse_group(wrong[i], strlen(wrong[i]), version, path, sizeof path), wrong[i]);
-    static const char one[] = "35 31 0:32 /docker/f00 /sys/fs/cgroup/with\\040space rw,relatime shared:9 - cgroup cgroup rw,memory";
+    static const char one[] =
+        "35 31 0:32 /docker/f00 /sys/fs/cgroup/with\\040space rw,relatime shared:9 - cgroup cgroup rw,memory";
     static const char two[] = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw,nsdelegate";
     CHECK(zg_pressure_parse_mount(one, strlen(one), 1, root, path, sizeof path), "a mount of version 1");
     CHECK(!strcmp(root, "/docker/f00") && !strcmp(path, "/sys/fs/cgroup/with space"), "its root and place");
-    CHECK(zg_pressure_parse_mount(two, strlen(two), 2, root, path, sizeof path) && !strcmp(root, "/"), "one of version 2");
+    CHECK(zg_pressure_parse_mount(two, strlen(two), 2, root, path, sizeof path) && !strcmp(root, "/"),
+          "one of version 2");
     CHECK(!zg_pressure_parse_mount(one, strlen(one), 2, root, path, sizeof path), "not the other one");
     CHECK(!zg_pressure_parse_mount(two, strlen(two), 1, root, path, sizeof path), "nor that one");
     static const char cpu[] = "35 31 0:32 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,memory2";
@@ -149,7 +164,8 @@ static void check_steps(void) {
     }
     CHECK_EQUAL(STEP(1, expected, 0), zg_pressure_wait, "down to an eighth");
     CHECK_EQUAL(STEP(1, expected, 5 << 20), zg_pressure_relieve, "and again where there is more to give back");
-    for (int i = 0; i < 10 && course.cap; i++) CHECK_EQUAL(STEP(2, course.cap, 0), zg_pressure_shrink, "short: further");
+    for (int i = 0; i < 10 && course.cap; i++)
+        CHECK_EQUAL(STEP(2, course.cap, 0), zg_pressure_shrink, "short: further");
     CHECK_EQUAL(course.cap, 0, "down to nothing");
     CHECK_EQUAL(STEP(2, 0, 0), zg_pressure_release, "last, all is reused");
     CHECK_EQUAL(STEP(2, 0, 0), zg_pressure_wait, "once");
@@ -335,9 +351,9 @@ static void check_limits(void) {
 
 // Nothing that is missing, unreadable or nonsense stops the reading.
 static void check_missing(void) {
-    static const char *const names[] = {"/proc/pressure/memory", "/proc/meminfo", TWO "/memory.pressure", TWO "/memory.events",
-                                        ONE "/memory.stat", TWO "/memory.current", "/proc/self/mountinfo",
-                                        "/proc/self/cgroup"};
+    static const char *const names[] = {"/proc/pressure/memory", "/proc/meminfo",    TWO "/memory.pressure",
+                                        TWO "/memory.events",    ONE "/memory.stat", TWO "/memory.current",
+                                        "/proc/self/mountinfo",  "/proc/self/cgroup"};
     char garbage[20000];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(names[i], "/proc/meminfo") != 0) drop(names[i]); // that is one of those that are kept
@@ -372,7 +388,8 @@ static void check_missing(void) {
     readings = read_all();
     CHECK_EQUAL(readings.killed, 0, "nothing is opened under a filter that was not there at the start");
     struct zg_process_state state;
-    CHECK(zg_pressure_process(&state) && state.filtered && !state.as_at_start && state.threads == 1 && !state.main_ended,
+    CHECK(zg_pressure_process(&state) && state.filtered && !state.as_at_start && state.threads == 1 &&
+              !state.main_ended,
           "the process is under a filter");
     put("/proc/self/status", "Name:\tz\nState:\tZ (zombie)\nThreads:\t5\n");
     CHECK(zg_pressure_process(&state) && !state.filtered && state.as_at_start && state.main_ended && state.threads == 5,
@@ -461,7 +478,8 @@ static void remove_tree(void) {
 }
 
 int main(void) {
-    setenv("ZGUARD_OPTIONS", "quarantine_bytes=16777216:fence_per_context=0:pressure_thread=0:report_path=/dev/null", 1);
+    setenv("ZGUARD_OPTIONS", "quarantine_bytes=16777216:fence_per_context=0:pressure_thread=0:report_path=/dev/null",
+           1);
     check_numbers();
     check_fields();
     check_stalls();

@@ -127,7 +127,7 @@ static void check_fill(void) {
 static void check_changes(void) {
     static const uint64_t sizes[] = {1, 16, 17, 48, 100, 128, 1000, 1024, 1025, 4096};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (uint64_t at = 0; at < sizes[i]; at += sizes[i] > 200 ? 61 : 1) {
+        for (uint64_t at = 0; at<sizes[i]; at += sizes[i]> 200 ? 61 : 1) {
             unsigned char *block = heap_allocate(sizes[i], 16, false);
             heap_free(block);
             block[at] ^= 1;

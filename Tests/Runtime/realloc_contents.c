@@ -13,11 +13,12 @@ static unsigned char pattern(size_t at, unsigned salt) { return (unsigned char)(
 
 // All of a small block; of a large one every page's first, middle and last bytes, and both ends.
 static void write_pattern(unsigned char *block, size_t size, unsigned salt) {
-    for (size_t at = 0; at < size; at += size > 200000 && at > 64 && at + 64 < size ? 1021 : 1) block[at] = pattern(at, salt);
+    for (size_t at = 0; at<size; at += size> 200000 && at > 64 && at + 64 < size ? 1021 : 1)
+        block[at] = pattern(at, salt);
 }
 
 static bool has_pattern(const unsigned char *block, size_t size, size_t written, unsigned salt) {
-    for (size_t at = 0; at < size; at += written > 200000 && at > 64 && at + 64 < written ? 1021 : 1)
+    for (size_t at = 0; at<size; at += written> 200000 && at > 64 && at + 64 < written ? 1021 : 1)
         if (block[at] != pattern(at, salt)) return false;
     return true;
 }
@@ -47,9 +48,9 @@ int main(void) {
     for (int i = 0; i < count; i++)
         for (int j = 0; j < count; j += 1 + (i + j) % 3) resize(sizes[i], sizes[j], salt++);
 
-    static const size_t large[] = {100,      32768,    32769,   65536,   65537,    131072,   1000000,  1048575, 1048576,
-                                   1048577,  1052672,  2000000, 2097152, 3145729,  4194304,  10000000, 16777217, 33554432,
-                                   50000000, 67108864};
+    static const size_t large[] = {100,     32768,    32769,    65536,    65537,    131072,  1000000,
+                                   1048575, 1048576,  1048577,  1052672,  2000000,  2097152, 3145729,
+                                   4194304, 10000000, 16777217, 33554432, 50000000, 67108864};
     for (int i = 0; i < 20; i++)
         for (int j = 0; j < 20; j++) resize(large[i], large[j], salt++);
 
@@ -61,7 +62,7 @@ int main(void) {
         size_t next = size + size / 3 + 1;
         block = realloc(block, next);
         bool intact = true;
-        for (size_t at = 0; at < size; at += size > 100000 ? 509 : 1) intact = intact && block[at] == pattern(at, 9);
+        for (size_t at = 0; at<size; at += size> 100000 ? 509 : 1) intact = intact && block[at] == pattern(at, 9);
         CHECK(intact, "a growing block keeps its contents");
         for (size_t at = 0; at < next; at++) block[at] = pattern(at, 9);
         size = next;
@@ -71,7 +72,7 @@ int main(void) {
         if (next >= size) next = size - 1;
         block = realloc(block, next);
         bool intact = true;
-        for (size_t at = 0; at < next; at += next > 100000 ? 509 : 1) intact = intact && block[at] == pattern(at, 9);
+        for (size_t at = 0; at<next; at += next> 100000 ? 509 : 1) intact = intact && block[at] == pattern(at, 9);
         CHECK(intact, "a shrinking block keeps its contents");
         size = next;
     }
@@ -95,7 +96,8 @@ int main(void) {
         memset(first, 1, 5 << 20);
         memset(third, 2, 2 << 20);
         memset(second, 3, 8 << 20);
-        CHECK(first[0] == 1 && first[(5 << 20) - 1] == 1 && third[77] == 2 && second[(8 << 20) - 1] == 3, "they do not overlap");
+        CHECK(first[0] == 1 && first[(5 << 20) - 1] == 1 && third[77] == 2 && second[(8 << 20) - 1] == 3,
+              "they do not overlap");
         free(first);
         free(second);
         free(third);

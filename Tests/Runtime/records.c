@@ -48,8 +48,9 @@ static void check_slots(void) {
 }
 
 static void check_spans(void) {
-    static const uint64_t sizes[] = {0,       1,       4096,    32769,   65535,   65536,   65537,   100000,  131072,  200001,
-                                     1048575, 1048576, 1048577, 1114112, 1114113, 2000000, 4194304, 9999999, 33554432};
+    static const uint64_t sizes[] = {0,       1,       4096,    32769,   65535,   65536,   65537,
+                                     100000,  131072,  200001,  1048575, 1048576, 1048577, 1114112,
+                                     1114113, 2000000, 4194304, 9999999, 33554432};
     uint64_t findings = zg_stats_get(zg_counter_findings);
     for (uint64_t alignment = 16; alignment <= 4194304; alignment *= 4)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -61,15 +62,19 @@ static void check_spans(void) {
                 struct zg_span *span = zg_span_find((uint64_t)block);
                 CHECK(span && span->start == (uint64_t)block, "the span under a block's address is the block's");
                 CHECK(zg_span_capacity(span) >= sizes[i], "the span holds the block");
-                CHECK(span->start - span->base < zg_max(alignment, ZG_UNIT_BYTES), "the lead is shorter than the alignment");
-                CHECK(zg_span_find((uint64_t)block + (sizes[i] ? sizes[i] - 1 : 0)) == span, "its last byte belongs to it");
+                CHECK(span->start - span->base < zg_max(alignment, ZG_UNIT_BYTES),
+                      "the lead is shorter than the alignment");
+                CHECK(zg_span_find((uint64_t)block + (sizes[i] ? sizes[i] - 1 : 0)) == span,
+                      "its last byte belongs to it");
                 CHECK(zg_span_by_number(zg_span_number(span)) == span, "numbers and spans belong together");
             }
             if (sizes[i]) block[0] = block[sizes[i] - 1] = 1;
             heap_free(block);
             enum zg_state state = heap_state_of(block);
-            CHECK(state == zg_state_quarantined || state == zg_state_retired || state == zg_state_reusable, "a freed span is dead");
-            if (sizes[i] >= 1048576 && alignment <= 65536) CHECK_EQUAL(state, zg_state_retired, "a large one is retired");
+            CHECK(state == zg_state_quarantined || state == zg_state_retired || state == zg_state_reusable,
+                  "a freed span is dead");
+            if (sizes[i] >= 1048576 && alignment <= 65536)
+                CHECK_EQUAL(state, zg_state_retired, "a large one is retired");
         }
     // Blocks of 0 bytes between others: each has an address of its own inside its own span.
     for (uint64_t alignment = 32768; alignment <= 4194304; alignment *= 2) {
@@ -159,7 +164,8 @@ int main(void) {
     check_slots();
     check_spans();
     check_retired();
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) CHECK(zg_slab_is_valid(&zg_slabs.slab[class]), "slabs are valid");
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++)
+        CHECK(zg_slab_is_valid(&zg_slabs.slab[class]), "slabs are valid");
     CHECK(zg_stats_get(zg_counter_heap_committed_bytes) < UINT64_C(1) << 40, "the count of committed bytes is sane");
     return check_end();
 }

@@ -225,7 +225,7 @@ static void check_borders(void) {
     for (int i = 0; i < HELD; i++) free(held[i]);
 }
 
-static int mappings_allowed; // by the option
+static int mappings_allowed;  // by the option
 static uint64_t first_fenced; // address
 
 static void check_mappings(void) {

@@ -18,11 +18,12 @@ static bool is_zero(const unsigned char *bytes, size_t count) {
     return true;
 }
 
-static const size_t sizes[] = {0,     1,     7,     8,     15,    16,    17,     31,     32,     33,      63,      64,
-                               65,    100,   127,   128,   129,   160,   161,    255,    256,    257,     511,     512,
-                               513,   1000,  1024,  1025,  2047,  2048,  2049,   4095,   4096,   4097,    8191,    8192,
-                               8193,  16383, 16384, 16385, 24575, 28672, 28673,  32767,  32768,  32769,   40000,   65535,
-                               65536, 65537, 98304, 131072, 131073, 262144, 262145, 1048575, 1048576, 1048577, 3000000, 16777216};
+static const size_t sizes[] = {0,     1,      7,      8,      15,     16,      17,      31,      32,      33,
+                               63,    64,     65,     100,    127,    128,     129,     160,     161,     255,
+                               256,   257,    511,    512,    513,    1000,    1024,    1025,    2047,    2048,
+                               2049,  4095,   4096,   4097,   8191,   8192,    8193,    16383,   16384,   16385,
+                               24575, 28672,  28673,  32767,  32768,  32769,   40000,   65535,   65536,   65537,
+                               98304, 131072, 131073, 262144, 262145, 1048575, 1048576, 1048577, 3000000, 16777216};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 static void check_malloc(void) {
@@ -218,7 +219,8 @@ static void check_alignment(void) {
 }
 
 static void check_posix_errors(void) {
-    static const size_t bad[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 15, 24, 40, 48, 100, 4095, 4097, SIZE_MAX, ((size_t)1 << 63) + 8};
+    static const size_t bad[] = {
+        0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 15, 24, 40, 48, 100, 4095, 4097, SIZE_MAX, ((size_t)1 << 63) + 8};
     for (int i = 0; i < 19; i++) {
         void *block = (void *)0x1234;
         errno = 84;
@@ -256,7 +258,8 @@ static void check_queries(void) {
     memset(block, 1, 10 << 20);
     struct mallinfo2 after = mallinfo2();
     CHECK(after.arena + after.hblkhd >= (size_t)10 << 20, "mallinfo2 counts what the heap takes");
-    CHECK(after.uordblks + after.hblkhd >= before.uordblks + before.hblkhd + (10 << 20), "mallinfo2 counts blocks in use");
+    CHECK(after.uordblks + after.hblkhd >= before.uordblks + before.hblkhd + (10 << 20),
+          "mallinfo2 counts blocks in use");
     CHECK(after.arena + after.hblkhd < (size_t)1 << 40, "mallinfo2's counts are sane");
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -265,7 +268,8 @@ static void check_queries(void) {
     CHECK((size_t)narrow.uordblks + (size_t)narrow.hblkhd >= (size_t)10 << 20, "mallinfo tells the same");
     free(block);
     after = mallinfo2();
-    CHECK(after.uordblks + after.hblkhd < (before.uordblks + before.hblkhd) + (5 << 20), "a freed block is no longer in use");
+    CHECK(after.uordblks + after.hblkhd < (before.uordblks + before.hblkhd) + (5 << 20),
+          "a freed block is no longer in use");
     int trimmed = malloc_trim(0);
     CHECK(trimmed == 0 || trimmed == 1, "malloc_trim gives 0 or 1");
     CHECK_EQUAL(mallopt(M_TRIM_THRESHOLD, 1 << 20), 1, "mallopt accepts the trim threshold");

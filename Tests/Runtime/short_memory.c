@@ -98,7 +98,8 @@ static bool churn(size_t bytes, size_t size) {
         free(held[i % HELD]);
         held[i % HELD] = malloc(size);
         if (!held[i % HELD]) {
-            fprintf(stderr, "after %zu MiB: no block of %zu bytes, resident %zu MiB\n", done / MIB, size, resident() / MIB);
+            fprintf(stderr, "after %zu MiB: no block of %zu bytes, resident %zu MiB\n", done / MIB, size,
+                    resident() / MIB);
             return false;
         }
         memset(held[i % HELD], 7, size);
@@ -245,7 +246,9 @@ static void limit(int resource, rlim_t value) {
 }
 
 // More is freed than there is room for, with a quarantine that would keep all of it.
-static int churn_much(void) { return churn(2000 * MIB, 8000) && churn(1000 * MIB, 20000) && churn(1000 * MIB, 300000) ? 0 : 1; }
+static int churn_much(void) {
+    return churn(2000 * MIB, 8000) && churn(1000 * MIB, 20000) && churn(1000 * MIB, 300000) ? 0 : 1;
+}
 static int churn_small(void) { return churn(3000 * MIB, 1000) ? 0 : 1; }
 
 // What is dead makes room for blocks of other sizes, by every function that allocates.
@@ -301,7 +304,8 @@ static int refuse_memory(void) {
 
 // Calls that the program does not make itself any more kill it.
 static int be_confined(void) {
-    static const int calls[] = {SYS_openat, SYS_open, SYS_prlimit64, SYS_close, SYS_clone, SYS_clone3, SYS_fcntl, SYS_socket};
+    static const int calls[] = {SYS_openat, SYS_open,   SYS_prlimit64, SYS_close,
+                                SYS_clone,  SYS_clone3, SYS_fcntl,     SYS_socket};
     bool with_thread = getenv("ZG_WITH_THREAD") != NULL;
     if (with_thread && (!fill_and_free(200 * MIB, 8000) || !wait_for_thread(true))) return 1;
     filter(calls, 8, SECCOMP_RET_KILL_PROCESS);
@@ -385,10 +389,12 @@ static void some_data(void) { limit(RLIMIT_DATA, (rlim_t)1000 << 20); }
 static const struct {
     const char *name;
     int (*run)(void);
-} modes[] = {{"idle", be_idle},          {"threadless", be_threadless}, {"trim", answer_trim},  {"beside", start_beside},
-             {"fork", fork_often},       {"exit", exit_now},            {"_exit", exit_quick},  {"busy", exit_while_busy},
-             {"leave", leave_main},      {"numbers", reuse_numbers},    {"churn", churn_much},  {"small", churn_small},
-             {"sizes", change_sizes},    {"keep", keep_small},       {"refuse", refuse_memory},  {"confined", be_confined}};
+} modes[] = {{"idle", be_idle},          {"threadless", be_threadless}, {"trim", answer_trim},
+             {"beside", start_beside},   {"fork", fork_often},          {"exit", exit_now},
+             {"_exit", exit_quick},      {"busy", exit_while_busy},     {"leave", leave_main},
+             {"numbers", reuse_numbers}, {"churn", churn_much},         {"small", churn_small},
+             {"sizes", change_sizes},    {"keep", keep_small},          {"refuse", refuse_memory},
+             {"confined", be_confined}};
 
 static void check_mode(const char *mode, const char *options, void (*before)(void), const char *what) {
     setenv("ZGUARD_OPTIONS", options, 1);
@@ -396,7 +402,9 @@ static void check_mode(const char *mode, const char *options, void (*before)(voi
     clock_gettime(CLOCK_MONOTONIC, &start);
     CHECK_EQUAL(life_run_self(mode, before), 0, what);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    if (getenv("ZG_TIMES")) fprintf(stderr, "%s %.2f s\n", mode, (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9);
+    if (getenv("ZG_TIMES"))
+        fprintf(stderr, "%s %.2f s\n", mode,
+                (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9);
 }
 
 int main(int count, char **words) {

@@ -154,7 +154,8 @@ int main(int count, char **words) {
     CHECK_EQUAL(life_run_self("allocate", NULL), 0, "a handler that allocates at every instruction");
     CHECK_EQUAL(life_run_self("free", NULL), 0, "a handler that frees at every instruction");
     CHECK_EQUAL(life_run_self("resize", NULL), 0, "a handler that resizes at every instruction");
-    CHECK_EQUAL(life_run_self("first", NULL), 0, "a handler that allocates while its thread is seen for the first time");
+    CHECK_EQUAL(life_run_self("first", NULL), 0,
+                "a handler that allocates while its thread is seen for the first time");
     CHECK_EQUAL(life_run_self("last", NULL), 0, "a handler that allocates while its thread ends");
     return check_end();
 }

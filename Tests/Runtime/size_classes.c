@@ -12,7 +12,8 @@ int main(void) {
         CHECK(bytes % 16 == 0 && bytes > 0, "a class is a multiple of 16");
         CHECK(!class || bytes > zg_class_bytes(class - 1), "classes grow");
         CHECK(zg_class_magazine(class) >= 4 && zg_class_magazine(class) <= ZG_MAGAZINE_SLOTS, "a magazine fits");
-        CHECK(!class || (bytes - zg_class_bytes(class - 1)) * 4 <= bytes || bytes <= 128, "steps are at most a quarter");
+        CHECK(!class || (bytes - zg_class_bytes(class - 1)) * 4 <= bytes || bytes <= 128,
+              "steps are at most a quarter");
     }
     CHECK_EQUAL(zg_class_bytes(ZG_CLASS_COUNT - 1), ZG_LARGEST_SLOT, "the last class is the largest slot");
     for (uint64_t size = 0; size <= ZG_LARGEST_SLOT; size++) {
@@ -32,7 +33,9 @@ int main(void) {
         CHECK_EQUAL(slab->base % zg_min(bytes & -bytes, 4096), 0, "slots have their natural alignment");
         for (int i = 0; i < 30000; i++) {
             // First, last and random slots; in each the first, second, last and a random byte.
-            uint64_t slot = i < 100 ? (uint64_t)i : i < 200 ? slots - 1 - (uint64_t)(i - 100) : work_random(&state) % slots;
+            uint64_t slot = i < 100   ? (uint64_t)i
+                            : i < 200 ? slots - 1 - (uint64_t)(i - 100)
+                                      : work_random(&state) % slots;
             uint64_t insides[] = {0, 1, bytes - 1, work_random(&state) % bytes};
             for (int j = 0; j < 4; j++) {
                 uint64_t index, interior;

@@ -12,8 +12,16 @@
 #include "../../Sources/CZombie/include/zg_api.h"
 #include "../../Sources/CZombie/include/zg_stats_page.h"
 
-enum variant { as_expected, other_first_bits, other_retain_step, other_unowned_step, other_dead_bits, no_side_table,
-               side_table_without_object, variants };
+enum variant {
+    as_expected,
+    other_first_bits,
+    other_retain_step,
+    other_unowned_step,
+    other_dead_bits,
+    no_side_table,
+    side_table_without_object,
+    variants
+};
 
 struct object {
     const void *metadata;

@@ -37,7 +37,9 @@ static void *with_keys(void *argument) {
     return (void *)(uint64_t)work_with_blocks(50);
 }
 
-static void *one_of_many(void *argument) { return (void *)(uint64_t)work_with_blocks((int)(uint64_t)argument % 50 + 10); }
+static void *one_of_many(void *argument) {
+    return (void *)(uint64_t)work_with_blocks((int)(uint64_t)argument % 50 + 10);
+}
 
 static void *waiting(void *unused) {
     (void)unused;

@@ -144,7 +144,8 @@ static void shifted_frames(void) {
     while (less > 16 && (shifted_call(shifted_wrapper, less), shifted_at != at)) less -= 16;
     if (!CHECK(shifted_at == at, "both stacks end at the same place")) return;
     shifted_wanted = at;
-    for (int i = 0; i < 16; i++) shifted_call(i % 2 ? shifted_wrapper : shifted_room, i % 2 ? less : BYTES); // from one place
+    for (int i = 0; i < 16; i++)
+        shifted_call(i % 2 ? shifted_wrapper : shifted_room, i % 2 ? less : BYTES); // from one place
 }
 
 static int order(const void *a, const void *b) {
@@ -328,7 +329,8 @@ static void wild_registers(void) {
     for (uint64_t distance = 0; distance < 64; distance++)
         for (int frame = 0; frame < 2; frame++) {
             uint64_t wild = distance * 8 - 256, frames[8]; // around 0
-            struct zg_registers registers = {.pc = frame ? (uint64_t)recurse : (uint64_t)shifted_innermost + 8, .known = ~UINT64_C(0)};
+            struct zg_registers registers = {.pc = frame ? (uint64_t)recurse : (uint64_t)shifted_innermost + 8,
+                                             .known = ~UINT64_C(0)};
             for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) registers.value[i] = wild;
             ended += zg_unwind_full(&registers, true, frames, 8) >= 1;
         }

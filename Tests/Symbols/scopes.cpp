@@ -27,7 +27,9 @@ int work(int count) {
             return Deep::next(x) + local.get(x);
         };
         sink = call(deep);
-    } catch (int thrown) { sink = thrown; }
+    } catch (int thrown) {
+        sink = thrown;
+    }
     std::vector<int> numbers{3, 1, 2};
     std::sort(numbers.begin(), numbers.end(), [](int a, int b) { return a < b; });
     std::function<int(int)> later = [=](int x) { return x + count; };
@@ -39,7 +41,7 @@ struct Unnamed {
     ~Unnamed() { sink = 1; }
     virtual int get() { return sink; }
 };
-}
+} // namespace
 
 int main(int count, char **) {
     Unnamed object;

@@ -38,7 +38,7 @@ int zg_system_start_thread(const char *name, void (*body)(void *), void *argumen
 int zg_system_signal_descriptor(const sigset_t *mask);
 
 struct zg_system_signal {
-    int number; // 0: none pending
+    int number;  // 0: none pending
     int by_user; // sent by a process, not by the kernel or the terminal
 };
 struct zg_system_signal zg_system_next_signal(int descriptor);

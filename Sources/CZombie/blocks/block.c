@@ -13,4 +13,6 @@ static const char *const languages[] = {ZG_LANGUAGES(ZG_X)};
 
 const char *zg_block_kind_text(uint32_t kind) { return kind < zg_kind_count ? kinds[kind] : NULL; }
 const char *zg_block_state_text(uint32_t state) { return state < ZG_ARRAY_COUNT(states) ? states[state] : NULL; }
-const char *zg_block_language_text(uint32_t language) { return language < ZG_ARRAY_COUNT(languages) ? languages[language] : NULL; }
+const char *zg_block_language_text(uint32_t language) {
+    return language < ZG_ARRAY_COUNT(languages) ? languages[language] : NULL;
+}

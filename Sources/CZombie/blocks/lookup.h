@@ -13,7 +13,7 @@ struct zg_block_view {
     int64_t offset;       // of the address asked for
     enum zg_state state;
     enum zg_kind kind;
-    uint32_t zombie;     // ZG_HEADER_SWIFT, ZG_HEADER_CXX or 0: `death` is valid
+    uint32_t zombie; // ZG_HEADER_SWIFT, ZG_HEADER_CXX or 0: `death` is valid
     struct zg_death death;
     uint32_t alloc_stack, free_stack;
     uint32_t alloc_thread, free_thread;

@@ -46,9 +46,10 @@ bool zg_slab_init(uint32_t region_shift) {
         tables += zg_round_up(slab->limit * sizeof(struct zg_death), ZG_PAGE_BYTES);
         slab->free_slots = (uint32_t *)tables;
         tables += zg_round_up(slab->limit * sizeof(uint32_t), ZG_PAGE_BYTES);
-        zg_stats->layout.classes[class] = (struct zg_layout_class){
-            .slots_base = slab->base, .blocks_base = (uint64_t)slab->blocks, .deaths_base = (uint64_t)slab->deaths,
-            .slot_bytes = slab->slot_bytes};
+        zg_stats->layout.classes[class] = (struct zg_layout_class){.slots_base = slab->base,
+                                                                   .blocks_base = (uint64_t)slab->blocks,
+                                                                   .deaths_base = (uint64_t)slab->deaths,
+                                                                   .slot_bytes = slab->slot_bytes};
     }
     zg_stats->layout.class_count = ZG_CLASS_COUNT;
     zg_stats->layout.block_bytes = sizeof(struct zg_block);
@@ -84,7 +85,8 @@ static bool commit_more(struct zg_slab *slab) {
     // The list of free slots as well: when memory is short is the time when there must be room in it.
     if (!commit_part(slab->free_slots, slab->committed, committed, sizeof(uint32_t))) return false;
     zg_stats_add(zg_counter_heap_committed_bytes, (committed - slab->committed) * slab->slot_bytes);
-    zg_stats_add(zg_counter_metadata_bytes, (committed - slab->committed) * (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)));
+    zg_stats_add(zg_counter_metadata_bytes, (committed - slab->committed) *
+                                                (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)));
     zg_store(&slab->committed, committed); // looked at without the lock, too
     return true;
 }

@@ -19,20 +19,20 @@ struct zg_magazine {
 
 // A freed slot: its number and class in one word.
 typedef uint64_t zg_slot;
-ZG_INLINE zg_slot zg_slot_make(uint32_t class, uint32_t index) { return (uint64_t)class << 32 | index; }
+ZG_INLINE zg_slot zg_slot_make(uint32_t class, uint32_t index) { return (uint64_t) class << 32 | index; }
 ZG_INLINE uint32_t zg_slot_class(zg_slot slot) { return (uint32_t)(slot >> 32); }
 ZG_INLINE uint32_t zg_slot_index(zg_slot slot) { return (uint32_t)slot; }
 
 // Invariants: 1. used <= committed <= limit. 2. free_count <= used. 3. slots below `used` have been handed out once,
 // slots above read as zero.
 struct zg_slab {
-    uint64_t base;       // address of slot 0
+    uint64_t base; // address of slot 0
     struct zg_block *blocks;
     struct zg_death *deaths; // one for each slot, as blocks
-    uint64_t reciprocal; // ceil(2^64 / slot_bytes): index = offset * reciprocal >> 64, exact below 2^48 bytes
+    uint64_t reciprocal;     // ceil(2^64 / slot_bytes): index = offset * reciprocal >> 64, exact below 2^48 bytes
     uint32_t slot_bytes;
-    uint32_t magazine;   // capacity of a magazine
-    uint64_t used;       // slots handed out at least once
+    uint32_t magazine; // capacity of a magazine
+    uint64_t used;     // slots handed out at least once
     // Trap pointers of slot 0 (trap.h); 0 where there are none.
     uint64_t trap_isa, trap_side, trap_word;
     // Under the lock:

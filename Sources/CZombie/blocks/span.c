@@ -139,8 +139,7 @@ void zg_span_retire(struct zg_span *span) {
         return;
     }
     span->dirty = 0;
-    __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_retired),
-                     __ATOMIC_RELEASE);
+    __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_retired), __ATOMIC_RELEASE);
     zg_stats_add(zg_counter_heap_committed_bytes, -bytes);
     zg_stats_add(zg_counter_retired_blocks, 1);
     zg_stats_add(zg_counter_retired_bytes, bytes);
@@ -191,14 +190,17 @@ const char *zg_span_broken(void (*span)(uint32_t number, bool retired)) {
     for (uint32_t bin = 0; bin < BIN_COUNT; bin++)
         for (uint32_t number = bins[bin]; number; number = zg_span_by_number(number)->next) {
             uint64_t rounded = zg_span_by_number(number)->units;
-            if (bin_for(&rounded) != bin || rounded != zg_span_by_number(number)->units) return "a span is in another bin than its size's";
+            if (bin_for(&rounded) != bin || rounded != zg_span_by_number(number)->units)
+                return "a span is in another bin than its size's";
             if (count++ > zg_span_count()) return "a bin has no end";
             span(number, false);
         }
     count = 0;
-    for (uint32_t number = retired_count ? retired_head : 0; number && count < retired_count; number = zg_span_by_number(number)->next, count++)
+    for (uint32_t number = retired_count ? retired_head : 0; number && count < retired_count;
+         number = zg_span_by_number(number)->next, count++)
         bytes += zg_span_by_number(number)->units * ZG_UNIT_BYTES, span(number, true), last = number;
-    if (count != retired_count || bytes != retired_bytes || (last && last != retired_tail)) return "the list of retired spans is not as it counts";
+    if (count != retired_count || bytes != retired_bytes || (last && last != retired_tail))
+        return "the list of retired spans is not as it counts";
     for (uint32_t number = 1; number < zg_span_count(); number++) {
         const struct zg_span *at = zg_span_by_number(number);
         if (at->fenced) continue;

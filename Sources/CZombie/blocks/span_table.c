@@ -19,14 +19,16 @@ static uint64_t spans_used = 1, spans_committed, spans_limit;
 static uint64_t map_bytes(uint64_t units) { return zg_round_up(units * sizeof(uint32_t), ZG_PAGE_BYTES); }
 
 static void describe(struct zg_layout_area *area, const struct zg_span_map *map) {
-    *area = (struct zg_layout_area){map->base, map->units << map->unit_shift, (uint64_t)map->numbers, UINT64_C(1) << map->unit_shift};
+    *area = (struct zg_layout_area){map->base, map->units << map->unit_shift, (uint64_t)map->numbers,
+                                    UINT64_C(1) << map->unit_shift};
 }
 
 bool zg_span_table_init(uint64_t large_bytes, uint64_t fenced_bytes, uint64_t fenced_alignment) {
     uint64_t units = large_bytes >> ZG_UNIT_SHIFT, pages = fenced_bytes >> ZG_PAGE_SHIFT;
     spans_limit = zg_min(units + 1 + pages / 2, UINT32_MAX);
     uint64_t bytes = large_bytes + ZG_UNIT_BYTES + fenced_bytes;
-    uint64_t tables_bytes = map_bytes(units) + map_bytes(pages) + zg_round_up(spans_limit * sizeof *spans, ZG_PAGE_BYTES);
+    uint64_t tables_bytes =
+        map_bytes(units) + map_bytes(pages) + zg_round_up(spans_limit * sizeof *spans, ZG_PAGE_BYTES);
     char *area = zg_os_reserve(bytes), *tables = zg_os_reserve(tables_bytes);
     if (!area || !tables) {
         if (area) zg_os_release(area, bytes);
@@ -39,7 +41,8 @@ bool zg_span_table_init(uint64_t large_bytes, uint64_t fenced_bytes, uint64_t fe
     uint64_t fenced = area_base + (units << ZG_UNIT_SHIFT), skip = zg_round_up(fenced, fenced_alignment) - fenced;
     uint32_t *numbers = (uint32_t *)(tables + map_bytes(units));
     if (fenced_bytes > skip)
-        zg_fenced_map = (struct zg_span_map){fenced + skip, (fenced_bytes - skip) >> ZG_PAGE_SHIFT, ZG_PAGE_SHIFT, numbers, 0};
+        zg_fenced_map =
+            (struct zg_span_map){fenced + skip, (fenced_bytes - skip) >> ZG_PAGE_SHIFT, ZG_PAGE_SHIFT, numbers, 0};
     spans = (struct zg_span *)(tables + map_bytes(units) + map_bytes(pages));
     zg_stats->layout.spans_base = (uint64_t)spans;
     zg_stats->layout.span_bytes = sizeof *spans;
@@ -103,7 +106,9 @@ void zg_span_area(uint64_t *start, uint64_t *bytes) {
 }
 
 uint32_t zg_span_number(const struct zg_span *span) { return (uint32_t)(span - spans); }
-struct zg_span *zg_span_by_number(uint32_t number) { return &spans[number]; }
+struct zg_span *zg_span_by_number(uint32_t number) {
+    return &spans[number];
+}
 bool zg_span_exists(uint32_t number) { return number && number < __atomic_load_n(&spans_used, __ATOMIC_ACQUIRE); }
 uint32_t zg_span_count(void) { return (uint32_t)__atomic_load_n(&spans_used, __ATOMIC_ACQUIRE); }
 

@@ -12,9 +12,9 @@
 // the unit belongs to; it never goes back to 0.
 struct zg_span_map {
     uint64_t base, units; // units 0: there is no such area
-    uint32_t unit_shift; // a unit is 2^unit_shift bytes
-    uint32_t *numbers; // unit -> record number, 0 for none
-    uint64_t covered;  // units
+    uint32_t unit_shift;  // a unit is 2^unit_shift bytes
+    uint32_t *numbers;    // unit -> record number, 0 for none
+    uint64_t covered;     // units
 };
 extern struct zg_span_map zg_large_map, zg_fenced_map;
 

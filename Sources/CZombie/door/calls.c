@@ -35,8 +35,8 @@ static ZG_COLD uint64_t joined_room(const struct zg_block_view *first, uint64_t 
     return zg_min(room, wanted);
 }
 
-bool zg_call_look(const struct zg_call *call, uint64_t address, uint64_t bytes, uint64_t before, struct zg_block_view *view,
-                  struct zg_call_watch *watch) {
+bool zg_call_look(const struct zg_call *call, uint64_t address, uint64_t bytes, uint64_t before,
+                  struct zg_block_view *view, struct zg_call_watch *watch) {
     if (!bytes || !zg_lookup_block(address, view)) return true;
     if (ZG_UNLIKELY(view->state != zg_state_live)) return !is_dead(view->state);
     uint64_t offset = (uint64_t)view->offset, room = offset < view->size ? view->size - offset : 0;
@@ -98,7 +98,8 @@ static ZG_COLD void found(const struct zg_call *call, const struct discovery *wh
     errno = saved;
     if (!thread) return;
     struct zg_finding finding;
-    zg_finding_init(&finding, what->kind, what->written ? ZG_ACCESS(write) : ZG_ACCESS(read), what->address, what->view);
+    zg_finding_init(&finding, what->kind, what->written ? ZG_ACCESS(write) : ZG_ACCESS(read), what->address,
+                    what->view);
     zg_found_capture(&finding);
     finding.fatal = true; // the call itself does not end the program
     finding.block.offset = (int64_t)(what->address - what->view->start);
@@ -116,7 +117,7 @@ static ZG_COLD void found(const struct zg_call *call, const struct discovery *wh
 }
 
 ZG_INLINE void check(const struct zg_call *call, bool written, uint64_t address, uint64_t bytes, uint64_t before,
-                  const uint64_t *frame, struct zg_call_watch *watch) {
+                     const uint64_t *frame, struct zg_call_watch *watch) {
     struct zg_block_view view;
     const struct zg_block *block = zg_call_fits(address, bytes);
     if (ZG_LIKELY(block && (!call->writes || watch->target))) return;
@@ -145,7 +146,8 @@ static bool peek(void *to, uint64_t from, uint64_t bytes, const uint64_t *frame)
     struct zg_stack_bounds stack = zg_thread_stack_bounds();
     struct zg_block_view view;
     uint64_t here = (uint64_t)frame;
-    bool known = here >= stack.low && here < stack.high && from >= here && from < stack.high && stack.high - from >= bytes;
+    bool known =
+        here >= stack.low && here < stack.high && from >= here && from < stack.high && stack.high - from >= bytes;
     if (!known && zg_lookup_is_ours(from))
         known = zg_lookup_block(from, &view) && view.state == zg_state_live && view.start + view.size - from >= bytes &&
                 from < view.start + view.size;
@@ -170,8 +172,8 @@ static void look_at_vectors(const struct zg_call *call, uint64_t vectors, uint64
     }
 }
 
-void zg_call_begin_vectors(const struct zg_call *call, const struct iovec *vectors, int64_t count, const uint64_t *frame,
-                           struct zg_call_watch *watch) {
+void zg_call_begin_vectors(const struct zg_call *call, const struct iovec *vectors, int64_t count,
+                           const uint64_t *frame, struct zg_call_watch *watch) {
     forget(watch);
     look_at_vectors(call, (uint64_t)vectors, (uint64_t)count, frame, watch);
 }
@@ -193,9 +195,7 @@ void zg_call_begin_message(const struct zg_call *call, const struct msghdr *mess
 // --- after it --------------------------------------------------------------------------------------------------------
 
 // The first byte of the buffer behind the block, or behind those that it is joined with.
-static uint64_t behind(const struct zg_call_watch *watch) {
-    return watch->address + watch->room;
-}
+static uint64_t behind(const struct zg_call_watch *watch) { return watch->address + watch->room; }
 
 // All of the buffer up to the block's end can be read, and not all that follows.
 static bool is_fault_behind(const struct zg_call_watch *watch) {
@@ -216,11 +216,13 @@ static const char *outcome(const struct zg_call *call, const struct zg_call_watc
     return !call->writes && is_fault_behind(watch) ? "stopped short" : NULL;
 }
 
-ZG_COLD void zg_call_freed_meanwhile(const struct zg_call *call, const void *buffer, ssize_t result, const uint64_t *frame) {
+ZG_COLD void zg_call_freed_meanwhile(const struct zg_call *call, const void *buffer, ssize_t result,
+                                     const uint64_t *frame) {
     struct zg_block_view view;
     if (!zg_lookup_block((uint64_t)buffer, &view) || !is_dead(view.state)) return;
-    struct discovery dead = {zg_finding_use_after_free, true, &view, .address = (uint64_t)buffer, .bytes = (uint64_t)result,
-                             .freed = "during the call"};
+    struct discovery dead = {
+        zg_finding_use_after_free, true, &view, .address = (uint64_t)buffer, .bytes = (uint64_t)result,
+        .freed = "during the call"};
     found(call, &dead, frame);
 }
 

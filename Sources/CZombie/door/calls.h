@@ -35,8 +35,8 @@ struct zg_call_watch {
 // Before the call; `frame` is the frame address of the published function.
 void zg_call_begin(const struct zg_call *call, const void *buffer, uint64_t bytes, const uint64_t *frame,
                    struct zg_call_watch *watch);
-void zg_call_begin_vectors(const struct zg_call *call, const struct iovec *vectors, int64_t count, const uint64_t *frame,
-                           struct zg_call_watch *watch);
+void zg_call_begin_vectors(const struct zg_call *call, const struct iovec *vectors, int64_t count,
+                           const uint64_t *frame, struct zg_call_watch *watch);
 void zg_call_begin_message(const struct zg_call *call, const struct msghdr *message, const uint64_t *frame,
                            struct zg_call_watch *watch);
 // Memory that the kernel reads besides the buffers.
@@ -54,8 +54,8 @@ void zg_call_freed_meanwhile(const struct zg_call *call, const void *buffer, ssi
 
 // The part of zg_call_begin that decides: false where the buffer is dead memory, `view` being its block. `before` bytes stand
 // in the buffers in front of it.
-bool zg_call_look(const struct zg_call *call, uint64_t address, uint64_t bytes, uint64_t before, struct zg_block_view *view,
-                  struct zg_call_watch *watch);
+bool zg_call_look(const struct zg_call *call, uint64_t address, uint64_t bytes, uint64_t before,
+                  struct zg_block_view *view, struct zg_call_watch *watch);
 
 // -- inline part --
 
@@ -74,7 +74,8 @@ ZG_INLINE bool zg_call_is_live(const struct zg_block *block) {
     return zg_header_state(__atomic_load_n(&block->header, __ATOMIC_ACQUIRE)) == zg_state_live;
 }
 
-void zg_call_end_slow(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result, const uint64_t *frame);
+void zg_call_end_slow(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result,
+                      const uint64_t *frame);
 
 ZG_INLINE void zg_call_end(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result,
                            const uint64_t *frame) {

@@ -63,7 +63,8 @@ static ZG_NOINLINE void *allocate_odd(uint64_t size, uint64_t alignment, enum zg
 }
 
 void *zg_door_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
-    if (ZG_UNLIKELY(size > ZG_LARGEST_SLOT || alignment > 16 || zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample))
+    if (ZG_UNLIKELY(size > ZG_LARGEST_SLOT || alignment > 16 || zg_config.fence_per_context == ZG_FENCE_ALL ||
+                    zg_passing == zg_passing_sample))
         return allocate_odd(size, alignment, kind, zero, frame);
     struct zg_thread *thread = zg_thread_enter(frame);
     if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero);
@@ -150,7 +151,8 @@ uint64_t zg_door_trim(bool quarantine, const uint64_t *frame) {
     return bytes;
 }
 
-void *zg_door_allocate_measured(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
+void *zg_door_allocate_measured(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
+                                const uint64_t *frame) {
     uint64_t ticks = zg_arch_ticks();
     void *block = zg_door_allocate(size, alignment, kind, zero, frame);
     zg_budget_spend(ticks);

@@ -17,8 +17,9 @@
 enum { MOST_BELOW = 64 << 10 }; // how far below its published function's frame a call of the runtime reaches
 
 // Signals that an instruction raises: held back, they would end the process.
-static const uint64_t by_instructions = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1) | UINT64_C(1) << (SIGTRAP - 1) |
-                                        UINT64_C(1) << (SIGILL - 1) | UINT64_C(1) << (SIGFPE - 1) | UINT64_C(1) << (SIGSYS - 1);
+static const uint64_t by_instructions = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1) |
+                                        UINT64_C(1) << (SIGTRAP - 1) | UINT64_C(1) << (SIGILL - 1) |
+                                        UINT64_C(1) << (SIGFPE - 1) | UINT64_C(1) << (SIGSYS - 1);
 
 // Where the published function was to return to. The stack below is free: the call is over.
 static void jump_now(void) {

@@ -58,7 +58,8 @@ static bool fill_value_in_registers(const struct zg_fault *fault, uint64_t *valu
     }
     // A register that the instruction does not use may hold a mask of this value.
     uint64_t used[2];
-    int count = fault->registers.known ? zg_arch_operand_registers(fault->code, fault->code_count, &fault->registers, used) : 0;
+    int count =
+        fault->registers.known ? zg_arch_operand_registers(fault->code, fault->code_count, &fault->registers, used) : 0;
     const uint64_t *values = count ? used : fault->pointers;
     if (!count) count = fault->pointer_count;
     for (int i = 0; i < count; i++)
@@ -89,7 +90,8 @@ static struct zg_zombie_hit find_reference(const struct zg_fault *fault, struct 
         uint64_t value = fault->pointers[i];
         if (value > fault->address || fault->address - value > FIELD_REACH || value <= best) continue;
         struct zg_zombie_hit other = fault->find_zombie(value, fault->pointers, fault->pointer_count);
-        if (other.part == zg_trap_word && other.offset == 0 && other.has_block && other.byte >= 16) best = value, hit = other;
+        if (other.part == zg_trap_word && other.offset == 0 && other.has_block && other.byte >= 16)
+            best = value, hit = other;
     }
     if (best) hit.offset = (int64_t)(fault->address - best);
     return hit;
@@ -130,7 +132,8 @@ static void choose_neighbour(const struct zg_fault *fault, struct zg_block_view 
     if (!fault->lookup(next_page, &next) || next.start == view->start || !fault->is_fenced(&next)) return;
     next.offset = (int64_t)(fault->address - next.start);
     uint64_t used[2];
-    int count = fault->registers.known ? zg_arch_operand_registers(fault->code, fault->code_count, &fault->registers, used) : 0;
+    int count =
+        fault->registers.known ? zg_arch_operand_registers(fault->code, fault->code_count, &fault->registers, used) : 0;
     for (int pass = 0; pass < 2; pass++) {
         const uint64_t *values = pass ? fault->pointers : used;
         bool ours = false, theirs = false;

@@ -26,7 +26,7 @@ struct zg_fault {
     int stack_count;
     struct zg_stack_bounds bounds;
     bool (*lookup)(uint64_t address, struct zg_block_view *view);
-    bool (*is_ours)(uint64_t address); // the guarded heap's address space
+    bool (*is_ours)(uint64_t address);                   // the guarded heap's address space
     bool (*is_fenced)(const struct zg_block_view *view); // the block has pages of its own
     struct zg_zombie_hit (*find_zombie)(uint64_t address, const uint64_t *likely, int likely_count);
 };

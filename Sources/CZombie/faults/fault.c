@@ -60,7 +60,8 @@ static void gather(const struct work *work) {
 // A stack that runs over inside the runtime is the caller's: our own frames on top say nothing to the reader.
 static void drop_own_frames(void) {
     struct zg_module ours;
-    if (!zg_module_find((uint64_t)zg_fault_handler, &ours) || zg_string_equal(ours.path, zg_module_program_path())) return;
+    if (!zg_module_find((uint64_t)zg_fault_handler, &ours) || zg_string_equal(ours.path, zg_module_program_path()))
+        return;
     int own = 0;
     while (own < finding.access_count && finding.access_stack[own] - ours.start < ours.end - ours.start) own++;
     if (own == finding.access_count) return;

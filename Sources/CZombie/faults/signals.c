@@ -32,8 +32,8 @@ static struct zg_lock lock;
 static uint64_t kept_on_stack;
 static bool program_has_stack;
 static zg_signals_handler *handler; // ours
-static uint32_t installed; // bit i: our handler is installed for managed_signals[i]
-static int owner;          // the process that all this is about: a child of vfork shares the memory, not the dispositions
+static uint32_t installed;          // bit i: our handler is installed for managed_signals[i]
+static int owner; // the process that all this is about: a child of vfork shares the memory, not the dispositions
 
 typedef int (*sigaction_function)(int, const struct sigaction *, struct sigaction *);
 typedef int (*sigmask_function)(int, const sigset_t *, sigset_t *);
@@ -142,7 +142,8 @@ void zg_signals_start(zg_signals_handler *for_faults) {
 void zg_signals_watch_aborts(void) { manage(SIGABRT); }
 
 static int action_of_other(int signal, const struct sigaction *action, struct sigaction *old) {
-    if (!zg_config.handle_signals || signal < 1 || signal > 64 || program_has_stack) return real_action(signal, action, old);
+    if (!zg_config.handle_signals || signal < 1 || signal > 64 || program_has_stack)
+        return real_action(signal, action, old);
     struct mask before;
     struct sigaction changed;
     uint64_t bit = UINT64_C(1) << (signal - 1);
@@ -188,7 +189,8 @@ static int action_in_child(int signal, const struct sigaction *action, struct si
 int zg_signals_action(int signal, const struct sigaction *action, struct sigaction *old) {
     if (zg_config.handle_signals && owner && zg_os_pid() != owner) return action_in_child(signal, action, old);
     int index = index_of(signal);
-    if (index < 0 || !(__atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1)) return action_of_other(signal, action, old);
+    if (index < 0 || !(__atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1))
+        return action_of_other(signal, action, old);
     struct mask before;
     take_lock(&before);
     struct sigaction previous = wanted_action(index);
@@ -251,7 +253,8 @@ int zg_signals_mask(int how, const sigset_t *set, sigset_t *old) {
 
 struct zg_hidden_faults zg_signals_hidden(void) {
     struct zg_thread *thread = zg_thread_current_or_null();
-    return thread ? (struct zg_hidden_faults){thread->faults_hidden, thread->hidden_with} : (struct zg_hidden_faults){0, 0};
+    return thread ? (struct zg_hidden_faults){thread->faults_hidden, thread->hidden_with}
+                  : (struct zg_hidden_faults){0, 0};
 }
 
 void zg_signals_hide(struct zg_hidden_faults hidden) {
@@ -379,7 +382,8 @@ void zg_signals_abort(void) {
     struct sigaction action;
     int index = index_of(SIGABRT);
     bool is_ours = __atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1;
-    if (is_ours ? zg_signals_is_deadly(SIGABRT) : real_action(SIGABRT, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
+    if (is_ours ? zg_signals_is_deadly(SIGABRT)
+                : real_action(SIGABRT, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
         zg_report_close_for_good();
     abort();
 }
@@ -414,6 +418,7 @@ void zg_signals_hand_on(int signal, siginfo_t *info, void *context) {
     mask |= extra;
     if (!(call.action.sa_flags & SA_NODEFER)) mask |= UINT64_C(1) << (signal - 1);
     zg_os_mask_signals(SIG_SETMASK, mask, NULL);
-    if (on_interrupted_stack) zg_arch_call_on_stack(call_handler, &call, info, context, (void *)(sp - ZG_ARCH_RED_ZONE));
+    if (on_interrupted_stack)
+        zg_arch_call_on_stack(call_handler, &call, info, context, (void *)(sp - ZG_ARCH_RED_ZONE));
     else call_handler(&call, info, context);
 }

@@ -27,7 +27,9 @@ static uint64_t parse_address(const char *at) {
     uint64_t value = 0;
     for (;; at++) {
         char c = *at;
-        uint32_t digit = c >= '0' && c <= '9' ? (uint32_t)(c - '0') : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a') + 10 : 16;
+        uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a') + 10
+                                                : 16;
         if (digit == 16) return value;
         value = value << 4 | digit;
     }

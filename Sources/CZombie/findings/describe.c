@@ -52,6 +52,8 @@ void zg_describe_trap(struct zg_finding *finding, const struct zg_zombie_hit *hi
 bool zg_describe_member(const struct zg_finding *finding, struct zg_text *text) {
     struct zg_class class = zg_class_get(finding->has_block ? finding->block.death.class_number : 0);
     if (class.language != zg_language_swift) return false;
-    if (finding->member_class) return zg_swift_field_name(&zg_space_own, finding->member_class, finding->member_field, text);
-    return finding->member_byte >= 0 && zg_swift_property_at(&zg_space_own, class.pointer, (uint64_t)finding->member_byte, text);
+    if (finding->member_class)
+        return zg_swift_field_name(&zg_space_own, finding->member_class, finding->member_field, text);
+    return finding->member_byte >= 0 &&
+           zg_swift_property_at(&zg_space_own, class.pointer, (uint64_t)finding->member_byte, text);
 }

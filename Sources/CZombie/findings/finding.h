@@ -18,8 +18,8 @@ struct zg_finding {
     uint64_t address;
     bool has_block;
     struct zg_block_view block;
-    uint64_t member_code; // address of the method that was called, or of its record where it is async; 0: not known
-    int64_t member_byte;  // byte of the object whose property is meant; negative: none
+    uint64_t member_code;  // address of the method that was called, or of its record where it is async; 0: not known
+    int64_t member_byte;   // byte of the object whose property is meant; negative: none
     uint32_t member_field; // number of the property in the class `member_class`, where that is not 0
     uint64_t member_class;
     int access_count;

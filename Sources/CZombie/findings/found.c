@@ -16,8 +16,7 @@ void zg_found_never_abort(bool never) { never_abort = never; }
 static bool first_of_its_kind(const struct zg_finding *finding) {
     static uint64_t seen[1024];
     uint64_t key = zg_mix((uint64_t)finding->kind + 1);
-    if (finding->has_block)
-        key = zg_mix(key ^ finding->block.alloc_stack ^ (uint64_t)finding->block.free_stack << 32);
+    if (finding->has_block) key = zg_mix(key ^ finding->block.alloc_stack ^ (uint64_t)finding->block.free_stack << 32);
     for (int i = 0; i < finding->access_count; i++) key = zg_mix(key ^ finding->access_stack[i]);
     if (!key) key = 1;
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(seen); i++) {
@@ -63,7 +62,8 @@ void zg_found_double_free(const struct zg_block_view *view, uint64_t address, co
     zg_found_report(&finding);
 }
 
-void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, const char *what, const char *freed_with) {
+void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, const char *what,
+                           const char *freed_with) {
     struct zg_finding finding = make(zg_finding_invalid_free, ZG_ACCESS(free), address, view);
     zg_finding_detail_text(&finding, "what", what);
     zg_finding_detail_text(&finding, "freed_with", freed_with);

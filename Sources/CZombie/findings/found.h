@@ -18,7 +18,8 @@ void zg_found_never_abort(bool never);
 // -- findings of the heap; the calling thread is entered. `view` is the block as the caller has looked it up --
 void zg_found_double_free(const struct zg_block_view *view, uint64_t address, const char *freed_with);
 // `view`: the block that the address lies in; NULL where it lies in none.
-void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, const char *what, const char *freed_with);
+void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, const char *what,
+                           const char *freed_with);
 void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t address, const char *freed_with,
                                uint64_t freed_size);
 // Bytes of a dead block that changed: from `offset` on, the first one from `old` to `now`.

@@ -69,7 +69,8 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     return (void *)span->start;
 }
 
-__attribute__((always_inline)) void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero) {
+__attribute__((always_inline)) void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size,
+                                                      uint64_t alignment, enum zg_kind kind, bool zero) {
     struct zg_magazine *magazine = &thread->magazines[class];
     uint32_t stack = zg_capture(thread, true);
     if (ZG_UNLIKELY(stack & ZG_STACK_FENCE)) {
@@ -78,7 +79,8 @@ __attribute__((always_inline)) void *zg_allocate_slot(struct zg_thread *thread, 
         if (fenced) return fenced;
     }
     if (ZG_UNLIKELY(!magazine->count)) {
-        void *fenced = zg_config.fence_per_context ? allocate_fenced(thread, stack, size, alignment, kind, zero, true) : NULL;
+        void *fenced =
+            zg_config.fence_per_context ? allocate_fenced(thread, stack, size, alignment, kind, zero, true) : NULL;
         if (fenced) return fenced;
         if (!refill(thread, class)) return NULL;
     }

@@ -73,9 +73,10 @@ void zg_foreign_look(void) {
     look_up_next();
     void *first = dlsym(RTLD_DEFAULT, "malloc");
     struct zg_module ours, libc, module;
-    if (!zg_module_find((uint64_t)zg_foreign_look, &ours) || !zg_module_find((uint64_t)gnu_get_libc_version, &libc)) return;
-    bool in_front = first && is_defined_at(first) && zg_module_find((uint64_t)first, &module) && module.start != ours.start &&
-                    module.start != libc.start;
+    if (!zg_module_find((uint64_t)zg_foreign_look, &ours) || !zg_module_find((uint64_t)gnu_get_libc_version, &libc))
+        return;
+    bool in_front = first && is_defined_at(first) && zg_module_find((uint64_t)first, &module) &&
+                    module.start != ours.start && module.start != libc.start;
     if (in_front) zg_stats_degrade(zg_degradation_allocator_in_front);
     else if (!next.free || !zg_module_find((uint64_t)next.free, &module)) return;
     zg_string_copy(zg_stats->allocator, module.path, sizeof zg_stats->allocator);

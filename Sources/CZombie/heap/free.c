@@ -63,7 +63,7 @@ static ZG_COLD void free_foreign(uint64_t address, enum zg_deallocator deallocat
 }
 
 ZG_COLD void zg_free_check_mismatch(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
-                                   uint64_t size) {
+                                    uint64_t size) {
     struct zg_block_view view;
     if (!zg_lookup_block(address, &view)) return;
     zg_mismatch_check(&view, address, deallocator, size, thread->frame[1]);
@@ -169,7 +169,8 @@ ZG_INLINE bool claim(struct zg_block *block, uint32_t header, uint32_t freeing) 
     return __atomic_compare_exchange_n(&block->header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-__attribute__((always_inline)) void zg_free_in_line(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size) {
+__attribute__((always_inline)) void zg_free_in_line(struct zg_thread *thread, uint64_t address,
+                                                    enum zg_deallocator deallocator, uint64_t size) {
     if (ZG_UNLIKELY(!zg_slab_contains(address))) {
         if (zg_span_contains(address)) free_span(thread, address, deallocator, size);
         else free_foreign(address, deallocator);
@@ -186,10 +187,12 @@ __attribute__((always_inline)) void zg_free_in_line(struct zg_thread *thread, ui
     uint32_t stack = capture_free(thread, deallocator);
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
     if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live)) return zg_free_dead(address, deallocator);
-    if (ZG_UNLIKELY(zg_mismatch_is_possible(zg_header_kind(header), deallocator, zg_slab_requested(slab, header), size)))
+    if (ZG_UNLIKELY(
+            zg_mismatch_is_possible(zg_header_kind(header), deallocator, zg_slab_requested(slab, header), size)))
         zg_free_check_mismatch(thread, address, deallocator, size);
     uint32_t kind_and_slack = header & ~UINT32_C(0xff);
-    if (ZG_UNLIKELY(!claim(block, header, kind_and_slack | zg_state_freeing))) return zg_free_dead(address, deallocator);
+    if (ZG_UNLIKELY(!claim(block, header, kind_and_slack | zg_state_freeing)))
+        return zg_free_dead(address, deallocator);
     note_freer(block, stack, thread);
     uint64_t filled = zg_min(slab->slot_bytes, zg_config.fill_freed_bytes & ~UINT64_C(15));
     thread->filling_start = address;

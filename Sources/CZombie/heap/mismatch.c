@@ -72,11 +72,13 @@ static bool is_c_deallocator(enum zg_deallocator deallocator) { return deallocat
 void zg_mismatch_check(const struct zg_block_view *view, uint64_t address, enum zg_deallocator deallocator,
                        uint64_t freed_size, uint64_t caller_pc) {
     if (zg_config.dealloc_mismatch == zg_dealloc_mismatch_off) return;
-    if (zg_config.dealloc_mismatch == zg_dealloc_mismatch_certain && is_c_kind(view->kind) != is_c_deallocator(deallocator)) {
+    if (zg_config.dealloc_mismatch == zg_dealloc_mismatch_certain &&
+        is_c_kind(view->kind) != is_c_deallocator(deallocator)) {
         uint64_t pc = caller_pc;
         if (is_c_kind(view->kind) && zg_depot_get(view->alloc_stack, &pc, 1) != 1) return;
         if (!operators_come_from_outside(pc - 1)) return;
     }
-    if (zg_config.dealloc_mismatch == zg_dealloc_mismatch_certain && is_known_defect(view, deallocator, caller_pc - 1)) return;
+    if (zg_config.dealloc_mismatch == zg_dealloc_mismatch_certain && is_known_defect(view, deallocator, caller_pc - 1))
+        return;
     zg_found_dealloc_mismatch(view, address, names[deallocator], freed_size);
 }

@@ -32,7 +32,8 @@ enum zg_deallocator {
 extern const uint32_t zg_mismatch_accepted[zg_deallocator_count];
 
 // The block of this kind and size should not have been freed like this, or with `size`; which may not be certain.
-ZG_INLINE bool zg_mismatch_is_possible(enum zg_kind kind, enum zg_deallocator deallocator, uint64_t requested, uint64_t size) {
+ZG_INLINE bool zg_mismatch_is_possible(enum zg_kind kind, enum zg_deallocator deallocator, uint64_t requested,
+                                       uint64_t size) {
     return !(zg_mismatch_accepted[deallocator] >> kind & 1) || (size != ZG_ANY_SIZE && size != requested);
 }
 // Reports a mismatch where the options and the evidence allow it. The calling thread is entered; `caller_pc` is the

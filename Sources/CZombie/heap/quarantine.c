@@ -31,9 +31,9 @@ struct shard {
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t bytes; // looked at without the lock, too
     struct chunk *head, *tail, *spare;
-    zg_slot *newest; // CONTEXTS rows of K places, 0 for empty (a slot is stored plus one)
+    zg_slot *newest;        // CONTEXTS rows of K places, 0 for empty (a slot is stored plus one)
     uint8_t next[CONTEXTS]; // place in each row that the next block takes: the oldest one's, where the row is full
-    uint32_t sweep;  // next row to be emptied where the queue alone is not enough
+    uint32_t sweep;         // next row to be emptied where the queue alone is not enough
 };
 
 static struct shard shards[SHARDS];
@@ -186,7 +186,8 @@ ZG_INLINE void verify_slot(const struct zg_slab *slab, uint64_t index, const cha
     if (!bytes || ZG_UNLIKELY(header & NOT_VERIFIED)) return;
     if (ZG_LIKELY(!zombie)) intact = zg_fill_is_intact((const void *)start, bytes);
     else if (zombie == ZG_HEADER_SWIFT)
-        intact = zg_zombie_is_written((const void *)start, bytes, zg_zombie_swift_pattern(slab, index, start - slab->base));
+        intact =
+            zg_zombie_is_written((const void *)start, bytes, zg_zombie_swift_pattern(slab, index, start - slab->base));
     else intact = zg_zombie_is_written((const void *)start, bytes, zg_zombie_cxx_pattern(slab, index));
     if (ZG_UNLIKELY(!intact)) report_change(block, start, bytes, found_by);
 }
@@ -233,8 +234,8 @@ static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count
         // An object that the program goes on using after its finding keeps its place.
         if (ZG_UNLIKELY(zg_zombie_contents != 0)) {
             if (header & ZG_HEADER_OPENED ||
-                !__atomic_compare_exchange_n(&block->header, &header, zg_header_in_state(header, zg_state_reusable), false,
-                                             __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+                !__atomic_compare_exchange_n(&block->header, &header, zg_header_in_state(header, zg_state_reusable),
+                                             false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
                 continue;
         } else {
             __atomic_store_n(&block->header, zg_header_in_state(header, zg_state_reusable), __ATOMIC_RELEASE);
@@ -266,8 +267,7 @@ static bool evict_large(uint64_t *evicted) {
         zg_span_retire(span);
         return true;
     }
-    __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
-                     __ATOMIC_RELEASE);
+    __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable), __ATOMIC_RELEASE);
     zg_span_release(span);
     return true;
 }
@@ -425,9 +425,11 @@ const char *zg_quarantine_broken(void (*slot)(zg_slot slot), void (*span)(uint32
         uint64_t bytes = 0;
         if (!shard->head != !shard->tail) return "a shard's queue has one end only";
         for (const struct chunk *chunk = shard->head; chunk; chunk = chunk->next) {
-            if (chunk->first >= chunk->count || chunk->count > CHUNK_SLOTS) return "a part of a shard's queue is empty, or overfull";
+            if (chunk->first >= chunk->count || chunk->count > CHUNK_SLOTS)
+                return "a part of a shard's queue is empty, or overfull";
             if (!chunk->next && chunk != shard->tail) return "a shard's queue does not end where it should";
-            for (uint32_t j = chunk->first; j < chunk->count; j++) bytes += slot_bytes(chunk->slots[j]), slot(chunk->slots[j]);
+            for (uint32_t j = chunk->first; j < chunk->count; j++)
+                bytes += slot_bytes(chunk->slots[j]), slot(chunk->slots[j]);
         }
         for (uint32_t j = 0; shard->newest && j < CONTEXTS * newest_count; j++)
             if (shard->newest[j]) bytes += slot_bytes(shard->newest[j] - 1), slot(shard->newest[j] - 1);
@@ -438,6 +440,7 @@ const char *zg_quarantine_broken(void (*slot)(zg_slot slot), void (*span)(uint32
     for (uint32_t number = large_head; number; number = zg_span_by_number(number)->next)
         large += zg_span_by_number(number)->size, span(number), last = number;
     if (last != large_tail || large != large_bytes) return "the queue of large blocks is not as it counts";
-    return total + large == zg_load(&total_bytes) ? NULL : "the quarantine holds another number of bytes than it counts";
+    return total + large == zg_load(&total_bytes) ? NULL
+                                                  : "the quarantine holds another number of bytes than it counts";
 }
 #endif

@@ -17,7 +17,8 @@ static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
         struct zg_slab *slab = zg_slab_find(view->start, &index, &interior);
         if (size > slab->slot_bytes || size <= slab->slot_bytes / 2) return false;
         __atomic_store_n(&view->block->header,
-                         zg_block_header(zg_state_live, view->kind, slab->slot_bytes - (uint32_t)size), __ATOMIC_RELEASE);
+                         zg_block_header(zg_state_live, view->kind, slab->slot_bytes - (uint32_t)size),
+                         __ATOMIC_RELEASE);
         return true;
     }
     struct zg_span *span = zg_span_find(view->start);
@@ -54,8 +55,7 @@ void *zg_reallocate(struct zg_thread *thread, uint64_t address, uint64_t size) {
         thread->freed_bytes += to->size;
         return NULL;
     }
-    if (moved == zg_span_unmoved)
-        __builtin_memcpy(block, (void *)address, zg_min(view.size, size));
+    if (moved == zg_span_unmoved) __builtin_memcpy(block, (void *)address, zg_min(view.size, size));
     zg_free_entered(thread, address, zg_deallocator_moved, ZG_ANY_SIZE);
     return block;
 }

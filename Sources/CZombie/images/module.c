@@ -68,7 +68,7 @@ bool zg_module_find_unwind(uint64_t pc, struct zg_module *module) {
 }
 
 // The image's program headers in memory; NULL where its first page is not the ELF header.
-static const ElfW(Phdr) *program_headers(const struct zg_module *module, int *count) {
+static const ElfW(Phdr) * program_headers(const struct zg_module *module, int *count) {
     const ElfW(Ehdr) *header = (const void *)module->start;
     uint32_t magic = 0;
     if (zg_os_read_memory(&magic, module->start, sizeof magic) != sizeof magic) return NULL;
@@ -118,12 +118,12 @@ bool zg_module_is_code(uint64_t address) {
 }
 
 struct dynamic {
-    const ElfW(Sym) *symbols;
+    const ElfW(Sym) * symbols;
     const char *strings;
     const uint32_t *gnu_hash, *sysv_hash;
 };
 
-static struct dynamic read_dynamic(const ElfW(Dyn) *entry, uint64_t bias, uint64_t start) {
+static struct dynamic read_dynamic(const ElfW(Dyn) * entry, uint64_t bias, uint64_t start) {
     struct dynamic dynamic = {0};
     for (; entry->d_tag != DT_NULL; entry++) {
         // The loader relocates these entries in place on most architectures; an address below the image is not.
@@ -147,7 +147,8 @@ bool zg_module_imports(uint64_t address, const char *symbol) {
     const ElfW(Phdr) *headers = program_headers(&module, &count);
     for (int i = 0; headers && i < count; i++) {
         if (headers[i].p_type != PT_DYNAMIC) continue;
-        struct dynamic dynamic = read_dynamic((const void *)(module.bias + headers[i].p_vaddr), module.bias, module.start);
+        struct dynamic dynamic =
+            read_dynamic((const void *)(module.bias + headers[i].p_vaddr), module.bias, module.start);
         if (!dynamic.symbols || !dynamic.strings) return false;
         uint32_t last = dynamic.sysv_hash ? dynamic.sysv_hash[1] : undefined_symbol_count(dynamic.gnu_hash);
         for (uint32_t j = 1; j < last; j++)
@@ -186,7 +187,8 @@ static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context
     for (;; at++) {
         uint32_t hash = hashes[at - table[1]];
         const ElfW(Sym) *symbol = &dynamic.symbols[at];
-        if ((hash | 1) == (search->hash | 1) && symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+        if ((hash | 1) == (search->hash | 1) && symbol->st_shndx != SHN_UNDEF &&
+            ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
             zg_string_equal(dynamic.strings + symbol->st_name, search->name)) {
             search->found = (void *)(info->dlpi_addr + symbol->st_value);
             return 1;

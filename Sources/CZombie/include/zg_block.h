@@ -93,7 +93,9 @@ static inline enum zg_state zg_header_state(uint32_t header) { return (enum zg_s
 static inline enum zg_kind zg_header_kind(uint32_t header) { return (enum zg_kind)(header >> 8 & 0xf); }
 static inline uint32_t zg_header_zombie(uint32_t header) { return header & (ZG_HEADER_SWIFT | ZG_HEADER_CXX); }
 // The same block in another state; class bits are kept.
-static inline uint32_t zg_header_in_state(uint32_t header, enum zg_state state) { return (header & ~0xffu) | (uint32_t)state; }
+static inline uint32_t zg_header_in_state(uint32_t header, enum zg_state state) {
+    return (header & ~0xffu) | (uint32_t)state;
+}
 static inline uint32_t zg_header_slack(uint32_t header) { return header >> 16; }
 
 // What is kept of an object beyond its block's record; written at its free, valid while the header has a class bit.
@@ -106,13 +108,13 @@ struct zg_death {
 // A large block: whole units of address space of its own. `block.header`'s slack is unused (0).
 struct zg_span {
     struct zg_block block;
-    uint64_t start;    // address of the block, aligned as asked for
-    uint64_t size;     // requested bytes
-    uint64_t base;     // first byte of the span, start - base < alignment
-    uint32_t units;    // of ZG_UNIT_BYTES; of a fenced block: pages, with the guard behind it
-    uint32_t next;     // free list, or the quarantine's list of large blocks; 0 ends it
-    uint32_t dirty;    // pages may hold something else than zeros
-    uint16_t fenced;   // a block with pages of its own (fence.h): enum zg_protection; 0: not fenced
+    uint64_t start;         // address of the block, aligned as asked for
+    uint64_t size;          // requested bytes
+    uint64_t base;          // first byte of the span, start - base < alignment
+    uint32_t units;         // of ZG_UNIT_BYTES; of a fenced block: pages, with the guard behind it
+    uint32_t next;          // free list, or the quarantine's list of large blocks; 0 ends it
+    uint32_t dirty;         // pages may hold something else than zeros
+    uint16_t fenced;        // a block with pages of its own (fence.h): enum zg_protection; 0: not fenced
     uint16_t guard_is_open; // of a fenced block: the guard behind it reads as zeros (overread.h)
     struct zg_death death;
 };

@@ -16,7 +16,8 @@ bool zg_names_swift_class(const struct zg_space *space, uint64_t metadata, char 
 // The mangled name in the type information, "6Circle".
 bool zg_names_cxx_class(const struct zg_space *space, uint64_t table, char *name, uint64_t capacity);
 // The stored property at this byte of an instance.
-bool zg_names_swift_property(const struct zg_space *space, uint64_t metadata, uint64_t byte, char *name, uint64_t capacity);
+bool zg_names_swift_property(const struct zg_space *space, uint64_t metadata, uint64_t byte, char *name,
+                             uint64_t capacity);
 // Bytes that an instance of the class has at the least; 0 where unknown.
 uint32_t zg_names_swift_size(const struct zg_space *space, uint64_t metadata);
 
@@ -26,8 +27,8 @@ struct zg_names_slot {
     const char *access; // call, read, cast, release or unknown
     uint64_t code;      // call: address of the function (of the record of an async one); 0: not known
 };
-struct zg_names_slot zg_names_swift_slot(const struct zg_space *space, uint64_t metadata, int64_t offset, char *property,
-                                         uint64_t capacity);
+struct zg_names_slot zg_names_swift_slot(const struct zg_space *space, uint64_t metadata, int64_t offset,
+                                         char *property, uint64_t capacity);
 struct zg_names_slot zg_names_cxx_slot(const struct zg_space *space, uint64_t table, int64_t offset);
 
 #endif

@@ -22,48 +22,54 @@ enum zg_option_kind {
 enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
 #undef ZG_X
 
-#define ZG_OPTIONS(X)                                                                                                  \
-    X(profile, choice, 0, 0, 2, (guard, fence, sample), "preset of option values; options given explicitly override it") \
-    X(quarantine_bytes, bytes, 1048576, 0, 1099511627776, (), "maximum total size of the freed blocks held in quarantine") \
-    X(quarantine_per_context, number, 4, 0, 16, (),                                                                    \
-      "newest freed blocks of each allocation stack, kept in quarantine however much other code frees")                \
-    X(fence_per_context, number, 8, 0, 65535, (),                                                                      \
-      "first blocks of each allocation stack that get their own pages, protected on free; 65535: all blocks")          \
-    X(fence_bytes, bytes, 16777216, 0, 1099511627776, (),                                                              \
-      "memory for live blocks with their own pages; the default is also capped at 4 MiB or, if more, an eighth of live memory") \
-    X(fence_overhead, percent, 30, 0, 1000, (),                                                                        \
-      "CPU time spent on protected pages, as a share of the program's, after the first 8 ms; 100%: no limit")          \
-    X(overread_ms, number, 20, 0, 1000000, (),                                                                         \
+#define ZG_OPTIONS(X)                                                                                                                  \
+    X(profile, choice, 0, 0, 2, (guard, fence, sample),                                                                                \
+      "preset of option values; options given explicitly override it")                                                                 \
+    X(quarantine_bytes, bytes, 1048576, 0, 1099511627776, (),                                                                          \
+      "maximum total size of the freed blocks held in quarantine")                                                                     \
+    X(quarantine_per_context, number, 4, 0, 16, (),                                                                                    \
+      "newest freed blocks of each allocation stack, kept in quarantine however much other code frees")                                \
+    X(fence_per_context, number, 8, 0, 65535, (),                                                                                      \
+      "first blocks of each allocation stack that get their own pages, protected on free; 65535: all blocks")                          \
+    X(fence_bytes, bytes, 16777216, 0, 1099511627776, (),                                                                              \
+      "memory for live blocks with their own pages; the default is also capped at 4 MiB or, if more, an eighth of live memory")        \
+    X(fence_overhead, percent, 30, 0, 1000, (),                                                                                        \
+      "CPU time spent on protected pages, as a share of the program's, after the first 8 ms; 100%: no limit")                          \
+    X(overread_ms, number, 20, 0, 1000000, (),                                                                                         \
       "CPU time after which reads past the end of a live block with its own pages are allowed, where masked loads are slow; 0: never") \
-    X(sample_rate, number, 0, 0, 1000000000, (),                                                                       \
-      "one block in this many, on average, gets its own pages and the program's own allocator serves the rest; 0: off") \
-    X(sample_seed, number, 0, 0, 4294967295, (), "seed for the random choice of blocks, for repeatable runs; 0: random") \
-    X(overhead, percent, 0, 0, 1000, (),                                                                               \
-      "CPU time that guarding may cost, as a share of the program's; decides how much is watched; 0: no limit")        \
-    X(retired_bytes, bytes, 4294967296, 0, 1099511627776, (),                                                          \
-      "address space that freed, protected pages may hold before the oldest addresses are reused")                     \
-    X(protect, choice, 0, 0, 2, (auto, guard, mprotect),                                                               \
-      "how freed pages are protected: MADV_GUARD_INSTALL (Linux 6.13), or mprotect, which uses up mappings")           \
-    X(mappings, number, 16000, 64, 1000000000, (),                                                                     \
-      "how many of the mappings that the kernel allows a process may be used for protected pages")                     \
-    X(pressure, bool, 1, 0, 1, (), "return memory to the kernel when the system or the process runs short of it")      \
-    X(pressure_thread, bool, 1, 0, 1, (),                                                                              \
-      "watch for memory pressure in a thread of the runtime; otherwise only on slow allocations and frees")            \
-    X(pressure_thread_bytes, bytes, 67108864, 0, 1099511627776, (), "how much freed memory must be held before that thread is started") \
-    X(fill_new, bool, 0, 0, 1, (), "fill new memory with 0xAA (calloc still returns zeros)")                           \
-    X(fill_freed_bytes, bytes, 1099511627776, 0, 1099511627776, (), "how many bytes of a freed block are filled and later verified, at most") \
-    X(stack_depth, number, 32, 0, 128, (), "frames kept of each allocation and free stack; 0: none")                   \
-    X(on_finding, choice, 0, 0, 1, (abort, continue), "what the program does after a finding: end, or go on")          \
-    X(dealloc_mismatch, choice, 1, 0, 2, (off, certain, all),                                                          \
-      "report mismatches such as new/free and new[]/delete: never, only when certain, or all")                         \
-    X(verify_at_exit, bool, 1, 0, 1, (), "verify the quarantine when the program exits")                               \
-    X(report_path, path, 0, 0, 0, (), "file for raw findings (%p: process id); if empty, findings go to standard error as text") \
-    X(error_text, choice, 0, 0, 1, (full, headline),                                                                   \
-      "what is printed to standard error for a finding that does not end the program: everything, or the first line")  \
-    X(stats, bool, 1, 0, 1, (), "publish statistics for 'zguard stats'")                                               \
-    X(children, choice, 0, 0, 1, (follow, ignore), "whether programs that the guarded program starts are guarded too") \
-    X(handle_signals, bool, 1, 0, 1, (), "diagnose faults (SIGSEGV, SIGBUS, and aborts of the Swift runtime)")         \
-    X(zombies, bool, 1, 0, 1, (), "recognise freed Swift and C++ objects, and report class and member")                \
+    X(sample_rate, number, 0, 0, 1000000000, (),                                                                                       \
+      "one block in this many, on average, gets its own pages and the program's own allocator serves the rest; 0: off")                \
+    X(sample_seed, number, 0, 0, 4294967295, (),                                                                                       \
+      "seed for the random choice of blocks, for repeatable runs; 0: random")                                                          \
+    X(overhead, percent, 0, 0, 1000, (),                                                                                               \
+      "CPU time that guarding may cost, as a share of the program's; decides how much is watched; 0: no limit")                        \
+    X(retired_bytes, bytes, 4294967296, 0, 1099511627776, (),                                                                          \
+      "address space that freed, protected pages may hold before the oldest addresses are reused")                                     \
+    X(protect, choice, 0, 0, 2, (auto, guard, mprotect),                                                                               \
+      "how freed pages are protected: MADV_GUARD_INSTALL (Linux 6.13), or mprotect, which uses up mappings")                           \
+    X(mappings, number, 16000, 64, 1000000000, (),                                                                                     \
+      "how many of the mappings that the kernel allows a process may be used for protected pages")                                     \
+    X(pressure, bool, 1, 0, 1, (), "return memory to the kernel when the system or the process runs short of it")                      \
+    X(pressure_thread, bool, 1, 0, 1, (),                                                                                              \
+      "watch for memory pressure in a thread of the runtime; otherwise only on slow allocations and frees")                            \
+    X(pressure_thread_bytes, bytes, 67108864, 0, 1099511627776, (),                                                                    \
+      "how much freed memory must be held before that thread is started")                                                              \
+    X(fill_new, bool, 0, 0, 1, (), "fill new memory with 0xAA (calloc still returns zeros)")                                           \
+    X(fill_freed_bytes, bytes, 1099511627776, 0, 1099511627776, (),                                                                    \
+      "how many bytes of a freed block are filled and later verified, at most")                                                        \
+    X(stack_depth, number, 32, 0, 128, (), "frames kept of each allocation and free stack; 0: none")                                   \
+    X(on_finding, choice, 0, 0, 1, (abort, continue), "what the program does after a finding: end, or go on")                          \
+    X(dealloc_mismatch, choice, 1, 0, 2, (off, certain, all),                                                                          \
+      "report mismatches such as new/free and new[]/delete: never, only when certain, or all")                                         \
+    X(verify_at_exit, bool, 1, 0, 1, (), "verify the quarantine when the program exits")                                               \
+    X(report_path, path, 0, 0, 0, (),                                                                                                  \
+      "file for raw findings (%p: process id); if empty, findings go to standard error as text")                                       \
+    X(error_text, choice, 0, 0, 1, (full, headline),                                                                                   \
+      "what is printed to standard error for a finding that does not end the program: everything, or the first line")                  \
+    X(stats, bool, 1, 0, 1, (), "publish statistics for 'zguard stats'")                                                               \
+    X(children, choice, 0, 0, 1, (follow, ignore), "whether programs that the guarded program starts are guarded too")                 \
+    X(handle_signals, bool, 1, 0, 1, (), "diagnose faults (SIGSEGV, SIGBUS, and aborts of the Swift runtime)")                         \
+    X(zombies, bool, 1, 0, 1, (), "recognise freed Swift and C++ objects, and report class and member")                                \
     X(find_object, bool, 1, 0, 1, (), "use the C library's _dl_find_object where it exists")
 
 enum zg_option {
@@ -79,7 +85,7 @@ enum zg_option {
 #define ZG_CHOICE_4(name, a, ...) zg_##name##_##a, ZG_CHOICE_3(name, __VA_ARGS__)
 #define ZG_FIFTH(a, b, c, d, fifth, ...) fifth
 #define ZG_CHOICE_ENUM(name, most, ...)                                                                                \
-    enum zg_##name { ZG_FIFTH(__VA_ARGS__, ZG_CHOICE_4, ZG_CHOICE_3, ZG_CHOICE_2, )(name, __VA_ARGS__) };              \
+    enum zg_##name{ZG_FIFTH(__VA_ARGS__, ZG_CHOICE_4, ZG_CHOICE_3, ZG_CHOICE_2, )(name, __VA_ARGS__)};                 \
     _Static_assert(ZG_FIFTH(__VA_ARGS__, 3, 2, 1, 0) == most, "the largest value of " #name " is its last name");
 #define ZG_UNPACK(...) __VA_ARGS__
 #define ZG_ENUM_bool(name, most, choices)
@@ -125,8 +131,8 @@ struct zg_options {
 
 struct zg_option_error {
     enum { zg_option_ok, zg_option_unknown, zg_option_bad_value } what;
-    char name[64];     // as given, cut off where longer
-    char value[64];    // as given, cut off where longer
+    char name[64];      // as given, cut off where longer
+    char value[64];     // as given, cut off where longer
     char expected[160]; // the range in words, or the nearest known name (may be empty)
 };
 

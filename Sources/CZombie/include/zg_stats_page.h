@@ -16,7 +16,7 @@
 #define ZG_STATS_BYTES 8192u
 
 // Counters: name, Prometheus type, unit, what it says. The order is the order on the page.
-#define ZG_COUNTERS(X)                                                                                                  \
+#define ZG_COUNTERS(X)                                                                                                 \
     X(allocations, counter, "blocks", "blocks handed out since the start")                                             \
     X(frees, counter, "blocks", "blocks given back since the start")                                                   \
     X(live_blocks, gauge, "blocks", "blocks in use")                                                                   \
@@ -36,13 +36,15 @@
     X(heap_committed_bytes, gauge, "bytes", "address space of the guarded heap that is backed or may be backed")       \
     X(metadata_bytes, gauge, "bytes", "address space of metadata that is backed or may be backed")                     \
     X(foreign_frees, counter, "blocks", "blocks of another allocator that passed through free")                        \
-    X(unguarded_allocations, counter, "blocks", "allocations passed on to libc because the guarded heap could not serve them") \
+    X(unguarded_allocations, counter, "blocks",                                                                        \
+      "allocations passed on to libc because the guarded heap could not serve them")                                   \
     X(deepbind_dropped, counter, "calls", "dlopen calls whose RTLD_DEEPBIND was dropped")                              \
-    X(zombies, counter, "objects", "freed objects whose class was known")                                             \
-    X(trims, counter, "trims", "times memory was given back on request or under pressure")                                \
+    X(zombies, counter, "objects", "freed objects whose class was known")                                              \
+    X(trims, counter, "trims", "times memory was given back on request or under pressure")                             \
     X(fenced_blocks, counter, "blocks", "blocks that got pages of their own")                                          \
     X(fenced_live_bytes, gauge, "bytes", "memory of blocks in use that have pages of their own")                       \
-    X(fence_declined, counter, "blocks", "blocks that were to get pages of their own, and for which the budget did not reach") \
+    X(fence_declined, counter, "blocks",                                                                               \
+      "blocks that were to get pages of their own, and for which the budget did not reach")                            \
     X(contexts, gauge, "contexts", "allocation contexts seen")                                                         \
     X(contexts_fenced, counter, "contexts", "allocation contexts of which a block had pages of its own")               \
     X(protected_mappings, gauge, "mappings", "mappings that protected pages cost, at most")                            \
@@ -50,40 +52,50 @@
     X(pressure_steps, counter, "steps", "steps taken because memory was short")                                        \
     X(pressure_level, gauge, "level", "0: memory suffices, 1: it gets short, 2: it is short")                          \
     X(quarantine_cap, gauge, "bytes", "freed blocks are held until they amount to this much, now")                     \
-    X(overhead_permille, gauge, "per mille", "what guarding costs of the program's processor time, as measured of late") \
-    X(overhead_budget_permille, gauge, "per mille", "what guarding may cost of the program's processor time; 0: no limit") \
-    X(overhead_spent_ns, counter, "nanoseconds", "processor time that guarding has cost, as measured; 0 without a limit") \
+    X(overhead_permille, gauge, "per mille",                                                                           \
+      "what guarding costs of the program's processor time, as measured of late")                                      \
+    X(overhead_budget_permille, gauge, "per mille",                                                                    \
+      "what guarding may cost of the program's processor time; 0: no limit")                                           \
+    X(overhead_spent_ns, counter, "nanoseconds",                                                                       \
+      "processor time that guarding has cost, as measured; 0 without a limit")                                         \
     X(processor_ns, counter, "nanoseconds", "processor time of the process when that was measured")                    \
-    X(guarded_share_permille, gauge, "per mille", "share of blocks that are guarded, where their cost has a limit; the program's own allocator serves the others") \
+    X(guarded_share_permille, gauge, "per mille",                                                                      \
+      "share of blocks that are guarded, where their cost has a limit; the program's own allocator serves the others") \
     X(findings_lost, counter, "findings", "findings that could be written neither to the report nor to standard error")
 
 // Degradations: what the runtime could not have and goes on without. One bit each, in this order.
 #define ZG_DEGRADATIONS(X)                                                                                             \
-    X(small_address_space, "the address space is limited: smaller regions were reserved, the heap may fall back to libc") \
+    X(small_address_space,                                                                                             \
+      "the address space is limited: smaller regions were reserved, the heap may fall back to libc")                   \
     X(heap_exhausted, "the guarded heap could not serve an allocation: libc served it, unguarded")                     \
     X(no_find_object, "the C library lacks _dl_find_object: modules are found through dl_iterate_phdr")                \
-    X(no_report, "the report could not be opened or written: findings went to standard error or were lost")           \
-    X(depot_full, "the stack depot is full: newer stacks are recorded as unknown")                                    \
-    X(no_safe_read, "process_vm_readv is refused: stacks stop at unknown memory")                                     \
+    X(no_report, "the report could not be opened or written: findings went to standard error or were lost")            \
+    X(depot_full, "the stack depot is full: newer stacks are recorded as unknown")                                     \
+    X(no_safe_read, "process_vm_readv is refused: stacks stop at unknown memory")                                      \
     X(cxx_operators_replaced, "the program replaces operator new or delete: its C++ blocks are seen as malloc blocks") \
-    X(other_allocator, "another allocator is loaded: pointers that nobody else made are passed to it")               \
+    X(other_allocator, "another allocator is loaded: pointers that nobody else made are passed to it")                 \
     X(allocator_in_front, "the program calls another allocator than ours: what that serves is not guarded")            \
-    X(no_alternate_stack, "a thread has no alternate signal stack: its stack overflow cannot be reported")            \
+    X(no_alternate_stack, "a thread has no alternate signal stack: its stack overflow cannot be reported")             \
     X(no_trap_space, "the address space has no room for trap regions: freed objects are reported without their class") \
     X(swift_layout, "this Swift runtime lays out objects in an unknown way: its classes are not reported")             \
-    X(no_guard_pages, "the kernel lacks MADV_GUARD_INSTALL (or it is switched off): dead pages are protected by mprotect") \
-    X(mappings_spent, "protected pages hold all the mappings that they may, or are refused: further dead pages are not protected") \
-    X(fence_exhausted, "memory or address space did not reach to give every block pages of its own")                  \
-    X(not_passed_on, "the program's own allocator cannot be told from libc's: no block is passed on to it, all are guarded") \
-    X(no_pressure_thread, "the thread that watches for short memory could not be started")                            \
-    X(deepbind_dropped, "RTLD_DEEPBIND was dropped from a dlopen call, so that its library is guarded too")           \
-    X(no_statistics, "the statistics page could not be made: nobody outside sees what this process counts")           \
-    X(no_fault_handler, "the handlers of SIGSEGV and SIGBUS could not be installed: faults are not diagnosed")        \
-    X(no_table_memory, "memory for the runtime's own tables was refused: threads, stacks or dead blocks went without a record") \
-    X(no_contents, "the contents of dead objects cannot be kept: the program may not go on after a finding")          \
-    X(no_thread_ends, "the ends of threads are not noticed: what they held is not used again")                        \
-    X(no_fork_handlers, "forks are not noticed: a child of a process with several threads may wait for a lock for ever") \
-    X(no_status, "/proc/self/status or /proc/meminfo cannot be read: short memory is hardly noticed")                 \
+    X(no_guard_pages,                                                                                                  \
+      "the kernel lacks MADV_GUARD_INSTALL (or it is switched off): dead pages are protected by mprotect")             \
+    X(mappings_spent,                                                                                                  \
+      "protected pages hold all the mappings that they may, or are refused: further dead pages are not protected")     \
+    X(fence_exhausted, "memory or address space did not reach to give every block pages of its own")                   \
+    X(not_passed_on,                                                                                                   \
+      "the program's own allocator cannot be told from libc's: no block is passed on to it, all are guarded")          \
+    X(no_pressure_thread, "the thread that watches for short memory could not be started")                             \
+    X(deepbind_dropped, "RTLD_DEEPBIND was dropped from a dlopen call, so that its library is guarded too")            \
+    X(no_statistics, "the statistics page could not be made: nobody outside sees what this process counts")            \
+    X(no_fault_handler, "the handlers of SIGSEGV and SIGBUS could not be installed: faults are not diagnosed")         \
+    X(no_table_memory,                                                                                                 \
+      "memory for the runtime's own tables was refused: threads, stacks or dead blocks went without a record")         \
+    X(no_contents, "the contents of dead objects cannot be kept: the program may not go on after a finding")           \
+    X(no_thread_ends, "the ends of threads are not noticed: what they held is not used again")                         \
+    X(no_fork_handlers,                                                                                                \
+      "forks are not noticed: a child of a process with several threads may wait for a lock for ever")                 \
+    X(no_status, "/proc/self/status or /proc/meminfo cannot be read: short memory is hardly noticed")                  \
     X(advice_refused, "the kernel refused madvise: memory was not given back, or core files may be large")
 
 enum zg_counter {
@@ -117,10 +129,10 @@ enum zg_request_kind { zg_request_none, zg_request_trim, zg_request_verify };
 // are the guarded process's.
 #define ZG_LAYOUT_MAX_CLASSES 64
 struct zg_layout_class {
-    uint64_t slots_base; // address of slot 0
+    uint64_t slots_base;  // address of slot 0
     uint64_t blocks_base; // address of the struct zg_block of slot 0
     uint64_t deaths_base; // address of the struct zg_death of slot 0
-    uint64_t slots_used; // slots handed out at least once; higher ones hold nothing
+    uint64_t slots_used;  // slots handed out at least once; higher ones hold nothing
     uint32_t slot_bytes;
     uint32_t reserved;
     // Trap pointers of slot 0 (trap.h): words 0, 1 and 2 on of a dead Swift object there; 0 where there are none.
@@ -145,7 +157,7 @@ struct zg_layout_time zg_layout_time_now(void);
 
 struct zg_layout {
     uint32_t class_count;
-    uint32_t block_bytes; // sizeof(struct zg_block)
+    uint32_t block_bytes;             // sizeof(struct zg_block)
     uint64_t slabs_base, slabs_bytes; // the classes' regions, 2^slabs_shift bytes each
     uint32_t slabs_shift;
     uint32_t death_bytes; // sizeof(struct zg_death)
@@ -162,7 +174,8 @@ struct zg_layout {
     uint32_t class_table_count;
     uint64_t class_table; // words: pointer | language, see struct zg_death; 4 set: its library may be gone
     struct zg_layout_area large, fenced;
-    struct zg_layout_time first_time, last_time; // the start; the last finding or look at memory, 0 where there was none
+    struct zg_layout_time first_time,
+        last_time; // the start; the last finding or look at memory, 0 where there was none
     struct zg_traps traps;
     uint64_t span_trap_isa, span_trap_side; // of span 0; the rest of a large block is the common fill
     struct zg_layout_class classes[ZG_LAYOUT_MAX_CLASSES];
@@ -177,7 +190,7 @@ struct zg_stats_page {
     uint64_t started_ns;             // CLOCK_REALTIME at start-up
     char program[256];               // path of the executable, cut off where longer
     char runtime_version[32];
-    char options[512]; // ZGUARD_OPTIONS as given, cut off where longer
+    char options[512];     // ZGUARD_OPTIONS as given, cut off where longer
     uint64_t degradations; // bit mask of enum zg_degradation
     uint64_t counters[zg_counter_count];
     uint32_t request;
@@ -186,7 +199,8 @@ struct zg_stats_page {
     uint32_t reserved;
     uint64_t answer_value; // trim: bytes given back; verify: findings
     struct zg_layout layout;
-    char allocator[256]; // path of the image with another malloc than ours and libc's, cut off where longer; empty: there is none
+    char allocator
+        [256]; // path of the image with another malloc than ours and libc's, cut off where longer; empty: there is none
 };
 
 _Static_assert(sizeof(struct zg_stats_page) <= ZG_STATS_BYTES, "the statistics page has two memory pages");

@@ -71,7 +71,8 @@ static void take_step(struct zg_thread *thread, enum zg_pressure_step step) {
     case zg_pressure_shrink:
         // What is over the cap is not evicted for reuse: it stays dead.
         zg_quarantine_set_cap(zg_maintenance.course.cap);
-        if (zg_quarantine_bytes() > zg_maintenance.course.cap || zg_maintenance_backed_bytes() >= ZG_WORTH_RELIEVING) zg_maintenance_relieve(thread);
+        if (zg_quarantine_bytes() > zg_maintenance.course.cap || zg_maintenance_backed_bytes() >= ZG_WORTH_RELIEVING)
+            zg_maintenance_relieve(thread);
         break;
     case zg_pressure_raise: zg_quarantine_set_cap(zg_maintenance.course.cap); return;
     }
@@ -95,16 +96,14 @@ void zg_maintenance_take_look(struct zg_thread *thread, enum zg_pressure_reach r
     int level = zg_pressure_level(&readings);
     if (level) zg_store(&zg_maintenance.short_ns, zg_os_clock_ns(CLOCK_MONOTONIC));
     zg_stats_set(zg_counter_pressure_level, (uint64_t)level);
-    take_step(thread, zg_pressure_next(&zg_maintenance.course, level, zg_config.quarantine_bytes, zg_quarantine_bytes(), zg_maintenance_backed_bytes(),
-                                       zg_os_clock_ns(CLOCK_MONOTONIC_COARSE)));
+    take_step(thread, zg_pressure_next(&zg_maintenance.course, level, zg_config.quarantine_bytes, zg_quarantine_bytes(),
+                                       zg_maintenance_backed_bytes(), zg_os_clock_ns(CLOCK_MONOTONIC_COARSE)));
 }
 
 bool zg_maintenance_begin(void) { return !__atomic_exchange_n(&looking, 1, __ATOMIC_ACQUIRE); }
 void zg_maintenance_end(void) { __atomic_store_n(&looking, 0, __ATOMIC_RELEASE); }
 
-static enum zg_pressure_reach own_reach(void) {
-    return __libc_single_threaded ? zg_pressure_open : zg_pressure_kept;
-}
+static enum zg_pressure_reach own_reach(void) { return __libc_single_threaded ? zg_pressure_open : zg_pressure_kept; }
 
 void zg_maintenance_poll(struct zg_thread *thread) {
     if (!zg_maintenance_begin()) return;
@@ -118,8 +117,9 @@ static bool is_due(uint64_t ticks) {
     uint64_t elapsed = now - before, elapsed_ticks = ticks - zg_load(&looked_ticks);
     if (elapsed < SLOW_LOOK_NS) {
         // Too early: wait until the time would be up at this rate, at most sixteen times as long.
-        uint64_t gate = elapsed ? zg_min(elapsed_ticks * 16, elapsed_ticks / zg_max(elapsed / MS, 1) * (SLOW_LOOK_NS / MS))
-                                : elapsed_ticks * 2;
+        uint64_t gate = elapsed
+                            ? zg_min(elapsed_ticks * 16, elapsed_ticks / zg_max(elapsed / MS, 1) * (SLOW_LOOK_NS / MS))
+                            : elapsed_ticks * 2;
         zg_store(&gate_ticks, zg_max(gate, elapsed_ticks + elapsed_ticks / 16));
         return false;
     }
@@ -136,7 +136,8 @@ static void want_thread(struct zg_thread *thread, uint64_t ticks) {
 }
 
 bool zg_maintenance_may_have_thread(void) {
-    return zg_maintenance.on && zg_config.pressure_thread && !zg_maintenance.stopped && __atomic_load_n(&zg_maintenance.thread, __ATOMIC_RELAXED) == zg_maintenance_no_thread;
+    return zg_maintenance.on && zg_config.pressure_thread && !zg_maintenance.stopped &&
+           __atomic_load_n(&zg_maintenance.thread, __ATOMIC_RELAXED) == zg_maintenance_no_thread;
 }
 
 void zg_maintenance_look(struct zg_thread *thread) {

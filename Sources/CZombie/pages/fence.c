@@ -16,14 +16,14 @@
 
 enum {
     CONTEXTS = 1 << 21,
-    SEEN = 0x8000, // of a context's count: it is counted in the statistics
+    SEEN = 0x8000,                      // of a context's count: it is counted in the statistics
     CHUNK_PAGES = ZG_FENCE_REUSED_MOST, // one page of the kernel's page tables
     CHUNKS = 1 << 19,
     CLOSED = 0xffff, // of a chunk's count: one inaccessible mapping
     CLOSED_RUNS_MOST = 400,
     REOPENED_LEAST = 128,
     MAP_STEP = 1 << 16, // pages for which the map is made accessible at once
-    LEAD_MOST = 256,  // bytes in front of a block that are filled and looked at, and of an open guard behind it
+    LEAD_MOST = 256,    // bytes in front of a block that are filled and looked at, and of an open guard behind it
 };
 // Address space is made accessible in steps, because each is a system call.
 #define COMMIT_STEP ((uint64_t)4 << 20)
@@ -35,9 +35,9 @@ static uint64_t used_pages, committed_pages;
 static uint32_t bins[CHUNK_PAGES + 1];
 // Blocks in use that have a part in each chunk. Chunks beyond these many are never closed.
 static uint16_t alive[CHUNKS];
-static uint16_t opened[CHUNKS];  // blocks in use of a closed chunk: each is a mapping of its own
-static uint32_t closed_runs;      // of chunks side by side: two mappings each
-static uint8_t too_soon[CHUNKS]; // blocks until a chunk that was opened again may be closed again
+static uint16_t opened[CHUNKS];             // blocks in use of a closed chunk: each is a mapping of its own
+static uint32_t closed_runs;                // of chunks side by side: two mappings each
+static uint8_t too_soon[CHUNKS];            // blocks until a chunk that was opened again may be closed again
 static uint32_t retired_head, retired_tail; // span numbers, oldest first
 static uint64_t retired_bytes, live_bytes;
 
@@ -92,7 +92,8 @@ static bool commit(uint64_t end) {
     if (zg_protection_now() == zg_protection_mprotect || end <= committed_pages) return true;
     uint64_t from = zg_max(committed_pages, used_pages);
     uint64_t to = zg_min(zg_round_up(end, COMMIT_STEP / ZG_PAGE_BYTES), zg_fenced_map.units);
-    if (zg_os_commit((void *)(zg_fenced_map.base + from * ZG_PAGE_BYTES), (to - from) * ZG_PAGE_BYTES) != 0) return false;
+    if (zg_os_commit((void *)(zg_fenced_map.base + from * ZG_PAGE_BYTES), (to - from) * ZG_PAGE_BYTES) != 0)
+        return false;
     committed_pages = to;
     return true;
 }
@@ -106,7 +107,8 @@ static struct zg_span *take_fresh(uint64_t pages, uint64_t alignment, uint64_t *
     uint64_t address = zg_fenced_map.base + first * ZG_PAGE_BYTES;
     if (alignment > ZG_PAGE_BYTES) first += (zg_round_up(address, alignment) - address) / ZG_PAGE_BYTES;
     // What fits into one chunk lies in one chunk.
-    else if (pages <= CHUNK_PAGES && first / CHUNK_PAGES != (first + pages - 1) / CHUNK_PAGES) first = zg_round_up(first, CHUNK_PAGES);
+    else if (pages <= CHUNK_PAGES && first / CHUNK_PAGES != (first + pages - 1) / CHUNK_PAGES)
+        first = zg_round_up(first, CHUNK_PAGES);
     if (!commit(first + pages)) return NULL;
     struct zg_span *span = zg_span_table_add(&zg_fenced_map, first, pages);
     if (!span) return NULL;
@@ -118,7 +120,9 @@ static struct zg_span *take_fresh(uint64_t pages, uint64_t alignment, uint64_t *
 
 // --- chunks: where every block is dead, one mapping instead of guards, whose page tables each fork would copy ----------
 
-static uint64_t first_chunk(const struct zg_span *span) { return (span->base - zg_fenced_map.base) / ZG_PAGE_BYTES / CHUNK_PAGES; }
+static uint64_t first_chunk(const struct zg_span *span) {
+    return (span->base - zg_fenced_map.base) / ZG_PAGE_BYTES / CHUNK_PAGES;
+}
 static uint64_t last_chunk(const struct zg_span *span) {
     return ((span->base - zg_fenced_map.base) / ZG_PAGE_BYTES + span->units - 1) / CHUNK_PAGES;
 }
@@ -142,7 +146,8 @@ static void close_chunk(uint64_t chunk) {
     if (zg_protection_now() != zg_protection_guards || keeps_contents()) return;
     int joins = closed_neighbours(chunk);
     if (!joins && (closed_runs >= CLOSED_RUNS_MOST || !zg_mappings_take(2))) return;
-    if (zg_os_retire((void *)(zg_fenced_map.base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES), CHUNK_PAGES * ZG_PAGE_BYTES) != 0) {
+    if (zg_os_retire((void *)(zg_fenced_map.base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES), CHUNK_PAGES * ZG_PAGE_BYTES) !=
+        0) {
         if (!joins) zg_mappings_give(2);
         return;
     }
@@ -228,13 +233,15 @@ static uint64_t live_most(void) {
         zg_store(&half, known);
     }
     if (zg_stats_get(zg_counter_pressure_level)) return 0;
-    if (zg_config.fence_per_context != ZG_FENCE_ALL && zg_config.fence_bytes == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial)
+    if (zg_config.fence_per_context != ZG_FENCE_ALL &&
+        zg_config.fence_bytes == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial)
         known = zg_min(known, zg_max(SHARE_LEAST, zg_stats_get(zg_counter_live_bytes) / 8));
     return zg_min(known, zg_config.fence_bytes);
 }
 
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
-    if (size > zg_fenced_map.units * ZG_PAGE_BYTES / 4 || alignment > zg_fenced_map.units * ZG_PAGE_BYTES / 4) return NULL;
+    if (size > zg_fenced_map.units * ZG_PAGE_BYTES / 4 || alignment > zg_fenced_map.units * ZG_PAGE_BYTES / 4)
+        return NULL;
     uint64_t bytes = zg_round_up(size ? size : 1, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
     if (zg_load(&live_bytes) + bytes > live_most()) return NULL;
     bool by_mapping = keeps_contents() || zg_protection_now() == zg_protection_mprotect, fresh = false;
@@ -274,7 +281,8 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
     span->dirty = 0;
     span->guard_is_open = 0;
     uint64_t end = span->base + bytes;
-    zg_store(&span->start, alignment > ZG_PAGE_BYTES ? span->base : end - zg_round_up(size ? size : 1, zg_max(alignment, 16)));
+    zg_store(&span->start,
+             alignment > ZG_PAGE_BYTES ? span->base : end - zg_round_up(size ? size : 1, zg_max(alignment, 16)));
     uint64_t lead = zg_min(span->start - span->base, LEAD_MOST);
     __builtin_memset((char *)span->start - lead, FILL_PAD, lead);
     __builtin_memset((char *)span->start + size, FILL_PAD, end - span->start - size);
@@ -289,7 +297,8 @@ void zg_fence_open_guard(struct zg_span *span) {
     const volatile char *guard = (const char *)span->base + zg_fence_data_bytes(span);
     if (is_live && span->fenced == zg_protection_guards && !span->guard_is_open)
         span->guard_is_open = zg_os_unguard((void *)guard, ZG_PAGE_BYTES) == 0;
-    if (is_live && span->guard_is_open) (void)*guard; // the kernel's page of zeros: a page that is not there is as slow as a protected one
+    if (is_live && span->guard_is_open)
+        (void)*guard; // the kernel's page of zeros: a page that is not there is as slow as a protected one
     zg_lock_drop(&fence_lock);
 }
 
@@ -303,7 +312,8 @@ static bool has_open_guard(const struct zg_span *span) {
 }
 
 // Notes what is not `expected`; `offset` is that of `from` in the block.
-static void look(const char *from, const char *to, uint8_t expected, uint64_t offset, struct zg_change *change, uint64_t *last) {
+static void look(const char *from, const char *to, uint8_t expected, uint64_t offset, struct zg_change *change,
+                 uint64_t *last) {
     for (; from < to; from++, offset++) {
         uint8_t now = *(const uint8_t *)from;
         if (now == expected) continue;
@@ -339,7 +349,8 @@ static void reuse_oldest(void) {
         // What the program goes on using after a finding stays where it is.
         if (span->block.header & ZG_HEADER_OPENED) continue;
         if (keeps_contents()) zg_mappings_give(2);
-        __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable), __ATOMIC_RELEASE);
+        __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
+                         __ATOMIC_RELEASE);
         give_range(span);
     }
 }
@@ -421,7 +432,8 @@ const char *zg_fence_broken(void (*span)(uint32_t number, bool retired)) {
             if (zg_fenced_map.numbers[first + i] != number) return "a page of a fenced block leads to another one";
         if (zg_header_state(at->block.header) != zg_state_live) continue;
         live += zg_fence_data_bytes(at);
-        if (at->start < at->base || at->start + at->size > at->base + zg_fence_data_bytes(at)) return "a fenced block lies outside of its pages";
+        if (at->start < at->base || at->start + at->size > at->base + zg_fence_data_bytes(at))
+            return "a fenced block lies outside of its pages";
     }
     return live == zg_load(&live_bytes) ? NULL : "fenced blocks in use take another number of bytes than is counted";
 }

@@ -39,7 +39,9 @@ void zg_protection_give_up_guards(void) {
     zg_stats_degrade(zg_degradation_no_guard_pages);
 }
 
-bool zg_protection_had_guards(void) { return zg_protection_now() == zg_protection_guards || __atomic_load_n(&had_guards, __ATOMIC_RELAXED); }
+bool zg_protection_had_guards(void) {
+    return zg_protection_now() == zg_protection_guards || __atomic_load_n(&had_guards, __ATOMIC_RELAXED);
+}
 
 static bool stopped;
 void zg_protection_stop(void) { __atomic_store_n(&stopped, true, __ATOMIC_RELAXED); }
@@ -82,7 +84,8 @@ bool zg_mappings_take(uint64_t count) {
 
 void zg_mappings_give(uint64_t count) {
     uint64_t left = zg_load(&mappings);
-    while (!__atomic_compare_exchange_n(&mappings, &left, left - zg_min(left, count), true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    while (!__atomic_compare_exchange_n(&mappings, &left, left - zg_min(left, count), true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
     }
     zg_stats_set(zg_counter_protected_mappings, zg_load(&mappings));
 }

@@ -39,7 +39,7 @@ static struct run *runs[ZG_CLASS_COUNT]; // of each class, made accessible as fa
 static uint64_t runs_committed[ZG_CLASS_COUNT];
 static uint32_t oldest[ZG_CLASS_COUNT], newest[ZG_CLASS_COUNT]; // retired runs, number + 1
 static uint64_t retired_bytes, retired_slots;
-static bool has_forced; // memory was given back on request
+static bool has_forced;     // memory was given back on request
 static uint32_t next_class; // whose oldest run is used again next
 
 // The thread that retires all there is, and holds the lock meanwhile.
@@ -47,7 +47,7 @@ static const struct zg_thread *forced_by;
 static bool is_forced(void) { return __atomic_load_n(&forced_by, __ATOMIC_RELAXED) != NULL; }
 // The phase.
 static struct {
-    bool active; // looked at without the lock, too
+    bool active;  // looked at without the lock, too
     bool is_full; // more runs than it can keep in mind
     uint64_t held_bytes, wait_until_ticks, backoff_ns;
     uint32_t touched_count, retired_count;
@@ -65,7 +65,8 @@ static uint64_t first_slot(const struct zg_slab *slab, uint64_t run) {
 static struct run *run_at(uint32_t class, uint64_t number) {
     if (ZG_LIKELY(number < runs_committed[class])) return &runs[class][number];
     // Whole pages; a small region's runs do not fill a step.
-    uint64_t limit = zg_round_up((UINT64_C(1) << zg_slabs.region_shift >> RUN_SHIFT) + 1, ZG_PAGE_BYTES / sizeof(struct run));
+    uint64_t limit =
+        zg_round_up((UINT64_C(1) << zg_slabs.region_shift >> RUN_SHIFT) + 1, ZG_PAGE_BYTES / sizeof(struct run));
     if (!runs[class]) runs[class] = zg_os_reserve(limit * sizeof(struct run));
     if (!runs[class] || number >= limit) return NULL;
     enum { STEP = ZG_PAGE_BYTES / sizeof(struct run) * 4 };
@@ -95,7 +96,8 @@ static bool is_retired(uint32_t class, uint64_t number) {
 }
 
 // The pages of runs [from, to) that nobody else has a part in: a page that a neighbour shares belongs to whoever dies last.
-static void pages_of(const struct zg_slab *slab, uint32_t class, uint64_t from, uint64_t to, uint64_t *low, uint64_t *high) {
+static void pages_of(const struct zg_slab *slab, uint32_t class, uint64_t from, uint64_t to, uint64_t *low,
+                     uint64_t *high) {
     uint64_t start = zg_slab_slot_address(slab, first_slot(slab, from));
     uint64_t end = zg_slab_slot_address(slab, first_slot(slab, to));
     *low = from && is_retired(class, from - 1) ? start & ~(ZG_PAGE_BYTES - 1) : zg_round_up(start, ZG_PAGE_BYTES);
@@ -192,7 +194,9 @@ bool zg_retire_reuse(uint32_t class) {
 // --- phases ------------------------------------------------------------------------------------------------------------
 
 // With on_finding=continue contents are needed later.
-static bool is_on(void) { return zg_config.retired_bytes && !zg_protection_is_stopped() && zg_config.on_finding != zg_on_finding_continue; }
+static bool is_on(void) {
+    return zg_config.retired_bytes && !zg_protection_is_stopped() && zg_config.on_finding != zg_on_finding_continue;
+}
 
 static bool may_begin(void) {
     if (!is_on() || !zg_config.fence_overhead || zg_protection_now() == zg_protection_mprotect) return false;
@@ -244,7 +248,8 @@ static void settle(bool end) {
             continue;
         }
         run->touched = 0;
-        for (uint64_t more = number + 1; next < phase.touched_count && phase.touched[next] == (class << 20 | more); more++, next++) {
+        for (uint64_t more = number + 1; next < phase.touched_count && phase.touched[next] == (class << 20 | more);
+             more++, next++) {
             if (!is_complete(slab, more, &runs[class][more])) break;
             runs[class][more].touched = 0;
         }
@@ -307,7 +312,8 @@ static void hold_free_slots(uint32_t class) {
 
 static bool is_dead_page(const struct zg_slab *slab, uint64_t page) {
     uint64_t used = __atomic_load_n(&slab->used, __ATOMIC_RELAXED);
-    uint64_t first = (page - slab->base) / slab->slot_bytes, last = (page + ZG_PAGE_BYTES - 1 - slab->base) / slab->slot_bytes;
+    uint64_t first = (page - slab->base) / slab->slot_bytes,
+             last = (page + ZG_PAGE_BYTES - 1 - slab->base) / slab->slot_bytes;
     if (last >= used) return false;
     for (uint64_t i = first; i <= last; i++) {
         enum zg_state state = state_of(slab, i);
@@ -364,7 +370,8 @@ static uint64_t retire_class(uint32_t class) {
 void zg_retire_all_begin(const struct zg_thread *thread) {
     zg_lock_take(&retire_lock);
     // What a phase holds stands in the same counts.
-    for (uint32_t i = 0; i < phase.touched_count; i++) runs[phase.touched[i] >> 20][phase.touched[i] & 0xfffff].touched = 0;
+    for (uint32_t i = 0; i < phase.touched_count; i++)
+        runs[phase.touched[i] >> 20][phase.touched[i] & 0xfffff].touched = 0;
     phase.touched_count = 0;
     __atomic_store_n(&phase.active, false, __ATOMIC_RELAXED);
     __atomic_store_n(&forced_by, thread, __ATOMIC_RELAXED);
@@ -378,7 +385,8 @@ uint64_t zg_retire_all_end(void) {
             hold_free_slots(class);
             given += retire_class(class);
         }
-    else for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) given += zg_slab_discard_free(class);
+    else
+        for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) given += zg_slab_discard_free(class);
     keep_to_budget();
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) zg_slab_trim_list(class);
     __atomic_store_n(&forced_by, NULL, __ATOMIC_RELAXED);
@@ -404,13 +412,15 @@ const char *zg_retire_broken(void) {
         uint32_t last = 0;
         for (uint64_t number = 0; number < runs_committed[class]; number++) {
             const struct run *run = &runs[class][number];
-            uint64_t dead = 0, retired = 0, from = first_slot(slab, number), to = zg_min(first_slot(slab, number + 1), slab->used);
+            uint64_t dead = 0, retired = 0, from = first_slot(slab, number),
+                     to = zg_min(first_slot(slab, number + 1), slab->used);
             for (uint64_t i = from; i < to; i++) {
                 dead += state_of(slab, i) == zg_state_held || state_of(slab, i) == zg_state_retired;
                 retired += state_of(slab, i) == zg_state_retired;
             }
             if (dead != run->dead) return "a run has another number of dead slots than it counts";
-            if (run->protection && (retired != to - from || to != first_slot(slab, number + 1))) return "a slot of a retired run is not retired";
+            if (run->protection && (retired != to - from || to != first_slot(slab, number + 1)))
+                return "a slot of a retired run is not retired";
             protected += run->protection != zg_protection_none;
             slots += retired, bytes += retired * slab->slot_bytes;
         }
@@ -420,6 +430,7 @@ const char *zg_retire_broken(void) {
         }
         if (queued != protected || last != newest[class]) return "the queue of retired runs is not all of them";
     }
-    return slots == retired_slots && bytes == retired_bytes ? NULL : "another number of slots is retired than is counted";
+    return slots == retired_slots && bytes == retired_bytes ? NULL
+                                                            : "another number of slots is retired than is counted";
 }
 #endif

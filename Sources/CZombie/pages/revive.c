@@ -32,7 +32,8 @@ static bool open_fenced_header(const struct zg_block_view *view) {
     bool kept;
     uint64_t word;
     // Open already: what faulted is something else, and the object is only what a register points to.
-    if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word || !open_pages(view, &span, &kept)) return false;
+    if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word || !open_pages(view, &span, &kept))
+        return false;
     // Where the word is only compared nothing faults, and the rest is read next.
     if (!kept) zg_fill((void *)span->base, zg_fence_data_bytes(span), ZG_FILL_FREED);
     zg_zombie_write_header(view);
@@ -41,7 +42,8 @@ static bool open_fenced_header(const struct zg_block_view *view) {
 
 static bool open_slot_page(uint64_t address) {
     uint64_t word;
-    if (zg_os_read_memory(&word, address, sizeof word) == sizeof word) return false; // open already: something else faulted
+    if (zg_os_read_memory(&word, address, sizeof word) == sizeof word)
+        return false; // open already: something else faulted
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
     // With either protection: what the pages were protected with is not asked here.
     if (zg_os_commit(page, ZG_PAGE_BYTES) != 0) return false;
@@ -135,8 +137,8 @@ static bool restore_slot(const struct zg_block_view *view, const struct zg_class
     do {
         if (header & ZG_HEADER_OPENED) return true;
         if (zg_header_state(header) != zg_state_quarantined) return false;
-    } while (!__atomic_compare_exchange_n(&view->block->header, &header, header | ZG_HEADER_OPENED, false, __ATOMIC_ACQ_REL,
-                                          __ATOMIC_ACQUIRE));
+    } while (!__atomic_compare_exchange_n(&view->block->header, &header, header | ZG_HEADER_OPENED, false,
+                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
     uint64_t *words = (uint64_t *)view->start;
     const uint64_t *former = (const uint64_t *)(zg_zombie_contents + (view->start - zg_slabs.base));
     bool swift = class->language == zg_language_swift;

@@ -9,7 +9,8 @@
 #include "platform/os.h"
 
 static uint64_t first_ticks, first_ns; // the processor's clock and CLOCK_MONOTONIC at one time
-static uint64_t forked_ns, inherited_ns; // processor time of the process and those that it was forked from; theirs alone
+static uint64_t forked_ns,
+    inherited_ns; // processor time of the process and those that it was forked from; theirs alone
 
 void zg_clock_init(void) {
     first_ticks = zg_arch_ticks();

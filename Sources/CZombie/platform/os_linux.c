@@ -80,13 +80,9 @@ int zg_os_commit(void *start, uint64_t bytes) {
     return result;
 }
 
-void zg_os_leave_out_of_core(void *start, uint64_t bytes) {
-    hint(start, bytes, MADV_DONTDUMP);
-}
+void zg_os_leave_out_of_core(void *start, uint64_t bytes) { hint(start, bytes, MADV_DONTDUMP); }
 
-int zg_os_protect(void *start, uint64_t bytes) {
-    return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_NONE, 0, 0, 0);
-}
+int zg_os_protect(void *start, uint64_t bytes) { return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_NONE, 0, 0, 0); }
 
 int zg_os_discard(void *start, uint64_t bytes) {
     int result = (int)ZG_CALL(SYS_madvise, start, bytes, MADV_DONTNEED, 0, 0, 0);
@@ -96,7 +92,8 @@ int zg_os_discard(void *start, uint64_t bytes) {
 
 int zg_os_retire(void *start, uint64_t bytes) {
     // A fresh reservation over the old mapping: one call, and it merges with its inaccessible neighbours.
-    long result = ZG_CALL(SYS_mmap, start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    long result =
+        ZG_CALL(SYS_mmap, start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     if (is_error(result)) return (int)result;
     // As zg_os_reserve: else it never merges with what is around it, not even when it is accessible again.
     advise_reserved(start, bytes);
@@ -151,7 +148,9 @@ int zg_os_move(void *from, void *to, uint64_t bytes) {
     long result = ZG_CALL(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to, 0);
     if (!is_error(result)) return 0;
     // The kernel may have unmapped the target before it gave up.
-    return map(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1) ? -EINVAL : -EFAULT;
+    return map(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1)
+               ? -EINVAL
+               : -EFAULT;
 }
 
 // By the thread's own id: the process's is that of the main thread, which has no memory any more once it has ended.
@@ -208,7 +207,8 @@ static void release_signals(struct held_signals held, long result) {
     if (!held.are_held) return;
     const struct timespec at_once = {0};
     uint64_t own = raised_by_writes & ~held.before;
-    if ((result == -EPIPE || result == -EFBIG) && own) ZG_CALL(SYS_rt_sigtimedwait, &own, NULL, &at_once, sizeof own, 0, 0);
+    if ((result == -EPIPE || result == -EFBIG) && own)
+        ZG_CALL(SYS_rt_sigtimedwait, &own, NULL, &at_once, sizeof own, 0, 0);
     zg_os_restore_signals(held.before);
 }
 
@@ -233,7 +233,8 @@ static bool may_be_planted(int descriptor) {
     struct stat status;
     if (is_error(ZG_CALL(SYS_fstat, descriptor, &status, 0, 0, 0, 0))) return true;
     if (!S_ISREG(status.st_mode)) return false;
-    return status.st_nlink > 1 || (status.st_uid != 0 && status.st_uid != (uid_t)ZG_CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0));
+    return status.st_nlink > 1 ||
+           (status.st_uid != 0 && status.st_uid != (uid_t)ZG_CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0));
 }
 
 int zg_os_open_append(const char *path) {
@@ -249,7 +250,9 @@ int zg_os_open_append(const char *path) {
     return descriptor;
 }
 
-int zg_os_open_read(const char *path) { return (int)ZG_CALL(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0, 0, 0); }
+int zg_os_open_read(const char *path) {
+    return (int)ZG_CALL(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+}
 
 int zg_os_read(int descriptor, void *bytes, uint64_t count) {
     return (int)call_uninterrupted(SYS_read, descriptor, (long)bytes, (long)count, 0);
@@ -310,7 +313,8 @@ bool zg_os_leave_descriptors(const int *kept, int count) {
     for (int i = 0; i <= count; i++) {
         unsigned to = i < count ? (unsigned)kept[i] : ~0u;
         if (to > from) {
-            if (is_error(ZG_CALL(SYS_close_range, from, i < count ? to - 1 : to, flags, 0, 0, 0)) && flags) return false;
+            if (is_error(ZG_CALL(SYS_close_range, from, i < count ? to - 1 : to, flags, 0, 0, 0)) && flags)
+                return false;
             flags = 0;
         }
         if (i < count && to >= from) from = to + 1;
@@ -343,7 +347,8 @@ int zg_os_pid(void) { return (int)ZG_CALL(SYS_getpid, 0, 0, 0, 0, 0, 0); }
 enum { NO_THREADS_FROM = 1 << 30 };
 int zg_os_tid(void) {
     long result = ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
-    return result > 0 ? (int)result : NO_THREADS_FROM | (int)((uint64_t)__errno_location() >> 4 & (NO_THREADS_FROM - 1));
+    return result > 0 ? (int)result
+                      : NO_THREADS_FROM | (int)((uint64_t)__errno_location() >> 4 & (NO_THREADS_FROM - 1));
 }
 bool zg_os_tid_is_told(int tid) { return tid > 0 && tid < NO_THREADS_FROM; }
 void zg_os_thread_name(char name[16]) {

@@ -135,7 +135,8 @@ bool zg_pressure_parse_group(const char *text, uint64_t bytes, int version, char
     return false;
 }
 
-bool zg_pressure_parse_mount(const char *line, uint64_t bytes, int version, char *root, char *place, uint64_t capacity) {
+bool zg_pressure_parse_mount(const char *line, uint64_t bytes, int version, char *root, char *place,
+                             uint64_t capacity) {
     // 36 35 98:0 ROOT PLACE options [fields]… - TYPE source super-options
     const char *end = line + bytes, *starts[5] = {0}, *ends[5] = {0}, *at = line;
     for (int i = 0; i < 5; i++) {
@@ -167,13 +168,18 @@ static uint64_t share(struct zg_bound bound) {
     return bound.used / (bound.limit / 1000 + 1);
 }
 
-struct zg_bound zg_pressure_tighter(struct zg_bound a, struct zg_bound b) { return share(b) > share(a) || !a.limit ? b : a; }
+struct zg_bound zg_pressure_tighter(struct zg_bound a, struct zg_bound b) {
+    return share(b) > share(a) || !a.limit ? b : a;
+}
 
 enum {
-    LOW_PERMILLE = 800, SHORT_PERMILLE = 920,         // of a limit, used
-    LOW_AVAILABLE = 100, SHORT_AVAILABLE = 40,        // of the system's memory, in thousandths
-    LOW_STALL = 1000,                                 // hundredths of a percent of the last ten seconds
-    LOW_STALL_NOW = 100, SHORT_STALL_NOW = 20,        // thousandths of the time since the last look: some, all
+    LOW_PERMILLE = 800,
+    SHORT_PERMILLE = 920, // of a limit, used
+    LOW_AVAILABLE = 100,
+    SHORT_AVAILABLE = 40, // of the system's memory, in thousandths
+    LOW_STALL = 1000,     // hundredths of a percent of the last ten seconds
+    LOW_STALL_NOW = 100,
+    SHORT_STALL_NOW = 20, // thousandths of the time since the last look: some, all
 };
 
 int zg_pressure_level(const struct zg_readings *readings) {

@@ -36,10 +36,10 @@ struct zg_readings {
     struct zg_bound address_space; // RLIMIT_AS
     struct zg_bound data;          // RLIMIT_DATA
     uint64_t available, total;     // of the system; total 0: unknown
-    uint64_t stall_average;        // largest share of time in which something waited for memory, in hundredths of a percent
+    uint64_t stall_average; // largest share of time in which something waited for memory, in hundredths of a percent
     uint64_t some_us, full_us, elapsed_us; // the same since the reading before; all: nothing ran meanwhile
-    uint64_t throttled, killed;    // events of the control group since then: its limit was met, it was short
-    uint64_t failures;             // the kernel refused memory to the heap since then
+    uint64_t throttled, killed;            // events of the control group since then: its limit was met, it was short
+    uint64_t failures;                     // the kernel refused memory to the heap since then
 };
 
 enum { zg_pressure_suffices, zg_pressure_low, zg_pressure_short };
@@ -74,15 +74,20 @@ extern uint64_t zg_pressure_failures, zg_pressure_taken, zg_pressure_loose;
 // The kernel refused memory.
 ZG_INLINE void zg_pressure_note_failure(void) { __atomic_fetch_add(&zg_pressure_failures, 1, __ATOMIC_RELAXED); }
 // This much address space, which has no memory behind it, is about to be used.
-ZG_INLINE void zg_pressure_note_taken(uint64_t bytes) { __atomic_fetch_add(&zg_pressure_taken, bytes, __ATOMIC_RELAXED); }
+ZG_INLINE void zg_pressure_note_taken(uint64_t bytes) {
+    __atomic_fetch_add(&zg_pressure_taken, bytes, __ATOMIC_RELAXED);
+}
 // So much of what is free has none, and it is not known which. / This much of what is free is about to be used.
-ZG_INLINE void zg_pressure_note_loose(uint64_t bytes) { __atomic_fetch_add(&zg_pressure_loose, bytes, __ATOMIC_RELAXED); }
+ZG_INLINE void zg_pressure_note_loose(uint64_t bytes) {
+    __atomic_fetch_add(&zg_pressure_loose, bytes, __ATOMIC_RELAXED);
+}
 ZG_INLINE void zg_pressure_note_used(uint64_t bytes) {
     uint64_t loose = zg_load(&zg_pressure_loose);
     if (!loose) return;
     bytes = zg_min(bytes, loose);
     // Of two threads at a time one is enough to be counted.
-    if (__atomic_compare_exchange_n(&zg_pressure_loose, &loose, loose - bytes, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    if (__atomic_compare_exchange_n(&zg_pressure_loose, &loose, loose - bytes, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED))
         zg_pressure_note_taken(bytes);
 }
 

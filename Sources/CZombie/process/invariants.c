@@ -26,7 +26,8 @@ static void breaks(const char *what) {
 }
 
 static void see_slot(uint32_t class, uint64_t index, uint8_t place) {
-    if (class >= ZG_CLASS_COUNT || index >= zg_slabs.slab[class].used) breaks("a slot that was never handed out is kept");
+    if (class >= ZG_CLASS_COUNT || index >= zg_slabs.slab[class].used)
+        breaks("a slot that was never handed out is kept");
     else if (slot_places[class][index] != nowhere) breaks("a slot is in two places");
     else slot_places[class][index] = place;
 }
@@ -70,7 +71,8 @@ static void check_slot(const struct zg_slab *slab, uint32_t class, uint64_t inde
         return;
     case zg_state_freeing: breaks("a slot is still being freed"); return;
     case zg_state_quarantined:
-        if (place != is_pending && place != in_quarantine && !(block->header & ZG_HEADER_OPENED)) breaks("a quarantined slot is not in the quarantine");
+        if (place != is_pending && place != in_quarantine && !(block->header & ZG_HEADER_OPENED))
+            breaks("a quarantined slot is not in the quarantine");
         return;
     case zg_state_held:
     case zg_state_retired:
@@ -85,7 +87,8 @@ static void check_span(uint32_t number) {
     uint8_t place = span_places[number];
     enum zg_state state = zg_header_state(span->block.header);
     if (state != zg_state_fresh && zg_span_find(span->start) != span) breaks("a span is not found by its address");
-    if (state == zg_state_live && !span->fenced && zg_span_capacity(span) < span->size) breaks("a span is smaller than its block");
+    if (state == zg_state_live && !span->fenced && zg_span_capacity(span) < span->size)
+        breaks("a span is smaller than its block");
     switch (state) {
     case zg_state_fresh: // made, but its memory could not be had
     case zg_state_live:
@@ -95,10 +98,12 @@ static void check_span(uint32_t number) {
         if (place != in_quarantine) breaks("a quarantined span is not in the quarantine");
         return;
     case zg_state_retired:
-        if (place != in_retired_list && !(span->block.header & ZG_HEADER_OPENED)) breaks("a retired span is not in the list of those");
+        if (place != in_retired_list && !(span->block.header & ZG_HEADER_OPENED))
+            breaks("a retired span is not in the list of those");
         return;
     case zg_state_reusable:
-        if (place != in_bin && !(span->fenced && span->units > ZG_FENCE_REUSED_MOST)) breaks("a free span is in no bin");
+        if (place != in_bin && !(span->fenced && span->units > ZG_FENCE_REUSED_MOST))
+            breaks("a free span is in no bin");
         return;
     case zg_state_freeing:
     case zg_state_held: break;
@@ -123,7 +128,8 @@ const char *zg_invariants_broken(void) {
         for (uint64_t i = 0; i < zg_slabs.slab[class].free_count && !broken; i++)
             see_slot(class, zg_slabs.slab[class].free_slots[i], in_free_list);
     if (!broken) zg_thread_visit(see_thread);
-    if (!broken && (of_part = zg_quarantine_broken(see_quarantined_slot, see_quarantined_span)) != NULL) breaks(of_part);
+    if (!broken && (of_part = zg_quarantine_broken(see_quarantined_slot, see_quarantined_span)) != NULL)
+        breaks(of_part);
     if (!broken && (of_part = zg_span_broken(see_free_span)) != NULL) breaks(of_part);
     if (!broken && (of_part = zg_fence_broken(see_free_span)) != NULL) breaks(of_part);
     if (!broken && (of_part = zg_retire_broken()) != NULL) breaks(of_part);

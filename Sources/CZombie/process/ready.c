@@ -33,8 +33,10 @@ static bool reserve_heap(void) {
         if (limited && (UINT64_C(45) << shift) > limit / 8) continue;
         if (!zg_slab_init(shift)) continue;
         if (shift < 36) zg_stats_degrade(zg_degradation_small_address_space);
-        uint64_t area = limited ? limit / 8 : UINT64_C(64) << shift, fence = limited ? limit / 16 : UINT64_C(16) << shift;
-        if (zg_span_table_init(area & ~(ZG_UNIT_BYTES - 1), fence & ~(ZG_PAGE_BYTES - 1), ZG_FENCE_AREA_ALIGNMENT)) return true;
+        uint64_t area = limited ? limit / 8 : UINT64_C(64) << shift,
+                 fence = limited ? limit / 16 : UINT64_C(16) << shift;
+        if (zg_span_table_init(area & ~(ZG_UNIT_BYTES - 1), fence & ~(ZG_PAGE_BYTES - 1), ZG_FENCE_AREA_ALIGNMENT))
+            return true;
         return zg_span_table_init(UINT64_C(4) << shift, UINT64_C(1) << shift, ZG_FENCE_AREA_ALIGNMENT);
     }
     return false;

@@ -145,7 +145,8 @@ void zg_runtime_start(void) {
     started = true;
     started_ns = zg_os_clock_ns(0 /* CLOCK_REALTIME */);
     if (!zg_ready()) {
-        static const char message[] = "zguard: warning: no address space for the guarded heap: the program is not guarded\n";
+        static const char message[] =
+            "zguard: warning: no address space for the guarded heap: the program is not guarded\n";
         if (zg_ready_is_hopeless()) zg_os_write(2, message, sizeof message - 1);
         return;
     }

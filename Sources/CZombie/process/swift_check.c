@@ -14,7 +14,8 @@
 
 #define UNOWNED_ONE (UINT64_C(1) << 1)
 #define STRONG_ONE (UINT64_C(1) << 33)
-#define NEW_BITS UINT64_C(3) // one strong (counted from 0), one unowned for all of them, freed by Swift's own deallocator
+#define NEW_BITS                                                                                                       \
+    UINT64_C(3) // one strong (counted from 0), one unowned for all of them, freed by Swift's own deallocator
 
 static uint32_t checking;
 
@@ -95,10 +96,14 @@ static bool find_functions(void) {
     struct {
         void *place;
         const char *name;
-    } functions[] = {{&swift.allocate, "swift_allocObject"},         {&swift.deallocate, "swift_deallocClassInstance"},
-                     {&swift.retain, "swift_retain"},                {&swift.release, "swift_release"},
-                     {&swift.unowned_retain, "swift_unownedRetain"}, {&swift.unowned_release, "swift_unownedRelease"},
-                     {&swift.weak_init, "swift_weakInit"},           {&swift.weak_destroy, "swift_weakDestroy"}};
+    } functions[] = {{&swift.allocate, "swift_allocObject"},
+                     {&swift.deallocate, "swift_deallocClassInstance"},
+                     {&swift.retain, "swift_retain"},
+                     {&swift.release, "swift_release"},
+                     {&swift.unowned_retain, "swift_unownedRetain"},
+                     {&swift.unowned_release, "swift_unownedRelease"},
+                     {&swift.weak_init, "swift_weakInit"},
+                     {&swift.weak_destroy, "swift_weakDestroy"}};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(functions); i++) {
         void *function = zg_module_function(functions[i].name);
         if (!function) return false;
@@ -109,8 +114,9 @@ static bool find_functions(void) {
 
 static void conclude(bool good) {
     if (!good) {
-        static const char message[] = "zguard: warning: this Swift runtime lays out objects in a way that is not known: "
-                                      "Swift classes are not reported\n";
+        static const char message[] =
+            "zguard: warning: this Swift runtime lays out objects in a way that is not known: "
+            "Swift classes are not reported\n";
         zg_stats_degrade(zg_degradation_swift_layout);
         zg_report_say(message, sizeof message - 1);
     }

@@ -115,7 +115,8 @@ static ZG_COLD struct zg_thread *register_thread(void) {
 // is shorter now than it was then. A handler that interrupts the call stands deeper, or on another stack.
 static bool was_abandoned(const struct zg_thread *thread, const uint64_t *frame) {
     uint64_t here = (uint64_t)frame, then = (uint64_t)thread->frame;
-    return thread != &zg_thread_between && thread != &late && then >= thread->stack.low && here > then && here < thread->stack.high;
+    return thread != &zg_thread_between && thread != &late && then >= thread->stack.low && here > then &&
+           here < thread->stack.high;
 }
 
 struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
@@ -204,8 +205,7 @@ static void end_thread(void *context) {
         magazine->count = 0;
     }
     zg_thread_flush_counters(thread);
-    if (zg_config.handle_signals)
-        zg_signals_remove_stack((char *)thread + mapping_bytes() - ALTERNATE_STACK_BYTES);
+    if (zg_config.handle_signals) zg_signals_remove_stack((char *)thread + mapping_bytes() - ALTERNATE_STACK_BYTES);
     uint32_t errands = __atomic_exchange_n(&thread->errands, 0, __ATOMIC_RELAXED);
     zg_thread_self = &zg_thread_ended;
     thread->busy = 0;

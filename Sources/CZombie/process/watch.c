@@ -28,14 +28,14 @@ extern void *__libc_stack_end;
 extern void __libc_free(void *);
 
 #define MS UINT64_C(1000000)
-#define WATCHED_NS (250 * MS)     // between looks of the thread, while there is something to give back
-#define QUIET_NS (2000 * MS)      // otherwise
-#define IDLE_NS (2000 * MS)       // next to nothing was allocated or freed for so long: the process is idle
-#define SHORT_IDLE_NS (400 * MS)  // the same where memory was short in the last minute
+#define WATCHED_NS (250 * MS)    // between looks of the thread, while there is something to give back
+#define QUIET_NS (2000 * MS)     // otherwise
+#define IDLE_NS (2000 * MS)      // next to nothing was allocated or freed for so long: the process is idle
+#define SHORT_IDLE_NS (400 * MS) // the same where memory was short in the last minute
 #define SHORT_AGO_NS (60000 * MS)
 #define WORTHLESS_NS (30000 * MS) // nothing to give back for so long: the thread ends
 #define RETRY_NS (30000 * MS)     // after a thread could not be made
-enum { IDLE_CALLS = 128 }; // next to nothing
+enum { IDLE_CALLS = 128 };        // next to nothing
 enum { STACK_BYTES = 256 << 10 };
 
 // Signals that are not blocked in it: faults, which our own handler looks at. And those that libc keeps for itself: one of them
@@ -71,7 +71,9 @@ struct watch {
     bool relieved;                // while the process is idle
 };
 
-static bool was_short(uint64_t now) { return zg_load(&zg_maintenance.short_ns) && now - zg_load(&zg_maintenance.short_ns) < SHORT_AGO_NS; }
+static bool was_short(uint64_t now) {
+    return zg_load(&zg_maintenance.short_ns) && now - zg_load(&zg_maintenance.short_ns) < SHORT_AGO_NS;
+}
 
 static void give_back_when_idle(struct zg_thread *thread, struct watch *watch, uint64_t now) {
     uint64_t activity = zg_stats_get(zg_counter_allocations) + zg_stats_get(zg_counter_frees);
@@ -103,7 +105,8 @@ static ZG_NOINLINE uint64_t watch_once(struct watch *watch) {
     }
     give_back_when_idle(thread, watch, now);
     bool level = zg_stats_get(zg_counter_pressure_level) != 0;
-    bool something = level || zg_quarantine_bytes() > ZG_WORTH_LOOKING || zg_maintenance_backed_bytes() > ZG_WORTH_LOOKING ||
+    bool something = level || zg_quarantine_bytes() > ZG_WORTH_LOOKING ||
+                     zg_maintenance_backed_bytes() > ZG_WORTH_LOOKING ||
                      zg_maintenance.course.cap != zg_config.quarantine_bytes;
     if (zg_maintenance_is_worth_a_thread() || level) watch->worth_ns = now;
     zg_thread_leave(thread);
@@ -144,7 +147,8 @@ static void start_thread(void) {
     uint64_t now = zg_os_clock_ns(CLOCK_MONOTONIC);
     uint32_t expected = zg_maintenance_no_thread;
     if (failed_ns && now - failed_ns < RETRY_NS) return;
-    if (!__atomic_compare_exchange_n(&zg_maintenance.thread, &expected, zg_maintenance_thread_starts, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+    if (!__atomic_compare_exchange_n(&zg_maintenance.thread, &expected, zg_maintenance_thread_starts, false,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return;
     // No signal of the program's is for this thread, but for faults, which our own handler looks at.
     sigset_t blocked;
@@ -237,7 +241,8 @@ static void try_start(const uint64_t *frame) {
 
 void zg_watch_start(void) {
     if (!zg_maintenance.on) return;
-    next_pthread_create = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))zg_loader_next("pthread_create");
+    next_pthread_create =
+        (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))zg_loader_next("pthread_create");
     if (!next_pthread_create) zg_config.pressure_thread = false;
     pid = zg_os_pid();
     zg_thread_start_errand = try_start;

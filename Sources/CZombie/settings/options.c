@@ -122,9 +122,7 @@ static void describe_expected(struct zg_text *text, const struct zg_option_info 
     switch (option->kind) {
     case zg_option_bool: zg_text_string(text, "0 or 1"); return;
     case zg_option_path: zg_text_string(text, "a path of at most 511 bytes without ':'"); return;
-    case zg_option_percent:
-        zg_text_string(text, "0 to 100, with or without %");
-        return;
+    case zg_option_percent: zg_text_string(text, "0 to 100, with or without %"); return;
     case zg_option_number:
     case zg_option_bytes:
         zg_text_decimal(text, (uint64_t)option->least);
@@ -245,7 +243,8 @@ static void apply_profile(struct zg_options *options, const char *text) {
             for (text += i; *text && *text != ':'; text++)
                 if (count + 1 < sizeof value) value[count++] = *text;
             value[count] = 0;
-            if (parse_choice(value, zg_option_table[zg_option_name_profile].choices, &profile)) set_profile(options, profile);
+            if (parse_choice(value, zg_option_table[zg_option_name_profile].choices, &profile))
+                set_profile(options, profile);
         }
         while (*text && *text != ':') text++;
         if (*text) text++;

@@ -94,7 +94,8 @@ static uint64_t outer_hash_of(uint32_t node) { return node_hashes[nodes[node].pa
 static void insert_into(const struct table *table, bool by_family, uint64_t node_and_flag) {
     uint32_t node = (uint32_t)(node_and_flag & (NODE_MOST - 1));
     uint64_t hash = node_hashes[node];
-    __atomic_store_n(entry_of(table, by_family, hash, outer_hash_of(node)), (hash & TAG_MASK) | node_and_flag, __ATOMIC_RELEASE);
+    __atomic_store_n(entry_of(table, by_family, hash, outer_hash_of(node)), (hash & TAG_MASK) | node_and_flag,
+                     __ATOMIC_RELEASE);
 }
 
 // Under the lock. Tables of families are kept half empty, so that most find room at home.

@@ -35,9 +35,9 @@ struct __attribute__((aligned(64))) zg_cache_set {
 };
 
 struct zg_stack_cache {
-    uint32_t epoch; // of the unwind rules that the entries were made with
-    uint32_t used;  // entries, from the first
-    uint64_t life;  // takes part in the keys: another one makes every entry unknown
+    uint32_t epoch;      // of the unwind rules that the entries were made with
+    uint32_t used;       // entries, from the first
+    uint64_t life;       // takes part in the keys: another one makes every entry unknown
     uint32_t seen[1024]; // stacks that were captured lately, by their id
     struct zg_cache_set sets[ZG_CACHE_SETS];
     struct zg_cached_stack entries[ZG_CACHE_SETS * ZG_CACHE_WAYS];
@@ -50,7 +50,8 @@ uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller call
 // entries of its set have not proved more useful lately. Notes it otherwise.
 bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack);
 // Keeps a walk, unless it cannot be compared later.
-void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, const struct zg_walk *walk, uint32_t stack);
+void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, const struct zg_walk *walk,
+                        uint32_t stack);
 // Takes bits out of the ids of the stacks that begin here.
 void zg_stack_cache_clear(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t bits);
 // For a thread with another stack. The old entries are not found any more, and driven out by new ones.
@@ -65,7 +66,9 @@ enum { ZG_CACHE_RESISTANCE = 8 };
 ZG_INLINE uint64_t zg_stack_cache_key(const struct zg_stack_cache *cache, struct zg_caller caller) {
     return ((caller.pc * UINT64_C(0x9e3779b97f4a7c15)) ^ caller.sp ^ cache->life) * UINT64_C(0xd6e8feb86659fd93) | 1;
 }
-ZG_INLINE struct zg_cache_set *zg_stack_cache_set(struct zg_stack_cache *cache, uint64_t key) { return &cache->sets[key >> 56]; }
+ZG_INLINE struct zg_cache_set *zg_stack_cache_set(struct zg_stack_cache *cache, uint64_t key) {
+    return &cache->sets[key >> 56];
+}
 _Static_assert(ZG_CACHE_SETS == 256, "zg_stack_cache_set takes eight bits");
 
 typedef uint32_t zg_half_words __attribute__((vector_size(16), aligned(4), may_alias));
@@ -87,9 +90,11 @@ ZG_INLINE bool zg_cached_stack_is_unchanged(const struct zg_cached_stack *entry,
         typedef uint64_t halves __attribute__((vector_size(16)));
         if (((halves)changed)[0] | ((halves)changed)[1]) return false;
     }
-    for (end = place + entry->word_groups * ZG_CACHE_GROUP; place < end; place += ZG_CACHE_GROUP, word += ZG_CACHE_GROUP) {
+    for (end = place + entry->word_groups * ZG_CACHE_GROUP; place < end;
+         place += ZG_CACHE_GROUP, word += ZG_CACHE_GROUP) {
         uint32_t changed = 0;
-        for (int i = 0; i < ZG_CACHE_GROUP; i++) changed |= word[i] ^ *(const uint32_t *)(caller.sp + place[i] * UINT64_C(8));
+        for (int i = 0; i < ZG_CACHE_GROUP; i++)
+            changed |= word[i] ^ *(const uint32_t *)(caller.sp + place[i] * UINT64_C(8));
         if (changed) return false;
     }
     return true;

@@ -22,7 +22,8 @@ static void join(struct zg_trail *trail, const struct zg_trail_frame *frame) {
     struct zg_trail_frame *last = &trail->frames[trail->count - 1];
     uint64_t old = last->fp_place;
     last->place = frame->place;
-    for (uint32_t i = trail->count; i-- && trail->frames[i].fp_place == old;) trail->frames[i].fp_place = frame->fp_place;
+    for (uint32_t i = trail->count; i-- && trail->frames[i].fp_place == old;)
+        trail->frames[i].fp_place = frame->fp_place;
 }
 
 // The hash of a frame's chain without the frame.
@@ -39,7 +40,8 @@ static void chain(struct zg_trail *trail, uint32_t at, int depth) {
     struct zg_trail_frame *frame = &trail->frames[at];
     uint32_t anchor = at ? frame[-1].anchor : 0;
     // Too deep: a new chain, begun where it can begin for the next frames, too.
-    if (at + 1 - anchor > (uint32_t)depth + ZG_TRAIL_STEP) anchor = (at + 1 - (uint32_t)depth) / ZG_TRAIL_STEP * ZG_TRAIL_STEP;
+    if (at + 1 - anchor > (uint32_t)depth + ZG_TRAIL_STEP)
+        anchor = (at + 1 - (uint32_t)depth) / ZG_TRAIL_STEP * ZG_TRAIL_STEP;
     frame->anchor = (uint16_t)anchor;
     frame->hash = zg_depot_hash(outer_hash(trail, at), frame->pc);
     frame->words = (uint16_t)((at ? frame[-1].words : 0) + 1 + frame->fp_used);

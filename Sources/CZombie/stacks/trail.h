@@ -21,13 +21,14 @@ struct zg_trail_frame {
     uint32_t node; // the depot's, of the same frames; 0: not known yet
     uint16_t anchor;
     uint16_t words; // that this frame and all further out depend on, at the most
-    bool fp_used; // the next frame outwards was found from fp
+    bool fp_used;   // the next frame outwards was found from fp
 };
 
 struct zg_trail {
     uint32_t epoch; // of the unwind rules
     uint32_t count;
-    uint64_t end_place, end_word; // why frames[0] is the outermost, where a word of the stack says so; place 0: it does not
+    uint64_t end_place,
+        end_word; // why frames[0] is the outermost, where a word of the stack says so; place 0: it does not
     struct zg_trail_frame frames[ZG_TRAIL_FRAMES];
     struct zg_trail_frame new_frames[ZG_TRAIL_NEW]; // of the capture that is going on: the program's stack may be small
 };

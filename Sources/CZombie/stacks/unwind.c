@@ -59,8 +59,7 @@ uint32_t zg_unwind_epoch;
 void zg_unwind_forget(void) {
     __atomic_fetch_add(&zg_unwind_epoch, 1, __ATOMIC_RELAXED);
     struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
-    for (uint64_t i = 0; i < UINT64_C(1) << table->bits; i++)
-        __atomic_store_n(&table->entries[i], 0, __ATOMIC_RELAXED);
+    for (uint64_t i = 0; i < UINT64_C(1) << table->bits; i++) __atomic_store_n(&table->entries[i], 0, __ATOMIC_RELAXED);
 }
 
 static compact_rule compact(const struct zg_cfi_row *row) {

@@ -25,8 +25,8 @@ enum { ZG_WALK_WORDS = 96 }; // two for each frame of the default depth
 struct zg_walk {
     int count;
     uint64_t frames[ZG_STACK_MAX_DEPTH]; // return addresses, innermost first, beginning with caller.pc
-    bool repeatable; // the words below decide the walk: with the same ones it goes the same way
-    bool uses_fp;    // so does caller.fp
+    bool repeatable;                     // the words below decide the walk: with the same ones it goes the same way
+    bool uses_fp;                        // so does caller.fp
     uint32_t word_count;
     uint64_t words[ZG_WALK_WORDS]; // bits 0-47 the word's low bits, 48-63 its distance from caller.sp / 8
 };
@@ -35,9 +35,9 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
 
 // One step outwards on the thread's own stack.
 struct zg_step {
-    uint64_t pc_place; // the word that the new pc was read from
-    uint64_t fp_place; // the word that the new fp was read from; 0: fp is unchanged
-    bool used_fp;      // the step counted from fp
+    uint64_t pc_place;  // the word that the new pc was read from
+    uint64_t fp_place;  // the word that the new fp was read from; 0: fp is unchanged
+    bool used_fp;       // the step counted from fp
     uint64_t end_place; // outermost: the word that says so; 0: the rules do
 };
 enum zg_step_result {

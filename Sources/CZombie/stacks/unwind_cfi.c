@@ -139,7 +139,8 @@ static const uint8_t *find_fde(const uint8_t *header, uint64_t pc) {
     return header + table[low].fde;
 }
 
-static void set_rule(struct zg_cfi_row *row, uint64_t reg, enum zg_cfi_how how, int64_t value, const uint8_t *expression) {
+static void set_rule(struct zg_cfi_row *row, uint64_t reg, enum zg_cfi_how how, int64_t value,
+                     const uint8_t *expression) {
     if (reg < ZG_ARCH_REGISTER_COUNT) row->registers[reg] = (struct zg_cfi_rule){(uint8_t)how, value, expression};
 }
 
@@ -151,7 +152,9 @@ static const uint8_t *skip_expression(const uint8_t **at) {
 }
 
 // Factored offsets of a broken program wrap around.
-static int64_t scaled(uint64_t factored, const struct cie *cie) { return (int64_t)(factored * (uint64_t)cie->data_factor); }
+static int64_t scaled(uint64_t factored, const struct cie *cie) {
+    return (int64_t)(factored * (uint64_t)cie->data_factor);
+}
 
 // Runs a call frame program from `at` until its location counter passes `pc`.
 static bool run_program(const struct cie *cie, const uint8_t *at, const uint8_t *end, uint64_t location, uint64_t pc,
@@ -229,9 +232,9 @@ static bool run_program(const struct cie *cie, const uint8_t *at, const uint8_t 
             reg = read_uleb(&at);
             set_rule(row, reg, zg_cfi_is_expression, 0, skip_expression(&at));
             break;
-        case 0x2d: break;                     // AArch64: return address signing toggles; the signature is stripped
-        case 0x2e: read_uleb(&at); break;     // GNU_args_size
-        default: return false;                // unknown: better no frame than a wrong one
+        case 0x2d: break;                 // AArch64: return address signing toggles; the signature is stripped
+        case 0x2e: read_uleb(&at); break; // GNU_args_size
+        default: return false;            // unknown: better no frame than a wrong one
         }
         continue;
     moved:
@@ -362,9 +365,12 @@ bool zg_cfi_step(const struct zg_cfi_row *row, struct zg_registers *registers, z
         case zg_cfi_is_offset: value = cfa + (uint64_t)rule->value, known = true; break;
         case zg_cfi_in_register: known = is_known(registers, (uint64_t)rule->value, &value); break;
         case zg_cfi_at_expression:
-            known = evaluate(rule->expression, registers, true, cfa, read, context, &value) && read(context, value, &value);
+            known =
+                evaluate(rule->expression, registers, true, cfa, read, context, &value) && read(context, value, &value);
             break;
-        case zg_cfi_is_expression: known = evaluate(rule->expression, registers, true, cfa, read, context, &value); break;
+        case zg_cfi_is_expression:
+            known = evaluate(rule->expression, registers, true, cfa, read, context, &value);
+            break;
         }
         if (i == ZG_ARCH_SP && !known) value = cfa, known = true;
         if (!known) continue;

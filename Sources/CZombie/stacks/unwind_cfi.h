@@ -9,13 +9,13 @@
 #include "platform/arch.h"
 
 enum zg_cfi_how {
-    zg_cfi_same,           // the register still holds the caller's value
-    zg_cfi_undefined,      // lost; for the return address: the outermost frame
-    zg_cfi_at_offset,      // saved at CFA + value
-    zg_cfi_is_offset,      // equals CFA + value
-    zg_cfi_in_register,    // in register `value`
-    zg_cfi_at_expression,  // saved at the address that the expression gives
-    zg_cfi_is_expression,  // equals the expression
+    zg_cfi_same,          // the register still holds the caller's value
+    zg_cfi_undefined,     // lost; for the return address: the outermost frame
+    zg_cfi_at_offset,     // saved at CFA + value
+    zg_cfi_is_offset,     // equals CFA + value
+    zg_cfi_in_register,   // in register `value`
+    zg_cfi_at_expression, // saved at the address that the expression gives
+    zg_cfi_is_expression, // equals the expression
 };
 
 struct zg_cfi_rule {

@@ -34,15 +34,15 @@ struct zg_jump {
 };
 
 struct zg_thread {
-    uint32_t busy;   // inside the runtime
-    uint32_t number; // dense, from 1; 0: the state that threads share after their end
+    uint32_t busy;              // inside the runtime
+    uint32_t number;            // dense, from 1; 0: the state that threads share after their end
     uint16_t number_in_records; // the same, at most 65535
     int tid;
     uint32_t destructor_rounds; // how often the thread-exit destructor has run
     struct zg_stack_bounds stack;
     struct zg_thread *next; // of all threads, or of the recycled ones
     bool in_use;
-    uint32_t errands; // enum zg_errand; not 0: leaving takes the slow way
+    uint32_t errands;      // enum zg_errand; not 0: leaving takes the slow way
     const uint64_t *frame; // frame address of the published function that was entered
 
     void *alternate_stack; // ours, for faults; NULL where signals are not handled

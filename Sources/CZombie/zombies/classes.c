@@ -82,12 +82,12 @@ bool zg_class_is_swift(const struct zg_space *space, uint64_t metadata) {
     if (got < 3 * sizeof(uint64_t) || !space->is_code(space->context, class.destroy)) return false;
     // Closure contexts, boxes, boxed errors, tasks. Contexts and boxes say at which byte their contents begin.
     if ((class.kind == 0x400 || class.kind == 0x500) &&
-        (got < 4 * sizeof(uint64_t) || (uint32_t)class.superclass < 16 || (uint32_t)class.superclass >= 65536))
+        (got < 4 * sizeof(uint64_t) || (uint32_t) class.superclass < 16 || (uint32_t) class.superclass >= 65536))
         return false;
     if (class.kind == 0x400 || class.kind == 0x500 || class.kind == 0x501 || class.kind == 0x502) return true;
     if (class.kind != 0 || got < sizeof class) return false;
-    if (class.instance_size < 16 || class.alignment_mask & (class.alignment_mask + 1) || class.class_address_point < 16 ||
-        class.class_size < class.class_address_point)
+    if (class.instance_size < 16 || class.alignment_mask & (class.alignment_mask + 1) ||
+        class.class_address_point < 16 || class.class_size < class.class_address_point)
         return false;
     struct {
         uint32_t flags;
@@ -120,7 +120,8 @@ bool zg_class_cxx_name(const struct zg_space *space, uint64_t table, char *name,
     if (!type || !read_words(space, type, words, 2)) return false;
     uint64_t got = read_bytes(space, name, words[1], capacity - 1);
     // The last page of an image may end behind the name.
-    for (uint64_t less = 1; !got && less < capacity; less *= 2) got = read_bytes(space, name, words[1], capacity / (2 * less));
+    for (uint64_t less = 1; !got && less < capacity; less *= 2)
+        got = read_bytes(space, name, words[1], capacity / (2 * less));
     name[got] = 0;
     uint64_t skipped = name[0] == '*'; // local to its image
     if (skipped) zg_string_copy(name, name + 1, capacity);

@@ -24,7 +24,14 @@ enum {
 };
 
 // ContextDescriptorKind.
-enum { context_module = 0, context_extension = 1, context_anonymous = 2, context_protocol = 3, context_class = 16, context_last_type = 31 };
+enum {
+    context_module = 0,
+    context_extension = 1,
+    context_anonymous = 2,
+    context_protocol = 3,
+    context_class = 16,
+    context_last_type = 31
+};
 
 static bool read_bytes(const struct zg_space *space, uint64_t address, void *to, uint64_t count) {
     return address >= ZG_PAGE_BYTES && space->read(space->context, to, address, count) == count;
@@ -97,8 +104,8 @@ static uint64_t extended_type(const struct zg_space *space, uint64_t extension) 
 
 static bool put_type(const struct zg_space *space, uint64_t metadata, struct zg_text *text, int depth);
 
-static bool put_arguments(const struct zg_space *space, uint64_t arguments, uint32_t from, uint32_t to, struct zg_text *text,
-                          int depth) {
+static bool put_arguments(const struct zg_space *space, uint64_t arguments, uint32_t from, uint32_t to,
+                          struct zg_text *text, int depth) {
     if (from >= to || !arguments || to > ARGUMENTS_MOST) return from >= to;
     zg_text_char(text, '<');
     for (uint32_t i = from; i < to; i++) {
@@ -111,7 +118,8 @@ static bool put_arguments(const struct zg_space *space, uint64_t arguments, uint
 
 // "Module.Outer<Int>.Inner": from the outermost context inwards. `arguments` is where the metadata keeps the generic ones;
 // 0: a context without (a protocol).
-static bool put_context(const struct zg_space *space, uint64_t context, uint64_t arguments, struct zg_text *text, int depth) {
+static bool put_context(const struct zg_space *space, uint64_t context, uint64_t arguments, struct zg_text *text,
+                        int depth) {
     uint64_t chain[CONTEXTS_MOST];
     int count = 0;
     while (context && count < CONTEXTS_MOST) {
@@ -278,7 +286,8 @@ bool zg_swift_property_at(const struct zg_space *space, uint64_t metadata, uint6
     uint32_t field = 0;
     uint64_t class = metadata;
     for (int i = 0; class && i < SUPERCLASSES_MOST; i++, class = word(space, class + 8)) {
-        uint64_t descriptor = class_descriptor(space, class), offsets = descriptor ? field_offsets(space, class, descriptor) : 0;
+        uint64_t descriptor = class_descriptor(space, class),
+                 offsets = descriptor ? field_offsets(space, class, descriptor) : 0;
         uint32_t count = offsets ? half(space, descriptor + 36) : 0;
         for (uint32_t j = 0; j < count && j < FIELDS_MOST; j++) {
             uint64_t offset = word(space, offsets + 8 * j);
@@ -296,7 +305,8 @@ static uint64_t virtual_table(const struct zg_space *space, uint64_t descriptor)
     if (!(type_flags & 1u << 15)) return 0;
     uint64_t at = descriptor + 44;
     if (flags & 0x80) {
-        uint32_t parameters = quarter(space, at + 8), requirements = quarter(space, at + 10), more = quarter(space, at + 14);
+        uint32_t parameters = quarter(space, at + 8), requirements = quarter(space, at + 10),
+                 more = quarter(space, at + 14);
         if (more & ~1u) return 0; // values, conditional conformances: their layout is not known here
         at += 16 + zg_round_up(parameters, 4) + 12 * (uint64_t)requirements;
         if (more & 1) at += 4 + 8 * (uint64_t)quarter(space, at); // type packs
@@ -332,7 +342,8 @@ struct zg_swift_slot zg_swift_slot_at(const struct zg_space *space, uint64_t met
             return slot;
         }
         uint64_t first = table ? 8 * (uint64_t)half(space, table) : 0;
-        if (table && half(space, descriptor) >> 16 & 1u << 13) first += immediate_members(space, class, descriptor) - class;
+        if (table && half(space, descriptor) >> 16 & 1u << 13)
+            first += immediate_members(space, class, descriptor) - class;
         if (table && (uint64_t)offset - first < 8 * (uint64_t)half(space, table + 4)) {
             slot.part = zg_swift_part_method;
             slot.code = word(space, place);

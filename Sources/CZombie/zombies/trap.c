@@ -6,7 +6,11 @@
 
 #include "platform/os.h"
 
-enum { SHIFT_MOST = 24, SHIFT_LEAST = 10, WORDS_MORE = 6 }; // words_shift = slots_shift + 6: a slot has 64 bytes on average
+enum {
+    SHIFT_MOST = 24,
+    SHIFT_LEAST = 10,
+    WORDS_MORE = 6
+}; // words_shift = slots_shift + 6: a slot has 64 bytes on average
 
 struct zg_traps zg_traps;
 
@@ -33,13 +37,13 @@ bool zg_trap_init(void) {
 }
 
 uint64_t zg_trap_first_isa(uint32_t class) {
-    return zg_traps.isa + ((uint64_t)class << (zg_traps.slots_shift + ZG_TRAP_ISA_SHIFT)) + ZG_TRAP_ISA_OFFSET;
+    return zg_traps.isa + ((uint64_t) class << (zg_traps.slots_shift + ZG_TRAP_ISA_SHIFT)) + ZG_TRAP_ISA_OFFSET;
 }
 uint64_t zg_trap_first_side(uint32_t class) {
-    return ZG_TRAP_SIDE_BITS(zg_traps.side + ((uint64_t)class << (zg_traps.slots_shift + ZG_TRAP_SIDE_SHIFT)));
+    return ZG_TRAP_SIDE_BITS(zg_traps.side + ((uint64_t) class << (zg_traps.slots_shift + ZG_TRAP_SIDE_SHIFT)));
 }
 uint64_t zg_trap_first_word(uint32_t class) {
-    return zg_traps.words + ((uint64_t)class << (zg_traps.words_shift - 3 + ZG_TRAP_WORD_SHIFT)) + ZG_TRAP_WORD_OFFSET;
+    return zg_traps.words + ((uint64_t) class << (zg_traps.words_shift - 3 + ZG_TRAP_WORD_SHIFT)) + ZG_TRAP_WORD_OFFSET;
 }
 
 struct zg_trap_place zg_trap_place_of(const struct zg_traps *traps, uint64_t address) {
@@ -64,4 +68,6 @@ struct zg_trap_place zg_trap_place_of(const struct zg_traps *traps, uint64_t add
     return place;
 }
 
-struct zg_trap_place zg_trap_decode(uint64_t address) { return zg_trap_place_of(&zg_traps, address); }
+struct zg_trap_place zg_trap_decode(uint64_t address) {
+    return zg_trap_place_of(&zg_traps, address);
+}

@@ -69,8 +69,8 @@ uint64_t zg_zombie_time_ns(const struct zg_death *death) {
 }
 
 struct zg_zombie_pattern zg_zombie_span_pattern(uint32_t bits, uint32_t number) {
-    struct zg_zombie_pattern pattern = {{zg_trap_first_isa(ZG_CLASS_COUNT) + zg_trap_isa_distance(number), ZG_FILL_WORD},
-                                        ZG_FILL_WORD, 0};
+    struct zg_zombie_pattern pattern = {
+        {zg_trap_first_isa(ZG_CLASS_COUNT) + zg_trap_isa_distance(number), ZG_FILL_WORD}, ZG_FILL_WORD, 0};
     if (bits == ZG_HEADER_SWIFT) pattern.head[1] = zg_trap_first_side(ZG_CLASS_COUNT) + zg_trap_side_distance(number);
     return pattern;
 }

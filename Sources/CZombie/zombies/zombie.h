@@ -27,7 +27,7 @@ extern uint64_t zg_zombie_contents;
 
 // What the words of a dead object have to be.
 struct zg_zombie_pattern {
-    uint64_t head[2]; // words 0 and 1
+    uint64_t head[2];    // words 0 and 1
     uint64_t word, step; // word 2 and the difference from each to the next
 };
 ZG_INLINE struct zg_zombie_pattern zg_zombie_swift_pattern(const struct zg_slab *slab, uint64_t number, uint64_t byte) {
@@ -54,7 +54,7 @@ ZG_INLINE void zg_zombie_write(void *start, uint64_t bytes, struct zg_zombie_pat
 
 ZG_INLINE bool zg_zombie_is_written(const void *start, uint64_t bytes, struct zg_zombie_pattern pattern) {
     const zg_vector *at = start, *end = (const void *)((const char *)start + bytes);
-    zg_vector changed = *at++ ^ (zg_vector){pattern.head[0], pattern.head[1]};
+    zg_vector changed = *at++ ^ (zg_vector) { pattern.head[0], pattern.head[1] };
     zg_vector value = {pattern.word, pattern.word + pattern.step}, step = {2 * pattern.step, 2 * pattern.step};
     for (; at < end; value += step) changed |= *at++ ^ value;
     return !(changed[0] | changed[1]);

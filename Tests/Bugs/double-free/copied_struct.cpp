@@ -23,9 +23,7 @@ struct Matrix {
     }
 };
 
-FRAME double trace(Matrix matrix) {
-    return matrix.cells[0];
-}
+FRAME double trace(Matrix matrix) { return matrix.cells[0]; }
 
 int main() {
     Matrix matrix;

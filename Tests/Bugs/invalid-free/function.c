@@ -7,9 +7,7 @@
 
 #include "../bug.h"
 
-FRAME void on_event(void *context) {
-    puts(context ? "context" : "no context");
-}
+FRAME void on_event(void *context) { puts(context ? "context" : "no context"); }
 
 FRAME void drop_context(void *context) {
     free(context);

@@ -10,9 +10,7 @@
 
 static _Alignas(16) char default_title[32] = "untitled";
 
-FRAME char *title_or_default(char *title) {
-    return title ? title : default_title;
-}
+FRAME char *title_or_default(char *title) { return title ? title : default_title; }
 
 FRAME void drop_title(char *title) {
 #ifdef FIXED

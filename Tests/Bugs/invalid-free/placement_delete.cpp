@@ -15,9 +15,7 @@ struct Logger {
 
 alignas(16) static char place[sizeof(Logger)];
 
-FRAME Logger *make_logger() {
-    return new (place) Logger();
-}
+FRAME Logger *make_logger() { return new (place) Logger(); }
 
 FRAME void delete_logger(Logger *logger) {
 #ifdef FIXED

@@ -13,9 +13,7 @@ struct alignas(16) Canvas {
     long pixels[4] = {1, 2, 3, 4};
 };
 
-FRAME long sum(const std::shared_ptr<Canvas> &canvas) {
-    return canvas->pixels[0] + canvas->pixels[3];
-}
+FRAME long sum(const std::shared_ptr<Canvas> &canvas) { return canvas->pixels[0] + canvas->pixels[3]; }
 
 FRAME void draw() {
     Canvas local;

@@ -10,13 +10,9 @@
 
 static int (*hook)(int value);
 
-FRAME int plain_hook(int value) {
-    return value + 1;
-}
+FRAME int plain_hook(int value) { return value + 1; }
 
-FRAME void set_hook(int (*function)(int value)) {
-    hook = function;
-}
+FRAME void set_hook(int (*function)(int value)) { hook = function; }
 
 FRAME int call_hook(int value) {
     int result = hook(value);

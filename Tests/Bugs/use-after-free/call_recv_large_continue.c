@@ -38,7 +38,7 @@ int main(void) {
     int pair[2];
     char *buffer = make_buffer();
     if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) || send(pair[1], "message", 7, 0) != 7) return 1;
-    // Unguarded there may be no memory any more.
+        // Unguarded there may be no memory any more.
 #ifdef FIXED
     int bytes = fill_buffer(pair[0], buffer);
     printf("%d %.7s\n", bytes, buffer + place);

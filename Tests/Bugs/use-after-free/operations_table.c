@@ -21,9 +21,7 @@ struct device {
     long registers[6];
 };
 
-FRAME int device_status(struct device *device) {
-    return (int)device->registers[0];
-}
+FRAME int device_status(struct device *device) { return (int)device->registers[0]; }
 
 static const struct operations plain = {device_status, device_status};
 

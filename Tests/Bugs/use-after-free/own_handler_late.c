@@ -36,9 +36,7 @@ FRAME long use_record(struct record *record) {
     return value;
 }
 
-static void on_fault(int number) {
-    _exit(number == SIGSEGV ? 43 : 1);
-}
+static void on_fault(int number) { _exit(number == SIGSEGV ? 43 : 1); }
 
 int main(void) {
     struct record *record = make_record();

@@ -40,9 +40,7 @@ FRAME long use_record(struct record *record) {
     return value;
 }
 
-static void on_fault(int number) {
-    siglongjmp(recovery, number);
-}
+static void on_fault(int number) { siglongjmp(recovery, number); }
 
 int main(void) {
     struct sigaction action = {.sa_handler = on_fault};

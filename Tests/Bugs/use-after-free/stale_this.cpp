@@ -12,7 +12,7 @@
 #include "../bug.h"
 
 class Parser {
-public:
+  public:
     explicit Parser(const char *text) : position(text) {}
     FRAME int peek() {
         int character = *position;
@@ -20,7 +20,7 @@ public:
         return character;
     }
 
-private:
+  private:
     const char *position;
     long unused[2] = {1, 2};
 };

@@ -8,9 +8,7 @@
 
 #include "../bug.h"
 
-FRAME int plain(int value) {
-    return value + 1;
-}
+FRAME int plain(int value) { return value + 1; }
 
 FRAME int call_function(int (*function)(int value)) {
     int result = function(1);

@@ -12,10 +12,10 @@
 #include "../bug.h"
 
 class Account {
-public:
+  public:
     FRAME void set_balance(double value) { balance = value; }
 
-private:
+  private:
     long numbers[4] = {1, 2, 3, 4};
     double balance = 0;
     long currency = 5;

@@ -22,9 +22,7 @@ FRAME void drop_page(char *page) {
     KEEP_FRAME();
 }
 
-FRAME void write_page(char *page) {
-    page[50] = 'w';
-}
+FRAME void write_page(char *page) { page[50] = 'w'; }
 
 int main(void) {
     for (int i = 0; i < 100000; i++) {

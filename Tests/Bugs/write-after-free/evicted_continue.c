@@ -23,9 +23,7 @@ FRAME void drop_page(long *page) {
     KEEP_FRAME();
 }
 
-FRAME void write_page(long *page) {
-    page[124] = 2;
-}
+FRAME void write_page(long *page) { page[124] = 2; }
 
 int main(void) {
     for (int i = 0; i < 20000; i++) {

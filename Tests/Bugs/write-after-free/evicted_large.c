@@ -22,9 +22,7 @@ FRAME void drop_frame(char *frame) {
     KEEP_FRAME();
 }
 
-FRAME void write_pixel(char *frame) {
-    frame[100000] = 'w';
-}
+FRAME void write_pixel(char *frame) { frame[100000] = 'w'; }
 
 int main(void) {
     for (int i = 0; i < 64; i++) {

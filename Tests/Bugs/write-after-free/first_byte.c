@@ -22,9 +22,7 @@ FRAME void drop_flag(char *flag) {
     KEEP_FRAME();
 }
 
-FRAME void set_flag(char *flag) {
-    *flag = 1;
-}
+FRAME void set_flag(char *flag) { *flag = 1; }
 
 int main(void) {
     char *flag = make_flag();

@@ -28,9 +28,7 @@ FRAME void drop_order(struct order *order) {
     KEEP_FRAME();
 }
 
-FRAME void set_count(struct order *order, int count) {
-    order->count = count;
-}
+FRAME void set_count(struct order *order, int count) { order->count = count; }
 
 int main(void) {
     struct order *order = make_order();

@@ -22,9 +22,7 @@ FRAME void drop_image(char *image) {
     KEEP_FRAME();
 }
 
-FRAME void set_pixel(char *image) {
-    image[300001] = 'p';
-}
+FRAME void set_pixel(char *image) { image[300001] = 'p'; }
 
 int main(void) {
     char *image = make_image();

@@ -22,9 +22,7 @@ FRAME void drop_text(char *text) {
     KEEP_FRAME();
 }
 
-FRAME void terminate(char *text) {
-    text[76] = 0;
-}
+FRAME void terminate(char *text) { text[76] = 0; }
 
 int main(void) {
     char *text = make_text();

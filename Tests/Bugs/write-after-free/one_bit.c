@@ -28,9 +28,7 @@ FRAME void drop_task(struct task *task) {
     KEEP_FRAME();
 }
 
-FRAME void mark_done(struct task *task) {
-    task->flags |= 2;
-}
+FRAME void mark_done(struct task *task) { task->flags |= 2; }
 
 int main(void) {
     struct task *task = make_task();

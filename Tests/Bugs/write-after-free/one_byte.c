@@ -22,9 +22,7 @@ FRAME void drop_name(char *name) {
     KEEP_FRAME();
 }
 
-FRAME void write_mark(char *name) {
-    name[33] = '!';
-}
+FRAME void write_mark(char *name) { name[33] = '!'; }
 
 int main(void) {
     char *name = make_name();

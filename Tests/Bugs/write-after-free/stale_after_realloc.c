@@ -23,9 +23,7 @@ FRAME int *grow_array(int *array) {
     return grown;
 }
 
-FRAME void set_element(int *element, int value) {
-    *element = value;
-}
+FRAME void set_element(int *element, int value) { *element = value; }
 
 int main(void) {
     int *array = make_array();

@@ -22,9 +22,7 @@ FRAME void grow_values(std::vector<int> &values) {
     KEEP_FRAME();
 }
 
-FRAME void write_through(std::vector<int>::iterator iterator) {
-    *iterator = 3;
-}
+FRAME void write_through(std::vector<int>::iterator iterator) { *iterator = 3; }
 
 int main() {
     std::vector<int> values;

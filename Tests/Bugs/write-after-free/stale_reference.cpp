@@ -22,9 +22,7 @@ FRAME void add_score(std::vector<long> &scores) {
     KEEP_FRAME();
 }
 
-FRAME void set_best(long &best) {
-    best = 1000;
-}
+FRAME void set_best(long &best) { best = 1000; }
 
 int main() {
     std::vector<long> scores;

@@ -23,9 +23,7 @@ FRAME void drop_string(std::string *text) {
     KEEP_FRAME();
 }
 
-FRAME void capitalize(char *character) {
-    *character = 'X';
-}
+FRAME void capitalize(char *character) { *character = 'X'; }
 
 int main() {
     std::string *text = make_string();

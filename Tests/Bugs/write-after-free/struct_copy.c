@@ -26,9 +26,7 @@ FRAME void drop_table(struct row *table) {
     KEEP_FRAME();
 }
 
-FRAME void set_row(struct row *table, int index, const struct row *row) {
-    table[index] = *row;
-}
+FRAME void set_row(struct row *table, int index, const struct row *row) { table[index] = *row; }
 
 int main(void) {
     struct row row = {{1, 2, 3, 4, 5, 6, 7}};

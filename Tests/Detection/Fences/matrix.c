@@ -153,7 +153,9 @@ static void drop_in_thread(char *block, size_t size) {
         (void)count;                                                                                                   \
         __asm__ volatile("movabsq $0x2121212121212121, %%rax\n\tmovq %%rax, %%xmm0\n\t"                                \
                          "punpcklqdq %%xmm0, %%xmm0\n\t" instruction " %%" source ", (%0)"                             \
-                         : : "r"(at) : "memory", "rax", "xmm0");                                                       \
+                         :                                                                                             \
+                         : "r"(at)                                                                                     \
+                         : "memory", "rax", "xmm0");                                                                   \
         KEEP_FRAME();                                                                                                  \
     }
 

@@ -18,9 +18,7 @@ __attribute__((noinline)) int visit(Node *node, int depth) {
     return visit(node->next, depth + 1) + (node->value > 3);
 }
 
-__attribute__((noinline)) void fault(volatile int *at) {
-    *at = 5;
-}
+__attribute__((noinline)) void fault(volatile int *at) { *at = 5; }
 
 int main(int count, char **) {
     Node *list = nullptr;

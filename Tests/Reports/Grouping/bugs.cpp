@@ -19,7 +19,7 @@ struct Shape {
     int side = 3;
     char more[40] = {};
 };
-}
+} // namespace
 
 template <typename T> struct Pool {
     std::vector<T *> items;

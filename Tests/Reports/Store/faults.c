@@ -72,8 +72,8 @@ static void after(int file) {
     if (store && count == target && strcmp(action, "after") == 0 && is_store(file)) kill(getpid(), SIGKILL);
 }
 
-#define REAL(name) \
-    static __typeof__(name) *real; \
+#define REAL(name)                                                                                                     \
+    static __typeof__(name) *real;                                                                                     \
     if (!real) real = dlsym(RTLD_NEXT, #name)
 
 ssize_t write(int file, const void *bytes, size_t size) {

@@ -23,7 +23,14 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { LOW_ADDRESS = 8, WILD_ADDRESS = 0x13370000, BLOCK_BYTES = 48, LARGE_BYTES = 2 << 20, COROUTINE_BYTES = 16 << 10, THREADS = 4 };
+enum {
+    LOW_ADDRESS = 8,
+    WILD_ADDRESS = 0x13370000,
+    BLOCK_BYTES = 48,
+    LARGE_BYTES = 2 << 20,
+    COROUTINE_BYTES = 16 << 10,
+    THREADS = 4
+};
 #define GARBAGE UINT64_C(0x4141414141414141)
 
 static const char *what, *where, *handler, *short_of;
@@ -143,7 +150,8 @@ static void give_stack(void) {
     const int rooms[] = {0, in_handler ? 16384 : 1536, 32768, 65536};
     uint64_t choice = next(4);
     if (choice == 0) return;
-    uint64_t bytes = (uint64_t)sysconf(_SC_MINSIGSTKSZ) + (uint64_t)rooms[choice], whole = (bytes + 4095) & ~UINT64_C(4095);
+    uint64_t bytes = (uint64_t)sysconf(_SC_MINSIGSTKSZ) + (uint64_t)rooms[choice],
+             whole = (bytes + 4095) & ~UINT64_C(4095);
     char *low = mmap(NULL, whole + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (low == MAP_FAILED) return;
     mprotect(low, 4096, PROT_NONE);

@@ -99,14 +99,18 @@ static uint64_t find_place(const char *permissions, bool anywhere) {
     static char text[1 << 18];
     int file = open("/proc/self/maps", 0), count = 0;
     size_t length = 0;
-    for (ssize_t got; length < sizeof text - 1 && (got = read(file, text + length, sizeof text - 1 - length)) > 0;) length += (size_t)got;
+    for (ssize_t got; length < sizeof text - 1 && (got = read(file, text + length, sizeof text - 1 - length)) > 0;)
+        length += (size_t)got;
     text[length] = 0;
     close(file);
     uint64_t here = (uint64_t)&file;
-    for (char *line = text; line && *line && count < MOST_MAPPINGS; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
+    for (char *line = text; line && *line && count < MOST_MAPPINGS;
+         line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
         char *end = strchr(line, '\n'), access[5] = "";
         struct mapping mapping;
-        if (sscanf(line, "%lx-%lx %4s", &mapping.low, &mapping.high, access) != 3 || memcmp(access, permissions, 3) != 0) continue;
+        if (sscanf(line, "%lx-%lx %4s", &mapping.low, &mapping.high, access) != 3 ||
+            memcmp(access, permissions, 3) != 0)
+            continue;
         if (here >= mapping.low && here < mapping.high) continue;
         if ((uint64_t)text >= mapping.low && (uint64_t)text < mapping.high) continue;
         bool is_file = end && memchr(line, '/', (size_t)(end - line));
@@ -169,10 +173,24 @@ static int work_and_fail(void) {
 
 // The register that the next instruction finds its memory by, where it is one of the common moves, comparisons and sums.
 static unsigned long long *base_of(pid_t tid, struct user_regs_struct *registers) {
-    unsigned long long *all[] = {&registers->rax, &registers->rcx, &registers->rdx, &registers->rbx, NULL, &registers->rbp, &registers->rsi,
-                                 &registers->rdi, &registers->r8, &registers->r9, &registers->r10, &registers->r11, NULL, &registers->r13,
-                                 &registers->r14, &registers->r15}; // 4 and 12: the stack pointer, or an index follows
-    static const unsigned char known[] = {0x01, 0x03, 0x29, 0x2b, 0x39, 0x3b, 0x63, 0x80, 0x81, 0x83, 0x85, 0x88, 0x89, 0x8a, 0x8b, 0xc6, 0xc7};
+    unsigned long long *all[] = {&registers->rax,
+                                 &registers->rcx,
+                                 &registers->rdx,
+                                 &registers->rbx,
+                                 NULL,
+                                 &registers->rbp,
+                                 &registers->rsi,
+                                 &registers->rdi,
+                                 &registers->r8,
+                                 &registers->r9,
+                                 &registers->r10,
+                                 &registers->r11,
+                                 NULL,
+                                 &registers->r13,
+                                 &registers->r14,
+                                 &registers->r15}; // 4 and 12: the stack pointer, or an index follows
+    static const unsigned char known[] = {0x01, 0x03, 0x29, 0x2b, 0x39, 0x3b, 0x63, 0x80, 0x81,
+                                          0x83, 0x85, 0x88, 0x89, 0x8a, 0x8b, 0xc6, 0xc7};
     unsigned char code[8];
     long word = ptrace(PTRACE_PEEKTEXT, tid, registers->rip, 0);
     memcpy(code, &word, sizeof code);
@@ -206,7 +224,8 @@ static void trace(pid_t process) {
         int tid = tids[next((uint64_t)count)], status;
         if (i && tid == stopped[0]) continue;
         if (ptrace(PTRACE_SEIZE, tid, 0, 0) != 0) continue;
-        if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) != 0 || waitpid(tid, &status, __WALL) != tid || !WIFSTOPPED(status)) continue;
+        if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) != 0 || waitpid(tid, &status, __WALL) != tid || !WIFSTOPPED(status))
+            continue;
         struct user_regs_struct registers;
         if (ptrace(PTRACE_GETREGS, tid, 0, &registers) == 0) {
             spoil(tid, &registers);

@@ -112,7 +112,7 @@ static struct count own_counts[kind_count], *counts = own_counts;
 _Static_assert(sizeof own_counts <= FILE_BYTES, "the file has two pages");
 
 static struct {
-    int kind; // or ALL
+    int kind;         // or ALL
     int error, later; // later: as soon as this rule was applied once; 0: the same again
     enum { fails, halves, ones } action;
     uint64_t first, last, every;
@@ -327,7 +327,8 @@ static int inject_sigaction(int signal, const struct sigaction *action, struct s
 }
 
 // Our thread is the one with a stack of 256 KiB.
-static int inject_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *context) {
+static int inject_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                                 void *context) {
     size_t bytes = 0;
     if (attributes) pthread_attr_getstacksize(attributes, &bytes);
     int error = bytes == 256 << 10 ? error_for(kind_pthread_create) : 0;

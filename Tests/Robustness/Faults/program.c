@@ -61,8 +61,11 @@ static void look_at(const struct block *block, size_t bytes, size_t step, const 
 static size_t random_size(uint64_t r) {
     switch (r % 32) {
     case 0: return 1 + (r >> 8) % 1800000;
-    case 1: case 2: return 1 + (r >> 8) % 90000;
-    case 3: case 4: case 5: return 1 + (r >> 8) % 6000;
+    case 1:
+    case 2: return 1 + (r >> 8) % 90000;
+    case 3:
+    case 4:
+    case 5: return 1 + (r >> 8) % 6000;
     case 6: return 0;
     default: return 1 + (r >> 8) % 400;
     }
@@ -161,7 +164,8 @@ static void in_child(void *(*function)(void *), uint64_t seed) {
     }
     int status;
     if (child < 0) complain("fork", (uint64_t)errno);
-    else if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 33) complain("the child's status", (uint64_t)status);
+    else if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 33)
+        complain("the child's status", (uint64_t)status);
 }
 
 // What a program can see of its surroundings.
@@ -286,7 +290,8 @@ int main(int count, char **words) {
     fflush(stdout);
     if (strcmp(what, "wait") == 0) {
         char byte;
-        while (read(0, &byte, 1) > 0) {}
+        while (read(0, &byte, 1) > 0) {
+        }
     }
     return wrong ? 3 : 7;
 }

@@ -291,7 +291,8 @@ static void spawns(void) {
         sigfillset(&all);
         posix_spawnattr_setsigdefault(&attributes, &all);
         posix_spawnattr_setpgroup(&attributes, 0);
-        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP | (i == 2 ? POSIX_SPAWN_SETSID : 0));
+        posix_spawnattr_setflags(&attributes,
+                                 POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP | (i == 2 ? POSIX_SPAWN_SETSID : 0));
         pid_t child;
         if (i == 2) posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
         int failure = posix_spawn(&child, "/proc/self/exe", &actions, &attributes, arguments, environ);

@@ -82,7 +82,8 @@ static void probing(void) {
     mprotect(map + 4096, 4096, PROT_NONE);
     for (int i = 0; i < 200; i++) {
         MUST(!is_readable((char *)(uintptr_t)(i * 8)), "null pages are not readable");
-        MUST(last_number == SIGSEGV && last_address == (void *)(uintptr_t)(i * 8), "the handler is told what and where");
+        MUST(last_number == SIGSEGV && last_address == (void *)(uintptr_t)(i * 8),
+             "the handler is told what and where");
         MUST(is_readable(map) && !is_readable(map + 5000) && is_readable(map + 8192), "mappings are told apart");
         MUST(!is_readable((char *)(uintptr_t)0x1234567890abcdef), "what is no address is not readable");
         free(malloc((size_t)i * 40));
@@ -101,13 +102,14 @@ static void ways(void) {
     void (*const setters[])(int) = {simple_jump, simple_jump, simple_jump};
     for (int i = 0; i < 3; i++) {
         sighandler_t before = i == 0   ? signal(SIGSEGV, setters[i])
-                                : i == 1 ? sysv_signal(SIGSEGV, setters[i])
-                                         : ssignal(SIGSEGV, setters[i]);
+                              : i == 1 ? sysv_signal(SIGSEGV, setters[i])
+                                       : ssignal(SIGSEGV, setters[i]);
         say("before way %d: %d", i, before == SIG_DFL ? 0 : before == simple_jump ? 1 : 2);
         calls = 0;
         if (!sigsetjmp(back, 1)) *(volatile int *)4 = 1;
         sigaction(SIGSEGV, NULL, &old);
-        say("way %d: %d call, handler stays %d, flags %x", i, calls, old.sa_handler == simple_jump, old.sa_flags & ~0x04000000);
+        say("way %d: %d call, handler stays %d, flags %x", i, calls, old.sa_handler == simple_jump,
+            old.sa_flags & ~0x04000000);
     }
     // Once only; not held back meanwhile; chained to the one before.
     install(SIGSEGV, jump_back, SA_RESETHAND | SA_NODEFER);
@@ -120,7 +122,8 @@ static void ways(void) {
         if (!sigsetjmp(back, 0)) *(volatile int *)4 = 1;
     MUST(calls == 6, "with SA_NODEFER again and again, masks unsaved");
     sigaction(SIGSEGV, NULL, &old);
-    MUST(old.sa_flags & SA_NODEFER && old.sa_flags & SA_ONSTACK && old.sa_sigaction == jump_back, "and as it was asked for");
+    MUST(old.sa_flags & SA_NODEFER && old.sa_flags & SA_ONSTACK && old.sa_sigaction == jump_back,
+         "and as it was asked for");
     signal(SIGSEGV, SIG_IGN);
     raise(SIGSEGV);
     MUST(signal(SIGSEGV, SIG_DFL) == SIG_IGN, "a sent one can be ignored");
@@ -272,7 +275,8 @@ static void *serve_faults(void *unused) {
         if (read(faults_from, &message, sizeof message) != sizeof message) continue;
         char *contents = aligned_alloc(4096, 4096);
         memset(contents, 'u', 4096);
-        struct uffdio_copy copy = {.dst = message.arg.pagefault.address & ~UINT64_C(4095), .src = (uintptr_t)contents, .len = 4096};
+        struct uffdio_copy copy = {
+            .dst = message.arg.pagefault.address & ~UINT64_C(4095), .src = (uintptr_t)contents, .len = 4096};
         if (ioctl(faults_from, UFFDIO_COPY, &copy) == 0) __atomic_fetch_add(&served, 1, __ATOMIC_RELAXED);
         free(contents);
     }
@@ -294,7 +298,8 @@ static void faults_by_thread(void) {
     MUST(register_faults(own, BYTES), "a mapping is registered");
     MUST(register_faults(block, BYTES) && register_faults(freed, BYTES), "blocks are registered");
     pthread_create(&thread, NULL, serve_faults, NULL);
-    for (size_t i = 0; i < BYTES; i += 4096) MUST(own[i + 5] == 'u' && block[i + 6] == 'u', "each page comes from the thread");
+    for (size_t i = 0; i < BYTES; i += 4096)
+        MUST(own[i + 5] == 'u' && block[i + 6] == 'u', "each page comes from the thread");
     // The heap itself touches what is registered, while the thread allocates.
     for (int i = 0; i < AGAIN; i++) {
         free(freed);

@@ -178,11 +178,11 @@ static const struct {
     int resource;
     rlim_t value;
 } limited[] = {
-    {"no descriptors", RLIMIT_NOFILE, 4},         {"few descriptors", RLIMIT_NOFILE, 16},
-    {"address space", RLIMIT_AS, 1 << 30},        {"data", RLIMIT_DATA, 64 << 20},
-    {"stack", RLIMIT_STACK, 256 << 10},           {"files", RLIMIT_FSIZE, 1 << 20},
-    {"locked memory", RLIMIT_MEMLOCK, 0},         {"processes", RLIMIT_NPROC, 1},
-    {"signals waiting", RLIMIT_SIGPENDING, 0},    {"priorities", RLIMIT_NICE, 0},
+    {"no descriptors", RLIMIT_NOFILE, 4},      {"few descriptors", RLIMIT_NOFILE, 16},
+    {"address space", RLIMIT_AS, 1 << 30},     {"data", RLIMIT_DATA, 64 << 20},
+    {"stack", RLIMIT_STACK, 256 << 10},        {"files", RLIMIT_FSIZE, 1 << 20},
+    {"locked memory", RLIMIT_MEMLOCK, 0},      {"processes", RLIMIT_NPROC, 1},
+    {"signals waiting", RLIMIT_SIGPENDING, 0}, {"priorities", RLIMIT_NICE, 0},
 };
 static void limit(int i) {
     struct rlimit value = {limited[i].value, limited[i].value};
@@ -212,7 +212,8 @@ static void limits(void) {
                 under_limit();
             }
             int status = status_of(child);
-            if (!planted_well(status)) say("FAILED: %s, set %s: status %x", limited[i].name, before ? "before" : "later", status);
+            if (!planted_well(status))
+                say("FAILED: %s, set %s: status %x", limited[i].name, before ? "before" : "later", status);
         }
     }
 }
@@ -236,15 +237,18 @@ static void processor_time(void) {
 
 // --- filters of system calls -----------------------------------------------------------------------------------------------
 
-#define DENY(name) {#name, SYS_##name}
+#define DENY(name)                                                                                                     \
+    { #name, SYS_##name }
 static const struct {
     const char *name;
     int number;
 } denied[] = {
-    DENY(openat), DENY(readlinkat), DENY(process_vm_readv), DENY(madvise), DENY(mremap), DENY(memfd_create), DENY(fchmod),
-    DENY(ftruncate), DENY(fcntl), DENY(fstat), DENY(pread64), DENY(close), DENY(prlimit64), DENY(sysinfo), DENY(sched_yield),
-    DENY(prctl), DENY(getpid), DENY(gettid), DENY(clock_gettime), DENY(sigaltstack), DENY(rt_sigtimedwait), DENY(tgkill),
-    DENY(close_range), DENY(rt_sigaction), DENY(rt_sigprocmask), DENY(mprotect),
+    DENY(openat),          DENY(readlinkat), DENY(process_vm_readv), DENY(madvise),       DENY(mremap),
+    DENY(memfd_create),    DENY(fchmod),     DENY(ftruncate),        DENY(fcntl),         DENY(fstat),
+    DENY(pread64),         DENY(close),      DENY(prlimit64),        DENY(sysinfo),       DENY(sched_yield),
+    DENY(prctl),           DENY(getpid),     DENY(gettid),           DENY(clock_gettime), DENY(sigaltstack),
+    DENY(rt_sigtimedwait), DENY(tgkill),     DENY(close_range),      DENY(rt_sigaction),  DENY(rt_sigprocmask),
+    DENY(mprotect),
 };
 enum { DENIED = sizeof denied / sizeof *denied };
 
@@ -258,8 +262,8 @@ static void filter(int which, unsigned answer) {
         program[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer);
         program[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     } else {
-        static const int left[] = {SYS_read, SYS_write, SYS_exit, SYS_exit_group, SYS_rt_sigreturn, SYS_mmap, SYS_munmap,
-                                   SYS_brk, SYS_futex, SYS_mprotect, SYS_madvise};
+        static const int left[] = {SYS_read,   SYS_write, SYS_exit,  SYS_exit_group, SYS_rt_sigreturn, SYS_mmap,
+                                   SYS_munmap, SYS_brk,   SYS_futex, SYS_mprotect,   SYS_madvise};
         // A strict one: mprotect and madvise are refused, which the heap can do without.
         int count = (int)(sizeof left / sizeof *left) - (which == -2 ? 2 : 0);
         for (int i = 0; i < count; i++) {
@@ -286,7 +290,8 @@ static void filtered(int which, unsigned answer, int before, const char *name) {
         syscall(SYS_exit_group, wrong);
     }
     int status = status_of(child);
-    if (!planted_well(status)) say("FAILED: without %s, %s, answer %x: status %x", name, before ? "before" : "later", answer, status);
+    if (!planted_well(status))
+        say("FAILED: without %s, %s, answer %x: status %x", name, before ? "before" : "later", answer, status);
 }
 static void filtered_program(void) {
     int wrong = work_with_blocks(500);

@@ -55,7 +55,6 @@ UNUSED __attribute__((format(printf, 1, 2))) static void say(const char *format,
 static void say_failure(const char *what, int line) { say("FAILED (line %d): %s", line, what); }
 #define MUST(condition, what) ((condition) ? (void)0 : say_failure(what, __LINE__))
 
-
 // --- the planted bug -------------------------------------------------------------------------------------------------
 
 // Their names have to be on the finding's three stacks.

@@ -92,7 +92,8 @@ static void jumps_at_steps(void) {
     check_heap();
     // Other threads find no lock taken.
     pthread_t thread;
-    MUST(pthread_create(&thread, NULL, (void *(*)(void *))(void *)work_with_blocks, (void *)500) == 0, "a thread starts");
+    MUST(pthread_create(&thread, NULL, (void *(*)(void *))(void *)work_with_blocks, (void *)500) == 0,
+         "a thread starts");
     pthread_join(thread, NULL);
 }
 #else
@@ -290,7 +291,8 @@ static void say_mask(const char *when) {
     pthread_sigmask(SIG_SETMASK, NULL, &now);
     int count = 0;
     for (int i = 1; i <= 64; i++) count += sigismember(&now, i) == 1;
-    say("%s %d signals are blocked, of faults %d%d", when, count, sigismember(&now, SIGSEGV), sigismember(&now, SIGBUS));
+    say("%s %d signals are blocked, of faults %d%d", when, count, sigismember(&now, SIGSEGV),
+        sigismember(&now, SIGBUS));
 }
 static void *all_blocked(void *unused) {
     say_mask("in a thread");

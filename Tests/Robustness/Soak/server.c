@@ -36,7 +36,8 @@ static uint64_t next(uint64_t *state) {
 static size_t random_size(uint64_t r) {
     switch (r % 64) {
     case 0: return (r >> 8) % 300000;
-    case 1: case 2: return (r >> 8) % 20000;
+    case 1:
+    case 2: return (r >> 8) % 20000;
     default: return (r >> 8) % 400;
     }
 }
@@ -103,7 +104,8 @@ static void load(void) {
     unsigned long size = bound ? bound(4096) : 0;
     unsigned char *packed = malloc(size), text[4096];
     memset(text, 'x', sizeof text);
-    if (!packed || !compress || compress(packed, &size, text, sizeof text) != 0) fputs("libz does not compress\n", stderr);
+    if (!packed || !compress || compress(packed, &size, text, sizeof text) != 0)
+        fputs("libz does not compress\n", stderr);
     free(packed);
     dlclose(library);
 }
@@ -119,7 +121,8 @@ int main(void) {
     while (!atomic_load(&ending)) {
         pthread_t threads[WORKERS];
         int started = 0;
-        while (started < WORKERS && pthread_create(&threads[started], NULL, work, (void *)(uintptr_t)next(&state)) == 0) started++;
+        while (started < WORKERS && pthread_create(&threads[started], NULL, work, (void *)(uintptr_t)next(&state)) == 0)
+            started++;
         bear(next(&state)); // while they work
         load();
         for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);

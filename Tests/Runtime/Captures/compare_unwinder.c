@@ -47,8 +47,8 @@
     X(timed)                                                                                                           \
     X(ticks)
 #define PROCESS_COUNTS(X)                                                                                              \
-    X(unreached)       /* libunwind did not even find the way out of this library: not compared */                     \
-    X(nested)          /* captures while libunwind was at work: there must be none */                                  \
+    X(unreached) /* libunwind did not even find the way out of this library: not compared */                           \
+    X(nested)    /* captures while libunwind was at work: there must be none */                                        \
     X(unwinder_timed)                                                                                                  \
     X(unwinder_ticks)                                                                                                  \
     X(unwinder_frames) /* of the timed ones */                                                                         \
@@ -138,7 +138,8 @@ struct answer_of_unwinder {
 };
 
 static bool find_caller(struct answer_of_unwinder *theirs, uint64_t caller, int got) {
-    for (theirs->own = 0; theirs->own < got && theirs->frames[theirs->own] != caller; theirs->own++) {}
+    for (theirs->own = 0; theirs->own < got && theirs->frames[theirs->own] != caller; theirs->own++) {
+    }
     theirs->count = got - theirs->own;
     return theirs->count > 0;
 }
@@ -217,7 +218,9 @@ static ZG_COLD void log_suspect(enum verdict verdict, const uint64_t *ours, int 
     static const char *const names[] = {"cache", "trail", "walk"};
     static uint32_t logged[verdict_different + 1];
     if (__atomic_fetch_add(&logged[verdict], 1, __ATOMIC_RELAXED) >= SUSPECTS_LOGGED) return;
-    const char *what = verdict == verdict_different ? "different" : verdict == verdict_shorter ? "shorter" : "generated";
+    const char *what = verdict == verdict_different ? "different"
+                       : verdict == verdict_shorter ? "shorter"
+                                                    : "generated";
     int file = open(log_name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (file < 0) return;
     dprintf(file, "%s, answered by the %s, thread %d of process %d\n", what, names[answer], zg_os_tid(), zg_os_pid());
@@ -315,7 +318,7 @@ ZG_NOINLINE uint32_t zg_observe_capture(struct zg_thread *thread, bool allocates
     uint64_t caller = thread->frame[1], event = events++;
     is_inside = true;
     bool is_chosen = event % every == 0;
-    uint32_t stack = mode == mode_libunwind               ? answer_by_unwinder(caller, is_chosen)
+    uint32_t stack = mode == mode_libunwind              ? answer_by_unwinder(caller, is_chosen)
                      : mode == mode_compare && is_chosen ? answer_both(thread, allocates, caller, event)
                                                          : capture(thread, allocates, is_chosen && mode == mode_ours);
     if (event % CLOCK_EVERY == 0) note_clock();
@@ -337,7 +340,8 @@ static bool load_unwinder(void) {
     is_signal_frame = (int (*)(unw_cursor_t *))dlsym(library, NAME_OF(unw_is_signal_frame));
     set_caching = (int (*)(unw_addr_space_t, unw_caching_policy_t))dlsym(library, NAME_OF(unw_set_caching_policy));
     unw_addr_space_t *local = dlsym(library, NAME_OF(unw_local_addr_space));
-    if (!backtrace_of || !get_context || !init_local || !step || !get_register || !is_signal_frame || !set_caching || !local)
+    if (!backtrace_of || !get_context || !init_local || !step || !get_register || !is_signal_frame || !set_caching ||
+        !local)
         return false;
     return set_caching(*local, UNW_CACHE_PER_THREAD) == 0; // no lock
 }

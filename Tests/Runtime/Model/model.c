@@ -28,7 +28,8 @@
 #include <unistd.h>
 
 // The C++ library's, by their published names.
-void *_Znwm(size_t), *_Znam(size_t), *_ZnwmRKSt9nothrow_t(size_t, const void *), *_ZnamRKSt9nothrow_t(size_t, const void *);
+void *_Znwm(size_t), *_Znam(size_t), *_ZnwmRKSt9nothrow_t(size_t, const void *),
+    *_ZnamRKSt9nothrow_t(size_t, const void *);
 void *_ZnwmSt11align_val_t(size_t, size_t), *_ZnamSt11align_val_t(size_t, size_t);
 void _ZdlPv(void *), _ZdaPv(void *), _ZdlPvm(void *, size_t), _ZdaPvm(void *, size_t);
 void _ZdlPvSt11align_val_t(void *, size_t), _ZdaPvSt11align_val_t(void *, size_t);
@@ -71,8 +72,9 @@ __attribute__((noreturn, format(printf, 2, 3))) static void fail(const struct wo
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "model: seed %llu thread %u round %llu operation %llu%s: %s\n", (unsigned long long)seed, worker->number,
-            (unsigned long long)worker->round, (unsigned long long)worker->operations, worker->is_child ? " in a child" : "", text);
+    fprintf(stderr, "model: seed %llu thread %u round %llu operation %llu%s: %s\n", (unsigned long long)seed,
+            worker->number, (unsigned long long)worker->round, (unsigned long long)worker->operations,
+            worker->is_child ? " in a child" : "", text);
     fflush(stderr);
     _exit(1);
 }
@@ -102,24 +104,30 @@ static void write_contents(const struct block *block) {
     if (words <= SPARSE / 8) {
         for (uint64_t i = 0; i < words; i++) word = word_of(block, i), __builtin_memcpy(block->start + 8 * i, &word, 8);
     } else {
-        for (uint64_t i = 0; i < words; i = next_word(i, words)) word = word_of(block, i), __builtin_memcpy(block->start + 8 * i, &word, 8);
+        for (uint64_t i = 0; i < words; i = next_word(i, words))
+            word = word_of(block, i), __builtin_memcpy(block->start + 8 * i, &word, 8);
     }
     word = word_of(block, words);
     if (rest) __builtin_memcpy(block->start + 8 * words, &word, rest);
 }
 
 // The first `kept` bytes, of what was written to a block of `old` bytes.
-static void check_kept(const struct worker *worker, const struct block *block, uint64_t kept, uint64_t old, const char *when) {
+static void check_kept(const struct worker *worker, const struct block *block, uint64_t kept, uint64_t old,
+                       const char *when) {
     uint64_t words = old / 8, rest = old % 8, word, wrong = 0, expected;
     uint64_t whole = kept / 8 < words ? kept / 8 : words;
     if (words <= SPARSE / 8) {
-        for (uint64_t i = 0; i < whole; i++) __builtin_memcpy(&word, block->start + 8 * i, 8), wrong |= word ^ word_of(block, i);
+        for (uint64_t i = 0; i < whole; i++)
+            __builtin_memcpy(&word, block->start + 8 * i, 8), wrong |= word ^ word_of(block, i);
     } else {
-        for (uint64_t i = 0; i < whole; i = next_word(i, words)) __builtin_memcpy(&word, block->start + 8 * i, 8), wrong |= word ^ word_of(block, i);
+        for (uint64_t i = 0; i < whole; i = next_word(i, words))
+            __builtin_memcpy(&word, block->start + 8 * i, 8), wrong |= word ^ word_of(block, i);
     }
     expected = word_of(block, words);
     if (rest && kept == old && memcmp(block->start + 8 * words, &expected, rest)) wrong = 1;
-    if (wrong) fail(worker, "a block of %zu bytes at %p does not hold what was written (%s)", block->size, (void *)block->start, when);
+    if (wrong)
+        fail(worker, "a block of %zu bytes at %p does not hold what was written (%s)", block->size,
+             (void *)block->start, when);
 }
 
 // --- which addresses are taken -----------------------------------------------------------------------------------------
@@ -128,7 +136,9 @@ enum { WHOLE_MOST = 1024, STEP = 4096 };
 
 static inline void take_byte(const struct worker *worker, const struct block *block, uintptr_t at) {
     unsigned char *byte = &taken[at >> 4];
-    if (*byte) fail(worker, "a block of %zu bytes at %p overlaps one in use, at %p", block->size, (void *)block->start, (void *)at);
+    if (*byte)
+        fail(worker, "a block of %zu bytes at %p overlaps one in use, at %p", block->size, (void *)block->start,
+             (void *)at);
     *byte = 1;
 }
 
@@ -174,7 +184,8 @@ static size_t size_from(struct worker *worker, uint64_t r) {
 
 static void check_new(struct worker *worker, struct block *block, bool zero) {
     if (!block->start) fail(worker, "no memory for %zu bytes", block->size);
-    if ((uintptr_t)block->start % block->alignment) fail(worker, "%p is not aligned to %u", (void *)block->start, block->alignment);
+    if ((uintptr_t)block->start % block->alignment)
+        fail(worker, "%p is not aligned to %u", (void *)block->start, block->alignment);
     size_t usable = malloc_usable_size(block->start);
     if (usable < block->size) fail(worker, "%zu of %zu bytes are usable", usable, block->size);
     if (zero) {
@@ -264,8 +275,12 @@ static __attribute__((noinline)) void do_free(struct worker *worker, struct bloc
         break;
     case family_new: sized ? _ZdlPvm(start, size) : _ZdlPv(start); break;
     case family_new_array: sized ? _ZdaPvm(start, size) : _ZdaPv(start); break;
-    case family_new_aligned: sized ? _ZdlPvmSt11align_val_t(start, size, block->alignment) : _ZdlPvSt11align_val_t(start, block->alignment); break;
-    case family_new_array_aligned: sized ? _ZdaPvmSt11align_val_t(start, size, block->alignment) : _ZdaPvSt11align_val_t(start, block->alignment); break;
+    case family_new_aligned:
+        sized ? _ZdlPvmSt11align_val_t(start, size, block->alignment) : _ZdlPvSt11align_val_t(start, block->alignment);
+        break;
+    case family_new_array_aligned:
+        sized ? _ZdaPvmSt11align_val_t(start, size, block->alignment) : _ZdaPvSt11align_val_t(start, block->alignment);
+        break;
     }
     if (errno != 1234) fail(worker, "a free of %zu bytes changed errno to %d", size, errno);
     // Those that are no slots leave the quarantine first, perhaps at once.
@@ -273,7 +288,8 @@ static __attribute__((noinline)) void do_free(struct worker *worker, struct bloc
         uint64_t head, tail, wanted = UINT64_C(0x5555555555555555);
         __builtin_memcpy(&head, start + 8, 8), __builtin_memcpy(&tail, start + size - 8, 8);
         if ((size >= 24 && head != wanted) || tail != wanted)
-            fail(worker, "a dead block of %zu bytes at %p holds %llx %llx", size, (void *)start, (unsigned long long)head, (unsigned long long)tail);
+            fail(worker, "a dead block of %zu bytes at %p holds %llx %llx", size, (void *)start,
+                 (unsigned long long)head, (unsigned long long)tail);
     }
     block->start = NULL;
     worker->operations++;
@@ -312,7 +328,8 @@ static void do_fail(struct worker *worker, struct block *block, uint64_t r) {
     case 5: {
         void *place = &made;
         int result = posix_memalign(&place, 24, 10);
-        if (result != EINVAL || place != &made || errno) fail(worker, "posix_memalign with a bad alignment: %d", result);
+        if (result != EINVAL || place != &made || errno)
+            fail(worker, "posix_memalign with a bad alignment: %d", result);
         made = NULL, expected = 0;
         break;
     }
@@ -333,7 +350,8 @@ static void do_libc(struct worker *worker, uint64_t r) {
     copy = strdup(text);
     if (!copy || strcmp(copy, text)) fail(worker, "strdup");
     free(copy);
-    if (asprintf(&copy, "%s-%llu", text, (unsigned long long)r) < 0 || strncmp(copy, text, length)) fail(worker, "asprintf");
+    if (asprintf(&copy, "%s-%llu", text, (unsigned long long)r) < 0 || strncmp(copy, text, length))
+        fail(worker, "asprintf");
     FILE *stream = fmemopen(copy, strlen(copy) + 1, "r");
     if (!stream || getline(&line, &capacity, stream) < 0 || strncmp(line, text, length)) fail(worker, "getline");
     fclose(stream);
@@ -359,7 +377,8 @@ static void do_fork(struct worker *worker) {
         worker->is_child = true;
         alarm(120);
         for (int i = 0; i < SLOTS; i++)
-            if (worker->blocks[i].start) check_kept(worker, &worker->blocks[i], worker->blocks[i].size, worker->blocks[i].size, "after fork");
+            if (worker->blocks[i].start)
+                check_kept(worker, &worker->blocks[i], worker->blocks[i].size, worker->blocks[i].size, "after fork");
         work(worker, worker->operations + CHILD_OPERATIONS);
         _exit(0);
     }
@@ -442,7 +461,8 @@ int main(int count, char **words) {
         for (unsigned i = 0; i < threads; i++) {
             struct worker *worker = &workers[i];
             worker->number = i, worker->round = round;
-            worker->random = (seed * UINT64_C(0x9e3779b97f4a7c15) ^ (round << 8 | i)) * UINT64_C(0xd6e8feb86659fd93) | 1;
+            worker->random =
+                (seed * UINT64_C(0x9e3779b97f4a7c15) ^ (round << 8 | i)) * UINT64_C(0xd6e8feb86659fd93) | 1;
             for (int j = 0; j < 4; j++) next(worker);
             worker->window = 64 + (unsigned)(next(worker) % (SLOTS - 63));
             uint64_t left = (operations - before) / threads + 1;
@@ -474,6 +494,7 @@ int main(int count, char **words) {
         if (shared[i].start) do_free(last, &shared[i], 0);
     clock_gettime(CLOCK_MONOTONIC, &now);
     double seconds = (double)(now.tv_sec - started.tv_sec) + (double)(now.tv_nsec - started.tv_nsec) / 1e9;
-    printf("operations %llu seconds %.1f invariants %llu\n", (unsigned long long)done, seconds, (unsigned long long)checked);
+    printf("operations %llu seconds %.1f invariants %llu\n", (unsigned long long)done, seconds,
+           (unsigned long long)checked);
     return 0;
 }

@@ -48,7 +48,8 @@ static uint64_t size_from(uint64_t r) {
 }
 
 static __attribute__((noinline)) void *allocate(uint64_t size, uint64_t alignment, bool zero) {
-    void *block = zg_door_allocate(size, alignment, alignment > 16 ? zg_kind_aligned : zg_kind_malloc, zero, __builtin_frame_address(0));
+    void *block = zg_door_allocate(size, alignment, alignment > 16 ? zg_kind_aligned : zg_kind_malloc, zero,
+                                   __builtin_frame_address(0));
     __asm__ volatile("" : "+r"(block)::"memory");
     return block;
 }
@@ -79,8 +80,13 @@ static void *run(void *context) {
         }
         struct zg_block_view view;
         switch (r & 31) {
-        case 0: case 1: case 2: case 3: *block = resize(*block, size_from(more) + 1); break;
-        case 4: case 5: case 6: {
+        case 0:
+        case 1:
+        case 2:
+        case 3: *block = resize(*block, size_from(more) + 1); break;
+        case 4:
+        case 5:
+        case 6: {
             pthread_mutex_lock(&shared_lock);
             void *other = shared[more % SHARED];
             shared[more % SHARED] = *block;
@@ -94,9 +100,7 @@ static void *run(void *context) {
         case 8:
             if (more % 500 == 0) trim(more >> 20 & 1);
             break;
-        default:
-            release(*block);
-            *block = NULL;
+        default: release(*block); *block = NULL;
         }
     }
     for (int i = 0; i < SLOTS; i++) release(blocks[i]);
@@ -112,7 +116,9 @@ int main(int count, char **words) {
         pthread_t threads[THREADS];
         struct worker workers[THREADS];
         for (int i = 0; i < THREADS; i++) {
-            workers[i] = (struct worker){(seed * 1000003 + (uint64_t)(life * THREADS + i)) * UINT64_C(0x9e3779b97f4a7c15) | 1, operations / THREADS / LIVES};
+            workers[i] =
+                (struct worker){(seed * 1000003 + (uint64_t)(life * THREADS + i)) * UINT64_C(0x9e3779b97f4a7c15) | 1,
+                                operations / THREADS / LIVES};
             if (pthread_create(&threads[i], NULL, run, &workers[i]) != 0) return 1;
         }
         for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);

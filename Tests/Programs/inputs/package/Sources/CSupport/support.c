@@ -6,7 +6,6 @@ extern char *strdup(const char *);
 
 char *support_upper(const char *text) {
     char *copy = strdup(text);
-    for (char *at = copy; at && *at; at++)
-        *at = (char)toupper((unsigned char)*at);
+    for (char *at = copy; at && *at; at++) *at = (char)toupper((unsigned char)*at);
     return copy;
 }
