@@ -16,10 +16,12 @@ struct zg_slabs zg_slabs;
 bool zg_slab_init(uint32_t region_shift) {
     uint64_t region = UINT64_C(1) << region_shift, blocks_bytes = 0, free_bytes = 0;
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
-        uint64_t limit = region / zg_class_bytes(class);
-        blocks_bytes += zg_round_up(limit * sizeof(struct zg_block), ZG_PAGE_BYTES);
-        blocks_bytes += zg_round_up(limit * sizeof(struct zg_death), ZG_PAGE_BYTES);
-        free_bytes += zg_round_up(limit * sizeof(uint32_t), ZG_PAGE_BYTES);
+        struct zg_slab *slab = &zg_slabs.slab[class];
+        slab->slot_bytes = zg_class_bytes(class);
+        slab->limit = region / slab->slot_bytes;
+        blocks_bytes += zg_round_up(slab->limit * sizeof(struct zg_block), ZG_PAGE_BYTES);
+        blocks_bytes += zg_round_up(slab->limit * sizeof(struct zg_death), ZG_PAGE_BYTES);
+        free_bytes += zg_round_up(slab->limit * sizeof(uint32_t), ZG_PAGE_BYTES);
     }
     uint64_t slots_bytes = region * ZG_CLASS_COUNT;
     char *start = zg_os_reserve(slots_bytes + region); // one region more, to align
@@ -35,8 +37,6 @@ bool zg_slab_init(uint32_t region_shift) {
     zg_slabs.region_shift = region_shift;
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         struct zg_slab *slab = &zg_slabs.slab[class];
-        slab->slot_bytes = zg_class_bytes(class);
-        slab->limit = region / slab->slot_bytes;
         slab->base = zg_slabs.base + region * class;
         slab->reciprocal = UINT64_MAX / slab->slot_bytes + 1;
         slab->magazine = zg_class_magazine(class);
