@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds  # noqa: E402
 from Support.checks import close  # noqa: E402
 from Support.environment import ROOT  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 sys.dont_write_bytecode = True
 
@@ -166,6 +167,7 @@ def main():
     parser.add_argument("--option", "-o", metavar="KEY=VALUE", action="append", default=[],
                         help="option for `zguard run` (repeatable)")
     parser.add_argument("--preload", metavar="LIBRARY", help="compare with another preloaded allocator instead of zguard")
+    add_slice_option(parser)
     parser.add_argument("--jobs", metavar="N", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--tmp", metavar="DIR", help="where cases put their files")
     parser.add_argument("--keep", action="store_true", help="keep the files of cases that failed")
@@ -194,6 +196,9 @@ def main():
         sys.exit(f"programs: error: cannot find '{subject}'\nhint: scripts/build makes build/bin/zguard")
     if options.install:
         install(cases)
+    whole = len(cases)
+    cases = options.slice.choose(cases, lambda case: case.name, lambda case: [type(case).__module__])
+    options.slice.say(len(cases), whole, "programs")
 
     words = ["--profile", options.profile] if options.profile else []
     words += [word for option in options.option for word in ("-o", option)]

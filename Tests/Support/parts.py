@@ -14,7 +14,7 @@ LINE, STATUS, BUILD, SWIFT = "line", "status", "build", "swift"
 
 
 class Part:
-    """`seconds` is what it takes of the processor, measured on two cores: what is longest with all that waits for it begins first.
+    """`seconds` is about what it takes of the processor as scripts/test runs it: what is longest with all that waits for it begins first.
     `needs` names parts that must have passed. `slices`: of so many slices scripts/test runs one, --full and --long run all. `when` is
     "always", "full" (also with --long) or "long". `holds` names what no two parts may use at a time. `quiet`: alone, after the others."""
 
@@ -36,9 +36,9 @@ INSTALLED = ("zguard", "packages")
 PARTS = [
     # What others wait for.
     Part("library", ["scripts/build", "--library"], 8, needs=(), says=BUILD),
-    Part("zguard", ["scripts/build"], 60, needs=("library",), says=BUILD),
+    Part("zguard", ["scripts/build"], 75, needs=("library",), says=BUILD),
     Part("debug", ["swift", "build", "--build-tests", *DEBUG], 75, needs=(), says=BUILD, holds=("debug",)),
-    Part("packages", ["sh", "-c", "python3 Tests/Programs/programs.py --install-only && python3 Tests/Suites/suites.py --install-only"], 5,
+    Part("packages", ["sh", "-c", "python3 Tests/Programs/programs.py --install-only && python3 Tests/Suites/suites.py --install-only"], 15,
          needs=(), says=BUILD),
 
     Part("format", ["swift", "format", "lint", "--strict", "--recursive", "--parallel", *FORMATTED], 3, needs=(), says=STATUS),
@@ -51,7 +51,7 @@ PARTS = [
     Part("sanitizers", driver("Runtime/sanitizers"), 20),
     # What an operation costs, in instructions: the same on every machine.
     Part("instructions", ["scripts/bench", "--check"], 40),
-    Part("fuzz-corpus", ["scripts/fuzz", "--corpus"], 120, needs=("library",)),
+    Part("fuzz-corpus", ["scripts/fuzz", "--corpus"], 95, needs=()),
 
     # What is found.
     Part("bugs", driver("Detection/bugs"), 45),
@@ -81,12 +81,12 @@ PARTS = [
     Part("layers", driver("House/layers"), 10, needs=("library",)),
     # dpkg serves one at a time.
     Part("package", driver("House/package"), 20, needs=INSTALLED),
-    Part("programs", programs(), 200, needs=INSTALLED),
+    Part("programs", programs(), 160, needs=INSTALLED, slices=2),
     Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 30, needs=INSTALLED),
     # Blocks that are passed on to the program's own allocator, which is not libc's in redis.
     Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 15, needs=INSTALLED),
     Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 15, needs=INSTALLED),
-    Part("suites", driver("Suites/suites", "--quick"), 100, needs=INSTALLED),
+    Part("suites", driver("Suites/suites", "--quick"), 40, needs=INSTALLED),
 
     # Every stack capture of every program compared with a walk from scratch; a difference traps.
     Part("stacks-library", driver("Support/builds", "library", "stacks"), 10, needs=(), says=BUILD, when="long"),
