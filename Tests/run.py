@@ -19,7 +19,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from Support.environment import ROOT  # noqa: E402
-from Support.parts import BUILD, LINE, PARTS, STATUS, SWIFT  # noqa: E402
+from Support.parts import BUILD, LINE, PARTS, SWIFT  # noqa: E402
 from Support.slices import Slice, slice_of  # noqa: E402
 
 LOGS = ROOT / "build" / "tests"
@@ -49,8 +49,6 @@ class Outcome:
                 self.passed, self.failed, self.skipped = (int(number or 0) for number in ends[-1])
                 if self.status and not self.failed:
                     self.failed, self.trouble = 1, [f"status {self.status}"]
-        elif self.part.says == STATUS:
-            self.passed, self.failed = (0, 1) if self.status else (1, 0)
         elif self.part.says == BUILD:
             self.failed = int(self.status != 0)
         if not self.is_good:

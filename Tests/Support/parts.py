@@ -5,12 +5,10 @@ import sys
 # One debug build serves the package's own tests and those of Examples/CartTests, which depend on it. A plan that is kept would be taken for
 # either package's, whoever made it.
 DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", "build/debug", "--disable-build-manifest-caching"]
-FORMATTED = ["Package.swift", "Sources", "Examples", "Fuzz", "Tests/ZombieGuardTests", "Tests/Detection/Zombies", "Tests/Symbols/History",
-             "Tests/Robustness/Faults", "Tests/Robustness/Soak"]
 
-# How a part says what came of it: by a line "N passed, N failed"; as one check, by its status; not at all, since others need what it
+# How a part says what came of it: by a line "N passed, N failed"; not at all, since others need what it
 # builds; or in the words of `swift test`, which are shown whole.
-LINE, STATUS, BUILD, SWIFT = "line", "status", "build", "swift"
+LINE, BUILD, SWIFT = "line", "build", "swift"
 
 
 class Part:
@@ -41,7 +39,7 @@ PARTS = [
     Part("packages", ["sh", "-c", "python3 Tests/Programs/programs.py --install-only && python3 Tests/Suites/suites.py --install-only"], 15,
          needs=(), says=BUILD),
 
-    Part("format", ["swift", "format", "lint", "--strict", "--recursive", "--parallel", *FORMATTED], 3, needs=(), says=STATUS),
+    Part("format", ["scripts/format", "--check"], 5, needs=()),
     Part("swift test", ["swift", "test", "--skip-build", *DEBUG], 30, needs=("debug",), says=SWIFT, holds=("debug",)),
     Part("testing", driver("Detection/testing"), 25, needs=("debug",), holds=("debug",)),
 
