@@ -3,7 +3,7 @@
 //
 // The functions are called by their internal names. The blocks lie in reservations of their own, of which ASan's shadow
 // knows nothing, and the runtime reads its callers' stacks whatever ASan thinks of them: built with UBSan and with the
-// runtime's own invariant checks instead (heap/invariants.h).
+// runtime's own invariant checks instead (process/invariants.h).
 // One thread works; it changes between the states of several, so that an input always does the same.
 
 #include <errno.h>

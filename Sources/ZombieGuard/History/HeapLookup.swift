@@ -1,4 +1,4 @@
-// What is at an address of a guarded heap: the runtime's own look-up (heap/lookup.c, zombies/zombie.c), done from outside.
+// What is at an address of a guarded heap: the runtime's own look-up (blocks/lookup.c, zombies/zombie.c), done from outside.
 
 import CZombie
 import Glibc
