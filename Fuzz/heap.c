@@ -26,6 +26,7 @@
 #include "process/runtime.h"
 #include "process/thread_entry.h"
 #include "settings/config.h"
+#include "settings/passing.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
 #include "threads/thread.h"

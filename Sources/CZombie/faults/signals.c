@@ -139,7 +139,10 @@ void zg_signals_start(zg_signals_handler *for_faults) {
     manage(SIGBUS);
 }
 
-void zg_signals_watch_aborts(void) { manage(SIGABRT); }
+void zg_signals_watch_aborts(zg_signals_handler *for_faults) {
+    handler = for_faults;
+    manage(SIGABRT);
+}
 
 static int action_of_other(int signal, const struct sigaction *action, struct sigaction *old) {
     if (!zg_config.handle_signals || signal < 1 || signal > 64 || program_has_stack)

@@ -16,7 +16,8 @@ void zg_signals_fork_prepare(void);
 // `prepared`: zg_signals_fork_prepare was called, and blocked all signals.
 void zg_signals_fork_done(bool child, bool prepared);
 // SIGABRT as well: the Swift runtime ends the program with it where it notices a dead object itself.
-void zg_signals_watch_aborts(void);
+// Constructors of Swift code may come before zg_signals_start.
+void zg_signals_watch_aborts(zg_signals_handler *for_faults);
 int zg_signals_action(int signal, const struct sigaction *action, struct sigaction *old);
 int zg_signals_stack(const stack_t *stack, stack_t *old);
 // sigprocmask. Returns an error number.

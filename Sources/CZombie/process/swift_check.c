@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "process/swift_check.h"
 
+#include "faults/fault.h"
 #include "faults/signals.h"
 #include "findings/report.h"
 #include "images/module.h"
@@ -120,7 +121,7 @@ static void conclude(bool good) {
         zg_stats_degrade(zg_degradation_swift_layout);
         zg_report_say(message, sizeof message - 1);
     }
-    if (zg_config.handle_signals) zg_signals_watch_aborts();
+    if (zg_config.handle_signals) zg_signals_watch_aborts(zg_fault_handler);
     zg_class_set_swift_layout(good ? zg_swift_expected : zg_swift_unexpected);
 }
 
