@@ -114,7 +114,7 @@ def failures_are_counted(work):
                    "killed": (0, 1, False), "swift": (0, 0, True), "swift bad": (0, 0, False), "build": (0, 1, False),
                    "built with it": (0, 1, False)}, got
     assert outcomes["skips"].skipped == 4
-    assert "    FAIL one thing\n        with a reason\n== " in said and "other" not in said, said
+    assert "    FAIL one thing\n        with a reason\n" in said and "other" not in said, said
     assert "\nTest run with 2 tests passed\n" in said and "not run: build failed" in said, said
 
 

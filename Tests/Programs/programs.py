@@ -196,12 +196,12 @@ def main():
         sys.exit(f"programs: error: cannot find '{subject}'\nhint: scripts/build makes build/bin/zguard")
     if options.install:
         install(cases)
-    whole = len(cases)
-    cases = options.slice.choose(cases, lambda case: case.name, lambda case: [type(case).__module__])
-    options.slice.say(len(cases), whole, "programs")
-
     words = ["--profile", options.profile] if options.profile else []
     words += [word for option in options.option for word in ("-o", option)]
+    whole = len(cases)
+    # With another profile it is other programs' turn.
+    cases = options.slice.choose(cases, lambda case: case.name, lambda case: [type(case).__module__], way=len(words))
+    options.slice.say(len(cases), whole, "programs")
     guard = Guard(preload=options.preload) if options.preload else Guard(zguard=options.zguard, options=words)
     started, failed = time.monotonic(), 0
 

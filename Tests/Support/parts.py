@@ -41,49 +41,51 @@ PARTS = [
 
     Part("format", ["scripts/format", "--check"], 5, needs=()),
     Part("swift test", ["swift", "test", "--skip-build", *DEBUG], 30, needs=("debug",), says=SWIFT, holds=("debug",)),
-    Part("testing", driver("Detection/testing"), 25, needs=("debug",), holds=("debug",)),
+    Part("testing", driver("Detection/testing"), 19, needs=("debug",), holds=("debug",)),
 
     # The runtime by itself.
-    Part("runtime", driver("Runtime/runtime"), 60, needs=("library",)),
+    Part("runtime", driver("Runtime/runtime"), 110, needs=("library",)),
     Part("model", driver("Runtime/model", "--operations", "3e6"), 3),
-    Part("sanitizers", driver("Runtime/sanitizers"), 20),
+    Part("sanitizers", driver("Runtime/sanitizers"), 16),
     # What an operation costs, in instructions: the same on every machine.
-    Part("instructions", ["scripts/bench", "--check"], 40),
-    Part("fuzz-corpus", ["scripts/fuzz", "--corpus"], 95, needs=()),
+    Part("instructions", ["scripts/bench", "--check"], 10),
+    Part("fuzz-corpus", ["scripts/fuzz", "--corpus", "options", "heap", "diagnose", "stack_cache"], 35, needs=()),
+    # The readers of reports once more, with AddressSanitizer: the library is compiled for it alone.
+    Part("fuzz-readers", ["scripts/fuzz", "--corpus", "reader", "suppressions", "rendering"], 75, needs=("fuzz-corpus",), when="full"),
 
     # What is found.
-    Part("bugs", driver("Detection/bugs"), 45),
-    Part("fences", driver("Detection/fences"), 40, slices=4),
-    Part("zombies", driver("Detection/zombies"), 120, slices=4),
+    Part("bugs", driver("Detection/bugs"), 55),
+    Part("fences", driver("Detection/fences"), 12, slices=4),
+    Part("zombies", driver("Detection/zombies"), 45, slices=4),
 
     # What programs do, what the kernel refuses, what goes wrong at any moment, what others might want.
-    Part("life", driver("Robustness/life"), 40),
-    Part("crashes", driver("Robustness/crashes"), 60, slices=4),
-    Part("faults", driver("Robustness/faults"), 60, slices=4),
-    Part("security", driver("Robustness/security"), 10),
+    Part("life", driver("Robustness/life"), 28),
+    Part("crashes", driver("Robustness/crashes"), 11, slices=4),
+    Part("faults", driver("Robustness/faults"), 75, slices=4),
+    Part("security", driver("Robustness/security"), 3),
 
     # Reports: on the command line, as text, in other forms, of many runs, of huge or broken files, in a store.
-    Part("reports", driver("Reports/reports"), 10),
-    Part("snapshots", driver("Reports/snapshots"), 10),
-    Part("symbols", driver("Symbols/symbols"), 60, slices=4),
-    Part("formats", driver("Reports/formats"), 60),
-    Part("grouping", driver("Reports/grouping"), 20),
-    Part("reading", driver("Reports/reading"), 20),
-    Part("store", driver("Reports/store"), 20),
-    Part("history", driver("Symbols/history"), 60, slices=4),
+    Part("reports", driver("Reports/reports"), 3),
+    Part("snapshots", driver("Reports/snapshots"), 2),
+    Part("symbols", driver("Symbols/symbols"), 35, slices=4),
+    Part("formats", driver("Reports/formats"), 13),
+    Part("grouping", driver("Reports/grouping"), 16),
+    Part("reading", driver("Reports/reading"), 10),
+    Part("store", driver("Reports/store"), 17),
+    Part("history", driver("Symbols/history"), 16, slices=4),
 
     # The tree as users get it; real programs and other people's test suites.
     Part("runner", driver("House/runner"), 2, needs=()),
     Part("servers", driver("House/servers"), 10),
-    Part("tree", driver("House/tree"), 5),
     Part("layers", driver("House/layers"), 10, needs=("library",)),
+    Part("tree", driver("House/tree"), 1),
     # dpkg serves one at a time.
-    Part("package", driver("House/package"), 20, needs=INSTALLED),
-    Part("programs", programs(), 160, needs=INSTALLED, slices=2),
-    Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 30, needs=INSTALLED),
+    Part("package", driver("House/package"), 35, needs=INSTALLED),
+    Part("programs", programs(), 150, needs=INSTALLED, slices=4),
+    Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 70, needs=INSTALLED, slices=4),
     # Blocks that are passed on to the program's own allocator, which is not libc's in redis.
-    Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 15, needs=INSTALLED),
-    Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 15, needs=INSTALLED),
+    Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 23, needs=INSTALLED),
+    Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 30, needs=INSTALLED),
     Part("suites", driver("Suites/suites", "--quick"), 40, needs=INSTALLED),
 
     # Every stack capture of every program compared with a walk from scratch; a difference traps.
@@ -94,7 +96,7 @@ PARTS = [
     Part("runtime-long", driver("Runtime/runtime", "--filter", "retiring"), 60, needs=("runtime",), when="long",
          environment={"ZG_TEST_LONG": "1"}),
     Part("reading-long", driver("Reports/reading", "--long"), 120, when="long"),
-    Part("fuzz", ["scripts/fuzz", "60"], 420, needs=("fuzz-corpus",), when="long"),
+    Part("fuzz", ["scripts/fuzz", "60"], 420, needs=("fuzz-readers",), when="long"),
     Part("model-long", driver("Runtime/model", "--operations", "1e8"), 120, when="long"),
     Part("model-checked", driver("Runtime/model", "--build", "checked", "--operations", "1e7"), 120, when="long"),
     Part("crashes-long", driver("Robustness/crashes", "--long"), 900, when="long"),
