@@ -437,7 +437,7 @@ int LLVMFuzzerInitialize(int *count, char ***words) {
     for (int i = 0; i < REAL; i++)
         if (i % 3 != 1) release(real_blocks[i]);
     zg_config.fence_per_context = 0;
-    zg_signals_watch_aborts();
+    zg_signals_watch_aborts(zg_fault_handler);
     // What the program would have: a handler of its own, on a stack of its own.
     stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536};
     zg_signals_stack(&stack, NULL);
