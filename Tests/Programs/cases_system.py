@@ -119,7 +119,8 @@ class Tmux(Case):
             self.until(run, tmux, "one.1", "colour 3")
             for i in range(20):
                 run.step([*tmux, "send-keys", "-t", "one.2", f"typed line {i}", "Enter"])
-            self.until(run, tmux, "one.2", "typed line 19\ntyped line 19")
+                # As the terminal echoes it and as cat repeats it: otherwise the next line may come in between.
+                self.until(run, tmux, "one.2", f"typed line {i}\ntyped line {i}\n")
             for pane in range(3):
                 run.step([*tmux, "capture-pane", "-p", "-e", "-S", "-", "-t", f"one.{pane}"])
             run.step([*tmux, "resize-pane", "-t", "one.1", "-U", "3"])
@@ -130,11 +131,11 @@ class Tmux(Case):
             run.step([*tmux, "kill-server"], status=None)
 
     def until(self, run, tmux, pane, text):
-        for _ in range(200):
+        for _ in range(1000):
             shown = subprocess.run([*map(str, tmux), "capture-pane", "-p", "-J", "-S", "-", "-t", pane], capture_output=True, text=True).stdout
             if text in shown:
                 return
-            time.sleep(0.05)
+            time.sleep(0.01)
         raise CaseError(f"pane {pane} never showed {text!r}")
 
 
