@@ -13,9 +13,9 @@
 #define EIGHT(m, n) m(n##0) m(n##1) m(n##2) m(n##3) m(n##4) m(n##5) m(n##6) m(n##7)
 #define NAME(n) twice_##n,
 
-// clang-format off
+/* clang-format off */
 EIGHT(FUNCTION, 0) EIGHT(FUNCTION, 1) EIGHT(FUNCTION, 2) EIGHT(FUNCTION, 3)
-    // clang-format on
+    /* clang-format on */
 
     static void (*const functions[])(void) = {EIGHT(NAME, 0) EIGHT(NAME, 1) EIGHT(NAME, 2) EIGHT(NAME, 3)};
 
