@@ -28,8 +28,9 @@ def kinds(case):
 
 def slices_are_everything(_):
     for count in range(1, 9):
-        parts = [Slice(number, count).choose(CASES) for number in range(1, count + 1)]
-        assert sorted(sum(parts, [])) == sorted(CASES), f"{count} slices are not all cases, each once"
+        for take in (Slice.choose, Slice.deal):
+            parts = [take(Slice(number, count), CASES) for number in range(1, count + 1)]
+            assert sorted(sum(parts, [])) == sorted(CASES), f"{count} slices are not all cases, each once"
         for number in range(1, count + 1):
             part = Slice(number, count)
             chosen = part.choose(CASES, kinds=kinds)

@@ -199,8 +199,10 @@ def main():
     words = ["--profile", options.profile] if options.profile else []
     words += [word for option in options.option for word in ("-o", option)]
     whole = len(cases)
-    # With another profile it is other programs' turn.
-    cases = options.slice.choose(cases, lambda case: case.name, lambda case: [type(case).__module__], way=len(words))
+    if words and not options.slice.is_whole:
+        cases = options.slice.deal(cases)  # a few programs with another profile
+    else:
+        cases = options.slice.choose(cases, lambda case: case.name, lambda case: [type(case).__module__])
     options.slice.say(len(cases), whole, "programs")
     guard = Guard(preload=options.preload) if options.preload else Guard(zguard=options.zguard, options=words)
     started, failed = time.monotonic(), 0

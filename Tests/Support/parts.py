@@ -61,7 +61,7 @@ PARTS = [
     # What programs do, what the kernel refuses, what goes wrong at any moment, what others might want.
     Part("life", driver("Robustness/life"), 28),
     Part("crashes", driver("Robustness/crashes"), 11, slices=4),
-    Part("faults", driver("Robustness/faults"), 75, slices=4),
+    Part("faults", driver("Robustness/faults"), 60, slices=6),
     Part("security", driver("Robustness/security"), 3),
 
     # Reports: on the command line, as text, in other forms, of many runs, of huge or broken files, in a store.
@@ -81,11 +81,11 @@ PARTS = [
     Part("tree", driver("House/tree"), 1),
     # dpkg serves one at a time.
     Part("package", driver("House/package"), 35, needs=INSTALLED),
-    Part("programs", programs(), 150, needs=INSTALLED, slices=4),
-    Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 70, needs=INSTALLED, slices=4),
+    Part("programs", programs(), 135, needs=INSTALLED, slices=6),
+    Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 45, needs=INSTALLED, slices=4),
     # Blocks that are passed on to the program's own allocator, which is not libc's in redis.
-    Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 23, needs=INSTALLED),
-    Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 30, needs=INSTALLED),
+    Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 8, needs=INSTALLED, slices=3),
+    Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 10, needs=INSTALLED, slices=3),
     Part("suites", driver("Suites/suites", "--quick"), 40, needs=INSTALLED),
 
     # Every stack capture of every program compared with a walk from scratch; a difference traps.
