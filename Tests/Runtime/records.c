@@ -138,6 +138,19 @@ static void check_states(void) {
     heap_free(live);
 }
 
+// A signal handler frees while its thread is inside the runtime.
+static void check_put_off(void) {
+    enum { BLOCKS = 20 };
+    char *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) blocks[i] = heap_allocate(40, 16, false);
+    struct zg_thread *thread = zg_thread_enter(HEAP_FRAME);
+    for (int i = 0; i < BLOCKS; i++) heap_free(blocks[i]);
+    for (int i = 0; i < BLOCKS; i++) CHECK_EQUAL(heap_state_of(blocks[i]), zg_state_live, "the free is put off");
+    zg_thread_leave(thread);
+    for (int i = 0; i < BLOCKS; i++)
+        CHECK_EQUAL(heap_state_of(blocks[i]), zg_state_quarantined, "and done when the runtime is left");
+}
+
 // A retired address comes back only when too many are held.
 static void check_retired(void) {
     enum { ROUNDS = 5000, BYTES = 1 << 20 };
@@ -163,6 +176,7 @@ int main(void) {
     check_states();
     check_slots();
     check_spans();
+    check_put_off();
     check_retired();
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++)
         CHECK(zg_slab_is_valid(&zg_slabs.slab[class]), "slabs are valid");
