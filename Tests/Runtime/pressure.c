@@ -451,6 +451,18 @@ static void check_course(void) {
     CHECK(zg_quarantine_bytes() > 0, "dead blocks are held again");
 }
 
+// Who allocates and frees answers, where no thread of our own does.
+static void check_request(void) {
+    fill_quarantine(1 << 20);
+    uint64_t trims = zg_stats_get(zg_counter_trims);
+    zg_stats->request_kind = zg_request_trim;
+    uint32_t request = __atomic_add_fetch(&zg_stats->request, 1, __ATOMIC_SEQ_CST);
+    CHECK(__atomic_load_n(&zg_stats->answer, __ATOMIC_SEQ_CST) != request, "a request from outside waits");
+    for (int i = 0; i < 1000; i++) heap_free(heap_allocate(1000, 16, false));
+    CHECK_EQUAL(__atomic_load_n(&zg_stats->answer, __ATOMIC_SEQ_CST), request, "for a thread that leaves the runtime");
+    CHECK_EQUAL(zg_stats_get(zg_counter_trims), trims + 1, "which gives memory back once");
+}
+
 // --- the calling stack -----------------------------------------------------------------------------------------------
 
 static __attribute__((noinline)) bool plain_here(void) {
@@ -495,6 +507,7 @@ int main(void) {
     check_limits();
     check_missing();
     check_course();
+    check_request();
     check_stacks();
     remove_tree();
     return check_end();

@@ -1,0 +1,43 @@
+// Of every context the first fence_per_context blocks have pages of their own, and few of the later ones.
+// link: runtime
+// options: fence_overhead=100%
+
+#include "check.h"
+#include "heap_calls.h"
+
+enum { SIZE = 100, LATER = 400 };
+
+static __attribute__((noinline)) char *made_here(void) {
+    char *block = heap_allocate(SIZE, 16, false);
+    __asm__ volatile("" : "+r"(block)::"memory");
+    return block;
+}
+static __attribute__((noinline)) char *made_there(void) {
+    char *block = heap_allocate(SIZE, 16, false);
+    __asm__ volatile("" : "+r"(block)::"memory");
+    return block;
+}
+
+static bool is_fenced(const char *block) {
+    struct zg_block_view view;
+    return zg_lookup_block((uint64_t)block, &view) && zg_lookup_is_fenced(&view);
+}
+
+static void check_context(char *(*make)(void)) {
+    uint64_t fenced = 0, later = 0, count = zg_config.fence_per_context;
+    for (uint64_t i = 0; i < count + LATER; i++) {
+        char *block = make();
+        *(i < count ? &fenced : &later) += is_fenced(block);
+        heap_free(block);
+    }
+    CHECK_EQUAL(fenced, count, "a context's first blocks have pages of their own");
+    CHECK(later < LATER / 4, "most of the later ones have not");
+}
+
+int main(void) {
+    zg_runtime_start();
+    CHECK(zg_config.fence_per_context > 1 && zg_config.fence_per_context < 100, "a few of each context");
+    check_context(made_here);
+    check_context(made_there);
+    return check_end();
+}
