@@ -30,21 +30,15 @@ static bool open_pages(const struct zg_block_view *view, struct zg_span **span, 
 static bool open_fenced_header(const struct zg_block_view *view) {
     struct zg_span *span;
     bool kept;
-    uint64_t word;
-    // Open already: what faulted is something else, and the object is only what a register points to.
-    if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word || !open_pages(view, &span, &kept))
-        return false;
+    if (!open_pages(view, &span, &kept)) return false;
     // Where the word is only compared nothing faults, and the rest is read next.
     if (!kept) zg_fill((void *)span->base, zg_fence_data_bytes(span), ZG_FILL_FREED);
-    zg_zombie_write_header(view);
     return true;
 }
 
-static bool open_slot_page(uint64_t address) {
-    uint64_t word;
-    if (zg_os_read_memory(&word, address, sizeof word) == sizeof word)
-        return false; // open already: something else faulted
-    void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
+static bool open_slot_header(const struct zg_block_view *view) {
+    if (view->state != zg_state_retired || !zg_slab_contains(view->start)) return false;
+    void *page = (void *)(view->start & ~(ZG_PAGE_BYTES - 1));
     // With either protection: what the pages were protected with is not asked here.
     if (zg_os_commit(page, ZG_PAGE_BYTES) != 0) return false;
     zg_os_unguard(page, ZG_PAGE_BYTES);
@@ -52,15 +46,14 @@ static bool open_slot_page(uint64_t address) {
     return true;
 }
 
-static bool open_slot_header(const struct zg_block_view *view) {
-    if (view->state != zg_state_retired || !zg_slab_contains(view->start)) return false;
-    if (!open_slot_page(view->start)) return false;
+bool zg_revive_header(const struct zg_block_view *view) {
+    uint64_t word;
+    if (!zg_zombie_is_header(view)) return false;
+    // Open already: what faulted is something else, and the object is only what a register points to.
+    if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word) return false;
+    if (!open_fenced_header(view) && !open_slot_header(view)) return false;
     zg_zombie_write_header(view);
     return true;
-}
-
-bool zg_revive_header(const struct zg_block_view *view) {
-    return zg_zombie_is_header(view) && (open_fenced_header(view) || open_slot_header(view));
 }
 
 // --- on_finding=continue -----------------------------------------------------------------------------------------------

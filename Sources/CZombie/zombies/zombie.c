@@ -8,7 +8,6 @@
 #include "blocks/span_table.h"
 #include "platform/os.h"
 #include "settings/stats.h"
-#include "zombies/swift_names.h"
 
 uint64_t zg_zombie_contents;
 
