@@ -30,7 +30,7 @@ static void fill_view(struct zg_block_view *view, struct zg_block *block, const 
     view->free_thread = view->state == zg_state_live ? 0 : __atomic_load_n(&block->free_thread, __ATOMIC_RELAXED);
 }
 
-// A free slot may be retired with its neighbours. (Threads at their end have the number 0, too, but stacks.)
+// A free slot may be retired with its neighbours, a new span take the pages of a dead one. (Threads at their end have the number 0, too, but stacks.)
 static bool never_was_a_block(const struct zg_block_view *view) {
     return view->state >= zg_state_quarantined && !view->alloc_thread && !view->alloc_stack && !view->free_stack;
 }
@@ -51,7 +51,7 @@ bool zg_lookup_block(uint64_t address, struct zg_block_view *view) {
     struct zg_span *span = zg_span_find(address);
     if (!span) return false;
     fill_view(view, &span->block, &span->death);
-    if (view->state == zg_state_fresh) return false;
+    if (view->state == zg_state_fresh || never_was_a_block(view)) return false;
     view->start = zg_load(&span->start);
     view->size = zg_load(&span->size);
     view->offset = (int64_t)(address - view->start);

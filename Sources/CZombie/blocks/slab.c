@@ -91,18 +91,55 @@ static bool commit_more(struct zg_slab *slab) {
     return true;
 }
 
+// The newest first. Under the lock.
+static uint32_t take_free(struct zg_slab *slab, uint32_t *slots, uint32_t most) {
+    uint64_t left = slab->free_count;
+    uint32_t count = (uint32_t)zg_min(most, left);
+    for (uint32_t i = 0; i < count; i++) slots[i] = slab->free_slots[--left];
+    zg_store(&slab->free_count, left);
+    return count;
+}
+
+// The magazine is emptied from its end: fresh slots are handed out in the order of their addresses.
+static uint32_t take_in_order(struct zg_magazine *magazine, uint64_t from, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) magazine->slots[count - 1 - i] = (uint32_t)(from + i);
+    return (uint32_t)count;
+}
+
+bool zg_slab_is_dry(uint32_t class) {
+    const struct zg_slab *slab = &zg_slabs.slab[class];
+    return !zg_load(&slab->free_count) && zg_load(&slab->opened) >= zg_load(&slab->opened_end);
+}
+
+void zg_slab_open(uint32_t class, uint64_t from, uint64_t to) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    zg_lock_take(&slab->lock);
+    if (slab->opened == slab->opened_end) {
+        zg_store(&slab->opened, from);
+        zg_store(&slab->opened_end, to);
+    } else {
+        // Another thread has opened some at the same time.
+        uint64_t at = slab->free_count;
+        for (uint64_t i = from; i < to; i++) slab->free_slots[at++] = (uint32_t)i;
+        zg_store(&slab->free_count, at);
+    }
+    zg_lock_drop(&slab->lock);
+}
+
 uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t wanted = slab->magazine / 2, count = 0;
     zg_lock_take(&slab->lock);
-    while (count < wanted && slab->free_count) magazine->slots[count++] = slab->free_slots[--slab->free_count];
-    zg_pressure_note_used((uint64_t)count * slab->slot_bytes);
+    count = take_free(slab, magazine->slots, wanted);
+    if (!count && slab->opened < slab->opened_end) {
+        uint64_t opened = zg_min(wanted, slab->opened_end - slab->opened);
+        count = take_in_order(magazine, slab->opened, opened);
+        zg_store(&slab->opened, slab->opened + opened);
+    }
     if (!count) {
         if (slab->used == slab->committed) commit_more(slab);
         uint64_t fresh = zg_min(wanted, slab->committed - slab->used);
-        // The magazine is emptied from its end: hand fresh slots out in the order of their addresses.
-        for (uint64_t i = 0; i < fresh; i++) magazine->slots[fresh - 1 - i] = (uint32_t)(slab->used + i);
-        count = (uint32_t)fresh;
+        count = take_in_order(magazine, slab->used, fresh);
         zg_pressure_note_taken(fresh * slab->slot_bytes);
         __atomic_store_n(&slab->used, slab->used + fresh, __ATOMIC_RELEASE);
         zg_store(&zg_stats->layout.classes[class].slots_used, slab->used);
@@ -115,7 +152,9 @@ uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine) {
 void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     zg_lock_take(&slab->lock);
-    for (uint32_t i = 0; i < count; i++) slab->free_slots[slab->free_count++] = slots[i];
+    uint64_t at = slab->free_count;
+    for (uint32_t i = 0; i < count; i++) slab->free_slots[at++] = slots[i];
+    zg_store(&slab->free_count, at);
     zg_lock_drop(&slab->lock);
 }
 
@@ -128,25 +167,11 @@ void zg_slab_trim_list(uint32_t class) {
     zg_lock_drop(&slab->lock);
 }
 
-uint64_t zg_slab_discard_free(uint32_t class) {
-    struct zg_slab *slab = &zg_slabs.slab[class];
-    uint64_t bytes = 0;
-    if (slab->slot_bytes < ZG_PAGE_BYTES) return 0;
-    zg_lock_take(&slab->lock);
-    for (uint64_t i = 0; i < slab->free_count; i++) {
-        uint64_t start = zg_slab_slot_address(slab, slab->free_slots[i]);
-        uint64_t first = zg_round_up(start, ZG_PAGE_BYTES), end = (start + slab->slot_bytes) & ~(ZG_PAGE_BYTES - 1);
-        if (first < end && zg_os_discard((void *)first, end - first) == 0) bytes += end - first;
-    }
-    zg_lock_drop(&slab->lock);
-    return bytes;
-}
-
 uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t count = 0;
     zg_lock_take(&slab->lock);
-    while (count < most && slab->free_count) slots[count++] = slab->free_slots[--slab->free_count];
+    count = take_free(slab, slots, most);
     zg_lock_drop(&slab->lock);
     return count;
 }

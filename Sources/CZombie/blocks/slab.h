@@ -23,8 +23,8 @@ ZG_INLINE zg_slot zg_slot_make(uint32_t class, uint32_t index) { return (uint64_
 ZG_INLINE uint32_t zg_slot_class(zg_slot slot) { return (uint32_t)(slot >> 32); }
 ZG_INLINE uint32_t zg_slot_index(zg_slot slot) { return (uint32_t)slot; }
 
-// Invariants: 1. used <= committed <= limit. 2. free_count <= used. 3. slots below `used` have been handed out once,
-// slots above read as zero.
+// Invariants: 1. used <= committed <= limit. 2. free_count <= used. 3. Slots above `used`, and those that were opened, read as
+// zero, and so do their records.
 struct zg_slab {
     uint64_t base; // address of slot 0
     struct zg_block *blocks;
@@ -32,14 +32,15 @@ struct zg_slab {
     uint64_t reciprocal;     // ceil(2^64 / slot_bytes): index = offset * reciprocal >> 64, exact below 2^48 bytes
     uint32_t slot_bytes;
     uint32_t magazine; // capacity of a magazine
-    uint64_t used;     // slots handed out at least once
+    uint64_t used;     // the slots below were handed out at least once
     // Trap pointers of slot 0 (trap.h); 0 where there are none.
     uint64_t trap_isa, trap_side, trap_word;
     // Under the lock:
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t committed, limit;
-    uint32_t *free_slots; // room for all that are committed
-    uint64_t free_count;
+    uint32_t *free_slots;        // room for all that are committed
+    uint64_t free_count;         // this, and what was opened, is looked at without the lock, too
+    uint64_t opened, opened_end; // slots below `used` that are as fresh as those above, and handed out first
 };
 
 struct zg_slabs {
@@ -59,8 +60,10 @@ void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count);
 void zg_slab_lock_all(void);
 void zg_slab_unlock_all(bool reset);
 bool zg_slab_is_valid(const struct zg_slab *slab);
-// Gives back the whole pages inside free slots, which stay free. Returns the bytes.
-uint64_t zg_slab_discard_free(uint32_t class);
+// Neither free nor opened slots are left; fresh ones may be. Looks without the lock.
+bool zg_slab_is_dry(uint32_t class);
+// Slots [from, to), which read as zero, as do their records, are to be handed out as fresh ones are.
+void zg_slab_open(uint32_t class, uint64_t from, uint64_t to);
 // Gives back the memory of the list of free slots as far as the list does not need it.
 void zg_slab_trim_list(uint32_t class);
 // Takes up to `most` slots out of the list of free ones, state reusable. Returns how many.

@@ -13,10 +13,13 @@
 #include "settings/stats.h"
 
 enum { EXACT_BINS = 16, BIN_COUNT = EXACT_BINS + 8 * 44 };
-// Free spans may keep this much touched memory; beyond it their pages are given back.
-#define DIRTY_MOST ((uint64_t)32 << 20)
+// Free spans may keep this much touched memory, or this share of what is in use; beyond it pages are given back.
+#define DIRTY_LEAST ((uint64_t)32 << 20)
+#define DIRTY_SHIFT 3
 // Each retired span may cost the kernel a mapping, of which a process has 65,530 by default.
 enum { RETIRED_MOST = 16384 };
+// So often the kernel may refuse to move pages before it is not asked any more.
+enum { REFUSED_MOST = 16 };
 // From this size on the kernel is asked whether there is as much memory (its heuristic, or its strict accounting), as libc's
 // mmap would ask it: programs that try how much they get must not be given what is not there.
 #define ASK_LEAST ((uint64_t)1 << 30)
@@ -25,8 +28,10 @@ enum { UNIT_STEP = 16384 };
 
 static struct zg_lock span_lock;
 static uint64_t units_used;
-static uint32_t bins[BIN_COUNT];
-static uint64_t dirty_bytes;
+// Free spans: those whose pages may hold something, and those that read as zeros. The newest first.
+static uint32_t dirty_bins[BIN_COUNT], bins[BIN_COUNT];
+static uint64_t dirty_bytes; // in dirty_bins; looked at without the lock, too
+static uint32_t refused_moves;
 static uint32_t retired_head, retired_tail, retired_count;
 static uint64_t retired_bytes;
 
@@ -44,7 +49,7 @@ static uint32_t bin_for(uint64_t *units) {
     return EXACT_BINS + (log - 4) * 8 + (uint32_t)((*units - 1) >> (log - 3) & 7);
 }
 
-static uint64_t touched_bytes(const struct zg_span *span) { return zg_round_up(span->size, ZG_PAGE_BYTES); }
+static uint64_t touched_bytes(const struct zg_span *span) { return (uint64_t)span->dirty << ZG_PAGE_SHIFT; }
 
 static struct zg_span *new_span(uint64_t units) {
     if (units > zg_large_map.units - units_used) return NULL;
@@ -52,6 +57,23 @@ static struct zg_span *new_span(uint64_t units) {
     struct zg_span *span = zg_span_table_add(&zg_large_map, units_used, units);
     if (span) units_used += units;
     return span;
+}
+
+// NULL where the list is empty. Under the lock.
+static struct zg_span *pop(uint32_t *list) {
+    if (!*list) return NULL;
+    struct zg_span *span = zg_span_by_number(*list);
+    *list = span->next;
+    return span;
+}
+
+// A free span. Under the lock.
+static void push(struct zg_span *span) {
+    uint64_t units = span->units;
+    uint32_t *list = &(span->dirty ? dirty_bins : bins)[bin_for(&units)];
+    zg_store(&dirty_bytes, dirty_bytes + touched_bytes(span));
+    span->next = *list;
+    *list = zg_span_number(span);
 }
 
 // Oldest first, and only once there are too many.
@@ -68,11 +90,40 @@ static void reuse_retired(void) {
         if (span->block.header & ZG_HEADER_OPENED) continue;
         __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
                          __ATOMIC_RELEASE);
-        uint64_t units = span->units;
-        uint32_t bin = bin_for(&units);
-        span->next = bins[bin];
-        bins[bin] = zg_span_number(span);
+        push(span);
     }
+}
+
+// A dirty span whose pages are given back, one bin after the other. False where there is none. Under the lock.
+static bool clean_one(void) {
+    static uint32_t hand;
+    for (uint32_t looked = 0; looked < BIN_COUNT; looked++, hand = (hand + 1) % BIN_COUNT) {
+        struct zg_span *span = pop(&dirty_bins[hand]);
+        if (!span) continue;
+        zg_store(&dirty_bytes, dirty_bytes - touched_bytes(span));
+        bool clean = zg_os_discard((void *)span->base, span->units * ZG_UNIT_BYTES) == 0;
+        if (clean) span->dirty = 0;
+        push(span);
+        hand = (hand + 1) % BIN_COUNT;
+        return clean;
+    }
+    return false;
+}
+
+// For so much more in dirty spans, at the cost of others. Under the lock.
+static bool make_room(uint64_t bytes) {
+    int64_t live = (int64_t)zg_stats_get(zg_counter_live_bytes);
+    uint64_t most = zg_max(DIRTY_LEAST, live > 0 ? (uint64_t)live >> DIRTY_SHIFT : 0);
+    if (bytes > most) return false;
+    while (dirty_bytes + bytes > most)
+        if (!clean_one()) return false;
+    return true;
+}
+
+// Pages that may hold something from now on.
+static void note_touched(struct zg_span *span) {
+    uint64_t bytes = zg_round_up(span->start + span->size - span->base, ZG_PAGE_BYTES);
+    span->dirty = (uint32_t)zg_max(span->dirty, zg_max(bytes >> ZG_PAGE_SHIFT, 1));
 }
 
 struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero) {
@@ -84,14 +135,10 @@ struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero) 
     if (size >= ASK_LEAST && !zg_os_would_give(size)) return NULL;
     zg_lock_take(&span_lock);
     uint32_t bin = bin_for(&units);
-    struct zg_span *span = NULL;
-    if (bins[bin]) {
-        span = zg_span_by_number(bins[bin]);
-        bins[bin] = span->next;
-        if (span->dirty) dirty_bytes -= zg_min(dirty_bytes, touched_bytes(span));
-    } else {
-        span = new_span(units);
-    }
+    struct zg_span *span = pop(&dirty_bins[bin]);
+    if (span) zg_store(&dirty_bytes, dirty_bytes - touched_bytes(span));
+    else span = pop(&bins[bin]);
+    if (!span) span = new_span(units);
     zg_lock_drop(&span_lock);
     if (!span) return NULL;
     *zero = !span->dirty;
@@ -107,30 +154,56 @@ struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero) 
     }
     if (*zero) zg_pressure_note_taken(size);
     zg_store(&span->size, size);
-    span->dirty = 1;
+    note_touched(span);
     return span;
+}
+
+void zg_span_resize(struct zg_span *span, uint64_t size) {
+    zg_store(&span->size, size);
+    note_touched(span);
 }
 
 void zg_span_release(struct zg_span *span) {
     zg_stats_add(zg_counter_heap_committed_bytes, -(span->units * ZG_UNIT_BYTES));
-    uint64_t touched = touched_bytes(span);
     zg_lock_take(&span_lock);
-    bool keep = dirty_bytes + touched <= DIRTY_MOST;
-    if (keep && span->dirty) dirty_bytes += touched;
-    zg_lock_drop(&span_lock);
-    if (!keep && zg_os_discard((void *)span->base, span->units * ZG_UNIT_BYTES) == 0) span->dirty = 0;
-    uint64_t units = span->units;
-    zg_lock_take(&span_lock);
-    uint32_t bin = bin_for(&units);
-    span->next = bins[bin];
-    bins[bin] = zg_span_number(span);
+    if (!make_room(touched_bytes(span)) && zg_os_discard((void *)span->base, span->units * ZG_UNIT_BYTES) == 0)
+        span->dirty = 0;
+    push(span);
     zg_lock_drop(&span_lock);
 }
 
-void zg_span_retire(struct zg_span *span) {
+// Moves the pages of a dead span to another one, from which a block is made next: faulting them in again costs many times as much
+// (shared memory's figures: MEASUREMENTS 6). The kernel may refuse it: before Linux 5.7, or where the program has made several
+// mappings of the range.
+static void keep_pages(struct zg_span *from) {
+    uint64_t touched = touched_bytes(from), bytes = from->units * ZG_UNIT_BYTES;
+    if (!touched || __atomic_load_n(&refused_moves, __ATOMIC_RELAXED) >= REFUSED_MOST) return;
+    uint64_t units = from->units;
+    struct zg_span *to = NULL;
+    zg_lock_take(&span_lock);
+    if (make_room(touched)) {
+        to = pop(&bins[bin_for(&units)]);
+        if (!to) to = new_span(units);
+    }
+    zg_lock_drop(&span_lock);
+    if (!to) return;
+    zg_store(&to->start, to->base); // where no block was yet
+    __atomic_store_n(&to->block.header, zg_block_header(zg_state_reusable, zg_kind_malloc, 0), __ATOMIC_RELEASE);
+    int result = zg_os_move((void *)from->base, (void *)to->base, bytes);
+    if (result == -EFAULT) return; // never used again
+    if (result == 0) to->dirty = from->dirty;
+    else __atomic_fetch_add(&refused_moves, 1, __ATOMIC_RELAXED);
+    if (result == 0 && zg_os_commit((void *)to->base, bytes) != 0) return; // as protected as the program had it
+    zg_lock_take(&span_lock);
+    push(to);
+    zg_lock_drop(&span_lock);
+}
+
+void zg_span_retire(struct zg_span *span, bool movable) {
     uint64_t bytes = span->units * ZG_UNIT_BYTES;
     // Before its contents go: to whom looks on from outside they would have been overwritten, for as long as this thread is stopped.
     __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_held), __ATOMIC_RELEASE);
+    if (movable) keep_pages(span);
     if (zg_os_retire((void *)span->base, bytes) != 0) {
         zg_stats_degrade(zg_degradation_mappings_spent);
         __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
@@ -165,14 +238,22 @@ enum zg_span_moved zg_span_move(struct zg_span *from, struct zg_span *to) {
 uint64_t zg_span_trim(void) {
     uint64_t bytes = 0;
     zg_lock_take(&span_lock);
-    for (int bin = 0; bin < BIN_COUNT; bin++)
-        for (uint32_t number = bins[bin]; number; number = zg_span_by_number(number)->next) {
-            struct zg_span *span = zg_span_by_number(number);
-            if (!span->dirty || zg_os_discard((void *)span->base, span->units * ZG_UNIT_BYTES) != 0) continue;
-            bytes += touched_bytes(span);
+    for (int bin = 0; bin < BIN_COUNT; bin++) {
+        uint32_t kept = 0;
+        for (struct zg_span *span; (span = pop(&dirty_bins[bin])) != NULL;) {
+            uint64_t touched = touched_bytes(span);
+            zg_store(&dirty_bytes, dirty_bytes - touched);
+            if (zg_os_discard((void *)span->base, span->units * ZG_UNIT_BYTES) != 0) {
+                span->next = kept;
+                kept = zg_span_number(span);
+                continue;
+            }
+            bytes += touched;
             span->dirty = 0;
+            push(span);
         }
-    dirty_bytes = 0;
+        for (struct zg_span *span; (span = pop(&kept)) != NULL;) push(span);
+    }
     zg_lock_drop(&span_lock);
     return bytes;
 }
@@ -185,16 +266,21 @@ void zg_span_unlock(bool reset) {
 
 #ifdef ZG_CHECK_INVARIANTS
 const char *zg_span_broken(void (*span)(uint32_t number, bool retired)) {
-    uint64_t count = 0, bytes = 0, units = 0;
+    uint64_t count = 0, bytes = 0, units = 0, touched = 0;
     uint32_t last = 0;
-    for (uint32_t bin = 0; bin < BIN_COUNT; bin++)
-        for (uint32_t number = bins[bin]; number; number = zg_span_by_number(number)->next) {
-            uint64_t rounded = zg_span_by_number(number)->units;
-            if (bin_for(&rounded) != bin || rounded != zg_span_by_number(number)->units)
+    for (uint32_t bin = 0; bin < 2 * BIN_COUNT; bin++)
+        for (uint32_t number = bin < BIN_COUNT ? bins[bin] : dirty_bins[bin - BIN_COUNT]; number;
+             number = zg_span_by_number(number)->next) {
+            const struct zg_span *at = zg_span_by_number(number);
+            uint64_t rounded = at->units;
+            if (bin_for(&rounded) != bin % BIN_COUNT || rounded != at->units)
                 return "a span is in another bin than its size's";
+            if (!at->dirty != (bin < BIN_COUNT)) return "a span's pages are not what its bin says";
             if (count++ > zg_span_count()) return "a bin has no end";
+            touched += touched_bytes(at);
             span(number, false);
         }
+    if (touched != dirty_bytes) return "another number of bytes is dirty than is counted";
     count = 0;
     for (uint32_t number = retired_count ? retired_head : 0; number && count < retired_count;
          number = zg_span_by_number(number)->next, count++)

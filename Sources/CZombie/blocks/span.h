@@ -11,8 +11,11 @@
 struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero);
 // Takes back a span whose block is dead, for reuse. The record stays readable until the span is used again.
 void zg_span_release(struct zg_span *span);
-// Makes the addresses inaccessible and gives the memory back; they are reused oldest first, once too many are held.
-void zg_span_retire(struct zg_span *span);
+// A block changes its size within zg_span_capacity.
+void zg_span_resize(struct zg_span *span, uint64_t size);
+// Makes the addresses inaccessible; they are reused oldest first, once too many are held. The memory goes back, or, where it is
+// `movable` (the program has made nothing of its own of the pages) and not too much, to another span for the next block.
+void zg_span_retire(struct zg_span *span, bool movable);
 // Moves the whole pages of one live block into another of at least the size.
 enum zg_span_moved {
     zg_span_moved,

@@ -20,6 +20,7 @@
 static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
     zg_thread_flush_counters(thread);
     zg_thread_want(thread, zg_errand_look);
+    if (zg_slab_is_dry(class)) zg_retire_open(class);
     if (zg_slab_refill(class, &thread->magazines[class])) return true;
     // The region is used up, or the kernel gives no more: what the quarantine holds of this class is the last resort before
     // libc. The oldest blocks first, and no more of them than it takes.

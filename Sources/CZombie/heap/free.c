@@ -121,7 +121,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     zg_thread_flush_counters(thread);
     if (span->fenced) return retire_fenced(thread, span, zg_header_kind(header));
     bool aligned = ALIGNED_KINDS >> zg_header_kind(header) & 1;
-    if (span->size >= (aligned ? RETIRE_LEAST_ALIGNED : ZG_RETIRE_LEAST)) return zg_span_retire(span);
+    if (span->size >= (aligned ? RETIRE_LEAST_ALIGNED : ZG_RETIRE_LEAST)) return zg_span_retire(span, !aligned);
     uint64_t filled = zg_min(zg_round_up(span->size, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
     struct zg_dead dead = {0, zg_language_unknown};
     thread->filling_start = address;

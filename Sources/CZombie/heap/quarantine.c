@@ -264,7 +264,7 @@ static bool evict_large(uint64_t *evicted) {
     zg_stats_add(zg_counter_evictions, 1);
     *evicted += bytes;
     if (zg_retire_wants_span(bytes)) {
-        zg_span_retire(span);
+        zg_span_retire(span, false);
         return true;
     }
     __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable), __ATOMIC_RELEASE);

@@ -25,7 +25,7 @@ static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
     uint64_t capacity = zg_span_capacity(span);
     if (span->fenced) return size == view->size;
     if (size > capacity || size <= ZG_LARGEST_SLOT || size < capacity / 2) return false;
-    zg_store(&span->size, size);
+    zg_span_resize(span, size);
     return true;
 }
 

@@ -20,13 +20,19 @@
 
 #define MS UINT64_C(1000000)
 #define SLOW_LOOK_NS (100 * MS) // between looks of the slow path
+// While the heap grows by new memory, what lies idle may be so much, and this share of what is in use.
+#define IDLE_STEP ((uint64_t)8 << 20)
+#define IDLE_LEAST ((uint64_t)16 << 20)
+#define IDLE_SHIFT 2
+// For so long a thread that takes new memory waits for another one that gives some back.
+#define WAIT_NS (int64_t)(50 * MS)
 enum { TICKS_AT_FIRST = 1 << 20 };
 
 struct zg_maintenance zg_maintenance;
 
-static uint32_t looking; // somebody reads and acts
+static struct zg_lock looking; // somebody reads and acts
 static uint64_t looked_ticks, looked_ns, gate_ticks = TICKS_AT_FIRST;
-static uint64_t looked_taken, growth_step = (uint64_t)16 << 20;
+static uint64_t looked_taken, growth_step = (uint64_t)16 << 20, idle_taken;
 static uint64_t tried_ticks;
 static uint64_t given; // of what held_bytes counts: given back already
 static uint32_t answering;
@@ -100,8 +106,8 @@ void zg_maintenance_take_look(struct zg_thread *thread, enum zg_pressure_reach r
                                        zg_maintenance_backed_bytes(), zg_os_clock_ns(CLOCK_MONOTONIC_COARSE)));
 }
 
-bool zg_maintenance_begin(void) { return !__atomic_exchange_n(&looking, 1, __ATOMIC_ACQUIRE); }
-void zg_maintenance_end(void) { __atomic_store_n(&looking, 0, __ATOMIC_RELEASE); }
+bool zg_maintenance_begin(void) { return zg_lock_try(&looking); }
+void zg_maintenance_end(void) { zg_lock_drop(&looking); }
 
 static enum zg_pressure_reach own_reach(void) { return __libc_single_threaded ? zg_pressure_open : zg_pressure_kept; }
 
@@ -140,7 +146,29 @@ bool zg_maintenance_may_have_thread(void) {
            __atomic_load_n(&zg_maintenance.thread, __ATOMIC_RELAXED) == zg_maintenance_no_thread;
 }
 
+// New memory is taken while much that was used before lies idle, most likely in blocks of other sizes: that goes back first.
+static void give_idle_back(struct zg_thread *thread) {
+    zg_store(&idle_taken, zg_load(&zg_pressure_taken));
+    uint64_t live = zg_stats_get(zg_counter_live_bytes);
+    if ((int64_t)live < 0) live = 0;
+    if (zg_maintenance_backed_bytes() <= zg_max(IDLE_LEAST, live >> IDLE_SHIFT)) return;
+    zg_relief_trim(thread, false);
+    zg_store(&given, held_bytes());
+}
+
+// More than is looked at in steps has been taken since the last look. Whoever gives memory back is waited for: allocation would
+// outrun it.
+static bool begin_to_grow(bool waits) {
+    if (zg_maintenance_begin()) return true;
+    return waits && zg_lock_take_within(&looking, WAIT_NS);
+}
+
 void zg_maintenance_look(struct zg_thread *thread) {
+    uint64_t idle_grown = zg_load(&zg_pressure_taken) - zg_load(&idle_taken);
+    if (ZG_UNLIKELY(idle_grown > IDLE_STEP) && begin_to_grow(idle_grown > 2 * IDLE_STEP)) {
+        if (zg_load(&zg_pressure_taken) - idle_taken > IDLE_STEP) give_idle_back(thread);
+        zg_maintenance_end();
+    }
     if (!zg_maintenance.on) return;
     uint64_t ticks = zg_arch_ticks();
     // As soon as a thread may be worth it: who freed all that may well be idle next.
@@ -150,7 +178,8 @@ void zg_maintenance_look(struct zg_thread *thread) {
         want_thread(thread, ticks);
     bool grown = zg_load(&zg_pressure_taken) - zg_load(&looked_taken) > zg_load(&growth_step);
     if (ZG_LIKELY(ticks - zg_load(&looked_ticks) < zg_load(&gate_ticks) && !grown)) return;
-    if (!zg_maintenance_begin()) return;
+    if (!begin_to_grow(grown)) return;
+    grown = zg_load(&zg_pressure_taken) - zg_load(&looked_taken) > zg_load(&growth_step);
     bool runs = __atomic_load_n(&zg_maintenance.thread, __ATOMIC_RELAXED) == zg_maintenance_thread_runs;
     if (grown || (!runs && is_due(ticks) &&
                   (held_bytes() >= ZG_WORTH_LOOKING || zg_maintenance.course.cap != zg_config.quarantine_bytes ||
@@ -192,9 +221,9 @@ void zg_maintenance_stop(void) {
 
 void zg_maintenance_after_fork_in_child(bool from_main_thread) {
     answering = 0;
+    zg_lock_reset(&looking);
     if (!zg_maintenance.on) return;
     zg_stats->has_maintenance_thread = 0;
     zg_maintenance.thread = zg_maintenance_no_thread;
-    looking = 0;
     zg_pressure_after_fork_in_child(from_main_thread);
 }

@@ -23,22 +23,27 @@ enum { RUN_SHIFT = 16, TOUCHED_MOST = 256, BUFFER_SLOTS = 256 };
 #define BACKOFF_LEAST_NS UINT64_C(1000000)
 #define BACKOFF_MOST_NS UINT64_C(2000000000)
 
-// Of the runs that were protected together the last one stands for the mappings that it cost.
-enum { COUNTED = 0x80 };
-
-// A run is the slots that begin in it. Invariant: dead counts the slots in state held or retired.
+// A run is the slots that begin in it. Invariants: 1. dead counts the slots in state held or retired. 2. It is empty, or all of
+// it is retired and protected, or neither. 3. The slots of an empty run are fresh.
 struct run {
     uint16_t dead;
-    uint8_t protection; // enum zg_protection of its pages, where all of it is retired; perhaps with COUNTED
-    uint8_t touched;    // by the phase that goes on
-    uint32_t next;      // in the queue of retired runs: number + 1, 0 ends it
+    uint8_t protection;  // enum zg_protection of its pages
+    uint8_t touched : 1, // by the phase that goes on
+        empty : 1,
+        counted : 1; // of the runs that were protected together the last one stands for the mappings that it cost
+    uint32_t next;   // in the queue of retired or of empty runs: number + 1, 0 ends it
+};
+
+// Runs of a class, number + 1; oldest is looked at without the lock, too.
+struct queue {
+    uint32_t oldest, newest;
 };
 
 static struct zg_lock retire_lock;
 static struct run *runs[ZG_CLASS_COUNT]; // of each class, made accessible as far as they are used
 static uint64_t runs_committed[ZG_CLASS_COUNT];
-static uint32_t oldest[ZG_CLASS_COUNT], newest[ZG_CLASS_COUNT]; // retired runs, number + 1
-static uint64_t retired_bytes, retired_slots;
+static struct queue retired[ZG_CLASS_COUNT], empty[ZG_CLASS_COUNT];
+static uint64_t retired_bytes, retired_slots, empty_bytes;
 static bool has_forced;     // memory was given back on request
 static uint32_t next_class; // whose oldest run is used again next
 
@@ -76,6 +81,21 @@ static struct run *run_at(uint32_t class, uint64_t number) {
     return &runs[class][number];
 }
 
+static void enqueue(struct queue *queue, uint32_t class, uint64_t number) {
+    runs[class][number].next = 0;
+    if (queue->oldest) runs[class][queue->newest - 1].next = (uint32_t)number + 1;
+    else __atomic_store_n(&queue->oldest, (uint32_t)number + 1, __ATOMIC_RELAXED);
+    queue->newest = (uint32_t)number + 1;
+}
+
+// False where there is none.
+static bool dequeue(struct queue *queue, uint32_t class, uint64_t *number) {
+    if (!queue->oldest) return false;
+    *number = queue->oldest - UINT64_C(1);
+    __atomic_store_n(&queue->oldest, runs[class][*number].next, __ATOMIC_RELAXED);
+    return true;
+}
+
 static bool is_complete(const struct zg_slab *slab, uint64_t number, const struct run *run) {
     uint64_t end = first_slot(slab, number + 1);
     return end <= __atomic_load_n(&slab->used, __ATOMIC_RELAXED) && run->dead == end - first_slot(slab, number);
@@ -91,7 +111,7 @@ static enum zg_state state_of(const struct zg_slab *slab, uint64_t index) {
 
 // --- protecting and using again ----------------------------------------------------------------------------------------
 
-static bool is_retired(uint32_t class, uint64_t number) {
+static bool is_protected(uint32_t class, uint64_t number) {
     return number < runs_committed[class] && runs[class][number].protection;
 }
 
@@ -100,8 +120,8 @@ static void pages_of(const struct zg_slab *slab, uint32_t class, uint64_t from, 
                      uint64_t *high) {
     uint64_t start = zg_slab_slot_address(slab, first_slot(slab, from));
     uint64_t end = zg_slab_slot_address(slab, first_slot(slab, to));
-    *low = from && is_retired(class, from - 1) ? start & ~(ZG_PAGE_BYTES - 1) : zg_round_up(start, ZG_PAGE_BYTES);
-    *high = is_retired(class, to) ? zg_round_up(end, ZG_PAGE_BYTES) : end & ~(ZG_PAGE_BYTES - 1);
+    *low = from && is_protected(class, from - 1) ? start & ~(ZG_PAGE_BYTES - 1) : zg_round_up(start, ZG_PAGE_BYTES);
+    *high = is_protected(class, to) ? zg_round_up(end, ZG_PAGE_BYTES) : end & ~(ZG_PAGE_BYTES - 1);
 }
 
 static void count_retired(struct zg_slab *slab, int64_t slots) {
@@ -118,18 +138,17 @@ static uint64_t retire_runs(uint32_t class, uint64_t from, uint64_t to) {
     pages_of(slab, class, from, to, &low, &high);
     enum zg_protection protection = low < high ? zg_protect((void *)low, high - low) : zg_protection_none;
     if (protection == zg_protection_none) return 0;
+    int64_t count = 0;
     for (uint64_t i = first_slot(slab, from), end = first_slot(slab, to); i < end; i++) {
         if (state_of(slab, i) != zg_state_held) continue; // retired with a page of it before
         set_state(&slab->blocks[i], zg_state_retired);
-        count_retired(slab, 1);
+        count++;
     }
+    count_retired(slab, count);
     for (uint64_t number = from; number < to; number++) {
-        struct run *run = &runs[class][number];
-        run->protection = (uint8_t)protection | (number + 1 == to ? COUNTED : 0);
-        run->next = 0;
-        if (newest[class]) runs[class][newest[class] - 1].next = (uint32_t)number + 1;
-        else oldest[class] = (uint32_t)number + 1;
-        newest[class] = (uint32_t)number + 1;
+        runs[class][number].protection = (uint8_t)protection;
+        runs[class][number].counted = number + 1 == to;
+        enqueue(&retired[class], class, number);
     }
     phase.retired_count += (uint32_t)(to - from);
     return high - low;
@@ -150,26 +169,92 @@ static void free_slots(uint32_t class, uint64_t from, uint64_t to, enum zg_state
     if (count) zg_slab_release(class, slots, count);
 }
 
-// The class's oldest retired run becomes free. Under the lock.
-static bool reuse_oldest(uint32_t class) {
-    struct zg_slab *slab = &zg_slabs.slab[class];
-    uint64_t number = oldest[class] - UINT64_C(1);
-    if (!oldest[class]) return false;
-    struct run *run = &runs[class][number];
-    oldest[class] = run->next;
-    if (!oldest[class]) newest[class] = 0;
-    uint64_t low, high, from = first_slot(slab, number), to = first_slot(slab, number + 1);
-    // Pages that are shared with retired neighbours are opened as well: of those nothing is used, and part is not seen.
-    low = zg_slab_slot_address(slab, from) & ~(ZG_PAGE_BYTES - 1);
-    high = zg_round_up(zg_slab_slot_address(slab, to), ZG_PAGE_BYTES);
-    count_retired(slab, -(int64_t)(to - from));
-    enum zg_protection protection = (enum zg_protection)(run->protection & ~COUNTED);
-    if (!zg_unprotect((void *)low, high - low, protection)) return true; // lost for good
-    if (protection == zg_protection_mprotect && run->protection & COUNTED) zg_mappings_give(2);
-    run->protection = zg_protection_none;
-    zg_pressure_note_loose(high - low);
-    free_slots(class, from, to, zg_state_retired, run);
+// All slots whose records begin before `end` and from `first` on belong to empty runs.
+static bool are_empty(const struct zg_slab *slab, uint32_t class, uint64_t first, uint64_t end) {
+    for (uint64_t number = run_of(slab, first); number <= run_of(slab, end - 1); number++)
+        if (number >= runs_committed[class] || !runs[class][number].empty) return false;
     return true;
+}
+
+// The entries of slots [from, to) become zero: pages of the table that hold nothing else go back. What lies above `used` is taken
+// without the lock, and stays.
+static void clear_entries(const struct zg_slab *slab, uint32_t class, uint64_t from, uint64_t to, void *table,
+                          uint64_t entry_bytes) {
+    uint64_t base = (uint64_t)table, start = base + from * entry_bytes, end = base + to * entry_bytes;
+    uint64_t low = start & ~(ZG_PAGE_BYTES - 1), high = zg_round_up(end, ZG_PAGE_BYTES);
+    uint64_t first = (low - base) / entry_bytes, last = (high - base) / entry_bytes;
+    if (first < from && !are_empty(slab, class, first, from)) low += ZG_PAGE_BYTES;
+    if (last > to && (last > __atomic_load_n(&slab->used, __ATOMIC_RELAXED) || !are_empty(slab, class, to, last)))
+        high -= ZG_PAGE_BYTES;
+    if (low >= high || zg_os_discard((void *)low, high - low) != 0) low = high = end;
+    if (start < low) __builtin_memset((void *)start, 0, low - start);
+    if (high < end) __builtin_memset((void *)high, 0, end - high);
+}
+
+// A run whose pages have no memory any more: its slots are as if they had never been used, and so are their records.
+static void make_empty(uint32_t class, uint64_t number) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    struct run *run = &runs[class][number];
+    uint64_t from = first_slot(slab, number), to = first_slot(slab, number + 1);
+    clear_entries(slab, class, from, to, slab->blocks, sizeof(struct zg_block));
+    clear_entries(slab, class, from, to, slab->deaths, sizeof(struct zg_death));
+    run->dead = 0;
+    run->empty = 1;
+    zg_store(&empty_bytes, empty_bytes + (to - from) * slab->slot_bytes);
+    enqueue(&empty[class], class, number);
+}
+
+// The class's oldest retired run becomes empty. It stays protected where that costs no mapping. Under the lock.
+static bool empty_oldest(uint32_t class) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    uint64_t number;
+    if (!dequeue(&retired[class], class, &number)) return false;
+    struct run *run = &runs[class][number];
+    uint64_t from = first_slot(slab, number), to = first_slot(slab, number + 1);
+    count_retired(slab, -(int64_t)(to - from));
+    if (run->protection == zg_protection_mprotect) {
+        // Pages that are shared with retired neighbours are opened as well: of those nothing is used, and part is not seen.
+        uint64_t low = zg_slab_slot_address(slab, from) & ~(ZG_PAGE_BYTES - 1);
+        uint64_t high = zg_round_up(zg_slab_slot_address(slab, to), ZG_PAGE_BYTES);
+        if (!zg_unprotect((void *)low, high - low, zg_protection_mprotect)) return true; // lost for good
+        if (run->counted) zg_mappings_give(2);
+        run->protection = zg_protection_none;
+    }
+    make_empty(class, number);
+    return true;
+}
+
+static void clear_memory(uint64_t from, uint64_t to) {
+    uint64_t at = from;
+    while (at < to && !*(const uint64_t *)at) at += sizeof(uint64_t); // reading backs nothing with memory
+    if (at < to) __builtin_memset((void *)at, 0, to - at);
+}
+
+// The class's oldest empty run is handed out next. Under the lock.
+static bool open_oldest(uint32_t class) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    uint64_t number;
+    while (dequeue(&empty[class], class, &number)) {
+        struct run *run = &runs[class][number];
+        uint64_t from = first_slot(slab, number), to = first_slot(slab, number + 1);
+        uint64_t start = zg_slab_slot_address(slab, from), end = zg_slab_slot_address(slab, to);
+        uint64_t low = start & ~(ZG_PAGE_BYTES - 1), high = zg_round_up(end, ZG_PAGE_BYTES);
+        enum zg_protection protection = run->protection              ? (enum zg_protection)run->protection
+                                        : zg_protection_had_guards() ? zg_protection_guards
+                                                                     : zg_protection_none;
+        zg_store(&empty_bytes, empty_bytes - (end - start));
+        // Pages that are shared with protected neighbours are opened as well: nothing in them is used.
+        if (protection != zg_protection_none && !zg_unprotect((void *)low, high - low, protection)) continue; // lost
+        run->protection = zg_protection_none;
+        run->empty = 0;
+        // Its parts of shared pages may hold the fill.
+        clear_memory(start, zg_min(low == start ? start : low + ZG_PAGE_BYTES, end));
+        clear_memory(zg_max(high == end ? end : high - ZG_PAGE_BYTES, start), end);
+        zg_pressure_note_taken(high - low);
+        zg_slab_open(class, from, to);
+        return true;
+    }
+    return false;
 }
 
 static bool are_too_many(void) {
@@ -181,12 +266,20 @@ static bool are_too_many(void) {
 // Oldest first within a class, the classes in turn. Under the lock.
 static void keep_to_budget(void) {
     for (uint32_t idle = 0; idle < ZG_CLASS_COUNT && are_too_many(); next_class = (next_class + 1) % ZG_CLASS_COUNT)
-        idle = reuse_oldest(next_class) ? 0 : idle + 1;
+        idle = empty_oldest(next_class) ? 0 : idle + 1;
+}
+
+bool zg_retire_open(uint32_t class) {
+    if (!__atomic_load_n(&empty[class].oldest, __ATOMIC_RELAXED)) return false;
+    zg_lock_take(&retire_lock);
+    bool done = open_oldest(class);
+    zg_lock_drop(&retire_lock);
+    return done;
 }
 
 bool zg_retire_reuse(uint32_t class) {
     zg_lock_take(&retire_lock);
-    bool done = reuse_oldest(class);
+    bool done = open_oldest(class) || (empty_oldest(class) && open_oldest(class));
     zg_lock_drop(&retire_lock);
     return done;
 }
@@ -334,19 +427,36 @@ static uint64_t retire_pages(uint32_t class, uint64_t number) {
             continue;
         }
         // Without guards each piece would cost mappings, which only whole runs are worth: the memory goes back unprotected.
-        if (zg_protection_now() != zg_protection_guards) {
+        if (!is_on() || zg_protection_now() != zg_protection_guards) {
             if (zg_os_discard((void *)low, high - low) == 0) given += high - low;
         } else if (zg_protect((void *)low, high - low) != zg_protection_none) {
+            int64_t count = 0;
             for (uint64_t i = (low - slab->base) / slab->slot_bytes; zg_slab_slot_address(slab, i) < high; i++) {
                 if (state_of(slab, i) != zg_state_held) continue;
                 set_state(&slab->blocks[i], zg_state_retired);
-                count_retired(slab, 1);
+                count++;
             }
+            count_retired(slab, count);
             given += high - low;
         }
         low = high + ZG_PAGE_BYTES;
     }
     return given;
+}
+
+// Runs [from, to) of a class, all complete, where nothing is protected. Returns the bytes given back. Under the lock.
+static uint64_t empty_runs(uint32_t class, uint64_t from, uint64_t to) {
+    uint64_t low, high;
+    pages_of(&zg_slabs.slab[class], class, from, to, &low, &high);
+    if (low >= high || zg_os_discard((void *)low, high - low) != 0) return 0;
+    for (uint64_t number = from; number < to; number++) {
+        // Some may have been retired with single pages, while pages were protected.
+        for (uint64_t i = first_slot(&zg_slabs.slab[class], number); i < first_slot(&zg_slabs.slab[class], number + 1);
+             i++)
+            if (state_of(&zg_slabs.slab[class], i) == zg_state_retired) count_retired(&zg_slabs.slab[class], -1);
+        make_empty(class, number);
+    }
+    return high - low;
 }
 
 static uint64_t retire_class(uint32_t class) {
@@ -356,7 +466,9 @@ static uint64_t retire_class(uint32_t class) {
     for (uint64_t number = 0; number < count; number++) {
         uint64_t to = number;
         while (to < count && !runs[class][to].protection && is_complete(slab, to, &runs[class][to])) to++;
-        if (to > number) given += retire_runs(class, number, to), number = to - 1;
+        if (to == number) continue;
+        given += is_on() ? retire_runs(class, number, to) : empty_runs(class, number, to);
+        number = to - 1;
     }
     for (uint64_t number = 0; number < count; number++) {
         struct run *run = &runs[class][number];
@@ -380,13 +492,10 @@ void zg_retire_all_begin(const struct zg_thread *thread) {
 
 uint64_t zg_retire_all_end(void) {
     uint64_t given = 0;
-    if (is_on())
-        for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
-            hold_free_slots(class);
-            given += retire_class(class);
-        }
-    else
-        for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) given += zg_slab_discard_free(class);
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+        hold_free_slots(class);
+        given += retire_class(class);
+    }
     keep_to_budget();
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) zg_slab_trim_list(class);
     __atomic_store_n(&forced_by, NULL, __ATOMIC_RELAXED);
@@ -395,7 +504,7 @@ uint64_t zg_retire_all_end(void) {
     return given;
 }
 
-uint64_t zg_retire_bytes(void) { return zg_load(&retired_bytes); }
+uint64_t zg_retire_bytes(void) { return zg_load(&retired_bytes) + zg_load(&empty_bytes); }
 
 void zg_retire_lock(void) { zg_lock_take(&retire_lock); }
 void zg_retire_unlock(bool reset) {
@@ -404,11 +513,11 @@ void zg_retire_unlock(bool reset) {
 }
 
 #ifdef ZG_CHECK_INVARIANTS
-const char *zg_retire_broken(void) {
+const char *zg_retire_broken(void (*slot)(uint32_t class, uint64_t index)) {
     uint64_t slots = 0, bytes = 0;
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         struct zg_slab *slab = &zg_slabs.slab[class];
-        uint64_t queued = 0, protected = 0;
+        uint64_t queued = 0, protected = 0, emptied = 0;
         uint32_t last = 0;
         for (uint64_t number = 0; number < runs_committed[class]; number++) {
             const struct run *run = &runs[class][number];
@@ -419,16 +528,32 @@ const char *zg_retire_broken(void) {
                 retired += state_of(slab, i) == zg_state_retired;
             }
             if (dead != run->dead) return "a run has another number of dead slots than it counts";
-            if (run->protection && (retired != to - from || to != first_slot(slab, number + 1)))
+            if (run->protection && !run->empty && (retired != to - from || to != first_slot(slab, number + 1)))
                 return "a slot of a retired run is not retired";
-            protected += run->protection != zg_protection_none;
+            protected += run->protection != zg_protection_none && !run->empty;
+            emptied += run->empty;
             slots += retired, bytes += retired * slab->slot_bytes;
         }
-        for (uint32_t number = oldest[class]; number && queued <= protected; number = runs[class][number - 1].next) {
-            if (!runs[class][number - 1].protection) return "a run that is not retired is in the queue of those";
+        for (uint32_t number = retired[class].oldest; number && queued <= protected;
+             number = runs[class][number - 1].next) {
+            if (!runs[class][number - 1].protection || runs[class][number - 1].empty)
+                return "a run that is not retired is in the queue of those";
             queued++, last = number;
         }
-        if (queued != protected || last != newest[class]) return "the queue of retired runs is not all of them";
+        if (queued != protected || (last && last != retired[class].newest))
+            return "the queue of retired runs is not all of them";
+        queued = last = 0;
+        for (uint32_t number = empty[class].oldest; number && queued <= emptied;
+             number = runs[class][number - 1].next) {
+            if (!runs[class][number - 1].empty) return "a run that is not empty is in the queue of those";
+            for (uint64_t i = first_slot(slab, number - 1); i < first_slot(slab, number); i++) {
+                if (state_of(slab, i) != zg_state_fresh) return "a slot of an empty run is not fresh";
+                slot(class, i);
+            }
+            queued++, last = number;
+        }
+        if (queued != emptied || (last && last != empty[class].newest))
+            return "the queue of empty runs is not all of them";
     }
     return slots == retired_slots && bytes == retired_bytes ? NULL
                                                             : "another number of slots is retired than is counted";

@@ -3,9 +3,13 @@
 // faults at its instruction.
 //
 //   evicted -> held until the run's other blocks are dead, too -> retired | reusable, where that takes too long
+//                                                                 retired -> fresh, in an empty run
+//
+// An empty run has no memory, nor have its records: its slots are as fresh as those that were never used, and are handed out
+// before those. Until then its pages stay protected, where guards do that.
 //
 // Slots are held in phases, as far as the budget of processor time for pages reaches (page_time.h), and always when memory is
-// given back under pressure; there single pages of incomplete runs are retired as well. Addresses are used again oldest first,
+// given back; there single pages of incomplete runs are retired as well. Runs become empty oldest first,
 // once `retired_bytes` are held, or records of retired slots take too much memory, or the class's region is used up.
 // Slow path; one lock.
 
@@ -29,10 +33,12 @@ bool zg_retire_wants_span(uint64_t bytes);
 // the central lists. What cannot be retired is free afterwards. Returns the bytes given back. The lock is taken in between.
 void zg_retire_all_begin(const struct zg_thread *thread);
 uint64_t zg_retire_all_end(void);
-// The class has no fresh slots: its oldest retired run becomes free. False where there is none.
+// The class has no free slots: those of its oldest empty run are the next. False where there is none.
+bool zg_retire_open(uint32_t class);
+// The class has no fresh slots either: its oldest retired run becomes empty, and is opened. False where there is none.
 bool zg_retire_reuse(uint32_t class);
 
-// What slots of retired runs and pages come to: address space without memory. Any context.
+// What slots of retired runs and pages and of empty runs come to: address space without memory. Any context.
 uint64_t zg_retire_bytes(void);
 
 void zg_retire_lock(void);
@@ -40,7 +46,8 @@ void zg_retire_unlock(bool reset);
 
 #ifdef ZG_CHECK_INVARIANTS
 // What is broken, in words; NULL where all is well.
-const char *zg_retire_broken(void);
+// Calls `slot` for each slot of an empty run.
+const char *zg_retire_broken(void (*slot)(uint32_t class, uint64_t index));
 #endif
 
 #endif

@@ -31,8 +31,9 @@ void *zg_os_map(uint64_t bytes);
 void *zg_os_map_table(uint64_t bytes);
 // Whether the kernel would give this much memory now: its overcommit rules are asked, nothing is kept.
 bool zg_os_would_give(uint64_t bytes);
-// Moves the pages of [from, from+bytes) to [to, to+bytes); `from` stays mapped and reads as zero. Where that fails `from` is as
-// it was, and `to` reads as zero, or is not mapped any more: -EFAULT.
+// Moves the pages of [from, from+bytes), parts of one reservation, to [to, to+bytes); `from` stays mapped and reads as zero. Where
+// that fails (the kernel does not know it, or the range is several mappings) `from` is as it was, and `to` is as it was, reads as
+// zero, or is not mapped any more: -EFAULT.
 int zg_os_move(void *from, void *to, uint64_t bytes);
 
 // Copies from an address that may not be mapped. Returns the bytes copied, 0 where nothing could be read.

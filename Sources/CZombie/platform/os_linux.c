@@ -144,9 +144,21 @@ bool zg_os_would_give(uint64_t bytes) {
     return true;
 }
 
+// Since Linux 6.17 several mappings are moved together, each with what the program has made of it. Growing them in place never is
+// done, and here there never is room for it.
+static bool is_one_mapping(void *start, uint64_t bytes) {
+    return ZG_CALL(SYS_mremap, start, bytes, bytes + ZG_PAGE_BYTES, 0, 0, 0) != -EFAULT;
+}
+
 int zg_os_move(void *from, void *to, uint64_t bytes) {
+    if (!is_one_mapping(from, bytes)) return -EINVAL;
     long result = ZG_CALL(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to, 0);
-    if (!is_error(result)) return 0;
+    if (!is_error(result)) {
+        // The mapping has moved, with the advice that the program gave for it.
+        ZG_CALL(SYS_madvise, to, bytes, MADV_DOFORK, 0, 0, 0);
+        ZG_CALL(SYS_madvise, to, bytes, MADV_KEEPONFORK, 0, 0, 0);
+        return 0;
+    }
     // The kernel may have unmapped the target before it gave up.
     return map(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1)
                ? -EINVAL

@@ -4,7 +4,7 @@
 
 #include "platform/text.h"
 
-uint64_t zg_pressure_failures, zg_pressure_taken, zg_pressure_loose;
+uint64_t zg_pressure_failures, zg_pressure_taken;
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 

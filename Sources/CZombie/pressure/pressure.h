@@ -70,27 +70,13 @@ enum zg_pressure_step zg_pressure_next(struct zg_pressure_course *course, int le
 
 // -- the heap's own word. Any context. --
 
-extern uint64_t zg_pressure_failures, zg_pressure_taken, zg_pressure_loose;
+extern uint64_t zg_pressure_failures, zg_pressure_taken;
 // The kernel refused memory.
 ZG_INLINE void zg_pressure_note_failure(void) { __atomic_fetch_add(&zg_pressure_failures, 1, __ATOMIC_RELAXED); }
 // This much address space, which has no memory behind it, is about to be used.
 ZG_INLINE void zg_pressure_note_taken(uint64_t bytes) {
     __atomic_fetch_add(&zg_pressure_taken, bytes, __ATOMIC_RELAXED);
 }
-// So much of what is free has none, and it is not known which. / This much of what is free is about to be used.
-ZG_INLINE void zg_pressure_note_loose(uint64_t bytes) {
-    __atomic_fetch_add(&zg_pressure_loose, bytes, __ATOMIC_RELAXED);
-}
-ZG_INLINE void zg_pressure_note_used(uint64_t bytes) {
-    uint64_t loose = zg_load(&zg_pressure_loose);
-    if (!loose) return;
-    bytes = zg_min(bytes, loose);
-    // Of two threads at a time one is enough to be counted.
-    if (__atomic_compare_exchange_n(&zg_pressure_loose, &loose, loose - bytes, false, __ATOMIC_RELAXED,
-                                    __ATOMIC_RELAXED))
-        zg_pressure_note_taken(bytes);
-}
-
 // -- reading (pressure_linux.c). Slow path; system calls only; one caller at a time --
 
 // How far a reading may go.

@@ -40,6 +40,7 @@ static void see_span(uint32_t number, uint8_t place) {
 
 static void see_quarantined_slot(zg_slot slot) { see_slot(zg_slot_class(slot), zg_slot_index(slot), in_quarantine); }
 static void see_quarantined_span(uint32_t number) { see_span(number, in_quarantine); }
+static void see_empty_slot(uint32_t class, uint64_t index) { see_slot(class, index, in_free_list); }
 static void see_free_span(uint32_t number, bool retired) { see_span(number, retired ? in_retired_list : in_bin); }
 
 static void see_thread(const struct zg_thread *thread) {
@@ -127,12 +128,15 @@ const char *zg_invariants_broken(void) {
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++)
         for (uint64_t i = 0; i < zg_slabs.slab[class].free_count && !broken; i++)
             see_slot(class, zg_slabs.slab[class].free_slots[i], in_free_list);
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++)
+        for (uint64_t i = zg_slabs.slab[class].opened; i < zg_slabs.slab[class].opened_end && !broken; i++)
+            see_slot(class, i, in_free_list);
     if (!broken) zg_thread_visit(see_thread);
     if (!broken && (of_part = zg_quarantine_broken(see_quarantined_slot, see_quarantined_span)) != NULL)
         breaks(of_part);
     if (!broken && (of_part = zg_span_broken(see_free_span)) != NULL) breaks(of_part);
     if (!broken && (of_part = zg_fence_broken(see_free_span)) != NULL) breaks(of_part);
-    if (!broken && (of_part = zg_retire_broken()) != NULL) breaks(of_part);
+    if (!broken && (of_part = zg_retire_broken(see_empty_slot)) != NULL) breaks(of_part);
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++)
         for (uint64_t i = 0; i < used[class] && !broken; i++) check_slot(&zg_slabs.slab[class], class, i);
     for (uint32_t number = 1; number < span_count && !broken; number++) check_span(number);

@@ -1,0 +1,229 @@
+// Memory that lies idle serves other blocks: free slots those of other sizes, pages of a large block the next one.
+// preload
+// timeout: 300
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+
+#include "life.h"
+
+#define MIB ((size_t)1 << 20)
+enum { PAGE = 4096 };
+
+// A field of /proc/self/status, in bytes.
+static size_t status(const char *name) {
+    char line[256];
+    size_t value = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, name, strlen(name)) == 0 && line[strlen(name)] == ':')
+            value = strtoul(line + strlen(name) + 1, NULL, 10) * 1024;
+    if (file) fclose(file);
+    return value;
+}
+
+static bool is_all(const unsigned char *block, size_t bytes, unsigned char byte) {
+    for (size_t i = 0; i < bytes; i++)
+        if (block[i] != byte) return false;
+    return true;
+}
+
+// MARK: blocks of one size after the other
+
+enum { PHASE_MIB = 32 };
+static const size_t sizes[] = {24, 48, 100, 208, 400, 720, 1504, 3000, 5200, 12000, 30000};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+// Every third block is made by calloc, and must be zero. Of the freed ones `kept` stay: one of so many, 0 for none.
+static bool pass_phase(size_t size, size_t kept, unsigned char **survivors, size_t *survivor_count) {
+    size_t count = PHASE_MIB * MIB / size;
+    unsigned char **blocks =
+        mmap(NULL, count * sizeof *blocks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool good = true;
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = i % 3 ? malloc(size) : calloc(1, size);
+        good = good && blocks[i] && (i % 3 || is_all(blocks[i], size, 0));
+        if (blocks[i]) memset(blocks[i], (int)size, size);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (kept && i % kept == 0) survivors[(*survivor_count)++] = blocks[i];
+        else free(blocks[i]);
+    }
+    munmap(blocks, count * sizeof *blocks);
+    return good;
+}
+
+// Twice through all sizes: the peak of the first phase, whose blocks are the smallest, is nearly that of the whole.
+static int change_sizes(void) {
+    size_t first = 0;
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < SIZES; i++) {
+            if (!pass_phase(sizes[i], 0, NULL, NULL)) return 1;
+            if (!first) first = status("VmHWM");
+        }
+    size_t peak = status("VmHWM");
+    fprintf(stderr, "peak %zu MiB, of the first phase %zu MiB\n", peak / MIB, first / MIB);
+    return peak <= first + PHASE_MIB * MIB ? 0 : 2;
+}
+
+// What stays between the freed blocks keeps its contents.
+static int keep_some(void) {
+    static unsigned char *survivors[PHASE_MIB * MIB / 24];
+    for (int i = 0; i < SIZES; i++) {
+        size_t count = 0, next = 0;
+        if (!pass_phase(sizes[i], 500, survivors, &count)) return 1;
+        if (!pass_phase(sizes[(i + 3) % SIZES], 0, NULL, NULL)) return 2;
+        if (!pass_phase(sizes[i], 0, NULL, NULL)) return 3;
+        for (; next < count; next++) {
+            if (!is_all(survivors[next], sizes[i], (unsigned char)sizes[i])) return 4;
+            free(survivors[next]);
+        }
+    }
+    return 0;
+}
+
+static void *run_phases(void *failures) {
+    for (int i = 0; i < SIZES; i++)
+        if (!pass_phase(sizes[i], 0, NULL, NULL)) __atomic_fetch_add((int *)failures, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static int change_sizes_in_threads(void) {
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    int failures = 0;
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, run_phases, &failures)) return 2;
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    size_t peak = status("VmHWM");
+    fprintf(stderr, "peak %zu MiB\n", peak / MIB);
+    // Four phases at a time, the smallest blocks' records with them, and what the others have just freed.
+    return failures ? 1 : peak <= 4 * PHASE_MIB * MIB * 5 / 2 ? 0 : 3;
+}
+
+// MARK: large blocks
+
+static bool is_readable(const void *address) {
+    char byte;
+    struct iovec local = {&byte, 1}, remote = {(void *)address, 1};
+    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
+}
+
+static long faults(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+}
+
+static const size_t large_sizes[] = {MIB, 1500000, 3 * MIB + 5, 7 * MIB, 20 * MIB};
+enum { LARGE_SIZES = sizeof large_sizes / sizeof *large_sizes };
+
+// The kernel moves pages since Linux 5.7.
+static bool can_move(void) {
+    char *area = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *moved = mremap(area, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED | 4 /* MREMAP_DONTUNMAP */, area + PAGE);
+    munmap(area, 2 * PAGE);
+    return moved != MAP_FAILED;
+}
+
+// Neither pages nor memory are spent on a block of the size that was just freed; the freed one is out of reach nevertheless.
+static int repeat_large(void) {
+    enum { ROUNDS = 200 };
+    for (int i = 0; i < LARGE_SIZES; i++) {
+        size_t size = large_sizes[i];
+        long before = 0;
+        unsigned char *last = NULL;
+        for (int round = 0; round < ROUNDS; round++) {
+            bool zeroed = round % 50 == 49;
+            unsigned char *block = zeroed ? calloc(1, size) : malloc(size);
+            if (!block || block == last) return 1;
+            if (zeroed && !is_all(block, size, 0)) return 2;
+            if (last && (is_readable(last) || is_readable(last + size - 1))) return 3;
+            memset(block, 1, size);
+            free(block);
+            last = block;
+            if (round == 0) before = faults();
+        }
+        if (can_move() && faults() - before > (long)(ROUNDS / 10 * (size / PAGE))) {
+            fprintf(stderr, "%zu bytes: %ld faults\n", size, faults() - before);
+            return 4;
+        }
+    }
+    return 0;
+}
+
+// What a program makes of a block's pages does not stay with them.
+static int change_pages(void) {
+    for (int kind = 0; kind < 6; kind++)
+        for (int whole = 0; whole < 2; whole++) {
+            size_t size = 2 * MIB;
+            unsigned char *block = malloc(size);
+            memset(block, 1, size);
+            unsigned char *from = block + (whole ? 0 : MIB / 2);
+            from += (PAGE - (uintptr_t)from % PAGE) % PAGE;
+            size_t bytes = whole ? size - (size_t)(from - block) : MIB;
+            bytes -= bytes % PAGE;
+            switch (kind) {
+            case 0: mprotect(from, bytes, PROT_READ); break;
+            case 1: mprotect(from, bytes, PROT_NONE); break;
+            case 2: madvise(from, bytes, MADV_DONTFORK); break;
+            case 3: madvise(from, bytes, MADV_WIPEONFORK); break;
+            case 4: munmap(from, bytes); break;
+            case 5: mmap(from, bytes, PROT_READ, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0); break;
+            }
+            free(block);
+            for (int i = 0; i < 3; i++) {
+                unsigned char *next = malloc(size);
+                memset(next, 2, size);
+                pid_t child = fork();
+                if (child == 0) _exit(is_all(next, size, 2) ? 0 : 1);
+                int status = life_wait(child);
+                if (status) {
+                    fprintf(stderr, "kind %d whole %d: the child ended with %d\n", kind, whole, status);
+                    return 1;
+                }
+                free(next);
+            }
+        }
+    return 0;
+}
+
+// MARK: the modes
+
+static const char *options;
+static void set_options(void) { setenv("ZGUARD_OPTIONS", options, 1); }
+
+static void check_mode(const char *mode, const char *with) {
+    char text[160];
+    options = with;
+    snprintf(text, sizeof text, "%s with '%s'", mode, with);
+    CHECK_EQUAL(life_run_self(mode, set_options), 0, text);
+}
+
+static const struct {
+    const char *name;
+    int (*run)(void);
+} modes[] = {{"change_sizes", change_sizes},
+             {"keep_some", keep_some},
+             {"change_sizes_in_threads", change_sizes_in_threads},
+             {"repeat_large", repeat_large},
+             {"change_pages", change_pages}};
+
+int main(int argc, char **argv) {
+    for (unsigned i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++)
+        if (strcmp(argv[1], modes[i].name) == 0) return modes[i].run();
+    static const char *const ways[] = {"", "pressure=0", "protect=mprotect", "on_finding=continue", "retired_bytes=0"};
+    for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++) {
+        check_mode("change_sizes", ways[i]);
+        check_mode("keep_some", ways[i]);
+    }
+    check_mode("change_sizes_in_threads", "");
+    check_mode("repeat_large", "");
+    check_mode("repeat_large", "retired_bytes=64M");
+    check_mode("change_pages", "");
+    printf("checks %d failures %d\n", check_count, check_failures);
+    return check_failures != 0;
+}
