@@ -88,7 +88,7 @@ static void before_fork(void) {
     struct zg_thread *self = zg_thread_current_or_null();
     forking.is_from_main_thread = zg_os_tid() == zg_os_pid();
     // A signal handler that forks while its thread is inside the runtime may hold any of the locks: none is taken.
-    forking.is_locked = !self || !self->busy;
+    forking.is_locked = zg_thread_self != &zg_thread_between && (!self || !self->busy);
     if (forking.is_locked) lock_for_fork(self);
 }
 
