@@ -32,7 +32,7 @@ enum { ALTERNATE_STACK_BYTES = 65536, DESTRUCTOR_ROUNDS = ZG_DESTRUCTOR_ROUNDS }
 enum { STATES_SHARE = 16, STATES_AT_ONCE = 64 };
 
 static struct zg_lock list_lock;
-static struct zg_thread *threads; // all that were ever made; never unmapped
+static struct zg_thread *threads;  // all that were ever made; never unmapped
 static struct zg_thread *recycled; // those that no thread has any more
 static uint32_t next_number = 1;
 
@@ -68,7 +68,8 @@ static struct zg_thread *take_recycled(void) {
     zg_lock_take(&list_lock);
     struct zg_thread *first = __atomic_load_n(&recycled, __ATOMIC_ACQUIRE);
     while (first && !__atomic_compare_exchange_n(&recycled, &first, first->next_recycled, false, __ATOMIC_ACQUIRE,
-                                                 __ATOMIC_ACQUIRE)) {}
+                                                 __ATOMIC_ACQUIRE)) {
+    }
     zg_lock_drop(&list_lock);
     return first;
 }
