@@ -27,6 +27,7 @@
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "platform/text.h"
+#include "process/locking.h"
 #include "process/ready.h"
 #include "process/swift_check.h"
 #include "process/thread_entry.h"
@@ -121,6 +122,7 @@ static void after_fork_in_parent(void) {
 static void after_fork_in_child(void) {
     if (!forking.is_prepared) return;
     after_fork(true);
+    zg_locking_after_fork_in_child();
     if (!started) return;
     zg_stats_after_fork_in_child();
     zg_clock_after_fork_in_child();

@@ -27,6 +27,8 @@
     X(pthread_create)                                                                                                  \
     /* fork handlers: ours are the innermost */                                                                        \
     X(__register_atfork)                                                                                               \
+    /* locking all memory: what is merely reserved is left out (memory.c) */                                           \
+    X(mlockall) X(munlockall)                                                                                          \
     /* the loader: no library binds past us */                                                                         \
     X(dlopen) X(dlclose)                                                                                               \
     /* system calls that take buffers: none may be dead (calls.c) */                                                   \
