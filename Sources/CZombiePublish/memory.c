@@ -1,4 +1,4 @@
-// Publishes what programs ask of whole mappings: mlockall and munlockall, over libc's. Cold.
+// Publishes what programs ask of whole mappings: mlockall and munlockall, over libc's; and madvise. Cold.
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -10,6 +10,7 @@ typedef int zg_nothing_is_published_here; // C wants a declaration in every file
 #include <sys/mman.h>
 
 #include "images/loader.h"
+#include "process/advice.h"
 #include "process/locking.h"
 #include "process/runtime.h"
 
@@ -25,6 +26,13 @@ ZG_PUBLISH int mlockall(int flags) {
 ZG_PUBLISH int munlockall(void) {
     struct zg_locking next = next_locking();
     return zg_runtime_is_started() ? zg_locking_unlock_all(next) : next.unlock_all();
+}
+
+ZG_PUBLISH int madvise(void *start, size_t bytes, int advice) {
+    static int (*next)(void *, uint64_t, int);
+    if (!next) next = (int (*)(void *, uint64_t, int))zg_loader_next("madvise");
+    if (!zg_advice_concerns((uint64_t)start, bytes, advice)) return next(start, bytes, advice);
+    return zg_advice_follow(start, bytes, advice, next);
 }
 
 #endif

@@ -47,6 +47,13 @@ bool zg_os_would_give(uint64_t bytes);
 // it was, and `to` reads as zero, or is not mapped any more: -EFAULT.
 int zg_os_move(void *from, void *to, uint64_t bytes);
 
+// Children inherit the range, with what is in it: undoes advice for fork.
+void zg_os_inherit(void *start, uint64_t bytes);
+// All of the range is mapped.
+bool zg_os_is_mapped(void *start, uint64_t bytes);
+// Maps an inaccessible range where nothing is mapped; false where something is.
+bool zg_os_map_hole(void *start, uint64_t bytes);
+
 // Copies from an address that may not be mapped. Returns the bytes copied, 0 where nothing could be read.
 uint64_t zg_os_read_memory(void *to, uint64_t from, uint64_t bytes);
 // The same, and why nothing could be read: -EFAULT where nothing is mapped, anything else says nothing about the address.

@@ -241,6 +241,24 @@ int zg_os_move(void *from, void *to, uint64_t bytes) {
                : -EFAULT;
 }
 
+void zg_os_inherit(void *start, uint64_t bytes) {
+    ZG_CALL(SYS_madvise, start, bytes, MADV_DOFORK, 0, 0, 0);
+    ZG_CALL(SYS_madvise, start, bytes, MADV_KEEPONFORK, 0, 0, 0);
+}
+
+// The advice changes nothing here: what is not to be inherited is not there.
+bool zg_os_is_mapped(void *start, uint64_t bytes) {
+    return ZG_CALL(SYS_madvise, start, bytes, MADV_DOFORK, 0, 0, 0) == 0;
+}
+
+bool zg_os_map_hole(void *start, uint64_t bytes) {
+    // An older kernel does not know the flag, and takes the address for a wish.
+    void *at = map(start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
+    if (at && at != start) ZG_CALL(SYS_munmap, at, bytes, 0, 0, 0, 0);
+    if (at == start) advise_reserved(start, bytes);
+    return at == start;
+}
+
 // By the thread's own id: the process's is that of the main thread, which has no memory any more once it has ended.
 static int self_as_target(void) {
     int thread = zg_os_tid();

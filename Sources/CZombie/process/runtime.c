@@ -27,6 +27,7 @@
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "platform/text.h"
+#include "process/advice.h"
 #include "process/locking.h"
 #include "process/ready.h"
 #include "process/swift_check.h"
@@ -63,6 +64,7 @@ static void lock_for_fork(struct zg_thread *self) {
         ZG_SIGNAL_FENCE();
         self->busy++;
     }
+    zg_advice_fork_prepare();
     zg_thread_fork_prepare();
     zg_retire_lock();
     zg_quarantine_lock_all();
@@ -107,6 +109,7 @@ static void after_fork(bool child) {
     zg_quarantine_unlock_all(child);
     zg_retire_unlock(child);
     zg_thread_fork_done(child);
+    zg_advice_fork_done(child);
     if (!forking.is_locked) return;
     struct zg_thread *self = zg_thread_current_or_null();
     if (self) self->busy--;
@@ -121,6 +124,7 @@ static void after_fork_in_parent(void) {
 
 static void after_fork_in_child(void) {
     if (!forking.is_prepared) return;
+    zg_advice_after_fork_in_child();
     after_fork(true);
     zg_locking_after_fork_in_child();
     if (!started) return;
