@@ -501,6 +501,14 @@ ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
     return result;
 }
 
+// --- forks -----------------------------------------------------------------------------------------------------------
+
+// What pthread_atfork calls, which is a part of each library that uses it.
+ZG_PUBLISH int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+ZG_PUBLISH int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library) {
+    return zg_runtime_register_atfork(prepare, parent, child, library);
+}
+
 // --- the loader ------------------------------------------------------------------------------------------------------
 
 static void *(*next_dlopen)(const char *, int);

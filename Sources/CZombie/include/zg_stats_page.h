@@ -96,7 +96,9 @@
     X(no_fork_handlers,                                                                                                \
       "forks are not noticed: a child of a process with several threads may wait for a lock for ever")                 \
     X(no_status, "/proc/self/status or /proc/meminfo cannot be read: short memory is hardly noticed")                  \
-    X(advice_refused, "the kernel refused madvise: memory was not given back, or core files may be large")
+    X(advice_refused, "the kernel refused madvise: memory was not given back, or core files may be large")             \
+    X(blocks_not_locked,                                                                                               \
+      "mlockall within RLIMIT_MEMLOCK: the program's mappings are locked, the memory of guarded blocks is not")
 
 enum zg_counter {
 #define ZG_X(name, type, unit, text) zg_counter_##name,

@@ -335,6 +335,20 @@ bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change) {
     return true;
 }
 
+bool zg_fence_fill_in(const struct zg_span *span, int which, uint64_t low, uint64_t high, uint64_t *from,
+                      uint64_t *to) {
+    uint64_t lead = zg_min(span->start - span->base, LEAD_MOST), end = span->base + zg_fence_data_bytes(span);
+    *from = zg_max(low, which ? span->start + span->size : span->start - lead);
+    *to = zg_min(high, which ? end : span->start);
+    return *from < *to;
+}
+
+void zg_fence_fill_again(uint64_t from, uint64_t to) {
+    for (const char *at = (const char *)from; at < (const char *)to; at++)
+        if (*at) return;
+    __builtin_memset((void *)from, FILL_PAD, to - from);
+}
+
 // Oldest first, once the budget of addresses is spent, or half of the addresses there are. Under the lock.
 static void reuse_oldest(void) {
     uint64_t most = zg_min(zg_config.retired_bytes, zg_fenced_map.units * ZG_PAGE_BYTES / 2);

@@ -37,6 +37,10 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment);
 void zg_fence_note(uint32_t context);
 // What of the fill around the block has changed. False: nothing.
 bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change);
+// The fill in front of a block in use (0) and behind it (1), as far as it lies in [low, high). False where none does.
+bool zg_fence_fill_in(const struct zg_span *span, int which, uint64_t low, uint64_t high, uint64_t *from, uint64_t *to);
+// Writes it again, where it has become zeros.
+void zg_fence_fill_again(uint64_t from, uint64_t to);
 // Protects the pages of a dead block: their memory goes; or their contents stay, where mappings allow it; or whatever is mapped
 // there is replaced.
 enum zg_fence_end { zg_fence_drop, zg_fence_keep, zg_fence_unmap };

@@ -27,6 +27,18 @@ int zg_os_guard(void *start, uint64_t bytes);
 int zg_os_unguard(void *start, uint64_t bytes);
 // Memory for the runtime's own tables, zeroed. NULL where refused.
 void *zg_os_map(uint64_t bytes);
+// The `index`-th piece of address space that is the runtime's: reservations, and what zg_os_map gave of 64 KiB and more. False
+// where there are no more; an empty range where one has gone.
+bool zg_os_own_range(uint64_t index, uint64_t *start, uint64_t *end);
+// The program has asked for all that is mapped later to be locked (mlockall): the runtime's own mappings are not to count, nor
+// to be backed. Called with `on` before that takes effect, which sets address space aside.
+void zg_os_lock_later(bool on);
+// Memory of blocks is to be locked as it comes into use.
+void zg_os_lock_blocks_later(bool on);
+// Locks what of the range comes into use, as far as the process may. / Locks all of it. / Unlocks it.
+int zg_os_lock_on_fault(void *start, uint64_t bytes);
+int zg_os_lock(void *start, uint64_t bytes);
+void zg_os_unlock(void *start, uint64_t bytes);
 // The same for tables that are read at random: in huge pages, where the system lets programs ask for them. A power of two.
 void *zg_os_map_table(uint64_t bytes);
 // Whether the kernel would give this much memory now: its overcommit rules are asked, nothing is kept.
@@ -35,6 +47,13 @@ bool zg_os_would_give(uint64_t bytes);
 // that fails (the kernel does not know it, or the range is several mappings) `from` is as it was, and `to` is as it was, reads as
 // zero, or is not mapped any more: -EFAULT.
 int zg_os_move(void *from, void *to, uint64_t bytes);
+
+// Children inherit the range, with what is in it: undoes advice for fork.
+void zg_os_inherit(void *start, uint64_t bytes);
+// All of the range is mapped.
+bool zg_os_is_mapped(void *start, uint64_t bytes);
+// Maps an inaccessible range where nothing is mapped; false where something is.
+bool zg_os_map_hole(void *start, uint64_t bytes);
 
 // Copies from an address that may not be mapped. Returns the bytes copied, 0 where nothing could be read.
 uint64_t zg_os_read_memory(void *to, uint64_t from, uint64_t bytes);

@@ -53,6 +53,8 @@ static void *map(void *at, uint64_t bytes, int protection, int flags, int descri
     return is_error(result) ? NULL : (void *)result;
 }
 
+static uint64_t reserved_bytes;
+
 // What nobody writes to is left out of core files, or they would have the size of all that is reserved: debuggers write
 // it out as zeros. Neighbours that differ in this are mappings of their own.
 static void advise_reserved(void *start, uint64_t bytes) {
@@ -61,22 +63,99 @@ static void advise_reserved(void *start, uint64_t bytes) {
     hint(start, bytes, MADV_DONTDUMP);
 }
 
-static uint64_t reserved_bytes;
+// What is ours: taken by setting `end` to TAKEN first.
+enum { OWN_RANGES = 512, OWN_LEAST = 64 << 10, TAKEN = 1 };
+static struct { uint64_t start, end; } own_ranges[OWN_RANGES];
+static uint64_t own_ranges_used;
+
+static void note_own(const void *start, uint64_t bytes) {
+    if (!start || bytes < OWN_LEAST) return;
+    for (uint64_t i = 0; i < OWN_RANGES; i++) {
+        uint64_t none = 0;
+        if (!__atomic_compare_exchange_n(&own_ranges[i].end, &none, TAKEN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            continue;
+        zg_store(&own_ranges[i].start, (uint64_t)start);
+        __atomic_store_n(&own_ranges[i].end, (uint64_t)start + bytes, __ATOMIC_RELEASE);
+        uint64_t used = zg_load(&own_ranges_used);
+        while (used <= i && !__atomic_compare_exchange_n(&own_ranges_used, &used, i + 1, false, __ATOMIC_RELEASE,
+                                                         __ATOMIC_RELAXED)) {
+        }
+        return;
+    }
+}
+
+static void forget_own(const void *start, uint64_t bytes) {
+    if (bytes < OWN_LEAST) return;
+    for (uint64_t i = 0; i < zg_load(&own_ranges_used); i++)
+        if (zg_load(&own_ranges[i].start) == (uint64_t)start && zg_load(&own_ranges[i].end) > TAKEN)
+            __atomic_store_n(&own_ranges[i].end, 0, __ATOMIC_RELEASE);
+}
+
+bool zg_os_own_range(uint64_t index, uint64_t *start, uint64_t *end) {
+    if (index >= zg_load(&own_ranges_used)) return false;
+    *end = __atomic_load_n(&own_ranges[index].end, __ATOMIC_ACQUIRE);
+    *start = *end > TAKEN ? zg_load(&own_ranges[index].start) : *end;
+    return true;
+}
+
+// Where everything that is mapped from now on is locked: address space from before that, which is handed out once. A mapping
+// of our own would be backed at once, and would take from RLIMIT_MEMLOCK what is the program's.
+#define POOL_BYTES ((uint64_t)64 << 30)
+static uint64_t pool_at, pool_end;
+static bool locks_later, locks_blocks_later;
+
+static void *take_from_pool(uint64_t bytes, int protection) {
+    if (!__atomic_load_n(&locks_later, __ATOMIC_RELAXED) || bytes > POOL_BYTES) return NULL;
+    bytes = zg_round_up(bytes, ZG_PAGE_BYTES);
+    uint64_t start = __atomic_fetch_add(&pool_at, bytes, __ATOMIC_RELAXED);
+    if (start + bytes > zg_load(&pool_end)) return NULL;
+    if (protection != PROT_NONE && is_error(ZG_CALL(SYS_mprotect, start, bytes, protection, 0, 0, 0))) return NULL;
+    return (void *)start;
+}
+
+void zg_os_lock_later(bool on) {
+    if (on && !zg_load(&pool_end)) {
+        char *start = map(NULL, POOL_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+        if (start) {
+            advise_reserved(start, POOL_BYTES);
+            __atomic_fetch_add(&reserved_bytes, POOL_BYTES, __ATOMIC_RELAXED);
+            zg_store(&pool_at, (uint64_t)start);
+            zg_store(&pool_end, (uint64_t)start + POOL_BYTES);
+            note_own(start, POOL_BYTES);
+        }
+    }
+    __atomic_store_n(&locks_later, on, __ATOMIC_RELEASE);
+    if (!on) zg_os_lock_blocks_later(false);
+}
+
+void zg_os_lock_blocks_later(bool on) { __atomic_store_n(&locks_blocks_later, on, __ATOMIC_RELEASE); }
+int zg_os_lock(void *start, uint64_t bytes) { return (int)ZG_CALL(SYS_mlock, start, bytes, 0, 0, 0, 0); }
+int zg_os_lock_on_fault(void *start, uint64_t bytes) {
+    return (int)ZG_CALL(SYS_mlock2, start, bytes, 1 /* MLOCK_ONFAULT */, 0, 0, 0);
+}
+void zg_os_unlock(void *start, uint64_t bytes) { ZG_CALL(SYS_munlock, start, bytes, 0, 0, 0, 0); }
 
 uint64_t zg_os_reserved_bytes(void) { return zg_load(&reserved_bytes); }
 
 void *zg_os_reserve(uint64_t bytes) {
-    void *start = map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    void *start = take_from_pool(bytes, PROT_NONE);
+    if (start) return start;
+    start = map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
     if (start) advise_reserved(start, bytes);
     if (start) __atomic_fetch_add(&reserved_bytes, bytes, __ATOMIC_RELAXED);
+    note_own(start, bytes);
     return start;
 }
 
-void zg_os_release(void *start, uint64_t bytes) { ZG_CALL(SYS_munmap, start, bytes, 0, 0, 0, 0); }
+void zg_os_release(void *start, uint64_t bytes) {
+    forget_own(start, bytes);
+    ZG_CALL(SYS_munmap, start, bytes, 0, 0, 0, 0);
+}
 
 int zg_os_commit(void *start, uint64_t bytes) {
     int result = (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE, 0, 0, 0);
     if (result == 0) hint(start, bytes, MADV_DODUMP);
+    if (ZG_UNLIKELY(locks_blocks_later) && result == 0) zg_os_lock_on_fault(start, bytes);
     return result;
 }
 
@@ -95,6 +174,7 @@ int zg_os_retire(void *start, uint64_t bytes) {
     long result =
         ZG_CALL(SYS_mmap, start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     if (is_error(result)) return (int)result;
+    if (ZG_UNLIKELY(__atomic_load_n(&locks_later, __ATOMIC_RELAXED))) zg_os_unlock(start, bytes);
     // As zg_os_reserve: else it never merges with what is around it, not even when it is accessible again.
     advise_reserved(start, bytes);
     return 0;
@@ -121,19 +201,27 @@ static int advise(void *start, uint64_t bytes, int advice) {
 int zg_os_guard(void *start, uint64_t bytes) { return advise(start, bytes, MADV_GUARD_INSTALL); }
 int zg_os_unguard(void *start, uint64_t bytes) { return advise(start, bytes, MADV_GUARD_REMOVE); }
 
+static void *map_unnoted(uint64_t bytes) {
+    void *start = take_from_pool(bytes, PROT_READ | PROT_WRITE);
+    return start ? start : map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+}
+
 void *zg_os_map(uint64_t bytes) {
-    return map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    void *start = map_unnoted(bytes);
+    note_own(start, bytes);
+    return start;
 }
 
 void *zg_os_map_table(uint64_t bytes) {
     enum { HUGE_PAGE = 2 << 20 };
     if (bytes < HUGE_PAGE) return zg_os_map(bytes);
-    char *start = zg_os_map(bytes + HUGE_PAGE);
+    char *start = map_unnoted(bytes + HUGE_PAGE);
     if (!start) return NULL;
     char *aligned = (char *)zg_round_up((uint64_t)start, HUGE_PAGE), *end = aligned + bytes;
     if (aligned > start) zg_os_release(start, (uint64_t)(aligned - start));
     if (start + HUGE_PAGE > aligned) zg_os_release(end, (uint64_t)(start + HUGE_PAGE - aligned));
     ZG_CALL(SYS_madvise, aligned, bytes, MADV_HUGEPAGE, 0, 0, 0);
+    note_own(aligned, bytes);
     return aligned;
 }
 
@@ -163,6 +251,24 @@ int zg_os_move(void *from, void *to, uint64_t bytes) {
     return map(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1)
                ? -EINVAL
                : -EFAULT;
+}
+
+void zg_os_inherit(void *start, uint64_t bytes) {
+    ZG_CALL(SYS_madvise, start, bytes, MADV_DOFORK, 0, 0, 0);
+    ZG_CALL(SYS_madvise, start, bytes, MADV_KEEPONFORK, 0, 0, 0);
+}
+
+// The advice changes nothing here: what is not to be inherited is not there.
+bool zg_os_is_mapped(void *start, uint64_t bytes) {
+    return ZG_CALL(SYS_madvise, start, bytes, MADV_DOFORK, 0, 0, 0) == 0;
+}
+
+bool zg_os_map_hole(void *start, uint64_t bytes) {
+    // An older kernel does not know the flag, and takes the address for a wish.
+    void *at = map(start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
+    if (at && at != start) ZG_CALL(SYS_munmap, at, bytes, 0, 0, 0, 0);
+    if (at == start) advise_reserved(start, bytes);
+    return at == start;
 }
 
 // By the thread's own id: the process's is that of the main thread, which has no memory any more once it has ended.

@@ -3,7 +3,8 @@
 #define _GNU_SOURCE
 #include "process/runtime.h"
 
-#include <pthread.h>
+#include <errno.h>
+#include <sys/single_threaded.h>
 #include <unistd.h>
 
 #include "blocks/slab.h"
@@ -14,6 +15,7 @@
 #include "findings/report.h"
 #include "heap/foreign.h"
 #include "heap/quarantine.h"
+#include "images/loader.h"
 #include "images/module.h"
 #include "limits/maintenance.h"
 #include "limits/sample.h"
@@ -22,8 +24,11 @@
 #include "pages/protect.h"
 #include "pages/retire.h"
 #include "platform/clock.h"
+#include "platform/lock.h"
 #include "platform/os.h"
 #include "platform/text.h"
+#include "process/advice.h"
+#include "process/locking.h"
 #include "process/ready.h"
 #include "process/swift_check.h"
 #include "process/thread_entry.h"
@@ -37,26 +42,29 @@ static uint64_t started_ns;
 
 // glibc's, which belongs to no library here: handlers of pthread_atfork go at the program's end with those of atexit, before
 // zg_runtime_finish. A thread that is just forking would then leave our locks as they are, for ever.
-extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+typedef int (*register_function)(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
 
-static bool fork_unlocked, fork_from_main_thread;
+// glibc's lock on the list of all streams. fork takes it after the last handler; whoever flushes all streams calls functions
+// of the program (fopencookie) with it, which allocate. So it comes before our locks, as it comes before those of libc's malloc.
+extern void _IO_list_lock(void) __attribute__((weak));
+extern void _IO_list_unlock(void) __attribute__((weak));
+extern void _IO_list_resetlock(void) __attribute__((weak));
 
-// Locks in the order of their ranks, so that the child finds none of them held by a thread that it does not have.
-static void before_fork(void) {
-    zg_clock_before_fork();
-    // A thread that is first seen here registers now, not while the locks are held.
-    struct zg_thread *entered = zg_thread_enter(__builtin_frame_address(0));
-    if (entered) zg_thread_leave(entered);
-    struct zg_thread *self = zg_thread_current_or_null();
-    fork_from_main_thread = zg_os_tid() == zg_os_pid();
-    // A signal handler that forks while its thread is inside the runtime may hold any of the locks: none is taken.
-    fork_unlocked = self && self->busy;
-    if (fork_unlocked) return;
+// What the calling thread's fork has done: several threads may be about to fork, and one of them in a signal handler.
+static __thread struct {
+    bool is_prepared, is_locked, has_streams, is_from_main_thread;
+} forking __attribute__((tls_model("initial-exec")));
+
+static void lock_for_fork(struct zg_thread *self) {
+    // Streams of a process with one thread are nobody else's.
+    forking.has_streams = !__libc_single_threaded && _IO_list_lock && _IO_list_unlock && _IO_list_resetlock;
+    if (forking.has_streams) _IO_list_lock();
     if (self) {
         self->frame = NULL; // no call that could be abandoned
         ZG_SIGNAL_FENCE();
         self->busy++;
     }
+    zg_advice_fork_prepare();
     zg_thread_fork_prepare();
     zg_retire_lock();
     zg_quarantine_lock_all();
@@ -71,9 +79,25 @@ static void before_fork(void) {
     zg_signals_fork_prepare();
 }
 
+// Locks in the order of their ranks, so that the child finds none of them held by a thread that it does not have. Handlers
+// of others, which may wait for threads that allocate, run before this one and after the two below (zg_runtime_register_fork).
+static void before_fork(void) {
+    forking.is_prepared = zg_ready();
+    if (!forking.is_prepared) return;
+    zg_clock_before_fork();
+    // A thread that is first seen here registers now, not while the locks are held.
+    struct zg_thread *entered = zg_thread_enter(__builtin_frame_address(0));
+    if (entered) zg_thread_leave(entered);
+    struct zg_thread *self = zg_thread_current_or_null();
+    forking.is_from_main_thread = zg_os_tid() == zg_os_pid();
+    // A signal handler that forks while its thread is inside the runtime may hold any of the locks: none is taken.
+    forking.is_locked = zg_thread_self != &zg_thread_between && (!self || !self->busy);
+    if (forking.is_locked) lock_for_fork(self);
+}
+
 static void after_fork(bool child) {
-    if (fork_unlocked && !child) return;
-    zg_signals_fork_done(child, !fork_unlocked);
+    if (!forking.is_locked && !child) return;
+    zg_signals_fork_done(child, forking.is_locked);
     zg_report_unlock(child);
     zg_fault_fork_done(child);
     if (child) zg_depot_reset_lock();
@@ -85,20 +109,60 @@ static void after_fork(bool child) {
     zg_quarantine_unlock_all(child);
     zg_retire_unlock(child);
     zg_thread_fork_done(child);
+    zg_advice_fork_done(child);
+    if (!forking.is_locked) return;
     struct zg_thread *self = zg_thread_current_or_null();
-    if (self && !fork_unlocked) self->busy--;
+    if (self) self->busy--;
+    if (!forking.has_streams) return;
+    if (child) _IO_list_resetlock(); // as libc's fork has done already, where it saw several threads itself
+    else _IO_list_unlock();
 }
 
-static void after_fork_in_parent(void) { after_fork(false); }
+static void after_fork_in_parent(void) {
+    if (forking.is_prepared) after_fork(false);
+}
+
 static void after_fork_in_child(void) {
+    if (!forking.is_prepared) return;
+    zg_advice_after_fork_in_child();
     after_fork(true);
+    zg_locking_after_fork_in_child();
+    if (!started) return;
     zg_stats_after_fork_in_child();
     zg_clock_after_fork_in_child();
     zg_overread_after_fork_in_child();
     zg_sample_after_fork_in_child();
     zg_report_after_fork_in_child();
-    zg_maintenance_after_fork_in_child(fork_from_main_thread);
+    zg_maintenance_after_fork_in_child(forking.is_from_main_thread);
     zg_watch_after_fork_in_child();
+}
+
+// The last handlers that are called before a fork, and the first after it, are those that were registered first.
+static bool register_fork(void) {
+    static struct zg_lock lock;
+    static uint32_t state; // 1 registered, 2 refused
+    if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == 0) {
+        zg_lock_take(&lock); // who comes second waits: its own would be in front
+        if (state == 0) {
+            register_function next = (register_function)zg_loader_next("__register_atfork");
+            bool done = next && next(before_fork, after_fork_in_parent, after_fork_in_child, NULL) == 0;
+            __atomic_store_n(&state, done ? 1 : 2, __ATOMIC_RELEASE);
+        }
+        zg_lock_drop(&lock);
+    }
+    return state == 1;
+}
+
+int zg_runtime_register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library) {
+    static register_function next;
+    if (!next) next = (register_function)zg_loader_next("__register_atfork");
+    register_fork();
+    if (!next) return ENOMEM;
+    // The list of handlers may grow, under a lock that fork takes after our handler: no lock of ours meanwhile, libc serves.
+    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    int error = next(prepare, parent, child, library);
+    if (thread) zg_thread_leave(thread);
+    return error;
 }
 
 // children=ignore: our name leaves LD_PRELOAD, in place, before the program can pass it on.
@@ -156,7 +220,7 @@ void zg_runtime_start(void) {
     describe_process();
     zg_foreign_look();
     if (zg_config.handle_signals) zg_signals_start(zg_fault_handler);
-    if (__register_atfork(before_fork, after_fork_in_parent, after_fork_in_child, NULL) != 0) {
+    if (!register_fork()) {
         zg_stats_degrade(zg_degradation_no_fork_handlers);
         zg_protection_stop(); // a fault in a child could not be told from one of a borrowed thread
     }

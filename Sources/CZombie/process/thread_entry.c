@@ -12,6 +12,7 @@
 #include "heap/quarantine.h"
 #include "limits/maintenance.h"
 #include "pages/overread.h"
+#include "pages/protect.h"
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "process/ready.h"
@@ -28,9 +29,11 @@ void (*zg_thread_start_errand)(const uint64_t *frame);
 #define ZG_DESTRUCTOR_ROUNDS 3
 #endif
 enum { ALTERNATE_STACK_BYTES = 65536, DESTRUCTOR_ROUNDS = ZG_DESTRUCTOR_ROUNDS };
+enum { STATES_SHARE = 16, STATES_AT_ONCE = 64 };
 
 static struct zg_lock list_lock;
-static struct zg_thread *threads; // all that were ever made; never unmapped
+static struct zg_thread *threads;  // all that were ever made; never unmapped
+static struct zg_thread *recycled; // those that no thread has any more
 static uint32_t next_number = 1;
 
 // After its destructor a thread may still allocate and free (other destructors, the loader, libc's own clean-up): such
@@ -41,40 +44,78 @@ static struct zg_lock late_lock;
 static pthread_key_t exit_key;
 static bool has_exit_key;
 
-// One mapping: the state, a page that nobody may touch, the alternate stack.
+// The state, a page that nobody may touch, the alternate stack.
 static uint64_t state_bytes(void) { return zg_round_up(sizeof(struct zg_thread), ZG_PAGE_BYTES); }
 static uint64_t mapping_bytes(void) { return state_bytes() + ZG_PAGE_BYTES + ALTERNATE_STACK_BYTES; }
 
-static struct zg_thread *take_state(void) {
+// Without a guard of the kernel's that needs no mapping, the page costs two of them.
+static void guard_state(struct zg_thread *thread) {
+    char *page = (char *)thread + state_bytes();
+    if (zg_protection_now() == zg_protection_guards && zg_os_guard(page, ZG_PAGE_BYTES) == 0) return;
+    if (zg_mappings_take(2) && zg_os_protect(page, ZG_PAGE_BYTES) != 0) zg_mappings_give(2);
+}
+
+// What threads have left behind. Anybody puts a state in front; one at a time takes one, under the lock: so the state that is
+// first cannot have gone and come back meanwhile (the stack of Treiber, 1986, without its ABA problem).
+static void put_back(struct zg_thread *thread) {
+    struct zg_thread *first = __atomic_load_n(&recycled, __ATOMIC_RELAXED);
+    do thread->next_recycled = first;
+    while (!__atomic_compare_exchange_n(&recycled, &first, thread, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+}
+
+static struct zg_thread *take_recycled(void) {
+    if (!__atomic_load_n(&recycled, __ATOMIC_RELAXED)) return NULL;
     zg_lock_take(&list_lock);
-    struct zg_thread *thread = threads;
-    while (thread && __atomic_load_n(&thread->in_use, __ATOMIC_ACQUIRE)) thread = thread->next;
-    if (!thread) {
-        thread = zg_os_map(mapping_bytes());
-        if (thread) {
-            zg_os_protect((char *)thread + state_bytes(), ZG_PAGE_BYTES);
-            thread->next = threads;
-            threads = thread;
-        } else {
-            zg_stats_degrade(zg_degradation_no_table_memory);
-        }
-    }
-    if (thread) {
-        __atomic_store_n(&thread->in_use, true, __ATOMIC_RELAXED);
-        thread->frame = NULL;
-        thread->number = next_number++;
-        thread->number_in_records = (uint16_t)zg_min(thread->number, UINT16_MAX);
-        thread->errands = thread->deferred_count ? zg_errand_free : 0; // of the thread that had it before
-        thread->destructor_rounds = 0;
-        thread->faults_hidden = 0;
-        zg_stack_cache_forget(&thread->stack_cache);
-        thread->trail.count = 0;
-        if (zg_config.overhead) {
-            __builtin_memset(thread->budget_left, 0, sizeof thread->budget_left);
-            __builtin_memset(thread->budget_guarded, 0, sizeof thread->budget_guarded);
-        }
+    struct zg_thread *first = __atomic_load_n(&recycled, __ATOMIC_ACQUIRE);
+    while (first && !__atomic_compare_exchange_n(&recycled, &first, first->next_recycled, false, __ATOMIC_ACQUIRE,
+                                                 __ATOMIC_ACQUIRE)) {
     }
     zg_lock_drop(&list_lock);
+    return first;
+}
+
+// One mapping for several states, so that the kernel's limit on mappings leaves room for a stack for each: a sixteenth of those
+// there are already. All but one wait for other threads.
+static struct zg_thread *make_states(void) {
+    static uint64_t made;
+    uint64_t known = __atomic_load_n(&made, __ATOMIC_RELAXED);
+    uint64_t count = zg_max(1, zg_min(known / STATES_SHARE, STATES_AT_ONCE));
+    char *start = zg_os_map(count * mapping_bytes());
+    if (!start && count > 1) start = zg_os_map((count = 1) * mapping_bytes());
+    if (!start) return NULL;
+    __atomic_fetch_add(&made, count, __ATOMIC_RELAXED);
+    for (uint64_t i = 0; i < count; i++) {
+        struct zg_thread *thread = (void *)(start + i * mapping_bytes());
+        guard_state(thread);
+        zg_lock_take(&list_lock);
+        thread->next = threads;
+        threads = thread;
+        zg_lock_drop(&list_lock);
+        if (i) put_back(thread);
+    }
+    return (void *)start;
+}
+
+// However many threads there are, taking a state costs the same, and nobody waits for another one's system calls.
+static struct zg_thread *take_state(void) {
+    struct zg_thread *thread = take_recycled();
+    if (!thread) thread = make_states();
+    if (!thread) {
+        zg_stats_degrade(zg_degradation_no_table_memory);
+        return NULL;
+    }
+    thread->frame = NULL;
+    thread->number = __atomic_fetch_add(&next_number, 1, __ATOMIC_RELAXED);
+    thread->number_in_records = (uint16_t)zg_min(thread->number, UINT16_MAX);
+    thread->errands = thread->deferred_count ? zg_errand_free : 0; // of the thread that had it before
+    thread->destructor_rounds = 0;
+    thread->faults_hidden = 0;
+    zg_stack_cache_forget(&thread->stack_cache);
+    thread->trail.count = 0;
+    if (zg_config.overhead) {
+        __builtin_memset(thread->budget_left, 0, sizeof thread->budget_left);
+        __builtin_memset(thread->budget_guarded, 0, sizeof thread->budget_guarded);
+    }
     return thread;
 }
 
@@ -209,7 +250,7 @@ static void end_thread(void *context) {
     uint32_t errands = __atomic_exchange_n(&thread->errands, 0, __ATOMIC_RELAXED);
     zg_thread_self = &zg_thread_ended;
     thread->busy = 0;
-    __atomic_store_n(&thread->in_use, false, __ATOMIC_RELEASE);
+    put_back(thread);
     run_errands(errands, NULL);
 }
 
@@ -239,8 +280,6 @@ void zg_thread_fork_done(bool child) {
     late.busy = 0;
     // The other threads are gone; what their magazines held may be half changed and stays lost.
     struct zg_thread *self = zg_thread_self;
-    for (struct zg_thread *thread = threads; thread; thread = thread->next)
-        if (thread != self) thread->in_use = true;
     if (self) self->tid = zg_os_tid();
 }
 

@@ -40,10 +40,9 @@ struct zg_thread {
     int tid;
     uint32_t destructor_rounds; // how often the thread-exit destructor has run
     struct zg_stack_bounds stack;
-    struct zg_thread *next; // of all threads, or of the recycled ones
-    bool in_use;
-    uint32_t errands;      // enum zg_errand; not 0: leaving takes the slow way
-    const uint64_t *frame; // frame address of the published function that was entered
+    struct zg_thread *next, *next_recycled; // of all threads; of those states that no thread has
+    uint32_t errands;                       // enum zg_errand; not 0: leaving takes the slow way
+    const uint64_t *frame;                  // frame address of the published function that was entered
 
     void *alternate_stack; // ours, for faults; NULL where signals are not handled
     uint64_t alternate_stack_bytes;

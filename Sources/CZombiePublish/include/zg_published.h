@@ -25,6 +25,10 @@
     X(longjmp) X(_longjmp) X(siglongjmp) X(__longjmp_chk)                                                              \
     /* threads: each has an alternate signal stack from its first instruction */                                       \
     X(pthread_create)                                                                                                  \
+    /* fork handlers: ours are the innermost */                                                                        \
+    X(__register_atfork)                                                                                               \
+    /* locking all memory: what is merely reserved is left out (memory.c) */                                           \
+    X(mlockall) X(munlockall) X(madvise)                                                                                          \
     /* the loader: no library binds past us */                                                                         \
     X(dlopen) X(dlclose)                                                                                               \
     /* system calls that take buffers: none may be dead (calls.c) */                                                   \

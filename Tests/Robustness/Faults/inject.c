@@ -12,7 +12,6 @@
 #undef dlsym
 #undef pthread_key_create
 #undef pthread_setspecific
-#undef __register_atfork
 #undef __libc_malloc
 #undef __libc_calloc
 #undef __libc_realloc
@@ -335,6 +334,13 @@ static int inject_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
     return error ? error : libc_pthread_create(thread, attributes, start, context);
 }
 
+// The runtime's own handlers are those that belong to no library.
+static int (*libc_register_atfork)(void (*)(void), void (*)(void), void (*)(void), void *);
+static int inject_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library) {
+    int error = library ? 0 : error_for(kind_atfork);
+    return error ? error : libc_register_atfork(prepare, parent, child, library);
+}
+
 void *zg_inject_dlsym(void *handle, const char *symbol) {
     void *found = dlsym(handle, symbol);
     if (zg_string_equal(symbol, "sigaction")) {
@@ -344,6 +350,10 @@ void *zg_inject_dlsym(void *handle, const char *symbol) {
     if (zg_string_equal(symbol, "pthread_create")) {
         libc_pthread_create = (__typeof__(libc_pthread_create))found;
         return (void *)inject_pthread_create;
+    }
+    if (zg_string_equal(symbol, "__register_atfork")) {
+        libc_register_atfork = (__typeof__(libc_register_atfork))found;
+        return (void *)inject_atfork;
     }
     return found;
 }
@@ -356,12 +366,6 @@ int zg_inject_key_create(pthread_key_t *key, void (*destructor)(void *)) {
 int zg_inject_setspecific(pthread_key_t key, const void *value) {
     int error = error_for(kind_setspecific);
     return error ? error : pthread_setspecific(key, value);
-}
-
-extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
-int zg_inject_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library) {
-    int error = error_for(kind_atfork);
-    return error ? error : __register_atfork(prepare, parent, child, library);
 }
 
 static bool refuses(void) {

@@ -14,7 +14,6 @@ long zg_inject_syscall(long number, long a, long b, long c, long d, long e, long
 void *zg_inject_dlsym(void *handle, const char *symbol);
 int zg_inject_key_create(pthread_key_t *key, void (*destructor)(void *));
 int zg_inject_setspecific(pthread_key_t key, const void *value);
-int zg_inject_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
 void *zg_inject_malloc(size_t size);
 void *zg_inject_calloc(size_t count, size_t size);
 void *zg_inject_realloc(void *block, size_t size);
@@ -25,7 +24,6 @@ void *zg_inject_memalign(size_t alignment, size_t size);
 #define dlsym zg_inject_dlsym
 #define pthread_key_create zg_inject_key_create
 #define pthread_setspecific zg_inject_setspecific
-#define __register_atfork zg_inject_atfork
 #define __libc_malloc zg_inject_malloc
 #define __libc_calloc zg_inject_calloc
 #define __libc_realloc zg_inject_realloc

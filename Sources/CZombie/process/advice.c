@@ -1,0 +1,203 @@
+// Blocks that a program keeps from its children. Cold; see the header.
+//
+// Advice belongs to mappings and stays with them, while blocks come and go: libc unmaps large blocks with what was said of them.
+// So each piece of advice is kept with the blocks that it was given for, and ends with the last of them; that is found out at the
+// next fork. The child then lacks only what the program means it to lack, and what shares pages with that: dead blocks are not
+// verified any more, the fill around fenced ones is written again, free slots can be used. Pages of living blocks alone stay
+// inaccessible.
+
+#define _GNU_SOURCE
+#include "process/advice.h"
+
+#include <sys/mman.h>
+
+#include "blocks/lookup.h"
+#include "blocks/slab.h"
+#include "blocks/span_table.h"
+#include "pages/fence.h"
+#include "platform/lock.h"
+#include "platform/os.h"
+#include "process/thread_entry.h"
+
+enum { ADVICES = 2048, BLOCKS = 4 };
+
+struct given {
+    uint64_t start, end; // 0: a free place
+    bool is_wiped;       // otherwise missing
+    // The blocks that it was given for, the first few of them.
+    struct {
+        uint64_t start;
+        uint32_t alloc_stack;
+    } blocks[BLOCKS];
+};
+
+static struct given given[ADVICES];
+static uint32_t used; // given[used …] were never filled
+static struct zg_lock lock;
+
+static uint64_t page_of(uint64_t address) { return address & ~(ZG_PAGE_BYTES - 1); }
+
+bool zg_advice_concerns(uint64_t start, uint64_t bytes, int advice) {
+    if (advice != MADV_DONTFORK && advice != MADV_DOFORK && advice != MADV_WIPEONFORK && advice != MADV_KEEPONFORK)
+        return false;
+    return bytes && (zg_lookup_is_ours(start) || zg_lookup_is_ours(start + bytes - 1));
+}
+
+// --- what was given --------------------------------------------------------------------------------------------------
+
+// A slot, a span, or a page where there is neither: where what is at the address ends.
+static uint64_t end_of(uint64_t address) {
+    uint64_t index, interior;
+    if (zg_slab_contains(address)) {
+        const struct zg_slab *slab = zg_slab_find(address, &index, &interior);
+        return address - interior + slab->slot_bytes;
+    }
+    const struct zg_span *span = zg_span_contains(address) ? zg_span_find(address) : NULL;
+    if (!span) return page_of(address) + ZG_PAGE_BYTES;
+    return span->base + span->units * (span->fenced ? ZG_PAGE_BYTES : ZG_UNIT_BYTES);
+}
+
+static void note_blocks(struct given *advice) {
+    int count = 0;
+    struct zg_block_view view;
+    for (uint64_t at = advice->start; at < advice->end && count < BLOCKS; at = end_of(at)) {
+        if (!zg_lookup_block(at, &view) || view.state != zg_state_live) continue;
+        advice->blocks[count].start = view.start;
+        advice->blocks[count++].alloc_stack = view.alloc_stack;
+    }
+}
+
+static bool is_in_use(const struct given *advice) {
+    struct zg_block_view view;
+    for (int i = 0; i < BLOCKS && advice->blocks[i].start; i++)
+        if (zg_lookup_block(advice->blocks[i].start, &view) && view.state == zg_state_live &&
+            view.alloc_stack == advice->blocks[i].alloc_stack)
+            return true;
+    return false;
+}
+
+// What no block is left of is inherited again.
+static void end_old(void) {
+    for (uint32_t i = 0; i < used; i++) {
+        if (!given[i].end || is_in_use(&given[i])) continue;
+        zg_os_inherit((void *)given[i].start, given[i].end - given[i].start);
+        given[i].end = 0;
+    }
+}
+
+// Beyond these many pieces in force at a time, advice is as it would be without being looked at.
+static void keep(uint64_t start, uint64_t end, bool is_wiped) {
+    for (int try = 0; try < 2; try++) {
+        for (uint32_t i = 0; i < ADVICES; i++) {
+            if (given[i].end) continue;
+            given[i] = (struct given){.start = start, .end = end, .is_wiped = is_wiped};
+            note_blocks(&given[i]);
+            if (used <= i) used = i + 1;
+            return;
+        }
+        end_old();
+    }
+}
+
+static void take_back(uint64_t start, uint64_t end, bool is_wiped) {
+    for (uint32_t i = 0; i < used; i++) {
+        struct given *advice = &given[i], before = *advice;
+        if (!advice->end || advice->is_wiped != is_wiped || advice->start >= end || advice->end <= start) continue;
+        advice->end = 0;
+        if (before.start < start) keep(before.start, start, is_wiped);
+        if (end < before.end) keep(end, before.end, is_wiped);
+    }
+}
+
+int zg_advice_follow(void *start, uint64_t bytes, int advice, int (*next)(void *, uint64_t, int)) {
+    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    if (!thread) return next(start, bytes, advice);
+    zg_lock_take(&lock);
+    int result = next(start, bytes, advice);
+    uint64_t low = page_of((uint64_t)start), high = zg_round_up((uint64_t)start + bytes, ZG_PAGE_BYTES);
+    bool is_about_wiping = advice == MADV_WIPEONFORK || advice == MADV_KEEPONFORK;
+    if (result == 0) take_back(low, high, is_about_wiping);
+    if (result == 0 && (advice == MADV_DONTFORK || advice == MADV_WIPEONFORK)) keep(low, high, is_about_wiping);
+    zg_lock_drop(&lock);
+    zg_thread_leave(thread);
+    return result;
+}
+
+void zg_advice_fork_prepare(void) {
+    zg_lock_take(&lock);
+    end_old();
+}
+
+void zg_advice_fork_done(bool child) {
+    if (child) zg_lock_reset(&lock);
+    else zg_lock_drop(&lock);
+}
+
+// --- the child -------------------------------------------------------------------------------------------------------
+
+// A dead block whose contents are not what they were: it is not verified. True: it may be written to, or come into use.
+static bool settle_dead(struct zg_block *block) {
+    switch (zg_header_state(block->header)) {
+    case zg_state_live:
+    case zg_state_retired: return false;
+    case zg_state_freeing:
+    case zg_state_quarantined:
+    case zg_state_held: block->header |= ZG_HEADER_CHANGED; return true;
+    default: return true;
+    }
+}
+
+// Pages of the hole that have to be accessible; the rest of it stays closed.
+static void open_pages(uint64_t from, uint64_t to, uint64_t *opened) {
+    from = zg_max(page_of(from), *opened);
+    to = zg_round_up(to, ZG_PAGE_BYTES);
+    if (from >= to) return;
+    zg_os_commit((void *)from, to - from);
+    *opened = to;
+}
+
+// What is in [start, end), which reads as zero or is a hole that was closed.
+static void settle(uint64_t start, uint64_t end, bool is_hole) {
+    uint64_t opened = start, next, index, interior, from, to;
+    for (uint64_t at = start; at < end; at = next) {
+        next = zg_min(end_of(at), end);
+        if (zg_slab_contains(at)) {
+            const struct zg_slab *slab = zg_slab_find(at, &index, &interior);
+            if (index < slab->used && !settle_dead(&slab->blocks[index])) continue;
+            if (is_hole && index < slab->committed) open_pages(at, next, &opened);
+            continue;
+        }
+        struct zg_span *span = zg_span_contains(at) ? zg_span_find(at) : NULL;
+        if (!span) continue;
+        if (!span->fenced) {
+            if (settle_dead(&span->block) && is_hole) open_pages(at, next, &opened);
+        } else if (zg_header_state(span->block.header) == zg_state_live) {
+            for (int which = 0; which < 2; which++) {
+                if (!zg_fence_fill_in(span, which, at, next, &from, &to)) continue;
+                if (is_hole) open_pages(from, to, &opened);
+                zg_fence_fill_again(from, to);
+            }
+        }
+    }
+}
+
+// Halves what is partly mapped, until each part is either whole or a hole.
+static void close_holes(uint64_t start, uint64_t end) {
+    if (zg_os_is_mapped((void *)start, end - start)) return;
+    if (zg_os_map_hole((void *)start, end - start)) {
+        settle(start, end, true);
+        return;
+    }
+    uint64_t middle = start + page_of((end - start) / 2);
+    if (middle == start) return;
+    close_holes(start, middle);
+    close_holes(middle, end);
+}
+
+void zg_advice_after_fork_in_child(void) {
+    for (uint32_t i = 0; i < used; i++) {
+        if (!given[i].end) continue;
+        if (given[i].is_wiped) settle(given[i].start, given[i].end, false);
+        else close_holes(given[i].start, given[i].end);
+    }
+}

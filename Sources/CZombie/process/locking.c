@@ -1,0 +1,202 @@
+// mlockall. The kernel compares everything that is mapped with the limit, and locks it; here, what is the program's. Cold; no lock.
+//
+// May the process lock as much as it likes, everything is locked, and what is merely reserved is unlocked again. Otherwise what
+// would be mapped without the runtime is compared with the limit, and is then locked mapping by mapping. The memory of guarded
+// blocks is not among it then, since it takes more than the blocks do, and the program may count on the rest of the limit.
+
+#define _GNU_SOURCE
+#include "process/locking.h"
+
+#include <errno.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "blocks/lookup.h"
+#include "images/module.h"
+#include "limits/maintenance.h"
+#include "platform/os.h"
+#include "settings/stats.h"
+
+#ifndef MCL_ONFAULT
+#define MCL_ONFAULT 4
+#endif
+
+static bool later; // MCL_FUTURE is in force
+
+// --- what is mapped --------------------------------------------------------------------------------------------------
+
+struct maps {
+    int file, count, at;
+    char bytes[1024];
+};
+
+struct mapping {
+    uint64_t start, end;
+    bool is_accessible;
+};
+
+static int next_byte(struct maps *maps) {
+    if (maps->at == maps->count) {
+        maps->at = 0;
+        maps->count = zg_os_read(maps->file, maps->bytes, sizeof maps->bytes);
+        if (maps->count <= 0) maps->count = 0;
+    }
+    return maps->at < maps->count ? maps->bytes[maps->at++] : -1;
+}
+
+static int read_hexadecimal(struct maps *maps, uint64_t *value) {
+    int byte;
+    for (*value = 0; (byte = next_byte(maps)) >= 0;
+         *value = *value << 4 | (uint64_t)(byte <= '9' ? byte - '0' : byte - 'a' + 10))
+        if (!((byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'f'))) break;
+    return byte;
+}
+
+// "start-end rwxp offset device inode name". False at the end, and at what is no such line.
+static bool next_mapping(struct maps *maps, struct mapping *mapping) {
+    if (read_hexadecimal(maps, &mapping->start) != '-' || read_hexadecimal(maps, &mapping->end) != ' ') return false;
+    int readable = next_byte(maps), writable = next_byte(maps), executable = next_byte(maps), byte;
+    mapping->is_accessible = readable == 'r' || writable == 'w' || executable == 'x';
+    while ((byte = next_byte(maps)) >= 0 && byte != '\n') {
+    }
+    return byte == '\n';
+}
+
+// The library's own image, if it has one: where it is a part of the executable, its variables are among the program's.
+static struct zg_module own_image(void) {
+    struct zg_module module;
+    bool is_known = zg_module_find_unwind((uint64_t)zg_locking_lock_all, &module);
+    bool is_library = is_known && getauxval(AT_PHDR) - module.start >= module.end - module.start;
+    return is_library ? module : (struct zg_module){.start = 0};
+}
+
+// Who is told of each accessible piece that is the program's, and of each piece of ours.
+struct pieces {
+    void (*act)(struct pieces *pieces, uint64_t start, uint64_t end);
+    void (*act_on_own)(struct pieces *pieces, uint64_t start, uint64_t end, bool accessible); // or NULL
+    uint64_t bytes;
+    bool on_fault;
+    struct zg_module image;
+};
+
+static bool own_range(const struct pieces *pieces, uint64_t index, uint64_t *start, uint64_t *end) {
+    if (index) return zg_os_own_range(index - 1, start, end);
+    *start = pieces->image.start;
+    *end = pieces->image.end;
+    return true;
+}
+
+static void split(struct pieces *pieces, const struct mapping *mapping) {
+    for (uint64_t at = mapping->start, stop; at < mapping->end; at = stop) {
+        uint64_t start, end;
+        bool is_own = false;
+        stop = mapping->end;
+        for (uint64_t i = 0; own_range(pieces, i, &start, &end); i++) {
+            if (end <= at || start >= stop || start == end) continue;
+            is_own = start <= at;
+            stop = is_own ? zg_min(end, mapping->end) : start;
+            if (is_own) break;
+        }
+        if (is_own && pieces->act_on_own) pieces->act_on_own(pieces, at, stop, mapping->is_accessible);
+        if (!is_own && mapping->is_accessible) pieces->act(pieces, at, stop);
+    }
+}
+
+// A filter of system calls that came later may not know of opening files.
+static bool may_open(void) {
+    struct zg_process_state process;
+    if (!zg_maintenance_begin()) return false;
+    bool may = zg_pressure_process(&process) && process.as_at_start;
+    zg_maintenance_end();
+    return may;
+}
+
+// False where the kernel's list cannot be read.
+static bool for_each_piece(struct pieces *pieces) {
+    if (!may_open()) return false;
+    struct maps maps = {.file = zg_os_open_system("/proc/self/maps")};
+    struct mapping mapping;
+    bool any = false;
+    if (maps.file < 0) return false;
+    pieces->image = own_image();
+    while (next_mapping(&maps, &mapping)) {
+        any = true;
+        split(pieces, &mapping);
+    }
+    zg_os_close(maps.file);
+    return any;
+}
+
+// --- locking ---------------------------------------------------------------------------------------------------------
+
+static void measure(struct pieces *pieces, uint64_t start, uint64_t end) { pieces->bytes += end - start; }
+static void ignore(struct pieces *pieces, uint64_t start, uint64_t end) { (void)pieces, (void)start, (void)end; }
+
+// Failures are not the program's to hear of, as in mlockall: pages of a file that has become shorter, say.
+static void lock_piece(struct pieces *pieces, uint64_t start, uint64_t end) {
+    if (pieces->on_fault) zg_os_lock_on_fault((void *)start, end - start);
+    else zg_os_lock((void *)start, end - start);
+}
+
+// Most of the library's zeroed variables are tables that are hardly touched.
+extern char __bss_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden")));
+
+static void unlock_unless_blocks(struct pieces *pieces, uint64_t start, uint64_t end, bool accessible) {
+    if (start >= pieces->image.start && start < pieces->image.end) {
+        start = zg_max(start, zg_round_up((uint64_t)__bss_start, ZG_PAGE_BYTES));
+        end = zg_min(end, (uint64_t)_end & ~(ZG_PAGE_BYTES - 1));
+        if (start < end) zg_os_unlock((void *)start, end - start);
+    } else if (!accessible || !zg_lookup_is_ours(start)) zg_os_unlock((void *)start, end - start);
+}
+
+// The process may lock everything, and has.
+static int leave_reservations_out(int flags) {
+    later = flags & MCL_FUTURE;
+    if (later) zg_os_lock_blocks_later(true);
+    else zg_os_lock_later(false);
+    struct pieces pieces = {.act = ignore, .act_on_own = unlock_unless_blocks};
+    for_each_piece(&pieces);
+    return 0;
+}
+
+static int refuse(int flags, int error) {
+    if ((flags & MCL_FUTURE) && !later) zg_os_lock_later(false);
+    errno = error;
+    return -1;
+}
+
+int zg_locking_lock_all(int flags, struct zg_locking next) {
+    if (flags & MCL_FUTURE) zg_os_lock_later(true); // now, while address space is not locked yet
+    int before = errno, result = next.lock_all(flags), error = errno;
+    if (result == 0 && (flags & MCL_CURRENT)) return leave_reservations_out(flags);
+    if (result == 0) {
+        later = flags & MCL_FUTURE;
+        return 0;
+    }
+    uint64_t limit = zg_os_limit(RLIMIT_MEMLOCK);
+    struct pieces pieces = {.act = measure};
+    if (error != ENOMEM || !(flags & MCL_CURRENT) || !for_each_piece(&pieces)) return refuse(flags, error);
+    if (pieces.bytes + zg_stats_get(zg_counter_live_bytes) > limit) return refuse(flags, error);
+    // What is in force for later mappings follows this call alone.
+    if (later && next.unlock_all() != 0) return refuse(flags, errno);
+    if ((flags & MCL_FUTURE) && next.lock_all(flags & ~MCL_CURRENT) != 0) return refuse(flags, errno);
+    later = flags & MCL_FUTURE;
+    if (!later) zg_os_lock_later(false);
+    pieces = (struct pieces){.act = lock_piece, .on_fault = flags & MCL_ONFAULT};
+    for_each_piece(&pieces);
+    zg_stats_degrade(zg_degradation_blocks_not_locked);
+    errno = before;
+    return 0;
+}
+
+int zg_locking_unlock_all(struct zg_locking next) {
+    int result = next.unlock_all();
+    if (result == 0) zg_locking_after_fork_in_child();
+    return result;
+}
+
+void zg_locking_after_fork_in_child(void) {
+    later = false;
+    zg_os_lock_later(false);
+}

@@ -1,0 +1,20 @@
+// Locking memory (mlockall): the program's mappings, and what the runtime holds for its blocks; never address space that is
+// merely reserved, which would count against RLIMIT_MEMLOCK. Cold; no lock. Reads /proc/self/maps.
+
+#ifndef ZG_LOCKING_H
+#define ZG_LOCKING_H
+
+#include "platform/base.h"
+
+struct zg_locking {
+    int (*lock_all)(int flags); // libc's mlockall and munlockall
+    int (*unlock_all)(void);
+};
+
+// As mlockall and munlockall: -1 with errno on failure.
+int zg_locking_lock_all(int flags, struct zg_locking next);
+int zg_locking_unlock_all(struct zg_locking next);
+// Locks, and what was asked for later mappings, are not inherited.
+void zg_locking_after_fork_in_child(void);
+
+#endif

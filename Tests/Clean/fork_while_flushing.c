@@ -1,0 +1,58 @@
+// A program forks while another thread flushes all its streams, one of which calls a function of the program that allocates.
+// libs: -lpthread
+
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { forks = 300 };
+
+static int stop;
+
+static ssize_t write_somewhere(void *unused, const char *bytes, size_t count) {
+    static unsigned seed;
+    char *kept[128];
+    (void)unused;
+    for (int i = 0; i < 128; i++) {
+        size_t size = 16 + (seed = seed * 1103515245 + 12345) / 65536 % 9000;
+        kept[i] = malloc(size);
+        memset(kept[i], bytes[0], size);
+    }
+    for (int i = 0; i < 128; i++) free(kept[i]);
+    return (ssize_t)count;
+}
+
+static void *flush(void *stream) {
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        fputs("some words", stream);
+        fflush(NULL);
+    }
+    return NULL;
+}
+
+int main(void) {
+    FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_somewhere});
+    pthread_t thread;
+    int good = 0;
+    pthread_create(&thread, NULL, flush, stream);
+    for (int i = 0; i < forks; i++) {
+        pid_t child = fork();
+        if (!child) {
+            free(malloc(1000));
+            fflush(NULL);
+            _exit(3);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        good += WIFEXITED(status) && WEXITSTATUS(status) == 3;
+    }
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+    fclose(stream);
+    printf("%d children\n", good);
+    return 0;
+}
