@@ -156,6 +156,7 @@ static void look_around(struct zg_thread *thread) {
     zg_maintenance_answer(thread);
     zg_maintenance_look(thread);
     zg_overread_look();
+    zg_signals_give_up_stack();
 }
 
 // A signal handler may add to the list at any instruction: an entry counts as taken only with the count.
