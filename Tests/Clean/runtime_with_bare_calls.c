@@ -1,6 +1,6 @@
 // A language runtime as Go's: asks the kernel for each thread's alternate stack, takes the one that is there or sets its own, and
 // ends the program if a handler runs anywhere else, faults that it recovers from included.
-// libs: -lpthread
+// libs: -lpthread -Wl,--hash-style=sysv
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// By this Go's runtime is known: every one that calls C exports it.
+// By this Go's runtime is known: every one that calls C exports it. What Go links itself has the older hash table alone.
 void _cgo_topofstack(void);
 void _cgo_topofstack(void) {}
 
