@@ -356,9 +356,11 @@ static bool wants_interrupted_stack(const struct sigaction *action) {
 }
 
 // `here`: the stack pointer now. True: we are on the interrupted stack already, or it is known to be at its end.
-static bool has_no_room(uint64_t sp, uint64_t here) {
+static bool has_no_room(const ucontext_t *interrupted, uint64_t sp, uint64_t here) {
+    // The alternate stack as it was when the kernel came: with SS_AUTODISARM there is none now.
+    uint64_t start = (uint64_t)interrupted->uc_stack.ss_sp, bytes = interrupted->uc_stack.ss_size;
+    if (here - start >= bytes || sp - start < bytes) return true;
     struct zg_stack_bounds bounds = zg_thread_stack_bounds();
-    if (here < sp && sp - here < 65536) return true; // no alternate stack was in use
     return bounds.low && sp >= bounds.low && sp < bounds.high && sp - bounds.low < ZG_ARCH_RED_ZONE;
 }
 
@@ -410,7 +412,7 @@ void zg_signals_hand_on(int signal, siginfo_t *info, void *context) {
         zg_signals_action(signal, &none, NULL);
     }
     uint64_t sp = zg_arch_stack_pointer(context);
-    bool on_interrupted_stack = wants_interrupted_stack(&call.action) && !has_no_room(sp, (uint64_t)&call);
+    bool on_interrupted_stack = wants_interrupted_stack(&call.action) && !has_no_room(context, sp, (uint64_t)&call);
     // The kernel would have written there, and have ended the process where it cannot. With faults blocked so it does now; later
     // the handler, which may want no signal blocked, would be called again and again.
     if (on_interrupted_stack) *(volatile uint64_t *)((sp - ZG_ARCH_RED_ZONE - sizeof(uint64_t)) & ~UINT64_C(7)) = 0;

@@ -58,6 +58,8 @@ int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value);
 bool zg_arch_is_fault(const void *ucontext);
 // Returns from the handler of this context, with these signals held back and no single steps.
 _Noreturn void zg_arch_resume(void *ucontext, uint64_t mask);
+// The stack pointer, and the pc, that a jump (longjmp) to what this jmp_buf of libc's holds leads to.
+void zg_arch_jump_target(const void *environment, uint64_t *sp, uint64_t *pc);
 // In place of a return address: calls zg_arch_landed, which does not return.
 void zg_arch_jump_landing(void);
 extern void (*zg_arch_landed)(void) __attribute__((visibility("hidden")));

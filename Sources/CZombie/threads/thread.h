@@ -40,6 +40,7 @@ struct zg_thread {
     int tid;
     uint32_t destructor_rounds; // how often the thread-exit destructor has run
     struct zg_stack_bounds stack;
+    uint64_t first_frame;   // where the thread's own outermost frames are, as far as is known
     struct zg_thread *next; // of all threads, or of the recycled ones
     bool in_use;
     uint32_t errands;      // enum zg_errand; not 0: leaving takes the slow way
