@@ -18,10 +18,10 @@ enum zg_cfi_how {
     zg_cfi_is_expression, // equals the expression
 };
 
+// One word: rules are worked out on the program's stack, which may be small.
 struct zg_cfi_rule {
-    uint8_t how;
-    int64_t value;
-    const uint8_t *expression; // its length as ULEB128 first
+    int64_t value : 56; // of an expression its address, where its length as ULEB128 comes first
+    uint64_t how : 8;
 };
 
 struct zg_cfi_row {

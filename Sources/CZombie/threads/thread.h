@@ -70,6 +70,7 @@ struct zg_thread {
     struct zg_magazine magazines[ZG_CLASS_COUNT];
     struct zg_stack_cache stack_cache;
     struct zg_trail trail;
+    struct zg_walk walk; // of the capture that is going on: the program's stack may be small
 
     // With an overhead budget (budget.h), for each context: blocks that are still passed on, and how many were guarded. Not in
     // thread-local storage, which is taken from the threads' stacks.
