@@ -141,7 +141,7 @@ static const uint8_t *find_fde(const uint8_t *header, uint64_t pc) {
 
 static struct zg_cfi_rule rule_of(enum zg_cfi_how how, int64_t value) {
     struct zg_cfi_rule rule = {.how = (uint8_t)how};
-    rule.value = value; // of a broken program only the low part
+    rule.value = (int32_t)((uint32_t)value << 3) >> 3; // of a broken program only the low part
     return rule;
 }
 
@@ -149,14 +149,16 @@ static void set_rule(struct zg_cfi_row *row, uint64_t reg, enum zg_cfi_how how, 
     if (reg < ZG_ARCH_REGISTER_COUNT) row->registers[reg] = rule_of(how, value);
 }
 
-static int64_t skip_expression(const uint8_t **at) {
+static int64_t skip_expression(const struct zg_cfi_row *row, const uint8_t **at) {
     const uint8_t *expression = *at;
     uint64_t bytes = read_uleb(at);
     *at += bytes;
-    return (int64_t)(uintptr_t)expression;
+    return expression - row->table;
 }
 
-static const uint8_t *expression_of(const struct zg_cfi_rule *rule) { return (const uint8_t *)(uintptr_t)rule->value; }
+static const uint8_t *expression_of(const struct zg_cfi_row *row, const struct zg_cfi_rule *rule) {
+    return row->table + rule->value;
+}
 
 // Factored offsets of a broken program wrap around.
 static int64_t scaled(uint64_t factored, const struct cie *cie) {
@@ -213,10 +215,10 @@ static bool run_program(const struct cie *cie, const uint8_t *at, const uint8_t 
             break;
         case 0x0d: row->cfa_register = (uint32_t)read_uleb(&at); break;
         case 0x0e: row->cfa.value = (int64_t)read_uleb(&at); break;
-        case 0x0f: row->cfa = rule_of(zg_cfi_is_expression, skip_expression(&at)); break;
+        case 0x0f: row->cfa = rule_of(zg_cfi_is_expression, skip_expression(row, &at)); break;
         case 0x10: // expression
             reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_at_expression, skip_expression(&at));
+            set_rule(row, reg, zg_cfi_at_expression, skip_expression(row, &at));
             break;
         case 0x11: // offset_extended_sf
             reg = read_uleb(&at);
@@ -237,7 +239,7 @@ static bool run_program(const struct cie *cie, const uint8_t *at, const uint8_t 
             break;
         case 0x16: // val_expression
             reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_is_expression, skip_expression(&at));
+            set_rule(row, reg, zg_cfi_is_expression, skip_expression(row, &at));
             break;
         case 0x2d: break;                 // AArch64: return address signing toggles; the signature is stripped
         case 0x2e: read_uleb(&at); break; // GNU_args_size
@@ -271,6 +273,7 @@ bool zg_cfi_find_row(const struct zg_module *module, uint64_t pc, struct zg_cfi_
     row->cfa = rule_of(zg_cfi_in_register, 0);
     row->cfa_register = ZG_ARCH_SP;
     row->return_register = cie.return_register;
+    row->table = module->eh_frame_hdr;
     row->signal_frame = cie.signal_frame;
     if (!run_program(&cie, cie.program, cie.end, 0, UINT64_MAX, row, row)) return false;
     struct zg_cfi_row initial = *row;
@@ -352,10 +355,11 @@ static bool evaluate(const uint8_t *at, const struct zg_registers *registers, bo
     return true;
 }
 
-bool zg_cfi_step(const struct zg_cfi_row *row, struct zg_registers *registers, zg_cfi_reader read, void *context) {
+// Not in line: its frame is not there while the row is being found.
+ZG_NOINLINE bool zg_cfi_step(const struct zg_cfi_row *row, struct zg_registers *registers, zg_cfi_reader read, void *context) {
     uint64_t cfa;
     if (row->cfa.how == zg_cfi_is_expression) {
-        if (!evaluate(expression_of(&row->cfa), registers, false, 0, read, context, &cfa)) return false;
+        if (!evaluate(expression_of(row, &row->cfa), registers, false, 0, read, context, &cfa)) return false;
     } else {
         if (!is_known(registers, row->cfa_register, &cfa)) return false;
         cfa += (uint64_t)row->cfa.value;
@@ -373,10 +377,10 @@ bool zg_cfi_step(const struct zg_cfi_row *row, struct zg_registers *registers, z
         case zg_cfi_in_register: known = is_known(registers, (uint64_t)rule->value, &value); break;
         case zg_cfi_at_expression:
             known =
-                evaluate(expression_of(rule), registers, true, cfa, read, context, &value) && read(context, value, &value);
+                evaluate(expression_of(row, rule), registers, true, cfa, read, context, &value) && read(context, value, &value);
             break;
         case zg_cfi_is_expression:
-            known = evaluate(expression_of(rule), registers, true, cfa, read, context, &value);
+            known = evaluate(expression_of(row, rule), registers, true, cfa, read, context, &value);
             break;
         }
         if (i == ZG_ARCH_SP && !known) value = cfa, known = true;

@@ -10,7 +10,7 @@
 #include "stacks/trail.h"
 #include "stacks/unwind.h"
 
-enum { ZG_PENDING_BLOCKS = 64, ZG_DEFERRED_FREES = 64, ZG_BUDGET_CONTEXT_BITS = 11 };
+enum { ZG_PENDING_BLOCKS = 64, ZG_EVICTED_BLOCKS = 64, ZG_DEFERRED_FREES = 64, ZG_BUDGET_CONTEXT_BITS = 11 };
 
 // What is noticed below and done above, when the runtime is left.
 enum zg_errand {
@@ -63,6 +63,7 @@ struct zg_thread {
     uint32_t pending_count;
     uint32_t pending_contexts[ZG_PENDING_BLOCKS];
     zg_slot pending[ZG_PENDING_BLOCKS]; // filled, state quarantined, not yet in a queue
+    zg_slot evicted[ZG_EVICTED_BLOCKS]; // on their way out of it: the program's stack may be small
 
     uint32_t deferred_count;
     void *deferred[ZG_DEFERRED_FREES]; // frees of a signal handler that interrupted the runtime
