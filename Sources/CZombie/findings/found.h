@@ -20,15 +20,16 @@ void zg_found_never_abort(bool never);
 ZG_NOINLINE void zg_found_double_free(const struct zg_block_view *view, uint64_t address, const char *freed_with);
 // `view`: the block that the address lies in; NULL where it lies in none.
 ZG_NOINLINE void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, const char *what,
-                           const char *freed_with);
+                                       const char *freed_with);
 ZG_NOINLINE void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t address, const char *freed_with,
-                               uint64_t freed_size);
+                                           uint64_t freed_size);
 // Bytes of a dead block that changed: from `offset` on, the first one from `old` to `now`.
 struct zg_change {
     uint64_t offset, length;
     uint8_t old, now;
 };
-ZG_NOINLINE void zg_found_write_after_free(const struct zg_block_view *view, const struct zg_change *change, const char *found_by);
+ZG_NOINLINE void zg_found_write_after_free(const struct zg_block_view *view, const struct zg_change *change,
+                                           const char *found_by);
 // Bytes around a block with pages of its own changed; `offset` is from the block's start, negative as a signed number where
 // they lie in front of it. The block is being freed.
 ZG_NOINLINE void zg_found_overrun(const struct zg_block_view *view, const struct zg_change *change);

@@ -356,7 +356,8 @@ static bool evaluate(const uint8_t *at, const struct zg_registers *registers, bo
 }
 
 // Not in line: its frame is not there while the row is being found.
-ZG_NOINLINE bool zg_cfi_step(const struct zg_cfi_row *row, struct zg_registers *registers, zg_cfi_reader read, void *context) {
+ZG_NOINLINE bool zg_cfi_step(const struct zg_cfi_row *row, struct zg_registers *registers, zg_cfi_reader read,
+                             void *context) {
     uint64_t cfa;
     if (row->cfa.how == zg_cfi_is_expression) {
         if (!evaluate(expression_of(row, &row->cfa), registers, false, 0, read, context, &cfa)) return false;
@@ -376,8 +377,8 @@ ZG_NOINLINE bool zg_cfi_step(const struct zg_cfi_row *row, struct zg_registers *
         case zg_cfi_is_offset: value = cfa + (uint64_t)rule->value, known = true; break;
         case zg_cfi_in_register: known = is_known(registers, (uint64_t)rule->value, &value); break;
         case zg_cfi_at_expression:
-            known =
-                evaluate(expression_of(row, rule), registers, true, cfa, read, context, &value) && read(context, value, &value);
+            known = evaluate(expression_of(row, rule), registers, true, cfa, read, context, &value) &&
+                    read(context, value, &value);
             break;
         case zg_cfi_is_expression:
             known = evaluate(expression_of(row, rule), registers, true, cfa, read, context, &value);

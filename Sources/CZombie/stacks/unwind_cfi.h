@@ -30,7 +30,7 @@ struct zg_cfi_row {
     struct zg_cfi_rule registers[ZG_ARCH_REGISTER_COUNT];
     uint32_t return_register;
     const uint8_t *table; // the image's .eh_frame_hdr
-    bool signal_frame; // the caller was interrupted, its pc is exact
+    bool signal_frame;    // the caller was interrupted, its pc is exact
 };
 
 // The row for `pc` (of the instruction, or one byte before a return address). False: no information.
