@@ -34,19 +34,31 @@ static bool is_our_code(uint64_t address) {
     return zg_module_find_unwind((uint64_t)jump_now, &ours) && address >= ours.start && address < ours.end;
 }
 
+static bool is_code(uint64_t address) {
+    struct zg_module module;
+    return zg_module_find_unwind(address, &module);
+}
+
 void zg_jump_after_call(zg_jump_function *function, void *environment, int value, const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_current_or_null();
     if (!thread || !thread->busy || !thread->frame || !thread->number || thread->tid != zg_os_tid()) return;
     struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
-    uint64_t entered = (uint64_t)thread->frame, handler = 0;
-    uint64_t interrupted = zg_unwind_find_signal(caller, entered - MOST_BELOW, entered + 1, &handler);
+    uint64_t entered = (uint64_t)thread->frame, sp, pc;
+    struct zg_interruption interruption;
+    zg_arch_jump_target(environment, &sp, &pc);
+    zg_unwind_find_signal(caller, entered - MOST_BELOW, entered + 1, sp, &interruption);
+    if (!interruption.context || ((uint64_t *)entered)[1] == (uint64_t)zg_arch_jump_landing) return;
+    // The handler goes on elsewhere in itself, or on a stack that it may come back from: the call waits for its return.
+    if (interruption.place == zg_place_within) return;
+    if (interruption.place == zg_place_elsewhere && is_code(pc) &&
+        sp - thread->stack.low >= thread->stack.high - thread->stack.low)
+        return;
     // An instruction that faulted (the stack has run over, say) would fault again. Signals of faults come through our own
     // handler, where the frame says what happened, or else do so at the second time at the latest.
-    if (!interrupted || ((uint64_t *)entered)[1] == (uint64_t)zg_arch_jump_landing) return;
-    if (is_our_code(handler) && zg_arch_is_fault((void *)interrupted)) return;
+    if (is_our_code(interruption.handler) && zg_arch_is_fault((void *)interruption.context)) return;
     thread->jump = (struct zg_jump){function, environment, value, 0};
     zg_os_mask_signals(SIG_SETMASK, ~by_instructions, &thread->jump.mask);
     zg_arch_landed = jump_now;
     ((uint64_t *)entered)[1] = (uint64_t)zg_arch_jump_landing;
-    zg_arch_resume((void *)interrupted, ~by_instructions);
+    zg_arch_resume((void *)interruption.context, ~by_instructions);
 }

@@ -10,6 +10,7 @@
 
 #include "findings/report.h"
 #include "images/loader.h"
+#include "images/module.h"
 #include "pages/protect.h"
 #include "platform/arch.h"
 #include "platform/lock.h"
@@ -27,10 +28,10 @@ static struct {
     uint32_t current;
 } wanted[MANAGED];
 static struct zg_lock lock;
-// Other signals that the program wants on its alternate stack: bit signal - 1. Until it has one, the flag is kept here, so
-// that their handlers run where they would run without us, not on the small stack that is there for our own.
-static uint64_t kept_on_stack;
-static bool program_has_stack;
+// Whose alternate stacks the threads have. Until a program has a handler of its own on an alternate stack: ours, for our handler.
+// From then on none is ours, so that such a handler runs where it would without us. Shared: a runtime that makes its own system
+// calls came late, has found ours, and takes them for the program's.
+static enum { stacks_are_ours, stacks_are_shared, stacks_are_the_programs } stacks;
 static zg_signals_handler *handler; // ours
 static uint32_t installed;          // bit i: our handler is installed for managed_signals[i]
 static int owner; // the process that all this is about: a child of vfork shares the memory, not the dispositions
@@ -122,6 +123,30 @@ static void manage(int signal) {
     zg_protection_stop();
 }
 
+// Go's runtime asks the kernel, past libc, whether a thread has an alternate stack, and dies of a signal anywhere else.
+// Every program and library of Go that calls C exports this function.
+static bool has_go(void) { return zg_module_function("_cgo_topofstack") != NULL; }
+
+static bool is_ours(const stack_t *stack) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    return thread && thread->alternate_stack && stack->ss_sp == thread->alternate_stack;
+}
+
+void zg_signals_give_up_stack(void) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    if (!thread || !thread->alternate_stack || __atomic_load_n(&stacks, __ATOMIC_RELAXED) != stacks_are_the_programs)
+        return;
+    stack_t now, none = {.ss_flags = SS_DISABLE};
+    // Refused where a handler runs on it: later, then.
+    if (real_stack(NULL, &now) == 0 && is_ours(&now) && real_stack(&none, NULL) != 0) return;
+    thread->alternate_stack = NULL;
+}
+
+static void leave_stacks_to_program(void) {
+    __atomic_store_n(&stacks, stacks_are_the_programs, __ATOMIC_RELAXED);
+    zg_signals_give_up_stack();
+}
+
 static struct mask before_fork;
 void zg_signals_fork_prepare(void) { take_lock(&before_fork); }
 void zg_signals_fork_done(bool child, bool prepared) {
@@ -135,6 +160,7 @@ void zg_signals_start(zg_signals_handler *for_faults) {
     handler = for_faults;
     owner = zg_os_pid();
     real_mask(SIG_BLOCK, NULL, NULL); // looked up before any handler could need it
+    if (has_go()) leave_stacks_to_program();
     manage(SIGSEGV);
     manage(SIGBUS);
 }
@@ -145,40 +171,16 @@ void zg_signals_watch_aborts(zg_signals_handler *for_faults) {
 }
 
 static int action_of_other(int signal, const struct sigaction *action, struct sigaction *old) {
-    if (!zg_config.handle_signals || signal < 1 || signal > 64 || program_has_stack)
-        return real_action(signal, action, old);
-    struct mask before;
-    struct sigaction changed;
-    uint64_t bit = UINT64_C(1) << (signal - 1);
-    take_lock(&before);
-    bool keep = action && (action->sa_flags & SA_ONSTACK) && !program_has_stack, kept = kept_on_stack & bit;
-    if (keep) {
-        changed = *action;
-        changed.sa_flags &= ~SA_ONSTACK;
-        action = &changed;
+    if (action && action->sa_flags & SA_ONSTACK && zg_config.handle_signals && owner &&
+        __atomic_load_n(&stacks, __ATOMIC_RELAXED) == stacks_are_ours) {
+        if (has_go()) {
+            __atomic_store_n(&stacks, stacks_are_shared, __ATOMIC_RELAXED);
+        } else {
+            leave_stacks_to_program();
+            zg_stats_degrade(zg_degradation_no_alternate_stack);
+        }
     }
-    int result = real_action(signal, action, old);
-    if (result == 0 && action) kept_on_stack = keep ? kept_on_stack | bit : kept_on_stack & ~bit;
-    drop_lock(&before);
-    if (result == 0 && old && kept) old->sa_flags |= SA_ONSTACK;
-    return result;
-}
-
-// The program's first alternate stack: from now on the flag counts.
-static void give_on_stack_back(void) {
-    struct mask before;
-    take_lock(&before);
-    program_has_stack = true;
-    for (int signal = 1; kept_on_stack; signal++) {
-        uint64_t bit = UINT64_C(1) << (signal - 1);
-        struct sigaction action;
-        if (!(kept_on_stack & bit)) continue;
-        kept_on_stack &= ~bit;
-        if (real_action(signal, NULL, &action) != 0) continue;
-        action.sa_flags |= SA_ONSTACK;
-        real_action(signal, &action, NULL);
-    }
-    drop_lock(&before);
+    return real_action(signal, action, old);
 }
 
 // In a child that shares our memory (vfork, clone): what it changes is the kernel's copy for it alone.
@@ -290,14 +292,8 @@ bool zg_signals_hold(int signal, siginfo_t *info, void *context) {
     return true;
 }
 
-static bool is_ours(const stack_t *stack) {
-    struct zg_thread *thread = zg_thread_current_or_null();
-    return thread && thread->alternate_stack && stack->ss_sp == thread->alternate_stack;
-}
-
 int zg_signals_stack(const stack_t *stack, stack_t *old) {
     stack_t previous;
-    if (stack && !(stack->ss_flags & SS_DISABLE) && !program_has_stack) give_on_stack_back();
     int result = real_stack(stack, &previous);
     if (result < 0) {
         errno = -result;
@@ -319,6 +315,7 @@ int zg_signals_stack(const stack_t *stack, stack_t *old) {
 
 void zg_signals_add_stack(void *start, uint64_t bytes) {
     struct zg_thread *thread = zg_thread_current_or_null();
+    if (__atomic_load_n(&stacks, __ATOMIC_RELAXED) == stacks_are_the_programs) return;
     thread->alternate_stack = start;
     thread->alternate_stack_bytes = bytes;
     stack_t old, ours = {.ss_sp = start, .ss_size = bytes};
@@ -354,13 +351,16 @@ static void call_handler(void *call_pointer, void *info, void *context) {
 static bool wants_interrupted_stack(const struct sigaction *action) {
     stack_t stack;
     if (!(action->sa_flags & SA_ONSTACK)) return true;
+    if (__atomic_load_n(&stacks, __ATOMIC_RELAXED) == stacks_are_shared) return false;
     return real_stack(NULL, &stack) == 0 && is_ours(&stack);
 }
 
 // `here`: the stack pointer now. True: we are on the interrupted stack already, or it is known to be at its end.
-static bool has_no_room(uint64_t sp, uint64_t here) {
+static bool has_no_room(const ucontext_t *interrupted, uint64_t sp, uint64_t here) {
+    // The alternate stack as it was when the kernel came: with SS_AUTODISARM there is none now.
+    uint64_t start = (uint64_t)interrupted->uc_stack.ss_sp, bytes = interrupted->uc_stack.ss_size;
+    if (here - start >= bytes || sp - start < bytes) return true;
     struct zg_stack_bounds bounds = zg_thread_stack_bounds();
-    if (here < sp && sp - here < 65536) return true; // no alternate stack was in use
     return bounds.low && sp >= bounds.low && sp < bounds.high && sp - bounds.low < ZG_ARCH_RED_ZONE;
 }
 
@@ -412,7 +412,7 @@ void zg_signals_hand_on(int signal, siginfo_t *info, void *context) {
         zg_signals_action(signal, &none, NULL);
     }
     uint64_t sp = zg_arch_stack_pointer(context);
-    bool on_interrupted_stack = wants_interrupted_stack(&call.action) && !has_no_room(sp, (uint64_t)&call);
+    bool on_interrupted_stack = wants_interrupted_stack(&call.action) && !has_no_room(context, sp, (uint64_t)&call);
     // The kernel would have written there, and have ended the process where it cannot. With faults blocked so it does now; later
     // the handler, which may want no signal blocked, would be called again and again.
     if (on_interrupted_stack) *(volatile uint64_t *)((sp - ZG_ARCH_RED_ZONE - sizeof(uint64_t)) & ~UINT64_C(7)) = 0;

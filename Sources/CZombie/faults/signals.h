@@ -35,6 +35,8 @@ bool zg_signals_hold(int signal, siginfo_t *info, void *context);
 // Gives the calling thread an alternate stack where it has none. / Takes it away again.
 void zg_signals_add_stack(void *start, uint64_t bytes);
 void zg_signals_remove_stack(void *start);
+// Where the program has been left the alternate stacks since: takes the calling thread's away, if it is ours.
+void zg_signals_give_up_stack(void);
 
 // The program would die of this signal (it has no handler of its own).
 bool zg_signals_is_deadly(int signal);

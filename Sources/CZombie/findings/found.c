@@ -42,10 +42,10 @@ void zg_found_capture(struct zg_finding *finding) {
     struct zg_thread *thread = zg_thread_current_or_null();
     if (!thread || !thread->frame) return;
     struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
-    struct zg_walk walk;
-    zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth ? zg_config.stack_depth : 32, &walk);
-    finding->access_count = walk.count;
-    for (int i = 0; i < walk.count; i++) finding->access_stack[i] = walk.frames[i];
+    struct zg_walk *walk = &thread->walk;
+    zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth ? zg_config.stack_depth : 32, walk);
+    finding->access_count = walk->count;
+    for (int i = 0; i < walk->count; i++) finding->access_stack[i] = walk->frames[i];
 }
 
 static struct zg_finding make(enum zg_finding_kind kind, const char *access, uint64_t address,

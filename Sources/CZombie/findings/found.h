@@ -1,4 +1,5 @@
 // What is found is made a finding of and passed to the report; one function for each kind of event in the heap.
+// Never in line: a finding is large, and a caller that has none to make may have little stack.
 // Reporting allocates nothing and uses plain system calls, so it also runs in signal handlers. Rank of the report lock: the
 // last; nothing is taken under it.
 
@@ -8,7 +9,7 @@
 #include "findings/finding.h"
 
 // The access's stack is that of whoever called the published function that this thread is in.
-void zg_found_capture(struct zg_finding *finding);
+ZG_NOINLINE void zg_found_capture(struct zg_finding *finding);
 // Writes the finding out, unless an equal one was. The program's end, where the options ask for it, is wanted through
 // zg_thread.errands and comes when the runtime is left.
 void zg_found_report(struct zg_finding *finding);
@@ -16,20 +17,21 @@ void zg_found_report(struct zg_finding *finding);
 void zg_found_never_abort(bool never);
 
 // -- findings of the heap; the calling thread is entered. `view` is the block as the caller has looked it up --
-void zg_found_double_free(const struct zg_block_view *view, uint64_t address, const char *freed_with);
+ZG_NOINLINE void zg_found_double_free(const struct zg_block_view *view, uint64_t address, const char *freed_with);
 // `view`: the block that the address lies in; NULL where it lies in none.
-void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, const char *what,
-                           const char *freed_with);
-void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t address, const char *freed_with,
-                               uint64_t freed_size);
+ZG_NOINLINE void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, const char *what,
+                                       const char *freed_with);
+ZG_NOINLINE void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t address, const char *freed_with,
+                                           uint64_t freed_size);
 // Bytes of a dead block that changed: from `offset` on, the first one from `old` to `now`.
 struct zg_change {
     uint64_t offset, length;
     uint8_t old, now;
 };
-void zg_found_write_after_free(const struct zg_block_view *view, const struct zg_change *change, const char *found_by);
+ZG_NOINLINE void zg_found_write_after_free(const struct zg_block_view *view, const struct zg_change *change,
+                                           const char *found_by);
 // Bytes around a block with pages of its own changed; `offset` is from the block's start, negative as a signed number where
 // they lie in front of it. The block is being freed.
-void zg_found_overrun(const struct zg_block_view *view, const struct zg_change *change);
+ZG_NOINLINE void zg_found_overrun(const struct zg_block_view *view, const struct zg_change *change);
 
 #endif

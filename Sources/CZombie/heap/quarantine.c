@@ -17,7 +17,7 @@
 
 #define NOT_VERIFIED (ZG_HEADER_OPENED | ZG_HEADER_CHANGED)
 
-enum { SHARDS = 8, CONTEXTS = 2048, CHUNK_SLOTS = 510, BATCH = 64, AHEAD = 6 };
+enum { SHARDS = 8, CONTEXTS = 2048, CHUNK_SLOTS = 510, BATCH = ZG_EVICTED_BLOCKS, AHEAD = 6 };
 
 // Part of a queue; 4 KiB.
 struct chunk {
@@ -273,7 +273,7 @@ static bool evict_large(uint64_t *evicted) {
 }
 
 static uint64_t evict_from_shard(struct zg_thread *thread, struct shard *shard, uint64_t wanted) {
-    zg_slot slots[BATCH];
+    zg_slot *slots = thread->evicted;
     zg_lock_take(&shard->lock);
     uint64_t before = shard->bytes;
     uint32_t count = take_oldest(shard, wanted, slots);
@@ -322,9 +322,9 @@ void zg_quarantine_flush(struct zg_thread *thread) {
     uint64_t bytes = 0, kept = 0;
     zg_lock_take(&shard->lock);
     bool rows = ensure_rows(shard);
-    uint32_t row[ZG_PENDING_BLOCKS];
+    uint32_t *row = thread->pending_contexts; // from here on
     for (uint32_t i = 0; i < count && rows; i++) {
-        row[i] = row_of(thread->pending_contexts[i]);
+        row[i] = row_of(row[i]);
         __builtin_prefetch(shard->newest + row[i] * newest_count, 1);
     }
     for (uint32_t i = 0; i < count; i++) {

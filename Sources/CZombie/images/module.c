@@ -162,9 +162,25 @@ bool zg_module_imports(uint64_t address, const char *symbol) {
 
 struct symbol_search {
     const char *name;
-    uint32_t hash;
+    uint32_t hash, sysv_hash;
     void *found;
 };
+
+static bool is_sought(const struct symbol_search *search, const struct dynamic *dynamic, const ElfW(Sym) * symbol) {
+    return symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+           zg_string_equal(dynamic->strings + symbol->st_name, search->name);
+}
+
+// The older hash table, the only one in what Go links itself: bucket and chain count, buckets, chains; symbol 0 ends a chain.
+static int find_symbol_in_sysv(struct symbol_search *search, const struct dynamic *dynamic, uint64_t bias) {
+    const uint32_t *table = dynamic->sysv_hash, *buckets = table + 2, *chains = buckets + table[0];
+    for (uint32_t at = table[0] ? buckets[search->sysv_hash % table[0]] : 0; at && at < table[1]; at = chains[at]) {
+        if (!is_sought(search, dynamic, &dynamic->symbols[at])) continue;
+        search->found = (void *)(bias + dynamic->symbols[at].st_value);
+        return 1;
+    }
+    return 0;
+}
 
 // The GNU hash table: bucket count, first hashed symbol, words of the filter and its shift; filter, buckets, hashes, of which
 // the last of a bucket is odd.
@@ -180,16 +196,15 @@ static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context
     }
     if (!entries) return 0;
     struct dynamic dynamic = read_dynamic(entries, info->dlpi_addr, start);
-    if (!dynamic.symbols || !dynamic.strings || !dynamic.gnu_hash) return 0;
+    if (!dynamic.symbols || !dynamic.strings || (!dynamic.gnu_hash && !dynamic.sysv_hash)) return 0;
+    if (!dynamic.gnu_hash) return find_symbol_in_sysv(search, &dynamic, info->dlpi_addr);
     const uint32_t *table = dynamic.gnu_hash, *buckets = table + 4 + table[2] * 2, *hashes = buckets + table[0];
     uint32_t at = table[0] ? buckets[search->hash % table[0]] : 0;
     if (at < table[1]) return 0;
     for (;; at++) {
         uint32_t hash = hashes[at - table[1]];
         const ElfW(Sym) *symbol = &dynamic.symbols[at];
-        if ((hash | 1) == (search->hash | 1) && symbol->st_shndx != SHN_UNDEF &&
-            ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
-            zg_string_equal(dynamic.strings + symbol->st_name, search->name)) {
+        if ((hash | 1) == (search->hash | 1) && is_sought(search, &dynamic, symbol)) {
             search->found = (void *)(info->dlpi_addr + symbol->st_value);
             return 1;
         }
@@ -198,8 +213,12 @@ static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context
 }
 
 void *zg_module_function(const char *name) {
-    struct symbol_search search = {name, 5381, NULL};
-    for (const char *at = name; *at; at++) search.hash = search.hash * 33 + (uint8_t)*at;
+    struct symbol_search search = {name, 5381, 0, NULL};
+    for (const char *at = name; *at; at++) {
+        search.hash = search.hash * 33 + (uint8_t)*at;
+        search.sysv_hash = (search.sysv_hash << 4) + (uint8_t)*at;
+        search.sysv_hash = (search.sysv_hash ^ (search.sysv_hash >> 24 & 0xf0)) & 0x0fffffff;
+    }
     dl_iterate_phdr(find_symbol_in, &search);
     return search.found;
 }

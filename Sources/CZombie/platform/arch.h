@@ -6,15 +6,6 @@
 
 #include "platform/base.h"
 
-// Registers as the unwinder numbers them: DWARF numbers, and `pc` apart.
-#define ZG_ARCH_MAX_REGISTERS 34
-
-struct zg_registers {
-    uint64_t value[ZG_ARCH_MAX_REGISTERS];
-    uint64_t known; // bit i: value[i] is known
-    uint64_t pc;
-};
-
 #if defined(__x86_64__)
 #include "platform/arch_x86_64.h"
 #elif defined(__aarch64__)
@@ -22,6 +13,13 @@ struct zg_registers {
 #else
 #error "ZombieGuard runs on x86-64 and aarch64"
 #endif
+
+// Registers as the unwinder numbers them: DWARF numbers, and `pc` apart.
+struct zg_registers {
+    uint64_t value[ZG_ARCH_REGISTER_COUNT];
+    uint64_t known; // bit i: value[i] is known
+    uint64_t pc;
+};
 
 enum zg_fault_access { zg_fault_unknown, zg_fault_read, zg_fault_write, zg_fault_execute };
 
@@ -58,6 +56,8 @@ int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value);
 bool zg_arch_is_fault(const void *ucontext);
 // Returns from the handler of this context, with these signals held back and no single steps.
 _Noreturn void zg_arch_resume(void *ucontext, uint64_t mask);
+// The stack pointer, and the pc, that a jump (longjmp) to what this jmp_buf of libc's holds leads to.
+void zg_arch_jump_target(const void *environment, uint64_t *sp, uint64_t *pc);
 // In place of a return address: calls zg_arch_landed, which does not return.
 void zg_arch_jump_landing(void);
 extern void (*zg_arch_landed)(void) __attribute__((visibility("hidden")));

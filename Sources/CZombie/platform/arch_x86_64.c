@@ -112,6 +112,17 @@ _Noreturn void zg_arch_resume(void *ucontext, uint64_t mask) {
     __builtin_unreachable();
 }
 
+// glibc keeps rbx, rbp, r12 to r15, rsp and the pc, addresses mixed with the word that the thread has for that at fs:0x30
+// (PTR_MANGLE in its sysdeps).
+void zg_arch_jump_target(const void *environment, uint64_t *sp, uint64_t *pc) {
+    enum { SP_AT = 6, PC_AT = 7, ROTATED = 17 };
+    const uint64_t *words = environment;
+    uint64_t guard;
+    __asm__("mov %%fs:0x30, %0" : "=r"(guard));
+    *sp = (words[SP_AT] >> ROTATED | words[SP_AT] << (64 - ROTATED)) ^ guard;
+    *pc = (words[PC_AT] >> ROTATED | words[PC_AT] << (64 - ROTATED)) ^ guard;
+}
+
 void (*zg_arch_landed)(void);
 
 __asm__(".text\n"

@@ -145,6 +145,7 @@ static ZG_COLD struct zg_thread *register_thread(void) {
     if (!thread) return NULL;
     thread->tid = zg_os_tid();
     thread->stack = own_stack_bounds();
+    thread->first_frame = thread->tid == zg_os_pid() ? thread->stack.high : (uint64_t)__builtin_frame_address(0);
     zg_stats_add(zg_counter_threads, 1);
     if (has_exit_key && pthread_setspecific(exit_key, thread) != 0) zg_stats_degrade(zg_degradation_no_thread_ends);
     if (zg_config.handle_signals)
@@ -153,11 +154,19 @@ static ZG_COLD struct zg_thread *register_thread(void) {
 }
 
 // The call that the thread is said to be in was left by a jump (out of a handler for its stack's overflow, say): the stack
-// is shorter now than it was then. A handler that interrupts the call stands deeper, or on another stack.
+// is shorter now than it was then. A handler that interrupts the call stands deeper, or on another stack, which may lie inside an
+// older frame: the walk outwards meets the interrupted call. The stack of a context that a handler has switched to may lie there,
+// too: the walk ends before the thread's own outermost frames.
 static bool was_abandoned(const struct zg_thread *thread, const uint64_t *frame) {
+    enum { BELOW_END = 256 };
     uint64_t here = (uint64_t)frame, then = (uint64_t)thread->frame;
-    return thread != &zg_thread_between && thread != &late && then >= thread->stack.low && here > then &&
-           here < thread->stack.high;
+    if (thread == &zg_thread_between || thread == &late || then < thread->stack.low || here <= then ||
+        here >= thread->stack.high)
+        return false;
+    struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
+    struct zg_interruption interruption;
+    zg_unwind_find_signal(caller, thread->stack.low, then + 1, 0, &interruption);
+    return !interruption.context && interruption.is_complete && interruption.end + BELOW_END >= thread->first_frame;
 }
 
 struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
@@ -197,6 +206,7 @@ static void look_around(struct zg_thread *thread) {
     zg_maintenance_answer(thread);
     zg_maintenance_look(thread);
     zg_overread_look();
+    zg_signals_give_up_stack();
 }
 
 // A signal handler may add to the list at any instruction: an entry counts as taken only with the count.

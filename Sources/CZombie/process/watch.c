@@ -204,7 +204,7 @@ static bool is_in(const struct zg_module *module, uint64_t address) {
     return address >= module->start && address < module->end;
 }
 
-bool zg_watch_stack_is_plain(const uint64_t *frame) {
+ZG_NOINLINE bool zg_watch_stack_is_plain(const uint64_t *frame) {
     struct zg_stack_bounds bounds = zg_thread_stack_bounds();
     struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
     struct zg_walk walk;
@@ -231,9 +231,18 @@ bool zg_watch_stack_is_plain(const uint64_t *frame) {
     return walk.count > 1 && !outermost;
 }
 
+// The calling stack is the thread's own and was that much deeper once: to look at it and to create a thread takes more than
+// every stack has.
+static bool has_room(const uint64_t *frame) {
+    enum { MOST_USED = 16 << 10 };
+    struct zg_stack_bounds bounds = zg_thread_stack_bounds();
+    uint64_t here = (uint64_t)frame;
+    return here >= bounds.low && here < bounds.high && here - bounds.low >= MOST_USED;
+}
+
 static void try_start(const uint64_t *frame) {
     if (!zg_maintenance_may_have_thread() || !zg_maintenance_is_worth_a_thread()) return;
-    if (!zg_watch_stack_is_plain(frame) || !is_allowed(false)) return;
+    if (!has_room(frame) || !zg_watch_stack_is_plain(frame) || !is_allowed(false)) return;
     start_thread();
 }
 

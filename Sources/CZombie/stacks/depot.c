@@ -140,22 +140,25 @@ static uint32_t add_node(uint32_t parent, uint64_t pc, uint64_t hash) {
     return id;
 }
 
-uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const uint64_t *frames, int count, uint32_t *ids) {
+// `first` is the outermost frame, `step` leads inwards. `ids`: of each frame; may be NULL.
+static uint32_t add(uint32_t outer, uint64_t outer_hash, const uint64_t *first, int step, int count, uint32_t *ids) {
     uint64_t hash = outer_hash;
     uint32_t id = outer;
     // Each look-up is a cache miss: all of them at once.
     const struct table *table = __atomic_load_n(&known.current, __ATOMIC_ACQUIRE);
     for (int i = 0; i < count; i++) {
-        hash = zg_depot_hash(hash, frames[i]);
+        hash = zg_depot_hash(hash, first[i * step]);
         __builtin_prefetch(&table->entries[hash / LINE & table->mask], 1);
     }
     hash = outer_hash;
     zg_lock_take(&depot_lock);
     for (int i = 0; i < count; i++) {
+        uint64_t frame = first[i * step];
         outer_hash = hash;
-        hash = zg_depot_hash(hash, frames[i]);
+        hash = zg_depot_hash(hash, frame);
         uint32_t found = find_in(&known, hash, 0);
-        ids[i] = id = found ? found : add_node(id, frames[i] & ((UINT64_C(1) << 48) - 1), hash);
+        id = found ? found : add_node(id, frame & ((UINT64_C(1) << 48) - 1), hash);
+        if (ids) ids[i] = id;
         if (!id) break;
     }
     // Another thread may have added it meanwhile.
@@ -165,17 +168,20 @@ uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const uint64_t *frame
     return id;
 }
 
+uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const uint64_t *frames, int count, uint32_t *ids) {
+    return add(outer, outer_hash, frames, 1, count, ids);
+}
+
+// No copy the other way round: the program's stack may be small.
 uint32_t zg_depot_put(const uint64_t *frames, int count) {
-    uint64_t hash = 0, outer = 0, inwards[ZG_STACK_MAX_DEPTH];
-    uint32_t id = 0, ids[ZG_STACK_MAX_DEPTH];
+    uint64_t hash = 0, outer = 0;
     if (count <= 0) return 0;
-    for (int i = 0; i < count; i++) {
-        inwards[i] = frames[count - 1 - i];
+    for (int i = count - 1; i >= 0; i--) {
         outer = hash;
-        hash = zg_depot_hash(hash, inwards[i]);
+        hash = zg_depot_hash(hash, frames[i]);
     }
-    id = zg_depot_find(hash, outer);
-    return id ? id : zg_depot_add(0, 0, inwards, count, ids);
+    uint32_t id = zg_depot_find(hash, outer);
+    return id ? id : add(0, 0, frames + count - 1, -1, count, NULL);
 }
 
 void zg_depot_settle(uint32_t stack) {

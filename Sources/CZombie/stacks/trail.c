@@ -51,8 +51,8 @@ static void chain(struct zg_trail *trail, uint32_t at, int depth) {
 static ZG_NOINLINE uint32_t put(struct zg_trail *trail) {
     uint32_t anchor = trail->frames[trail->count - 1].anchor, first = trail->count - 1;
     while (first > anchor && (trail->frames[first - 1].anchor != anchor || !trail->frames[first - 1].node)) first--;
-    uint64_t frames[ZG_STACK_MAX_DEPTH + ZG_TRAIL_STEP];
-    uint32_t ids[ZG_STACK_MAX_DEPTH + ZG_TRAIL_STEP], count = trail->count - first;
+    uint64_t *frames = trail->added_frames;
+    uint32_t *ids = trail->added_ids, count = trail->count - first;
     for (uint32_t i = 0; i < count; i++) frames[i] = trail->frames[first + i].pc;
     const struct zg_trail_frame *outer = first > anchor ? &trail->frames[first - 1] : NULL;
     uint32_t stack = zg_depot_add(outer ? outer->node : 0, outer ? outer->hash : 0, frames, (int)count, ids);

@@ -30,7 +30,10 @@ struct zg_trail {
     uint64_t end_place,
         end_word; // why frames[0] is the outermost, where a word of the stack says so; place 0: it does not
     struct zg_trail_frame frames[ZG_TRAIL_FRAMES];
-    struct zg_trail_frame new_frames[ZG_TRAIL_NEW]; // of the capture that is going on: the program's stack may be small
+    // Of the capture that is going on: the program's stack may be small.
+    struct zg_trail_frame new_frames[ZG_TRAIL_NEW];
+    uint64_t added_frames[ZG_STACK_MAX_DEPTH + ZG_TRAIL_STEP];
+    uint32_t added_ids[ZG_STACK_MAX_DEPTH + ZG_TRAIL_STEP];
 };
 
 // The stack id, as zg_depot_find gives it, for a caller on the thread's own stack, with `depth` to `depth + ZG_TRAIL_STEP` frames where there are as

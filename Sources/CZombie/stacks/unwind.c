@@ -286,21 +286,43 @@ int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames,
     return count;
 }
 
-uint64_t zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high, uint64_t *handler) {
-    enum { MOST_FRAMES = 1000 };
+// The outermost function of a program, of a thread or of a context says that nothing called it.
+static bool is_outermost(uint64_t pc) {
+    struct zg_module module;
+    struct zg_cfi_row row;
+    return zg_module_find_unwind(pc, &module) && zg_cfi_find_row(&module, pc, &row) &&
+           row.registers[row.return_register].how == zg_cfi_undefined;
+}
+
+void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high, uint64_t wanted,
+                           struct zg_interruption *interruption) {
+    enum { MOST_FRAMES = 1000, PUSHED = 512 };
     struct reader reader = {1, 1};
     struct zg_registers registers = {.known = UINT64_C(1) << ZG_ARCH_SP | UINT64_C(1) << ZG_ARCH_FP, .pc = caller.pc};
     registers.value[ZG_ARCH_SP] = caller.sp;
     registers.value[ZG_ARCH_FP] = caller.fp;
-    bool exact = false;
-    uint64_t found = 0, inner = 0, pc = 0;
-    for (int i = 0; i < MOST_FRAMES && registers.pc; i++) {
+    bool exact = false, is_met = false;
+    uint64_t inner = 0, pc = 0, context_when_met = 0;
+    // The innermost frame may have been larger when `wanted` was its stack pointer.
+    uint64_t from = caller.sp - PUSHED;
+    *interruption = (struct zg_interruption){0};
+    int i = 0;
+    for (; i < MOST_FRAMES && registers.pc; i++) {
         inner = pc, pc = registers.pc;
         uint64_t context = registers.value[ZG_ARCH_SP];
-        if (found && context >= high && context - high < high - low) break; // beyond the call that was interrupted
-        if (!step_full(&registers, exact ? registers.pc : registers.pc - 1, &reader, &exact)) break;
+        // Beyond the call that was interrupted.
+        if (interruption->context && is_met && context >= high && context - high < high - low) break;
+        bool was_exact = exact;
+        if (!step_full(&registers, exact ? registers.pc : registers.pc - 1, &reader, &exact)) {
+            interruption->is_complete = is_outermost(was_exact ? pc : pc - 1);
+            break;
+        }
         uint64_t sp = registers.value[ZG_ARCH_SP];
-        if (exact && sp >= low && sp < high) found = context, *handler = inner;
+        if (!exact && !is_met && wanted >= from && wanted < sp) is_met = true, context_when_met = interruption->context;
+        if (exact && sp >= low && sp < high) interruption->context = context, interruption->handler = inner;
+        from = sp;
     }
-    return found;
+    interruption->end = registers.value[ZG_ARCH_SP];
+    if (is_met) interruption->place = context_when_met == interruption->context ? zg_place_beyond : zg_place_within;
+    else if (i == MOST_FRAMES) interruption->place = zg_place_beyond;
 }

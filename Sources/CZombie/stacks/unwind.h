@@ -53,10 +53,22 @@ enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, con
 // the frame's instruction.
 int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames, int depth);
 
-// The context that a signal handler on the calling stack will return to, if its stack pointer then lies within [low, high):
-// of several the outermost. 0 where there is none, or the stack cannot be followed. `handler` becomes an address in the function
-// that the kernel has called.
-uint64_t zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high, uint64_t *handler);
+// What a walk outwards from a caller says of a signal handler that it is in.
+struct zg_interruption {
+    uint64_t context; // that the handler will return to; 0 where there is none, or the stack cannot be followed
+    uint64_t handler; // an address in the function that the kernel has called
+    uint64_t end;     // the stack pointer of the outermost frame
+    bool is_complete; // that frame says itself that there is none further out
+    enum {
+        zg_place_elsewhere,
+        zg_place_within,
+        zg_place_beyond
+    } place; // of the stack pointer `wanted`: in a frame of
+             // the handler, further out, or on no frame
+};
+// Looks for the handler that has interrupted a stack pointer within [low, high); of several for the outermost. `wanted`: see above.
+void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high, uint64_t wanted,
+                           struct zg_interruption *interruption);
 
 // Forgets all cached rules; after an image was unloaded. Any thread.
 void zg_unwind_forget(void);

@@ -10,7 +10,7 @@ enum { // pointer encodings
 };
 // clang-format on
 
-enum { ZG_REMEMBERED_ROWS = 4 };
+enum { ZG_REMEMBERED_ROWS = 2 }; // compilers need one
 
 // The bits of a LEB128 number of either kind; how many they are, and whether the highest one is set.
 static uint64_t read_leb(const uint8_t **at, int *bits, bool *is_high_set) {
@@ -139,16 +139,25 @@ static const uint8_t *find_fde(const uint8_t *header, uint64_t pc) {
     return header + table[low].fde;
 }
 
-static void set_rule(struct zg_cfi_row *row, uint64_t reg, enum zg_cfi_how how, int64_t value,
-                     const uint8_t *expression) {
-    if (reg < ZG_ARCH_REGISTER_COUNT) row->registers[reg] = (struct zg_cfi_rule){(uint8_t)how, value, expression};
+static struct zg_cfi_rule rule_of(enum zg_cfi_how how, int64_t value) {
+    struct zg_cfi_rule rule = {.how = (uint8_t)how};
+    rule.value = (int32_t)((uint32_t)value << 3) >> 3; // of a broken program only the low part
+    return rule;
 }
 
-static const uint8_t *skip_expression(const uint8_t **at) {
+static void set_rule(struct zg_cfi_row *row, uint64_t reg, enum zg_cfi_how how, int64_t value) {
+    if (reg < ZG_ARCH_REGISTER_COUNT) row->registers[reg] = rule_of(how, value);
+}
+
+static int64_t skip_expression(const struct zg_cfi_row *row, const uint8_t **at) {
     const uint8_t *expression = *at;
     uint64_t bytes = read_uleb(at);
     *at += bytes;
-    return expression;
+    return expression - row->table;
+}
+
+static const uint8_t *expression_of(const struct zg_cfi_row *row, const struct zg_cfi_rule *rule) {
+    return row->table + rule->value;
 }
 
 // Factored offsets of a broken program wrap around.
@@ -166,7 +175,7 @@ static bool run_program(const struct cie *cie, const uint8_t *at, const uint8_t 
         uint64_t low = op & 0x3f, reg;
         switch (op >> 6) {
         case 1: location += low * cie->code_factor; goto moved;
-        case 2: set_rule(row, low, zg_cfi_at_offset, scaled(read_uleb(&at), cie), NULL); continue;
+        case 2: set_rule(row, low, zg_cfi_at_offset, scaled(read_uleb(&at), cie)); continue;
         case 3:
             if (low < ZG_ARCH_REGISTER_COUNT) row->registers[low] = initial->registers[low];
             continue;
@@ -180,17 +189,17 @@ static bool run_program(const struct cie *cie, const uint8_t *at, const uint8_t 
         case 0x04: location += read_u32(&at) * cie->code_factor; goto moved;
         case 0x05: // offset_extended
             reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_at_offset, scaled(read_uleb(&at), cie), NULL);
+            set_rule(row, reg, zg_cfi_at_offset, scaled(read_uleb(&at), cie));
             break;
         case 0x06: // restore_extended
             reg = read_uleb(&at);
             if (reg < ZG_ARCH_REGISTER_COUNT) row->registers[reg] = initial->registers[reg];
             break;
-        case 0x07: set_rule(row, read_uleb(&at), zg_cfi_undefined, 0, NULL); break;
-        case 0x08: set_rule(row, read_uleb(&at), zg_cfi_same, 0, NULL); break;
+        case 0x07: set_rule(row, read_uleb(&at), zg_cfi_undefined, 0); break;
+        case 0x08: set_rule(row, read_uleb(&at), zg_cfi_same, 0); break;
         case 0x09: // register
             reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_in_register, (int64_t)read_uleb(&at), NULL);
+            set_rule(row, reg, zg_cfi_in_register, (int64_t)read_uleb(&at));
             break;
         case 0x0a: // remember_state
             if (depth == ZG_REMEMBERED_ROWS) return false;
@@ -202,35 +211,35 @@ static bool run_program(const struct cie *cie, const uint8_t *at, const uint8_t 
             break;
         case 0x0c: // def_cfa
             row->cfa_register = (uint32_t)read_uleb(&at);
-            row->cfa = (struct zg_cfi_rule){zg_cfi_in_register, (int64_t)read_uleb(&at), NULL};
+            row->cfa = rule_of(zg_cfi_in_register, (int64_t)read_uleb(&at));
             break;
         case 0x0d: row->cfa_register = (uint32_t)read_uleb(&at); break;
         case 0x0e: row->cfa.value = (int64_t)read_uleb(&at); break;
-        case 0x0f: row->cfa = (struct zg_cfi_rule){zg_cfi_is_expression, 0, skip_expression(&at)}; break;
+        case 0x0f: row->cfa = rule_of(zg_cfi_is_expression, skip_expression(row, &at)); break;
         case 0x10: // expression
             reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_at_expression, 0, skip_expression(&at));
+            set_rule(row, reg, zg_cfi_at_expression, skip_expression(row, &at));
             break;
         case 0x11: // offset_extended_sf
             reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_at_offset, scaled((uint64_t)read_sleb(&at), cie), NULL);
+            set_rule(row, reg, zg_cfi_at_offset, scaled((uint64_t)read_sleb(&at), cie));
             break;
         case 0x12: // def_cfa_sf
             row->cfa_register = (uint32_t)read_uleb(&at);
-            row->cfa = (struct zg_cfi_rule){zg_cfi_in_register, scaled((uint64_t)read_sleb(&at), cie), NULL};
+            row->cfa = rule_of(zg_cfi_in_register, scaled((uint64_t)read_sleb(&at), cie));
             break;
         case 0x13: row->cfa.value = scaled((uint64_t)read_sleb(&at), cie); break;
         case 0x14: // val_offset
             reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_is_offset, scaled(read_uleb(&at), cie), NULL);
+            set_rule(row, reg, zg_cfi_is_offset, scaled(read_uleb(&at), cie));
             break;
         case 0x15: // val_offset_sf
             reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_is_offset, scaled((uint64_t)read_sleb(&at), cie), NULL);
+            set_rule(row, reg, zg_cfi_is_offset, scaled((uint64_t)read_sleb(&at), cie));
             break;
         case 0x16: // val_expression
             reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_is_expression, 0, skip_expression(&at));
+            set_rule(row, reg, zg_cfi_is_expression, skip_expression(row, &at));
             break;
         case 0x2d: break;                 // AArch64: return address signing toggles; the signature is stripped
         case 0x2e: read_uleb(&at); break; // GNU_args_size
@@ -260,10 +269,11 @@ bool zg_cfi_find_row(const struct zg_module *module, uint64_t pc, struct zg_cfi_
         uint64_t augmentation = read_uleb(&at);
         at += augmentation;
     }
-    for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) row->registers[i] = (struct zg_cfi_rule){zg_cfi_same, 0, NULL};
-    row->cfa = (struct zg_cfi_rule){zg_cfi_in_register, 0, NULL};
+    for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) row->registers[i] = rule_of(zg_cfi_same, 0);
+    row->cfa = rule_of(zg_cfi_in_register, 0);
     row->cfa_register = ZG_ARCH_SP;
     row->return_register = cie.return_register;
+    row->table = module->eh_frame_hdr;
     row->signal_frame = cie.signal_frame;
     if (!run_program(&cie, cie.program, cie.end, 0, UINT64_MAX, row, row)) return false;
     struct zg_cfi_row initial = *row;
@@ -345,10 +355,12 @@ static bool evaluate(const uint8_t *at, const struct zg_registers *registers, bo
     return true;
 }
 
-bool zg_cfi_step(const struct zg_cfi_row *row, struct zg_registers *registers, zg_cfi_reader read, void *context) {
+// Not in line: its frame is not there while the row is being found.
+ZG_NOINLINE bool zg_cfi_step(const struct zg_cfi_row *row, struct zg_registers *registers, zg_cfi_reader read,
+                             void *context) {
     uint64_t cfa;
     if (row->cfa.how == zg_cfi_is_expression) {
-        if (!evaluate(row->cfa.expression, registers, false, 0, read, context, &cfa)) return false;
+        if (!evaluate(expression_of(row, &row->cfa), registers, false, 0, read, context, &cfa)) return false;
     } else {
         if (!is_known(registers, row->cfa_register, &cfa)) return false;
         cfa += (uint64_t)row->cfa.value;
@@ -365,11 +377,11 @@ bool zg_cfi_step(const struct zg_cfi_row *row, struct zg_registers *registers, z
         case zg_cfi_is_offset: value = cfa + (uint64_t)rule->value, known = true; break;
         case zg_cfi_in_register: known = is_known(registers, (uint64_t)rule->value, &value); break;
         case zg_cfi_at_expression:
-            known =
-                evaluate(rule->expression, registers, true, cfa, read, context, &value) && read(context, value, &value);
+            known = evaluate(expression_of(row, rule), registers, true, cfa, read, context, &value) &&
+                    read(context, value, &value);
             break;
         case zg_cfi_is_expression:
-            known = evaluate(rule->expression, registers, true, cfa, read, context, &value);
+            known = evaluate(expression_of(row, rule), registers, true, cfa, read, context, &value);
             break;
         }
         if (i == ZG_ARCH_SP && !known) value = cfa, known = true;

@@ -18,10 +18,10 @@ enum zg_cfi_how {
     zg_cfi_is_expression, // equals the expression
 };
 
+// Half a word: rules are worked out on the program's stack, which may be small. Frames are below 256 MiB, as are tables.
 struct zg_cfi_rule {
-    uint8_t how;
-    int64_t value;
-    const uint8_t *expression; // its length as ULEB128 first
+    int32_t value : 29; // of an expression its distance from the row's `table`; its length as ULEB128 comes first there
+    uint32_t how : 3;
 };
 
 struct zg_cfi_row {
@@ -29,7 +29,8 @@ struct zg_cfi_row {
     uint32_t cfa_register;
     struct zg_cfi_rule registers[ZG_ARCH_REGISTER_COUNT];
     uint32_t return_register;
-    bool signal_frame; // the caller was interrupted, its pc is exact
+    const uint8_t *table; // the image's .eh_frame_hdr
+    bool signal_frame;    // the caller was interrupted, its pc is exact
 };
 
 // The row for `pc` (of the instruction, or one byte before a return address). False: no information.

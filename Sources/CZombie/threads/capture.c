@@ -14,21 +14,21 @@ static uint32_t mark(uint32_t found) {
 // Along the trail, or where that cannot follow (another stack than the thread's own, signal frames) by a walk.
 static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_caller caller, bool own_stack,
                                         bool allocates) {
-    struct zg_walk walk;
+    struct zg_walk *walk = &thread->walk;
     uint32_t found = 0, stack;
     bool by_trail =
         own_stack && (found = zg_trail_capture(&thread->trail, caller, &thread->stack, zg_config.stack_depth)) != 0;
     zg_observe_answer(by_trail ? zg_answer_trail : zg_answer_walk);
     if (!by_trail) {
-        zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
-        found = zg_depot_put(walk.frames, walk.count);
+        zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, walk);
+        found = zg_depot_put(walk->frames, walk->count);
     }
     stack = allocates ? mark(found) : found & ~ZG_DEPOT_SETTLED;
     if (by_trail) {
         if (!zg_stack_cache_wants(&thread->stack_cache, caller, stack)) return stack;
-        zg_trail_describe(&thread->trail, caller.sp, &walk);
+        zg_trail_describe(&thread->trail, caller.sp, walk);
     }
-    zg_stack_cache_add(&thread->stack_cache, caller, &walk, stack);
+    zg_stack_cache_add(&thread->stack_cache, caller, walk, stack);
     return stack;
 }
 

@@ -10,7 +10,7 @@
 #include "stacks/trail.h"
 #include "stacks/unwind.h"
 
-enum { ZG_PENDING_BLOCKS = 64, ZG_DEFERRED_FREES = 64, ZG_BUDGET_CONTEXT_BITS = 11 };
+enum { ZG_PENDING_BLOCKS = 64, ZG_EVICTED_BLOCKS = 64, ZG_DEFERRED_FREES = 64, ZG_BUDGET_CONTEXT_BITS = 11 };
 
 // What is noticed below and done above, when the runtime is left.
 enum zg_errand {
@@ -40,6 +40,7 @@ struct zg_thread {
     int tid;
     uint32_t destructor_rounds; // how often the thread-exit destructor has run
     struct zg_stack_bounds stack;
+    uint64_t first_frame;                   // where the thread's own outermost frames are, as far as is known
     struct zg_thread *next, *next_recycled; // of all threads; of those states that no thread has
     uint32_t errands;                       // enum zg_errand; not 0: leaving takes the slow way
     const uint64_t *frame;                  // frame address of the published function that was entered
@@ -61,6 +62,7 @@ struct zg_thread {
     uint32_t pending_count;
     uint32_t pending_contexts[ZG_PENDING_BLOCKS];
     zg_slot pending[ZG_PENDING_BLOCKS]; // filled, state quarantined, not yet in a queue
+    zg_slot evicted[ZG_EVICTED_BLOCKS]; // on their way out of it: the program's stack may be small
 
     uint32_t deferred_count;
     void *deferred[ZG_DEFERRED_FREES]; // frees of a signal handler that interrupted the runtime
@@ -68,6 +70,7 @@ struct zg_thread {
     struct zg_magazine magazines[ZG_CLASS_COUNT];
     struct zg_stack_cache stack_cache;
     struct zg_trail trail;
+    struct zg_walk walk; // of the capture that is going on: the program's stack may be small
 
     // With an overhead budget (budget.h), for each context: blocks that are still passed on, and how many were guarded. Not in
     // thread-local storage, which is taken from the threads' stacks.
