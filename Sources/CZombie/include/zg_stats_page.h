@@ -96,7 +96,11 @@
     X(no_fork_handlers,                                                                                                \
       "forks are not noticed: a child of a process with several threads may wait for a lock for ever")                 \
     X(no_status, "/proc/self/status or /proc/meminfo cannot be read: short memory is hardly noticed")                  \
-    X(advice_refused, "the kernel refused madvise: memory was not given back, or core files may be large")
+    X(advice_refused, "the kernel refused madvise: memory was not given back, or core files may be large")             \
+    X(filtered,                                                                                                        \
+      "a filter of system calls forbids some that the runtime makes: it goes without them, and finds less")            \
+    X(filtered_at_start,                                                                                               \
+      "a filter of system calls stood before the start: only calls that any start makes are made, and less is found")
 
 enum zg_counter {
 #define ZG_X(name, type, unit, text) zg_counter_##name,

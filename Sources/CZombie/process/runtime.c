@@ -92,6 +92,7 @@ static void after_fork(bool child) {
 static void after_fork_in_parent(void) { after_fork(false); }
 static void after_fork_in_child(void) {
     after_fork(true);
+    zg_os_remember();
     zg_stats_after_fork_in_child();
     zg_clock_after_fork_in_child();
     zg_overread_after_fork_in_child();
@@ -143,8 +144,9 @@ static void describe_process(void) {
 void zg_runtime_start(void) {
     if (started) return;
     started = true;
+    bool is_ready = zg_ready(); // first of all: it looks for filters of system calls
     started_ns = zg_os_clock_ns(0 /* CLOCK_REALTIME */);
-    if (!zg_ready()) {
+    if (!is_ready) {
         static const char message[] =
             "zguard: warning: no address space for the guarded heap: the program is not guarded\n";
         if (zg_ready_is_hopeless()) zg_os_write(2, message, sizeof message - 1);
