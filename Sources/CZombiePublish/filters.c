@@ -17,6 +17,10 @@ typedef int zg_no_filter_is_published; // C wants a declaration in every file
 #include "images/loader.h"
 #include "platform/arch.h"
 
+// Without <unistd.h>, which declares syscall itself.
+int execve(const char *path, char *const arguments[], char *const environment[]);
+int execveat(int directory, const char *path, char *const arguments[], char *const environment[], int flags);
+
 typedef int prctl_function(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
 // As many as come in registers (System V ABI): a sixth argument of the call stands in the caller's frame, whoever reads it there. It
 // is left alone by a jump, while a C function that has it as a parameter writes it anew: over what is in that place where the
@@ -87,6 +91,10 @@ ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d
     if (ZG_UNLIKELY(number == SYS_seccomp)) return seccomp(a, b, c, ZG_FRAME);
     if (ZG_UNLIKELY(number == SYS_prctl && (a == PR_SET_SECCOMP || a == PR_SET_TSC)))
         return watched_prctl((int)a, (unsigned long)b, (unsigned long)c, (unsigned long)d, (unsigned long)e);
+    if (ZG_UNLIKELY(number == SYS_execve))
+        return execve((const char *)a, (char *const *)b, (char *const *)c); // exec.c's
+    if (ZG_UNLIKELY(number == SYS_execveat))
+        return execveat((int)a, (const char *)b, (char *const *)c, (char *const *)d, (int)e);
     if (ZG_UNLIKELY(!next_syscall)) look_up();
     ZG_MUST_TAIL return next_syscall(number, a, b, c, d, e);
 }

@@ -61,7 +61,8 @@
     X(processor_ns, counter, "nanoseconds", "processor time of the process when that was measured")                    \
     X(guarded_share_permille, gauge, "per mille",                                                                      \
       "share of blocks that are guarded, where their cost has a limit; the program's own allocator serves the others") \
-    X(findings_lost, counter, "findings", "findings that could be written neither to the report nor to standard error")
+    X(findings_lost, counter, "findings", "findings that could be written neither to the report nor to standard error") \
+    X(children_unguarded, counter, "programs", "programs that were executed without the library, which they cannot take")
 
 // Degradations: what the runtime could not have and goes on without. One bit each, in this order.
 #define ZG_DEGRADATIONS(X)                                                                                             \
@@ -97,6 +98,8 @@
       "forks are not noticed: a child of a process with several threads may wait for a lock for ever")                 \
     X(no_status, "/proc/self/status or /proc/meminfo cannot be read: short memory is hardly noticed")                  \
     X(advice_refused, "the kernel refused madvise: memory was not given back, or core files may be large")             \
+    X(children_unguarded,                                                                                              \
+      "a program that cannot take the library (musl, a sanitizer, qemu's user mode, another processor) runs without it") \
     X(filtered,                                                                                                        \
       "a filter of system calls forbids some that the runtime makes: it goes without them, and finds less")            \
     X(filtered_at_start,                                                                                               \

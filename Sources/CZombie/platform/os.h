@@ -56,6 +56,11 @@ int zg_os_open_read(const char *path);
 int zg_os_read(int descriptor, void *bytes, uint64_t count);
 // The same from the file's beginning; the descriptor's position stays.
 int zg_os_read_again(int descriptor, void *bytes, uint64_t count);
+int64_t zg_os_read_at(int descriptor, void *bytes, uint64_t count, uint64_t at);
+// For a look at a program before it is executed: regular files only. Nothing is waited for. Negative where there is none.
+int zg_os_open_program(int directory, const char *path);
+// There is a regular file that the process may execute.
+bool zg_os_is_executable(const char *path);
 // The kernel's files (/proc, control groups), for reading. They lie below zg_os_root, which tests set: "" is the real ones.
 extern const char *zg_os_root;
 int zg_os_open_system(const char *path);
@@ -74,6 +79,8 @@ bool zg_os_leave_descriptors(const int *kept, int count);
 int zg_os_memfd(const char *name, uint64_t bytes);
 // Replaces what is mapped at `at` by private zeros.
 void *zg_os_map_private(uint64_t bytes, void *at);
+// What is mapped shared is mapped once more, elsewhere. NULL where that is refused.
+void *zg_os_map_again(void *shared, uint64_t bytes);
 void *zg_os_map_shared(int descriptor, uint64_t bytes, void *at);
 
 // At the start and in the child of a fork: asks what is not to be asked again under a filter of system calls (filter.h).

@@ -279,6 +279,25 @@ int zg_os_read_again(int descriptor, void *bytes, uint64_t count) {
     return (int)call_uninterrupted(SYS_pread64, descriptor, (long)bytes, (long)count, 0);
 }
 
+int64_t zg_os_read_at(int descriptor, void *bytes, uint64_t count, uint64_t at) {
+    return call_uninterrupted(SYS_pread64, descriptor, (long)bytes, (long)count, (long)at);
+}
+
+static bool is_regular(int directory, const char *path) {
+    struct stat status;
+    return !is_error(ZG_CALL(SYS_newfstatat, directory, path, &status, 0, 0, 0)) && S_ISREG(status.st_mode);
+}
+
+int zg_os_open_program(int directory, const char *path) {
+    // Asked before: opening a device can do things.
+    if (!is_regular(directory, path)) return -EACCES;
+    return (int)ZG_CALL(SYS_openat, directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0, 0, 0);
+}
+
+bool zg_os_is_executable(const char *path) {
+    return is_regular(AT_FDCWD, path) && !is_error(ZG_CALL(SYS_faccessat, AT_FDCWD, path, 1 /* X_OK */, 0, 0, 0));
+}
+
 const char *zg_os_root = "";
 
 int zg_os_open_system(const char *path) {
@@ -349,6 +368,12 @@ int zg_os_memfd(const char *name, uint64_t bytes) {
     if (result == 0) return (int)descriptor;
     zg_os_close((int)descriptor);
     return (int)result;
+}
+
+void *zg_os_map_again(void *shared, uint64_t bytes) {
+    // An old length of 0 asks for the same pages once more (mremap(2)).
+    long result = ZG_CALL(SYS_mremap, shared, 0, bytes, MREMAP_MAYMOVE, 0, 0);
+    return is_error(result) ? NULL : (void *)result;
 }
 
 void *zg_os_map_shared(int descriptor, uint64_t bytes, void *at) {

@@ -15,6 +15,7 @@
 #include "heap/foreign.h"
 #include "heap/quarantine.h"
 #include "images/module.h"
+#include "include/zg_program.h"
 #include "limits/maintenance.h"
 #include "limits/sample.h"
 #include "pages/fence.h"
@@ -109,25 +110,8 @@ static void forget_preload(void) {
         uint64_t i = 0;
         while (name[i] && (*entry)[i] == name[i]) i++;
         if (name[i]) continue;
-        char *to = *entry + i;
-        for (const char *at = *entry + i; *at;) {
-            uint64_t length = 0;
-            while (at[length] && at[length] != ':' && at[length] != ' ') length++;
-            bool ours = false;
-            for (uint64_t j = 0; j + 9 <= length; j++) {
-                static const char library[] = "libzguard";
-                uint64_t k = 0;
-                while (library[k] && at[j + k] == library[k]) k++;
-                ours = ours || !library[k];
-            }
-            if (!ours && length) {
-                if (to != *entry + i) *to++ = ':';
-                for (uint64_t j = 0; j < length; j++) *to++ = at[j];
-            }
-            at += length;
-            if (*at) at++;
-        }
-        *to = 0;
+        char *value = *entry + i;
+        value[zg_program_preload_without_us(value, value)] = 0;
     }
 }
 
