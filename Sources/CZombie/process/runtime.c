@@ -23,6 +23,7 @@
 #include "pages/protect.h"
 #include "pages/retire.h"
 #include "platform/clock.h"
+#include "platform/filter.h"
 #include "platform/os.h"
 #include "platform/text.h"
 #include "process/ready.h"
@@ -136,7 +137,8 @@ void zg_runtime_start(void) {
         if (zg_ready_is_hopeless()) zg_os_write(2, message, sizeof message - 1);
         return;
     }
-    zg_foreign_prepare();
+    // Under a filter a program that never allocates may not call what libc's malloc calls first.
+    if (!zg_filter_stands) zg_foreign_prepare();
     zg_thread_init_keys();
     zg_report_open();
     describe_process();
