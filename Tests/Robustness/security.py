@@ -303,7 +303,7 @@ def calls_as_listed(work):
         for words in ((), ("threads",)):
             start, running = traced_calls(work, options, *words)
             # The thread that watches memory is made by libc; others, and the child, by the program.
-            by_libc = of_libc | {"clone3", "clone", "rt_sigprocmask"}
+            by_libc = of_libc | {"clone3", "clone", "rt_sigprocmask", "rt_sigaction"}
             unknown = running - listed["Running"] - listed["Short memory"] - by_libc
             assert not unknown, f"while it runs, {options} {words}: {unknown}"
             if not words:
