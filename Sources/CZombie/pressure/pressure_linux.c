@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "platform/filter.h"
 #include "platform/os.h"
 #include "platform/text.h"
 #include "settings/stats.h"
@@ -341,6 +342,16 @@ int zg_pressure_descriptors(int descriptors[ZG_PRESSURE_KEPT]) {
     for (int i = 0; i < ZG_PRESSURE_KEPT; i++)
         if (is_same(&kept[i])) descriptors[count++] = kept[i].descriptor;
     return count;
+}
+
+void zg_pressure_find_filters(void) {
+    uint64_t mode, count, first_mode, first_count;
+    if (!parse_filters(read_path("/proc/self/status"), &mode, &count) || !mode) return;
+    if (parse_filters(read_path("/proc/1/status"), &first_mode, &first_count) && first_mode == mode &&
+        first_count == count)
+        return;
+    zg_filter_add_unknown();
+    zg_stats_degrade(zg_degradation_filtered_at_start);
 }
 
 void zg_pressure_start(void) {

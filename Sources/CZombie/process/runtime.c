@@ -17,6 +17,7 @@
 #include "heap/quarantine.h"
 #include "images/loader.h"
 #include "images/module.h"
+#include "include/zg_program.h"
 #include "limits/maintenance.h"
 #include "limits/sample.h"
 #include "pages/fence.h"
@@ -25,6 +26,7 @@
 #include "pages/retire.h"
 #include "platform/clock.h"
 #include "platform/lock.h"
+#include "platform/filter.h"
 #include "platform/os.h"
 #include "platform/text.h"
 #include "process/advice.h"
@@ -126,6 +128,7 @@ static void after_fork_in_child(void) {
     if (!forking.is_prepared) return;
     zg_advice_after_fork_in_child();
     after_fork(true);
+    zg_os_remember();
     zg_locking_after_fork_in_child();
     if (!started) return;
     zg_stats_after_fork_in_child();
@@ -172,25 +175,8 @@ static void forget_preload(void) {
         uint64_t i = 0;
         while (name[i] && (*entry)[i] == name[i]) i++;
         if (name[i]) continue;
-        char *to = *entry + i;
-        for (const char *at = *entry + i; *at;) {
-            uint64_t length = 0;
-            while (at[length] && at[length] != ':' && at[length] != ' ') length++;
-            bool ours = false;
-            for (uint64_t j = 0; j + 9 <= length; j++) {
-                static const char library[] = "libzguard";
-                uint64_t k = 0;
-                while (library[k] && at[j + k] == library[k]) k++;
-                ours = ours || !library[k];
-            }
-            if (!ours && length) {
-                if (to != *entry + i) *to++ = ':';
-                for (uint64_t j = 0; j < length; j++) *to++ = at[j];
-            }
-            at += length;
-            if (*at) at++;
-        }
-        *to = 0;
+        char *value = *entry + i;
+        value[zg_program_preload_without_us(value, value)] = 0;
     }
 }
 
@@ -207,14 +193,16 @@ static void describe_process(void) {
 void zg_runtime_start(void) {
     if (started) return;
     started = true;
+    bool is_ready = zg_ready(); // first of all: it looks for filters of system calls
     started_ns = zg_os_clock_ns(0 /* CLOCK_REALTIME */);
-    if (!zg_ready()) {
+    if (!is_ready) {
         static const char message[] =
             "zguard: warning: no address space for the guarded heap: the program is not guarded\n";
         if (zg_ready_is_hopeless()) zg_os_write(2, message, sizeof message - 1);
         return;
     }
-    zg_foreign_prepare();
+    // Under a filter a program that never allocates may not call what libc's malloc calls first.
+    if (!zg_filter_stands) zg_foreign_prepare();
     zg_thread_init_keys();
     zg_report_open();
     describe_process();
