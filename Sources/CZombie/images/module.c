@@ -163,6 +163,7 @@ bool zg_module_imports(uint64_t address, const char *symbol) {
 struct symbol_search {
     const char *name;
     uint32_t hash;
+    uint64_t within; // an address in the only image to look at; 0: all
     void *found;
 };
 
@@ -172,13 +173,15 @@ static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context
     (void)bytes;
     struct symbol_search *search = context;
     const ElfW(Dyn) *entries = NULL;
-    uint64_t start = UINT64_MAX;
+    uint64_t start = UINT64_MAX, end = 0;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
         if (header->p_type == PT_DYNAMIC) entries = (const void *)(info->dlpi_addr + header->p_vaddr);
-        if (header->p_type == PT_LOAD) start = zg_min(start, info->dlpi_addr + header->p_vaddr);
+        if (header->p_type != PT_LOAD) continue;
+        start = zg_min(start, info->dlpi_addr + header->p_vaddr);
+        end = zg_max(end, info->dlpi_addr + header->p_vaddr + header->p_memsz);
     }
-    if (!entries) return 0;
+    if (!entries || (search->within && (search->within < start || search->within >= end))) return 0;
     struct dynamic dynamic = read_dynamic(entries, info->dlpi_addr, start);
     if (!dynamic.symbols || !dynamic.strings || !dynamic.gnu_hash) return 0;
     const uint32_t *table = dynamic.gnu_hash, *buckets = table + 4 + table[2] * 2, *hashes = buckets + table[0];
@@ -197,9 +200,11 @@ static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context
     }
 }
 
-void *zg_module_function(const char *name) {
-    struct symbol_search search = {name, 5381, NULL};
+void *zg_module_function_in(uint64_t address, const char *name) {
+    struct symbol_search search = {name, 5381, address, NULL};
     for (const char *at = name; *at; at++) search.hash = search.hash * 33 + (uint8_t)*at;
     dl_iterate_phdr(find_symbol_in, &search);
     return search.found;
 }
+
+void *zg_module_function(const char *name) { return zg_module_function_in(0, name); }

@@ -16,6 +16,7 @@
 #include "platform/clock.h"
 #include "platform/os.h"
 #include "settings/config.h"
+#include "settings/passing.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
 #include "zombies/zombie.h"
@@ -43,6 +44,7 @@ static bool reserve_heap(void) {
 }
 
 static void initialise(void) {
+    zg_foreign_find_libc();
     zg_config_init();
     zg_module_init(zg_config.find_object);
     zg_foreign_init();
@@ -60,6 +62,7 @@ static void initialise(void) {
     zg_stats->layout.node_bytes = sizeof(struct zg_depot_node);
     zg_stats->layout.nodes_used = nodes;
     if (!done) zg_stats_degrade(zg_degradation_heap_exhausted);
+    if (!done) zg_passing = zg_passing_none;
     __atomic_store_n(&heap_state, done ? ready : failed, __ATOMIC_RELEASE);
 }
 
