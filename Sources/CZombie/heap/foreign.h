@@ -32,8 +32,8 @@ void zg_foreign_look_at_end(void);
 // Functions that an executable, or a library in front of ours, may define for itself while it takes the others from us.
 #define ZG_FAMILY(X)                                                                                                   \
     X(malloc)                                                                                                          \
-    X(calloc) X(memalign) X(aligned_alloc) X(posix_memalign) X(valloc) X(pvalloc) X(realloc) X(free)                   \
-        X(malloc_usable_size)
+    X(calloc)                                                                                                          \
+    X(memalign) X(aligned_alloc) X(posix_memalign) X(valloc) X(pvalloc) X(realloc) X(free) X(malloc_usable_size)
 enum zg_family {
 #define ZG_X(name) zg_family_##name,
     ZG_FAMILY(ZG_X)

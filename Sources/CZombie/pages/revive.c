@@ -72,12 +72,14 @@ bool zg_revive_fenced(const struct zg_block_view *view) {
     return true;
 }
 
-bool zg_revive_fenced_at(const struct zg_block_view *view, uint64_t address) {
+bool zg_revive_fenced_at(uint64_t address) {
+    struct zg_block_view block;
     // Nobody else's page: the block of an inferred finding may be far from the address.
     if (address - zg_fenced_map.base >= zg_fenced_map.units * ZG_PAGE_BYTES) return false;
     // No block's are the guard in front of the first one, and what alignment left out.
     struct zg_span *span = zg_span_find(address);
-    if (span && address - span->base < zg_fence_data_bytes(span)) return zg_revive_fenced(view);
+    if (span && address - span->base < zg_fence_data_bytes(span))
+        return zg_lookup_block(address, &block) && zg_revive_fenced(&block);
     // Which way it is protected may differ from its neighbours'.
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
     bool opened = zg_os_commit(page, ZG_PAGE_BYTES) == 0, unguarded = zg_os_unguard(page, ZG_PAGE_BYTES) == 0;
