@@ -251,7 +251,9 @@ ZG_PUBLISH void __libc_free(void *block) __attribute__((alias("free")));
 
 ZG_PUBLISH size_t malloc_usable_size(void *block) {
     if (ZG_IS_PASSED(block)) return zg_next.usable_size(block);
-    return zg_door_usable_size(block);
+    size_t size = zg_door_usable_size(block, ZG_FRAME);
+    ZG_KEEP(size);
+    return size;
 }
 
 // Free pages go back; the quarantine stays, or periodic callers would have none. The padding is ours to choose.

@@ -145,6 +145,41 @@ static bool through_fill(const struct zg_fault *fault, enum source source, uint6
     return true;
 }
 
+// delete[] of a single object takes the word in front of it for the number of objects, and begins with the last one: as many times
+// the object's size behind it. Where that word is of a fill, the sum is like no other.
+static bool is_counted_from(const struct zg_block_view *view, uint64_t value) {
+    static const uint8_t bytes[] = {ZG_FILL_GAP, ZG_FILL_FREED};
+    for (size_t i = 0; i < ZG_ARRAY_COUNT(bytes); i++) {
+        uint64_t end = view->start + UINT64_C(0x0101010101010101) * bytes[i] * view->size;
+        if (value - (end - view->size) < 2 * view->size) return true;
+    }
+    return false;
+}
+
+static bool through_count(const struct zg_fault *fault, struct zg_verdict *verdict) {
+    uint64_t used[2];
+    int count = operand_registers(fault, used);
+    for (int i = 0; i < fault->pointer_count + fault->stack_count; i++) {
+        uint64_t value = i < fault->pointer_count ? fault->pointers[i] : fault->stack[i - fault->pointer_count];
+        struct zg_block_view view;
+        if (!fault->is_ours(value) || !fault->lookup(value, &view) || view.state != zg_state_live || view.offset)
+            continue;
+        if (!view.size || (view.kind != zg_kind_new && view.kind != zg_kind_new_aligned)) continue;
+        bool is_counted = !fault->without_address && is_counted_from(&view, fault->address);
+        for (int j = 0; j < count; j++) is_counted = is_counted || is_counted_from(&view, used[j]);
+        if (!is_counted) continue;
+        verdict->kind = zg_finding_dealloc_mismatch;
+        verdict->access = ZG_ACCESS(free);
+        verdict->confidence = ZG_CONFIDENCE(inferred);
+        verdict->address = view.start;
+        verdict->has_block = true;
+        verdict->block = view;
+        verdict->freed_with = "delete[]";
+        return true;
+    }
+    return false;
+}
+
 // A stored reference of a dead object, followed: the distance may be more than its window, so a register that still holds the
 // reference itself decides.
 static struct zg_zombie_hit find_reference(const struct zg_fault *fault, struct zg_zombie_hit hit) {
@@ -388,6 +423,7 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
     bool certain;
     enum source source;
     if (fault->without_address) {
+        if (through_count(fault, verdict)) return;
         source = source_in_registers(fault, &value, &certain);
         if (source != source_none && through_fill(fault, source, value, certain, verdict)) return;
         // A call that takes its target from a dead block: the target never was in a register, but the place is known.
@@ -418,6 +454,7 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
         verdict->kind = zg_finding_null_access;
         return;
     }
+    if (through_count(fault, verdict)) return;
     // A pointer or an index cut to 32 bits: only with such a block at hand, an ordinary wild pointer may have this value, too.
     value = fault->address;
     source = source_of(fault, value, &certain);

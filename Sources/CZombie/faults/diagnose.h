@@ -40,7 +40,8 @@ struct zg_verdict {
     bool overrun;      // ran into pages that only we protect, or into what we left beside a block: the same
     bool has_block;
     struct zg_block_view block;
-    const char *read_from; // what kind of memory the pointer was read from, where that explains it; NULL otherwise
+    const char *read_from;  // what kind of memory the pointer was read from, where that explains it; NULL otherwise
+    const char *freed_with; // of a mismatch; NULL otherwise
     // The nearest blocks on both sides of an address that is no block's.
     bool has_before, has_after;
     struct zg_block_view before, after;

@@ -76,6 +76,10 @@ static void report(const struct work *work) {
     finding.fatal = false; // the fault ends the program, unless its handler goes on
     zg_finding_detail_text(&finding, "signal", work->signal == SIGBUS ? "SIGBUS" : "SIGSEGV");
     if (!fault.without_address) zg_finding_detail_number(&finding, "fault_address", fault.address, true);
+    if (verdict.freed_with) {
+        zg_finding_detail_text(&finding, "allocated_with", zg_lookup_kind_name(verdict.block.kind));
+        zg_finding_detail_text(&finding, "freed_with", verdict.freed_with);
+    }
     if (verdict.read_from) zg_finding_detail_text(&finding, "read_from", verdict.read_from);
     zg_describe_neighbours(&finding, verdict.has_before ? &verdict.before : NULL,
                            verdict.has_after ? &verdict.after : NULL);
