@@ -247,7 +247,7 @@ static void diagnose_pure(struct input *input) {
     memset(fault, 0xee, sizeof *fault);
     uint8_t how = take8(input);
     fault->address = value_from(input);
-    fault->without_address = how & 1;
+    fault->without_address = how & 1, fault->fills_new = how & 16;
     fault->access = (enum zg_fault_access)(how >> 1 & 3);
     fault->pc = value_from(input), fault->sp = value_from(input);
     fault->registers = (struct zg_registers){.known = how & 8 ? 0 : ~UINT64_C(0), .pc = fault->pc};

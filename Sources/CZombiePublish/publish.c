@@ -34,7 +34,7 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include "settings/stats.h"
 
 // Libc serves this block: it was not chosen, or guarding it would cost too much.
-#define ZG_PASSES() (ZG_UNLIKELY(zg_passing) && passes((uint64_t)__builtin_return_address(0)))
+#define ZG_PASSES(name) (ZG_UNLIKELY(zg_passing) && passes(zg_family_##name, (uint64_t)__builtin_return_address(0)))
 // A block that libc made because it was passed on.
 #define ZG_IS_PASSED(block) (ZG_UNLIKELY(zg_passing) && zg_lookup_is_foreign((uint64_t)(block)))
 
@@ -46,14 +46,41 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 
 // --- start and end -------------------------------------------------------------------------------------------------
 
-__attribute__((constructor(101))) static void start(void) { zg_runtime_start(); }
+static void (*next_free)(void *);
+
+// As libc's, while everything is passed on: a call shows that what is in front hands on to ours.
+static void free_while_all_passes(void *block) {
+    if (zg_foreign_is_reached(zg_family_free) && zg_runtime_is_started()) zg_sample_start();
+    next_free(block);
+}
+
+// Before the first block: whether all of them are passed on.
+static void decide(void) {
+    if (!zg_ready() || zg_passing != zg_passing_all) return;
+    next_free = zg_next.free;
+    zg_next.free = free_while_all_passes;
+}
+
+__attribute__((constructor(101))) static void start(void) {
+    if (zg_passing == zg_passing_undecided) decide();
+    zg_runtime_start();
+}
 __attribute__((destructor(101))) static void finish(void) { zg_runtime_finish(); }
 
 ZG_PUBLISH const struct zg_api *zg_api(void);
 ZG_PUBLISH const struct zg_api *zg_api(void) { return zg_api_own(); }
 
-ZG_INLINE bool passes(uint64_t return_address) {
-    return zg_passing == zg_passing_sample ? zg_sample_passes() : zg_budget_passes(return_address);
+static ZG_COLD bool passes_all(enum zg_family function) {
+    if (zg_passing == zg_passing_undecided) decide();
+    if (zg_passing != zg_passing_all) return false;
+    if (!zg_foreign_is_reached(function)) return zg_passing == zg_passing_all;
+    if (zg_runtime_is_started()) zg_sample_start();
+    return false;
+}
+
+ZG_INLINE bool passes(enum zg_family function, uint64_t return_address) {
+    if (zg_passing == zg_passing_sample) return zg_sample_passes();
+    return zg_passing == zg_passing_budget ? zg_budget_passes(return_address) : passes_all(function);
 }
 
 // With a limit on what guarding may cost, how many blocks are guarded follows from it, and each is measured.
@@ -69,7 +96,7 @@ ZG_INLINE void release(void *block, enum zg_deallocator deallocator, size_t size
 
 // --- C ---------------------------------------------------------------------------------------------------------------
 
-static void *aligned(size_t alignment, size_t size, const uint64_t *frame) {
+static void *aligned(enum zg_family function, size_t alignment, size_t size, const uint64_t *frame) {
     if (alignment > PTRDIFF_MAX) {
         errno = EINVAL;
         return NULL;
@@ -77,7 +104,7 @@ static void *aligned(size_t alignment, size_t size, const uint64_t *frame) {
     // glibc rounds an alignment that is no power of two up to the next one.
     uint64_t rounded = 16;
     while (rounded < alignment) rounded *= 2;
-    if (ZG_PASSES()) return zg_next.memalign(rounded, size);
+    if (ZG_UNLIKELY(zg_passing) && passes(function, frame[1])) return zg_next.memalign(rounded, size);
     return allocate(size, rounded, zg_kind_aligned, false, frame);
 }
 
@@ -88,7 +115,7 @@ static ZG_NOINLINE void *guarded_malloc(size_t size) {
 }
 
 ZG_PUBLISH void *malloc(size_t size) {
-    if (ZG_PASSES()) ZG_MUST_TAIL return zg_next.malloc(size);
+    if (ZG_PASSES(malloc)) ZG_MUST_TAIL return zg_next.malloc(size);
     ZG_MUST_TAIL return guarded_malloc(size);
 }
 
@@ -104,13 +131,13 @@ static ZG_NOINLINE void *guarded_calloc(size_t count, size_t size) {
 }
 
 ZG_PUBLISH void *calloc(size_t count, size_t size) {
-    if (ZG_PASSES()) ZG_MUST_TAIL return zg_next.calloc(count, size);
+    if (ZG_PASSES(calloc)) ZG_MUST_TAIL return zg_next.calloc(count, size);
     ZG_MUST_TAIL return guarded_calloc(count, size);
 }
 
 static void *resize(void *block, size_t size, const uint64_t *frame) {
     // Blocks of libc's stay there; what was nothing before may be chosen.
-    if (block ? ZG_IS_PASSED(block) : ZG_PASSES()) return zg_next.realloc(block, size);
+    if (block ? ZG_IS_PASSED(block) : ZG_PASSES(realloc)) return zg_next.realloc(block, size);
     if (!block) return allocate(size, 16, zg_kind_malloc, false, frame);
     if (size) return zg_door_reallocate(block, size, frame);
     release(block, zg_deallocator_realloc, ZG_ANY_SIZE, frame); // as glibc does: freed, NULL returned
@@ -164,13 +191,13 @@ ZG_PUBLISH void free_aligned_sized(void *block, size_t alignment, size_t size) {
 }
 
 ZG_PUBLISH void *memalign(size_t alignment, size_t size) {
-    void *block = aligned(alignment, size, ZG_FRAME);
+    void *block = aligned(zg_family_memalign, alignment, size, ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
 
 ZG_PUBLISH void *aligned_alloc(size_t alignment, size_t size) {
-    void *block = aligned(alignment, size, ZG_FRAME);
+    void *block = aligned(zg_family_aligned_alloc, alignment, size, ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
@@ -178,8 +205,9 @@ ZG_PUBLISH void *aligned_alloc(size_t alignment, size_t size) {
 ZG_PUBLISH int posix_memalign(void **block, size_t alignment, size_t size) {
     if (alignment % sizeof(void *) || !zg_is_power_of_two(alignment)) return EINVAL;
     int saved = errno;
-    void *made = ZG_PASSES() ? zg_next.memalign(alignment, size)
-                             : allocate(size, alignment < 16 ? 16 : alignment, zg_kind_aligned, false, ZG_FRAME);
+    void *made = ZG_PASSES(posix_memalign)
+                     ? zg_next.memalign(alignment, size)
+                     : allocate(size, alignment < 16 ? 16 : alignment, zg_kind_aligned, false, ZG_FRAME);
     ZG_KEEP(made);
     errno = saved;
     if (!made) return ENOMEM;
@@ -188,7 +216,7 @@ ZG_PUBLISH int posix_memalign(void **block, size_t alignment, size_t size) {
 }
 
 ZG_PUBLISH void *valloc(size_t size) {
-    void *block = aligned(ZG_PAGE_BYTES, size, ZG_FRAME);
+    void *block = aligned(zg_family_valloc, ZG_PAGE_BYTES, size, ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
@@ -198,14 +226,26 @@ ZG_PUBLISH void *pvalloc(size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    void *block = aligned(ZG_PAGE_BYTES, zg_round_up(size, ZG_PAGE_BYTES), ZG_FRAME);
+    void *block = aligned(zg_family_pvalloc, ZG_PAGE_BYTES, zg_round_up(size, ZG_PAGE_BYTES), ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
 
+// Libc's own names for the same functions: allocators of executables and libraries that are no more than wrappers call
+// these, and what one of their functions got from us another has to be able to give back.
+ZG_PUBLISH void *__libc_malloc(size_t size) __attribute__((alias("malloc")));
+ZG_PUBLISH void *__libc_calloc(size_t count, size_t size) __attribute__((alias("calloc")));
+ZG_PUBLISH void *__libc_realloc(void *block, size_t size) __attribute__((alias("realloc")));
+ZG_PUBLISH void *__libc_memalign(size_t alignment, size_t size) __attribute__((alias("memalign")));
+ZG_PUBLISH void *__libc_valloc(size_t size) __attribute__((alias("valloc")));
+ZG_PUBLISH void *__libc_pvalloc(size_t size) __attribute__((alias("pvalloc")));
+ZG_PUBLISH void __libc_free(void *block) __attribute__((alias("free")));
+
 ZG_PUBLISH size_t malloc_usable_size(void *block) {
     if (ZG_IS_PASSED(block)) return zg_next.usable_size(block);
-    return zg_door_usable_size(block);
+    size_t size = zg_door_usable_size(block, ZG_FRAME);
+    ZG_KEEP(size);
+    return size;
 }
 
 // Free pages go back; the quarantine stays, or periodic callers would have none. The padding is ours to choose.
@@ -286,8 +326,9 @@ ZG_PUBLISH int malloc_info(int options, FILE *stream) {
 
 // --- C++ -------------------------------------------------------------------------------------------------------------
 
-// A program that replaces some of the operators expects the others to call them. Then ours step aside for the C++
-// library's, which do. Asked once, at the first use of any operator.
+// A program that replaces some of the operators expects the others to call them, and one that has its own malloc or free
+// expects all of them to call that. Then ours step aside for the C++ library's, which do. Asked once, at the first use of any
+// operator.
 static bool operators_are_replaced(void) {
     static const char *const names[] = {"_Znwm",
                                         "_Znam",
@@ -303,7 +344,8 @@ static bool operators_are_replaced(void) {
     int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
     if (ZG_LIKELY(answer)) return answer == 2;
     Dl_info ours, theirs;
-    answer = 1;
+    zg_ready();
+    answer = zg_foreign_is_in_front() ? 2 : 1;
     if (dladdr((void *)start, &ours))
         for (size_t i = 0; i < ZG_ARRAY_COUNT(names); i++) {
             void *found = dlsym(RTLD_DEFAULT, names[i]);
@@ -322,7 +364,7 @@ static bool operators_are_replaced(void) {
         void *block = NULL;                                                                                            \
         if (ZG_LIKELY(!operators_are_replaced())) {                                                                    \
             int saved = errno;                                                                                         \
-            if (ZG_PASSES()) block = (alignment) > 16 ? zg_next.memalign(alignment, size) : zg_next.malloc(size);      \
+            if (ZG_PASSES(count)) block = (alignment) > 16 ? zg_next.memalign(alignment, size) : zg_next.malloc(size); \
             else block = allocate(size, alignment, zg_kind_##kind, false, ZG_FRAME);                                   \
             ZG_KEEP(block);                                                                                            \
             if (ZG_LIKELY(block != NULL)) return block;                                                                \

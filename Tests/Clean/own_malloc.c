@@ -1,5 +1,5 @@
 // The program brings an allocator of its own, which takes the place of every other, also for the C library's calls and reallocarray.
-// warning: its blocks are not guarded
+// warning: no block is guarded
 
 #define _GNU_SOURCE
 #include <errno.h>

@@ -108,14 +108,14 @@ REFUSING = {"libc-memory"}
 # Functions of libc's and what the injector does with them: "injected", "none": no system call, "program": called on the
 # program's behalf or as its end.
 IMPORTS = {
-    "injected": "dlsym __libc_malloc __libc_calloc __libc_realloc __libc_memalign pthread_key_create pthread_setspecific "
+    "injected": "dlsym pthread_key_create pthread_setspecific "
                 "__register_atfork",
     "none": "_ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __cxa_finalize __errno_location __gmon_start__ "
             "__libc_single_threaded __libc_stack_end dl_iterate_phdr dladdr dladdr1 environ getauxval memcpy memset memmove memcmp "
             "strlen sigaddset sigdelset sigfillset sigemptyset pthread_attr_init pthread_attr_destroy "
             "pthread_attr_setdetachstate pthread_attr_setsigmask_np pthread_attr_getsigmask_np gnu_get_libc_version pthread_attr_setstacksize pthread_attr_getstacksize "
             "zg_default_options",
-    "program": "__libc_free abort fprintf stderr",
+    "program": "abort fprintf stderr",
 }
 
 

@@ -13,21 +13,29 @@
 #define STACK_LOW UINT64_C(0x7ffff0000000)
 #define STACK_HIGH UINT64_C(0x7ffff0800000)
 
-// A heap of five blocks.
+#define GAP (UINT64_C(0x0101010101010101) * ZG_FILL_GAP)
+#define NEW (UINT64_C(0x0101010101010101) * ZG_FILL_NEW)
+#define FENCED_DEAD_AT UINT64_C(0x900000)
+
+// A heap of seven blocks; the last two have pages of their own, and a guard behind them.
 static const struct {
     uint64_t start, size;
     enum zg_state state;
 } blocks[] = {
-    {HEAP + 0x1000, 64, zg_state_live},     {HEAP + 0x2000, 96, zg_state_quarantined},
-    {HEAP + 0x3000, 48, zg_state_freeing},  {HEAP + 0x100000, 0x200000, zg_state_retired},
+    {HEAP + 0x1000, 64, zg_state_live},
+    {HEAP + 0x2000, 96, zg_state_quarantined},
+    {HEAP + 0x3000, 48, zg_state_freeing},
+    {HEAP + 0x100000, 0x200000, zg_state_retired},
     {HEAP + 0x5000, 32, zg_state_reusable},
+    {HEAP + 0x800000, 0xff0, zg_state_live},
+    {HEAP + FENCED_DEAD_AT, 0xff0, zg_state_retired},
 };
-enum { LIVE, DEAD, FREEING, RETIRED, REUSABLE };
+enum { LIVE, DEAD, FREEING, RETIRED, REUSABLE, FENCED, FENCED_DEAD };
 #define AT(block, offset) (blocks[block].start + (offset))
 
 static bool lookup(uint64_t address, struct zg_block_view *view) {
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        if (address - blocks[i].start < blocks[i].size) {
+        if (address - blocks[i].start < (i < FENCED ? blocks[i].size : 0x2000)) {
             *view = (struct zg_block_view){.start = blocks[i].start,
                                            .size = blocks[i].size,
                                            .offset = (int64_t)(address - blocks[i].start),
@@ -42,8 +50,7 @@ static struct zg_zombie_hit no_zombie(uint64_t address, const uint64_t *likely, 
     return (struct zg_zombie_hit){.part = zg_trap_none};
 }
 static bool is_fenced(const struct zg_block_view *view) {
-    (void)view;
-    return false;
+    return view->start >= AT(FENCED, 0) && view->start <= AT(FENCED_DEAD, 0);
 }
 
 static bool is_ours(uint64_t address) { return address - HEAP < HEAP_END - HEAP; }
@@ -113,8 +120,60 @@ static struct row rows[] = {
      {.without_address = true, LOAD, .pointers = {WORD, AT(FREEING, 0)}, .pointer_count = 2},
      zg_finding_use_after_free, "read", "inferred", WORD, true, FREEING},
     {"a value too far from the fill",
-     {.without_address = true, LOAD, .pointers = {WORD + (2 << 20), AT(DEAD, 0)}, .pointer_count = 2},
-     zg_finding_wild_access, "read", "inferred", WORD + (2 << 20), false, NO_BLOCK},
+     {.without_address = true, LOAD, .pointers = {WORD + (UINT64_C(2) << 48), AT(DEAD, 0)}, .pointer_count = 2},
+     zg_finding_wild_access, "read", "inferred", WORD + (UINT64_C(2) << 48), false, NO_BLOCK},
+    {"the fill with a few bytes of something else",
+     {.without_address = true, LOAD, .pointers = {UINT64_C(0x5555000012345678), AT(DEAD, 0)}, .pointer_count = 2},
+     zg_finding_use_after_free, "read", "inferred", UINT64_C(0x5555000012345678), true, DEAD},
+    {"the gap's fill is dereferenced, the block in a register",
+     {.without_address = true, STORE, .pointers = {GAP, AT(FENCED, 8)}, .pointer_count = 2},
+     zg_finding_heap_overflow, "read", "inferred", GAP, false, FENCED},
+    {"a field behind the gap's fill, the block on the stack",
+     {.without_address = true, LOAD, .pointers = {GAP + 0x20}, .pointer_count = 1, .stack = {AT(DEAD, 0), AT(FENCED, 0)}, .stack_count = 2},
+     zg_finding_heap_overflow, "read", "inferred", GAP + 0x20, false, FENCED},
+    {"a word across the end of the block",
+     {.without_address = true, LOAD, .pointers = {UINT64_C(0xa5a5a5a5a5000007), AT(FENCED, 0)}, .pointer_count = 2},
+     zg_finding_heap_overflow, "read", "inferred", UINT64_C(0xa5a5a5a5a5000007), false, FENCED},
+    {"the gap's fill and no such block", {.without_address = true, LOAD, .pointers = {GAP, AT(LIVE, 0)}, .pointer_count = 2}, zg_finding_heap_overflow, "read", "inferred", GAP, false, NO_BLOCK},
+    {"the fill of new blocks", {.without_address = true, .fills_new = true, STORE, .pointers = {NEW, AT(LIVE, 0)}, .pointer_count = 2}, zg_finding_wild_access, "write", "inferred", NEW, false, LIVE},
+    {"the same value where new blocks are not filled", {.without_address = true, STORE, .pointers = {NEW, AT(LIVE, 0)}, .pointer_count = 2}, zg_finding_wild_access, "write", "inferred", NEW, false, NO_BLOCK},
+    {"an index of the gap's fill",
+     {.address = 0x123456789000, LOAD, .registers = {.value[3] = 0xa5a5a5a5, .known = ~UINT64_C(0)}, .stack = {AT(FENCED, 0)}, .stack_count = 1},
+     zg_finding_heap_overflow, "read", "inferred", 0xa5a5a5a5, false, FENCED},
+    {"the same index and no such block",
+     {.address = 0x123456789000, LOAD, .registers = {.value[3] = 0xa5a5a5a5, .known = ~UINT64_C(0)}},
+     zg_finding_wild_access, "read", "exact", 0x123456789000, false, NO_BLOCK},
+
+    {"a dead block's page, from a pointer into it",
+     {.address = AT(RETIRED, 0x1fffff), LOAD, .registers = {.value[3] = AT(RETIRED, 0), .known = ~UINT64_C(0)}},
+     zg_finding_use_after_free, "read", "exact", AT(RETIRED, 0x1fffff), true, RETIRED},
+    {"a dead block's page, from a pointer into a live block",
+     {.address = AT(RETIRED, 0x1234), .access = zg_fault_read, LOAD, .registers = {.value[3] = AT(LIVE, 8), .known = ~UINT64_C(0)}},
+     zg_finding_heap_overflow, "read", "inferred", AT(RETIRED, 0x1234), false, LIVE},
+    {"a loop over both, counted from the live one",
+     {.address = AT(RETIRED, 8), .access = zg_fault_read, LOAD, .registers = {.value[3] = AT(LIVE, 8), .known = ~UINT64_C(0)}},
+     zg_finding_use_after_free, "read", "inferred", AT(RETIRED, 8), true, RETIRED},
+    {"the sum of a live block's address and a register",
+     {.address = AT(RETIRED, 0x1234), .access = zg_fault_read, LOAD,
+      .registers = {.value[3] = AT(RETIRED, 0x1234), .value[5] = 0x101234 - 0x1000, .known = ~UINT64_C(0)}, .stack = {AT(LIVE, 0)}, .stack_count = 1},
+     zg_finding_use_after_free, "read", "exact", AT(RETIRED, 0x1234), true, RETIRED},
+    {"beyond a dead block's pages, and nothing tells where from",
+     {.address = AT(FENCED_DEAD, 0x1800), .access = zg_fault_read}, zg_finding_wild_access, "read", "inferred", AT(FENCED_DEAD, 0x1800), false, NO_BLOCK},
+    {"the same with a pointer into it at hand",
+     {.address = AT(FENCED_DEAD, 0x1800), .access = zg_fault_read, .pointers = {AT(FENCED_DEAD, 0)}, .pointer_count = 1},
+     zg_finding_use_after_free, "read", "exact", AT(FENCED_DEAD, 0x1800), true, FENCED_DEAD},
+    {"the same with one into a live block, too",
+     {.address = AT(FENCED_DEAD, 0x1800), .access = zg_fault_read, .pointers = {AT(FENCED_DEAD, 0), AT(LIVE, 0)}, .pointer_count = 2},
+     zg_finding_wild_access, "read", "inferred", AT(FENCED_DEAD, 0x1800), false, NO_BLOCK},
+    {"the same with that block's distance in a register",
+     {.address = AT(FENCED_DEAD, 0x1800), .access = zg_fault_read, .pointers = {AT(FENCED_DEAD, 0), AT(LIVE, 0)}, .pointer_count = 2,
+      .registers = {.value[5] = (FENCED_DEAD_AT + 0x1800 - 0x1000) / 8, .known = 1 << 5}},
+     zg_finding_heap_overflow, "read", "inferred", AT(FENCED_DEAD, 0x1800), false, LIVE},
+    {"behind a live block that has its own pages",
+     {.address = AT(FENCED, 0x1000), .access = zg_fault_write}, zg_finding_heap_overflow, "write", "inferred", AT(FENCED, 0x1000), false, FENCED},
+    {"the same with a pointer into it at hand",
+     {.address = AT(FENCED, 0x1000), .access = zg_fault_write, .pointers = {AT(FENCED, 0)}, .pointer_count = 1},
+     zg_finding_heap_overflow, "write", "exact", AT(FENCED, 0x1000), false, FENCED},
     {"another value that is no address",
      {.without_address = true, LOAD, .pointers = {AT(DEAD, 0), 0xdeadbeefdeadbeef}, .pointer_count = 2},
      zg_finding_wild_access, "read", "inferred", 0xdeadbeefdeadbeef, false, NO_BLOCK},
@@ -188,6 +247,7 @@ int main(void) {
         struct zg_verdict verdict;
         for (size_t j = 0; j < sizeof fault / 8; j++) ((uint64_t *)&fault)[j] = work_random(&state);
         fault.without_address = work_random(&state) & 1;
+        fault.fills_new = work_random(&state) & 1;
         fault.access = (enum zg_fault_access)(work_random(&state) % 4);
         fault.code_count = (int)(work_random(&state) % 17);
         fault.pointer_count = (int)(work_random(&state) % (ZG_FAULT_POINTERS + 1));

@@ -36,6 +36,65 @@ import Testing
                 """)
     }
 
+    @Test func addressBetweenBlocksHasTwoNeighbours() {
+        let finding = Finding(
+            kind: .wildAccess, access: .write, confidence: .inferred, address: Address(0x2000),
+            detail: [
+                "signal": "SIGSEGV", "before": "0x1000", "before_size": "48", "before_state": "retired",
+                "after": "0x2001", "after_size": "1", "after_state": "live",
+            ])
+        #expect(
+            finding.sentence == """
+                write at 0x2000 (SIGSEGV), outside of every block: 4048 bytes after the end of a freed block of 48 bytes \
+                at 0x1000, 1 byte before a live block of 1 byte at 0x2001 (inferred)
+                """)
+        var strange = finding
+        strange.detail["before"] = "0x3000"
+        strange.detail["before_size"] = "18446744073709551615"
+        strange.detail["after_size"] = "many"
+        #expect(strange.sentence.contains("0 bytes after the end of"))
+    }
+
+    @Test func pointersReadFromFillsSayWhatTheyAre() {
+        let block = Finding.Block(start: Address(0x1000), size: 100, offset: 0, state: "live")
+        var finding = Finding(
+            kind: .heapOverflow, access: .read, confidence: .inferred, address: Address(0xa5a5_a5a5_a5a5_a5a5),
+            block: block, detail: ["signal": "SIGSEGV", "read_from": "the gap beside a block"])
+        #expect(
+            finding.sentence == """
+                0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a value read from the gap beside a live block of 100 bytes \
+                at 0x1000 (inferred)
+                """)
+        finding.block = nil
+        #expect(
+            finding.sentence
+                == "0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a value read from the gap beside a block (inferred)")
+        finding.kind = .wildAccess
+        finding.block = block
+        finding.detail["read_from"] = "memory that was never written"
+        #expect(finding.sentence.contains("a value read from memory that was never written, in a live block of 100 bytes"))
+    }
+
+    @Test func questionsAboutWhatIsNoBlock() {
+        var finding = Finding.sample(.useAfterFree)
+        finding.stacks = Finding.Stacks()
+        finding.detail = ["call": "malloc_usable_size"]
+        #expect(finding.sentence.hasPrefix("malloc_usable_size() was given a pointer to memory that was freed, at "))
+        finding.kind = .invalidFree
+        finding.detail["what"] = "interior pointer"
+        #expect(finding.sentence.contains(", no block's start: at "))
+        finding.block = nil
+        finding.detail["what"] = "stack address"
+        #expect(finding.sentence.hasSuffix(", a stack address"))
+    }
+
+    @Test func accessFarOutsideOfItsBlockKeepsItsPlace() {
+        let finding = Finding(
+            kind: .useAfterFree, access: .read, confidence: .inferred, address: Address(0x3000),
+            block: Finding.Block(start: Address(0x1000), size: 48, offset: 0x2000, state: "retired"))
+        #expect(finding.sentence.contains("8144 bytes after the end of a freed block of 48 bytes"))
+    }
+
     @Test func lateWriteIsNotBlamedOnThePlaceThatFoundIt() {
         var finding = Finding.sample(.writeAfterFree)
         finding.detail = ["offset": "8", "length": "4", "old": "0x55", "new": "0x41", "found_by": "eviction"]

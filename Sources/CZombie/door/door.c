@@ -136,11 +136,30 @@ void *zg_door_reallocate(void *address, uint64_t size, const uint64_t *frame) {
     return block;
 }
 
-uint64_t zg_door_usable_size(void *address) {
+static ZG_COLD void found_misused(const struct zg_block_view *view, void *address, const uint64_t *frame) {
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (!thread) return;
+    const char *what = view ? "interior pointer" : zg_foreign_describe((uint64_t)address);
+    zg_found_misused(view, (uint64_t)address, what, "malloc_usable_size");
+    zg_thread_leave(thread);
+}
+
+uint64_t zg_door_usable_size(void *address, const uint64_t *frame) {
     if (!address) return 0;
+    int saved = errno;
     struct zg_block_view view;
-    if (zg_lookup_block((uint64_t)address, &view)) return view.size;
-    return zg_foreign_usable_size(address, zg_foreign_owner((uint64_t)address));
+    uint64_t size = 0;
+    if (zg_lookup_block((uint64_t)address, &view)) {
+        size = view.size;
+        if (view.offset || view.state != zg_state_live) found_misused(&view, address, frame);
+    } else {
+        enum zg_foreign_owner owner = zg_foreign_nobody;
+        if (zg_ready() && !zg_lookup_is_ours((uint64_t)address)) owner = zg_foreign_owner((uint64_t)address);
+        if (owner == zg_foreign_nobody) found_misused(NULL, address, frame);
+        else size = zg_foreign_usable_size(address, owner);
+    }
+    errno = saved;
+    return size;
 }
 
 uint64_t zg_door_trim(bool quarantine, const uint64_t *frame) {

@@ -3,22 +3,50 @@
 #include "faults/diagnose.h"
 
 #include "blocks/fill.h"
+#include "blocks/size_class.h"
 
 // Distances from a pointer that still count as "through it": fields of a large structure.
 #define FIELD_REACH ((uint64_t)1 << 20)
 #define NULL_REACH ((uint64_t)65536)
 #define STACK_REACH ((uint64_t)1 << 20)
+// A vector that a block's first bytes are loaded with may begin so much in front of it.
+#define VECTOR_REACH ((uint64_t)64)
+// How far from an address its neighbours are looked for, in pages.
+enum { NEIGHBOUR_PAGES = 256 };
 
 static bool near(uint64_t value, uint64_t base) { return value - base + FIELD_REACH < 2 * FIELD_REACH; }
 
-// The same without its top byte, which the Swift runtime takes away from references that may carry bits there.
-#define BARE_FILL (ZG_FILL_WORD & UINT64_C(0x00ffffffffffffff))
+// Whether a value was read from memory that holds nothing but one byte, perhaps with a field's offset added. Also without its
+// top byte, which the Swift runtime takes away from references that may carry bits there; and where its lower bytes are
+// something else's, as in a word across the end of a block.
+static bool is_fill(uint64_t value, uint8_t byte) {
+    uint64_t word = UINT64_C(0x0101010101010101) * byte;
+    return near(value, word) || near(value, word & UINT64_C(0x00ffffffffffffff)) || value >> 48 == word >> 48;
+}
 
-static bool is_fill_value(uint64_t value) { return near(value, ZG_FILL_WORD) || near(value, BARE_FILL); }
+// A value cut to 32 bits, with or without a sign: that alone may be anything.
+static bool is_cut_fill(uint64_t value, uint8_t byte) {
+    uint64_t word = UINT64_C(0x01010101) * byte, high = value >> 32;
+    return (high == 0 || high == UINT32_MAX) && (uint32_t)value - word + 4096 < FIELD_REACH + 4096;
+}
 
-// A pointer read from filled memory, perhaps with a field's offset added; also one cut to 32 bits.
-static bool is_fill_pointer(uint64_t value) {
-    return is_fill_value(value) || (value >= 0x55555555u - 4096 && value < 0x55555555u + FIELD_REACH);
+// Where a pointer came from: memory that was freed, the gap around a block with pages of its own, a block that was never
+// written (with fill_new).
+enum source { source_none, source_freed, source_gap, source_new };
+
+static const struct {
+    enum source source;
+    uint8_t byte;
+} fills[] = {{source_freed, ZG_FILL_FREED}, {source_gap, ZG_FILL_GAP}, {source_new, ZG_FILL_NEW}};
+
+// `*certain`: the value is not one that is met in programs without our fills.
+static enum source source_of(const struct zg_fault *fault, uint64_t value, bool *certain) {
+    for (size_t i = 0; i < ZG_ARRAY_COUNT(fills); i++) {
+        if (fills[i].source == source_new && !fault->fills_new) continue;
+        *certain = is_fill(value, fills[i].byte);
+        if (*certain || is_cut_fill(value, fills[i].byte)) return fills[i].source;
+    }
+    return source_none;
 }
 
 static const char *access_name(enum zg_fault_access access, const struct zg_fault *fault) {
@@ -42,41 +70,114 @@ static bool is_dead(const struct zg_block_view *view) {
            view->state == zg_state_held;
 }
 
-// The dead block that the stale pointer was probably read from: something still points into it.
-static bool find_source(const struct zg_fault *fault, struct zg_block_view *view) {
-    for (int i = 0; i < fault->pointer_count; i++)
-        if (fault->lookup(fault->pointers[i], view) && is_dead(view)) return true;
-    for (int i = 0; i < fault->stack_count; i++)
-        if (fault->lookup(fault->stack[i], view) && is_dead(view)) return true;
+static bool is_origin(const struct zg_fault *fault, enum source source, const struct zg_block_view *view) {
+    switch (source) {
+    case source_freed: return is_dead(view);
+    case source_gap: return view->state == zg_state_live && fault->is_fenced(view);
+    case source_new: return view->state == zg_state_live;
+    case source_none: break;
+    }
     return false;
 }
 
-static bool fill_value_in_registers(const struct zg_fault *fault, uint64_t *value) {
-    if (is_fill_pointer(fault->pc)) {
-        *value = fault->pc;
-        return true;
-    }
+// The block that the pointer was probably read from: something still points into it.
+static bool find_origin(const struct zg_fault *fault, enum source source, struct zg_block_view *view) {
+    for (int i = 0; i < fault->pointer_count; i++)
+        if (fault->lookup(fault->pointers[i], view) && is_origin(fault, source, view)) return true;
+    for (int i = 0; i < fault->stack_count; i++)
+        if (fault->lookup(fault->stack[i], view) && is_origin(fault, source, view)) return true;
+    return false;
+}
+
+static int operand_registers(const struct zg_fault *fault, uint64_t used[2]) {
+    return fault->registers.known ? zg_arch_operand_registers(fault->code, fault->code_count, &fault->registers, used)
+                                  : 0;
+}
+
+// A fill among the values that the instruction used.
+static enum source source_in_registers(const struct zg_fault *fault, uint64_t *value, bool *certain) {
+    enum source source = source_of(fault, fault->pc, certain);
+    *value = fault->pc;
+    if (source != source_none && *certain) return source;
     // A register that the instruction does not use may hold a mask of this value.
     uint64_t used[2];
-    int count =
-        fault->registers.known ? zg_arch_operand_registers(fault->code, fault->code_count, &fault->registers, used) : 0;
+    int count = operand_registers(fault, used);
     const uint64_t *values = count ? used : fault->pointers;
-    if (!count) count = fault->pointer_count;
+    if (!count) count = fault->without_address ? fault->pointer_count : 0;
     for (int i = 0; i < count; i++)
-        if (is_fill_value(values[i])) {
+        if ((source = source_of(fault, values[i], certain)) != source_none && (*certain || !fault->without_address)) {
             *value = values[i];
-            return true;
+            return source;
         }
+    return source_none;
+}
+
+// False where the value proves too little and no block is at hand that it may have come from.
+static bool through_fill(const struct zg_fault *fault, enum source source, uint64_t value, bool certain,
+                         struct zg_verdict *verdict) {
+    struct zg_block_view block;
+    bool has_block = find_origin(fault, source, &block);
+    if (!certain && !has_block) return false;
+    verdict->confidence = ZG_CONFIDENCE(inferred);
+    verdict->address = value;
+    verdict->has_block = has_block;
+    if (has_block) verdict->block = block;
+    bool is_call = value == fault->pc;
+    switch (source) {
+    case source_freed:
+        verdict->kind = zg_finding_use_after_free;
+        verdict->freed_memory = true;
+        if (is_call) verdict->access = ZG_ACCESS(call);
+        break;
+    case source_gap:
+        // What was done with the value afterwards is another matter.
+        verdict->kind = zg_finding_heap_overflow;
+        verdict->overrun = true;
+        verdict->access = ZG_ACCESS(read);
+        verdict->read_from = "the gap beside a block";
+        break;
+    case source_new:
+        verdict->read_from = "memory that was never written";
+        if (is_call) verdict->access = ZG_ACCESS(call);
+        break;
+    case source_none: break;
+    }
+    return true;
+}
+
+// delete[] of a single object takes the word in front of it for the number of objects, and begins with the last one: as many times
+// the object's size behind it. Where that word is of a fill, the sum is like no other.
+static bool is_counted_from(const struct zg_block_view *view, uint64_t value) {
+    static const uint8_t bytes[] = {ZG_FILL_GAP, ZG_FILL_FREED};
+    for (size_t i = 0; i < ZG_ARRAY_COUNT(bytes); i++) {
+        uint64_t end = view->start + UINT64_C(0x0101010101010101) * bytes[i] * view->size;
+        if (value - (end - view->size) < 2 * view->size) return true;
+    }
     return false;
 }
 
-static void through_fill(const struct zg_fault *fault, uint64_t value, struct zg_verdict *verdict) {
-    verdict->kind = zg_finding_use_after_free;
-    verdict->freed_memory = true;
-    verdict->confidence = ZG_CONFIDENCE(inferred);
-    verdict->address = value;
-    verdict->access = is_fill_pointer(fault->pc) ? ZG_ACCESS(call) : access_name(fault->access, fault);
-    verdict->has_block = find_source(fault, &verdict->block);
+static bool through_count(const struct zg_fault *fault, struct zg_verdict *verdict) {
+    uint64_t used[2];
+    int count = operand_registers(fault, used);
+    for (int i = 0; i < fault->pointer_count + fault->stack_count; i++) {
+        uint64_t value = i < fault->pointer_count ? fault->pointers[i] : fault->stack[i - fault->pointer_count];
+        struct zg_block_view view;
+        if (!fault->is_ours(value) || !fault->lookup(value, &view) || view.state != zg_state_live || view.offset)
+            continue;
+        if (!view.size || (view.kind != zg_kind_new && view.kind != zg_kind_new_aligned)) continue;
+        bool is_counted = !fault->without_address && is_counted_from(&view, fault->address);
+        for (int j = 0; j < count; j++) is_counted = is_counted || is_counted_from(&view, used[j]);
+        if (!is_counted) continue;
+        verdict->kind = zg_finding_dealloc_mismatch;
+        verdict->access = ZG_ACCESS(free);
+        verdict->confidence = ZG_CONFIDENCE(inferred);
+        verdict->address = view.start;
+        verdict->has_block = true;
+        verdict->block = view;
+        verdict->freed_with = "delete[]";
+        return true;
+    }
+    return false;
 }
 
 // A stored reference of a dead object, followed: the distance may be more than its window, so a register that still holds the
@@ -121,53 +222,196 @@ static bool is_stack_overflow(const struct zg_fault *fault) {
            fault->address < fault->bounds.high && fault->address - fault->sp + STACK_REACH < 2 * STACK_REACH;
 }
 
-static bool reaches(const struct zg_block_view *view, uint64_t pointer) { return pointer - view->start <= view->size; }
-
-// Between two blocks with pages of their own lies one guard: it belongs to the one in front. Whose pointer the instruction
-// used decides; where none of the registers tells, the nearer end.
-static void choose_neighbour(const struct zg_fault *fault, struct zg_block_view *view) {
-    uint64_t next_page = (fault->address & ~(ZG_PAGE_BYTES - 1)) + ZG_PAGE_BYTES;
-    struct zg_block_view next;
-    if (view->offset >= 0 && fault->address - view->start < view->size) return;
-    if (!fault->lookup(next_page, &next) || next.start == view->start || !fault->is_fenced(&next)) return;
-    next.offset = (int64_t)(fault->address - next.start);
-    uint64_t used[2];
-    int count =
-        fault->registers.known ? zg_arch_operand_registers(fault->code, fault->code_count, &fault->registers, used) : 0;
-    for (int pass = 0; pass < 2; pass++) {
-        const uint64_t *values = pass ? fault->pointers : used;
-        bool ours = false, theirs = false;
-        for (int i = 0; i < (pass ? fault->pointer_count : count); i++) {
-            ours = ours || reaches(view, values[i]);
-            theirs = theirs || reaches(&next, values[i]);
-        }
-        if (ours != theirs) {
-            if (theirs) *view = next;
-            return;
-        }
-    }
-    if (next.start - fault->address < fault->address - (view->start + view->size)) *view = next;
+// The end of what a block's own pages, or its slot, hold behind it.
+static uint64_t end_of_slack(const struct zg_fault *fault, const struct zg_block_view *view) {
+    uint64_t end = view->start + view->size, page_end = zg_round_up(end, ZG_PAGE_BYTES);
+    if (fault->is_fenced(view) || view->size > ZG_LARGEST_SLOT) return page_end;
+    return zg_max(page_end, end + view->size / 4 + 16);
 }
 
-static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict) {
-    struct zg_block_view *view = &verdict->block;
-    verdict->has_block = fault->lookup(fault->address, view);
-    if (verdict->has_block && fault->is_fenced(view)) {
-        choose_neighbour(fault, view);
-    } else if (!verdict->has_block) {
-        // The guard in front of the first block, or of one whose alignment left pages out.
-        uint64_t next_page = (fault->address & ~(ZG_PAGE_BYTES - 1)) + ZG_PAGE_BYTES;
-        verdict->has_block = fault->lookup(next_page, view) && fault->is_fenced(view);
-        view->offset = (int64_t)(fault->address - view->start);
-    }
-    if (!verdict->has_block) return;
-    if (view->state != zg_state_live) {
+static bool is_inside(const struct zg_fault *fault, const struct zg_block_view *view, uint64_t address) {
+    uint64_t first = view->start - VECTOR_REACH;
+    return address - first < end_of_slack(fault, view) - first;
+}
+
+// Also one past the end.
+static bool reaches(const struct zg_fault *fault, const struct zg_block_view *view, uint64_t pointer) {
+    return pointer - view->start <= end_of_slack(fault, view) - view->start;
+}
+
+static bool any_reaches(const struct zg_fault *fault, const struct zg_block_view *view, const uint64_t *values,
+                        int count) {
+    for (int i = 0; i < count; i++)
+        if (reaches(fault, view, values[i])) return true;
+    return false;
+}
+
+static bool same(const struct zg_block_view *one, const struct zg_block_view *other) {
+    return one->start == other->start;
+}
+
+// Who is around an address that the fault is at.
+struct place {
+    struct zg_block_view owner, next; // whose page it is; the block with pages of its own that begins in the next page
+    bool has_owner, has_next, is_inside;
+    bool is_protected; // by us alone: the program's handlers know nothing of it
+};
+
+static struct place find_place(const struct zg_fault *fault) {
+    struct place place;
+    place.has_owner = fault->lookup(fault->address, &place.owner);
+    place.is_inside = place.has_owner && is_inside(fault, &place.owner, fault->address);
+    uint64_t next_page = (fault->address & ~(ZG_PAGE_BYTES - 1)) + ZG_PAGE_BYTES;
+    place.has_next = fault->lookup(next_page, &place.next) && fault->is_fenced(&place.next) &&
+                     !(place.has_owner && same(&place.owner, &place.next));
+    place.is_protected =
+        (place.has_owner && (place.owner.state != zg_state_live || fault->is_fenced(&place.owner))) || place.has_next;
+    return place;
+}
+
+static void blame(const struct zg_fault *fault, const struct place *place, const struct zg_block_view *block,
+                  const char *confidence, struct zg_verdict *verdict) {
+    verdict->has_block = true;
+    verdict->block = *block;
+    verdict->block.offset = (int64_t)(fault->address - block->start);
+    verdict->confidence = confidence;
+    if (block->state != zg_state_live) {
         verdict->kind = zg_finding_use_after_free;
         verdict->freed_memory = true;
-    } else if (fault->is_fenced(view) && !(view->offset >= 0 && (uint64_t)view->offset < view->size)) {
+    } else {
         verdict->kind = zg_finding_heap_overflow;
-        verdict->overrun = true;
+        verdict->overrun = place->is_protected;
     }
+}
+
+// The block that a register of the instruction's memory operand points into: the page's owner where it is among them.
+static bool find_crossed(const struct zg_fault *fault, const struct place *place, struct zg_block_view *crossed,
+                         uint64_t *pointer) {
+    uint64_t used[2];
+    int count = operand_registers(fault, used);
+    bool found = false;
+    for (int i = 0; i < count; i++) {
+        struct zg_block_view view;
+        if (!fault->lookup(used[i], &view) || !(view.state == zg_state_live || is_dead(&view))) continue;
+        if (!reaches(fault, &view, used[i])) continue;
+        bool is_owner = place->has_owner && same(&view, &place->owner);
+        if (found && !is_owner) continue;
+        *crossed = view;
+        *pointer = used[i];
+        found = true;
+    }
+    return found;
+}
+
+// Whether a register holds the distance, or an index that leads to it.
+static bool is_in_registers(const struct zg_fault *fault, int64_t distance) {
+    for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) {
+        int64_t value = (int64_t)fault->registers.value[i];
+        if (!(fault->registers.known >> i & 1) || !value) continue;
+        for (int64_t scale = 1; scale <= 8; scale *= 2)
+            if ((distance % scale == 0 && distance / scale == value) || distance == (int32_t)value * scale) return true;
+    }
+    return false;
+}
+
+// The sum was made by an earlier instruction: a pointer into a block is still in a register or on the stack, and the distance is
+// in a register.
+static bool find_summed(const struct zg_fault *fault, const struct place *place, struct zg_block_view *crossed,
+                        uint64_t *pointer) {
+    for (int i = 0; i < fault->pointer_count + fault->stack_count; i++) {
+        uint64_t value = i < fault->pointer_count ? fault->pointers[i] : fault->stack[i - fault->pointer_count];
+        int64_t distance = (int64_t)(fault->address - value);
+        if (!distance || !fault->is_ours(value) || !fault->lookup(value, crossed)) continue;
+        if (!(crossed->state == zg_state_live || is_dead(crossed)) || !reaches(fault, crossed, value)) continue;
+        if (place->has_owner && same(crossed, &place->owner) && place->is_inside) continue;
+        *pointer = value;
+        if (is_in_registers(fault, distance)) return true;
+    }
+    return false;
+}
+
+// A register points into a block that is neither of the two.
+static bool reaches_others(const struct zg_fault *fault, const struct place *place) {
+    struct zg_block_view view;
+    for (int i = 0; i < fault->pointer_count; i++)
+        if (fault->lookup(fault->pointers[i], &view) && (view.state == zg_state_live || is_dead(&view)) &&
+            reaches(fault, &view, fault->pointers[i]) && !(place->has_owner && same(&view, &place->owner)) &&
+            !(place->has_next && same(&view, &place->next)))
+            return true;
+    return false;
+}
+
+// The nearest blocks in front of an address and behind it.
+static void find_neighbours(const struct zg_fault *fault, const struct place *place, struct zg_verdict *verdict) {
+    uint64_t page = fault->address & ~(ZG_PAGE_BYTES - 1);
+    struct zg_block_view view;
+    if (place->has_owner) {
+        bool is_before = place->owner.start <= fault->address;
+        *(is_before ? &verdict->before : &verdict->after) = place->owner;
+        *(is_before ? &verdict->has_before : &verdict->has_after) = true;
+    }
+    for (uint64_t i = 1; i <= NEIGHBOUR_PAGES && !(verdict->has_before && verdict->has_after); i++) {
+        if (!verdict->has_before && fault->lookup(page - i * ZG_PAGE_BYTES, &view) && view.start <= fault->address) {
+            verdict->before = view;
+            verdict->has_before = true;
+        }
+        if (!verdict->has_after && fault->lookup(page + i * ZG_PAGE_BYTES, &view) && view.start > fault->address) {
+            verdict->after = view;
+            verdict->has_after = true;
+        }
+    }
+}
+
+// Whose bounds were crossed the registers of the instruction say, wherever it came out. What none of them explains is the
+// block's whose pages it is, if it is within them; a live block's, if it is its guard; and otherwise nobody's. Only within a
+// block, or with a pointer into no other block at hand, is that certain.
+static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict) {
+    const char *exact = ZG_CONFIDENCE(exact), *inferred = ZG_CONFIDENCE(inferred);
+    struct place place = find_place(fault);
+    if (place.is_inside && place.owner.state == zg_state_live) {
+        verdict->has_block = true; // the program has protected it by itself
+        verdict->block = place.owner;
+        return;
+    }
+    struct zg_block_view crossed;
+    uint64_t pointer = 0;
+    bool is_crossed = find_crossed(fault, &place, &crossed, &pointer);
+    bool owner = place.has_owner && any_reaches(fault, &place.owner, fault->pointers, fault->pointer_count);
+    if (is_crossed) {
+        bool is_owner = place.has_owner && same(&crossed, &place.owner);
+        // Loops over two blocks count one from the other: at the same distance into both.
+        bool in_step = place.is_inside && fault->address - place.owner.start == pointer - crossed.start;
+        const char *confidence = place.is_inside && !is_owner ? inferred : exact;
+        blame(fault, &place, in_step ? &place.owner : &crossed, confidence, verdict);
+        return;
+    }
+    if (place.is_inside && (owner || !find_summed(fault, &place, &crossed, &pointer))) {
+        blame(fault, &place, &place.owner, exact, verdict);
+        return;
+    }
+    bool next = place.has_next && any_reaches(fault, &place.next, fault->pointers, fault->pointer_count);
+    bool is_clear = !reaches_others(fault, &place);
+    if (!place.is_inside && owner != next && is_clear) {
+        blame(fault, &place, owner ? &place.owner : &place.next, exact, verdict);
+        return;
+    }
+    if (place.is_inside || find_summed(fault, &place, &crossed, &pointer)) {
+        blame(fault, &place, &crossed, inferred, verdict);
+        return;
+    }
+    // The guard behind a live block, or in front of the first one; with nobody else's pointers at hand.
+    const struct zg_block_view *near = place.has_owner ? &place.owner : place.has_next ? &place.next : NULL;
+    if (is_clear && near && near->state == zg_state_live && fault->is_fenced(near)) {
+        if (place.has_owner && place.has_next && place.next.state == zg_state_live &&
+            fault->address >= near->start + near->size &&
+            place.next.start - fault->address < fault->address - (near->start + near->size))
+            near = &place.next;
+        blame(fault, &place, near, inferred, verdict);
+        return;
+    }
+    find_neighbours(fault, &place, verdict);
+    if (verdict->has_before || verdict->has_after) verdict->confidence = inferred;
+    verdict->overrun = place.is_protected;
 }
 
 void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
@@ -176,11 +420,12 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
                                    .access = access_name(fault->access, fault),
                                    .confidence = ZG_CONFIDENCE(exact),
                                    .address = fault->address};
+    bool certain;
+    enum source source;
     if (fault->without_address) {
-        if (fill_value_in_registers(fault, &value)) {
-            through_fill(fault, value, verdict);
-            return;
-        }
+        if (through_count(fault, verdict)) return;
+        source = source_in_registers(fault, &value, &certain);
+        if (source != source_none && through_fill(fault, source, value, certain, verdict)) return;
         // A call that takes its target from a dead block: the target never was in a register, but the place is known.
         if (zg_arch_call_target_place(fault->code, fault->code_count, &fault->registers, &value) &&
             fault->lookup(value, &verdict->block) && is_dead(&verdict->block)) {
@@ -209,10 +454,10 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
         verdict->kind = zg_finding_null_access;
         return;
     }
-    // A pointer cut to 32 bits: only with a dead block at hand, an ordinary wild pointer may have this value, too.
-    if (is_fill_pointer(fault->address)) {
-        struct zg_verdict inferred = *verdict;
-        through_fill(fault, fault->address, &inferred);
-        if (inferred.has_block) *verdict = inferred;
-    }
+    if (through_count(fault, verdict)) return;
+    // A pointer or an index cut to 32 bits: only with such a block at hand, an ordinary wild pointer may have this value, too.
+    value = fault->address;
+    source = source_of(fault, value, &certain);
+    if (source == source_none) source = source_in_registers(fault, &value, &certain);
+    if (source != source_none) through_fill(fault, source, value, false, verdict);
 }

@@ -25,6 +25,7 @@ struct zg_fault {
     uint64_t stack[ZG_FAULT_STACK_WORDS]; // words from sp upwards
     int stack_count;
     struct zg_stack_bounds bounds;
+    bool fills_new; // new blocks are filled
     bool (*lookup)(uint64_t address, struct zg_block_view *view);
     bool (*is_ours)(uint64_t address);                   // the guarded heap's address space
     bool (*is_fenced)(const struct zg_block_view *view); // the block has pages of its own
@@ -36,9 +37,14 @@ struct zg_verdict {
     const char *access, *confidence;
     uint64_t address;
     bool freed_memory; // has to do with freed memory: reported whoever handles the signal
-    bool overrun;      // ran over the end of a block, into pages that only we protect: the same
+    bool overrun;      // ran into pages that only we protect, or into what we left beside a block: the same
     bool has_block;
     struct zg_block_view block;
+    const char *read_from;  // what kind of memory the pointer was read from, where that explains it; NULL otherwise
+    const char *freed_with; // of a mismatch; NULL otherwise
+    // The nearest blocks on both sides of an address that is no block's.
+    bool has_before, has_after;
+    struct zg_block_view before, after;
     struct zg_zombie_hit trap; // part zg_trap_none: the fault was in no trap region
 };
 

@@ -48,6 +48,7 @@ static void gather(const struct work *work) {
                               .sp = registers.value[ZG_ARCH_SP],
                               .registers = registers,
                               .bounds = zg_thread_stack_bounds(),
+                              .fills_new = zg_config.fill_new,
                               .lookup = zg_lookup_block,
                               .is_ours = zg_lookup_is_ours,
                               .is_fenced = zg_lookup_is_fenced,
@@ -75,6 +76,13 @@ static void report(const struct work *work) {
     finding.fatal = false; // the fault ends the program, unless its handler goes on
     zg_finding_detail_text(&finding, "signal", work->signal == SIGBUS ? "SIGBUS" : "SIGSEGV");
     if (!fault.without_address) zg_finding_detail_number(&finding, "fault_address", fault.address, true);
+    if (verdict.freed_with) {
+        zg_finding_detail_text(&finding, "allocated_with", zg_lookup_kind_name(verdict.block.kind));
+        zg_finding_detail_text(&finding, "freed_with", verdict.freed_with);
+    }
+    if (verdict.read_from) zg_finding_detail_text(&finding, "read_from", verdict.read_from);
+    zg_describe_neighbours(&finding, verdict.has_before ? &verdict.before : NULL,
+                           verdict.has_after ? &verdict.after : NULL);
     if (verdict.trap.part != zg_trap_none) zg_describe_trap(&finding, &verdict.trap);
     else if (verdict.has_block && verdict.freed_memory) finding.member_byte = verdict.block.offset;
     struct zg_registers registers;
@@ -132,11 +140,11 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
         return;
     }
     report(work);
-    if (zg_config.on_finding != zg_on_finding_continue || !verdict.has_block) return;
+    if (zg_config.on_finding != zg_on_finding_continue) return;
     if (!verdict.freed_memory && !verdict.overrun) return;
     if (verdict.trap.part != zg_trap_none) work->resolved = revive(work);
-    else if (zg_lookup_is_fenced(&verdict.block)) work->resolved = zg_revive_fenced_at(&verdict.block, fault.address);
-    else if (verdict.block.state == zg_state_retired) work->resolved = zg_revive_page(fault.address);
+    else if (!fault.without_address)
+        work->resolved = zg_revive_fenced_at(fault.address) || zg_revive_page(fault.address);
     work->resolved = work->resolved && !goes_in_circles();
 }
 

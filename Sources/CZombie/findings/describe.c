@@ -49,6 +49,20 @@ void zg_describe_trap(struct zg_finding *finding, const struct zg_zombie_hit *hi
     }
 }
 
+void zg_describe_neighbours(struct zg_finding *finding, const struct zg_block_view *before,
+                            const struct zg_block_view *after) {
+    if (before) {
+        zg_finding_detail_number(finding, "before", before->start, true);
+        zg_finding_detail_number(finding, "before_size", before->size, false);
+        zg_finding_detail_text(finding, "before_state", zg_lookup_state_name(before->state));
+    }
+    if (after) {
+        zg_finding_detail_number(finding, "after", after->start, true);
+        zg_finding_detail_number(finding, "after_size", after->size, false);
+        zg_finding_detail_text(finding, "after_state", zg_lookup_state_name(after->state));
+    }
+}
+
 bool zg_describe_member(const struct zg_finding *finding, struct zg_text *text) {
     struct zg_class class = zg_class_get(finding->has_block ? finding->block.death.class_number : 0);
     if (class.language != zg_language_swift) return false;

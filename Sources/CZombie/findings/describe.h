@@ -11,6 +11,9 @@
 
 // Sets access, member and details of a finding from where the trap was touched.
 void zg_describe_trap(struct zg_finding *finding, const struct zg_zombie_hit *hit);
+// The blocks on both sides of an address, NULL where there is none.
+void zg_describe_neighbours(struct zg_finding *finding, const struct zg_block_view *before,
+                            const struct zg_block_view *after);
 // Name of the property that the finding is about. False where there is none, or it is not known.
 bool zg_describe_member(const struct zg_finding *finding, struct zg_text *text);
 

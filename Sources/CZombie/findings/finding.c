@@ -34,6 +34,7 @@ void zg_finding_init(struct zg_finding *finding, enum zg_finding_kind kind, cons
     finding->confidence = ZG_CONFIDENCE(exact);
     finding->fatal = kinds[kind].fatal;
     finding->address = address;
+    finding->repeats = 0;
     finding->has_block = view != NULL;
     if (view) finding->block = *view;
     finding->member_code = finding->member_class = 0;

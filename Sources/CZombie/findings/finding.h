@@ -8,7 +8,7 @@
 #include "platform/base.h"
 #include "stacks/unwind.h"
 
-enum { ZG_FINDING_DETAILS = 6 };
+enum { ZG_FINDING_DETAILS = 10 };
 
 struct zg_finding {
     enum zg_finding_kind kind;
@@ -16,6 +16,7 @@ struct zg_finding {
     const char *confidence; // and of ZG_CONFIDENCES
     bool fatal;             // on_finding=abort ends the program; as the kind has it, unless it is said otherwise
     uint64_t address;
+    uint64_t repeats; // how often an equal one was met again, where this is about those; 0: it is the first
     bool has_block;
     struct zg_block_view block;
     uint64_t member_code;  // address of the method that was called, or of its record where it is async; 0: not known

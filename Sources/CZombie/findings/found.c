@@ -2,6 +2,7 @@
 
 #include "findings/found.h"
 
+#include "findings/repeats.h"
 #include "findings/report.h"
 #include "platform/arch.h"
 #include "settings/config.h"
@@ -12,26 +13,12 @@ static bool never_abort;
 
 void zg_found_never_abort(bool never) { never_abort = never; }
 
-// Keys of the findings that were written. Under the report lock, or by its owner; full means that later ones are repeated, which does no harm.
-static bool first_of_its_kind(const struct zg_finding *finding) {
-    static uint64_t seen[1024];
-    uint64_t key = zg_mix((uint64_t)finding->kind + 1);
-    if (finding->has_block) key = zg_mix(key ^ finding->block.alloc_stack ^ (uint64_t)finding->block.free_stack << 32);
-    for (int i = 0; i < finding->access_count; i++) key = zg_mix(key ^ finding->access_stack[i]);
-    if (!key) key = 1;
-    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(seen); i++) {
-        uint64_t *slot = &seen[(key + i) % ZG_ARRAY_COUNT(seen)], empty = 0;
-        if (__atomic_compare_exchange_n(slot, &empty, key, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return true;
-        if (empty == key) return false;
-    }
-    return true;
-}
-
 void zg_found_report(struct zg_finding *finding) {
-    if (zg_report_write(finding, first_of_its_kind)) {
+    if (zg_report_write(finding, zg_repeats_is_first)) {
         zg_stats_add(zg_counter_findings, 1);
     } else {
         zg_stats_add(zg_counter_findings_suppressed, 1);
+        if (zg_repeats_are_due()) zg_report_write_repeats();
     }
     struct zg_thread *thread = zg_thread_current_or_null();
     if (thread && finding->fatal && zg_config.on_finding == zg_on_finding_abort && !never_abort)
@@ -67,6 +54,16 @@ void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, c
     struct zg_finding finding = make(zg_finding_invalid_free, ZG_ACCESS(free), address, view);
     zg_finding_detail_text(&finding, "what", what);
     zg_finding_detail_text(&finding, "freed_with", freed_with);
+    zg_found_report(&finding);
+}
+
+void zg_found_misused(const struct zg_block_view *view, uint64_t address, const char *what, const char *call) {
+    bool is_dead = view && view->state != zg_state_live;
+    struct zg_finding finding =
+        make(is_dead ? zg_finding_use_after_free : zg_finding_invalid_free, ZG_ACCESS(read), address, view);
+    finding.fatal = false; // nothing was done to the block
+    zg_finding_detail_text(&finding, "call", call);
+    if (!is_dead) zg_finding_detail_text(&finding, "what", what);
     zg_found_report(&finding);
 }
 

@@ -5,7 +5,9 @@
 #include "findings/report.h"
 
 #include "findings/journal.h"
+#include "findings/repeats.h"
 #include "findings/report_forms.h"
+#include "platform/arch.h"
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "settings/config.h"
@@ -29,14 +31,47 @@ void zg_report_lock(void) {
 
 void zg_report_unlock(bool reset) {
     lock_owner = 0;
+    if (reset) zg_repeats_forget();
     if (reset) zg_lock_reset(&report_lock);
     else zg_lock_drop(&report_lock);
 }
 
 bool zg_report_is_mine(void) { return __atomic_load_n(&lock_owner, __ATOMIC_RELAXED) == zg_os_tid(); }
 
+// Under the lock. To standard error they are said at the end alone.
+static void write_repeats(bool all) {
+    struct zg_text text;
+    uint32_t cursor = 0;
+    for (const struct zg_finding *finding; (finding = zg_repeats_take(&cursor, all)) != NULL;) {
+        bool written = false;
+        if (zg_config.report_path[0]) {
+            zg_report_begin_line(&text);
+            zg_report_put_json(&text, finding);
+            written = !text.truncated && zg_report_write_to_path(&text);
+        }
+        if (written) continue;
+        zg_report_begin_line(&text);
+        zg_report_put_repeats(&text, finding);
+        zg_report_write_to_standard_error(&text);
+    }
+}
+
+void zg_report_write_repeats(void) {
+    if (!zg_config.report_path[0] || zg_report_is_mine() || !take_lock_within_reason()) return;
+    write_repeats(false);
+    zg_report_unlock(false);
+}
+
+static void write_all_repeats(void *unused_1, void *unused_2, void *unused_3) {
+    (void)unused_1, (void)unused_2, (void)unused_3;
+    write_repeats(true);
+}
+
+// The thread may be on a small alternate stack of the program's.
 void zg_report_close_for_good(void) {
-    if (!zg_report_is_mine()) take_lock_within_reason();
+    static char stack[32 << 10] __attribute__((aligned(64)));
+    if (zg_report_is_mine() || !take_lock_within_reason() || !zg_repeats_are_waiting()) return;
+    zg_arch_call_on_stack(write_all_repeats, NULL, NULL, NULL, stack + sizeof stack);
 }
 
 void zg_report_abandon(void) {
@@ -44,6 +79,11 @@ void zg_report_abandon(void) {
 }
 
 void zg_report_end(void) {
+    if (zg_repeats_are_waiting()) {
+        zg_report_lock();
+        write_repeats(true);
+        zg_report_unlock(false);
+    }
     uint64_t lost = zg_stats_get(zg_counter_findings_lost);
     if (!lost) return;
     zg_report_lock();

@@ -11,7 +11,9 @@
 // Writes a finding that `is_new`. Asked under the lock: who finds it known may end the process, and it is written then.
 // False: it is known.
 bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *));
-// Says on standard error how many findings could not be written. The process's end.
+// Writes lines for what was found again and again, where much of that waits.
+void zg_report_write_repeats(void);
+// Writes lines for all that was found again. Says on standard error how many findings could not be written. The process's end.
 void zg_report_end(void);
 // {"block":{…},"stacks":{…}} of the block at an address. False: the heap never had one there.
 bool zg_report_describe(uint64_t address, struct zg_text *text);
@@ -19,7 +21,8 @@ void zg_report_lock(void);
 void zg_report_unlock(bool reset);
 // The calling thread is writing a report, or holds the lock for a fork.
 bool zg_report_is_mine(void);
-// The process is about to die by this thread: lines that others are writing are completed, and none is begun after that.
+// The process is about to die by this thread: lines that others are writing are completed, what was found again is written,
+// and no line is begun after that.
 void zg_report_close_for_good(void);
 // This thread does not go on with the report that it was writing.
 void zg_report_abandon(void);

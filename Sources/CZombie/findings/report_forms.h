@@ -11,6 +11,8 @@
 
 void zg_report_put_json(struct zg_text *text, const struct zg_finding *finding);
 void zg_report_put_text(struct zg_text *text, const struct zg_finding *finding);
+// How often the finding was met again, in one line.
+void zg_report_put_repeats(struct zg_text *text, const struct zg_finding *finding);
 
 // The image that a frame of a stack from now, or from some time ago, lies in. Code that is gone may be jumped to now.
 ZG_INLINE bool zg_report_find_image(uint64_t pc, bool is_past, struct zg_module *module) {

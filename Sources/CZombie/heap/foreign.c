@@ -15,14 +15,10 @@
 #include "platform/os.h"
 #include "platform/text.h"
 #include "threads/thread.h"
+#include "settings/passing.h"
 #include "settings/stats.h"
 
 extern void *__libc_stack_end;
-extern void *__libc_malloc(size_t);
-extern void *__libc_calloc(size_t, size_t);
-extern void *__libc_realloc(void *, size_t);
-extern void *__libc_memalign(size_t, size_t);
-extern void __libc_free(void *);
 
 enum { CHUNK_MMAPPED = 2, CHUNK_NON_MAIN_ARENA = 4, CHUNK_FLAGS = 7 };
 #define ARENA_BYTES (UINT64_C(64) << 20)
@@ -35,10 +31,45 @@ static struct {
     size_t (*usable_size)(void *);
 } next;
 
-struct zg_next zg_next = {__libc_malloc, __libc_calloc, __libc_realloc, __libc_memalign, __libc_free, NULL};
+// Before libc's functions are known, blocks can only be somebody else's.
+static void *first_realloc(void *block, size_t size) {
+    zg_foreign_find_libc();
+    return zg_libc.realloc(block, size);
+}
+static void first_free(void *block) {
+    zg_foreign_find_libc();
+    zg_libc.free(block);
+}
+static size_t first_usable_size(void *block) {
+    zg_foreign_find_libc();
+    return zg_libc.usable_size(block);
+}
 
-void zg_foreign_init(void) { break_start = zg_os_break(); }
-void zg_foreign_prepare(void) { __libc_free(__libc_malloc(1)); }
+struct zg_next zg_next = {.realloc = first_realloc, .free = first_free, .usable_size = first_usable_size}, zg_libc;
+
+// What is defined in front of ours.
+static struct {
+    uint32_t functions; // bit mask of enum zg_family
+    bool may_hand_on;   // by dlsym, as wrappers do
+    bool is_reached, is_said;
+    const char *name;
+    void *function;
+} front;
+
+static void *libc_function(const char *name) { return zg_module_function_in((uint64_t)gnu_get_libc_version, name); }
+
+// Libc's own entry points (__libc_malloc and its kin) are published by ours and by other allocators, and would not be libc's.
+void zg_foreign_find_libc(void) {
+    zg_libc = (struct zg_next){(void *(*)(size_t))libc_function("malloc"),
+                               (void *(*)(size_t, size_t))libc_function("calloc"),
+                               (void *(*)(void *, size_t))libc_function("realloc"),
+                               (void *(*)(size_t, size_t))libc_function("memalign"),
+                               (void (*)(void *))libc_function("free"),
+                               (size_t(*)(void *))libc_function("malloc_usable_size")};
+    zg_next = zg_libc;
+}
+
+void zg_foreign_prepare(void) { zg_libc.free(zg_libc.malloc(1)); }
 
 // The allocator behind us in the search order, where it is not libc's. (Other allocators publish __libc_free and its kin, too:
 // what is libc is told by another function.)
@@ -65,25 +96,91 @@ static bool is_defined_at(void *function) {
            symbol->st_shndx != SHN_UNDEF;
 }
 
-void zg_foreign_look(void) {
-    look_up_next();
-    void *first = dlsym(RTLD_DEFAULT, "malloc");
+// Functions that are given blocks.
+#define TAKERS (1u << zg_family_free | 1u << zg_family_realloc | 1u << zg_family_malloc_usable_size)
+
+static bool imports_any(void *function, const char *const *symbols, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (zg_module_imports((uint64_t)function, symbols[i])) return true;
+    return false;
+}
+
+// A function in front that is given blocks may hand them on to libc by a way that does not lead through us. What calls libc's entry
+// points by name comes to ours (publish.c). What looks for the next definition comes to ours, too, but the name that it looks
+// for cannot be seen. An allocator of its own does neither.
+static void look_in_front(void) {
+    static const char *const names[zg_family_count] = {
+#define ZG_X(name) #name,
+        ZG_FAMILY(ZG_X)
+#undef ZG_X
+    };
+    static const char *const entry_points[] = {"__libc_free", "__libc_realloc", "__libc_malloc"};
+    static const char *const searches[] = {"dlsym", "dlvsym"};
     struct zg_module ours, libc, module;
-    if (!zg_module_find((uint64_t)zg_foreign_look, &ours) || !zg_module_find((uint64_t)gnu_get_libc_version, &libc))
+    if (!zg_module_find_unwind((uint64_t)look_in_front, &ours) ||
+        !zg_module_find_unwind((uint64_t)gnu_get_libc_version, &libc))
         return;
-    bool in_front = first && is_defined_at(first) && zg_module_find((uint64_t)first, &module) &&
-                    module.start != ours.start && module.start != libc.start;
-    if (in_front) zg_stats_degrade(zg_degradation_allocator_in_front);
-    else if (!next.free || !zg_module_find((uint64_t)next.free, &module)) return;
-    zg_string_copy(zg_stats->allocator, module.path, sizeof zg_stats->allocator);
-    if (!in_front) return;
+    bool all_hand_on = true;
+    for (uint32_t i = 0; i < zg_family_count; i++) {
+        void *first = dlsym(RTLD_DEFAULT, names[i]);
+        if (!first || !zg_module_find_unwind((uint64_t)first, &module) || module.start == ours.start ||
+            module.start == libc.start || !is_defined_at(first))
+            continue;
+        if (!front.functions) front.name = names[i], front.function = first;
+        front.functions |= 1u << i;
+        front.may_hand_on = front.may_hand_on || imports_any(first, searches, ZG_ARRAY_COUNT(searches));
+        all_hand_on = all_hand_on && imports_any(first, entry_points, ZG_ARRAY_COUNT(entry_points));
+    }
+    front.is_reached = front.functions && all_hand_on;
+    if (front.functions & TAKERS && !front.is_reached && zg_foreign_find_next()) zg_passing = zg_passing_all;
+}
+
+void zg_foreign_init(void) {
+    break_start = zg_os_break();
+    zg_passing = zg_passing_none;
+    look_in_front();
+}
+
+bool zg_foreign_is_in_front(void) { return front.functions != 0; }
+
+bool zg_foreign_is_reached(enum zg_family function) {
+    uint8_t all = zg_passing_all;
+    if (!(front.functions >> function & 1)) return false;
+    __atomic_store_n(&front.is_reached, true, __ATOMIC_RELAXED);
+    if (!__atomic_compare_exchange_n(&zg_passing, &all, zg_passing_none, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return false;
+    __atomic_fetch_and(&zg_stats->degradations, ~(UINT64_C(1) << zg_degradation_allocator_in_front), __ATOMIC_RELAXED);
+    return true;
+}
+
+static void say_in_front(void) {
     char message[sizeof zg_stats->allocator + 128];
     struct zg_text text;
     zg_text_init(&text, message, sizeof message);
-    zg_text_string(&text, "zguard: warning: malloc is that of '");
+    zg_text_string(&text, "zguard: warning: ");
+    zg_text_string(&text, front.name);
+    zg_text_string(&text, " is that of '");
     zg_text_string(&text, zg_stats->allocator);
-    zg_text_string(&text, "', in front of ours: its blocks are not guarded\n");
+    zg_text_string(&text, zg_passing == zg_passing_all ? "', in front of ours: no block is guarded\n"
+                                                       : "', in front of ours: its blocks are not guarded\n");
     zg_os_write(2, message, text.count);
+    front.is_said = true;
+}
+
+void zg_foreign_look(void) {
+    look_up_next();
+    struct zg_module module;
+    void *other = front.functions ? front.function : (void *)next.free;
+    if (front.is_reached || !other || !zg_module_find((uint64_t)other, &module)) return;
+    zg_string_copy(zg_stats->allocator, module.path, sizeof zg_stats->allocator);
+    if (!front.functions) return;
+    zg_stats_degrade(zg_degradation_allocator_in_front);
+    // A wrapper is known by its first call.
+    if (!front.may_hand_on) say_in_front();
+}
+
+void zg_foreign_look_at_end(void) {
+    if (front.functions && front.may_hand_on && !front.is_reached && !front.is_said) say_in_front();
 }
 
 bool zg_foreign_find_next(void) {
@@ -160,13 +257,13 @@ enum zg_foreign_owner zg_foreign_owner(uint64_t address) {
 void zg_foreign_free(void *address, enum zg_foreign_owner owner) {
     zg_stats_add(zg_counter_foreign_frees, 1);
     if (owner == zg_foreign_other) next.free(address);
-    else __libc_free(address);
+    else zg_libc.free(address);
 }
 
 void *zg_foreign_reallocate(void *address, uint64_t size, enum zg_foreign_owner owner) {
     zg_stats_add(zg_counter_foreign_frees, 1);
     if (owner == zg_foreign_other && next.realloc) return next.realloc(address, size);
-    return __libc_realloc(address, size);
+    return zg_libc.realloc(address, size);
 }
 
 uint64_t zg_foreign_usable_size(void *address, enum zg_foreign_owner owner) {

@@ -16,13 +16,35 @@ void *zg_foreign_reallocate(void *address, uint64_t size, enum zg_foreign_owner 
 uint64_t zg_foreign_usable_size(void *address, enum zg_foreign_owner owner);
 // What an address is that nobody made: "stack address", "global variable", "misaligned", "never allocated".
 const char *zg_foreign_describe(uint64_t address);
+// Finds libc's own functions: before anything else here, and before anything that may allocate.
+void zg_foreign_find_libc(void);
+// Decides, too, whether blocks may be ours at all (zg_passing).
 void zg_foreign_init(void);
 // Libc's heap makes itself ready at its first call, and takes for granted that there is only one thread: two that come first
 // at once would share an arena that counts one, which libc ends the program for when both have ended. Without us the program's or the
 // loader's first block does it. Start-up.
 void zg_foreign_prepare(void);
-// Whether another allocator is there: in front of ours, so that its blocks are not guarded, or behind. Start-up.
+// Says whether another allocator is there: in front of ours, so that its blocks are not guarded, or behind. Start-up; the end
+// says what had to wait.
 void zg_foreign_look(void);
+void zg_foreign_look_at_end(void);
+
+// Functions that an executable, or a library in front of ours, may define for itself while it takes the others from us.
+#define ZG_FAMILY(X)                                                                                                   \
+    X(malloc)                                                                                                          \
+    X(calloc)                                                                                                          \
+    X(memalign) X(aligned_alloc) X(posix_memalign) X(valloc) X(pvalloc) X(realloc) X(free) X(malloc_usable_size)
+enum zg_family {
+#define ZG_X(name) zg_family_##name,
+    ZG_FAMILY(ZG_X)
+#undef ZG_X
+        zg_family_count
+};
+// One of them is defined in front of ours.
+bool zg_foreign_is_in_front(void);
+// Ours was called, while everything is passed on. Where one in front has the same name, that is what called it: it hands on
+// to us what it is asked, and from now on blocks may be ours. True once: when the answer changes zg_passing.
+bool zg_foreign_is_reached(enum zg_family function);
 
 // The program's own allocator: the one behind us in the search order, which is libc's unless a program brings another.
 struct zg_next {
@@ -34,6 +56,8 @@ struct zg_next {
     size_t (*usable_size)(void *);
 };
 extern struct zg_next zg_next;
+// Libc's own, whoever publishes functions of these names besides.
+extern struct zg_next zg_libc;
 // Looks it up, before blocks are passed on to it. False where some of its functions are missing, or where libc has served
 // blocks already that another allocator would be asked to free. Start-up.
 bool zg_foreign_find_next(void);

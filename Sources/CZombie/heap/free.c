@@ -36,6 +36,13 @@ ZG_INLINE void note_freer(struct zg_block *block, uint32_t stack, const struct z
 ZG_COLD void zg_free_dead(uint64_t address, enum zg_deallocator deallocator) {
     struct zg_block_view view;
     const char *name = zg_mismatch_deallocator_name(deallocator);
+    uint64_t start;
+    if (zg_mismatch_is_cookie(address, deallocator, &start)) {
+        // The block that was meant dies.
+        struct zg_thread *thread = zg_thread_current_or_null();
+        if (thread) zg_free_entered(thread, start, zg_deallocator_moved, ZG_ANY_SIZE);
+        return;
+    }
     if (!zg_lookup_block(address, &view)) {
         zg_found_invalid_free(NULL, address, "never allocated", name);
         return;

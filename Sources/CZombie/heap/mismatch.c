@@ -11,6 +11,7 @@
 
 #include "findings/found.h"
 #include "images/module.h"
+#include "platform/os.h"
 #include "platform/text.h"
 #include "settings/config.h"
 #include "stacks/depot.h"
@@ -69,16 +70,56 @@ static bool is_known_defect(const struct zg_block_view *view, enum zg_deallocato
 static bool is_c_kind(enum zg_kind kind) { return kind == zg_kind_malloc || kind == zg_kind_aligned; }
 static bool is_c_deallocator(enum zg_deallocator deallocator) { return deallocator < zg_deallocator_delete; }
 
-void zg_mismatch_check(const struct zg_block_view *view, uint64_t address, enum zg_deallocator deallocator,
+bool zg_mismatch_check(const struct zg_block_view *view, uint64_t address, enum zg_deallocator deallocator,
                        uint64_t freed_size, uint64_t caller_pc) {
-    if (zg_config.dealloc_mismatch == zg_dealloc_mismatch_off) return;
+    if (zg_config.dealloc_mismatch == zg_dealloc_mismatch_off) return false;
     if (zg_config.dealloc_mismatch == zg_dealloc_mismatch_certain &&
         is_c_kind(view->kind) != is_c_deallocator(deallocator)) {
         uint64_t pc = caller_pc;
-        if (is_c_kind(view->kind) && zg_depot_get(view->alloc_stack, &pc, 1) != 1) return;
-        if (!operators_come_from_outside(pc - 1)) return;
+        if (is_c_kind(view->kind) && zg_depot_get(view->alloc_stack, &pc, 1) != 1) return false;
+        if (!operators_come_from_outside(pc - 1)) return false;
     }
     if (zg_config.dealloc_mismatch == zg_dealloc_mismatch_certain && is_known_defect(view, deallocator, caller_pc - 1))
-        return;
+        return false;
     zg_found_dealloc_mismatch(view, address, names[deallocator], freed_size);
+    return true;
+}
+
+// Arrays of objects with a destructor have their number in front of the first one: in the Itanium C++ ABI (2.7) a word, and as
+// much room as the objects' alignment asks for. The size of what follows is a multiple of it.
+static bool has_cookie(const struct zg_block_view *view) {
+    uint64_t count, offset = (uint64_t)view->offset;
+    if (view->state != zg_state_live || offset < sizeof count || !zg_is_power_of_two(offset) || offset > view->size)
+        return false;
+    if (zg_os_read_memory(&count, view->start + offset - sizeof count, sizeof count) != sizeof count) return false;
+    uint64_t bytes = view->size - offset;
+    return count ? count <= bytes && bytes % count == 0 : bytes == 0;
+}
+
+bool zg_mismatch_is_cookie(uint64_t address, enum zg_deallocator deallocator, uint64_t *start) {
+    static const uint64_t cookies[] = {8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
+    struct zg_block_view view;
+    bool is_array = deallocator == zg_deallocator_delete_array || deallocator == zg_deallocator_delete_array_aligned;
+    bool is_inside = zg_lookup_block(address, &view);
+    if (zg_config.dealloc_mismatch == zg_dealloc_mismatch_off || is_c_deallocator(deallocator)) return false;
+    if (!is_array) {
+        // delete of the first object of new[].
+        if (!is_inside || !has_cookie(&view)) return false;
+        if (view.kind != zg_kind_new_array && view.kind != zg_kind_new_array_aligned) return false;
+        *start = view.start;
+        zg_found_dealloc_mismatch(&view, address, names[deallocator], ZG_ANY_SIZE);
+        return true;
+    }
+    // delete[] of a single object: what is in front of it was taken for the count. Not where it is a block itself, or a part of
+    // an array.
+    if (is_inside && (!view.offset || view.kind == zg_kind_new_array || view.kind == zg_kind_new_array_aligned))
+        return false;
+    for (size_t i = 0; i < ZG_ARRAY_COUNT(cookies); i++) {
+        if (!zg_lookup_block(address + cookies[i], &view) || view.offset || view.state != zg_state_live) continue;
+        if (view.kind != zg_kind_new && view.kind != zg_kind_new_aligned) continue;
+        *start = view.start;
+        zg_found_dealloc_mismatch(&view, view.start, names[deallocator], ZG_ANY_SIZE);
+        return true;
+    }
+    return false;
 }

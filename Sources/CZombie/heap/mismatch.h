@@ -38,8 +38,12 @@ ZG_INLINE bool zg_mismatch_is_possible(enum zg_kind kind, enum zg_deallocator de
 }
 // Reports a mismatch where the options and the evidence allow it. The calling thread is entered; `caller_pc` is the
 // return address of the freeing call.
-void zg_mismatch_check(const struct zg_block_view *view, uint64_t address, enum zg_deallocator deallocator,
+// False: nothing is to be reported.
+bool zg_mismatch_check(const struct zg_block_view *view, uint64_t address, enum zg_deallocator deallocator,
                        uint64_t freed_size, uint64_t caller_pc);
+// A pointer that is no block's start, given to an operator delete: the other of delete and delete[] was meant, which have the
+// count of an array's objects between them. True: that was reported, and the block whose start is put into `*start` is live.
+bool zg_mismatch_is_cookie(uint64_t address, enum zg_deallocator deallocator, uint64_t *start);
 const char *zg_mismatch_deallocator_name(enum zg_deallocator deallocator);
 
 #endif

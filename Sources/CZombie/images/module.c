@@ -163,6 +163,7 @@ bool zg_module_imports(uint64_t address, const char *symbol) {
 struct symbol_search {
     const char *name;
     uint32_t hash, sysv_hash;
+    uint64_t within; // an address in the only image to look at; 0: all
     void *found;
 };
 
@@ -188,13 +189,15 @@ static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context
     (void)bytes;
     struct symbol_search *search = context;
     const ElfW(Dyn) *entries = NULL;
-    uint64_t start = UINT64_MAX;
+    uint64_t start = UINT64_MAX, end = 0;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
         if (header->p_type == PT_DYNAMIC) entries = (const void *)(info->dlpi_addr + header->p_vaddr);
-        if (header->p_type == PT_LOAD) start = zg_min(start, info->dlpi_addr + header->p_vaddr);
+        if (header->p_type != PT_LOAD) continue;
+        start = zg_min(start, info->dlpi_addr + header->p_vaddr);
+        end = zg_max(end, info->dlpi_addr + header->p_vaddr + header->p_memsz);
     }
-    if (!entries) return 0;
+    if (!entries || (search->within && (search->within < start || search->within >= end))) return 0;
     struct dynamic dynamic = read_dynamic(entries, info->dlpi_addr, start);
     if (!dynamic.symbols || !dynamic.strings || (!dynamic.gnu_hash && !dynamic.sysv_hash)) return 0;
     if (!dynamic.gnu_hash) return find_symbol_in_sysv(search, &dynamic, info->dlpi_addr);
@@ -212,8 +215,8 @@ static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context
     }
 }
 
-void *zg_module_function(const char *name) {
-    struct symbol_search search = {name, 5381, 0, NULL};
+void *zg_module_function_in(uint64_t address, const char *name) {
+    struct symbol_search search = {name, 5381, 0, address, NULL};
     for (const char *at = name; *at; at++) {
         search.hash = search.hash * 33 + (uint8_t)*at;
         search.sysv_hash = (search.sysv_hash << 4) + (uint8_t)*at;
@@ -222,3 +225,5 @@ void *zg_module_function(const char *name) {
     dl_iterate_phdr(find_symbol_in, &search);
     return search.found;
 }
+
+void *zg_module_function(const char *name) { return zg_module_function_in(0, name); }

@@ -128,5 +128,6 @@ struct zg_depot_node {
 
 #define ZG_FILL_FREED 0x55u
 #define ZG_FILL_NEW 0xAAu
+#define ZG_FILL_GAP 0xA5u // what alignment leaves free around a block with pages of its own
 
 #endif

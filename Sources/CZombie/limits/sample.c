@@ -16,7 +16,7 @@ static __thread bool has_drawn __attribute__((tls_model("initial-exec")));
 static uint64_t state;
 
 void zg_sample_start(void) {
-    if (!zg_config.sample_rate && !zg_config.overhead) return;
+    if (zg_passing == zg_passing_all || (!zg_config.sample_rate && !zg_config.overhead)) return;
     if (!zg_foreign_find_next()) {
         zg_stats_degrade(zg_degradation_not_passed_on);
         return;

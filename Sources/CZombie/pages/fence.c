@@ -28,7 +28,6 @@ enum {
 // Address space is made accessible in steps, because each is a system call.
 #define COMMIT_STEP ((uint64_t)4 << 20)
 #define SHARE_LEAST ((uint64_t)4 << 20)
-#define FILL_PAD 0xA5u
 
 static struct zg_lock fence_lock;
 static uint64_t used_pages, committed_pages;
@@ -284,8 +283,8 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
     zg_store(&span->start,
              alignment > ZG_PAGE_BYTES ? span->base : end - zg_round_up(size ? size : 1, zg_max(alignment, 16)));
     uint64_t lead = zg_min(span->start - span->base, LEAD_MOST);
-    __builtin_memset((char *)span->start - lead, FILL_PAD, lead);
-    __builtin_memset((char *)span->start + size, FILL_PAD, end - span->start - size);
+    __builtin_memset((char *)span->start - lead, ZG_FILL_GAP, lead);
+    __builtin_memset((char *)span->start + size, ZG_FILL_GAP, end - span->start - size);
     zg_stats_add(zg_counter_fenced_blocks, 1);
     zg_stats_set(zg_counter_fenced_live_bytes, zg_load(&live_bytes));
     return span;
@@ -327,9 +326,9 @@ bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change) {
     const char *start = (const char *)span->start, *end = (const char *)span->base + zg_fence_data_bytes(span);
     uint64_t lead = zg_min(span->start - span->base, LEAD_MOST), last = 0;
     *change = (struct zg_change){.length = 0};
-    look(start + span->size, end, FILL_PAD, span->size, change, &last);
+    look(start + span->size, end, ZG_FILL_GAP, span->size, change, &last);
     if (has_open_guard(span)) look(end, end + LEAD_MOST, 0, (uint64_t)(end - start), change, &last);
-    if (!change->length) look(start - lead, start, FILL_PAD, -lead, change, &last);
+    if (!change->length) look(start - lead, start, ZG_FILL_GAP, -lead, change, &last);
     if (!change->length) return false;
     change->length = last - change->offset + 1;
     return true;
@@ -346,7 +345,7 @@ bool zg_fence_fill_in(const struct zg_span *span, int which, uint64_t low, uint6
 void zg_fence_fill_again(uint64_t from, uint64_t to) {
     for (const char *at = (const char *)from; at < (const char *)to; at++)
         if (*at) return;
-    __builtin_memset((void *)from, FILL_PAD, to - from);
+    __builtin_memset((void *)from, ZG_FILL_GAP, to - from);
 }
 
 // Oldest first, once the budget of addresses is spent, or half of the addresses there are. Under the lock.

@@ -72,12 +72,14 @@ bool zg_revive_fenced(const struct zg_block_view *view) {
     return true;
 }
 
-bool zg_revive_fenced_at(const struct zg_block_view *view, uint64_t address) {
+bool zg_revive_fenced_at(uint64_t address) {
+    struct zg_block_view block;
     // Nobody else's page: the block of an inferred finding may be far from the address.
     if (address - zg_fenced_map.base >= zg_fenced_map.units * ZG_PAGE_BYTES) return false;
     // No block's are the guard in front of the first one, and what alignment left out.
     struct zg_span *span = zg_span_find(address);
-    if (span && address - span->base < zg_fence_data_bytes(span)) return zg_revive_fenced(view);
+    if (span && address - span->base < zg_fence_data_bytes(span))
+        return zg_lookup_block(address, &block) && zg_revive_fenced(&block);
     // Which way it is protected may differ from its neighbours'.
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
     bool opened = zg_os_commit(page, ZG_PAGE_BYTES) == 0, unguarded = zg_os_unguard(page, ZG_PAGE_BYTES) == 0;
@@ -95,18 +97,27 @@ bool zg_revive_page(uint64_t address) {
     return true;
 }
 
+// Pages appear where others may be reading already, and so with their contents or not at all.
+static void put_pages(void *pages, uint64_t at, uint64_t bytes) {
+    if (zg_os_move(pages, (void *)at, bytes) != 0 && zg_os_commit((void *)at, bytes) == 0)
+        __builtin_memcpy((void *)at, pages, bytes);
+    zg_os_release(pages, bytes);
+}
+
 // Copies a class's metadata, or a virtual table, into the object's window: a class pointer that was loaded before goes on
 // working.
 static void fill_window(uint64_t pointer, const struct zg_class *class) {
-    uint64_t window = pointer - ZG_TRAP_ISA_OFFSET, bytes = UINT64_C(1) << ZG_TRAP_ISA_SHIFT;
-    if (zg_os_commit((void *)window, bytes) != 0) return;
+    uint64_t bytes = UINT64_C(1) << ZG_TRAP_ISA_SHIFT;
+    char *window = zg_os_map(bytes);
+    if (!window) return;
     // As far as it can be read: images end somewhere.
     for (uint64_t done = 0; done < bytes;) {
         uint64_t from = class->pointer - ZG_TRAP_ISA_OFFSET + done;
         uint64_t wanted = zg_min(bytes - done, ZG_PAGE_BYTES - (from & (ZG_PAGE_BYTES - 1)));
-        zg_os_read_memory((void *)(window + done), from, wanted);
+        zg_os_read_memory(window + done, from, wanted);
         done += wanted;
     }
+    put_pages(window, pointer - ZG_TRAP_ISA_OFFSET, bytes);
 }
 
 // Pointers into the trap region that the program has loaded already work from now on as if the object lived: its class
@@ -115,11 +126,12 @@ static void open_windows(const struct zg_block_view *view, const struct zg_class
     struct zg_zombie_pattern pattern = zg_zombie_pattern_at(view->start, view->zombie);
     fill_window(pattern.head[0], class);
     if (class->language != zg_language_swift) return;
-    uint64_t page = pattern.head[1] << 3 & ((UINT64_C(1) << 48) - 1);
-    if (zg_os_commit((void *)page, ZG_PAGE_BYTES) != 0) return;
     // A side table: object, reserved, counts.
-    ((uint64_t *)page)[0] = view->start;
-    ((uint64_t *)page)[2] = ZG_SWIFT_IMMORTAL_BITS;
+    uint64_t *page = zg_os_map(ZG_PAGE_BYTES);
+    if (!page) return;
+    page[0] = view->start;
+    page[2] = ZG_SWIFT_IMMORTAL_BITS;
+    put_pages(page, pattern.head[1] << 3 & ((UINT64_C(1) << 48) - 1), ZG_PAGE_BYTES);
 }
 
 static bool restore_slot(const struct zg_block_view *view, const struct zg_class *class) {

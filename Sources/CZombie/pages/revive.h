@@ -15,9 +15,9 @@ bool zg_revive_header(const struct zg_block_view *view);
 // -- on_finding=continue. False where it cannot be done --
 // The contents of a fenced block come back.
 bool zg_revive_fenced(const struct zg_block_view *view);
-// The same for an access at this address, which may lie in a guard: that becomes a page of zeros. False for an address outside
+// The same for the block at this address, or for the guard there, which becomes a page of zeros. False for an address outside
 // of the fenced blocks' area.
-bool zg_revive_fenced_at(const struct zg_block_view *view, uint64_t address);
+bool zg_revive_fenced_at(uint64_t address);
 // A retired block's page comes back, filled, and the access goes on as one to filled memory would.
 bool zg_revive_page(uint64_t address);
 // The object gets its contents back, as far as they were kept; pointers into the trap region work as if it lived.

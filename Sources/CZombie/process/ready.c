@@ -17,6 +17,7 @@
 #include "platform/os.h"
 #include "pressure/pressure.h"
 #include "settings/config.h"
+#include "settings/passing.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
 #include "zombies/zombie.h"
@@ -46,6 +47,7 @@ static bool reserve_heap(void) {
 static void initialise(void) {
     zg_pressure_find_filters(); // before anything is called that is not called by every program's start
     zg_os_remember();
+    zg_foreign_find_libc();
     zg_config_init();
     zg_module_init(zg_config.find_object);
     zg_foreign_init();
@@ -63,6 +65,7 @@ static void initialise(void) {
     zg_stats->layout.node_bytes = sizeof(struct zg_depot_node);
     zg_stats->layout.nodes_used = nodes;
     if (!done) zg_stats_degrade(zg_degradation_heap_exhausted);
+    if (!done) zg_passing = zg_passing_none;
     __atomic_store_n(&heap_state, done ? ready : failed, __ATOMIC_RELEASE);
 }
 

@@ -233,6 +233,7 @@ void zg_runtime_finish(void) {
     if (!thread) return;
     zg_thread_flush_counters(thread);
     if (zg_config.verify_at_exit) zg_quarantine_verify_all("exit");
+    zg_foreign_look_at_end();
     zg_report_end();
     zg_stats_note_refusals();
     zg_thread_leave(thread);

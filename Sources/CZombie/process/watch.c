@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "process/watch.h"
 
+#include <gnu/libc-version.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/single_threaded.h>
@@ -25,7 +26,6 @@
 #include "stacks/unwind_cfi.h"
 
 extern void *__libc_stack_end;
-extern void __libc_free(void *);
 
 #define MS UINT64_C(1000000)
 #define WATCHED_NS (250 * MS)    // between looks of the thread, while there is something to give back
@@ -227,7 +227,7 @@ ZG_NOINLINE bool zg_watch_stack_is_plain(const uint64_t *frame) {
     struct zg_walk walk;
     struct zg_module loader, libc, module;
     if (!zg_module_find_unwind((uint64_t)&__libc_stack_end, &loader)) return false;
-    if (!zg_module_find_unwind((uint64_t)__libc_free, &libc)) return false;
+    if (!zg_module_find_unwind((uint64_t)gnu_get_libc_version, &libc)) return false;
     if (caller.sp < bounds.low || caller.sp >= bounds.high) return false; // a coroutine's stack, or a handler's
     zg_unwind_fast(caller, &bounds, ZG_STACK_MAX_DEPTH, &walk);
     bool outermost = true; // so far libc alone

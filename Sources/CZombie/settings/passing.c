@@ -2,4 +2,4 @@
 
 #include "settings/passing.h"
 
-uint8_t zg_passing;
+uint8_t zg_passing = zg_passing_undecided;

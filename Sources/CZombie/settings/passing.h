@@ -1,4 +1,4 @@
-// Whether blocks are passed on to the program's own allocator, and by what they are chosen. Set once at start-up; read by the
+// Whether blocks are passed on to the program's own allocator, and by what they are chosen. Set at start-up; read by the
 // hot path before anything else.
 
 #ifndef ZG_PASSING_H
@@ -6,7 +6,13 @@
 
 #include "platform/base.h"
 
-enum zg_passing { zg_passing_none, zg_passing_sample, zg_passing_budget };
+enum zg_passing {
+    zg_passing_none,
+    zg_passing_sample,
+    zg_passing_budget,
+    zg_passing_all,       // functions in front of ours take the blocks of ours and may know libc's only
+    zg_passing_undecided, // before the first block
+};
 extern uint8_t zg_passing;
 
 #endif

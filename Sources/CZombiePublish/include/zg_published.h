@@ -9,6 +9,7 @@
     /* C allocation */                                                                                                 \
     X(malloc) X(calloc) X(realloc) X(reallocarray) X(free) X(free_sized) X(free_aligned_sized)                         \
     X(memalign) X(aligned_alloc) X(posix_memalign) X(valloc) X(pvalloc)                                                \
+    X(__libc_malloc) X(__libc_calloc) X(__libc_realloc) X(__libc_free) X(__libc_memalign) X(__libc_valloc) X(__libc_pvalloc) \
     X(malloc_usable_size) X(malloc_trim) X(mallinfo) X(mallinfo2) X(mallopt) X(malloc_stats) X(malloc_info)            \
     /* C++ operator new: plain, nothrow, aligned, both; then the same for arrays */                                    \
     X(_Znwm) X(_ZnwmRKSt9nothrow_t) X(_ZnwmSt11align_val_t) X(_ZnwmSt11align_val_tRKSt9nothrow_t)                      \

@@ -37,6 +37,7 @@ extension Finding {
         let verb =
             switch kind {
             case .doubleFree: "freed again"
+            case .invalidFree where detail["call"] != nil: access.done
             case .invalidFree, .deallocMismatch: "freed"
             case .stackOverflow: "ran out of stack"
             default: access.done

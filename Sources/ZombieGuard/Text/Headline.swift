@@ -13,6 +13,11 @@ extension Finding {
     }
 
     private var statement: String {
+        if let call = detail["call"], [.useAfterFree, .invalidFree].contains(kind), detail["bytes"] == nil,
+            detail["freed"] == nil, detail["ended"] == nil
+        {
+            return askedAbout("\(visible(call))()")
+        }
         if let call = detail["call"], let block { return bufferOf("\(visible(call))()", block) }
         return switch kind {
         case .useAfterFree: useAfterFree
@@ -22,8 +27,10 @@ extension Finding {
         case .deallocMismatch: deallocMismatch
         case .heapOverflow where detail["found_by"] == "free":
             "\(count("length")) \(position ?? at) changed while it was in use\(changedValues); found when it was freed"
+        case .heapOverflow where detail["read_from"] != nil: followed
         case .heapOverflow: "\(access.noun) \(position ?? "at an unknown address")"
-        case .wildAccess: "\(access.noun) \(at)\(signal), where the program has no such memory"
+        case .wildAccess where detail["read_from"] != nil: followed
+        case .wildAccess: "\(access.noun) \(at)\(signal), \(neighbours ?? "where the program has no such memory")"
         case .nullAccess: "\(access.noun) \(at)\(signal), through a null pointer"
         case .stackOverflow: "\(threadName) ran out of stack\(address.map { " at \($0)" } ?? "")"
         default: "\(access.noun) \(position ?? at)"
@@ -37,6 +44,44 @@ extension Finding {
     private var changedValues: String {
         guard let old = detail["old"], let new = detail["new"] else { return "" }
         return ", from \(visible(old)) to \(visible(new))"
+    }
+
+    // "0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a pointer read from the gap beside a live block of 100 bytes at 0x7f10"
+    private var followed: String {
+        let source = detail["read_from"].map { visible($0) } ?? "somewhere"
+        guard let block else { return "\(pointer) was followed\(signal), a value read from \(source)" }
+        let place = "\(blockName(block)) at \(block.start)"
+        // The gap is beside this block; what was never written is in it.
+        let text = kind == .heapOverflow ? "the gap beside \(place)" : "\(source), in \(place)"
+        return "\(pointer) was followed\(signal), a value read from \(text)"
+    }
+
+    // "outside of every block: 63 bytes after the end of a freed block of 768 bytes at 0x7f10, 9 bytes before …"
+    private var neighbours: String? {
+        guard let address else { return nil }
+        let before = neighbour("before").map { block, name in
+            let distance = address.distance(from: block.start).map { $0 < block.size ? 0 : $0 - block.size } ?? 0
+            return "\(bytes(distance)) after the end of \(name)"
+        }
+        let after = neighbour("after").map { block, name in
+            "\(bytes(block.start.distance(from: address) ?? 0)) before \(name)"
+        }
+        let both = [before, after].compactMap { $0 }
+        return both.isEmpty ? nil : "outside of every block: " + both.joined(separator: ", ")
+    }
+
+    private func neighbour(_ side: String) -> (block: Block, name: String)? {
+        guard let start = detail[side].flatMap({ Address($0) }), let size = detail[side + "_size"].flatMap({ UInt64($0) })
+        else { return nil }
+        let block = Block(start: start, size: size, state: detail[side + "_state"])
+        return (block, "\(blockName(block)) at \(start)")
+    }
+
+    // A function that does nothing to the block.
+    private func askedAbout(_ call: String) -> String {
+        if kind == .useAfterFree { return "\(call) was given a pointer to memory that was freed, \(position ?? at)" }
+        let what = block.map { "no block's start: \(position ?? "in \(blockName($0))")" } ?? detail["what"].map { "a \(visible($0))" }
+        return "\(call) was given \(pointer), \(what ?? "no block")"
     }
 
     // The kernel's access: "write() was given memory that was freed: 5 bytes at 0x7f20, 16 bytes into a freed block of …"
@@ -60,7 +105,10 @@ extension Finding {
         }
         guard let className = block.className else {
             // A fault on a value from filled memory: the block is where the value was read from, not what was touched.
-            let touched = address?.distance(from: block.start).map { $0 < block.size } ?? false
+            let touched = address.map { address in
+                address.distance(from: block.start).map { $0 < block.size } ?? false
+                    || Int64(bitPattern: address.rawValue &- block.start.rawValue) == block.offset
+            } ?? false
             if touched || confidence != .inferred { return "\(access.noun) \(position ?? at)" }
             return "\(access.noun) through \(pointer), a pointer that came from \(blockName(block)) at \(block.start)"
         }

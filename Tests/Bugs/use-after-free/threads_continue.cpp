@@ -9,6 +9,7 @@
 // exit: 99
 // confidence: exact
 // libs: -lpthread
+// count: 50-3200
 // stdout: all threads ended
 
 #include "../bug.h"

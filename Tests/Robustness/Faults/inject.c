@@ -12,10 +12,6 @@
 #undef dlsym
 #undef pthread_key_create
 #undef pthread_setspecific
-#undef __libc_malloc
-#undef __libc_calloc
-#undef __libc_realloc
-#undef __libc_memalign
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,13 +23,9 @@
 #include <sys/uio.h>
 
 #include "faults/fault.h"
+#include "heap/foreign.h"
 #include "platform/text.h"
 #include "settings/stats.h"
-
-extern void *__libc_malloc(size_t);
-extern void *__libc_calloc(size_t, size_t);
-extern void *__libc_realloc(void *, size_t);
-extern void *__libc_memalign(size_t, size_t);
 
 #define KINDS(X)                                                                                                       \
     X(other, "other")                                                                                                  \
@@ -290,7 +282,10 @@ static long shortened(enum kind kind, int rule, long bytes) {
     return rules[rule].action == ones ? 1 : bytes / 2;
 }
 
+static void take_libcs_memory(void);
+
 long zg_inject_syscall(long number, long a, long b, long c, long d, long e, long f) {
+    take_libcs_memory();
     enum kind kind = kind_of(number, a, b, c, d);
     int rule = rule_for(kind);
     if (rule < 0) return call(number, a, b, c, d, e, f);
@@ -373,10 +368,23 @@ static bool refuses(void) {
     errno = ENOMEM;
     return true;
 }
-void *zg_inject_malloc(size_t size) { return refuses() ? NULL : __libc_malloc(size); }
-void *zg_inject_calloc(size_t count, size_t size) { return refuses() ? NULL : __libc_calloc(count, size); }
-void *zg_inject_realloc(void *block, size_t size) { return refuses() ? NULL : __libc_realloc(block, size); }
-void *zg_inject_memalign(size_t alignment, size_t size) { return refuses() ? NULL : __libc_memalign(alignment, size); }
+static struct zg_next libc;
+static void *inject_malloc(size_t size) { return refuses() ? NULL : libc.malloc(size); }
+static void *inject_calloc(size_t count, size_t size) { return refuses() ? NULL : libc.calloc(count, size); }
+static void *inject_realloc(void *block, size_t size) { return refuses() ? NULL : libc.realloc(block, size); }
+static void *inject_memalign(size_t alignment, size_t size) {
+    return refuses() ? NULL : libc.memalign(alignment, size);
+}
+
+// The runtime calls libc's heap through these pointers, which it has found before its first system call.
+static void take_libcs_memory(void) {
+    if (libc.malloc || !zg_libc.malloc) return;
+    libc = zg_libc;
+    zg_libc.malloc = zg_next.malloc = inject_malloc;
+    zg_libc.calloc = zg_next.calloc = inject_calloc;
+    zg_libc.realloc = zg_next.realloc = inject_realloc;
+    zg_libc.memalign = zg_next.memalign = inject_memalign;
+}
 
 // --- the end -----------------------------------------------------------------------------------------------------------
 

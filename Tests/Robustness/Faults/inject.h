@@ -14,20 +14,12 @@ long zg_inject_syscall(long number, long a, long b, long c, long d, long e, long
 void *zg_inject_dlsym(void *handle, const char *symbol);
 int zg_inject_key_create(pthread_key_t *key, void (*destructor)(void *));
 int zg_inject_setspecific(pthread_key_t key, const void *value);
-void *zg_inject_malloc(size_t size);
-void *zg_inject_calloc(size_t count, size_t size);
-void *zg_inject_realloc(void *block, size_t size);
-void *zg_inject_memalign(size_t alignment, size_t size);
 
 #ifndef ZG_THE_INJECTOR
 #define zg_arch_syscall zg_inject_syscall
 #define dlsym zg_inject_dlsym
 #define pthread_key_create zg_inject_key_create
 #define pthread_setspecific zg_inject_setspecific
-#define __libc_malloc zg_inject_malloc
-#define __libc_calloc zg_inject_calloc
-#define __libc_realloc zg_inject_realloc
-#define __libc_memalign zg_inject_memalign
 #endif
 
 #endif
