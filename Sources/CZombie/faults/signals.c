@@ -137,6 +137,7 @@ void zg_signals_start(zg_signals_handler *for_faults) {
     real_mask(SIG_BLOCK, NULL, NULL); // looked up before any handler could need it
     manage(SIGSEGV);
     manage(SIGBUS);
+    zg_unwind_recovers = (installed & 3) == 3; // both of them
 }
 
 void zg_signals_watch_aborts(zg_signals_handler *for_faults) {
