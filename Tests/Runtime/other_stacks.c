@@ -1,5 +1,4 @@
-// Captures on thousands of coroutines' stacks: what was read before is read again without a system call, and what has gone
-// since is noticed by the read itself.
+// Captures on thousands of coroutines' stacks need no system call, and bear that what was read before has gone.
 // preload
 // control
 

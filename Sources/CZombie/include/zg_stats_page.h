@@ -61,7 +61,11 @@
     X(processor_ns, counter, "nanoseconds", "processor time of the process when that was measured")                    \
     X(guarded_share_permille, gauge, "per mille",                                                                      \
       "share of blocks that are guarded, where their cost has a limit; the program's own allocator serves the others") \
-    X(findings_lost, counter, "findings", "findings that could be written neither to the report nor to standard error")
+    X(findings_lost, counter, "findings",                                                                              \
+      "findings that could be written neither to the report nor to standard error")                                    \
+    X(stack_bytes, gauge, "bytes", "memory of the stack depot")                                                        \
+    X(stacks_shortened, counter, "stacks",                                                                             \
+      "stacks recorded with their innermost frames only, without those that repeated at once")
 
 // Degradations: what the runtime could not have and goes on without. One bit each, in this order.
 #define ZG_DEGRADATIONS(X)                                                                                             \
@@ -96,7 +100,9 @@
     X(no_fork_handlers,                                                                                                \
       "forks are not noticed: a child of a process with several threads may wait for a lock for ever")                 \
     X(no_status, "/proc/self/status or /proc/meminfo cannot be read: short memory is hardly noticed")                  \
-    X(advice_refused, "the kernel refused madvise: memory was not given back, or core files may be large")
+    X(advice_refused, "the kernel refused madvise: memory was not given back, or core files may be large")             \
+    X(stacks_shortened,                                                                                                \
+      "too many stacks were new, or their memory is used up: of new ones only the innermost frames are recorded")
 
 enum zg_counter {
 #define ZG_X(name, type, unit, text) zg_counter_##name,
