@@ -113,13 +113,15 @@ static uint64_t bytes_with(uint64_t count, const struct tables *growing) {
 // Every program may fill an eighth of stack_bytes at once, and adds one node more for so many captures: what new stacks take
 // is a bounded part of what the program has done. Half of the bound is for whole stacks, half for the shorter ones that
 // follow. Where those do not repeat either, ever shorter ones do.
+bool zg_depot_is_scarce;
 enum { FREE_SHARE = 8, CAPTURES_PER_NODE = 64, BYTES_PER_NODE = 64, HYSTERESIS = 1 << 13 };
+
+static uint64_t free_nodes(void) { return zg_config.stack_bytes / BYTES_PER_NODE / FREE_SHARE; }
 
 int zg_depot_depth(uint64_t captures, int depth) {
     static bool shortens;
     uint64_t used = __atomic_load_n(&node_count, __ATOMIC_RELAXED), most = most_bytes() / BYTES_PER_NODE;
-    uint64_t allowed =
-        zg_min(zg_config.stack_bytes / BYTES_PER_NODE / FREE_SHARE + captures / CAPTURES_PER_NODE, most / 2);
+    uint64_t allowed = zg_min(free_nodes() + captures / CAPTURES_PER_NODE, most / 2);
     bool before = __atomic_load_n(&shortens, __ATOMIC_RELAXED);
     // Not to and fro: one stack would become many of different lengths.
     bool now = used + (before ? HYSTERESIS : 0) > allowed;
@@ -169,6 +171,7 @@ static uint32_t add_node(uint32_t parent, uint64_t pc, uint64_t hash) {
     node_hashes[id] = hash;
     if (!insert(&known, id)) return 0;
     __atomic_store_n(&node_count, node_count + 1, __ATOMIC_RELEASE);
+    if (node_count >= free_nodes()) __atomic_store_n(&zg_depot_is_scarce, true, __ATOMIC_RELAXED);
     zg_stats_set(zg_counter_stack_nodes, node_count - 1);
     zg_stats_set(zg_counter_stack_bytes, bytes_with(node_count, NULL));
     zg_store(&zg_stats->layout.nodes_used, node_count);

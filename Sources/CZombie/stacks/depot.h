@@ -17,8 +17,10 @@
 // Reserves room for `bytes` of nodes at the most. False where the address space does not allow it.
 bool zg_depot_init(uint64_t bytes);
 
-// How many frames of a stack that is captured now should be looked up and added: `depth`, or fewer where too many of late were new.
-// `captures`: how many there have been so far.
+// False as long as the depot takes whole stacks without conditions.
+extern bool zg_depot_is_scarce;
+// How many frames of a stack that is captured now should be looked up and added where it is scarce: `depth`, or fewer where too many
+// of late were new. `captures`: how many there have been so far.
 int zg_depot_depth(uint64_t captures, int depth);
 
 // The hash of the stack that a call from the stack with hash `outer` (0: none) makes.

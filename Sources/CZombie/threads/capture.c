@@ -18,7 +18,7 @@ static uint32_t mark(uint32_t found) {
 // otherwise one capture in SELDOM tries.
 enum { KNOWN_GAIN = 1, KNOWN_LOSS = 4, KNOWN_MOST = 64, SELDOM = 256 };
 
-static uint32_t find_whole(struct zg_thread *thread, struct zg_caller caller, int depth) {
+static ZG_NOINLINE uint32_t find_whole(struct zg_thread *thread, struct zg_caller caller, int depth) {
     if (thread->whole_stacks <= 0 && thread->captures % SELDOM) return 0;
     uint32_t found = zg_trail_capture(&thread->trail, caller, &thread->stack, depth, false);
     int likely = thread->whole_stacks + (found ? KNOWN_GAIN : -KNOWN_LOSS);
@@ -31,8 +31,9 @@ static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_call
                                         bool allocates) {
     struct zg_walk walk;
     uint32_t found = 0, stack;
-    int most = (int)zg_config.stack_depth;
-    int depth = zg_depot_depth(zg_stats_get(zg_counter_stacks_captured) + thread->captures, most);
+    int most = (int)zg_config.stack_depth, depth = most;
+    if (ZG_UNLIKELY(__atomic_load_n(&zg_depot_is_scarce, __ATOMIC_RELAXED)))
+        depth = zg_depot_depth(zg_stats_get(zg_counter_stacks_captured) + thread->captures, most);
     if (own_stack) {
         found = depth < most ? find_whole(thread, caller, most)
                              : zg_trail_capture(&thread->trail, caller, &thread->stack, depth, true);
