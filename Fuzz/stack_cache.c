@@ -304,7 +304,7 @@ static void capture(void) {
 
     uint32_t known = zg_stack_cache_find(&cache, caller, zg_stack_cache_key(&cache, caller));
     if (known) check_known("cache", known, wanted, count, left);
-    uint32_t found = zg_trail_capture(&trail, caller, &bounds, depth);
+    uint32_t found = zg_trail_capture(&trail, caller, &bounds, depth, true);
     if (found) check_known("trail", found, wanted, count, left);
     if (known) return;
     // As a thread does it on a miss.
@@ -489,7 +489,8 @@ int LLVMFuzzerInitialize(int *count, char ***words) {
     (void)count, (void)words;
     map_at(STACK_LOW, STACK_BYTES);
     map_at(TABLES_LOW, TABLES_BYTES);
-    CHECK(zg_depot_init(UINT64_C(1) << 34));
+    zg_config.stack_bytes = UINT64_C(1) << 34;
+    CHECK(zg_depot_init(zg_config.stack_bytes));
     return 0;
 }
 

@@ -75,6 +75,7 @@ EXPORTED void capture_look(void) {
     struct zg_stack_cache *cache = &thread->stack_cache;
     uint32_t cached = zg_stack_cache_find(cache, caller, zg_stack_cache_key(cache, caller));
     capture_seen.cached += is_whole(cached);
-    capture_seen.lost += !is_whole(zg_trail_capture(&thread->trail, caller, &thread->stack, zg_config.stack_depth));
+    capture_seen.lost +=
+        !is_whole(zg_trail_capture(&thread->trail, caller, &thread->stack, zg_config.stack_depth, true));
     zg_thread_leave(thread);
 }

@@ -165,7 +165,8 @@ class Runner:
         standard error."""
         counts, sums = Path(tempfile.mkdtemp(prefix=f"{mode}-", dir=self.work)), Sums()
         guard = ObservedGuard(preload=self.library)
-        guard.variables = {"ZG_CAPTURES": str(counts), "ZG_CAPTURES_MODE": mode, "ZG_CAPTURES_EVERY": str(every)}
+        guard.variables = {"ZG_CAPTURES": str(counts), "ZG_CAPTURES_MODE": mode, "ZG_CAPTURES_EVERY": str(every),
+                           "ZGUARD_OPTIONS": "stack_bytes=16g"}  # no stack is shortened
         problems = run(guard)
         sums.add_folder(counts)
         self.show_suspects(counts)

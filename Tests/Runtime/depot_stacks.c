@@ -1,5 +1,6 @@
-// The stack depot: equal stacks have equal ids, outer frames are shared, it grows to millions of nodes, also from two threads.
+// The stack depot: equal stacks have equal ids, outer frames are shared, it grows to millions of nodes and keeps to its bound.
 // link: runtime
+// options: stack_bytes=4g
 
 #include <pthread.h>
 #include <string.h>
@@ -7,6 +8,8 @@
 #include "check.h"
 #include "heap_calls.h"
 #include "process/ready.h"
+#include "settings/config.h"
+#include "settings/stats.h"
 #include "stacks/depot.h"
 
 enum { DEPTH = 10 };
@@ -88,10 +91,56 @@ static void check_threads(void) {
     CHECK_EQUAL(wrong, 0, "two threads that put the same stacks get the same ids");
 }
 
+enum { WHOLE = 32, MEBIBYTE = 1 << 20 };
+
+// As in a program of which each capture is new: of how many frames, when this share of the bound is used.
+static void check_depth(void) {
+    uint64_t nodes = node_count(), saved = zg_config.stack_bytes;
+    const int captures_per_node = 64;
+    CHECK_EQUAL(zg_depot_depth(0, WHOLE), WHOLE, "with room left a stack is whole");
+    zg_config.stack_bytes = nodes * 64 * 4; // the free part, an eighth, is used up
+    CHECK(zg_depot_depth(0, WHOLE) < WHOLE, "stacks that have not repeated are shortened");
+    CHECK(zg_stats->degradations >> zg_degradation_stacks_shortened & 1, "and the statistics say so");
+    CHECK_EQUAL(zg_depot_depth(0, 3), zg_depot_depth(0, WHOLE) < 3 ? zg_depot_depth(0, WHOLE) : 3, "none gets longer");
+    CHECK_EQUAL(zg_depot_depth(nodes * captures_per_node, WHOLE), WHOLE,
+                "after many captures that did, new ones are whole");
+    zg_config.stack_bytes = nodes * 64 * 3 / 2; // more than half is used
+    int last = WHOLE;
+    CHECK(zg_depot_depth(UINT64_C(1) << 40, WHOLE) < WHOLE,
+          "half of the bound is for shortened stacks, whatever was captured");
+    for (int eighths = 16; eighths >= 8; eighths--) {
+        zg_config.stack_bytes = nodes * 64 * (uint64_t)eighths / 8;
+        int depth = zg_depot_depth(UINT64_C(1) << 40, WHOLE);
+        CHECK(depth <= last && depth >= 1, "the fuller the depot, the fewer frames, but never none");
+        last = depth;
+    }
+    CHECK_EQUAL(last, 1, "one at last");
+    zg_config.stack_bytes = saved;
+}
+
+static void check_bound(void) {
+    uint64_t frames[DEPTH], refused = 0, lost = 0, before = zg_stats_get(zg_counter_stack_bytes);
+    zg_config.stack_bytes = before + 8 * (uint64_t)MEBIBYTE;
+    for (uint64_t i = 0; i < 400000; i++) {
+        make_stack(i * 15485863 + (UINT64_C(1) << 55), frames);
+        if (zg_depot_put(frames, DEPTH)) continue;
+        refused++;
+        lost += !zg_depot_put(frames, 1);
+    }
+    CHECK(refused > 0, "past its bound the depot takes no more whole stacks");
+    CHECK(lost < refused, "but single frames, as long as its tables have room");
+    CHECK(zg_stats_get(zg_counter_stack_bytes) <= zg_config.stack_bytes + 400000 * 24, "and the tables do not grow");
+    CHECK_EQUAL(zg_stats_get(zg_counter_stack_nodes), node_count() - 1, "the statistics count the nodes");
+    make_stack(7919, frames);
+    CHECK(zg_depot_put(frames, DEPTH), "what it had, it still has");
+}
+
 int main(void) {
     if (!CHECK(zg_ready(), "the depot is reserved")) return check_end();
     check_basics();
     check_growth();
     check_threads();
+    check_depth();
+    check_bound();
     return check_end();
 }

@@ -72,7 +72,8 @@ import Testing
         finding.kind = .wildAccess
         finding.block = block
         finding.detail["read_from"] = "memory that was never written"
-        #expect(finding.sentence.contains("a value read from memory that was never written, in a live block of 100 bytes"))
+        #expect(
+            finding.sentence.contains("a value read from memory that was never written, in a live block of 100 bytes"))
     }
 
     @Test func questionsAboutWhatIsNoBlock() {

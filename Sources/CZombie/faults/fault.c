@@ -221,7 +221,7 @@ void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     if (signal == SIGABRT) {
         if (info->si_code <= 0 && info->si_pid == zg_os_pid()) work_alone(work_on_abort, &work);
     } else if (info->si_code > 0) {
-        if (is_own_fill(info)) return;
+        if (zg_arch_recover_read(context) || is_own_fill(info)) return;
         if (!is_borrowed_thread() && work_alone(work_on_fault, &work) && work.resolved) return;
     } else if (zg_signals_hold(signal, info, context)) {
         return;

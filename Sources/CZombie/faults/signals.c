@@ -169,6 +169,7 @@ void zg_signals_start(zg_signals_handler *for_faults) {
     if (has_go()) leave_stacks_to_program();
     manage(SIGSEGV);
     manage(SIGBUS);
+    zg_unwind_recovers = (installed & 3) == 3; // both of them
 }
 
 void zg_signals_watch_aborts(zg_signals_handler *for_faults) {

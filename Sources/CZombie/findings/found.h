@@ -20,11 +20,12 @@ void zg_found_never_abort(bool never);
 ZG_NOINLINE void zg_found_double_free(const struct zg_block_view *view, uint64_t address, const char *freed_with);
 // `view`: the block that the address lies in; NULL where it lies in none.
 ZG_NOINLINE void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, const char *what,
-                           const char *freed_with);
+                                       const char *freed_with);
 // A function that only asks about a block was given what is none: `view` as above, the block may be dead.
-ZG_NOINLINE void zg_found_misused(const struct zg_block_view *view, uint64_t address, const char *what, const char *call);
+ZG_NOINLINE void zg_found_misused(const struct zg_block_view *view, uint64_t address, const char *what,
+                                  const char *call);
 ZG_NOINLINE void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t address, const char *freed_with,
-                               uint64_t freed_size);
+                                           uint64_t freed_size);
 // Bytes of a dead block that changed: from `offset` on, the first one from `old` to `now`.
 struct zg_change {
     uint64_t offset, length;

@@ -58,6 +58,8 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(fill_freed_bytes, bytes, 1099511627776, 0, 1099511627776, (),                                                                    \
       "how many bytes of a freed block are filled and later verified, at most")                                                        \
     X(stack_depth, number, 32, 0, 128, (), "frames kept of each allocation and free stack; 0: none")                                   \
+    X(stack_bytes, bytes, 67108864, 1048576, 1099511627776, (),                                                                        \
+      "memory for stacks, or a tenth of live memory if more; fewer frames are kept as it fills, or where stacks do not repeat")        \
     X(on_finding, choice, 0, 0, 1, (abort, continue), "what the program does after a finding: end, or go on")                          \
     X(dealloc_mismatch, choice, 1, 0, 2, (off, certain, all),                                                                          \
       "report mismatches such as new/free and new[]/delete: never, only when certain, or all")                                         \

@@ -64,7 +64,10 @@
     X(findings_lost, counter, "findings",                                                                              \
       "findings that could be written neither to the report nor to standard error")                                    \
     X(children_unguarded, counter, "programs",                                                                         \
-      "programs that were executed without the library, which they cannot take")
+      "programs that were executed without the library, which they cannot take")                                       \
+    X(stack_bytes, gauge, "bytes", "memory of the stack depot")                                                        \
+    X(stacks_shortened, counter, "stacks",                                                                             \
+      "stacks recorded with their innermost frames only, without those that repeated at once")
 
 // Degradations: what the runtime could not have and goes on without. One bit each, in this order.
 #define ZG_DEGRADATIONS(X)                                                                                               \
@@ -106,7 +109,9 @@
       "a program that cannot take the library (musl, a sanitizer, qemu's user mode, another processor) runs without it") \
     X(filtered, "a filter of system calls forbids some that the runtime makes: it goes without them, and finds less")    \
     X(filtered_at_start,                                                                                                 \
-      "a filter of system calls stood before the start: only calls that any start makes are made, and less is found")
+      "a filter of system calls stood before the start: only calls that any start makes are made, and less is found")    \
+    X(stacks_shortened,                                                                                                  \
+      "too many stacks were new, or their memory is used up: of new ones only the innermost frames are recorded")
 
 enum zg_counter {
 #define ZG_X(name, type, unit, text) zg_counter_##name,

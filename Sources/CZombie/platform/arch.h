@@ -54,6 +54,11 @@ int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value);
 // The signal that made this context was raised by an instruction, not sent. Only where its
 // handler takes a siginfo is it in the frame.
 bool zg_arch_is_fault(const void *ucontext);
+// Reads the word at `address` (a multiple of 8) into `*word`. False where it cannot be read: the fault that this is has to be
+// recovered, and kills the process where our handler is not in place.
+bool zg_arch_try_read(uint64_t address, uint64_t *word);
+// The context is of a fault of zg_arch_try_read, and goes on with its result from here.
+bool zg_arch_recover_read(void *ucontext);
 // Returns from the handler of this context, with these signals held back and no single steps.
 _Noreturn void zg_arch_resume(void *ucontext, uint64_t mask);
 // The stack pointer, and the pc, that a jump (longjmp) to what this jmp_buf of libc's holds leads to.

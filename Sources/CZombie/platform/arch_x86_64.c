@@ -102,6 +102,32 @@ __asm__(".text\n"
         ".cfi_endproc\n"
         ".size zg_arch_call_on_stack, .-zg_arch_call_on_stack\n");
 
+// One load with an address that the handler knows, and another address to go on at.
+__asm__(".text\n"
+        ".hidden zg_arch_try_read\n"
+        ".globl zg_arch_try_read\n"
+        ".type zg_arch_try_read, @function\n"
+        "zg_arch_try_read:\n"
+        ".cfi_startproc\n"
+        "zg_arch_try_read_load:\n"
+        "  mov (%rdi), %rax\n"
+        "  mov %rax, (%rsi)\n"
+        "  mov $1, %eax\n"
+        "  ret\n"
+        "zg_arch_try_read_failed:\n"
+        "  xor %eax, %eax\n"
+        "  ret\n"
+        ".cfi_endproc\n"
+        ".size zg_arch_try_read, .-zg_arch_try_read\n");
+extern const char zg_arch_try_read_load[], zg_arch_try_read_failed[];
+
+bool zg_arch_recover_read(void *ucontext) {
+    greg_t *gregs = ((ucontext_t *)ucontext)->uc_mcontext.gregs;
+    if (gregs[REG_RIP] != (greg_t)zg_arch_try_read_load) return false;
+    gregs[REG_RIP] = (greg_t)zg_arch_try_read_failed;
+    return true;
+}
+
 // The kernel's frame of a handler: its ucontext, shorter than libc's, then the siginfo.
 enum { KERNEL_CONTEXT_BYTES = 304, SINGLE_STEP = 0x100 };
 

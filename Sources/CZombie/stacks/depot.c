@@ -13,6 +13,7 @@
 
 #include "platform/lock.h"
 #include "platform/os.h"
+#include "settings/config.h"
 #include "settings/stats.h"
 #include "stacks/unwind.h"
 
@@ -98,11 +99,46 @@ static void insert_into(const struct table *table, bool by_family, uint64_t node
                      __ATOMIC_RELEASE);
 }
 
-// Under the lock. Tables of families are kept half empty, so that most find room at home.
+// What the depot may take.
+static uint64_t most_bytes(void) {
+    return zg_max(zg_config.stack_bytes, zg_stats_get(zg_counter_live_bytes_peak) / 10);
+}
+
+static uint64_t bytes_with(uint64_t count, const struct tables *growing) {
+    uint64_t entries = stacks.current->mask + known.current->mask + 2;
+    if (growing) entries += growing->current->mask + 1;
+    return count * (sizeof *nodes + sizeof *node_hashes) + entries * sizeof *stacks.current->entries;
+}
+
+// Every program may fill an eighth of stack_bytes at once, and adds one node more for so many captures: what new stacks take
+// is a bounded part of what the program has done. Half of the bound is for whole stacks, half for the shorter ones that
+// follow. Where those do not repeat either, ever shorter ones do.
+bool zg_depot_is_scarce;
+enum { FREE_SHARE = 8, CAPTURES_PER_NODE = 64, BYTES_PER_NODE = 64, HYSTERESIS = 1 << 13 };
+
+static uint64_t free_nodes(void) { return zg_config.stack_bytes / BYTES_PER_NODE / FREE_SHARE; }
+
+int zg_depot_depth(uint64_t captures, int depth) {
+    static bool shortens;
+    uint64_t used = __atomic_load_n(&node_count, __ATOMIC_RELAXED), most = most_bytes() / BYTES_PER_NODE;
+    uint64_t allowed = zg_min(free_nodes() + captures / CAPTURES_PER_NODE, most / 2);
+    bool before = __atomic_load_n(&shortens, __ATOMIC_RELAXED);
+    // Not to and fro: one stack would become many of different lengths.
+    bool now = used + (before ? HYSTERESIS : 0) > allowed;
+    if (ZG_UNLIKELY(now != before)) __atomic_store_n(&shortens, now, __ATOMIC_RELAXED);
+    if (ZG_LIKELY(!now)) return depth;
+    if (!before) zg_stats_degrade(zg_degradation_stacks_shortened);
+    int frames = used < allowed / 2 * 3 ? 6 : used < allowed / 4 * 7 ? 4 : used < allowed * 2 ? 2 : 1;
+    return frames < depth ? frames : depth;
+}
+
+// Under the lock. Tables of families are kept half empty, so that most find room at home; what memory there may be decides
+// where they become fuller.
 static bool make_room(struct tables *tables) {
     struct table *old = tables->current, *larger = old + 1;
     uint64_t size = old->mask + 1;
     if (tables->count + 1 <= (tables->by_family ? size / 2 : size / 4 * 3)) return true;
+    if (bytes_with(node_count, tables) > most_bytes()) return tables->count + 1 < size / 8 * 7;
     if (!make_table(larger, (uint32_t)__builtin_ctzll(size) + 1)) return tables->count + 1 < size;
     for (uint64_t i = 0; i < size; i++)
         if (old->entries[i]) insert_into(larger, tables->by_family, old->entries[i] & ~TAG_MASK);
@@ -135,7 +171,9 @@ static uint32_t add_node(uint32_t parent, uint64_t pc, uint64_t hash) {
     node_hashes[id] = hash;
     if (!insert(&known, id)) return 0;
     __atomic_store_n(&node_count, node_count + 1, __ATOMIC_RELEASE);
+    if (node_count >= free_nodes()) __atomic_store_n(&zg_depot_is_scarce, true, __ATOMIC_RELAXED);
     zg_stats_set(zg_counter_stack_nodes, node_count - 1);
+    zg_stats_set(zg_counter_stack_bytes, bytes_with(node_count, NULL));
     zg_store(&zg_stats->layout.nodes_used, node_count);
     return id;
 }
@@ -152,12 +190,14 @@ static uint32_t add(uint32_t outer, uint64_t outer_hash, const uint64_t *first, 
     }
     hash = outer_hash;
     zg_lock_take(&depot_lock);
+    // Past the bound only the shortest stacks are added.
+    bool adds = (!outer && count == 1) || bytes_with(node_count + (uint64_t)count, NULL) <= most_bytes();
     for (int i = 0; i < count; i++) {
         uint64_t frame = first[i * step];
         outer_hash = hash;
         hash = zg_depot_hash(hash, frame);
         uint32_t found = find_in(&known, hash, 0);
-        id = found ? found : add_node(id, frame & ((UINT64_C(1) << 48) - 1), hash);
+        id = found || !adds ? found : add_node(id, frame & ((UINT64_C(1) << 48) - 1), hash);
         if (ids) ids[i] = id;
         if (!id) break;
     }

@@ -4,6 +4,9 @@
 //
 // Stacks that differ in the innermost frame only are a family, and found side by side: what a function allocates and frees
 // lies in one or two cache lines.
+//
+// The depot is bounded, and in a program whose stacks do not repeat it has to last: zg_depot_depth says how many frames of a
+// new stack it can keep.
 
 #ifndef ZG_DEPOT_H
 #define ZG_DEPOT_H
@@ -14,6 +17,12 @@
 // Reserves room for `bytes` of nodes at the most. False where the address space does not allow it.
 bool zg_depot_init(uint64_t bytes);
 
+// False as long as the depot takes whole stacks without conditions.
+extern bool zg_depot_is_scarce;
+// How many frames of a stack that is captured now should be looked up and added where it is scarce: `depth`, or fewer where too many
+// of late were new. `captures`: how many there have been so far.
+int zg_depot_depth(uint64_t captures, int depth);
+
 // The hash of the stack that a call from the stack with hash `outer` (0: none) makes.
 ZG_INLINE uint64_t zg_depot_hash(uint64_t outer, uint64_t frame) {
     uint64_t h = (outer ^ frame) * UINT64_C(0x9fb21c651e98df25);
@@ -23,7 +32,8 @@ ZG_INLINE uint64_t zg_depot_hash(uint64_t outer, uint64_t frame) {
 #define ZG_DEPOT_SETTLED (UINT32_C(1) << 26)
 // The id of the stack with this hash, captured before; `outer` is the hash of all frames but the innermost. 0 where it was not.
 uint32_t zg_depot_find(uint64_t hash, uint64_t outer);
-// The id of a stack, innermost frame first, added where it is new. 0 where the depot is full or count is 0.
+// The id of a stack, innermost frame first, added where it is new. 0 where the depot is full or count is 0. Past its bound the
+// depot still takes stacks of one frame, which are few.
 uint32_t zg_depot_put(const uint64_t *frames, int count);
 // The id of the stack that `frames`, the outermost first, make inside the one with id and hash `outer` (0: none), added
 // where it is new. Writes the id of each frame on the way. 0 where the depot is full.

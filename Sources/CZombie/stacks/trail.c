@@ -91,7 +91,7 @@ void zg_trail_describe(const struct zg_trail *trail, uint64_t sp, struct zg_walk
 }
 
 uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const struct zg_stack_bounds *bounds,
-                          int depth) {
+                          int depth, bool adds) {
     struct zg_trail_frame *new_frames = trail->new_frames, frame = {.pc = caller.pc, .sp = caller.sp, .fp = caller.fp};
     uint32_t new_count = 0;
     if (trail->epoch != __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED)) {
@@ -135,7 +135,7 @@ uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const
     }
     struct zg_trail_frame *innermost = &trail->frames[trail->count - 1];
     uint32_t stack = zg_depot_find(innermost->hash, outer_hash(trail, trail->count - 1));
-    if (ZG_UNLIKELY(!stack)) return put(trail);
+    if (ZG_UNLIKELY(!stack)) return adds ? put(trail) : 0;
     innermost->node = stack & ~ZG_DEPOT_SETTLED;
     return stack;
 lost:

@@ -37,9 +37,9 @@ struct zg_trail {
 };
 
 // The stack id, as zg_depot_find gives it, for a caller on the thread's own stack, with `depth` to `depth + ZG_TRAIL_STEP` frames where there are as
-// many. 0 where the trail cannot follow: use zg_unwind_fast.
+// many. 0 where the trail cannot follow, where the depot is full, and for a new stack unless `adds`: use zg_unwind_fast.
 uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const struct zg_stack_bounds *bounds,
-                          int depth);
+                          int depth, bool adds);
 // What the stack just captured depends on, as zg_unwind_fast would say it (but for the frames).
 void zg_trail_describe(const struct zg_trail *trail, uint64_t sp, struct zg_walk *walk);
 

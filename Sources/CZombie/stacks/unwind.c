@@ -117,9 +117,47 @@ ZG_INLINE bool is_frame(const struct table *table, uint64_t fp, uint64_t low, ui
 ZG_INLINE uint64_t rule_cfa(compact_rule rule) { return (uint64_t)(rule >> 3 & ((1 << CFA_BITS) - 1)) * 8; }
 ZG_INLINE uint64_t rule_fp(compact_rule rule) { return (uint64_t)(rule >> (3 + CFA_BITS) & ((1 << FP_BITS) - 1)) * 8; }
 
+// Pages outside of the threads' own stacks that walks have read, 16 to an entry: the address of the first, and a bit for
+// each. A program with thousands of coroutines would otherwise probe the same pages at every call. They may be gone by
+// now: what an entry promises is tried, not taken for granted. Written without a lock; a bit that is lost costs one probe.
+enum { OTHER_BITS = 14, OTHER_PAGES = 16 };
+#define OTHER_BYTES (OTHER_PAGES * ZG_PAGE_BYTES)
+static uint64_t other_stacks[1 << OTHER_BITS];
+bool zg_unwind_recovers;
+
+// The entry's place, and what it holds of this address's pages.
+ZG_INLINE uint64_t *other_stack(uint64_t address, uint64_t *entry, uint64_t *bit) {
+    uint64_t first = address & ~(OTHER_BYTES - 1);
+    uint64_t *place = &other_stacks[(first * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - OTHER_BITS)];
+    *entry = __atomic_load_n(place, __ATOMIC_RELAXED);
+    if ((*entry & ~(OTHER_BYTES - 1)) != first) *entry = first;
+    *bit = UINT64_C(1) << (address - first) / ZG_PAGE_BYTES;
+    return place;
+}
+
+bool zg_unwind_has_read(uint64_t address) {
+    uint64_t entry, bit;
+    other_stack(address, &entry, &bit);
+    return entry & bit;
+}
+
+static void note_page(uint64_t address, bool readable) {
+    uint64_t entry, bit, *place = other_stack(address, &entry, &bit);
+    __atomic_store_n(place, readable ? entry | bit : entry & ~bit, __ATOMIC_RELAXED);
+}
+
 struct reader {
     uint64_t low, high; // readable without asking
+    bool other_stack;   // that a walk on the fast path follows
 };
+
+static bool probe(const struct reader *reader, uint64_t address, uint64_t *word) {
+    bool known = reader->other_stack && zg_unwind_has_read(address);
+    bool done =
+        known && zg_unwind_recovers ? zg_arch_try_read(address, word) : zg_os_read_memory(word, address, 8) == 8;
+    if (reader->other_stack && done != known) note_page(address, done);
+    return done;
+}
 
 // Anything that can be read may be read, what AddressSanitizer guards in a fuzzer as well.
 __attribute__((no_sanitize("address"))) static bool read_word(void *context, uint64_t address, uint64_t *word) {
@@ -127,7 +165,7 @@ __attribute__((no_sanitize("address"))) static bool read_word(void *context, uin
     if (address & 7) return false;
     // A frame pointer may hold anything: the last word of all is at no distance from 0.
     if (address < reader->low || address >= reader->high) {
-        if (zg_os_read_memory(word, address, 8) != 8) return false;
+        if (!probe(reader, address, word)) return false;
         uint64_t page = address & ~(ZG_PAGE_BYTES - 1);
         // The walk goes upwards: the page just probed and what was known before it join where they touch.
         if (page == reader->high) reader->high = page + ZG_PAGE_BYTES;
@@ -139,9 +177,10 @@ __attribute__((no_sanitize("address"))) static bool read_word(void *context, uin
 }
 
 static struct reader reader_for(uint64_t sp, const struct zg_stack_bounds *bounds) {
-    if (sp >= bounds->low && sp < bounds->high) return (struct reader){sp, bounds->high};
-    uint64_t page = sp & ~(ZG_PAGE_BYTES - 1);
-    return (struct reader){page, page + ZG_PAGE_BYTES}; // the page that we are running on
+    if (sp >= bounds->low && sp < bounds->high) return (struct reader){sp, bounds->high, false};
+    uint64_t page = sp & ~(ZG_PAGE_BYTES - 1); // the one that we are running on
+    if (!zg_unwind_has_read(page)) note_page(page, true);
+    return (struct reader){page, page + ZG_PAGE_BYTES, true};
 }
 
 // Without unwind information, as rule_guess.
@@ -178,7 +217,7 @@ static ZG_NOINLINE bool step_complex(uint64_t *pc, uint64_t *sp, uint64_t *fp, s
     if (!step_full(&registers, *exact ? *pc : *pc - 1, reader, exact)) return false;
     uint64_t next = registers.value[ZG_ARCH_SP];
     // Through a signal frame the stack may change: back from an alternate one.
-    if (next < *sp || next >= reader->high) *reader = (struct reader){1, 1};
+    if (next < *sp || next >= reader->high) *reader = (struct reader){1, 1, false};
     *pc = registers.pc;
     *sp = next;
     *fp = registers.known >> ZG_ARCH_FP & 1 ? registers.value[ZG_ARCH_FP] : 0;
@@ -267,7 +306,7 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
             if (!step_complex(&pc, &sp, &fp, &reader, &exact)) break;
             // What lies below the caller may be protected, or not there yet.
             bool below = sp < caller.sp && caller.sp >= bounds->low && caller.sp < bounds->high;
-            if (sp >= bounds->low && sp < bounds->high && !below) reader = (struct reader){sp, bounds->high};
+            if (sp >= bounds->low && sp < bounds->high && !below) reader = (struct reader){sp, bounds->high, false};
         } else {
             break;
         }
@@ -276,7 +315,7 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
 }
 
 int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames, int depth) {
-    struct reader reader = {1, 1}; // nothing is trusted
+    struct reader reader = {1, 1, false}; // nothing is trusted
     int count = 0;
     while (count < depth && registers->pc) {
         uint64_t pc = registers->pc;
@@ -297,7 +336,7 @@ static bool is_outermost(uint64_t pc) {
 void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high, uint64_t wanted,
                            struct zg_interruption *interruption) {
     enum { MOST_FRAMES = 1000, PUSHED = 512 };
-    struct reader reader = {1, 1};
+    struct reader reader = {1, 1, false};
     struct zg_registers registers = {.known = UINT64_C(1) << ZG_ARCH_SP | UINT64_C(1) << ZG_ARCH_FP, .pc = caller.pc};
     registers.value[ZG_ARCH_SP] = caller.sp;
     registers.value[ZG_ARCH_FP] = caller.fp;

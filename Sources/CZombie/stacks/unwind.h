@@ -9,7 +9,7 @@
 #define ZG_STACK_MAX_DEPTH 128
 
 // The part of memory that is known to be the running thread's stack. Outside of it (coroutines, alternate stacks) every
-// new page is probed before it is read.
+// page is probed before it is read for the first time.
 struct zg_stack_bounds {
     uint64_t low, high;
 };
@@ -69,6 +69,11 @@ struct zg_interruption {
 // Looks for the handler that has interrupted a stack pointer within [low, high); of several for the outermost. `wanted`: see above.
 void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high, uint64_t wanted,
                            struct zg_interruption *interruption);
+
+// The address lies on a page that a walk has read, outside of the stack that was the running thread's own.
+bool zg_unwind_has_read(uint64_t address);
+// Set once faults of zg_arch_try_read are recovered: what was readable is then read again without asking.
+extern bool zg_unwind_recovers;
 
 // Forgets all cached rules; after an image was unloaded. Any thread.
 void zg_unwind_forget(void);

@@ -51,7 +51,7 @@ struct zg_thread {
     uint64_t faults_hidden, hidden_with;
 
     // Counts since the last flush to the statistics page.
-    uint64_t allocations, frees, allocated_bytes, freed_bytes, captures, zombies;
+    uint64_t allocations, frees, allocated_bytes, freed_bytes, captures, shortened, zombies;
     uint32_t time; // of a zombie of late, as in struct zg_death
 
     struct zg_jump jump; // that the program has made out of a handler which interrupted the runtime
@@ -71,6 +71,7 @@ struct zg_thread {
     struct zg_stack_cache stack_cache;
     struct zg_trail trail;
     struct zg_walk walk; // of the capture that is going on: the program's stack may be small
+    int whole_stacks;    // while new stacks are shortened: how likely the depot still knows a whole one (capture.c)
 
     // With an overhead budget (budget.h), for each context: blocks that are still passed on, and how many were guarded. Not in
     // thread-local storage, which is taken from the threads' stacks.
