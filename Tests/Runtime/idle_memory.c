@@ -104,6 +104,38 @@ static int change_sizes_in_threads(void) {
     return failures ? 1 : peak <= 4 * PHASE_MIB * MIB * 5 / 2 ? 0 : 3;
 }
 
+// MARK: blocks that are hardly used
+
+// Of a block of which one page was written that page alone has memory, when it is dead as well; and blocks that come after it are
+// whole.
+static int touch_little(void) {
+    static const size_t little_sizes[] = {16000, 30000, 60000, 120000, 500000, 1000000};
+    enum { BLOCKS = 2000 };
+    static unsigned char *blocks[BLOCKS];
+    size_t before = status("VmHWM");
+    for (unsigned i = 0; i < sizeof little_sizes / sizeof *little_sizes; i++)
+        for (int round = 0; round < 3; round++) {
+            size_t size = little_sizes[i], page = (size_t)round * 2 % (size / PAGE) * PAGE;
+            for (int j = 0; j < BLOCKS; j++) {
+                blocks[j] = round == 1 ? calloc(1, size) : malloc(size);
+                if (!blocks[j]) return 1;
+                memset(blocks[j] + page, 7, PAGE / 2);
+            }
+            for (int j = 0; j < BLOCKS; j++) free(blocks[j]);
+        }
+    size_t peak = status("VmHWM");
+    fprintf(stderr, "peak %zu MiB more\n", (peak - before) / MIB);
+    if (peak - before > 100 * MIB) return 2;
+    for (unsigned i = 0; i < sizeof little_sizes / sizeof *little_sizes; i++)
+        for (int j = 0; j < 50; j++) {
+            unsigned char *block = calloc(1, little_sizes[i]);
+            if (!block || !is_all(block, little_sizes[i], 0)) return 3;
+            memset(block, 1, little_sizes[i]);
+            free(block);
+        }
+    return 0;
+}
+
 // MARK: large blocks
 
 static bool is_readable(const void *address) {
@@ -209,6 +241,7 @@ static const struct {
 } modes[] = {{"change_sizes", change_sizes},
              {"keep_some", keep_some},
              {"change_sizes_in_threads", change_sizes_in_threads},
+             {"touch_little", touch_little},
              {"repeat_large", repeat_large},
              {"change_pages", change_pages}};
 
@@ -221,6 +254,7 @@ int main(int argc, char **argv) {
         check_mode("keep_some", ways[i]);
     }
     check_mode("change_sizes_in_threads", "");
+    check_mode("touch_little", "");
     check_mode("repeat_large", "");
     check_mode("repeat_large", "retired_bytes=64M");
     check_mode("change_pages", "");

@@ -9,7 +9,13 @@
 
 typedef uint64_t zg_vector __attribute__((vector_size(16), may_alias));
 
+// Of blocks from this size on that were made of fresh memory it is asked which pages the program has touched, before they are filled.
+#define ZG_SPARSE_LEAST ((uint64_t)16 << 10)
+
 #define ZG_FILL_WORD (UINT64_C(0x0101010101010101) * ZG_FILL_FREED)
+
+// Longer ones are worth a call: libc's choice of instructions is faster there.
+#define ZG_FILL_SMALL UINT64_C(128)
 
 // `bytes` is a multiple of 16.
 ZG_INLINE void zg_fill_small(void *start, uint64_t bytes, uint64_t word) {
@@ -21,9 +27,9 @@ ZG_INLINE void zg_fill_small(void *start, uint64_t bytes, uint64_t word) {
     } while (at < end);
 }
 
-// Any length; longer ones are worth the call: libc's choice of instructions is faster there.
+// Any length.
 ZG_INLINE void zg_fill(void *start, uint64_t bytes, uint8_t byte) {
-    if (bytes <= 128 && !(bytes & 15)) zg_fill_small(start, bytes, UINT64_C(0x0101010101010101) * byte);
+    if (bytes <= ZG_FILL_SMALL && !(bytes & 15)) zg_fill_small(start, bytes, UINT64_C(0x0101010101010101) * byte);
     else __builtin_memset(start, byte, bytes);
 }
 

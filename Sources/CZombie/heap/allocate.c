@@ -120,7 +120,8 @@ static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, 
     if (!span && zg_quarantine_trim(thread, 0)) span = zg_span_allocate(size, alignment, &is_zero);
     if (!span) return NULL;
     note_maker(&span->block, stack, thread);
-    __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
+    uint32_t sparse = is_zero ? ZG_HEADER_SPARSE : span->block.header & ZG_HEADER_SPARSE;
+    __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0) | sparse, __ATOMIC_RELEASE);
     if (zero) {
         if (!is_zero) __builtin_memset((void *)span->start, 0, size);
     } else if (zg_config.fill_new) {

@@ -85,6 +85,25 @@ static uint32_t zombie_bits(struct zg_dead dead) {
     return !dead.class_number ? 0 : dead.language == zg_language_swift ? ZG_HEADER_SWIFT : ZG_HEADER_CXX;
 }
 
+// Fills the pages that have memory: the others, which the program never touched, get none. False where there are such.
+static ZG_NOINLINE bool fill_touched(uint64_t start, uint64_t bytes) {
+    unsigned char present[ZG_RETIRE_LEAST / ZG_PAGE_BYTES];
+    uint64_t count = zg_round_up(bytes, ZG_PAGE_BYTES) / ZG_PAGE_BYTES;
+    bool all = true;
+    if (start % ZG_PAGE_BYTES || count > sizeof present ||
+        zg_os_find_present((void *)start, count * ZG_PAGE_BYTES, present) != 0) {
+        zg_fill((void *)start, bytes, ZG_FILL_FREED);
+        return true;
+    }
+    for (uint64_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && (present[end] & 1) == (present[i] & 1);) end++;
+        uint64_t from = i * ZG_PAGE_BYTES, to = zg_min(end * ZG_PAGE_BYTES, bytes);
+        if (present[i] & 1) zg_fill((void *)(start + from), to - from, ZG_FILL_FREED);
+        else all = false;
+    }
+    return all;
+}
+
 // A fenced block dies: what it was is noted, then its pages are protected.
 static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum zg_kind kind) {
     struct zg_dead dead = {0, zg_language_unknown};
@@ -134,17 +153,19 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     thread->filling_start = address;
     thread->filling_end = address + filled;
     if (filled && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), span->size);
-    uint32_t zombie = zombie_bits(dead);
+    uint32_t zombie = zombie_bits(dead), sparse = 0;
     if (zombie) {
         span->death = zg_zombie_death(dead.class_number);
         zg_zombie_write((void *)address, filled, zg_zombie_span_pattern(zombie, zg_span_number(span)));
         thread->zombies++;
+    } else if (header & ZG_HEADER_SPARSE) {
+        sparse = fill_touched(address, filled) ? 0 : ZG_HEADER_SPARSE;
     } else if (filled) {
         zg_fill((void *)address, filled, ZG_FILL_FREED);
     }
     thread->filling_end = 0;
-    __atomic_store_n(&span->block.header, zg_block_header(zg_state_quarantined, zg_header_kind(header), 0) | zombie,
-                     __ATOMIC_RELEASE);
+    uint32_t bits = zg_block_header(zg_state_quarantined, zg_header_kind(header), 0) | zombie | sparse;
+    __atomic_store_n(&span->block.header, bits, __ATOMIC_RELEASE);
     zg_quarantine_add_span(thread, span);
     zg_thread_want(thread, zg_errand_look);
 }
@@ -164,6 +185,18 @@ static uint32_t make_zombie(struct zg_thread *thread, struct zg_slab *slab, uint
     if (!(thread->zombies++ & 7)) thread->time = (uint32_t)(zg_arch_ticks() >> ZG_TIME_SHIFT);
     slab->deaths[index] = (struct zg_death){dead.class_number, thread->time};
     return zg_zombie_make(slab, index, address, filled, dead.language);
+}
+
+// Returns ZG_HEADER_SPARSE where pages were left out. That all of them have memory is noted in the place of the death record.
+static ZG_NOINLINE uint32_t fill_slot(struct zg_slab *slab, uint64_t index, uint64_t address, uint64_t filled) {
+    struct zg_death *death = &slab->deaths[index];
+    if (death->class_number == ZG_DEATH_OF_WHOLE) {
+        zg_fill((void *)address, filled, ZG_FILL_FREED);
+        return 0;
+    }
+    if (!fill_touched(address, filled)) return ZG_HEADER_SPARSE;
+    death->class_number = ZG_DEATH_OF_WHOLE;
+    return 0;
 }
 
 // live to freeing: one of several threads wins. A process with one thread has nobody to race with (a signal handler's
@@ -209,7 +242,11 @@ __attribute__((always_inline)) void zg_free_in_line(struct zg_thread *thread, ui
             zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), zg_slab_requested(slab, header));
         uint32_t zombie = dead.class_number ? make_zombie(thread, slab, index, address, filled, dead) : 0;
         kind_and_slack |= zombie;
-        if (!zombie) zg_fill((void *)address, filled, ZG_FILL_FREED);
+        if (!zombie) {
+            if (ZG_LIKELY(filled <= ZG_FILL_SMALL)) zg_fill_small((void *)address, filled, ZG_FILL_WORD);
+            else if (ZG_LIKELY(filled < ZG_SPARSE_LEAST)) __builtin_memset((void *)address, ZG_FILL_FREED, filled);
+            else kind_and_slack |= fill_slot(slab, index, address, filled);
+        }
     }
     thread->filling_end = 0;
     __atomic_store_n(&block->header, kind_and_slack | zg_state_quarantined, __ATOMIC_RELEASE);

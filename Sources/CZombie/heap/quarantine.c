@@ -15,7 +15,7 @@
 #include "settings/stats.h"
 #include "zombies/zombie.h"
 
-#define NOT_VERIFIED (ZG_HEADER_OPENED | ZG_HEADER_CHANGED)
+#define NOT_VERIFIED (ZG_HEADER_OPENED | ZG_HEADER_CHANGED | ZG_HEADER_SPARSE)
 
 enum { SHARDS = 8, CONTEXTS = 2048, CHUNK_SLOTS = 510, BATCH = ZG_EVICTED_BLOCKS, AHEAD = 6 };
 

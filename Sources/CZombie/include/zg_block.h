@@ -69,7 +69,7 @@ const char *zg_block_language_text(uint32_t language);
 // Invariants: 1. slack < slot bytes (requested size = slot bytes - slack), except that a block of 0 bytes has
 // slack == slot bytes. 2. alloc_stack is set in every state but fresh. 3. free_stack is set in quarantined, retired, reusable.
 struct zg_block {
-    // Bits 0-7 enum zg_state, 8-11 enum zg_kind, 12-15 ZG_HEADER_…, 16-31 slack; changed by compare-and-swap at free.
+    // Bits 0-7 enum zg_state, 8-10 enum zg_kind, 11-15 ZG_HEADER_…, 16-31 slack; changed by compare-and-swap at free.
     uint32_t header;
     uint32_t alloc_stack;
     uint32_t free_stack;
@@ -85,12 +85,14 @@ struct zg_block {
 #define ZG_HEADER_OPENED 0x2000u
 // A late write to the block was reported: it is not looked for again.
 #define ZG_HEADER_CHANGED 0x1000u
+// It has pages that the program never touched: they have no memory, and are not filled. Of a live large block: it may have.
+#define ZG_HEADER_SPARSE 0x0800u
 
 static inline uint32_t zg_block_header(enum zg_state state, enum zg_kind kind, uint32_t slack) {
     return (uint32_t)state | (uint32_t)kind << 8 | slack << 16;
 }
 static inline enum zg_state zg_header_state(uint32_t header) { return (enum zg_state)(header & 0xff); }
-static inline enum zg_kind zg_header_kind(uint32_t header) { return (enum zg_kind)(header >> 8 & 0xf); }
+static inline enum zg_kind zg_header_kind(uint32_t header) { return (enum zg_kind)(header >> 8 & 0x7); }
 static inline uint32_t zg_header_zombie(uint32_t header) { return header & (ZG_HEADER_SWIFT | ZG_HEADER_CXX); }
 // The same block in another state; class bits are kept.
 static inline uint32_t zg_header_in_state(uint32_t header, enum zg_state state) {
@@ -104,6 +106,8 @@ struct zg_death {
     uint32_t time;         // of the free, in units of 2^ZG_TIME_SHIFT ticks of the processor's clock
 };
 #define ZG_TIME_SHIFT 20
+// In the place of the number, while the header has no class bit: all pages of the slot have memory.
+#define ZG_DEATH_OF_WHOLE UINT32_MAX
 
 // A large block: whole units of address space of its own. `block.header`'s slack is unused (0).
 struct zg_span {

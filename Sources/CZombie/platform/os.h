@@ -42,6 +42,8 @@ int zg_os_lock(void *start, uint64_t bytes);
 void zg_os_unlock(void *start, uint64_t bytes);
 // The same for tables that are read at random: in huge pages, where the system lets programs ask for them. A power of two.
 void *zg_os_map_table(uint64_t bytes);
+// Which pages have memory: bit 0 of `present`, a byte for each page. The range begins at a page.
+int zg_os_find_present(void *start, uint64_t bytes, unsigned char *present);
 // Whether the kernel would give this much memory now: its overcommit rules are asked, nothing is kept.
 bool zg_os_would_give(uint64_t bytes);
 // Moves the pages of [from, from+bytes), parts of one reservation, to [to, to+bytes); `from` stays mapped and reads as zero. Where

@@ -213,6 +213,10 @@ static int advise(void *start, uint64_t bytes, int advice) {
     return (int)result;
 }
 
+int zg_os_find_present(void *start, uint64_t bytes, unsigned char *present) {
+    return (int)ZG_CALL(SYS_mincore, start, bytes, present, 0, 0, 0);
+}
+
 int zg_os_guard(void *start, uint64_t bytes) { return advise(start, bytes, MADV_GUARD_INSTALL); }
 int zg_os_unguard(void *start, uint64_t bytes) { return advise(start, bytes, MADV_GUARD_REMOVE); }
 

@@ -44,7 +44,7 @@ final class ObjectNames {
         guard record.isLive, record.size >= 8 else { return nil }
         let words = memory.records(UInt64.self, at: record.start, count: record.size >= 16 ? 2 : 1)
         guard let pointer = words.first else { return nil }
-        let kind = zg_kind(rawValue: record.block.header >> 8 & 0xf)
+        let kind = zg_kind(rawValue: record.block.header >> 8 & 0x7)
         if kind == zg_kind_malloc || kind == zg_kind_aligned {
             guard knowsSwift, words.count == 2, Self.isReferenceCount(words[1]) else { return nil }
             let fits = withSpace {

@@ -101,7 +101,10 @@ struct HeapLayout: Sendable {
 extension zg_block {
     var state: UInt32 { header & 0xff }
     /// Dead, and its contents are what the runtime wrote. Objects that the program goes on using after a finding are not.
-    var isQuarantined: Bool { state == zg_state_quarantined.rawValue && header & ZG_HEADER_OPENED == 0 }
+    /// Its contents are the fill, or should be.
+    var isQuarantined: Bool {
+        state == zg_state_quarantined.rawValue && header & (ZG_HEADER_OPENED | ZG_HEADER_SPARSE) == 0
+    }
     var isSwiftZombie: Bool { header & ZG_HEADER_SWIFT != 0 }
     var isZombie: Bool { header & (ZG_HEADER_SWIFT | ZG_HEADER_CXX) != 0 }
     var slack: UInt64 { UInt64(header >> 16) }
