@@ -212,13 +212,29 @@ static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context
     }
 }
 
-void *zg_module_function(const char *name) {
+static int find_symbol_in_first(struct dl_phdr_info *info, size_t bytes, void *context) {
+    find_symbol_in(info, bytes, context);
+    return 1;
+}
+
+static struct symbol_search search_for(const char *name) {
     struct symbol_search search = {name, 5381, 0, NULL};
     for (const char *at = name; *at; at++) {
         search.hash = search.hash * 33 + (uint8_t)*at;
         search.sysv_hash = (search.sysv_hash << 4) + (uint8_t)*at;
         search.sysv_hash = (search.sysv_hash ^ (search.sysv_hash >> 24 & 0xf0)) & 0x0fffffff;
     }
+    return search;
+}
+
+void *zg_module_function(const char *name) {
+    struct symbol_search search = search_for(name);
     dl_iterate_phdr(find_symbol_in, &search);
+    return search.found;
+}
+
+void *zg_module_program_function(const char *name) {
+    struct symbol_search search = search_for(name);
+    dl_iterate_phdr(find_symbol_in_first, &search);
     return search.found;
 }

@@ -29,5 +29,7 @@ bool zg_module_imports(uint64_t address, const char *symbol);
 // The function that the first of all loaded images exports under this name; NULL where there is none. As dlsym, but for the
 // loader's main lock, which a thread holds during dlopen while the constructors that it runs may wait for this one. Cold.
 void *zg_module_function(const char *name);
+// The same in the program's executable alone.
+void *zg_module_program_function(const char *name);
 
 #endif
