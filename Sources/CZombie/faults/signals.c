@@ -133,9 +133,9 @@ static bool is_ours(const stack_t *stack) {
 }
 
 void zg_signals_give_up_stack(void) {
+    if (__atomic_load_n(&stacks, __ATOMIC_RELAXED) != stacks_are_the_programs) return;
     struct zg_thread *thread = zg_thread_current_or_null();
-    if (!thread || !thread->alternate_stack || __atomic_load_n(&stacks, __ATOMIC_RELAXED) != stacks_are_the_programs)
-        return;
+    if (!thread || !thread->alternate_stack) return;
     stack_t now, none = {.ss_flags = SS_DISABLE};
     // Refused where a handler runs on it: later, then.
     if (real_stack(NULL, &now) == 0 && is_ours(&now) && real_stack(&none, NULL) != 0) return;

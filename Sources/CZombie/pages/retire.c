@@ -12,7 +12,7 @@
 #include "settings/config.h"
 #include "settings/stats.h"
 
-enum { RUN_SHIFT = 16, TOUCHED_MOST = 256, BUFFER_SLOTS = 64 };
+enum { RUN_SHIFT = 16, TOUCHED_MOST = 256, BUFFER_SLOTS = 32 };
 #define RUN_BYTES (UINT64_C(1) << RUN_SHIFT)
 // A phase ends when this much is held: it is missing in the caches, and in the program's memory.
 #define HOLD_MOST ((uint64_t)1 << 20)
