@@ -1,5 +1,6 @@
-// Handlers that interrupt malloc and free switch to a context of their own and back: by swapcontext, setcontext and longjmp; the
-// context's stack is on the heap, and in the frame of main.
+// Handlers that interrupt malloc and free switch to a context of their own and back.
+
+// By swapcontext, setcontext and longjmp; the context's stack is on the heap, and in the frame of main.
 
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -1,5 +1,6 @@
-// A signal handler on an alternate stack that lies in the frame of main interrupts malloc and free, and forks; where it interrupts
-// neither it allocates, too, or jumps out. The same with an alternate stack on the heap and in a global.
+// A handler on an alternate stack in the frame of main interrupts malloc and free, and forks.
+
+// Where it interrupts neither it allocates, too, and jumps out. The same with an alternate stack on the heap and in a global.
 
 #define _GNU_SOURCE
 #include <setjmp.h>

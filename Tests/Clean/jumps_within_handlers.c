@@ -1,5 +1,7 @@
-// Handlers that interrupt malloc and free jump within themselves: on the interrupted stack, on an alternate one, on one in the frame of
-// main; out of nested calls, and out of a nested handler. The interrupted call goes on, and every block keeps what was written.
+// Handlers that interrupt malloc and free jump within themselves: the interrupted call goes on.
+
+// On the interrupted stack, on an alternate one, on one in the frame of main; out of nested calls, and out of a nested handler. Every
+// block keeps what was written.
 
 #define _GNU_SOURCE
 #include <setjmp.h>

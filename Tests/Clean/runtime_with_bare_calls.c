@@ -1,6 +1,8 @@
-// A language runtime as Go's: asks the kernel for each thread's alternate stack, takes the one that is there or sets its own, and
-// ends the program if a handler runs anywhere else, faults that it recovers from included.
+// A language runtime as Go's asks the kernel for each thread's alternate stack, and insists on it.
 // libs: -lpthread -Wl,--hash-style=sysv
+
+// It takes the stack that is there or sets its own, and ends the program if a handler runs anywhere else, faults that it recovers from
+// included.
 
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,6 +1,7 @@
-// Coroutines with 4 KiB of stack, page below page with a guard between them, allocate, move and free; so do threads with the smallest
-// stack, of which they use most themselves.
+// Coroutines with 4 KiB of stack allocate, and threads that use most of the smallest stack there is.
 // libs: -pthread -Wl,-z,now
+
+// Each coroutine's page lies between two that nobody may touch.
 
 #define _GNU_SOURCE
 #include <alloca.h>

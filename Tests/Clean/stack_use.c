@@ -1,6 +1,7 @@
-// How much stack malloc, free and their kin take, at their first calls from a place and in every rarer state that a program brings them
-// to: at most 2 KiB, on a coroutine's stack and in a thread that has just begun.
+// malloc, free and their kin take at most 2 KiB of stack, whatever a program brings them to.
 // libs: -pthread -Wl,-z,now
+
+// On a coroutine's stack and in a thread that has just begun; first calls from a place, and rarer states.
 
 #define _GNU_SOURCE
 #include <malloc.h>

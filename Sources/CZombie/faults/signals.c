@@ -131,7 +131,7 @@ static void manage(int signal) {
 
 // Go's runtime asks the kernel, past libc, whether a thread has an alternate stack, and dies of a signal anywhere else.
 // Every program and library of Go that calls C exports this function.
-static bool has_go(void) { return zg_module_function("_cgo_topofstack") != NULL; }
+static const char exported_by_go[] = "_cgo_topofstack";
 
 static bool is_ours(const stack_t *stack) {
     struct zg_thread *thread = zg_thread_current_or_null();
@@ -139,9 +139,9 @@ static bool is_ours(const stack_t *stack) {
 }
 
 void zg_signals_give_up_stack(void) {
+    if (__atomic_load_n(&stacks, __ATOMIC_RELAXED) != stacks_are_the_programs) return;
     struct zg_thread *thread = zg_thread_current_or_null();
-    if (!thread || !thread->alternate_stack || __atomic_load_n(&stacks, __ATOMIC_RELAXED) != stacks_are_the_programs)
-        return;
+    if (!thread || !thread->alternate_stack) return;
     stack_t now, none = {.ss_flags = SS_DISABLE};
     // Refused where a handler runs on it: later, then.
     if (real_stack(NULL, &now) == 0 && is_ours(&now) && real_stack(&none, NULL) != 0) return;
@@ -166,9 +166,13 @@ void zg_signals_start(zg_signals_handler *for_faults) {
     handler = for_faults;
     owner = zg_os_pid();
     libcs_mask(); // looked up before any handler could need it
-    if (has_go()) leave_stacks_to_program();
+    if (zg_module_program_function(exported_by_go)) leave_stacks_to_program();
     manage(SIGSEGV);
     manage(SIGBUS);
+    // A library of Go was here before us.
+    if (wanted_action(index_of(SIGSEGV)).sa_flags & SA_ONSTACK && stacks == stacks_are_ours &&
+        zg_module_function(exported_by_go))
+        __atomic_store_n(&stacks, stacks_are_shared, __ATOMIC_RELAXED);
     zg_unwind_recovers = (installed & 3) == 3; // both of them
 }
 
@@ -178,9 +182,9 @@ void zg_signals_watch_aborts(zg_signals_handler *for_faults) {
 }
 
 static int action_of_other(int signal, const struct sigaction *action, struct sigaction *old) {
-    if (action && action->sa_flags & SA_ONSTACK && zg_config.handle_signals && owner &&
+    if (action && action->sa_flags & SA_ONSTACK && zg_config.handle_signals &&
         __atomic_load_n(&stacks, __ATOMIC_RELAXED) == stacks_are_ours) {
-        if (has_go()) {
+        if (zg_module_function(exported_by_go)) {
             __atomic_store_n(&stacks, stacks_are_shared, __ATOMIC_RELAXED);
         } else {
             leave_stacks_to_program();

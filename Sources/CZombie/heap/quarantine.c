@@ -322,9 +322,9 @@ void zg_quarantine_flush(struct zg_thread *thread) {
     uint64_t bytes = 0, kept = 0;
     zg_lock_take(&shard->lock);
     bool rows = ensure_rows(shard);
-    uint32_t *row = thread->pending_contexts; // from here on
+    uint32_t row[ZG_PENDING_BLOCKS];
     for (uint32_t i = 0; i < count && rows; i++) {
-        row[i] = row_of(row[i]);
+        row[i] = row_of(thread->pending_contexts[i]);
         __builtin_prefetch(shard->newest + row[i] * newest_count, 1);
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -125,7 +125,8 @@ struct dynamic {
 
 static struct dynamic read_dynamic(const ElfW(Dyn) * entry, uint64_t bias, uint64_t start) {
     struct dynamic dynamic = {0};
-    for (; entry->d_tag != DT_NULL; entry++) {
+    // The older hash table only counts where there is no other.
+    for (; entry->d_tag != DT_NULL && !(dynamic.symbols && dynamic.strings && dynamic.gnu_hash); entry++) {
         // The loader relocates these entries in place on most architectures; an address below the image is not.
         uint64_t value = entry->d_un.d_ptr < start ? entry->d_un.d_ptr + bias : entry->d_un.d_ptr;
         if (entry->d_tag == DT_SYMTAB) dynamic.symbols = (const void *)value;
@@ -162,7 +163,7 @@ bool zg_module_imports(uint64_t address, const char *symbol) {
 
 struct symbol_search {
     const char *name;
-    uint32_t hash, sysv_hash;
+    uint32_t hash;
     uint64_t within; // an address in the only image to look at; 0: all
     void *found;
 };
@@ -175,7 +176,12 @@ static bool is_sought(const struct symbol_search *search, const struct dynamic *
 // The older hash table, the only one in what Go links itself: bucket and chain count, buckets, chains; symbol 0 ends a chain.
 static int find_symbol_in_sysv(struct symbol_search *search, const struct dynamic *dynamic, uint64_t bias) {
     const uint32_t *table = dynamic->sysv_hash, *buckets = table + 2, *chains = buckets + table[0];
-    for (uint32_t at = table[0] ? buckets[search->sysv_hash % table[0]] : 0; at && at < table[1]; at = chains[at]) {
+    uint32_t hash = 0;
+    for (const char *at = search->name; *at; at++) {
+        hash = (hash << 4) + (uint8_t)*at;
+        hash = (hash ^ (hash >> 24 & 0xf0)) & 0x0fffffff;
+    }
+    for (uint32_t at = table[0] ? buckets[hash % table[0]] : 0; at && at < table[1]; at = chains[at]) {
         if (!is_sought(search, dynamic, &dynamic->symbols[at])) continue;
         search->found = (void *)(bias + dynamic->symbols[at].st_value);
         return 1;
@@ -215,15 +221,27 @@ static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context
     }
 }
 
+static int find_symbol_in_first(struct dl_phdr_info *info, size_t bytes, void *context) {
+    find_symbol_in(info, bytes, context);
+    return 1;
+}
+
+static struct symbol_search search_for(const char *name, uint64_t within) {
+    struct symbol_search search = {name, 5381, within, NULL};
+    for (const char *at = name; *at; at++) search.hash = search.hash * 33 + (uint8_t)*at;
+    return search;
+}
+
 void *zg_module_function_in(uint64_t address, const char *name) {
-    struct symbol_search search = {name, 5381, 0, address, NULL};
-    for (const char *at = name; *at; at++) {
-        search.hash = search.hash * 33 + (uint8_t)*at;
-        search.sysv_hash = (search.sysv_hash << 4) + (uint8_t)*at;
-        search.sysv_hash = (search.sysv_hash ^ (search.sysv_hash >> 24 & 0xf0)) & 0x0fffffff;
-    }
+    struct symbol_search search = search_for(name, address);
     dl_iterate_phdr(find_symbol_in, &search);
     return search.found;
 }
 
 void *zg_module_function(const char *name) { return zg_module_function_in(0, name); }
+
+void *zg_module_program_function(const char *name) {
+    struct symbol_search search = search_for(name, 0);
+    dl_iterate_phdr(find_symbol_in_first, &search);
+    return search.found;
+}

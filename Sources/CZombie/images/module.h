@@ -31,5 +31,7 @@ bool zg_module_imports(uint64_t address, const char *symbol);
 void *zg_module_function(const char *name);
 // The same in the one image that holds `address`.
 void *zg_module_function_in(uint64_t address, const char *name);
+// The same in the program's executable alone.
+void *zg_module_program_function(const char *name);
 
 #endif
