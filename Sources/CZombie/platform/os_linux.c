@@ -78,36 +78,35 @@ static void advise_reserved(void *start, uint64_t bytes) {
     hint(start, bytes, MADV_DONTDUMP);
 }
 
-// What is ours: taken by setting `end` to TAKEN first.
+// What is ours. A place that has become free is taken by setting its `end` to TAKEN.
 enum { OWN_RANGES = 512, OWN_LEAST = 64 << 10, TAKEN = 1 };
 static struct { uint64_t start, end; } own_ranges[OWN_RANGES];
 static uint64_t own_ranges_used;
 
+// Behind the others as long as there is room; then where something has gone.
 static void note_own(const void *start, uint64_t bytes) {
     if (!start || bytes < OWN_LEAST) return;
-    for (uint64_t i = 0; i < OWN_RANGES; i++) {
-        uint64_t none = 0;
-        if (!__atomic_compare_exchange_n(&own_ranges[i].end, &none, TAKEN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-            continue;
-        zg_store(&own_ranges[i].start, (uint64_t)start);
-        __atomic_store_n(&own_ranges[i].end, (uint64_t)start + bytes, __ATOMIC_RELEASE);
-        uint64_t used = zg_load(&own_ranges_used);
-        while (used <= i && !__atomic_compare_exchange_n(&own_ranges_used, &used, i + 1, false, __ATOMIC_RELEASE,
-                                                         __ATOMIC_RELAXED)) {
-        }
-        return;
-    }
+    uint64_t i = zg_load(&own_ranges_used), none;
+    if (i < OWN_RANGES) i = __atomic_fetch_add(&own_ranges_used, 1, __ATOMIC_RELAXED);
+    else
+        for (i = 0, none = 0; i < OWN_RANGES; i++, none = 0)
+            if (__atomic_compare_exchange_n(&own_ranges[i].end, &none, TAKEN, false, __ATOMIC_ACQUIRE,
+                                            __ATOMIC_RELAXED))
+                break;
+    if (i >= OWN_RANGES) return;
+    zg_store(&own_ranges[i].start, (uint64_t)start);
+    __atomic_store_n(&own_ranges[i].end, (uint64_t)start + bytes, __ATOMIC_RELEASE);
 }
 
 static void forget_own(const void *start, uint64_t bytes) {
     if (bytes < OWN_LEAST) return;
-    for (uint64_t i = 0; i < zg_load(&own_ranges_used); i++)
+    for (uint64_t i = 0; i < OWN_RANGES && i < zg_load(&own_ranges_used); i++)
         if (zg_load(&own_ranges[i].start) == (uint64_t)start && zg_load(&own_ranges[i].end) > TAKEN)
             __atomic_store_n(&own_ranges[i].end, 0, __ATOMIC_RELEASE);
 }
 
 bool zg_os_own_range(uint64_t index, uint64_t *start, uint64_t *end) {
-    if (index >= zg_load(&own_ranges_used)) return false;
+    if (index >= OWN_RANGES || index >= zg_load(&own_ranges_used)) return false;
     *end = __atomic_load_n(&own_ranges[index].end, __ATOMIC_ACQUIRE);
     *start = *end > TAKEN ? zg_load(&own_ranges[index].start) : *end;
     return true;

@@ -48,9 +48,14 @@ static bool has_exit_key;
 static uint64_t state_bytes(void) { return zg_round_up(sizeof(struct zg_thread), ZG_PAGE_BYTES); }
 static uint64_t mapping_bytes(void) { return state_bytes() + ZG_PAGE_BYTES + ALTERNATE_STACK_BYTES; }
 
-// Without a guard of the kernel's that needs no mapping, the page costs two of them.
-static void guard_state(struct zg_thread *thread) {
+// Where there are few threads, two mappings for each do not matter. With more, the kernel's guards are used, which need none, or
+// mappings as far as they last.
+static void guard_state(struct zg_thread *thread, bool is_one_of_few) {
     char *page = (char *)thread + state_bytes();
+    if (is_one_of_few) {
+        zg_os_protect(page, ZG_PAGE_BYTES);
+        return;
+    }
     if (zg_protection_now() == zg_protection_guards && zg_os_guard(page, ZG_PAGE_BYTES) == 0) return;
     if (zg_mappings_take(2) && zg_os_protect(page, ZG_PAGE_BYTES) != 0) zg_mappings_give(2);
 }
@@ -86,7 +91,7 @@ static struct zg_thread *make_states(void) {
     __atomic_fetch_add(&made, count, __ATOMIC_RELAXED);
     for (uint64_t i = 0; i < count; i++) {
         struct zg_thread *thread = (void *)(start + i * mapping_bytes());
-        guard_state(thread);
+        guard_state(thread, known < STATES_SHARE);
         zg_lock_take(&list_lock);
         thread->next = threads;
         threads = thread;
