@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "platform/filter.h"
 
+#include <gnu/libc-version.h>
 #include <linux/audit.h>
 #include <linux/bpf_common.h>
 #include <linux/filter.h>
@@ -146,7 +147,12 @@ static bool is_libcs(long number) {
                                  SYS_pread64, SYS_read,   SYS_write,    SYS_close, SYS_prlimit64, SYS_exit_group};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(calls); i++)
         if (calls[i] == number) return true;
-    return false;
+    // The loader looks at each library's file: by newfstatat from glibc 2.33 to 2.38, by fstat before and after.
+    const char *version = gnu_get_libc_version();
+    int minor = 0;
+    while (*version && *version != '.') version++;
+    for (version += *version == '.'; *version >= '0' && *version <= '9'; version++) minor = minor * 10 + (*version - '0');
+    return number == (minor >= 33 && minor <= 38 ? SYS_newfstatat : SYS_fstat);
 }
 
 bool zg_filter_allows(long number, const uint64_t arguments[6]) {

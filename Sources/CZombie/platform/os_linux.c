@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -245,13 +246,21 @@ int zg_os_write(int descriptor, const void *bytes, uint64_t count) {
     return (int)result;
 }
 
+// Under a filter that knows only one of the two calls: libc's own fstat is now the one, now the other.
+static bool look_at(int descriptor, struct stat *status) {
+    if (!is_error(ZG_CALL(SYS_fstat, descriptor, status, 0, 0, 0, 0))) return true;
+    return ZG_UNLIKELY(zg_filter_stands) &&
+           !is_error(ZG_CALL(SYS_newfstatat, descriptor, "", status, AT_EMPTY_PATH, 0, 0));
+}
+
 // What others may have put there: a link, also a hard one, to a file that is not meant; a file of theirs, which they can read.
 static bool may_be_planted(int descriptor) {
     struct stat status;
-    if (is_error(ZG_CALL(SYS_fstat, descriptor, &status, 0, 0, 0, 0))) return true;
+    if (!look_at(descriptor, &status)) return true;
     if (!S_ISREG(status.st_mode)) return false;
-    return status.st_nlink > 1 ||
-           (status.st_uid != 0 && status.st_uid != (uid_t)ZG_CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0));
+    long user = ZG_CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0);
+    if (is_error(user)) user = (long)getauxval(AT_EUID); // under a filter: as it was at the start
+    return status.st_nlink > 1 || (status.st_uid != 0 && status.st_uid != (uid_t)user);
 }
 
 int zg_os_open_append(const char *path) {
@@ -327,7 +336,7 @@ int zg_os_duplicate_hidden(int descriptor) {
 
 bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode) {
     struct stat status;
-    if (is_error(ZG_CALL(SYS_fstat, descriptor, &status, 0, 0, 0, 0))) return false;
+    if (!look_at(descriptor, &status)) return false;
     *device = status.st_dev;
     *inode = status.st_ino;
     return true;

@@ -345,9 +345,11 @@ int zg_pressure_descriptors(int descriptors[ZG_PRESSURE_KEPT]) {
 }
 
 void zg_pressure_find_filters(void) {
-    uint64_t mode, count, first_mode, first_count;
-    if (!parse_filters(read_path("/proc/self/status"), &mode, &count) || !mode) return;
-    if (parse_filters(read_path("/proc/1/status"), &first_mode, &first_count) && first_mode == mode && first_count == count)
+    uint64_t first_mode, first_count;
+    filter_known = parse_filters(read_path("/proc/self/status"), &filter_mode, &filter_count);
+    if (!filter_known || !filter_mode) return;
+    if (parse_filters(read_path("/proc/1/status"), &first_mode, &first_count) && first_mode == filter_mode &&
+        first_count == filter_count)
         return;
     zg_filter_add_unknown();
     zg_stats_degrade(zg_degradation_filtered_at_start);
@@ -355,8 +357,8 @@ void zg_pressure_find_filters(void) {
 
 void zg_pressure_start(void) {
     keep(kept_status, zg_os_open_system("/proc/self/status"));
-    filter_known = parse_filters(read_kept(kept_status), &filter_mode, &filter_count);
-    if (!filter_known) zg_stats_degrade(zg_degradation_no_status);
+    if (!filter_known) filter_known = parse_filters(read_kept(kept_status), &filter_mode, &filter_count);
+    if (!filter_known || !kept[kept_status].open) zg_stats_degrade(zg_degradation_no_status);
 }
 
 void zg_pressure_after_fork_in_child(bool from_main_thread) {
