@@ -65,8 +65,7 @@ static int go(const struct start *start, char *const *environment) {
     case by_execve: return failed(zg_arch_syscall(SYS_execve, path, arguments, (long)environment, 0, 0, 0));
     case by_execvpe: return next_execvpe(start->path, start->arguments, environment);
     case by_execveat:
-        return failed(
-            zg_arch_syscall(SYS_execveat, start->file, path, arguments, (long)environment, start->flags, 0));
+        return failed(zg_arch_syscall(SYS_execveat, start->file, path, arguments, (long)environment, start->flags, 0));
     case by_spawn:
         return next_posix_spawn(start->pid, start->path, start->actions, start->attributes, start->arguments,
                                 environment);
@@ -127,22 +126,23 @@ ZG_PUBLISH int fexecve(int file, char *const arguments[], char *const environmen
     return execveat(file, "", arguments, environment, AT_EMPTY_PATH);
 }
 
-ZG_PUBLISH int execveat(int directory, const char *path, char *const arguments[], char *const environment[], int flags) {
+ZG_PUBLISH int execveat(int directory, const char *path, char *const arguments[], char *const environment[],
+                        int flags) {
     struct start start = {by_execveat, .file = directory, .flags = flags, .path = path, .arguments = arguments};
     return start_program(&start, environment);
 }
 
 ZG_PUBLISH int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                            const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]) {
-    struct start start = {by_spawn, .file = AT_FDCWD, .path = path, .arguments = arguments, .pid = pid,
+    struct start start = {by_spawn,           .file = AT_FDCWD,        .path = path, .arguments = arguments, .pid = pid,
                           .actions = actions, .attributes = attributes};
     return start_program(&start, environment);
 }
 
 ZG_PUBLISH int posix_spawnp(pid_t *pid, const char *name, const posix_spawn_file_actions_t *actions,
                             const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]) {
-    struct start start = {by_spawnp, .path = name, .arguments = arguments, .pid = pid, .actions = actions,
-                          .attributes = attributes};
+    struct start start = {by_spawnp,  .path = name,       .arguments = arguments,
+                          .pid = pid, .actions = actions, .attributes = attributes};
     return start_program(&start, environment);
 }
 

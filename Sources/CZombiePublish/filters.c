@@ -63,8 +63,8 @@ static ZG_COLD int watched_prctl(int option, unsigned long a, unsigned long b, u
     return result;
 }
 
-ZG_PUBLISH int zg_published_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
-    __asm__("prctl");
+ZG_PUBLISH int zg_published_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
+                                  unsigned long d) __asm__("prctl");
 ZG_PUBLISH int zg_published_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
     if (ZG_UNLIKELY(option == PR_SET_SECCOMP || option == PR_SET_TSC)) return watched_prctl(option, a, b, c, d);
     return plain_prctl(option, a, b, c, d);
@@ -82,7 +82,8 @@ static ZG_COLD long seccomp(long operation, long flags, long arguments, const ui
         result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0);
         // A listener's descriptor may be the result. With TSYNC the number of a thread that could not follow is, and then nothing
         // was done.
-        bool is_thread = result > 0 && (flags & SECCOMP_FILTER_FLAG_TSYNC) && !(flags & SECCOMP_FILTER_FLAG_NEW_LISTENER);
+        bool is_thread =
+            result > 0 && (flags & SECCOMP_FILTER_FLAG_TSYNC) && !(flags & SECCOMP_FILTER_FLAG_NEW_LISTENER);
         zg_filters_after(number, result >= 0 && !is_thread);
     } else {
         result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0);

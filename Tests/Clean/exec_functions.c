@@ -11,8 +11,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum way { by_execve, by_execv, by_execvp, by_execvpe, by_execl, by_execlp, by_execle, by_fexecve, by_execveat, by_execveat_empty, by_number, ways };
-static const char *const names[] = {"execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "fexecve", "execveat", "execveat of a file", "its number"};
+enum way {
+    by_execve,
+    by_execv,
+    by_execvp,
+    by_execvpe,
+    by_execl,
+    by_execlp,
+    by_execle,
+    by_fexecve,
+    by_execveat,
+    by_execveat_empty,
+    by_number,
+    ways
+};
+static const char *const names[] = {"execve",    "execv",  "execvp",  "execvpe",  "execl",
+                                    "execlp",    "execle", "fexecve", "execveat", "execveat of a file",
+                                    "its number"};
 
 // A long environment, beyond what fits on a stack that is small.
 enum { MANY = 3000 };
@@ -44,11 +59,13 @@ static int finish(pid_t child) {
 static int say(int count, char **words) {
     extern char **environ;
     int entries = 0;
-    for (char **entry = environ; *entry; entry++) entries += strncmp(*entry, "MANY", 4) == 0 || strncmp(*entry, "FEW", 3) == 0;
+    for (char **entry = environ; *entry; entry++)
+        entries += strncmp(*entry, "MANY", 4) == 0 || strncmp(*entry, "FEW", 3) == 0;
     return count == 3 && !strcmp(words[1], "first") && !*words[2] ? entries > 200 ? 200 : 10 + entries : 1;
 }
 
-static __attribute__((noinline)) pid_t start_child(enum way way, const char *program, char *const *environment, int shares) {
+static __attribute__((noinline)) pid_t start_child(enum way way, const char *program, char *const *environment,
+                                                   int shares) {
     pid_t child = shares ? vfork() : fork();
     if (child == 0) {
         start(way, program, environment);
@@ -81,7 +98,8 @@ int main(int count, char **words) {
     char **before = environ, *first = environ[0];
     for (enum way way = 0; way < ways; way++)
         for (int kind = 0; kind < 3; kind++) {
-            const char *program = (way == by_execvp || way == by_execvpe || way == by_execlp) && kind ? words[1] : words[2];
+            const char *program =
+                (way == by_execvp || way == by_execvpe || way == by_execlp) && kind ? words[1] : words[2];
             char *const *environment = kind == 0 ? environ : kind == 1 ? few : many;
             pid_t child = start_child(way, program, environment, kind == 1);
             printf("%s, %d: %d", names[way], kind, finish(child));

@@ -17,9 +17,10 @@
 
 // The kernel's list of what it takes to load a dynamic program (glibc 2.36 and later), and malloc's calls.
 static const int start_calls[] = {
-    SYS_execve, SYS_brk,      SYS_arch_prctl, SYS_mmap,    SYS_access,     SYS_openat,          SYS_fstat,      SYS_newfstatat,
-    SYS_close,  SYS_read,     SYS_pread64,    SYS_set_tid_address,         SYS_set_robust_list, SYS_rseq,       SYS_mprotect,
-    SYS_write,  SYS_prlimit64, SYS_munmap,    SYS_getrandom, SYS_exit_group, SYS_readlink,      SYS_rt_sigreturn};
+    SYS_execve,          SYS_brk,        SYS_arch_prctl, SYS_mmap,        SYS_access,    SYS_openat,
+    SYS_fstat,           SYS_newfstatat, SYS_close,      SYS_read,        SYS_pread64,   SYS_set_tid_address,
+    SYS_set_robust_list, SYS_rseq,       SYS_mprotect,   SYS_write,       SYS_prlimit64, SYS_munmap,
+    SYS_getrandom,       SYS_exit_group, SYS_readlink,   SYS_rt_sigreturn};
 
 static int install(const struct sock_filter *program, int count, unsigned flags) {
     struct sock_fprog whole = {(unsigned short)count, (struct sock_filter *)program};
@@ -82,7 +83,8 @@ static int under_two(void) {
     if (work()) return 21;
     // For all threads: no advice but to forget, no memory that could be executed, nobody's number.
     if (forbid(SYS_madvise, 2, ~(unsigned)MADV_DONTNEED, SECCOMP_FILTER_FLAG_TSYNC) != 0) return 22;
-    if (forbid(SYS_gettid, 0, 0, SECCOMP_FILTER_FLAG_TSYNC) != 0 || forbid(SYS_mprotect, 2, PROT_EXEC, 0) != 0) return 23;
+    if (forbid(SYS_gettid, 0, 0, SECCOMP_FILTER_FLAG_TSYNC) != 0 || forbid(SYS_mprotect, 2, PROT_EXEC, 0) != 0)
+        return 23;
     stage = 1;
     void *result;
     if (pthread_join(thread, &result) != 0 || result) return 24;

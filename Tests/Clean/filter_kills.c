@@ -13,8 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const int allowed[] = {SYS_brk,   SYS_mmap, SYS_munmap,         SYS_mremap,       SYS_rt_sigprocmask, SYS_rt_sigaction,
-                              SYS_write, SYS_kill, SYS_rt_sigreturn,   SYS_exit_group,   SYS_exit, SYS_getrandom, -1};
+static const int allowed[] = {SYS_brk,          SYS_mmap,      SYS_munmap, SYS_mremap,       SYS_rt_sigprocmask,
+                              SYS_rt_sigaction, SYS_write,     SYS_kill,   SYS_rt_sigreturn, SYS_exit_group,
+                              SYS_exit,         SYS_getrandom, -1};
 // What is allowed for a program that grows a second arena.
 static const int wider[] = {SYS_mprotect, SYS_madvise, SYS_futex, SYS_getpid, -1};
 

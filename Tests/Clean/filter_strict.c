@@ -35,7 +35,8 @@ static int work(int rounds) {
 
 static void leave(int code) {
     syscall(SYS_exit, code);
-    for (;;) {}
+    for (;;) {
+    }
 }
 
 static int run(int way) {

@@ -92,7 +92,8 @@ static uint64_t segment_count(const struct image *image) { return zg_min(image->
 static uint64_t file_offset(const struct image *image, uint64_t address) {
     ElfW(Phdr) segment;
     for (uint64_t i = 0; i < segment_count(image); i++)
-        if (read_segment(image, i, &segment) && segment.p_type == PT_LOAD && address - segment.p_vaddr < segment.p_filesz)
+        if (read_segment(image, i, &segment) && segment.p_type == PT_LOAD &&
+            address - segment.p_vaddr < segment.p_filesz)
             return segment.p_offset + (address - segment.p_vaddr);
     return 0;
 }
@@ -104,7 +105,8 @@ static void read_string(int file, uint64_t at, char *name, uint64_t bytes) {
 }
 
 static bool is_sanitizer_library(const char *name) {
-    static const char *const names[] = {"libasan.so", "libtsan.so", "libhwasan.so", "liblsan.so", "libclang_rt.asan", "libclang_rt.tsan",
+    static const char *const names[] = {"libasan.so",         "libtsan.so",       "libhwasan.so",
+                                        "liblsan.so",         "libclang_rt.asan", "libclang_rt.tsan",
                                         "libclang_rt.hwasan", "libclang_rt.msan"};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(names); i++)
         if (begins_with(name, names[i])) return true;
@@ -115,7 +117,8 @@ static bool is_sanitizer_library(const char *name) {
 static bool needs_sanitizer(struct image *image) {
     uint64_t strings = 0, symbols = 0, hash = 0, count = zg_min(image->dynamic_bytes / sizeof(ElfW(Dyn)), NEEDED_MOST);
     ElfW(Dyn) entry;
-    for (uint64_t i = 0; i < count && read_at(image->file, &entry, sizeof entry, image->dynamic + i * sizeof entry); i++) {
+    for (uint64_t i = 0; i < count && read_at(image->file, &entry, sizeof entry, image->dynamic + i * sizeof entry);
+         i++) {
         if (entry.d_tag == DT_NULL) break;
         if (entry.d_tag == DT_STRTAB) strings = entry.d_un.d_ptr;
         if (entry.d_tag == DT_SYMTAB) symbols = entry.d_un.d_ptr;
@@ -125,7 +128,8 @@ static bool needs_sanitizer(struct image *image) {
     image->symbols = symbols ? file_offset(image, symbols) : 0;
     image->hash = hash ? file_offset(image, hash) : 0;
     if (!image->strings) return false;
-    for (uint64_t i = 0; i < count && read_at(image->file, &entry, sizeof entry, image->dynamic + i * sizeof entry); i++) {
+    for (uint64_t i = 0; i < count && read_at(image->file, &entry, sizeof entry, image->dynamic + i * sizeof entry);
+         i++) {
         char name[NAME_BYTES];
         if (entry.d_tag == DT_NULL) break;
         if (entry.d_tag != DT_NEEDED) continue;
@@ -146,18 +150,22 @@ static bool exports(const struct image *image, const char *symbol) {
     uint32_t hash = 5381;
     for (const char *c = symbol; *c; c++) hash = hash * 33 + (uint8_t)*c;
     uint64_t at = image->hash + sizeof table, bloom;
-    if (!read_at(image->file, &bloom, sizeof bloom, at + (hash / 64 & (table.bloom_words - 1)) * sizeof bloom)) return false;
+    if (!read_at(image->file, &bloom, sizeof bloom, at + (hash / 64 & (table.bloom_words - 1)) * sizeof bloom))
+        return false;
     if (!(bloom >> hash % 64 & 1) || !(bloom >> (hash >> (table.bloom_shift & 31)) % 64 & 1)) return false;
     at += (uint64_t)table.bloom_words * sizeof bloom;
     uint32_t index, chain;
-    if (!read_at(image->file, &index, sizeof index, at + hash % table.buckets * sizeof index) || index < table.first) return false;
+    if (!read_at(image->file, &index, sizeof index, at + hash % table.buckets * sizeof index) || index < table.first)
+        return false;
     at += (uint64_t)table.buckets * sizeof index;
     for (int i = 0; i < CHAIN_MOST; i++, index++) {
-        if (!read_at(image->file, &chain, sizeof chain, at + (uint64_t)(index - table.first) * sizeof chain)) return false;
+        if (!read_at(image->file, &chain, sizeof chain, at + (uint64_t)(index - table.first) * sizeof chain))
+            return false;
         if ((chain | 1) == (hash | 1)) {
             ElfW(Sym) found;
             char name[NAME_BYTES];
-            if (!read_at(image->file, &found, sizeof found, image->symbols + (uint64_t)index * sizeof found)) return false;
+            if (!read_at(image->file, &found, sizeof found, image->symbols + (uint64_t)index * sizeof found))
+                return false;
             read_string(image->file, image->strings + found.st_name, name, sizeof name);
             if (found.st_shndx != SHN_UNDEF && zg_string_equal(name, symbol)) return true;
         }
@@ -168,7 +176,8 @@ static bool exports(const struct image *image, const char *symbol) {
 
 static bool is_sanitized(struct image *image) {
     // The last is a function of libc's own that all of them replace: gcc's static ones export little else.
-    static const char *const starts[] = {"__asan_init", "__tsan_init", "__msan_init", "__hwasan_init", "__lsan_init", "__overflow"};
+    static const char *const starts[] = {"__asan_init",   "__tsan_init", "__msan_init",
+                                         "__hwasan_init", "__lsan_init", "__overflow"};
     if (!image->dynamic) return false;
     if (needs_sanitizer(image)) return true;
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(starts); i++)
@@ -185,8 +194,9 @@ static bool is_other_loader(const char *path) {
 
 // "qemu-x86_64", "qemu-aarch64-static": what is left after "qemu-" is the name of a processor; the others' are those of tools.
 static bool is_emulator(const char *name) {
-    static const char *const others[] = {"system-", "img", "io", "nbd", "ga", "storage-daemon", "pr-helper", "bridge-helper", "edid",
-                                         "keymap", "trace", "kvm", "debootstrap", "make-debian", "vmsr", "virtiofsd"};
+    static const char *const others[] = {"system-",     "img",           "io",   "nbd",      "ga",    "storage-daemon",
+                                         "pr-helper",   "bridge-helper", "edid", "keymap",   "trace", "kvm",
+                                         "debootstrap", "make-debian",   "vmsr", "virtiofsd"};
     if (!begins_with(name, "qemu-")) return false;
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(others); i++)
         if (begins_with(name + 5, others[i])) return false;
@@ -194,7 +204,8 @@ static bool is_emulator(const char *name) {
 }
 
 static enum zg_program_kind look_at_image(struct image *image, const char *path) {
-    if (image->header.e_ident[EI_CLASS] != ELFCLASS64 || image->header.e_machine != OWN_MACHINE) return zg_program_other_machine;
+    if (image->header.e_ident[EI_CLASS] != ELFCLASS64 || image->header.e_machine != OWN_MACHINE)
+        return zg_program_other_machine;
     if (is_emulator(last_part(path))) return zg_program_emulator;
     if (image->header.e_phentsize != sizeof(ElfW(Phdr))) return zg_program_takes_it;
     bool has_loader = false;

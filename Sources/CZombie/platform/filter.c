@@ -27,8 +27,8 @@ static uint32_t filter_count;
 
 static void raise_to(uint32_t kind) {
     uint32_t now = __atomic_load_n(&zg_filter_stands, __ATOMIC_RELAXED);
-    while (now < kind && !__atomic_compare_exchange_n(&zg_filter_stands, &now, kind, true, __ATOMIC_RELEASE,
-                                                      __ATOMIC_RELAXED)) {
+    while (now < kind &&
+           !__atomic_compare_exchange_n(&zg_filter_stands, &now, kind, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
     }
 }
 
@@ -122,8 +122,7 @@ uint32_t zg_filter_run(const struct zg_filter_instruction *instructions, uint32_
         case BPF_ST:
         case BPF_STX:
             known = now->constant < BPF_MEMWORDS;
-            if (known)
-                machine.memory[now->constant] = BPF_CLASS(code) == BPF_ST ? machine.accumulator : machine.index;
+            if (known) machine.memory[now->constant] = BPF_CLASS(code) == BPF_ST ? machine.accumulator : machine.index;
             break;
         case BPF_ALU: known = compute(&machine, code, operand); break;
         case BPF_JMP:
@@ -143,7 +142,7 @@ uint32_t zg_filter_run(const struct zg_filter_instruction *instructions, uint32_
 
 // What the loader and libc's start have just done, in a process that came through an exec, and what malloc does.
 static bool is_libcs(long number) {
-    static const long calls[] = {SYS_mmap,  SYS_munmap, SYS_mprotect, SYS_brk,   SYS_futex,     SYS_openat,
+    static const long calls[] = {SYS_mmap,    SYS_munmap, SYS_mprotect, SYS_brk,   SYS_futex,     SYS_openat,
                                  SYS_pread64, SYS_read,   SYS_write,    SYS_close, SYS_prlimit64, SYS_exit_group};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(calls); i++)
         if (calls[i] == number) return true;
@@ -151,7 +150,8 @@ static bool is_libcs(long number) {
     const char *version = gnu_get_libc_version();
     int minor = 0;
     while (*version && *version != '.') version++;
-    for (version += *version == '.'; *version >= '0' && *version <= '9'; version++) minor = minor * 10 + (*version - '0');
+    for (version += *version == '.'; *version >= '0' && *version <= '9'; version++)
+        minor = minor * 10 + (*version - '0');
     return number == (minor >= 33 && minor <= 38 ? SYS_newfstatat : SYS_fstat);
 }
 

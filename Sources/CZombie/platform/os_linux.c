@@ -427,9 +427,7 @@ void zg_os_exit(int status) {
 
 // Where a filter stands, clocks that it does not allow go on from their last reading, by the processor's clock.
 enum { TOLD_CLOCKS = CLOCK_MONOTONIC_COARSE + 1 };
-static struct {
-    uint64_t ns, ticks;
-} told_clocks[TOLD_CLOCKS];
+static struct { uint64_t ns, ticks; } told_clocks[TOLD_CLOCKS];
 static uint64_t first_ns, first_ticks; // CLOCK_MONOTONIC
 
 static uint64_t went_on(int clock) {
@@ -484,8 +482,9 @@ bool zg_os_may_commit(void) {
     return !zg_filter_stands || may_call(SYS_mprotect, 0, (long)ZG_PAGE_BYTES, PROT_READ | PROT_WRITE, 0, 0, 0);
 }
 bool zg_os_may_all(void) {
-    static const long calls[] = {SYS_process_vm_readv, SYS_clock_gettime, SYS_rt_sigprocmask, SYS_sigaltstack, SYS_munmap,
-                                 SYS_gettid,           SYS_getpid,        SYS_pread64,        SYS_write};
+    static const long calls[] = {SYS_process_vm_readv, SYS_clock_gettime, SYS_rt_sigprocmask,
+                                 SYS_sigaltstack,      SYS_munmap,        SYS_gettid,
+                                 SYS_getpid,           SYS_pread64,       SYS_write};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(calls); i++)
         if (!zg_os_may_call(calls[i])) return false;
     const int fixed = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
@@ -498,7 +497,9 @@ uint64_t zg_os_break(void) {
     long result = ZG_CALL(SYS_brk, 0, 0, 0, 0, 0, 0);
     return is_error(result) ? 0 : (uint64_t)result;
 }
-int zg_os_alternate_stack(const void *stack, void *old) { return (int)ZG_CALL(SYS_sigaltstack, stack, old, 0, 0, 0, 0); }
+int zg_os_alternate_stack(const void *stack, void *old) {
+    return (int)ZG_CALL(SYS_sigaltstack, stack, old, 0, 0, 0, 0);
+}
 
 void zg_os_yield(void) { ZG_CALL(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }
 

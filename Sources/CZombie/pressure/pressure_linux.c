@@ -314,9 +314,15 @@ static void read_system(struct zg_readings *readings, uint64_t bytes) {
 
 static bool parse_filters(uint64_t bytes, uint64_t *mode, uint64_t *count) {
     if (!bytes) return false;
+    // The lines stand near the end, and looking for them is what costs most of all at a start.
+    enum { LINE_LEAST = 9 }; // "Seccomp:" and a digit
+    uint64_t at = bytes > LINE_LEAST ? bytes - LINE_LEAST : 0;
+    while (at > 0 && (text[at] != 'S' || text[at + 7] != ':' || text[at + 6] != 'p' || text[at - 1] != '\n')) at--;
+    const char *lines = text + at;
+    bytes -= at;
     // A kernel without filters does not have the line; one before 5.9 does not count them.
-    if (!zg_pressure_parse_field(text, bytes, "Seccomp", mode)) *mode = 0;
-    if (!zg_pressure_parse_field(text, bytes, "Seccomp_filters", count)) *count = UINT64_MAX;
+    if (!zg_pressure_parse_field(lines, bytes, "Seccomp", mode)) *mode = 0;
+    if (!zg_pressure_parse_field(lines, bytes, "Seccomp_filters", count)) *count = UINT64_MAX;
     return true;
 }
 

@@ -127,11 +127,13 @@ public struct ProgramCheck: Sendable {
         switch zg_program_look(AT_FDCWD, path) {
         case zg_program_sanitized:
             throw ProgramRefusal(
-                .cannotGuard, "cannot guard '\(name)': it is built with a sanitizer, whose allocator takes the place of any other",
+                .cannotGuard,
+                "cannot guard '\(name)': it is built with a sanitizer, whose allocator takes the place of any other",
                 hint: "build it without -fsanitize=address, thread, memory or leak")
         case zg_program_emulator:
             throw ProgramRefusal(
-                .cannotGuard, "cannot guard '\(name)': it emulates another program, into which it would preload the library",
+                .cannotGuard,
+                "cannot guard '\(name)': it emulates another program, into which it would preload the library",
                 hint: "run the program itself on a machine that it is built for")
         default: break
         }

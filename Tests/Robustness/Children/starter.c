@@ -31,7 +31,8 @@ static __attribute__((noinline)) pid_t run(const char *way, const char *program,
     pid_t child;
     char *arguments[] = {(char *)program, "one", NULL};
     if (!strcmp(way, "posix_spawn")) return posix_spawn(&child, program, NULL, NULL, arguments, environ) ? -1 : child;
-    if (!strcmp(way, "posix_spawnp")) return posix_spawnp(&child, strrchr(program, '/') + 1, NULL, NULL, arguments, environ) ? -1 : child;
+    if (!strcmp(way, "posix_spawnp"))
+        return posix_spawnp(&child, strrchr(program, '/') + 1, NULL, NULL, arguments, environ) ? -1 : child;
     child = shares ? vfork() : fork();
     if (child == 0) {
         start(way, program);
