@@ -76,19 +76,19 @@ static int go(const struct start *start, char *const *environment) {
 }
 
 static ZG_NOINLINE int go_from_stack(const struct start *start, char *const *environment,
-                                     struct zg_children_room room) {
+                                     enum zg_children_change change, struct zg_children_room room) {
     char *words[room.words], bytes[room.bytes + 1];
-    zg_children_write(environment, words, bytes);
+    zg_children_write(environment, change, words, bytes);
     return go(start, words);
 }
 
-static ZG_COLD int go_without_us(const struct start *start, char *const *environment) {
+static ZG_COLD int go_changed(const struct start *start, char *const *environment, enum zg_children_change change) {
     struct zg_children_room room = zg_children_room(environment);
     uint64_t needed = room.words * sizeof(char *) + room.bytes;
-    if (needed <= STACK_MOST) return go_from_stack(start, environment, room);
+    if (needed <= STACK_MOST) return go_from_stack(start, environment, change, room);
     char **words = zg_os_map(zg_round_up(needed, ZG_PAGE_BYTES));
     if (!words) return go(start, environment);
-    zg_children_write(environment, words, (char *)(words + room.words));
+    zg_children_write(environment, change, words, (char *)(words + room.words));
     int result = go(start, words);
     int saved = errno;
     zg_os_release(words, zg_round_up(needed, ZG_PAGE_BYTES));
@@ -98,9 +98,9 @@ static ZG_COLD int go_without_us(const struct start *start, char *const *environ
 
 static int start_program(const struct start *start, char *const *environment) {
     bool searches = start->way == by_execvpe || start->way == by_spawnp;
-    bool cannot = searches ? zg_children_found_cannot_take(start->path, environment)
-                           : zg_children_cannot_take(start->file, start->path, environment);
-    return cannot ? go_without_us(start, environment) : go(start, environment);
+    enum zg_children_change change = searches ? zg_children_look_for(start->path, environment)
+                                              : zg_children_look(start->file, start->path, environment);
+    return change == zg_children_as_it_is ? go(start, environment) : go_changed(start, environment, change);
 }
 
 ZG_PUBLISH int execve(const char *path, char *const arguments[], char *const environment[]) {

@@ -16,6 +16,7 @@
 #include "platform/filter.h"
 #include "platform/os.h"
 #include "platform/text.h"
+#include "settings/config.h"
 #include "settings/stats.h"
 
 enum { kept_status, kept_system, kept_usage, kept_parts };
@@ -355,8 +356,19 @@ void zg_pressure_find_filters(void) {
     filter_known = parse_filters(read_path("/proc/self/status"), &filter_mode, &filter_count);
     if (!filter_known || !filter_mode) return;
     if (parse_filters(read_path("/proc/1/status"), &first_mode, &first_count) && first_mode == filter_mode &&
-        first_count == filter_count)
+        first_count == filter_count) {
+        zg_filter_note_inherited((uint32_t)filter_count);
         return;
+    }
+    // Who has executed this program was guarded and has read them (door/children.c).
+    char scratch[32];
+    const char *told = zg_config_variable(ZG_FILTERS_VARIABLE, scratch, sizeof scratch);
+    uint64_t harmless = 0;
+    for (; told && *told >= '0' && *told <= '9'; told++) harmless = harmless * 10 + (uint64_t)(*told - '0');
+    if (told && !*told && harmless == filter_count) {
+        zg_filter_note_inherited((uint32_t)filter_count);
+        return;
+    }
     zg_filter_add_unknown();
     zg_stats_degrade(zg_degradation_filtered_at_start);
 }
