@@ -28,13 +28,13 @@ static bool may_call(long number, long a, long b, long c, long d, long e, long f
     return zg_filter_allows(number, arguments);
 }
 
-static long call(long number, long a, long b, long c, long d, long e, long f) {
+static long system_call(long number, long a, long b, long c, long d, long e, long f) {
     if (ZG_UNLIKELY(zg_filter_stands) && !may_call(number, a, b, c, d, e, f)) return -EPERM;
     return zg_arch_syscall(number, a, b, c, d, e, f);
 }
 
 #define ZG_CALL(number, a, b, c, d, e, f)                                                                              \
-    call((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+    system_call((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 // What ends the process anyway is not asked for.
 #define ZG_LAST_CALL(number, a, b, c, d, e, f)                                                                         \
     zg_arch_syscall((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
@@ -120,7 +120,7 @@ int zg_os_retire(void *start, uint64_t bytes) {
 static long call_uninterrupted(long number, long a, long b, long c, long d) {
     long result;
     int tries = 0;
-    do result = call(number, a, b, c, d, 0, 0);
+    do result = system_call(number, a, b, c, d, 0, 0);
     while (result == -EINTR && ++tries < TRIES_MOST);
     return result;
 }
@@ -258,9 +258,11 @@ static bool may_be_planted(int descriptor) {
     struct stat status;
     if (!look_at(descriptor, &status)) return true;
     if (!S_ISREG(status.st_mode)) return false;
+    if (status.st_nlink > 1) return true;
+    if (status.st_uid == 0) return false;
     long user = ZG_CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0);
     if (is_error(user)) user = (long)getauxval(AT_EUID); // under a filter: as it was at the start
-    return status.st_nlink > 1 || (status.st_uid != 0 && status.st_uid != (uid_t)user);
+    return status.st_uid != (uid_t)user;
 }
 
 int zg_os_open_append(const char *path) {

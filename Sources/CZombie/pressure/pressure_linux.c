@@ -375,8 +375,9 @@ void zg_pressure_find_filters(void) {
 
 void zg_pressure_start(void) {
     keep(kept_status, zg_os_open_system("/proc/self/status"));
-    if (!filter_known) filter_known = parse_filters(read_kept(kept_status), &filter_mode, &filter_count);
-    if (!filter_known || !kept[kept_status].open) zg_stats_degrade(zg_degradation_no_status);
+    uint64_t bytes = read_kept(kept_status);
+    if (!filter_known) filter_known = parse_filters(bytes, &filter_mode, &filter_count);
+    if (!filter_known || !bytes) zg_stats_degrade(zg_degradation_no_status);
 }
 
 void zg_pressure_after_fork_in_child(bool from_main_thread) {
