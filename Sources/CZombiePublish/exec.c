@@ -23,13 +23,9 @@ typedef int zg_no_exec_is_published; // C wants a declaration in every file
 
 enum { STACK_MOST = 8192 };
 
+// What is more than a system call, as libc has it. The others are made directly: each look-up costs a start a thousand instructions.
 #define ZG_EXECS(X)                                                                                                    \
-    X(execve, (const char *, char *const *, char *const *))                                                            \
-    X(execv, (const char *, char *const *))                                                                            \
-    X(execvp, (const char *, char *const *))                                                                           \
     X(execvpe, (const char *, char *const *, char *const *))                                                           \
-    X(fexecve, (int, char *const *, char *const *))                                                                    \
-    X(execveat, (int, const char *, char *const *, char *const *, int))                                                \
     X(posix_spawn, (pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,              \
                     char *const *, char *const *))                                                                     \
     X(posix_spawnp, (pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,             \
@@ -48,7 +44,7 @@ __attribute__((constructor(101))) static void look_up(void) {
 
 // One call of libc's, but for its environment.
 struct start {
-    enum { by_execve, by_execvpe, by_fexecve, by_execveat, by_spawn, by_spawnp } way;
+    enum { by_execve, by_execvpe, by_execveat, by_spawn, by_spawnp } way;
     int file, flags;
     const char *path;
     char *const *arguments;
@@ -57,22 +53,19 @@ struct start {
     const posix_spawnattr_t *attributes;
 };
 
-static int plain_execveat(const struct start *start, char *const *environment) {
-    long result = zg_arch_syscall(SYS_execveat, start->file, (long)start->path, (long)start->arguments,
-                                  (long)environment, start->flags, 0);
+static int failed(long result) {
     errno = (int)-result;
     return -1;
 }
 
 static int go(const struct start *start, char *const *environment) {
-    if (ZG_UNLIKELY(!next_execve)) look_up();
+    if (ZG_UNLIKELY(!next_execvpe)) look_up();
+    long arguments = (long)start->arguments, path = (long)start->path;
     switch (start->way) {
-    case by_execve: return next_execve(start->path, start->arguments, environment);
+    case by_execve: return failed(zg_arch_syscall(SYS_execve, path, arguments, (long)environment, 0, 0, 0));
     case by_execvpe: return next_execvpe(start->path, start->arguments, environment);
-    case by_fexecve: return next_fexecve(start->file, start->arguments, environment);
-    case by_execveat: // since glibc 2.34
-        if (!next_execveat) return plain_execveat(start, environment);
-        return next_execveat(start->file, start->path, start->arguments, environment, start->flags);
+    case by_execveat:
+        return failed(zg_arch_syscall(SYS_execveat, start->file, path, arguments, (long)environment, start->flags, 0));
     case by_spawn:
         return next_posix_spawn(start->pid, start->path, start->actions, start->attributes, start->arguments,
                                 environment);
@@ -83,19 +76,19 @@ static int go(const struct start *start, char *const *environment) {
 }
 
 static ZG_NOINLINE int go_from_stack(const struct start *start, char *const *environment,
-                                     struct zg_children_room room) {
+                                     enum zg_children_change change, struct zg_children_room room) {
     char *words[room.words], bytes[room.bytes + 1];
-    zg_children_write(environment, words, bytes);
+    zg_children_write(environment, change, words, bytes);
     return go(start, words);
 }
 
-static ZG_COLD int go_without_us(const struct start *start, char *const *environment) {
+static ZG_COLD int go_changed(const struct start *start, char *const *environment, enum zg_children_change change) {
     struct zg_children_room room = zg_children_room(environment);
     uint64_t needed = room.words * sizeof(char *) + room.bytes;
-    if (needed <= STACK_MOST) return go_from_stack(start, environment, room);
+    if (needed <= STACK_MOST) return go_from_stack(start, environment, change, room);
     char **words = zg_os_map(zg_round_up(needed, ZG_PAGE_BYTES));
     if (!words) return go(start, environment);
-    zg_children_write(environment, words, (char *)(words + room.words));
+    zg_children_write(environment, change, words, (char *)(words + room.words));
     int result = go(start, words);
     int saved = errno;
     zg_os_release(words, zg_round_up(needed, ZG_PAGE_BYTES));
@@ -105,9 +98,9 @@ static ZG_COLD int go_without_us(const struct start *start, char *const *environ
 
 static int start_program(const struct start *start, char *const *environment) {
     bool searches = start->way == by_execvpe || start->way == by_spawnp;
-    bool cannot = searches ? zg_children_found_cannot_take(start->path, environment)
-                           : zg_children_cannot_take(start->file, start->path, environment);
-    return cannot ? go_without_us(start, environment) : go(start, environment);
+    enum zg_children_change change = searches ? zg_children_look_for(start->path, environment)
+                                              : zg_children_look(start->file, start->path, environment);
+    return change == zg_children_as_it_is ? go(start, environment) : go_changed(start, environment, change);
 }
 
 ZG_PUBLISH int execve(const char *path, char *const arguments[], char *const environment[]) {
@@ -124,9 +117,13 @@ ZG_PUBLISH int execvpe(const char *name, char *const arguments[], char *const en
 
 ZG_PUBLISH int execvp(const char *name, char *const arguments[]) { return execvpe(name, arguments, environ); }
 
+// As in glibc, which goes by way of /proc where the kernel (before 3.19) knows no execveat; we need a later one.
 ZG_PUBLISH int fexecve(int file, char *const arguments[], char *const environment[]) {
-    struct start start = {by_fexecve, .file = file, .path = "", .arguments = arguments};
-    return start_program(&start, environment);
+    if (file < 0 || !environment) {
+        errno = EINVAL;
+        return -1;
+    }
+    return execveat(file, "", arguments, environment, AT_EMPTY_PATH);
 }
 
 ZG_PUBLISH int execveat(int directory, const char *path, char *const arguments[], char *const environment[],

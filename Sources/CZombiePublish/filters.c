@@ -9,6 +9,7 @@
 typedef int zg_no_filter_is_published; // C wants a declaration in every file
 #else
 
+#include <errno.h>
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
@@ -21,39 +22,43 @@ typedef int zg_no_filter_is_published; // C wants a declaration in every file
 int execve(const char *path, char *const arguments[], char *const environment[]);
 int execveat(int directory, const char *path, char *const arguments[], char *const environment[], int flags);
 
-typedef int prctl_function(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
 // As many as come in registers (System V ABI): a sixth argument of the call stands in the caller's frame, whoever reads it there. It
 // is left alone by a jump, while a C function that has it as a parameter writes it anew: over what is in that place where the
 // program passed fewer arguments, a futex that another thread has just changed, say.
 typedef long syscall_function(long number, long a, long b, long c, long d, long e);
 
-static prctl_function *next_prctl;
 static syscall_function *next_syscall;
 
 // Before main: dlsym takes the loader's lock.
 __attribute__((constructor(101))) static void look_up(void) {
-    next_prctl = (prctl_function *)zg_loader_next("prctl");
     next_syscall = (syscall_function *)zg_loader_next("syscall");
 }
 
+// All that libc's does.
+static int plain_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
+    long result = zg_arch_syscall(SYS_prctl, option, (long)a, (long)b, (long)c, (long)d, 0);
+    if (result >= 0 || result <= -4096) return (int)result;
+    errno = (int)-result;
+    return -1;
+}
+
 static ZG_COLD int watched_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
-    if (!next_prctl) look_up();
     const uint64_t *frame = ZG_FRAME;
     if (option == PR_SET_TSC) {
         uint32_t before = zg_arch_ticks_stopped;
         zg_arch_ticks_stopped = before || a == PR_TSC_SIGSEGV;
-        int result = next_prctl(option, a, b, c, d);
+        int result = plain_prctl(option, a, b, c, d);
         zg_arch_ticks_stopped = result == 0 ? a == PR_TSC_SIGSEGV : before;
         return result;
     }
     if (a == SECCOMP_MODE_STRICT) {
         zg_filters_before_strict(frame);
-        int result = next_prctl(option, a, b, c, d);
+        int result = plain_prctl(option, a, b, c, d);
         zg_filters_after_strict(result == 0);
         return result;
     }
     int number = zg_filters_before((const void *)b, false, frame);
-    int result = next_prctl(option, a, b, c, d);
+    int result = plain_prctl(option, a, b, c, d);
     zg_filters_after(number, result == 0);
     return result;
 }
@@ -62,8 +67,7 @@ ZG_PUBLISH int zg_published_prctl(int option, unsigned long a, unsigned long b, 
                                   unsigned long d) __asm__("prctl");
 ZG_PUBLISH int zg_published_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
     if (ZG_UNLIKELY(option == PR_SET_SECCOMP || option == PR_SET_TSC)) return watched_prctl(option, a, b, c, d);
-    if (ZG_UNLIKELY(!next_prctl)) look_up();
-    ZG_MUST_TAIL return next_prctl(option, a, b, c, d);
+    return plain_prctl(option, a, b, c, d);
 }
 
 static ZG_COLD long seccomp(long operation, long flags, long arguments, const uint64_t *frame) {

@@ -1,6 +1,6 @@
-// Every function of libc's that executes a program, with arguments and environments of all kinds, from ordinary children and those of
-// vfork, by path and by the search path; what each answers where there is no such program; and that `environ` stays as it is.
+// Every function that executes a program, by path and by name, from ordinary children and those of vfork; and their errors.
 
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>

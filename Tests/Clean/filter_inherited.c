@@ -1,6 +1,6 @@
-// A program that is executed under a filter which ends it for everything but what a start and malloc call, and that two filters
-// over each other, one of them with a look at arguments, are both kept to.
+// A program is executed under a filter that ends it for what no start calls; another one stands under two filters.
 
+#define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>

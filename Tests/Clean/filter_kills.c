@@ -1,7 +1,6 @@
-// A filter of system calls that ends the process for everything but what this program needs, by each of the three ways to install
-// one: blocks of all sizes are made, resized and freed under it, the signal mask changes, a handler allocates, and nothing that malloc
-// itself would not call is called.
+// A filter ends the process for every call but the few that this program makes; malloc makes no others.
 
+#define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,6 +1,6 @@
-// The strict mode of seccomp, in which a program may only read, write, return from a handler and end: what it has freed before is
-// there for it afterwards, in blocks of all sizes, and the processor's clock may not be read any more.
+// In the strict mode of seccomp, and where the processor's clock is forbidden, malloc serves from what was freed before.
 
+#define _GNU_SOURCE
 #include <linux/seccomp.h>
 #include <malloc.h>
 #include <signal.h>

@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include "include/zg_program.h"
+#include "platform/filter.h"
 #include "platform/os.h"
 #include "platform/text.h"
+#include "settings/config.h"
 #include "settings/stats.h"
 
 enum { CANDIDATE_BYTES = 512 };
@@ -28,10 +30,15 @@ static bool has_us(char *const *environment) {
     return false;
 }
 
-bool zg_children_cannot_take(int directory, const char *path, char *const *environment) {
-    if (!path || !has_us(environment) || zg_program_look(directory, path) == zg_program_takes_it) return false;
+static enum zg_children_change change_for_ours(void) {
+    return ZG_UNLIKELY(zg_filter_stands) && zg_filter_harmless() ? zg_children_told_filters : zg_children_as_it_is;
+}
+
+enum zg_children_change zg_children_look(int directory, const char *path, char *const *environment) {
+    if (!path || !has_us(environment)) return zg_children_as_it_is;
+    if (zg_program_look(directory, path) == zg_program_takes_it) return change_for_ours();
     zg_stats_note_unguarded_child();
-    return true;
+    return zg_children_without_us;
 }
 
 // As execvp searches: the directories of PATH, or /bin and /usr/bin; an empty one is the current one.
@@ -52,16 +59,19 @@ static bool find(const char *name, char *candidate, uint64_t bytes) {
     }
 }
 
-bool zg_children_found_cannot_take(const char *name, char *const *environment) {
-    if (!name || !*name || !has_us(environment)) return false;
+enum zg_children_change zg_children_look_for(const char *name, char *const *environment) {
+    if (!name || !*name || !has_us(environment)) return zg_children_as_it_is;
     for (const char *c = name; *c; c++)
-        if (*c == '/') return zg_children_cannot_take(AT_FDCWD, name, environment);
+        if (*c == '/') return zg_children_look(AT_FDCWD, name, environment);
     char candidate[CANDIDATE_BYTES];
-    return find(name, candidate, sizeof candidate) && zg_children_cannot_take(AT_FDCWD, candidate, environment);
+    return find(name, candidate, sizeof candidate) ? zg_children_look(AT_FDCWD, candidate, environment)
+                                                   : change_for_ours();
 }
 
+enum { FILTERS_BYTES = 32 }; // of an entry that tells of filters
+
 struct zg_children_room zg_children_room(char *const *environment) {
-    struct zg_children_room room = {1, 0};
+    struct zg_children_room room = {2, FILTERS_BYTES};
     for (; *environment; environment++) {
         room.words++;
         if (value_in(*environment, "LD_PRELOAD")) room.bytes += zg_string_length(*environment) + 1;
@@ -69,20 +79,33 @@ struct zg_children_room zg_children_room(char *const *environment) {
     return room;
 }
 
-void zg_children_write(char *const *environment, char **words, char *bytes) {
+// Returns what has to stand in the entry's place, NULL for nothing. `*bytes` goes on behind what was written.
+static char *without_us(char *entry, const char *value, char **bytes) {
+    uint64_t name = (uint64_t)(value - entry);
+    uint64_t count = zg_program_preload_without_us(*bytes + name, value);
+    if (!count) return NULL; // as if nothing had been preloaded
+    char *written = *bytes;
+    __builtin_memcpy(written, entry, name);
+    written[name + count] = 0;
+    *bytes += name + count + 1;
+    return written;
+}
+
+void zg_children_write(char *const *environment, enum zg_children_change change, char **words, char *bytes) {
     for (; *environment; environment++) {
         const char *value = value_in(*environment, "LD_PRELOAD");
-        if (!value || !zg_program_preload_has_us(value)) {
-            *words++ = *environment;
-            continue;
-        }
-        uint64_t name = (uint64_t)(value - *environment);
-        uint64_t count = zg_program_preload_without_us(bytes + name, value);
-        if (!count) continue; // as if nothing had been preloaded
-        __builtin_memcpy(bytes, *environment, name);
-        bytes[name + count] = 0;
+        char *entry = *environment;
+        if (change == zg_children_without_us && value && zg_program_preload_has_us(value))
+            entry = without_us(entry, value, &bytes);
+        if (change == zg_children_told_filters && value_in(entry, ZG_FILTERS_VARIABLE)) entry = NULL;
+        if (entry) *words++ = entry;
+    }
+    if (change == zg_children_told_filters) {
+        struct zg_text text;
+        zg_text_init(&text, bytes, FILTERS_BYTES);
+        zg_text_string(&text, ZG_FILTERS_VARIABLE "=");
+        zg_text_decimal(&text, zg_filter_harmless());
         *words++ = bytes;
-        bytes += name + count + 1;
     }
     *words = NULL;
 }

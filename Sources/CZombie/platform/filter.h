@@ -34,6 +34,11 @@ void zg_filter_drop(int number);
 void zg_filter_add_unknown(void);
 void zg_filter_add_strict(void);
 
+// So many stood at the start, and only refuse. / So many stand now, and none of them does worse than refuse a call of the runtime's: a
+// program that is executed may try them all. 0 where that is not known, or there is none.
+void zg_filter_note_inherited(uint32_t count);
+uint32_t zg_filter_harmless(void);
+
 // The call may be made: no filter does anything about it but let it pass.
 bool zg_filter_allows(long number, const uint64_t arguments[6]);
 // What one filter answers (SECCOMP_RET_…), 0 (kill) where it is no filter. For instructions that the kernel takes, and any others.

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -27,13 +28,13 @@ static bool may_call(long number, long a, long b, long c, long d, long e, long f
     return zg_filter_allows(number, arguments);
 }
 
-static long call(long number, long a, long b, long c, long d, long e, long f) {
+static long system_call(long number, long a, long b, long c, long d, long e, long f) {
     if (ZG_UNLIKELY(zg_filter_stands) && !may_call(number, a, b, c, d, e, f)) return -EPERM;
     return zg_arch_syscall(number, a, b, c, d, e, f);
 }
 
 #define ZG_CALL(number, a, b, c, d, e, f)                                                                              \
-    call((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+    system_call((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 // What ends the process anyway is not asked for.
 #define ZG_LAST_CALL(number, a, b, c, d, e, f)                                                                         \
     zg_arch_syscall((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
@@ -198,7 +199,7 @@ int zg_os_retire(void *start, uint64_t bytes) {
 static long call_uninterrupted(long number, long a, long b, long c, long d) {
     long result;
     int tries = 0;
-    do result = call(number, a, b, c, d, 0, 0);
+    do result = system_call(number, a, b, c, d, 0, 0);
     while (result == -EINTR && ++tries < TRIES_MOST);
     return result;
 }
@@ -364,13 +365,23 @@ int zg_os_write(int descriptor, const void *bytes, uint64_t count) {
     return (int)result;
 }
 
+// Under a filter that knows only one of the two calls: libc's own fstat is now the one, now the other.
+static bool look_at(int descriptor, struct stat *status) {
+    if (!is_error(ZG_CALL(SYS_fstat, descriptor, status, 0, 0, 0, 0))) return true;
+    return ZG_UNLIKELY(zg_filter_stands) &&
+           !is_error(ZG_CALL(SYS_newfstatat, descriptor, "", status, AT_EMPTY_PATH, 0, 0));
+}
+
 // What others may have put there: a link, also a hard one, to a file that is not meant; a file of theirs, which they can read.
 static bool may_be_planted(int descriptor) {
     struct stat status;
-    if (is_error(ZG_CALL(SYS_fstat, descriptor, &status, 0, 0, 0, 0))) return true;
+    if (!look_at(descriptor, &status)) return true;
     if (!S_ISREG(status.st_mode)) return false;
-    return status.st_nlink > 1 ||
-           (status.st_uid != 0 && status.st_uid != (uid_t)ZG_CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0));
+    if (status.st_nlink > 1) return true;
+    if (status.st_uid == 0) return false;
+    long user = ZG_CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0);
+    if (is_error(user)) user = (long)getauxval(AT_EUID); // under a filter: as it was at the start
+    return status.st_uid != (uid_t)user;
 }
 
 int zg_os_open_append(const char *path) {
@@ -446,7 +457,7 @@ int zg_os_duplicate_hidden(int descriptor) {
 
 bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode) {
     struct stat status;
-    if (is_error(ZG_CALL(SYS_fstat, descriptor, &status, 0, 0, 0, 0))) return false;
+    if (!look_at(descriptor, &status)) return false;
     *device = status.st_dev;
     *inode = status.st_ino;
     return true;

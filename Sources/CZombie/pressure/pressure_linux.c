@@ -16,6 +16,7 @@
 #include "platform/filter.h"
 #include "platform/os.h"
 #include "platform/text.h"
+#include "settings/config.h"
 #include "settings/stats.h"
 
 enum { kept_status, kept_system, kept_usage, kept_parts };
@@ -314,9 +315,15 @@ static void read_system(struct zg_readings *readings, uint64_t bytes) {
 
 static bool parse_filters(uint64_t bytes, uint64_t *mode, uint64_t *count) {
     if (!bytes) return false;
+    // The lines stand near the end, and looking for them is what costs most of all at a start.
+    enum { LINE_LEAST = 9 }; // "Seccomp:" and a digit
+    uint64_t at = bytes > LINE_LEAST ? bytes - LINE_LEAST : 0;
+    while (at > 0 && (text[at] != 'S' || text[at + 7] != ':' || text[at + 6] != 'p' || text[at - 1] != '\n')) at--;
+    const char *lines = text + at;
+    bytes -= at;
     // A kernel without filters does not have the line; one before 5.9 does not count them.
-    if (!zg_pressure_parse_field(text, bytes, "Seccomp", mode)) *mode = 0;
-    if (!zg_pressure_parse_field(text, bytes, "Seccomp_filters", count)) *count = UINT64_MAX;
+    if (!zg_pressure_parse_field(lines, bytes, "Seccomp", mode)) *mode = 0;
+    if (!zg_pressure_parse_field(lines, bytes, "Seccomp_filters", count)) *count = UINT64_MAX;
     return true;
 }
 
@@ -345,19 +352,32 @@ int zg_pressure_descriptors(int descriptors[ZG_PRESSURE_KEPT]) {
 }
 
 void zg_pressure_find_filters(void) {
-    uint64_t mode, count, first_mode, first_count;
-    if (!parse_filters(read_path("/proc/self/status"), &mode, &count) || !mode) return;
-    if (parse_filters(read_path("/proc/1/status"), &first_mode, &first_count) && first_mode == mode &&
-        first_count == count)
+    uint64_t first_mode, first_count;
+    filter_known = parse_filters(read_path("/proc/self/status"), &filter_mode, &filter_count);
+    if (!filter_known || !filter_mode) return;
+    if (parse_filters(read_path("/proc/1/status"), &first_mode, &first_count) && first_mode == filter_mode &&
+        first_count == filter_count) {
+        zg_filter_note_inherited((uint32_t)filter_count);
         return;
+    }
+    // Who has executed this program was guarded and has read them (door/children.c).
+    char scratch[32];
+    const char *told = zg_config_variable(ZG_FILTERS_VARIABLE, scratch, sizeof scratch);
+    uint64_t harmless = 0;
+    for (; told && *told >= '0' && *told <= '9'; told++) harmless = harmless * 10 + (uint64_t)(*told - '0');
+    if (told && !*told && harmless == filter_count) {
+        zg_filter_note_inherited((uint32_t)filter_count);
+        return;
+    }
     zg_filter_add_unknown();
     zg_stats_degrade(zg_degradation_filtered_at_start);
 }
 
 void zg_pressure_start(void) {
     keep(kept_status, zg_os_open_system("/proc/self/status"));
-    filter_known = parse_filters(read_kept(kept_status), &filter_mode, &filter_count);
-    if (!filter_known) zg_stats_degrade(zg_degradation_no_status);
+    uint64_t bytes = read_kept(kept_status);
+    if (!filter_known) filter_known = parse_filters(bytes, &filter_mode, &filter_count);
+    if (!filter_known || !bytes) zg_stats_degrade(zg_degradation_no_status);
 }
 
 void zg_pressure_after_fork_in_child(bool from_main_thread) {

@@ -89,13 +89,17 @@ static const char *find_variable(const char *name, char *scratch, uint64_t capac
     return found ? scratch : NULL;
 }
 
+const char *zg_config_variable(const char *name, char *scratch, uint64_t capacity) {
+    return getauxval(AT_SECURE) ? NULL : find_variable(name, scratch, capacity);
+}
+
 void zg_config_init(void) {
     static char scratch[1024];
     static struct zg_options options;
     zg_options_defaults(&options);
     zg_config.privileged = getauxval(AT_SECURE) != 0;
     if (zg_default_options && !zg_options_parse(&options, zg_default_options, warn_option, NULL)) zg_os_exit(64);
-    const char *given = zg_config.privileged ? NULL : find_variable("ZGUARD_OPTIONS", scratch, sizeof scratch);
+    const char *given = zg_config_variable("ZGUARD_OPTIONS", scratch, sizeof scratch);
     if (given) {
         zg_string_copy(zg_stats->options, given, sizeof zg_stats->options);
         if (!zg_options_parse(&options, given, warn_option, NULL)) zg_os_exit(64);

@@ -25,6 +25,13 @@ struct zg_config {
 
 extern struct zg_config zg_config;
 
+// How many filters of system calls stand that only refuse: what a guarded process under such filters tells a program that it executes,
+// for nobody can read filters that are there already.
+#define ZG_FILTERS_VARIABLE "ZGUARD_FILTERS"
+
+// A variable of the environment, also before libc knows of it; `scratch` may hold the value. NULL where there is none, or the process is
+// privileged.
+const char *zg_config_variable(const char *name, char *scratch, uint64_t capacity);
 // Reads ZGUARD_OPTIONS; a bad value ends the process with one line on standard error and status 64.
 void zg_config_init(void);
 

@@ -232,6 +232,8 @@ static enum kind kind_of(long number, long a, long b, long c, long d) {
     case SYS_pread64: return kind_pread;
     case SYS_readlinkat: return kind_readlink;
     case SYS_close: return kind_close;
+    case SYS_newfstatat: // of programs that are executed
+    case SYS_faccessat:
     case SYS_fstat: return kind_fstat;
     case SYS_fcntl: return kind_fcntl;
     case SYS_close_range: return kind_close_range;
@@ -240,7 +242,7 @@ static enum kind kind_of(long number, long a, long b, long c, long d) {
     case SYS_ftruncate: return kind_ftruncate;
     case SYS_getpid: return kind_getpid;
     case SYS_gettid: return kind_gettid;
-    case SYS_prctl: return a == PR_SET_NAME ? kind_set_name : a == PR_GET_NAME ? kind_get_name : kind_other;
+    case SYS_prctl: return a == PR_SET_NAME ? kind_set_name : a == PR_GET_NAME ? kind_get_name : kind_never;
     case SYS_clock_gettime: return kind_clock_gettime;
     case SYS_prlimit64: return kind_prlimit;
     case SYS_sysinfo: return kind_sysinfo;
@@ -250,6 +252,8 @@ static enum kind kind_of(long number, long a, long b, long c, long d) {
     case SYS_rt_sigtimedwait: return kind_sigtimedwait;
     case SYS_sigaltstack: return kind_sigaltstack;
     case SYS_brk: return kind_brk;
+    case SYS_execve: // the program's own, as its other prctl are
+    case SYS_execveat:
     case SYS_tgkill:
     case SYS_exit_group: return kind_never;
     default: return kind_other;
