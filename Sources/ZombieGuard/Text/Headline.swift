@@ -71,7 +71,8 @@ extension Finding {
     }
 
     private func neighbour(_ side: String) -> (block: Block, name: String)? {
-        guard let start = detail[side].flatMap({ Address($0) }), let size = detail[side + "_size"].flatMap({ UInt64($0) })
+        guard let start = detail[side].flatMap({ Address($0) }),
+            let size = detail[side + "_size"].flatMap({ UInt64($0) })
         else { return nil }
         let block = Block(start: start, size: size, state: detail[side + "_state"])
         return (block, "\(blockName(block)) at \(start)")
@@ -80,8 +81,8 @@ extension Finding {
     // A function that does nothing to the block.
     private func askedAbout(_ call: String) -> String {
         if kind == .useAfterFree { return "\(call) was given a pointer to memory that was freed, \(position ?? at)" }
-        let what = block.map { "no block's start: \(position ?? "in \(blockName($0))")" } ?? detail["what"].map { "a \(visible($0))" }
-        return "\(call) was given \(pointer), \(what ?? "no block")"
+        if let position { return "\(call) was given a pointer that is no block's start, \(position)" }
+        return "\(call) was given \(pointer), \(detail["what"].map { "a \(visible($0))" } ?? "no block")"
     }
 
     // The kernel's access: "write() was given memory that was freed: 5 bytes at 0x7f20, 16 bytes into a freed block of …"
@@ -105,10 +106,11 @@ extension Finding {
         }
         guard let className = block.className else {
             // A fault on a value from filled memory: the block is where the value was read from, not what was touched.
-            let touched = address.map { address in
-                address.distance(from: block.start).map { $0 < block.size } ?? false
-                    || Int64(bitPattern: address.rawValue &- block.start.rawValue) == block.offset
-            } ?? false
+            let touched =
+                address.map { address in
+                    address.distance(from: block.start).map { $0 < block.size } ?? false
+                        || Int64(bitPattern: address.rawValue &- block.start.rawValue) == block.offset
+                } ?? false
             if touched || confidence != .inferred { return "\(access.noun) \(position ?? at)" }
             return "\(access.noun) through \(pointer), a pointer that came from \(blockName(block)) at \(block.start)"
         }
