@@ -30,10 +30,11 @@ void zg_foreign_look(void);
 void zg_foreign_look_at_end(void);
 
 // Functions that an executable, or a library in front of ours, may define for itself while it takes the others from us.
+// clang-format off
 #define ZG_FAMILY(X)                                                                                                   \
-    X(malloc)                                                                                                          \
-    X(free) X(realloc) X(malloc_usable_size) X(calloc) X(memalign) X(aligned_alloc) X(posix_memalign) X(valloc)        \
-        X(pvalloc)
+    X(malloc) X(free) X(realloc) X(malloc_usable_size)                                                                 \
+    X(calloc) X(memalign) X(aligned_alloc) X(posix_memalign) X(valloc) X(pvalloc)
+// clang-format on
 enum zg_family {
 #define ZG_X(name) zg_family_##name,
     ZG_FAMILY(ZG_X)
