@@ -153,7 +153,8 @@ uint64_t zg_door_usable_size(void *address, const uint64_t *frame) {
         size = view.size;
         if (view.offset || view.state != zg_state_live) found_misused(&view, address, frame);
     } else {
-        enum zg_foreign_owner owner = zg_foreign_nobody;
+        // Without a heap all blocks are libc's.
+        enum zg_foreign_owner owner = zg_ready() ? zg_foreign_nobody : zg_foreign_libc;
         if (zg_ready() && !zg_lookup_is_ours((uint64_t)address)) owner = zg_foreign_owner((uint64_t)address);
         if (owner == zg_foreign_nobody) found_misused(NULL, address, frame);
         else size = zg_foreign_usable_size(address, owner);

@@ -178,6 +178,7 @@ void zg_report_put_json(struct zg_text *text, const struct zg_finding *finding) 
     }
     zg_text_char(text, '}');
     put_decimal(text, "count", finding->repeats ? finding->repeats : 1);
+    if (finding->repeats) zg_text_string(text, ",\"again\":true");
     put_decimal(text, "pid", (uint64_t)zg_os_pid());
     put_string(text, "program", zg_module_program_path());
     zg_text_string(text, ",\"time\":\"");

@@ -57,9 +57,9 @@ static bool goes_on(const struct zg_finding *finding) {
 }
 
 void zg_report_put_repeats(struct zg_text *text, const struct zg_finding *finding) {
-    zg_text_string(text, "==zguard== ");
+    zg_text_string(text, "zguard: the same ");
     zg_text_string(text, zg_finding_kind_name(finding->kind));
-    zg_text_string(text, ": the same was found ");
+    zg_text_string(text, " was found ");
     zg_text_decimal(text, finding->repeats);
     zg_text_string(text, finding->repeats == 1 ? " more time, at " : " more times, first at ");
     zg_text_hex(text, finding->address);

@@ -24,28 +24,31 @@ enum { CHUNK_MMAPPED = 2, CHUNK_NON_MAIN_ARENA = 4, CHUNK_FLAGS = 7 };
 #define ARENA_BYTES (UINT64_C(64) << 20)
 
 static uint64_t break_start;
-static struct {
-    bool looked;
-    void (*free)(void *);
-    void *(*realloc)(void *, size_t);
-    size_t (*usable_size)(void *);
-} next;
+// The allocator behind ours in the search order, where it is not libc's.
+static struct zg_next behind;
 
-// Before libc's functions are known, blocks can only be somebody else's.
-static void *first_realloc(void *block, size_t size) {
-    zg_foreign_find_libc();
-    return zg_libc.realloc(block, size);
-}
-static void first_free(void *block) {
-    zg_foreign_find_libc();
-    zg_libc.free(block);
-}
-static size_t first_usable_size(void *block) {
-    zg_foreign_find_libc();
-    return zg_libc.usable_size(block);
+static void *libc_function(const char *name) { return zg_module_function_in((uint64_t)gnu_get_libc_version, name); }
+
+static void find_in_libc(void) {
+    zg_libc = (struct zg_next){(void *(*)(size_t))libc_function("malloc"),
+                               (void *(*)(size_t, size_t))libc_function("calloc"),
+                               (void *(*)(void *, size_t))libc_function("realloc"),
+                               (void *(*)(size_t, size_t))libc_function("memalign"),
+                               (void (*)(void *))libc_function("free"),
+                               (size_t(*)(void *))libc_function("malloc_usable_size")};
+    zg_next = zg_libc;
 }
 
-struct zg_next zg_next = {.realloc = first_realloc, .free = first_free, .usable_size = first_usable_size}, zg_libc;
+// What is asked before libc's functions are known, or while the loader looks for them.
+static void *first_malloc(size_t size) { return find_in_libc(), zg_libc.malloc(size); }
+static void *first_calloc(size_t count, size_t size) { return find_in_libc(), zg_libc.calloc(count, size); }
+static void *first_realloc(void *block, size_t size) { return find_in_libc(), zg_libc.realloc(block, size); }
+static void *first_memalign(size_t alignment, size_t size) { return find_in_libc(), zg_libc.memalign(alignment, size); }
+static void first_free(void *block) { find_in_libc(), zg_libc.free(block); }
+static size_t first_usable_size(void *block) { return find_in_libc(), zg_libc.usable_size(block); }
+
+struct zg_next zg_libc;
+struct zg_next zg_next = {first_malloc, first_calloc, first_realloc, first_memalign, first_free, first_usable_size};
 
 // What is defined in front of ours.
 static struct {
@@ -56,35 +59,30 @@ static struct {
     void *function;
 } front;
 
-static void *libc_function(const char *name) { return zg_module_function_in((uint64_t)gnu_get_libc_version, name); }
-
-// Libc's own entry points (__libc_malloc and its kin) are published by ours and by other allocators, and would not be libc's.
-void zg_foreign_find_libc(void) {
-    zg_libc = (struct zg_next){(void *(*)(size_t))libc_function("malloc"),
-                               (void *(*)(size_t, size_t))libc_function("calloc"),
-                               (void *(*)(void *, size_t))libc_function("realloc"),
-                               (void *(*)(size_t, size_t))libc_function("memalign"),
-                               (void (*)(void *))libc_function("free"),
-                               (size_t(*)(void *))libc_function("malloc_usable_size")};
-    zg_next = zg_libc;
-}
-
 void zg_foreign_prepare(void) { zg_libc.free(zg_libc.malloc(1)); }
 
-// The allocator behind us in the search order, where it is not libc's. (Other allocators publish __libc_free and its kin, too:
-// what is libc is told by another function.)
-static void look_up_next(void) {
-    if (next.looked) return;
-    next.usable_size = (size_t(*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
-    void *found = dlsym(RTLD_NEXT, "free");
+static struct zg_next functions_behind(void) {
+    return (struct zg_next){(void *(*)(size_t))dlsym(RTLD_NEXT, "malloc"),
+                            (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "calloc"),
+                            (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc"),
+                            (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "memalign"),
+                            (void (*)(void *))dlsym(RTLD_NEXT, "free"),
+                            (size_t(*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size")};
+}
+
+// Libc's functions are those behind ours in the search order, unless another allocator is there. (Others publish __libc_free
+// and its kin, as ours does: what is libc is told by another function.)
+void zg_foreign_find_libc(void) {
+    struct zg_next found = functions_behind();
     struct zg_module theirs, libc;
-    if (found && zg_module_find((uint64_t)found, &theirs) && zg_module_find((uint64_t)gnu_get_libc_version, &libc) &&
-        theirs.start != libc.start) {
-        next.free = (void (*)(void *))found;
-        next.realloc = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
-        zg_stats_degrade(zg_degradation_other_allocator);
+    bool known = found.free && zg_module_find_unwind((uint64_t)found.free, &theirs) &&
+                 zg_module_find_unwind((uint64_t)gnu_get_libc_version, &libc);
+    if (known && theirs.start == libc.start && found.malloc && found.calloc && found.realloc && found.memalign) {
+        zg_next = zg_libc = found;
+        return;
     }
-    next.looked = true;
+    find_in_libc();
+    if (known && theirs.start != libc.start) behind = found;
 }
 
 // An executable that is not position-independent and takes a function's address has an entry of its procedure linkage table for it,
@@ -97,6 +95,7 @@ static bool is_defined_at(void *function) {
 }
 
 // Functions that are given blocks.
+enum { FAMILY_TOLD = zg_family_malloc_usable_size + 1 }; // whoever has others has one of these
 #define TAKERS (1u << zg_family_free | 1u << zg_family_realloc | 1u << zg_family_malloc_usable_size)
 
 static bool imports_any(void *function, const char *const *symbols, size_t count) {
@@ -121,7 +120,7 @@ static void look_in_front(void) {
         !zg_module_find_unwind((uint64_t)gnu_get_libc_version, &libc))
         return;
     bool all_hand_on = true;
-    for (uint32_t i = 0; i < zg_family_count; i++) {
+    for (uint32_t i = 0; i < (front.functions ? zg_family_count : FAMILY_TOLD); i++) {
         void *first = dlsym(RTLD_DEFAULT, names[i]);
         if (!first || !zg_module_find_unwind((uint64_t)first, &module) || module.start == ours.start ||
             module.start == libc.start || !is_defined_at(first))
@@ -168,9 +167,9 @@ static void say_in_front(void) {
 }
 
 void zg_foreign_look(void) {
-    look_up_next();
     struct zg_module module;
-    void *other = front.functions ? front.function : (void *)next.free;
+    void *other = front.functions ? front.function : (void *)behind.free;
+    if (behind.free) zg_stats_degrade(zg_degradation_other_allocator);
     if (front.is_reached || !other || !zg_module_find((uint64_t)other, &module)) return;
     zg_string_copy(zg_stats->allocator, module.path, sizeof zg_stats->allocator);
     if (!front.functions) return;
@@ -184,15 +183,8 @@ void zg_foreign_look_at_end(void) {
 }
 
 bool zg_foreign_find_next(void) {
-    look_up_next();
-    zg_next.usable_size = next.usable_size;
-    if (!next.free) return next.usable_size != NULL;
-    struct zg_next other = {(void *(*)(size_t))dlsym(RTLD_NEXT, "malloc"),
-                            (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "calloc"),
-                            next.realloc,
-                            (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "memalign"),
-                            next.free,
-                            next.usable_size};
+    if (!behind.free) return zg_next.usable_size != NULL;
+    struct zg_next other = behind;
     if (!other.memalign) other.memalign = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "aligned_alloc");
     if (!other.malloc || !other.calloc || !other.realloc || !other.memalign || !other.usable_size) return false;
     if (zg_stats_get(zg_counter_unguarded_allocations)) return false;
@@ -250,26 +242,24 @@ enum zg_foreign_owner zg_foreign_owner(uint64_t address) {
     if (address >= stack.low && address < stack.high) return zg_foreign_nobody;
     if (zg_module_find_unwind(address, &module)) return zg_foreign_nobody;
     if (made_by_libc(address)) return zg_foreign_libc;
-    look_up_next();
-    return next.free ? zg_foreign_other : zg_foreign_nobody;
+    return behind.free ? zg_foreign_other : zg_foreign_nobody;
 }
 
 void zg_foreign_free(void *address, enum zg_foreign_owner owner) {
     zg_stats_add(zg_counter_foreign_frees, 1);
-    if (owner == zg_foreign_other) next.free(address);
+    if (owner == zg_foreign_other) behind.free(address);
     else zg_libc.free(address);
 }
 
 void *zg_foreign_reallocate(void *address, uint64_t size, enum zg_foreign_owner owner) {
     zg_stats_add(zg_counter_foreign_frees, 1);
-    if (owner == zg_foreign_other && next.realloc) return next.realloc(address, size);
+    if (owner == zg_foreign_other && behind.realloc) return behind.realloc(address, size);
     return zg_libc.realloc(address, size);
 }
 
 uint64_t zg_foreign_usable_size(void *address, enum zg_foreign_owner owner) {
-    look_up_next();
-    if (owner == zg_foreign_nobody || !next.usable_size) return 0;
-    return next.usable_size(address);
+    size_t (*usable_size)(void *) = owner == zg_foreign_other ? behind.usable_size : zg_libc.usable_size;
+    return owner == zg_foreign_nobody || !usable_size ? 0 : usable_size(address);
 }
 
 // The kernel puts arguments and environment above the main thread's first frame, the program's name last.

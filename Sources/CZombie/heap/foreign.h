@@ -16,7 +16,7 @@ void *zg_foreign_reallocate(void *address, uint64_t size, enum zg_foreign_owner 
 uint64_t zg_foreign_usable_size(void *address, enum zg_foreign_owner owner);
 // What an address is that nobody made: "stack address", "global variable", "misaligned", "never allocated".
 const char *zg_foreign_describe(uint64_t address);
-// Finds libc's own functions: before anything else here, and before anything that may allocate.
+// Finds libc's own functions: before anything else here.
 void zg_foreign_find_libc(void);
 // Decides, too, whether blocks may be ours at all (zg_passing).
 void zg_foreign_init(void);
@@ -30,10 +30,11 @@ void zg_foreign_look(void);
 void zg_foreign_look_at_end(void);
 
 // Functions that an executable, or a library in front of ours, may define for itself while it takes the others from us.
+// clang-format off
 #define ZG_FAMILY(X)                                                                                                   \
-    X(malloc)                                                                                                          \
-    X(calloc)                                                                                                          \
-    X(memalign) X(aligned_alloc) X(posix_memalign) X(valloc) X(pvalloc) X(realloc) X(free) X(malloc_usable_size)
+    X(malloc) X(free) X(realloc) X(malloc_usable_size)                                                                 \
+    X(calloc) X(memalign) X(aligned_alloc) X(posix_memalign) X(valloc) X(pvalloc)
+// clang-format on
 enum zg_family {
 #define ZG_X(name) zg_family_##name,
     ZG_FAMILY(ZG_X)

@@ -47,9 +47,9 @@ static bool reserve_heap(void) {
 static void initialise(void) {
     zg_pressure_find_filters(); // before anything is called that is not called by every program's start
     zg_os_remember();
-    zg_foreign_find_libc();
     zg_config_init();
     zg_module_init(zg_config.find_object);
+    zg_foreign_find_libc();
     zg_foreign_init();
     if (!zg_module_has_find_object()) zg_stats_degrade(zg_degradation_no_find_object);
     if (!zg_os_can_read_memory()) zg_stats_degrade(zg_degradation_no_safe_read);

@@ -81,10 +81,8 @@ extension Finding {
     // A function that does nothing to the block.
     private func askedAbout(_ call: String) -> String {
         if kind == .useAfterFree { return "\(call) was given a pointer to memory that was freed, \(position ?? at)" }
-        let what =
-            block.map { "no block's start: \(position ?? "in \(blockName($0))")" }
-            ?? detail["what"].map { "a \(visible($0))" }
-        return "\(call) was given \(pointer), \(what ?? "no block")"
+        if let position { return "\(call) was given a pointer that is no block's start, \(position)" }
+        return "\(call) was given \(pointer), \(detail["what"].map { "a \(visible($0))" } ?? "no block")"
     }
 
     // The kernel's access: "write() was given memory that was freed: 5 bytes at 0x7f20, 16 bytes into a freed block of …"
