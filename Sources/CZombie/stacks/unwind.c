@@ -224,8 +224,8 @@ static ZG_NOINLINE bool step_complex(uint64_t *pc, uint64_t *sp, uint64_t *fp, s
     return true;
 }
 
-enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, const struct zg_stack_bounds *bounds,
-                                   struct zg_step *step) {
+ZG_INLINE enum zg_step_result step_within(uint64_t *pc, uint64_t *sp, uint64_t *fp,
+                                          const struct zg_stack_bounds *bounds, struct zg_step *step) {
     compact_rule rule = rule_for(__atomic_load_n(&current, __ATOMIC_ACQUIRE), *pc - 1);
     *step = (struct zg_step){0};
     if (ZG_UNLIKELY(rule == rule_guess)) {
@@ -247,6 +247,25 @@ enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, con
     }
     *sp = cfa;
     return *pc ? zg_step_done : zg_step_outermost;
+}
+
+enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, const struct zg_stack_bounds *bounds,
+                                   struct zg_step *step) {
+    return step_within(pc, sp, fp, bounds, step);
+}
+
+int zg_unwind_innermost(struct zg_caller caller, const struct zg_stack_bounds *bounds, int depth, uint64_t *frames) {
+    struct zg_step step;
+    int count = 0;
+    for (;;) {
+        frames[count++] = caller.pc;
+        if (count == depth) return count;
+        switch (step_within(&caller.pc, &caller.sp, &caller.fp, bounds, &step)) {
+        case zg_step_done: break;
+        case zg_step_outermost: return count;
+        case zg_step_lost: return 0;
+        }
+    }
 }
 
 // The walk depends on this word.

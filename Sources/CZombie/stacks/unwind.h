@@ -48,6 +48,10 @@ enum zg_step_result {
 enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, const struct zg_stack_bounds *bounds,
                                    struct zg_step *step);
 
+// The frames alone, as zg_unwind_fast gives them, of a caller on the thread's own stack. 0 where a step needs more than the
+// compact rules.
+int zg_unwind_innermost(struct zg_caller caller, const struct zg_stack_bounds *bounds, int depth, uint64_t *frames);
+
 // From a complete register set, all rules evaluated, every word read safely; continues through signal frames.
 // `exact` says that registers->pc is an instruction and not a return address. Frames are stored so that pc - 1 lies in
 // the frame's instruction.

@@ -6,7 +6,7 @@
 #include "settings/stats.h"
 #include "stacks/depot.h"
 
-enum { EXTENSION_PERIOD = 256 };
+enum { EXTENSION_PERIOD = 256, SHORTENED_MOST = 8, ASKED = 7 };
 
 // The context that the depot found or added, with the bit where fewer than fence_per_context of its blocks have been fenced.
 static uint32_t mark(uint32_t found) {
@@ -26,21 +26,44 @@ static ZG_NOINLINE uint32_t find_whole(struct zg_thread *thread, struct zg_calle
     return found;
 }
 
+// The innermost frames only. Their hash is not the depot's: it can be computed in any order, and what is found by it lies close
+// together. Two stacks agree in it as rarely as in the depot's tags.
+static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_caller caller, int depth) {
+    uint64_t frames[SHORTENED_MOST], hash = 0;
+    int count = depth <= SHORTENED_MOST ? zg_unwind_innermost(caller, &thread->stack, depth, frames) : 0;
+    for (int i = 0; i < count; i++) {
+        uint64_t mixed = (frames[i] + (uint64_t)i) * UINT64_C(0x9fb21c651e98df25);
+        hash += (mixed ^ mixed >> 32) * (UINT64_C(0xd6e8feb86659fd93) + 2 * (uint64_t)i);
+    }
+    if (!count) return 0;
+    thread->shortened += count == depth;
+    uint32_t place = hash >> 40 & (ZG_SHORTENED_STACKS - 1);
+    // Of the blocks of a context that the thread knows, one in ASKED may be fenced: to ask for each would cost as much again.
+    if (thread->shortened_stacks[place].hash == hash)
+        return thread->shortened_stacks[place].id | (thread->captures % ASKED ? ZG_DEPOT_SETTLED : 0);
+    uint32_t found = zg_depot_put(frames, count);
+    thread->shortened_stacks[place].hash = found ? hash : 0;
+    thread->shortened_stacks[place].id = found;
+    return found;
+}
+
 // Along the trail, or where that cannot follow (another stack than the thread's own, signal frames) by a walk.
 static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_caller caller, bool own_stack,
                                         bool allocates) {
+    enum { by_trail, by_innermost, by_walk } how = by_walk;
     struct zg_walk *walk = &thread->walk;
     uint32_t found = 0, stack;
     int most = (int)zg_config.stack_depth, depth = most;
     if (ZG_UNLIKELY(__atomic_load_n(&zg_depot_is_scarce, __ATOMIC_RELAXED)))
         depth = zg_depot_depth(zg_stats_get(zg_counter_stacks_captured) + thread->captures, most);
-    if (own_stack) {
-        found = depth < most ? find_whole(thread, caller, most)
-                             : zg_trail_capture(&thread->trail, caller, &thread->stack, depth, true);
+    if (own_stack && depth == most) {
+        if ((found = zg_trail_capture(&thread->trail, caller, &thread->stack, depth, true))) how = by_trail;
+    } else if (own_stack) {
+        if ((found = find_whole(thread, caller, most))) how = by_trail;
+        else if ((found = find_shortened(thread, caller, depth))) how = by_innermost;
     }
-    bool by_trail = found;
-    zg_observe_answer(by_trail ? zg_answer_trail : zg_answer_walk);
-    if (!by_trail) {
+    zg_observe_answer(how == by_trail ? zg_answer_trail : zg_answer_walk);
+    if (how == by_walk) {
         zg_unwind_fast(caller, &thread->stack, depth, walk);
         found = zg_depot_put(walk->frames, walk->count);
         if (!found) { // the depot is full
@@ -50,9 +73,9 @@ static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_call
         thread->shortened += depth < most && walk->count >= depth;
     }
     stack = allocates ? mark(found) : found & ~ZG_DEPOT_SETTLED;
-    // A walk of the whole stack costs so much more than a hit that it is kept at once.
-    if ((by_trail || depth < most) && !zg_stack_cache_wants(&thread->stack_cache, caller, stack)) return stack;
-    if (by_trail) zg_trail_describe(&thread->trail, caller.sp, walk);
+    if (how != by_walk && !zg_stack_cache_wants(&thread->stack_cache, caller, stack)) return stack;
+    if (how == by_trail) zg_trail_describe(&thread->trail, caller.sp, walk);
+    if (how == by_innermost) zg_unwind_fast(caller, &thread->stack, depth, walk);
     zg_stack_cache_add(&thread->stack_cache, caller, walk, stack);
     return stack;
 }

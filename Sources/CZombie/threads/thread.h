@@ -10,7 +10,13 @@
 #include "stacks/trail.h"
 #include "stacks/unwind.h"
 
-enum { ZG_PENDING_BLOCKS = 64, ZG_EVICTED_BLOCKS = 64, ZG_DEFERRED_FREES = 64, ZG_BUDGET_CONTEXT_BITS = 11 };
+enum {
+    ZG_PENDING_BLOCKS = 64,
+    ZG_EVICTED_BLOCKS = 64,
+    ZG_DEFERRED_FREES = 64,
+    ZG_BUDGET_CONTEXT_BITS = 11,
+    ZG_SHORTENED_STACKS = 2048
+};
 
 // What is noticed below and done above, when the runtime is left.
 enum zg_errand {
@@ -71,7 +77,13 @@ struct zg_thread {
     struct zg_stack_cache stack_cache;
     struct zg_trail trail;
     struct zg_walk walk; // of the capture that is going on: the program's stack may be small
-    int whole_stacks;    // while new stacks are shortened: how likely the depot still knows a whole one (capture.c)
+    // While new stacks are shortened (capture.c): how likely the depot still knows a whole one; and of shortened ones of late,
+    // by a hash of their frames, the ids.
+    int whole_stacks;
+    struct {
+        uint64_t hash;
+        uint32_t id;
+    } shortened_stacks[ZG_SHORTENED_STACKS];
 
     // With an overhead budget (budget.h), for each context: blocks that are still passed on, and how many were guarded. Not in
     // thread-local storage, which is taken from the threads' stacks.
