@@ -10,6 +10,7 @@ import cases_swift  # noqa: F401
 import cases_swift_programs  # noqa: F401
 import cases_system  # noqa: F401
 import cases_tools  # noqa: F401
+import cases_unusual  # noqa: F401
 import cases_web  # noqa: F401
 
 

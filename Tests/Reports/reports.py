@@ -210,6 +210,43 @@ def daemon_outlives_the_run(work):
     assert "cannot open report" in out.stderr, out.stderr
 
 
+WAITING = r"""
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void wait_in_handler(int number) {
+    char byte;
+    _exit(read(0, &byte, 1) == 0 ? 7 : number);
+}
+int main(void) {
+    signal(SIGSEGV, wait_in_handler);
+    char *volatile block = malloc(100);
+    free(block);
+    return block[7];
+}
+"""
+
+
+def handler_that_waits(work):
+    """A program's own handler for faults may never come back (a crash log may hang): what was found is told before it ends."""
+    (work.path / "waiting.c").write_text(WAITING)
+    subprocess.run(["gcc", "-O1", "-w", "-o", work.path / "waiting", work.path / "waiting.c"], check=True)
+    errors = work.path / "errors"
+    with errors.open("w") as file:
+        run = subprocess.Popen([ZGUARD, "run", "--profile", "fence", "--", work.path / "waiting"], stdin=subprocess.PIPE, stderr=file,
+                               env=scrubbed())
+        try:
+            deadline = time.monotonic() + TIMEOUT_SECONDS
+            while "==zguard== use-after-free" not in errors.read_text() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            told, has_ended = errors.read_text(), run.poll() is not None
+        finally:
+            run.stdin.close()
+            status = run.wait(TIMEOUT_SECONDS)
+    assert "==zguard== use-after-free" in told and "finding (" not in told and not has_ended, told
+    assert status == 7 and "==zguard== 1 finding" in errors.read_text(), (status, errors.read_text())
+
+
 def other_users(work):
     """Root's programs may go on as somebody else: what they do is found and told all the same. Nobody else's file is open to others."""
     script = 'raw=${ZGUARD_OPTIONS#*report_path=}; raw=${raw%%:*}; stat -c %a "$raw" "${raw%/*}"'
@@ -349,8 +386,8 @@ def forms(work):
 
 def main():
     tests = (suppressions, wrong_suppressions, suggestions_fit, merging, unreadable_reports, cut_off_lines, report_that_cannot_be_printed,
-                 program_that_does_not_start, report_where_the_program_prints, report_removed_meanwhile, daemon_outlives_the_run, other_users,
-                 names_of_bytes, since, files_that_are_gone, full, source_is_shown, colors_on_a_terminal, forms)
+                 program_that_does_not_start, report_where_the_program_prints, report_removed_meanwhile, daemon_outlives_the_run,
+                 handler_that_waits, other_users, names_of_bytes, since, files_that_are_gone, full, source_is_shown, colors_on_a_terminal, forms)
     return run_tests([(test.__name__, test) for test in tests], "zguard-reports-", workplace=Workplace)
 
 
