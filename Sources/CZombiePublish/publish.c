@@ -33,14 +33,6 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include "settings/passing.h"
 #include "settings/stats.h"
 
-// A call that leaves no frame of ours behind: stacks of threads look as they do unguarded, the loader finds its caller's
-// search path by its own return address, and what is passed on to libc costs no more than the question.
-#if defined(__clang__)
-#define ZG_MUST_TAIL __attribute__((musttail))
-#else
-#define ZG_MUST_TAIL
-#endif
-
 // Libc serves this block: it was not chosen, or guarding it would cost too much.
 #define ZG_PASSES() (ZG_UNLIKELY(zg_passing) && passes((uint64_t)__builtin_return_address(0)))
 // A block that libc made because it was passed on.

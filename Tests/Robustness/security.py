@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What others may plant, and what must not come of it: files at a report's path, an environment for privileged programs, hostile reports
-and statistics; and how the library and zguard are linked. Closing line: N passed, N failed."""
+and statistics; how the library and zguard are linked, and what the library calls. Closing line: N passed, N failed."""
 
 import argparse
 import json
@@ -275,6 +275,41 @@ def hostile_statistics(work):
         process.wait()
 
 
+def listed_calls():
+    """What ARCHITECTURE.md says that the runtime calls, by the word that each paragraph begins with."""
+    text = (TESTS.parent / "ARCHITECTURE.md").read_text()
+    section = text.split("## System calls made")[1].split("\n## ")[0]
+    return {paragraph.split(":")[0].strip(): set(re.findall(r"`([a-z_0-9]+)`", paragraph)) for paragraph in section.split("\n\n") if ":" in paragraph}
+
+
+def traced_calls(work, options, *words):
+    """System calls up to the first getppid, and between the last two of the first process."""
+    trace = work.path / "trace"
+    environment = [] if options is None else ["-E", f"LD_PRELOAD={LIBRARY}", "-E", f"ZGUARD_OPTIONS={options}"]
+    subprocess.run(["strace", "-f", "-qq", "-o", trace, *environment, work.programs / "heavy", *words], check=True, timeout=DEADLINE_SECONDS,
+                   env=work.environment, stdin=subprocess.DEVNULL)
+    lines = [line.split(None, 1) for line in trace.read_text().splitlines()]
+    calls = [match.group(1) for process, line in lines if process == lines[0][0] and (match := re.match(r"([a-z_0-9]+)\(", line))]
+    last = len(calls) - 1 - calls[::-1].index("getppid")
+    first = calls.index("getppid")
+    return set(calls[:first]), set(calls[first + 1:last])
+
+
+def calls_as_listed(work):
+    """Nothing is called that ARCHITECTURE.md does not list: at the start, and while a program does nothing but allocate."""
+    listed = listed_calls()
+    plain, of_libc = traced_calls(work, None)
+    for options in ("", "profile=fence", "profile=sample", "overhead=5%", "pressure_thread_bytes=1m:fence_overhead=100%"):
+        for words in ((), ("threads",)):
+            start, running = traced_calls(work, options, *words)
+            # The thread that watches memory is made by libc; others, and the child, by the program.
+            by_libc = of_libc | {"clone3", "clone", "rt_sigprocmask", "rt_sigaction"}
+            unknown = running - listed["Running"] - listed["Short memory"] - by_libc
+            assert not unknown, f"while it runs, {options} {words}: {unknown}"
+            if not words:
+                assert not start - plain - listed["Start"], f"at its start, {options}: {start - plain - listed['Start']}"
+
+
 def linked_safely(work):
     def read(flag, file):
         return subprocess.run(["readelf", "-W", flag, file], capture_output=True, text=True, check=True, timeout=DEADLINE_SECONDS).stdout
@@ -301,8 +336,10 @@ def main():
         Work.programs = Path(folder)
         Work.programs.chmod(0o755)
         subprocess.run(["gcc", "-O0", "-g", "-w", "-fno-builtin", "-o", Work.programs / "twice", TESTS / "Robustness/Security/twice.c"], check=True, timeout=DEADLINE_SECONDS)
+        subprocess.run(["gcc", "-O1", "-g", "-fno-builtin", "-Wall", "-Wextra", "-Werror", "-o", Work.programs / "heavy",
+                        TESTS / "Robustness/Security/heavy.c", "-pthread"], check=True, timeout=DEADLINE_SECONDS)
         tests = [(test.__name__, test) for test in (reports_are_private, planted_links, planted_pipes, planted_files, privileged_programs, hostile_report,
-                                                    hostile_core, hostile_statistics, linked_safely)]
+                                                    hostile_core, hostile_statistics, calls_as_listed, linked_safely)]
         return run_tests(tests, "zguard-security-", arguments.filter, Work, shows_passed=True)
 
 

@@ -62,6 +62,7 @@ PARTS = [
     Part("life", driver("Robustness/life"), 28),
     Part("crashes", driver("Robustness/crashes"), 11, slices=4),
     Part("faults", driver("Robustness/faults"), 60, slices=6),
+    Part("children", driver("Robustness/children"), 25),
     Part("security", driver("Robustness/security"), 3),
 
     # Reports: on the command line, as text, in other forms, of many runs, of huge or broken files, in a store.

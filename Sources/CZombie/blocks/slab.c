@@ -73,10 +73,8 @@ static bool commit_part(const void *table, uint64_t from, uint64_t to, uint64_t 
     return false;
 }
 
-// Makes room for more fresh slots. Under the lock.
-static bool commit_more(struct zg_slab *slab) {
-    uint64_t bytes = slab->committed * slab->slot_bytes;
-    uint64_t step = zg_min(zg_max(bytes / 4, COMMIT_LEAST), COMMIT_MOST);
+// Makes room for `step` bytes of fresh slots more. Under the lock.
+static bool commit_step(struct zg_slab *slab, uint64_t step) {
     uint64_t committed = zg_min(slab->committed + step / slab->slot_bytes, slab->limit);
     if (committed == slab->committed) return false;
     if (!commit_part((void *)slab->base, slab->committed, committed, slab->slot_bytes)) return false;
@@ -89,6 +87,22 @@ static bool commit_more(struct zg_slab *slab) {
                                                 (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)));
     zg_store(&slab->committed, committed); // looked at without the lock, too
     return true;
+}
+
+static bool commit_more(struct zg_slab *slab) {
+    uint64_t bytes = slab->committed * slab->slot_bytes;
+    return commit_step(slab, zg_min(zg_max(bytes / 4, COMMIT_LEAST), COMMIT_MOST));
+}
+
+void zg_slab_open_reserve(uint64_t bytes) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+        struct zg_slab *slab = &zg_slabs.slab[class];
+        zg_lock_take(&slab->lock);
+        uint64_t wanted = zg_max(bytes, slab->committed * slab->slot_bytes);
+        uint64_t open = (slab->committed - slab->used) * slab->slot_bytes;
+        if (open < wanted) commit_step(slab, wanted - open);
+        zg_lock_drop(&slab->lock);
+    }
 }
 
 uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine) {

@@ -56,6 +56,9 @@ bool zg_slab_init(uint32_t region_shift);
 uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine);
 // Takes `count` slots back. They are in state reusable.
 void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count);
+// Makes so much accessible of each class beyond what is in use, and as much again as a class has: for a time when nothing more can
+// be. Untouched, it costs no memory.
+void zg_slab_open_reserve(uint64_t bytes);
 void zg_slab_lock_all(void);
 void zg_slab_unlock_all(bool reset);
 bool zg_slab_is_valid(const struct zg_slab *slab);

@@ -111,6 +111,26 @@ struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero) 
     return span;
 }
 
+// They wait in their bins like freed ones that may hold anything.
+void zg_span_open_reserve(uint32_t each) {
+    for (uint32_t i = 0; i < EXACT_BINS * each; i++) {
+        uint64_t units = i % EXACT_BINS + 1;
+        uint32_t bin = bin_for(&units);
+        zg_lock_take(&span_lock);
+        struct zg_span *span = new_span(units);
+        zg_lock_drop(&span_lock);
+        if (!span) return;
+        zg_store(&span->start, span->base);
+        zg_store(&span->size, 0);
+        __atomic_store_n(&span->block.header, zg_block_header(zg_state_reusable, zg_kind_malloc, 0), __ATOMIC_RELEASE);
+        span->dirty = zg_os_commit((void *)span->base, units * ZG_UNIT_BYTES) == 0;
+        zg_lock_take(&span_lock);
+        span->next = bins[bin];
+        bins[bin] = zg_span_number(span);
+        zg_lock_drop(&span_lock);
+    }
+}
+
 void zg_span_release(struct zg_span *span) {
     zg_stats_add(zg_counter_heap_committed_bytes, -(span->units * ZG_UNIT_BYTES));
     uint64_t touched = touched_bytes(span);

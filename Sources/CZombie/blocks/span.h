@@ -11,6 +11,8 @@
 struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero);
 // Takes back a span whose block is dead, for reuse. The record stays readable until the span is used again.
 void zg_span_release(struct zg_span *span);
+// Opens spans of each size up to 1 MiB, `each` of a size, for a time when nothing more can be opened.
+void zg_span_open_reserve(uint32_t each);
 // Makes the addresses inaccessible and gives the memory back; they are reused oldest first, once too many are held.
 void zg_span_retire(struct zg_span *span);
 // Moves the whole pages of one live block into another of at least the size.

@@ -45,14 +45,19 @@ static int real_action(int signal, const struct sigaction *action, struct sigact
     return real(signal, action, old);
 }
 
-// The program's own change of its mask. Returns an error number, as libc's does.
-static int real_mask(int how, const sigset_t *set, sigset_t *old) {
+static sigmask_function libcs_mask(void) {
     static sigmask_function real;
     static bool is_known;
     if (!__atomic_load_n(&is_known, __ATOMIC_ACQUIRE)) {
         real = (sigmask_function)zg_loader_next("pthread_sigmask");
         __atomic_store_n(&is_known, true, __ATOMIC_RELEASE);
     }
+    return real;
+}
+
+// The program's own change of its mask. Returns an error number, as libc's does.
+static int real_mask(int how, const sigset_t *set, sigset_t *old) {
+    sigmask_function real = libcs_mask();
     return real ? real(how, set, old) : -(int)zg_arch_syscall(SYS_rt_sigprocmask, how, (long)set, (long)old, 8, 0, 0);
 }
 
@@ -110,9 +115,10 @@ static void manage(int signal) {
     int index = index_of(signal);
     struct mask before;
     struct sigaction old;
+    bool may_ask = zg_os_may_call(SYS_rt_sigaction); // under a filter of system calls
     take_lock(&before);
     // An ignored signal stays ignored in programs that this one starts: nothing is put in its place.
-    if (!(installed >> index & 1) && real_action(signal, NULL, &old) == 0 &&
+    if (may_ask && !(installed >> index & 1) && real_action(signal, NULL, &old) == 0 &&
         !(signal == SIGABRT && old.sa_handler == SIG_IGN)) {
         want(index, &old);
         if (install(signal, old.sa_flags) == 0) __atomic_fetch_or(&installed, 1u << index, __ATOMIC_RELEASE);
@@ -138,7 +144,7 @@ void zg_signals_give_up_stack(void) {
     if (!thread || !thread->alternate_stack) return;
     stack_t now, none = {.ss_flags = SS_DISABLE};
     // Refused where a handler runs on it: later, then.
-    if (real_stack(NULL, &now) == 0 && is_ours(&now) && real_stack(&none, NULL) != 0) return;
+    if (zg_os_alternate_stack(NULL, &now) == 0 && is_ours(&now) && zg_os_alternate_stack(&none, NULL) != 0) return;
     thread->alternate_stack = NULL;
 }
 
@@ -159,7 +165,7 @@ void zg_signals_fork_done(bool child, bool prepared) {
 void zg_signals_start(zg_signals_handler *for_faults) {
     handler = for_faults;
     owner = zg_os_pid();
-    real_mask(SIG_BLOCK, NULL, NULL); // looked up before any handler could need it
+    libcs_mask(); // looked up before any handler could need it
     if (zg_module_program_function(exported_by_go)) leave_stacks_to_program();
     manage(SIGSEGV);
     manage(SIGBUS);
@@ -323,14 +329,14 @@ void zg_signals_add_stack(void *start, uint64_t bytes) {
     thread->alternate_stack = start;
     thread->alternate_stack_bytes = bytes;
     stack_t old, ours = {.ss_sp = start, .ss_size = bytes};
-    if (real_stack(NULL, &old) == 0 && !(old.ss_flags & SS_DISABLE)) return; // the program has one already
-    if (real_stack(&ours, NULL) != 0) zg_stats_degrade(zg_degradation_no_alternate_stack);
+    if (zg_os_alternate_stack(NULL, &old) == 0 && !(old.ss_flags & SS_DISABLE)) return; // the program has one already
+    if (zg_os_alternate_stack(&ours, NULL) != 0) zg_stats_degrade(zg_degradation_no_alternate_stack);
 }
 
 void zg_signals_remove_stack(void *start) {
     stack_t old, none = {.ss_flags = SS_DISABLE};
     zg_thread_current_or_null()->alternate_stack = NULL;
-    if (real_stack(NULL, &old) == 0 && old.ss_sp == start) real_stack(&none, NULL);
+    if (zg_os_alternate_stack(NULL, &old) == 0 && old.ss_sp == start) zg_os_alternate_stack(&none, NULL);
 }
 
 bool zg_signals_is_deadly(int signal) {

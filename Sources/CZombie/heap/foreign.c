@@ -10,10 +10,8 @@
 #include <gnu/libc-version.h>
 #include <link.h>
 #include <sys/auxv.h>
-#include <sys/syscall.h>
 
 #include "images/module.h"
-#include "platform/arch.h"
 #include "platform/os.h"
 #include "platform/text.h"
 #include "threads/thread.h"
@@ -39,9 +37,7 @@ static struct {
 
 struct zg_next zg_next = {__libc_malloc, __libc_calloc, __libc_realloc, __libc_memalign, __libc_free, NULL};
 
-static uint64_t current_break(void) { return (uint64_t)zg_arch_syscall(SYS_brk, 0, 0, 0, 0, 0, 0); }
-
-void zg_foreign_init(void) { break_start = current_break(); }
+void zg_foreign_init(void) { break_start = zg_os_break(); }
 void zg_foreign_prepare(void) { __libc_free(__libc_malloc(1)); }
 
 // The allocator behind us in the search order, where it is not libc's. (Other allocators publish __libc_free and its kin, too:
@@ -137,7 +133,7 @@ static bool looks_like_libcs(uint64_t address, bool *refused) {
         return heap[0] && !(heap[0] & 7) && heap[2] <= ARENA_BYTES && address + size - 16 <= start + heap[2] &&
                read_words(&arena, heap[0], sizeof arena, refused);
     }
-    if (address >= break_start && address - 16 + size <= current_break()) return true;
+    if (address >= break_start && address - 16 + size <= zg_os_break()) return true;
     // Where the break cannot move libc's main heap goes on elsewhere: the chunk behind must know that this one is in use.
     uint64_t behind[2];
     return read_words(behind, address - 16 + size, sizeof behind, refused) && (behind[1] & 1) && !(behind[1] & 8) &&

@@ -61,42 +61,50 @@
     X(processor_ns, counter, "nanoseconds", "processor time of the process when that was measured")                    \
     X(guarded_share_permille, gauge, "per mille",                                                                      \
       "share of blocks that are guarded, where their cost has a limit; the program's own allocator serves the others") \
-    X(findings_lost, counter, "findings", "findings that could be written neither to the report nor to standard error")
+    X(findings_lost, counter, "findings",                                                                              \
+      "findings that could be written neither to the report nor to standard error")                                    \
+    X(children_unguarded, counter, "programs",                                                                         \
+      "programs that were executed without the library, which they cannot take")
 
 // Degradations: what the runtime could not have and goes on without. One bit each, in this order.
-#define ZG_DEGRADATIONS(X)                                                                                             \
-    X(small_address_space,                                                                                             \
-      "the address space is limited: smaller regions were reserved, the heap may fall back to libc")                   \
-    X(heap_exhausted, "the guarded heap could not serve an allocation: libc served it, unguarded")                     \
-    X(no_find_object, "the C library lacks _dl_find_object: modules are found through dl_iterate_phdr")                \
-    X(no_report, "the report could not be opened or written: findings went to standard error or were lost")            \
-    X(depot_full, "the stack depot is full: newer stacks are recorded as unknown")                                     \
-    X(no_safe_read, "process_vm_readv is refused: stacks stop at unknown memory")                                      \
-    X(cxx_operators_replaced, "the program replaces operator new or delete: its C++ blocks are seen as malloc blocks") \
-    X(other_allocator, "another allocator is loaded: pointers that nobody else made are passed to it")                 \
-    X(allocator_in_front, "the program calls another allocator than ours: what that serves is not guarded")            \
-    X(no_alternate_stack, "a thread has no alternate signal stack: its stack overflow cannot be reported")             \
-    X(no_trap_space, "the address space has no room for trap regions: freed objects are reported without their class") \
-    X(swift_layout, "this Swift runtime lays out objects in an unknown way: its classes are not reported")             \
-    X(no_guard_pages,                                                                                                  \
-      "the kernel lacks MADV_GUARD_INSTALL (or it is switched off): dead pages are protected by mprotect")             \
-    X(mappings_spent,                                                                                                  \
-      "protected pages hold all the mappings that they may, or are refused: further dead pages are not protected")     \
-    X(fence_exhausted, "memory or address space did not reach to give every block pages of its own")                   \
-    X(not_passed_on,                                                                                                   \
-      "the program's own allocator cannot be told from libc's: no block is passed on to it, all are guarded")          \
-    X(no_pressure_thread, "the thread that watches for short memory could not be started")                             \
-    X(deepbind_dropped, "RTLD_DEEPBIND was dropped from a dlopen call, so that its library is guarded too")            \
-    X(no_statistics, "the statistics page could not be made: nobody outside sees what this process counts")            \
-    X(no_fault_handler, "the handlers of SIGSEGV and SIGBUS could not be installed: faults are not diagnosed")         \
-    X(no_table_memory,                                                                                                 \
-      "memory for the runtime's own tables was refused: threads, stacks or dead blocks went without a record")         \
-    X(no_contents, "the contents of dead objects cannot be kept: the program may not go on after a finding")           \
-    X(no_thread_ends, "the ends of threads are not noticed: what they held is not used again")                         \
-    X(no_fork_handlers,                                                                                                \
-      "forks are not noticed: a child of a process with several threads may wait for a lock for ever")                 \
-    X(no_status, "/proc/self/status or /proc/meminfo cannot be read: short memory is hardly noticed")                  \
-    X(advice_refused, "the kernel refused madvise: memory was not given back, or core files may be large")
+#define ZG_DEGRADATIONS(X)                                                                                               \
+    X(small_address_space,                                                                                               \
+      "the address space is limited: smaller regions were reserved, the heap may fall back to libc")                     \
+    X(heap_exhausted, "the guarded heap could not serve an allocation: libc served it, unguarded")                       \
+    X(no_find_object, "the C library lacks _dl_find_object: modules are found through dl_iterate_phdr")                  \
+    X(no_report, "the report could not be opened or written: findings went to standard error or were lost")              \
+    X(depot_full, "the stack depot is full: newer stacks are recorded as unknown")                                       \
+    X(no_safe_read, "process_vm_readv is refused: stacks stop at unknown memory")                                        \
+    X(cxx_operators_replaced, "the program replaces operator new or delete: its C++ blocks are seen as malloc blocks")   \
+    X(other_allocator, "another allocator is loaded: pointers that nobody else made are passed to it")                   \
+    X(allocator_in_front, "the program calls another allocator than ours: what that serves is not guarded")              \
+    X(no_alternate_stack, "a thread has no alternate signal stack: its stack overflow cannot be reported")               \
+    X(no_trap_space, "the address space has no room for trap regions: freed objects are reported without their class")   \
+    X(swift_layout, "this Swift runtime lays out objects in an unknown way: its classes are not reported")               \
+    X(no_guard_pages,                                                                                                    \
+      "the kernel lacks MADV_GUARD_INSTALL (or it is switched off): dead pages are protected by mprotect")               \
+    X(mappings_spent,                                                                                                    \
+      "protected pages hold all the mappings that they may, or are refused: further dead pages are not protected")       \
+    X(fence_exhausted, "memory or address space did not reach to give every block pages of its own")                     \
+    X(not_passed_on,                                                                                                     \
+      "the program's own allocator cannot be told from libc's: no block is passed on to it, all are guarded")            \
+    X(no_pressure_thread, "the thread that watches for short memory could not be started")                               \
+    X(deepbind_dropped, "RTLD_DEEPBIND was dropped from a dlopen call, so that its library is guarded too")              \
+    X(no_statistics, "the statistics page could not be made: nobody outside sees what this process counts")              \
+    X(no_fault_handler, "the handlers of SIGSEGV and SIGBUS could not be installed: faults are not diagnosed")           \
+    X(no_table_memory,                                                                                                   \
+      "memory for the runtime's own tables was refused: threads, stacks or dead blocks went without a record")           \
+    X(no_contents, "the contents of dead objects cannot be kept: the program may not go on after a finding")             \
+    X(no_thread_ends, "the ends of threads are not noticed: what they held is not used again")                           \
+    X(no_fork_handlers,                                                                                                  \
+      "forks are not noticed: a child of a process with several threads may wait for a lock for ever")                   \
+    X(no_status, "/proc/self/status or /proc/meminfo cannot be read: short memory is hardly noticed")                    \
+    X(advice_refused, "the kernel refused madvise: memory was not given back, or core files may be large")               \
+    X(children_unguarded,                                                                                                \
+      "a program that cannot take the library (musl, a sanitizer, qemu's user mode, another processor) runs without it") \
+    X(filtered, "a filter of system calls forbids some that the runtime makes: it goes without them, and finds less")    \
+    X(filtered_at_start,                                                                                                 \
+      "a filter of system calls stood before the start: only calls that any start makes are made, and less is found")
 
 enum zg_counter {
 #define ZG_X(name, type, unit, text) zg_counter_##name,

@@ -1,4 +1,4 @@
-// Everything that other parts of the project may know of the runtime: its interface in the same process, options, the statistics page, records of blocks.
+// Everything that other parts of the project may know of the runtime: its interface in the same process, options, what takes the library, the statistics page, records of blocks.
 
 #ifndef ZOMBIEGUARD_H
 #define ZOMBIEGUARD_H
@@ -8,6 +8,7 @@
 #include "zg_finding_kinds.h"
 #include "zg_names.h"
 #include "zg_options.h"
+#include "zg_program.h"
 #include "zg_space.h"
 #include "zg_stats_page.h"
 

@@ -177,9 +177,9 @@ void zg_maintenance_answer(struct zg_thread *thread) {
 
 void zg_maintenance_start(void) {
     zg_maintenance.course = (struct zg_pressure_course){.cap = zg_config.quarantine_bytes};
+    zg_protection_now(); // asked while no filter of the program's is in force
     if (!zg_config.pressure) return;
     zg_pressure_start();
-    zg_protection_now(); // asked while no filter of the program's is in force
     looked_ticks = zg_arch_ticks();
     looked_ns = zg_os_clock_ns(CLOCK_MONOTONIC_COARSE);
     zg_maintenance.on = true;

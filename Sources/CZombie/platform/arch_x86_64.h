@@ -10,7 +10,12 @@
 #define ZG_ARCH_RED_ZONE 256 // the ABI's 128 bytes below the stack pointer, and room
 
 // The processor's clock: constant rate, not serialising.
-ZG_INLINE uint64_t zg_arch_ticks(void) { return __builtin_ia32_rdtsc(); }
+// Where the program or strict mode forbids the instruction (PR_SET_TSC, SECCOMP_MODE_STRICT), ticks are counted by the asking.
+extern uint32_t zg_arch_ticks_stopped;
+uint64_t zg_arch_count_ticks(void);
+ZG_INLINE uint64_t zg_arch_ticks(void) {
+    return ZG_UNLIKELY(zg_arch_ticks_stopped) ? zg_arch_count_ticks() : __builtin_ia32_rdtsc();
+}
 
 // Where the stack ends just now.
 ZG_INLINE uint64_t zg_arch_stack_end(void) {

@@ -1,4 +1,5 @@
-// Every system call of the runtime outside signal set-up goes through here, so that tests can make each of them fail.
+// Every system call of the runtime outside signal set-up goes through here, so that tests can make each of them fail, and none is
+// made that a filter of system calls would answer otherwise than by letting it pass (filter.h).
 // Results: 0 or a count on success, a negated errno on failure; errno itself is never touched. Any context.
 
 #ifndef ZG_OS_H
@@ -55,6 +56,11 @@ int zg_os_open_read(const char *path);
 int zg_os_read(int descriptor, void *bytes, uint64_t count);
 // The same from the file's beginning; the descriptor's position stays.
 int zg_os_read_again(int descriptor, void *bytes, uint64_t count);
+int64_t zg_os_read_at(int descriptor, void *bytes, uint64_t count, uint64_t at);
+// For a look at a program before it is executed: regular files only. Nothing is waited for. Negative where there is none.
+int zg_os_open_program(int directory, const char *path);
+// There is a regular file that the process may execute.
+bool zg_os_is_executable(const char *path);
 // The kernel's files (/proc, control groups), for reading. They lie below zg_os_root, which tests set: "" is the real ones.
 extern const char *zg_os_root;
 int zg_os_open_system(const char *path);
@@ -73,11 +79,31 @@ bool zg_os_leave_descriptors(const int *kept, int count);
 int zg_os_memfd(const char *name, uint64_t bytes);
 // Replaces what is mapped at `at` by private zeros.
 void *zg_os_map_private(uint64_t bytes, void *at);
+// What is mapped shared is mapped once more, elsewhere. NULL where that is refused.
+void *zg_os_map_again(void *shared, uint64_t bytes);
 void *zg_os_map_shared(int descriptor, uint64_t bytes, void *at);
+
+// At the start and in the child of a fork: asks what is not to be asked again under a filter of system calls (filter.h).
+void zg_os_remember(void);
+// Before a filter counts: what the thread and the clocks say now is what they go on from.
+void zg_os_before_filter(void);
+// A filter lets this call through (where its arguments are 0). / It lets memory be made accessible. / It lets everything through that
+// the runtime cannot do without losing something.
+bool zg_os_may_call(long number);
+bool zg_os_may_commit(void);
+bool zg_os_may_all(void);
+// The caller is this process; otherwise it is a child that shares its memory (vfork).
+bool zg_os_is_own_process(void);
+// The thread of this number is still there.
+bool zg_os_has_thread(int tid);
+// The end of libc's own heap, 0 where it cannot be asked for.
+uint64_t zg_os_break(void);
+// As sigaltstack (stack_t), for the runtime's own use.
+int zg_os_alternate_stack(const void *stack, void *old);
 
 int zg_os_pid(void);
 int zg_os_tid(void);
-// It is the kernel's number; otherwise one of our own, because a filter refuses to tell.
+// It is the kernel's number, of now or as told before a filter; otherwise one of our own, because a filter refuses to tell.
 bool zg_os_tid_is_told(int tid);
 void zg_os_thread_name(char name[16]);
 void zg_os_set_thread_name(const char *name);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -18,9 +19,24 @@
 #include <time.h>
 
 #include "platform/arch.h"
+#include "platform/filter.h"
 #include "platform/text.h"
 
+// A call that a filter of system calls does not let through is not made (filter.h): it fails as if the kernel had refused it.
+static bool may_call(long number, long a, long b, long c, long d, long e, long f) {
+    const uint64_t arguments[] = {(uint64_t)a, (uint64_t)b, (uint64_t)c, (uint64_t)d, (uint64_t)e, (uint64_t)f};
+    return zg_filter_allows(number, arguments);
+}
+
+static long call(long number, long a, long b, long c, long d, long e, long f) {
+    if (ZG_UNLIKELY(zg_filter_stands) && !may_call(number, a, b, c, d, e, f)) return -EPERM;
+    return zg_arch_syscall(number, a, b, c, d, e, f);
+}
+
 #define ZG_CALL(number, a, b, c, d, e, f)                                                                              \
+    call((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+// What ends the process anyway is not asked for.
+#define ZG_LAST_CALL(number, a, b, c, d, e, f)                                                                         \
     zg_arch_syscall((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 #ifndef MADV_GUARD_INSTALL
@@ -104,7 +120,7 @@ int zg_os_retire(void *start, uint64_t bytes) {
 static long call_uninterrupted(long number, long a, long b, long c, long d) {
     long result;
     int tries = 0;
-    do result = zg_arch_syscall(number, a, b, c, d, 0, 0);
+    do result = call(number, a, b, c, d, 0, 0);
     while (result == -EINTR && ++tries < TRIES_MOST);
     return result;
 }
@@ -153,10 +169,12 @@ int zg_os_move(void *from, void *to, uint64_t bytes) {
                : -EFAULT;
 }
 
-// By the thread's own id: the process's is that of the main thread, which has no memory any more once it has ended.
+// By the thread's own id: the process's is that of the main thread, which has no memory any more once it has ended. Never by one
+// that was told earlier: in the child of a fork it would be another process's. Where nobody may ask, no process has number 0.
 static int self_as_target(void) {
-    int thread = zg_os_tid();
-    return zg_os_tid_is_told(thread) ? thread : zg_os_pid();
+    long thread = ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    if (thread <= 0) thread = ZG_CALL(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    return thread > 0 ? (int)thread : 0;
 }
 
 int64_t zg_os_try_read_memory(void *to, uint64_t from, uint64_t bytes) {
@@ -228,13 +246,21 @@ int zg_os_write(int descriptor, const void *bytes, uint64_t count) {
     return (int)result;
 }
 
+// Under a filter that knows only one of the two calls: libc's own fstat is now the one, now the other.
+static bool look_at(int descriptor, struct stat *status) {
+    if (!is_error(ZG_CALL(SYS_fstat, descriptor, status, 0, 0, 0, 0))) return true;
+    return ZG_UNLIKELY(zg_filter_stands) &&
+           !is_error(ZG_CALL(SYS_newfstatat, descriptor, "", status, AT_EMPTY_PATH, 0, 0));
+}
+
 // What others may have put there: a link, also a hard one, to a file that is not meant; a file of theirs, which they can read.
 static bool may_be_planted(int descriptor) {
     struct stat status;
-    if (is_error(ZG_CALL(SYS_fstat, descriptor, &status, 0, 0, 0, 0))) return true;
+    if (!look_at(descriptor, &status)) return true;
     if (!S_ISREG(status.st_mode)) return false;
-    return status.st_nlink > 1 ||
-           (status.st_uid != 0 && status.st_uid != (uid_t)ZG_CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0));
+    long user = ZG_CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0);
+    if (is_error(user)) user = (long)getauxval(AT_EUID); // under a filter: as it was at the start
+    return status.st_nlink > 1 || (status.st_uid != 0 && status.st_uid != (uid_t)user);
 }
 
 int zg_os_open_append(const char *path) {
@@ -260,6 +286,25 @@ int zg_os_read(int descriptor, void *bytes, uint64_t count) {
 
 int zg_os_read_again(int descriptor, void *bytes, uint64_t count) {
     return (int)call_uninterrupted(SYS_pread64, descriptor, (long)bytes, (long)count, 0);
+}
+
+int64_t zg_os_read_at(int descriptor, void *bytes, uint64_t count, uint64_t at) {
+    return call_uninterrupted(SYS_pread64, descriptor, (long)bytes, (long)count, (long)at);
+}
+
+static bool is_regular(int directory, const char *path) {
+    struct stat status;
+    return !is_error(ZG_CALL(SYS_newfstatat, directory, path, &status, 0, 0, 0)) && S_ISREG(status.st_mode);
+}
+
+int zg_os_open_program(int directory, const char *path) {
+    // Asked before: opening a device can do things.
+    if (!is_regular(directory, path)) return -EACCES;
+    return (int)ZG_CALL(SYS_openat, directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0, 0, 0);
+}
+
+bool zg_os_is_executable(const char *path) {
+    return is_regular(AT_FDCWD, path) && !is_error(ZG_CALL(SYS_faccessat, AT_FDCWD, path, 1 /* X_OK */, 0, 0, 0));
 }
 
 const char *zg_os_root = "";
@@ -291,7 +336,7 @@ int zg_os_duplicate_hidden(int descriptor) {
 
 bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode) {
     struct stat status;
-    if (is_error(ZG_CALL(SYS_fstat, descriptor, &status, 0, 0, 0, 0))) return false;
+    if (!look_at(descriptor, &status)) return false;
     *device = status.st_dev;
     *inode = status.st_ino;
     return true;
@@ -334,6 +379,12 @@ int zg_os_memfd(const char *name, uint64_t bytes) {
     return (int)result;
 }
 
+void *zg_os_map_again(void *shared, uint64_t bytes) {
+    // An old length of 0 asks for the same pages once more (mremap(2)).
+    long result = ZG_CALL(SYS_mremap, shared, 0, bytes, MREMAP_MAYMOVE, 0, 0);
+    return is_error(result) ? NULL : (void *)result;
+}
+
 void *zg_os_map_shared(int descriptor, uint64_t bytes, void *at) {
     return map(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), descriptor);
 }
@@ -342,13 +393,22 @@ void *zg_os_map_private(uint64_t bytes, void *at) {
     return map(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
 }
 
-int zg_os_pid(void) { return (int)ZG_CALL(SYS_getpid, 0, 0, 0, 0, 0, 0); }
-// Where a filter refuses to tell, a number of the thread's own that no thread can have.
+// What was told last, for where a filter refuses to tell later. In the child of a fork it is the parent's, in all places alike.
+static int told_pid;
+static __thread int told_tid __attribute__((tls_model("initial-exec")));
+static uint64_t told_limits[RLIM_NLIMITS], told_memory;
+static bool limit_is_told[RLIM_NLIMITS];
+
+int zg_os_pid(void) {
+    long result = ZG_CALL(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    return result > 0 ? (int)result : told_pid;
+}
+// Where nobody has ever told, a number of the thread's own that no thread can have.
 enum { NO_THREADS_FROM = 1 << 30 };
 int zg_os_tid(void) {
     long result = ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
-    return result > 0 ? (int)result
-                      : NO_THREADS_FROM | (int)((uint64_t)__errno_location() >> 4 & (NO_THREADS_FROM - 1));
+    if (result > 0) return told_tid = (int)result;
+    return told_tid ? told_tid : NO_THREADS_FROM | (int)((uint64_t)__errno_location() >> 4 & (NO_THREADS_FROM - 1));
 }
 bool zg_os_tid_is_told(int tid) { return tid > 0 && tid < NO_THREADS_FROM; }
 void zg_os_thread_name(char name[16]) {
@@ -357,29 +417,88 @@ void zg_os_thread_name(char name[16]) {
     name[15] = 0;
 }
 void zg_os_set_thread_name(const char *name) { ZG_CALL(SYS_prctl, PR_SET_NAME, name, 0, 0, 0, 0); }
-void zg_os_kill_self(int signal) { ZG_CALL(SYS_tgkill, zg_os_pid(), zg_os_tid(), signal, 0, 0, 0); }
+void zg_os_kill_self(int signal) { ZG_LAST_CALL(SYS_tgkill, zg_os_pid(), zg_os_tid(), signal, 0, 0, 0); }
 void zg_os_raise_again(int signal, const void *info) {
-    ZG_CALL(SYS_rt_tgsigqueueinfo, zg_os_pid(), zg_os_tid(), signal, info, 0, 0);
+    ZG_LAST_CALL(SYS_rt_tgsigqueueinfo, zg_os_pid(), zg_os_tid(), signal, info, 0, 0);
 }
 void zg_os_exit(int status) {
-    for (;;) ZG_CALL(SYS_exit_group, status, 0, 0, 0, 0, 0);
+    for (;;) ZG_LAST_CALL(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-uint64_t zg_os_clock_ns(int clock) {
+// Where a filter stands, clocks that it does not allow go on from their last reading, by the processor's clock.
+enum { TOLD_CLOCKS = CLOCK_MONOTONIC_COARSE + 1 };
+static struct { uint64_t ns, ticks; } told_clocks[TOLD_CLOCKS];
+static uint64_t first_ns, first_ticks; // CLOCK_MONOTONIC
+
+static uint64_t went_on(int clock) {
+    if (clock < 0 || clock >= TOLD_CLOCKS || !told_clocks[clock].ns) return 0;
+    uint64_t ticks = told_clocks[CLOCK_MONOTONIC].ticks - first_ticks, ns = told_clocks[CLOCK_MONOTONIC].ns - first_ns;
+    double rate = ns > 100000 && ticks ? (double)ns / (double)ticks : 0.4;
+    return told_clocks[clock].ns + (uint64_t)((double)(zg_arch_ticks() - told_clocks[clock].ticks) * rate);
+}
+
+static uint64_t clock_now(int clock) {
     struct timespec now = {0, 0};
-    ZG_CALL(SYS_clock_gettime, clock, &now, 0, 0, 0, 0);
+    if (is_error(ZG_CALL(SYS_clock_gettime, clock, &now, 0, 0, 0, 0))) return went_on(clock);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+uint64_t zg_os_clock_ns(int clock) { return clock_now(clock); }
+
 uint64_t zg_os_limit(int resource) {
-    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-    ZG_CALL(SYS_prlimit64, 0, resource, 0, &limit, 0, 0);
+    struct rlimit limit;
+    if (is_error(ZG_CALL(SYS_prlimit64, 0, resource, 0, &limit, 0, 0)))
+        return limit_is_told[resource] ? told_limits[resource] : RLIM_INFINITY;
+    told_limits[resource] = limit.rlim_cur;
+    limit_is_told[resource] = true;
     return limit.rlim_cur;
 }
 
 uint64_t zg_os_physical_memory(void) {
     struct sysinfo info = {0};
-    return ZG_CALL(SYS_sysinfo, &info, 0, 0, 0, 0, 0) == 0 ? (uint64_t)info.totalram * info.mem_unit : 0;
+    if (!told_memory && !is_error(ZG_CALL(SYS_sysinfo, &info, 0, 0, 0, 0, 0)))
+        told_memory = (uint64_t)info.totalram * info.mem_unit;
+    return told_memory;
+}
+
+void zg_os_remember(void) {
+    told_pid = zg_os_pid();
+    zg_os_physical_memory();
+    if (first_ns) return;
+    first_ns = clock_now(CLOCK_MONOTONIC);
+    first_ticks = zg_arch_ticks();
+}
+
+void zg_os_before_filter(void) {
+    zg_os_tid();
+    for (int clock = 0; clock < TOLD_CLOCKS; clock++) {
+        told_clocks[clock].ns = clock_now(clock);
+        told_clocks[clock].ticks = zg_arch_ticks();
+    }
+}
+
+bool zg_os_may_call(long number) { return !zg_filter_stands || may_call(number, 0, 0, 0, 0, 0, 0); }
+bool zg_os_may_commit(void) {
+    return !zg_filter_stands || may_call(SYS_mprotect, 0, (long)ZG_PAGE_BYTES, PROT_READ | PROT_WRITE, 0, 0, 0);
+}
+bool zg_os_may_all(void) {
+    static const long calls[] = {SYS_process_vm_readv, SYS_clock_gettime, SYS_rt_sigprocmask,
+                                 SYS_sigaltstack,      SYS_munmap,        SYS_gettid,
+                                 SYS_getpid,           SYS_pread64,       SYS_write};
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(calls); i++)
+        if (!zg_os_may_call(calls[i])) return false;
+    const int fixed = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    return zg_os_may_commit() && may_call(SYS_mmap, 0, (long)ZG_PAGE_BYTES, PROT_NONE, fixed, -1, 0) &&
+           may_call(SYS_madvise, 0, (long)ZG_PAGE_BYTES, MADV_DONTNEED, 0, 0, 0);
+}
+bool zg_os_is_own_process(void) { return zg_os_pid() == told_pid; }
+bool zg_os_has_thread(int tid) { return ZG_CALL(SYS_tgkill, told_pid, tid, 0, 0, 0, 0) != -ESRCH; }
+uint64_t zg_os_break(void) {
+    long result = ZG_CALL(SYS_brk, 0, 0, 0, 0, 0, 0);
+    return is_error(result) ? 0 : (uint64_t)result;
+}
+int zg_os_alternate_stack(const void *stack, void *old) {
+    return (int)ZG_CALL(SYS_sigaltstack, stack, old, 0, 0, 0, 0);
 }
 
 void zg_os_yield(void) { ZG_CALL(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }

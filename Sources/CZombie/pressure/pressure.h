@@ -101,6 +101,10 @@ enum zg_pressure_reach {
 };
 
 // Opens the one file that says which system calls may be made later. Start-up, and child of a fork.
+// The very first thing: a filter of system calls that the process has inherited through exec is noticed, and from then on nothing
+// is called that a filter for this program need not know. One that the first process has as well is a container's: those refuse and
+// do not kill, and the calls are tried as ever.
+void zg_pressure_find_filters(void);
 void zg_pressure_start(void);
 void zg_pressure_after_fork_in_child(bool from_main_thread);
 // All that is to be had without opening what may not be opened.

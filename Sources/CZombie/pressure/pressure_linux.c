@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "platform/filter.h"
 #include "platform/os.h"
 #include "platform/text.h"
 #include "settings/stats.h"
@@ -313,9 +314,15 @@ static void read_system(struct zg_readings *readings, uint64_t bytes) {
 
 static bool parse_filters(uint64_t bytes, uint64_t *mode, uint64_t *count) {
     if (!bytes) return false;
+    // The lines stand near the end, and looking for them is what costs most of all at a start.
+    enum { LINE_LEAST = 9 }; // "Seccomp:" and a digit
+    uint64_t at = bytes > LINE_LEAST ? bytes - LINE_LEAST : 0;
+    while (at > 0 && (text[at] != 'S' || text[at + 7] != ':' || text[at + 6] != 'p' || text[at - 1] != '\n')) at--;
+    const char *lines = text + at;
+    bytes -= at;
     // A kernel without filters does not have the line; one before 5.9 does not count them.
-    if (!zg_pressure_parse_field(text, bytes, "Seccomp", mode)) *mode = 0;
-    if (!zg_pressure_parse_field(text, bytes, "Seccomp_filters", count)) *count = UINT64_MAX;
+    if (!zg_pressure_parse_field(lines, bytes, "Seccomp", mode)) *mode = 0;
+    if (!zg_pressure_parse_field(lines, bytes, "Seccomp_filters", count)) *count = UINT64_MAX;
     return true;
 }
 
@@ -343,10 +350,21 @@ int zg_pressure_descriptors(int descriptors[ZG_PRESSURE_KEPT]) {
     return count;
 }
 
+void zg_pressure_find_filters(void) {
+    uint64_t first_mode, first_count;
+    filter_known = parse_filters(read_path("/proc/self/status"), &filter_mode, &filter_count);
+    if (!filter_known || !filter_mode) return;
+    if (parse_filters(read_path("/proc/1/status"), &first_mode, &first_count) && first_mode == filter_mode &&
+        first_count == filter_count)
+        return;
+    zg_filter_add_unknown();
+    zg_stats_degrade(zg_degradation_filtered_at_start);
+}
+
 void zg_pressure_start(void) {
     keep(kept_status, zg_os_open_system("/proc/self/status"));
-    filter_known = parse_filters(read_kept(kept_status), &filter_mode, &filter_count);
-    if (!filter_known) zg_stats_degrade(zg_degradation_no_status);
+    if (!filter_known) filter_known = parse_filters(read_kept(kept_status), &filter_mode, &filter_count);
+    if (!filter_known || !kept[kept_status].open) zg_stats_degrade(zg_degradation_no_status);
 }
 
 void zg_pressure_after_fork_in_child(bool from_main_thread) {

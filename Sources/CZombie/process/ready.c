@@ -15,6 +15,7 @@
 #include "pages/overread.h"
 #include "platform/clock.h"
 #include "platform/os.h"
+#include "pressure/pressure.h"
 #include "settings/config.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
@@ -43,6 +44,8 @@ static bool reserve_heap(void) {
 }
 
 static void initialise(void) {
+    zg_pressure_find_filters(); // before anything is called that is not called by every program's start
+    zg_os_remember();
     zg_config_init();
     zg_module_init(zg_config.find_object);
     zg_foreign_init();

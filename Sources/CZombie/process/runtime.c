@@ -15,6 +15,7 @@
 #include "heap/foreign.h"
 #include "heap/quarantine.h"
 #include "images/module.h"
+#include "include/zg_program.h"
 #include "limits/maintenance.h"
 #include "limits/sample.h"
 #include "pages/fence.h"
@@ -22,6 +23,7 @@
 #include "pages/protect.h"
 #include "pages/retire.h"
 #include "platform/clock.h"
+#include "platform/filter.h"
 #include "platform/os.h"
 #include "platform/text.h"
 #include "process/ready.h"
@@ -92,6 +94,7 @@ static void after_fork(bool child) {
 static void after_fork_in_parent(void) { after_fork(false); }
 static void after_fork_in_child(void) {
     after_fork(true);
+    zg_os_remember();
     zg_stats_after_fork_in_child();
     zg_clock_after_fork_in_child();
     zg_overread_after_fork_in_child();
@@ -108,25 +111,8 @@ static void forget_preload(void) {
         uint64_t i = 0;
         while (name[i] && (*entry)[i] == name[i]) i++;
         if (name[i]) continue;
-        char *to = *entry + i;
-        for (const char *at = *entry + i; *at;) {
-            uint64_t length = 0;
-            while (at[length] && at[length] != ':' && at[length] != ' ') length++;
-            bool ours = false;
-            for (uint64_t j = 0; j + 9 <= length; j++) {
-                static const char library[] = "libzguard";
-                uint64_t k = 0;
-                while (library[k] && at[j + k] == library[k]) k++;
-                ours = ours || !library[k];
-            }
-            if (!ours && length) {
-                if (to != *entry + i) *to++ = ':';
-                for (uint64_t j = 0; j < length; j++) *to++ = at[j];
-            }
-            at += length;
-            if (*at) at++;
-        }
-        *to = 0;
+        char *value = *entry + i;
+        value[zg_program_preload_without_us(value, value)] = 0;
     }
 }
 
@@ -143,14 +129,16 @@ static void describe_process(void) {
 void zg_runtime_start(void) {
     if (started) return;
     started = true;
+    bool is_ready = zg_ready(); // first of all: it looks for filters of system calls
     started_ns = zg_os_clock_ns(0 /* CLOCK_REALTIME */);
-    if (!zg_ready()) {
+    if (!is_ready) {
         static const char message[] =
             "zguard: warning: no address space for the guarded heap: the program is not guarded\n";
         if (zg_ready_is_hopeless()) zg_os_write(2, message, sizeof message - 1);
         return;
     }
-    zg_foreign_prepare();
+    // Under a filter a program that never allocates may not call what libc's malloc calls first.
+    if (!zg_filter_stands) zg_foreign_prepare();
     zg_thread_init_keys();
     zg_report_open();
     describe_process();

@@ -35,6 +35,7 @@ extern void __libc_free(void *);
 #define SHORT_AGO_NS (60000 * MS)
 #define WORTHLESS_NS (30000 * MS) // nothing to give back for so long: the thread ends
 #define RETRY_NS (30000 * MS)     // after a thread could not be made
+#define LEAVING_NS (200 * MS)     // that its end is waited for
 enum { IDLE_CALLS = 128 };        // next to nothing
 enum { STACK_BYTES = 256 << 10 };
 
@@ -46,6 +47,7 @@ enum { STACK_BYTES = 256 << 10 };
 static int pid; // of the process that may have a thread: a child of vfork shares this memory
 static int (*next_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 static uint64_t failed_ns; // when it could not be made
+static int watcher;        // the thread's number, 0 while there is none
 
 // --- the thread ------------------------------------------------------------------------------------------------------
 
@@ -121,6 +123,7 @@ static void *watch_memory(void *unused) {
     (void)unused;
     struct watch watch = {.reach = zg_pressure_kept};
     struct zg_process_state process;
+    __atomic_store_n(&watcher, zg_os_tid(), __ATOMIC_RELAXED);
     zg_os_set_thread_name("zguard");
     struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
     if (thread) {
@@ -198,6 +201,20 @@ void zg_watch_before_thread(void) {
     if (zg_maintenance_may_have_thread() && zg_maintenance_is_worth_a_thread() && is_allowed(true)) start_thread();
 }
 
+void zg_watch_stop(void) {
+    zg_maintenance_stop();
+    uint64_t end = zg_os_clock_ns(CLOCK_MONOTONIC) + LEAVING_NS;
+    uint32_t *asked = &zg_stats->request, nobody = 0;
+    // It sleeps until the word is another one, but looks whether it is to stop whenever it is woken.
+    while (__atomic_load_n(&zg_maintenance.thread, __ATOMIC_ACQUIRE) != zg_maintenance_no_thread ||
+           (watcher && zg_os_has_thread(watcher))) {
+        if (zg_os_clock_ns(CLOCK_MONOTONIC) > end) return;
+        zg_os_futex_wake(asked, INT32_MAX, false);
+        zg_os_futex_wait(&nobody, 0, true, (int64_t)MS / 4);
+    }
+    watcher = 0;
+}
+
 // --- the calling stack -----------------------------------------------------------------------------------------------
 
 static bool is_in(const struct zg_module *module, uint64_t address) {
@@ -258,5 +275,6 @@ void zg_watch_start(void) {
 }
 
 void zg_watch_after_fork_in_child(void) {
+    watcher = 0;
     if (zg_maintenance.on) pid = zg_os_pid();
 }

@@ -15,4 +15,8 @@ void zg_watch_before_thread(void);
 // the loader nor, but for those outermost functions, libc stands in it.
 bool zg_watch_stack_is_plain(const uint64_t *frame);
 
+// No thread of ours from here on: waits, for a moment, until a running one has left. For a filter of system calls that all threads
+// get, which may not know what a thread's end calls.
+void zg_watch_stop(void);
+
 #endif

@@ -38,6 +38,18 @@ void zg_stats_degrade(enum zg_degradation degradation) {
     if (!(zg_load(&zg_stats->degradations) & bit)) __atomic_fetch_or(&zg_stats->degradations, bit, __ATOMIC_RELAXED);
 }
 
+static struct zg_stats_page *parents; // the parent's page, in the child of a fork
+
+static void note_unguarded_child(struct zg_stats_page *page) {
+    __atomic_fetch_add(&page->counters[zg_counter_children_unguarded], 1, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&page->degradations, UINT64_C(1) << zg_degradation_children_unguarded, __ATOMIC_RELAXED);
+}
+
+void zg_stats_note_unguarded_child(void) {
+    note_unguarded_child(zg_stats);
+    if (parents) note_unguarded_child(parents);
+}
+
 void zg_stats_note_refusals(void) {
     uint32_t refused = __atomic_load_n(&zg_os_refused, __ATOMIC_RELAXED);
     if (ZG_LIKELY(!refused)) return;
@@ -106,6 +118,8 @@ void zg_stats_after_fork_in_child(void) {
         char bytes[ZG_STATS_BYTES];
     } child; // of one process: a child's child that gets here finds its parent's, which is what it copies
     child.page = *zg_stats;
+    if (parents) zg_os_release(parents, ZG_STATS_BYTES);
+    parents = zg_os_map_again(zg_stats, ZG_STATS_BYTES);
     begin_child(&child.page);
     close_inherited();
     if (replace_page(&child)) return;

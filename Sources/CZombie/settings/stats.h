@@ -15,6 +15,9 @@ ZG_INLINE void zg_stats_add(enum zg_counter counter, uint64_t by) {
 ZG_INLINE void zg_stats_set(enum zg_counter counter, uint64_t value) { zg_store(&zg_stats->counters[counter], value); }
 ZG_INLINE uint64_t zg_stats_get(enum zg_counter counter) { return zg_load(&zg_stats->counters[counter]); }
 void zg_stats_raise_peak(enum zg_counter peak, uint64_t value);
+// A program is executed without the library: counted here, and where it is the child of a fork that does it, in the parent's page as
+// well, for the child's ends with the exec. Signal-safe.
+void zg_stats_note_unguarded_child(void);
 void zg_stats_degrade(enum zg_degradation degradation);
 // Notes as degradations what the system refused meanwhile. Slow path.
 void zg_stats_note_refusals(void);

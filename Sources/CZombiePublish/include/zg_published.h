@@ -1,5 +1,5 @@
 // The table of published functions: everything that the preload library exports, and nothing else.
-// publish.c, calls.c and jumps.c define them; a test compares the table with the library's dynamic symbols.
+// publish.c, calls.c, jumps.c, filters.c and exec.c define them; a test compares the table with the library's dynamic symbols.
 
 #ifndef ZG_PUBLISHED_H
 #define ZG_PUBLISHED_H
@@ -31,6 +31,11 @@
     X(read) X(__read_chk) X(write) X(pread) X(pread64) X(__pread_chk) X(__pread64_chk) X(pwrite) X(pwrite64)           \
     X(readv) X(writev) X(preadv) X(preadv64) X(pwritev) X(pwritev64)                                                   \
     X(send) X(recv) X(__recv_chk) X(sendto) X(recvfrom) X(__recvfrom_chk) X(sendmsg) X(recvmsg)                        \
+    /* filters of system calls: nothing is called that they forbid (filters.c) */                                      \
+    X(prctl) X(syscall)                                                                                                \
+    /* programs that are executed: those that cannot take the library go without it (exec.c) */                        \
+    X(execve) X(execv) X(execvp) X(execvpe) X(execl) X(execlp) X(execle) X(fexecve) X(execveat)                        \
+    X(posix_spawn) X(posix_spawnp)                                                                                     \
     /* the runtime, for code in the same process (zg_api.h) */                                                         \
     X(zg_api)
 // clang-format on

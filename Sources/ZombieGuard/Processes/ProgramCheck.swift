@@ -1,6 +1,7 @@
 // Whether a program can be run, and guarded by a preloaded library.
 
 import CSystem
+import CZombie
 import Glibc
 
 /// Why a program cannot be run or guarded.
@@ -122,6 +123,20 @@ public struct ProgramCheck: Sendable {
             throw ProgramRefusal(.cannotRun, "cannot run '\(name)': Exec format error")
         }
         if let ownMachine, image.machine != ownMachine { throw foreign(name, "for another architecture") }
+        // The rule by which guarded processes leave the library out of the programs that they start.
+        switch zg_program_look(AT_FDCWD, path) {
+        case zg_program_sanitized:
+            throw ProgramRefusal(
+                .cannotGuard,
+                "cannot guard '\(name)': it is built with a sanitizer, whose allocator takes the place of any other",
+                hint: "build it without -fsanitize=address, thread, memory or leak")
+        case zg_program_emulator:
+            throw ProgramRefusal(
+                .cannotGuard,
+                "cannot guard '\(name)': it emulates another program, into which it would preload the library",
+                hint: "run the program itself on a machine that it is built for")
+        default: break
+        }
         guard let loader = image.interpreter(read: file.reader) else {
             // The dynamic loader itself needs no other, and preloads into the program that it is given.
             let isLoader = path.split(separator: "/").last?.hasPrefix("ld-") ?? false

@@ -1,0 +1,92 @@
+// Filters of system calls. Cold; while memory is opened, the locks of the heap, one at a time.
+
+#include "door/filters.h"
+
+#include <linux/filter.h>
+
+#include "blocks/slab.h"
+#include "blocks/span.h"
+#include "platform/arch.h"
+#include "platform/filter.h"
+#include "platform/os.h"
+#include "process/thread_entry.h"
+#include "process/watch.h"
+#include "settings/stats.h"
+
+// What can be served where nothing can be opened any more: of each size class, and of each size of spans up to 1 MiB. It is address
+// space alone until it is used.
+#define RESERVE_BYTES ((uint64_t)4 << 20)
+enum { RESERVE_SPANS = 8, NOTHING_TO_DO = -1, UNKNOWN = -2 };
+
+static void open_reserve(const uint64_t *frame) {
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (!thread) return;
+    zg_slab_open_reserve(RESERVE_BYTES);
+    zg_span_open_reserve(RESERVE_SPANS);
+    zg_thread_leave(thread);
+}
+
+// NULL: it cannot be read, or it is none. Where it may lie is not known: the program may want to see EFAULT.
+static const struct zg_filter_instruction *copy(const void *program, uint32_t *count) {
+    struct sock_fprog given;
+    if (zg_os_read_memory(&given, (uint64_t)program, sizeof given) != sizeof given) return NULL;
+    uint64_t bytes = given.len * sizeof(struct zg_filter_instruction);
+    if (!given.len || given.len > ZG_FILTER_LONGEST) return NULL;
+    void *copied = zg_os_map(zg_round_up(bytes, ZG_PAGE_BYTES));
+    if (copied && zg_os_read_memory(copied, (uint64_t)given.filter, bytes) != bytes) {
+        zg_os_release(copied, zg_round_up(bytes, ZG_PAGE_BYTES));
+        return NULL;
+    }
+    *count = given.len;
+    return copied;
+}
+
+int zg_filters_before(const void *program, bool all_threads, const uint64_t *frame) {
+    // Libraries try what the kernel knows without a filter. A child that shares our memory stands under its filter alone.
+    if (!program || !zg_os_is_own_process()) return NOTHING_TO_DO;
+    zg_os_before_filter();
+    if (all_threads) zg_watch_stop();
+    uint32_t count = 0;
+    const struct zg_filter_instruction *copied = copy(program, &count);
+    if (!copied) {
+        // Under an earlier filter nothing can be read here.
+        if (zg_os_can_read_memory()) return NOTHING_TO_DO;
+        open_reserve(frame);
+        return UNKNOWN;
+    }
+    bool asks_nobody = zg_os_may_commit();
+    int number = zg_filter_add(copied, count);
+    if (number < 0) return UNKNOWN;
+    bool still_commits = zg_os_may_commit();
+    if (asks_nobody && !still_commits) {
+        // Once more without it: the pages are to be had until the kernel has it.
+        zg_filter_drop(number);
+        open_reserve(frame);
+        number = zg_filter_add(copied, count);
+    }
+    return number < 0 ? UNKNOWN : number;
+}
+
+void zg_filters_after(int number, bool taken) {
+    if (number == NOTHING_TO_DO) return;
+    if (!taken) {
+        if (number >= 0) zg_filter_drop(number);
+        return;
+    }
+    if (number == UNKNOWN) zg_filter_add_unknown();
+    if (!zg_os_may_all()) zg_stats_degrade(zg_degradation_filtered);
+}
+
+void zg_filters_before_strict(const uint64_t *frame) {
+    if (!zg_os_is_own_process()) return;
+    zg_os_before_filter();
+    open_reserve(frame);
+}
+
+void zg_filters_after_strict(bool taken) {
+    if (!taken) return;
+    // The kernel takes the processor's clock away, too (disable_TSC in kernel/seccomp.c).
+    zg_arch_ticks_stopped = 1;
+    zg_filter_add_strict();
+    zg_stats_degrade(zg_degradation_filtered);
+}

@@ -1,0 +1,266 @@
+// A look at a program's file before it is executed: header, loader, needed libraries, exported symbols. Runs in children of vfork and
+// in signal handlers: system calls only, little stack, no state. Files are read with pread, and nothing in them is trusted.
+
+#define _GNU_SOURCE
+#include "include/zg_program.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+
+#include "platform/os.h"
+#include "platform/text.h"
+
+#if defined(__x86_64__)
+#define OWN_MACHINE EM_X86_64
+#else
+#define OWN_MACHINE EM_AARCH64
+#endif
+
+enum { DEEPEST_SCRIPT = 5, FIRST_LINE = 256, SEGMENTS_MOST = 64, NEEDED_MOST = 512, CHAIN_MOST = 256, NAME_BYTES = 64 };
+
+static bool begins_with(const char *text, const char *with) {
+    while (*with)
+        if (*text++ != *with++) return false;
+    return true;
+}
+
+static const char *last_part(const char *path) {
+    const char *last = path;
+    for (; *path; path++)
+        if (*path == '/') last = path + 1;
+    return last;
+}
+
+// --- LD_PRELOAD ------------------------------------------------------------------------------------------------------
+
+static bool is_separator(char c) { return c == ':' || c == ' '; }
+
+static bool is_us(const char *entry, uint64_t length) {
+    static const char library[] = "libzguard";
+    for (uint64_t i = 0; i + sizeof library - 1 <= length; i++)
+        if (begins_with(entry + i, library)) return true;
+    return false;
+}
+
+uint64_t zg_program_preload_without_us(char *to, const char *value) {
+    uint64_t count = 0;
+    while (*value) {
+        uint64_t length = 0;
+        while (value[length] && !is_separator(value[length])) length++;
+        if (length && !is_us(value, length)) {
+            if (count) to[count++] = ':';
+            for (uint64_t i = 0; i < length; i++) to[count++] = value[i];
+        }
+        value += length;
+        if (*value) value++;
+    }
+    return count;
+}
+
+int zg_program_preload_has_us(const char *value) {
+    while (*value) {
+        uint64_t length = 0;
+        while (value[length] && !is_separator(value[length])) length++;
+        if (is_us(value, length)) return 1;
+        value += length;
+        if (*value) value++;
+    }
+    return 0;
+}
+
+// --- ELF -------------------------------------------------------------------------------------------------------------
+
+struct image {
+    int file;
+    ElfW(Ehdr) header;
+    uint64_t dynamic, dynamic_bytes; // in the file
+    uint64_t strings, symbols, hash; // of the dynamic section, in the file; 0 where there is none
+};
+
+static bool read_at(int file, void *to, uint64_t bytes, uint64_t at) {
+    return zg_os_read_at(file, to, bytes, at) == (int64_t)bytes;
+}
+
+static bool read_segment(const struct image *image, uint64_t number, ElfW(Phdr) * segment) {
+    return read_at(image->file, segment, sizeof *segment, image->header.e_phoff + number * sizeof *segment);
+}
+
+static uint64_t segment_count(const struct image *image) { return zg_min(image->header.e_phnum, SEGMENTS_MOST); }
+
+// Where in the file an address of the image is; 0 where it is in none of its segments.
+static uint64_t file_offset(const struct image *image, uint64_t address) {
+    ElfW(Phdr) segment;
+    for (uint64_t i = 0; i < segment_count(image); i++)
+        if (read_segment(image, i, &segment) && segment.p_type == PT_LOAD &&
+            address - segment.p_vaddr < segment.p_filesz)
+            return segment.p_offset + (address - segment.p_vaddr);
+    return 0;
+}
+
+// The string at this place of the file, cut off where it is longer.
+static void read_string(int file, uint64_t at, char *name, uint64_t bytes) {
+    int64_t got = zg_os_read_at(file, name, bytes - 1, at);
+    name[got > 0 ? got : 0] = 0;
+}
+
+static bool is_sanitizer_library(const char *name) {
+    static const char *const names[] = {"libasan.so",         "libtsan.so",       "libhwasan.so",
+                                        "liblsan.so",         "libclang_rt.asan", "libclang_rt.tsan",
+                                        "libclang_rt.hwasan", "libclang_rt.msan"};
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(names); i++)
+        if (begins_with(name, names[i])) return true;
+    return false;
+}
+
+// The dynamic section: what it needs, and where its symbols are.
+static bool needs_sanitizer(struct image *image) {
+    uint64_t strings = 0, symbols = 0, hash = 0, count = zg_min(image->dynamic_bytes / sizeof(ElfW(Dyn)), NEEDED_MOST);
+    ElfW(Dyn) entry;
+    for (uint64_t i = 0; i < count && read_at(image->file, &entry, sizeof entry, image->dynamic + i * sizeof entry);
+         i++) {
+        if (entry.d_tag == DT_NULL) break;
+        if (entry.d_tag == DT_STRTAB) strings = entry.d_un.d_ptr;
+        if (entry.d_tag == DT_SYMTAB) symbols = entry.d_un.d_ptr;
+        if (entry.d_tag == DT_GNU_HASH) hash = entry.d_un.d_ptr;
+    }
+    image->strings = strings ? file_offset(image, strings) : 0;
+    image->symbols = symbols ? file_offset(image, symbols) : 0;
+    image->hash = hash ? file_offset(image, hash) : 0;
+    if (!image->strings) return false;
+    for (uint64_t i = 0; i < count && read_at(image->file, &entry, sizeof entry, image->dynamic + i * sizeof entry);
+         i++) {
+        char name[NAME_BYTES];
+        if (entry.d_tag == DT_NULL) break;
+        if (entry.d_tag != DT_NEEDED) continue;
+        read_string(image->file, image->strings + entry.d_un.d_val, name, sizeof name);
+        if (is_sanitizer_library(last_part(name))) return true;
+    }
+    return false;
+}
+
+// A runtime that is linked in statically exports its functions, for libraries that the program loads. Looked up as the loader does
+// (DT_GNU_HASH; all linkers of today write one).
+static bool exports(const struct image *image, const char *symbol) {
+    struct {
+        uint32_t buckets, first, bloom_words, bloom_shift;
+    } table;
+    if (!image->hash || !image->symbols || !read_at(image->file, &table, sizeof table, image->hash)) return false;
+    if (!table.buckets || !zg_is_power_of_two(table.bloom_words)) return false;
+    uint32_t hash = 5381;
+    for (const char *c = symbol; *c; c++) hash = hash * 33 + (uint8_t)*c;
+    uint64_t at = image->hash + sizeof table, bloom;
+    if (!read_at(image->file, &bloom, sizeof bloom, at + (hash / 64 & (table.bloom_words - 1)) * sizeof bloom))
+        return false;
+    if (!(bloom >> hash % 64 & 1) || !(bloom >> (hash >> (table.bloom_shift & 31)) % 64 & 1)) return false;
+    at += (uint64_t)table.bloom_words * sizeof bloom;
+    uint32_t index, chain;
+    if (!read_at(image->file, &index, sizeof index, at + hash % table.buckets * sizeof index) || index < table.first)
+        return false;
+    at += (uint64_t)table.buckets * sizeof index;
+    for (int i = 0; i < CHAIN_MOST; i++, index++) {
+        if (!read_at(image->file, &chain, sizeof chain, at + (uint64_t)(index - table.first) * sizeof chain))
+            return false;
+        if ((chain | 1) == (hash | 1)) {
+            ElfW(Sym) found;
+            char name[NAME_BYTES];
+            if (!read_at(image->file, &found, sizeof found, image->symbols + (uint64_t)index * sizeof found))
+                return false;
+            read_string(image->file, image->strings + found.st_name, name, sizeof name);
+            if (found.st_shndx != SHN_UNDEF && zg_string_equal(name, symbol)) return true;
+        }
+        if (chain & 1) return false;
+    }
+    return false;
+}
+
+static bool is_sanitized(struct image *image) {
+    // The last is a function of libc's own that all of them replace: gcc's static ones export little else.
+    static const char *const starts[] = {"__asan_init",   "__tsan_init", "__msan_init",
+                                         "__hwasan_init", "__lsan_init", "__overflow"};
+    if (!image->dynamic) return false;
+    if (needs_sanitizer(image)) return true;
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(starts); i++)
+        if (exports(image, starts[i])) return true;
+    return false;
+}
+
+static bool is_other_loader(const char *path) {
+    static const char *const names[] = {"ld-musl", "ld-uClibc", "linker"};
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(names); i++)
+        if (begins_with(last_part(path), names[i])) return true;
+    return false;
+}
+
+// "qemu-x86_64", "qemu-aarch64-static": what is left after "qemu-" is the name of a processor; the others' are those of tools.
+static bool is_emulator(const char *name) {
+    static const char *const others[] = {"system-",     "img",           "io",   "nbd",      "ga",    "storage-daemon",
+                                         "pr-helper",   "bridge-helper", "edid", "keymap",   "trace", "kvm",
+                                         "debootstrap", "make-debian",   "vmsr", "virtiofsd"};
+    if (!begins_with(name, "qemu-")) return false;
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(others); i++)
+        if (begins_with(name + 5, others[i])) return false;
+    return true;
+}
+
+static enum zg_program_kind look_at_image(struct image *image, const char *path) {
+    if (image->header.e_ident[EI_CLASS] != ELFCLASS64 || image->header.e_machine != OWN_MACHINE)
+        return zg_program_other_machine;
+    if (is_emulator(last_part(path))) return zg_program_emulator;
+    if (image->header.e_phentsize != sizeof(ElfW(Phdr))) return zg_program_takes_it;
+    bool has_loader = false;
+    for (uint64_t i = 0; i < segment_count(image); i++) {
+        ElfW(Phdr) segment;
+        if (!read_segment(image, i, &segment)) break;
+        if (segment.p_type == PT_DYNAMIC) {
+            image->dynamic = segment.p_offset;
+            image->dynamic_bytes = segment.p_filesz;
+        } else if (segment.p_type == PT_INTERP) {
+            char loader[FIRST_LINE];
+            read_string(image->file, segment.p_offset, loader, zg_min(segment.p_filesz + 1, sizeof loader));
+            has_loader = true;
+            if (is_other_loader(loader)) return zg_program_other_libc;
+        }
+    }
+    // musl's loader is executed by itself, to run a program.
+    if (!has_loader && image->dynamic && is_other_loader(path)) return zg_program_other_libc;
+    return is_sanitized(image) ? zg_program_sanitized : zg_program_takes_it;
+}
+
+// The interpreter that a script's first line names, in place. False where it names none.
+static bool find_interpreter(char *line, char **path) {
+    char *at = line + 2;
+    while (*at == ' ' || *at == '\t') at++;
+    *path = at;
+    while (*at && *at != ' ' && *at != '\t' && *at != '\n' && *at != '\r') at++;
+    *at = 0;
+    return **path != 0;
+}
+
+static ZG_NOINLINE enum zg_program_kind look_at_file(int file, const char *path) {
+    struct image image = {.file = file};
+    if (!read_at(file, &image.header, sizeof image.header, 0)) return zg_program_takes_it;
+    if (!begins_with((const char *)image.header.e_ident, ELFMAG)) return zg_program_takes_it;
+    return look_at_image(&image, path);
+}
+
+enum zg_program_kind zg_program_look(int directory, const char *path) {
+    char line[FIRST_LINE + 1];
+    enum zg_program_kind kind = zg_program_takes_it;
+    for (int depth = 0; depth < DEEPEST_SCRIPT; depth++) {
+        bool is_open = !depth && !*path;
+        int file = is_open ? directory : zg_os_open_program(directory, path);
+        if (file < 0) return zg_program_takes_it; // the kernel says what is wrong with it; or it may be executed only
+        int64_t got = zg_os_read_at(file, line, FIRST_LINE, 0);
+        bool is_script = got > 2 && line[0] == '#' && line[1] == '!';
+        if (!is_script) kind = look_at_file(file, path);
+        if (!is_open) zg_os_close(file);
+        if (!is_script) return kind;
+        line[got] = 0;
+        char *interpreter;
+        if (!find_interpreter(line, &interpreter)) return kind;
+        path = interpreter;
+        directory = AT_FDCWD;
+    }
+    return kind;
+}

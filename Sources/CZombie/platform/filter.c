@@ -1,0 +1,170 @@
+// The classic BPF of seccomp, run as the kernel runs it (kernel/seccomp.c, seccomp_check_filter lists its instructions;
+// Documentation/userspace-api/seccomp_filter.rst). Any context; no lock, no system call.
+
+#define _GNU_SOURCE
+#include "platform/filter.h"
+
+#include <gnu/libc-version.h>
+#include <linux/audit.h>
+#include <linux/bpf_common.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/syscall.h>
+
+#if defined(__x86_64__)
+#define ARCHITECTURE AUDIT_ARCH_X86_64
+#else
+#define ARCHITECTURE AUDIT_ARCH_AARCH64
+#endif
+
+uint32_t zg_filter_stands;
+
+static struct {
+    const struct zg_filter_instruction *instructions;
+    uint32_t count; // 0: there is none
+} filters[ZG_FILTERS_MOST];
+static uint32_t filter_count;
+
+static void raise_to(uint32_t kind) {
+    uint32_t now = __atomic_load_n(&zg_filter_stands, __ATOMIC_RELAXED);
+    while (now < kind &&
+           !__atomic_compare_exchange_n(&zg_filter_stands, &now, kind, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    }
+}
+
+int zg_filter_add(const struct zg_filter_instruction *instructions, uint32_t count) {
+    uint32_t at = __atomic_load_n(&filter_count, __ATOMIC_RELAXED);
+    do
+        if (at == ZG_FILTERS_MOST) return -1;
+    while (!__atomic_compare_exchange_n(&filter_count, &at, at + 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    filters[at].instructions = instructions;
+    __atomic_store_n(&filters[at].count, count, __ATOMIC_RELEASE);
+    raise_to(zg_filter_known);
+    return (int)at;
+}
+
+void zg_filter_drop(int number) {
+    __atomic_store_n(&filters[number].count, 0, __ATOMIC_RELEASE);
+    uint32_t last = (uint32_t)number + 1;
+    __atomic_compare_exchange_n(&filter_count, &last, (uint32_t)number, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+void zg_filter_add_unknown(void) { raise_to(zg_filter_unknown); }
+void zg_filter_add_strict(void) { raise_to(zg_filter_strict); }
+
+struct machine {
+    uint32_t accumulator, index, memory[BPF_MEMWORDS];
+    const uint64_t *words; // struct seccomp_data
+};
+
+// struct seccomp_data: number and architecture, instruction pointer, arguments. From where the call will be made is not known
+// beforehand: a filter that looks there is not answered for.
+static bool load(struct machine *machine, uint32_t offset) {
+    enum { INSTRUCTION_POINTER = 8, ARGUMENTS = 16, END = 64 };
+    if (offset % 4 || offset >= END || (offset >= INSTRUCTION_POINTER && offset < ARGUMENTS)) return false;
+    machine->accumulator = (uint32_t)(machine->words[offset / 8] >> offset % 8 * 8);
+    return true;
+}
+
+static bool compute(struct machine *machine, uint16_t code, uint32_t operand) {
+    uint32_t *a = &machine->accumulator;
+    switch (BPF_OP(code)) {
+    case BPF_ADD: *a += operand; return true;
+    case BPF_SUB: *a -= operand; return true;
+    case BPF_MUL: *a *= operand; return true;
+    case BPF_DIV: *a = operand ? *a / operand : 0; return operand != 0;
+    case BPF_AND: *a &= operand; return true;
+    case BPF_OR: *a |= operand; return true;
+    case BPF_XOR: *a ^= operand; return true;
+    case BPF_LSH: *a = operand < 32 ? *a << operand : 0; return true;
+    case BPF_RSH: *a = operand < 32 ? *a >> operand : 0; return true;
+    case BPF_NEG: *a = -*a; return true;
+    default: return false;
+    }
+}
+
+static bool is_so(uint16_t code, uint32_t a, uint32_t operand) {
+    switch (BPF_OP(code)) {
+    case BPF_JEQ: return a == operand;
+    case BPF_JGT: return a > operand;
+    case BPF_JGE: return a >= operand;
+    default: return (a & operand) != 0; // BPF_JSET
+    }
+}
+
+uint32_t zg_filter_run(const struct zg_filter_instruction *instructions, uint32_t count, long number,
+                       const uint64_t arguments[6]) {
+    uint64_t words[8] = {(uint32_t)number | (uint64_t)ARCHITECTURE << 32, 0};
+    for (int i = 0; i < 6; i++) words[2 + i] = arguments[i];
+    struct machine machine = {.words = words};
+    // Jumps lead forward only: it ends.
+    for (uint64_t at = 0; at < count; at++) {
+        const struct zg_filter_instruction *now = &instructions[at];
+        uint16_t code = now->code;
+        uint32_t operand = BPF_SRC(code) == BPF_X ? machine.index : now->constant;
+        bool known = true;
+        switch (BPF_CLASS(code)) {
+        case BPF_LD:
+            if (BPF_MODE(code) == BPF_ABS) known = load(&machine, now->constant);
+            else if (BPF_MODE(code) == BPF_IMM) machine.accumulator = now->constant;
+            else if (BPF_MODE(code) == BPF_LEN) machine.accumulator = sizeof words;
+            else if (BPF_MODE(code) == BPF_MEM && now->constant < BPF_MEMWORDS)
+                machine.accumulator = machine.memory[now->constant];
+            else known = false;
+            break;
+        case BPF_LDX:
+            if (BPF_MODE(code) == BPF_IMM) machine.index = now->constant;
+            else if (BPF_MODE(code) == BPF_LEN) machine.index = sizeof words;
+            else if (BPF_MODE(code) == BPF_MEM && now->constant < BPF_MEMWORDS)
+                machine.index = machine.memory[now->constant];
+            else known = false;
+            break;
+        case BPF_ST:
+        case BPF_STX:
+            known = now->constant < BPF_MEMWORDS;
+            if (known) machine.memory[now->constant] = BPF_CLASS(code) == BPF_ST ? machine.accumulator : machine.index;
+            break;
+        case BPF_ALU: known = compute(&machine, code, operand); break;
+        case BPF_JMP:
+            if (BPF_OP(code) == BPF_JA) at += now->constant;
+            else at += is_so(code, machine.accumulator, operand) ? now->if_true : now->if_false;
+            break;
+        case BPF_RET: return BPF_RVAL(code) == BPF_A ? machine.accumulator : now->constant;
+        case BPF_MISC:
+            if (BPF_MISCOP(code) == BPF_TAX) machine.index = machine.accumulator;
+            else machine.accumulator = machine.index;
+            break;
+        }
+        if (!known) return 0;
+    }
+    return 0;
+}
+
+// What the loader and libc's start have just done, in a process that came through an exec, and what malloc does.
+static bool is_libcs(long number) {
+    static const long calls[] = {SYS_mmap,    SYS_munmap, SYS_mprotect, SYS_brk,   SYS_futex,     SYS_openat,
+                                 SYS_pread64, SYS_read,   SYS_write,    SYS_close, SYS_prlimit64, SYS_exit_group};
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(calls); i++)
+        if (calls[i] == number) return true;
+    // The loader looks at each library's file: by newfstatat from glibc 2.33 to 2.38, by fstat before and after.
+    const char *version = gnu_get_libc_version();
+    int minor = 0;
+    while (*version && *version != '.') version++;
+    for (version += *version == '.'; *version >= '0' && *version <= '9'; version++)
+        minor = minor * 10 + (*version - '0');
+    return number == (minor >= 33 && minor <= 38 ? SYS_newfstatat : SYS_fstat);
+}
+
+bool zg_filter_allows(long number, const uint64_t arguments[6]) {
+    uint32_t stands = __atomic_load_n(&zg_filter_stands, __ATOMIC_ACQUIRE);
+    if (stands == zg_filter_strict) return number == SYS_read || number == SYS_write;
+    if (stands == zg_filter_unknown && !is_libcs(number)) return false;
+    uint32_t all = __atomic_load_n(&filter_count, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < all; i++) {
+        uint32_t count = __atomic_load_n(&filters[i].count, __ATOMIC_ACQUIRE);
+        if (count && (zg_filter_run(filters[i].instructions, count, number, arguments) & SECCOMP_RET_ACTION_FULL) !=
+                         SECCOMP_RET_ALLOW)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,107 @@
+// Publishes prctl and syscall: through them a program puts itself under a filter of system calls, and forbids the processor's clock.
+// Any context. Everything else goes on to libc's functions in a jump: no frame of ours is behind a vfork by syscall.
+// They are named by their symbols, for they take more or fewer arguments; what was not passed is handed on as it is.
+
+#define _GNU_SOURCE
+#include "publish.h"
+
+#ifdef ZG_NOTHING_IS_PUBLISHED
+typedef int zg_no_filter_is_published; // C wants a declaration in every file
+#else
+
+#include <errno.h>
+#include <linux/prctl.h>
+#include <linux/seccomp.h>
+#include <sys/syscall.h>
+
+#include "door/filters.h"
+#include "images/loader.h"
+#include "platform/arch.h"
+
+// Without <unistd.h>, which declares syscall itself.
+int execve(const char *path, char *const arguments[], char *const environment[]);
+int execveat(int directory, const char *path, char *const arguments[], char *const environment[], int flags);
+
+// As many as come in registers (System V ABI): a sixth argument of the call stands in the caller's frame, whoever reads it there. It
+// is left alone by a jump, while a C function that has it as a parameter writes it anew: over what is in that place where the
+// program passed fewer arguments, a futex that another thread has just changed, say.
+typedef long syscall_function(long number, long a, long b, long c, long d, long e);
+
+static syscall_function *next_syscall;
+
+// Before main: dlsym takes the loader's lock.
+__attribute__((constructor(101))) static void look_up(void) {
+    next_syscall = (syscall_function *)zg_loader_next("syscall");
+}
+
+// All that libc's does.
+static int plain_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
+    long result = zg_arch_syscall(SYS_prctl, option, (long)a, (long)b, (long)c, (long)d, 0);
+    if (result >= 0 || result <= -4096) return (int)result;
+    errno = (int)-result;
+    return -1;
+}
+
+static ZG_COLD int watched_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
+    const uint64_t *frame = ZG_FRAME;
+    if (option == PR_SET_TSC) {
+        uint32_t before = zg_arch_ticks_stopped;
+        zg_arch_ticks_stopped = before || a == PR_TSC_SIGSEGV;
+        int result = plain_prctl(option, a, b, c, d);
+        zg_arch_ticks_stopped = result == 0 ? a == PR_TSC_SIGSEGV : before;
+        return result;
+    }
+    if (a == SECCOMP_MODE_STRICT) {
+        zg_filters_before_strict(frame);
+        int result = plain_prctl(option, a, b, c, d);
+        zg_filters_after_strict(result == 0);
+        return result;
+    }
+    int number = zg_filters_before((const void *)b, false, frame);
+    int result = plain_prctl(option, a, b, c, d);
+    zg_filters_after(number, result == 0);
+    return result;
+}
+
+ZG_PUBLISH int zg_published_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
+                                  unsigned long d) __asm__("prctl");
+ZG_PUBLISH int zg_published_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
+    if (ZG_UNLIKELY(option == PR_SET_SECCOMP || option == PR_SET_TSC)) return watched_prctl(option, a, b, c, d);
+    return plain_prctl(option, a, b, c, d);
+}
+
+static ZG_COLD long seccomp(long operation, long flags, long arguments, const uint64_t *frame) {
+    if (!next_syscall) look_up();
+    long result;
+    if (operation == SECCOMP_SET_MODE_STRICT && !flags && !arguments) {
+        zg_filters_before_strict(frame);
+        result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0);
+        zg_filters_after_strict(result == 0);
+    } else if (operation == SECCOMP_SET_MODE_FILTER) {
+        int number = zg_filters_before((const void *)arguments, flags & SECCOMP_FILTER_FLAG_TSYNC, frame);
+        result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0);
+        // A listener's descriptor may be the result. With TSYNC the number of a thread that could not follow is, and then nothing
+        // was done.
+        bool is_thread =
+            result > 0 && (flags & SECCOMP_FILTER_FLAG_TSYNC) && !(flags & SECCOMP_FILTER_FLAG_NEW_LISTENER);
+        zg_filters_after(number, result >= 0 && !is_thread);
+    } else {
+        result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0);
+    }
+    return result;
+}
+
+ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d, long e) __asm__("syscall");
+ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d, long e) {
+    if (ZG_UNLIKELY(number == SYS_seccomp)) return seccomp(a, b, c, ZG_FRAME);
+    if (ZG_UNLIKELY(number == SYS_prctl && (a == PR_SET_SECCOMP || a == PR_SET_TSC)))
+        return watched_prctl((int)a, (unsigned long)b, (unsigned long)c, (unsigned long)d, (unsigned long)e);
+    if (ZG_UNLIKELY(number == SYS_execve))
+        return execve((const char *)a, (char *const *)b, (char *const *)c); // exec.c's
+    if (ZG_UNLIKELY(number == SYS_execveat))
+        return execveat((int)a, (const char *)b, (char *const *)c, (char *const *)d, (int)e);
+    if (ZG_UNLIKELY(!next_syscall)) look_up();
+    ZG_MUST_TAIL return next_syscall(number, a, b, c, d, e);
+}
+
+#endif
