@@ -15,6 +15,7 @@ typedef int zg_no_filter_is_published; // C wants a declaration in every file
 #include <sys/syscall.h>
 
 #include "door/filters.h"
+#include "faults/signals.h"
 #include "images/loader.h"
 #include "platform/arch.h"
 
@@ -100,6 +101,10 @@ ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d
         return execve((const char *)a, (char *const *)b, (char *const *)c); // exec.c's
     if (ZG_UNLIKELY(number == SYS_execveat))
         return execveat((int)a, (const char *)b, (char *const *)c, (char *const *)d, (int)e);
+    if (ZG_UNLIKELY(number == SYS_sigaltstack || number == SYS_rt_sigaction)) {
+        long result;
+        if (zg_signals_by_number(number, a, b, c, d, &result)) return result;
+    }
     if (ZG_UNLIKELY(!next_syscall)) look_up();
     ZG_MUST_TAIL return next_syscall(number, a, b, c, d, e);
 }

@@ -144,7 +144,7 @@ void zg_signals_give_up_stack(void) {
     if (!thread || !thread->alternate_stack) return;
     stack_t now, none = {.ss_flags = SS_DISABLE};
     // Refused where a handler runs on it: later, then.
-    if (real_stack(NULL, &now) == 0 && is_ours(&now) && real_stack(&none, NULL) != 0) return;
+    if (zg_os_alternate_stack(NULL, &now) == 0 && is_ours(&now) && zg_os_alternate_stack(&none, NULL) != 0) return;
     thread->alternate_stack = NULL;
 }
 
@@ -181,16 +181,19 @@ void zg_signals_watch_aborts(zg_signals_handler *for_faults) {
     manage(SIGABRT);
 }
 
-static int action_of_other(int signal, const struct sigaction *action, struct sigaction *old) {
-    if (action && action->sa_flags & SA_ONSTACK && zg_config.handle_signals &&
-        __atomic_load_n(&stacks, __ATOMIC_RELAXED) == stacks_are_ours) {
-        if (zg_module_function(exported_by_go)) {
-            __atomic_store_n(&stacks, stacks_are_shared, __ATOMIC_RELAXED);
-        } else {
-            leave_stacks_to_program();
-            zg_stats_degrade(zg_degradation_no_alternate_stack);
-        }
+// The program has a handler of its own that belongs on an alternate stack.
+static void note_on_stack(void) {
+    if (!zg_config.handle_signals || __atomic_load_n(&stacks, __ATOMIC_RELAXED) != stacks_are_ours) return;
+    if (zg_module_function(exported_by_go)) {
+        __atomic_store_n(&stacks, stacks_are_shared, __ATOMIC_RELAXED);
+    } else {
+        leave_stacks_to_program();
+        zg_stats_degrade(zg_degradation_no_alternate_stack);
     }
+}
+
+static int action_of_other(int signal, const struct sigaction *action, struct sigaction *old) {
+    if (action && action->sa_flags & SA_ONSTACK) note_on_stack();
     return real_action(signal, action, old);
 }
 
@@ -322,6 +325,47 @@ int zg_signals_stack(const stack_t *stack, stack_t *old) {
         real_stack(&ours, NULL);
     }
     return 0;
+}
+
+// As the kernel takes it. The restorer is libc's own business where the handler is ours.
+struct kernel_action {
+    void (*handler)(int);
+    uint64_t flags;
+    void (*restorer)(void);
+    uint64_t mask;
+};
+
+static bool action_by_number(int signal, const void *wanted_now, void *old) {
+    struct kernel_action theirs = {0};
+    if (wanted_now && zg_os_read_memory(&theirs, (uint64_t)wanted_now, sizeof theirs) != sizeof theirs) return false;
+    int index = index_of(signal);
+    if (index < 0 || !(__atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1) || zg_os_pid() != owner) {
+        if (theirs.flags & SA_ONSTACK) note_on_stack();
+        return false;
+    }
+    struct sigaction action = {.sa_handler = theirs.handler, .sa_flags = (int)theirs.flags}, before;
+    __builtin_memcpy(&action.sa_mask, &theirs.mask, sizeof theirs.mask);
+    zg_signals_action(signal, wanted_now ? &action : NULL, &before);
+    if (!old) return true;
+    struct kernel_action shown = {before.sa_handler, (uint64_t)(uint32_t)before.sa_flags, theirs.restorer, 0};
+    __builtin_memcpy(&shown.mask, &before.sa_mask, sizeof shown.mask);
+    __builtin_memcpy(old, &shown, sizeof shown);
+    return true;
+}
+
+bool zg_signals_by_number(long number, long a, long b, long c, long d, long *result) {
+    struct kernel_action probe;
+    if (!zg_config.handle_signals || !owner) return false;
+    if (number == SYS_sigaltstack) {
+        stack_t old;
+        if (b && zg_os_read_memory(&old, (uint64_t)b, sizeof old) != sizeof old) return false; // the kernel says EFAULT
+        *result = zg_signals_stack((const stack_t *)a, (stack_t *)b);
+        return true;
+    }
+    if (number != SYS_rt_sigaction || d != sizeof(uint64_t)) return false;
+    if (c && zg_os_read_memory(&probe, (uint64_t)c, sizeof probe) != sizeof probe) return false;
+    *result = 0;
+    return action_by_number((int)a, (const void *)b, (void *)c);
 }
 
 void zg_signals_add_stack(void *start, uint64_t bytes) {

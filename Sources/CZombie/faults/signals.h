@@ -20,6 +20,8 @@ void zg_signals_fork_done(bool child, bool prepared);
 void zg_signals_watch_aborts(zg_signals_handler *for_faults);
 int zg_signals_action(int signal, const struct sigaction *action, struct sigaction *old);
 int zg_signals_stack(const stack_t *stack, stack_t *old);
+// sigaction and sigaltstack as libc's syscall takes them, by their numbers. False: the kernel is to be asked.
+bool zg_signals_by_number(long number, long a, long b, long c, long d, long *result);
 // sigprocmask. Returns an error number.
 int zg_signals_mask(int how, const sigset_t *set, sigset_t *old);
 // What the calling thread believes about the signals of faults, for a thread that it makes, which inherits the mask.
