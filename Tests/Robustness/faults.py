@@ -106,16 +106,15 @@ NOT_FOR_EVER = {"sigprocmask-set"}
 REFUSING = {"libc-memory"}
 
 # Functions of libc's and what the injector does with them: "injected", "none": no system call, "program": called on the
-# program's behalf or as its end.
+# program's behalf or as its end; libc's own fork takes the lock of streams at the same moment.
 IMPORTS = {
-    "injected": "dlsym pthread_key_create pthread_setspecific "
-                "__register_atfork",
+    "injected": "dlsym pthread_key_create pthread_setspecific",
     "none": "_ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __cxa_finalize __errno_location __gmon_start__ "
             "__libc_single_threaded __libc_stack_end dl_iterate_phdr dladdr dladdr1 environ getauxval memcpy memset memmove memcmp "
             "strlen sigaddset sigdelset sigfillset sigemptyset pthread_attr_init pthread_attr_destroy "
             "pthread_attr_setdetachstate pthread_attr_setsigmask_np pthread_attr_getsigmask_np gnu_get_libc_version pthread_attr_setstacksize pthread_attr_getstacksize "
             "zg_default_options",
-    "program": "abort fprintf stderr",
+    "program": "abort fprintf stderr _IO_list_lock _IO_list_unlock _IO_list_resetlock",
 }
 
 

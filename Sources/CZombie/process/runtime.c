@@ -48,9 +48,9 @@ typedef int (*register_function)(void (*prepare)(void), void (*parent)(void), vo
 
 // glibc's lock on the list of all streams. fork takes it after the last handler; whoever flushes all streams calls functions
 // of the program (fopencookie) with it, which allocate. So it comes before our locks, as it comes before those of libc's malloc.
-extern void _IO_list_lock(void) __attribute__((weak));
-extern void _IO_list_unlock(void) __attribute__((weak));
-extern void _IO_list_resetlock(void) __attribute__((weak));
+extern void _IO_list_lock(void);
+extern void _IO_list_unlock(void);
+extern void _IO_list_resetlock(void);
 
 // What the calling thread's fork has done: several threads may be about to fork, and one of them in a signal handler.
 static __thread struct {
@@ -59,7 +59,7 @@ static __thread struct {
 
 static void lock_for_fork(struct zg_thread *self) {
     // Streams of a process with one thread are nobody else's.
-    forking.has_streams = !__libc_single_threaded && _IO_list_lock && _IO_list_unlock && _IO_list_resetlock;
+    forking.has_streams = !__libc_single_threaded;
     if (forking.has_streams) _IO_list_lock();
     if (self) {
         self->frame = NULL; // no call that could be abandoned
