@@ -11,7 +11,9 @@ int main(void) {
         uint32_t bytes = zg_class_bytes(class);
         CHECK(bytes % 16 == 0 && bytes > 0, "a class is a multiple of 16");
         CHECK(!class || bytes > zg_class_bytes(class - 1), "classes grow");
-        CHECK(zg_class_magazine(class) >= 4 && zg_class_magazine(class) <= ZG_MAGAZINE_SLOTS, "a magazine fits");
+        CHECK(zg_magazine_slots(zg_class_bytes(class)) >= 4 &&
+                  zg_magazine_slots(zg_class_bytes(class)) <= ZG_MAGAZINE_SLOTS,
+              "a magazine fits");
         CHECK(!class || (bytes - zg_class_bytes(class - 1)) * 4 <= bytes || bytes <= 128,
               "steps are at most a quarter");
     }

@@ -22,9 +22,9 @@ ZG_INLINE uint32_t zg_class_bytes(uint32_t class) {
     return (1u << log) + quarter * (1u << (log - 2));
 }
 
-// Slots that a magazine of the class holds at the most: about 16 KiB, 4 to 64.
-ZG_INLINE uint32_t zg_class_magazine(uint32_t class) {
-    uint32_t slots = 16384 / zg_class_bytes(class);
+// Slots that a magazine of blocks of this size holds at the most: about 16 KiB, 4 to 64.
+ZG_INLINE uint32_t zg_magazine_slots(uint32_t bytes) {
+    uint32_t slots = 16384 / bytes;
     return slots > 64 ? 64 : slots < 4 ? 4 : slots;
 }
 

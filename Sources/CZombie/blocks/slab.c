@@ -13,20 +13,28 @@
 
 struct zg_slabs zg_slabs;
 
+// A part of a reservation, in whole pages. `*at` goes on behind it.
+ZG_INLINE void *take_part(char **at, uint64_t bytes) {
+    char *start = *at;
+    *at += zg_round_up(bytes, ZG_PAGE_BYTES);
+    return start;
+}
+
+// Runs at the start of every process: no division but one for each class, and each size from the one before.
 bool zg_slab_init(uint32_t region_shift) {
-    uint64_t region = UINT64_C(1) << region_shift, blocks_bytes = 0, free_bytes = 0;
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+    uint64_t region = UINT64_C(1) << region_shift, slots_bytes = region * ZG_CLASS_COUNT, slots = 0;
+    uint32_t bytes = 16, step = 16;
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++, bytes += step) {
         struct zg_slab *slab = &zg_slabs.slab[class];
-        slab->slot_bytes = zg_class_bytes(class);
-        slab->limit = region / slab->slot_bytes;
-        blocks_bytes += zg_round_up(slab->limit * sizeof(struct zg_block), ZG_PAGE_BYTES);
-        blocks_bytes += zg_round_up(slab->limit * sizeof(struct zg_death), ZG_PAGE_BYTES);
-        free_bytes += zg_round_up(slab->limit * sizeof(uint32_t), ZG_PAGE_BYTES);
+        slab->slot_bytes = bytes;
+        slots += slab->limit = region / bytes;
+        if (bytes >= 128 && !(bytes & (bytes - 1))) step = bytes / 4; // as zg_class_bytes
     }
-    uint64_t slots_bytes = region * ZG_CLASS_COUNT;
+    uint64_t tables_bytes = slots * (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)) +
+                            3 * ZG_PAGE_BYTES * ZG_CLASS_COUNT;
     char *start = zg_os_reserve(slots_bytes + region); // one region more, to align
     if (!start) return false;
-    char *tables = zg_os_reserve(blocks_bytes + free_bytes);
+    char *tables = zg_os_reserve(zg_round_up(tables_bytes, ZG_PAGE_BYTES));
     if (!tables) {
         zg_os_release(start, slots_bytes + region);
         return false;
@@ -35,21 +43,19 @@ bool zg_slab_init(uint32_t region_shift) {
     zg_slabs.base = zg_round_up((uint64_t)start, zg_min(region, UINT64_C(1) << 21));
     zg_slabs.bytes = slots_bytes;
     zg_slabs.region_shift = region_shift;
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
-        struct zg_slab *slab = &zg_slabs.slab[class];
-        slab->base = zg_slabs.base + region * class;
+    uint64_t base = zg_slabs.base;
+    struct zg_layout_class *layout = zg_stats->layout.classes;
+    for (struct zg_slab *slab = zg_slabs.slab; slab < zg_slabs.slab + ZG_CLASS_COUNT;
+         slab++, layout++, base += region) {
+        slab->base = layout->slots_base = base;
         slab->reciprocal = UINT64_MAX / slab->slot_bytes + 1;
-        slab->magazine = zg_class_magazine(class);
-        slab->blocks = (struct zg_block *)tables;
-        tables += zg_round_up(slab->limit * sizeof(struct zg_block), ZG_PAGE_BYTES);
-        slab->deaths = (struct zg_death *)tables;
-        tables += zg_round_up(slab->limit * sizeof(struct zg_death), ZG_PAGE_BYTES);
-        slab->free_slots = (uint32_t *)tables;
-        tables += zg_round_up(slab->limit * sizeof(uint32_t), ZG_PAGE_BYTES);
-        zg_stats->layout.classes[class] = (struct zg_layout_class){.slots_base = slab->base,
-                                                                   .blocks_base = (uint64_t)slab->blocks,
-                                                                   .deaths_base = (uint64_t)slab->deaths,
-                                                                   .slot_bytes = slab->slot_bytes};
+        slab->magazine = zg_magazine_slots(slab->slot_bytes);
+        slab->blocks = take_part(&tables, slab->limit * sizeof(struct zg_block));
+        slab->deaths = take_part(&tables, slab->limit * sizeof(struct zg_death));
+        slab->free_slots = take_part(&tables, slab->limit * sizeof(uint32_t));
+        layout->blocks_base = (uint64_t)slab->blocks;
+        layout->deaths_base = (uint64_t)slab->deaths;
+        layout->slot_bytes = slab->slot_bytes;
     }
     zg_stats->layout.class_count = ZG_CLASS_COUNT;
     zg_stats->layout.block_bytes = sizeof(struct zg_block);
