@@ -178,6 +178,17 @@ static uint8_t expected_byte(uint32_t header, uint64_t start, uint64_t offset) {
     return (uint8_t)(word >> offset % 8 * 8);
 }
 
+// Whether a page that differs from the fill was filled: otherwise it was zero, since nobody had touched it.
+static bool is_mostly_filled(uint64_t page, uint64_t end) {
+    uint64_t filled = 0, zero = 0;
+    end = zg_min(end, page + ZG_PAGE_BYTES);
+    for (const uint8_t *at = (const uint8_t *)page; at < (const uint8_t *)end; at++) {
+        filled += *at == ZG_FILL_FREED;
+        zero += *at == 0;
+    }
+    return filled >= zero;
+}
+
 // Somebody else may have evicted and reused the block while it was read: it counts only if it still is quarantined and
 // still differs.
 static ZG_COLD void report_change(struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
@@ -192,12 +203,11 @@ static ZG_COLD void report_change(struct zg_block *block, uint64_t start, uint64
                                      __ATOMIC_RELAXED))
         return;
     struct zg_change change = {.offset = bytes};
+    bool was_filled = true;
     for (uint64_t i = 0; i < bytes; i++) {
-        if (header & ZG_HEADER_SPARSE && i % ZG_PAGE_BYTES == 0 && is_untouched(start + i, start + bytes)) {
-            i += ZG_PAGE_BYTES - 1;
-            continue;
-        }
-        uint8_t now = *(const uint8_t *)(start + i), expected = expected_byte(header, start, i);
+        if (header & ZG_HEADER_SPARSE && i % ZG_PAGE_BYTES == 0)
+            was_filled = is_mostly_filled(start + i, start + bytes);
+        uint8_t now = *(const uint8_t *)(start + i), expected = was_filled ? expected_byte(header, start, i) : 0;
         if (now == expected) continue;
         if (change.offset == bytes) change = (struct zg_change){.offset = i, .old = expected, .now = now};
         change.length = i - change.offset + 1;
