@@ -209,6 +209,50 @@ def run_in_all_modes(command, is_well):
     return problems
 
 
+# Parts of the malloc family over libc's entry points, as a library behind ours defines them.
+PARTS = {
+    "malloc": "void *__libc_malloc(size_t); void *malloc(size_t n) { return __libc_malloc(n); }",
+    "free": "void __libc_free(void *); void free(void *block) { __libc_free(block); }",
+    "realloc": "void *__libc_realloc(void *, size_t); void *realloc(void *block, size_t n) { return __libc_realloc(block, n); }",
+}
+PART_SETS = (("malloc",), ("free",), ("realloc",), ("malloc", "free"), ("malloc", "free", "realloc"))
+PARTS_USER = """#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+    for (int i = 0; i < 2000; i++) {
+        char *volatile block = malloc(i + 1), *volatile zeroed = calloc(3, 100);
+        block = realloc(block, 3000);
+        free(block);
+        free(zeroed);
+        free(strdup("libc allocates"));
+        free(aligned_alloc(64, 640));
+    }
+    puts("works");
+}
+"""
+
+
+def run_parts_behind():
+    """Libraries behind ours that define some functions of the family: the program ends as it does with them alone."""
+    problems = []
+    with tempfile.TemporaryDirectory(prefix="zguard-life-") as place:
+        program = Path(place) / "user"
+        subprocess.run(["gcc", "-x", "c", "-", "-o", program], input=PARTS_USER, text=True, check=True, timeout=DEADLINE_SECONDS)
+        for parts in PART_SETS:
+            library = Path(place) / f"{'_'.join(parts)}.so"
+            source = "#include <stddef.h>\n" + "\n".join(PARTS[part] for part in parts)
+            command = ["gcc", "-x", "c", "-", "-shared", "-fPIC", "-o", library]
+            subprocess.run(command, input=source, text=True, check=True, timeout=DEADLINE_SECONDS)
+            for mode, (_, options) in MODES.items():
+                preload = library if options is None else f"{LIBRARY}:{library}"
+                with tempfile.TemporaryDirectory(prefix="zguard-life-") as directory:
+                    code, out, err, lines = Runs(directory).run([program], options, preload)
+                if (code, out, lines) != (0, "works\n", []):
+                    problems.append(f"{library.stem}, {mode}: ends with {code}\n{out}{err}{''.join(lines)[:1500]}")
+    return problems
+
+
 def run_own_allocator(program):
     """The same of an allocator that is part of the executable."""
     warning = f"warning: malloc is that of '{program}', in front of ours"
@@ -259,6 +303,8 @@ def main():
                     jobs[pool.submit(timed, run_scenario, program, name, traits_of(traits), arguments.mode)] = name_shown
         if arguments.filter in "allocator of its own":
             jobs[pool.submit(timed, run_own_allocator, build(SOURCES / "own_allocator.c"))] = "allocator of its own"
+        if arguments.filter in "parts of allocators behind":
+            jobs[pool.submit(timed, run_parts_behind)] = "parts of allocators behind"
         if arguments.filter in "opened late":
             jobs[pool.submit(timed, run_opened_late, build(SOURCES / "opened_late.c"))] = "opened late"
         for allocator in ALLOCATORS:

@@ -70,6 +70,25 @@ static struct zg_next functions_behind(void) {
                             (size_t(*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size")};
 }
 
+static bool is_within(const struct zg_module *module, uint64_t function) {
+    return function >= module->start && function < module->end;
+}
+
+// A library that defines malloc alone makes its blocks elsewhere, in front of libc's free by way of ours.
+static bool are_all_within(const struct zg_module *module, const struct zg_next *functions) {
+    return is_within(module, (uint64_t)functions->malloc) && is_within(module, (uint64_t)functions->calloc) &&
+           is_within(module, (uint64_t)functions->realloc) && is_within(module, (uint64_t)functions->memalign) &&
+           is_within(module, (uint64_t)functions->free) && is_within(module, (uint64_t)functions->usable_size);
+}
+
+static bool imports_any(void *function, const char *const *symbols, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (zg_module_imports((uint64_t)function, symbols[i])) return true;
+    return false;
+}
+
+static const char *const entry_points[] = {"__libc_free", "__libc_realloc", "__libc_malloc"};
+
 // Libc's functions are those behind ours in the search order, unless another allocator is there. (Others publish __libc_free
 // and its kin, as ours does: what is libc is told by another function.)
 void zg_foreign_find_libc(void) {
@@ -77,12 +96,14 @@ void zg_foreign_find_libc(void) {
     struct zg_module theirs, libc;
     bool known = found.free && zg_module_find_unwind((uint64_t)found.free, &theirs) &&
                  zg_module_find_unwind((uint64_t)gnu_get_libc_version, &libc);
-    if (known && theirs.start == libc.start && found.malloc && found.calloc && found.realloc && found.memalign) {
+    if (known && are_all_within(&libc, &found)) {
         zg_next = zg_libc = found;
         return;
     }
     find_in_libc();
-    if (known && theirs.start != libc.start) behind = found;
+    // What calls libc's entry points comes to ours: it would be passed its own calls on.
+    bool comes_back = known && imports_any((void *)found.free, entry_points, ZG_ARRAY_COUNT(entry_points));
+    if (known && theirs.start != libc.start && !comes_back) behind = found;
 }
 
 // An executable that is not position-independent and takes a function's address has an entry of its procedure linkage table for it,
@@ -98,12 +119,6 @@ static bool is_defined_at(void *function) {
 enum { FAMILY_TOLD = zg_family_malloc_usable_size + 1 }; // whoever has others has one of these
 #define TAKERS (1u << zg_family_free | 1u << zg_family_realloc | 1u << zg_family_malloc_usable_size)
 
-static bool imports_any(void *function, const char *const *symbols, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (zg_module_imports((uint64_t)function, symbols[i])) return true;
-    return false;
-}
-
 // A function in front that is given blocks may hand them on to libc by a way that does not lead through us. What calls libc's entry
 // points by name comes to ours (publish.c). What looks for the next definition comes to ours, too, but the name that it looks
 // for cannot be seen. An allocator of its own does neither.
@@ -113,7 +128,6 @@ static void look_in_front(void) {
         ZG_FAMILY(ZG_X)
 #undef ZG_X
     };
-    static const char *const entry_points[] = {"__libc_free", "__libc_realloc", "__libc_malloc"};
     static const char *const searches[] = {"dlsym", "dlvsym"};
     struct zg_module ours, libc, module;
     if (!zg_module_find_unwind((uint64_t)look_in_front, &ours) ||

@@ -26,6 +26,9 @@ ZG_INLINE uint64_t zg_arch_stack_end(void) {
 
 ZG_INLINE void zg_arch_pause(void) { __builtin_ia32_pause(); }
 
+// Reads the stack that many bytes further on: a stack that is too short for what follows runs over here.
+#define ZG_ARCH_REACH_STACK(bytes) __asm__ volatile("testb $0, %c0(%%rsp)" : : "i"(-(bytes)) : "cc", "memory")
+
 ZG_INLINE long zg_arch_syscall(long number, long a, long b, long c, long d, long e, long f) {
     register long r10 __asm__("r10") = d;
     register long r8 __asm__("r8") = e;

@@ -24,6 +24,7 @@ void zg_lock_wait(struct zg_lock *lock) {
 
 bool zg_lock_take_within(struct zg_lock *lock, int64_t ns) {
     uint64_t end = zg_os_clock_ns(CLOCK_MONOTONIC) + (uint64_t)ns;
+    ZG_ARCH_REACH_STACK(ZG_LOCKED_STACK_BYTES);
     if (zg_lock_try(lock)) return true;
     while (__atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) != 0) {
         int64_t left = (int64_t)(end - zg_os_clock_ns(CLOCK_MONOTONIC));

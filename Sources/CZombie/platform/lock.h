@@ -5,6 +5,7 @@
 #ifndef ZG_LOCK_H
 #define ZG_LOCK_H
 
+#include "platform/arch.h"
 #include "platform/base.h"
 
 struct zg_lock {
@@ -21,7 +22,12 @@ ZG_INLINE bool zg_lock_try(struct zg_lock *lock) {
     return __atomic_compare_exchange_n(&lock->word, &free_word, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
+// How much stack is used while a lock is held, at most. A program may recover from a stack that runs over, by a jump out of its
+// handler: nothing may be held then.
+enum { ZG_LOCKED_STACK_BYTES = 768 };
+
 ZG_INLINE void zg_lock_take(struct zg_lock *lock) {
+    ZG_ARCH_REACH_STACK(ZG_LOCKED_STACK_BYTES);
     if (ZG_UNLIKELY(!zg_lock_try(lock))) zg_lock_wait(lock);
 }
 
