@@ -31,7 +31,10 @@ struct run {
     uint8_t touched : 1, // by the phase that goes on
         empty : 1,
         counted : 1; // of the runs that were protected together the last one stands for the mappings that it cost
-    uint32_t next;   // in the queue of retired or of empty runs: number + 1, 0 ends it
+    union {
+        uint32_t next;    // in the queue of retired or of empty runs: number + 1, 0 ends it
+        uint32_t guarded; // in neither queue: a bit for each page that was protected by itself, and is until the run is retired
+    };
 };
 
 // Runs of a class, number + 1; oldest is looked at without the lock, too.
@@ -247,6 +250,7 @@ static bool open_oldest(uint32_t class) {
         if (protection != zg_protection_none && !zg_unprotect((void *)low, high - low, protection)) continue; // lost
         run->protection = zg_protection_none;
         run->empty = 0;
+        run->guarded = 0;
         // Its parts of shared pages may hold the fill.
         clear_memory(start, zg_min(low == start ? start : low + ZG_PAGE_BYTES, end));
         clear_memory(zg_max(high == end ? end : high - ZG_PAGE_BYTES, start), end);
@@ -415,13 +419,15 @@ static bool is_dead_page(const struct zg_slab *slab, uint64_t page) {
     return true;
 }
 
-// Pages of an incomplete run of which all slots are dead.
+// Pages of an incomplete run of which all slots are dead, but for those that were protected before: nothing in them can change.
 static uint64_t retire_pages(uint32_t class, uint64_t number) {
     struct zg_slab *slab = &zg_slabs.slab[class];
+    struct run *run = &runs[class][number];
     uint64_t given = 0, start = slab->base + (number << RUN_SHIFT), end = start + RUN_BYTES;
     for (uint64_t low = start; low < end;) {
         uint64_t high = low;
-        while (high < end && is_dead_page(slab, high)) high += ZG_PAGE_BYTES;
+        while (high < end && !(run->guarded >> ((high - start) >> ZG_PAGE_SHIFT) & 1) && is_dead_page(slab, high))
+            high += ZG_PAGE_BYTES;
         if (high == low) {
             low += ZG_PAGE_BYTES;
             continue;
@@ -437,9 +443,11 @@ static uint64_t retire_pages(uint32_t class, uint64_t number) {
                 count++;
             }
             count_retired(slab, count);
+            for (uint64_t at = low; at < high; at += ZG_PAGE_BYTES)
+                run->guarded |= UINT32_C(1) << ((at - start) >> ZG_PAGE_SHIFT);
             given += high - low;
         }
-        low = high + ZG_PAGE_BYTES;
+        low = high;
     }
     return given;
 }
