@@ -141,6 +141,12 @@ import Testing
             $0.address = Address(0x7f00_0018)
             $0.detail = ["what": "interior pointer"]
         },
+        Row(
+            kind: .invalidFree,
+            sentence: "0x7f000010 was freed, but is free memory: what was there before is forgotten"
+        ) {
+            $0.detail = ["what": "free memory", "freed_with": "free"]
+        },
         Row(kind: .invalidFree, sentence: "0x7f000010 was freed, but never allocated") {
             $0.detail = ["what": "never allocated"]
         },
