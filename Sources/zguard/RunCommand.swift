@@ -55,7 +55,9 @@ struct RunCommand {
         read(&reader, &intake, &sink)
         while let rest = reader.finish() { handle(rest, &intake, &sink) }
         sink.finish(
-            intake.document(timeline: timeline.samples, title: arguments.operands[0], exitStatus: end.status))
+            intake.document(
+                timeline: timeline.samples, title: arguments.operands[0], exitStatus: end.status,
+                unwritten: unwritten.count))
         return conclude(child, end, intake, sink, unwritten: unwritten.count)
     }
 

@@ -81,6 +81,7 @@ static struct row rows[] = {
     {"a null pointer is called", {.address = 0, .access = zg_fault_execute, .pc = 0}, zg_finding_null_access, "call", "exact", 0, false, NO_BLOCK},
     {"the last null page", {.address = 65535, .access = zg_fault_read}, zg_finding_null_access, "read", "exact", 65535, false, NO_BLOCK},
     {"behind the null pages", {.address = 65536, .access = zg_fault_read}, zg_finding_wild_access, "read", "exact", 65536, false, NO_BLOCK},
+    {"where blocks are forgotten", {.address = HEAP_END - 8192 + 16, .access = zg_fault_write}, zg_finding_use_after_free, "write", "inferred", HEAP_END - 8192 + 16, true, NO_BLOCK},
     {"nowhere", {.address = 0x123456789000, .access = zg_fault_read}, zg_finding_wild_access, "read", "exact", 0x123456789000, false, NO_BLOCK},
     {"nowhere, with a dead block in a register",
      {.address = 0x123456789000, .access = zg_fault_write, .pointers = {AT(DEAD, 8)}, .pointer_count = 1},

@@ -34,8 +34,9 @@ struct run {
         counted : 1,   // of the runs that were protected together the last one stands for the mappings that it cost
         forgotten : 1; // was empty once: slots that are fresh had blocks
     union {
-        uint32_t next;    // in the queue of retired or of empty runs: number + 1, 0 ends it
-        uint32_t guarded; // in neither queue: a bit for each page that was protected by itself, and is until the run is retired
+        uint32_t next; // in the queue of retired or of empty runs: number + 1, 0 ends it
+        uint32_t
+            guarded; // in neither queue: a bit for each page that was protected by itself, and is until the run is retired
     };
 };
 
