@@ -164,6 +164,31 @@ import Testing
         },
         Row(
             kind: .useAfterFree,
+            sentence: "write at 0x7f000010 (SIGSEGV), in memory that was freed: what was there before is forgotten"
+        ) {
+            $0.access = .write
+            $0.block = nil
+            $0.detail = ["signal": "SIGSEGV", "what": "free memory"]
+        },
+        Row(
+            kind: .useAfterFree,
+            sentence: "write() was given memory that was freed: 5 bytes at 0x7f000010, where what was there before is "
+                + "forgotten"
+        ) {
+            $0.access = .read
+            $0.block = nil
+            $0.detail = ["call": "write", "bytes": "5", "what": "free memory"]
+        },
+        Row(
+            kind: .invalidFree,
+            sentence:
+                "malloc_usable_size() was given 0x7f000010, which is free memory: what was there before is forgotten"
+        ) {
+            $0.block = nil
+            $0.detail = ["call": "malloc_usable_size", "what": "free memory"]
+        },
+        Row(
+            kind: .useAfterFree,
             sentence: "read at 0x5555555555555560 (SIGSEGV), through a pointer that was read from freed memory"
         ) {
             $0.access = .read

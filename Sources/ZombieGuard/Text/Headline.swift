@@ -106,6 +106,10 @@ extension Finding {
     private var useAfterFree: String {
         guard let block else {
             if detail["what"] == "free memory" {
+                if let call = detail["call"] {
+                    return
+                        "\(visible(call))() was given memory that was freed: \(count("bytes")) \(at), where what was there before is forgotten"
+                }
                 return "\(access.noun) \(at)\(signal), in memory that was freed: what was there before is forgotten"
             }
             return "\(access.noun) \(at)\(signal), through a pointer that was read from freed memory"
