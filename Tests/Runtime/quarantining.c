@@ -142,10 +142,20 @@ static void check_changes(void) {
     for (uint64_t at = 0; at < 300000; at += 29989) {
         unsigned char *large = heap_allocate(300000, 16, false);
         heap_free(large);
-        large[at] = 0;
+        large[at] = 1;
         uint64_t before = findings();
         zg_quarantine_verify_all("test");
         CHECK_EQUAL(findings() - before, 1, "one changed byte of a large block");
+        large[at] = ZG_FILL_FREED;
+        // Where its pages had been written, every change counts; where not, they were not filled.
+        large = heap_allocate(300000, 16, false);
+        memset(large, 7, 300000);
+        heap_free(large);
+        CHECK_EQUAL(large[at], ZG_FILL_FREED, "a page that was written is filled");
+        large[at] = 0;
+        before = findings();
+        zg_quarantine_verify_all("test");
+        CHECK_EQUAL(findings() - before, 1, "one byte of a large block that became zero");
         large[at] = ZG_FILL_FREED;
     }
     unsigned char *block = heap_allocate(64, 16, false);

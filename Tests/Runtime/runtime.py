@@ -68,7 +68,7 @@ def build_program(program):
         builds.compiled(made, [clang, *TEST_FLAGS, *WARNINGS, "-fPIC", "-shared", source, "-o", made], [source, *headers])
         program.arguments = [made]
     command = [clang, *TEST_FLAGS, *WARNINGS, f"-I{SOURCES}", "-rdynamic"]
-    sources = [program.path, *headers, *objects]
+    sources = [program.path, *headers, *objects, *RUNTIME.glob("include/*.h")]
     libraries = []
     if program.is_linked:
         command += [*builds.TRAPS, f"-I{RUNTIME}"]

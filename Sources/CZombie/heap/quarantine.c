@@ -15,7 +15,7 @@
 #include "settings/stats.h"
 #include "zombies/zombie.h"
 
-#define NOT_VERIFIED (ZG_HEADER_OPENED | ZG_HEADER_CHANGED | ZG_HEADER_SPARSE)
+#define NOT_VERIFIED (ZG_HEADER_OPENED | ZG_HEADER_CHANGED)
 
 enum { SHARDS = 8, CONTEXTS = 2048, CHUNK_SLOTS = 510, BATCH = ZG_EVICTED_BLOCKS, AHEAD = 6 };
 
@@ -141,8 +141,33 @@ static uint64_t filled_bytes(uint64_t bytes) {
     return zg_min(zg_round_up(bytes, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
 }
 
+// Of a block with pages that were not filled, since nobody had touched them: such a page still reads as zeros.
+static bool is_untouched(uint64_t page, uint64_t end) {
+    end = zg_min(end, page + ZG_PAGE_BYTES);
+    for (uint64_t at = page; at < end; at += sizeof(uint64_t))
+        if (*(const uint64_t *)at) return false;
+    return true;
+}
+
+// Reading a page that has no memory would be a fault; which ones have some is asked first.
+static ZG_COLD bool is_sparse_intact(uint64_t start, uint64_t bytes) {
+    enum { PAGES = 32 };
+    unsigned char present[PAGES];
+    for (uint64_t from = start, end = start + bytes; from < end; from += PAGES * ZG_PAGE_BYTES) {
+        uint64_t to = zg_min(end, from + PAGES * ZG_PAGE_BYTES);
+        bool known = zg_os_find_present((void *)from, zg_round_up(to - from, ZG_PAGE_BYTES), present) == 0;
+        for (uint64_t page = from; page < to; page += ZG_PAGE_BYTES) {
+            if (known && !(present[(page - from) / ZG_PAGE_BYTES] & 1)) continue;
+            if (zg_fill_is_intact((const void *)page, zg_min(to - page, ZG_PAGE_BYTES))) continue;
+            if (!is_untouched(page, to)) return false;
+        }
+    }
+    return true;
+}
+
 // The contents are what they were filled with. `bytes` is a multiple of 16.
 static bool is_intact(uint32_t header, uint64_t start, uint64_t bytes) {
+    if (ZG_UNLIKELY(header & ZG_HEADER_SPARSE)) return is_sparse_intact(start, bytes);
     if (ZG_LIKELY(!zg_header_zombie(header))) return zg_fill_is_intact((const void *)start, bytes);
     return zg_zombie_is_written((const void *)start, bytes, zg_zombie_pattern_at(start, header));
 }
@@ -168,6 +193,10 @@ static ZG_COLD void report_change(struct zg_block *block, uint64_t start, uint64
         return;
     struct zg_change change = {.offset = bytes};
     for (uint64_t i = 0; i < bytes; i++) {
+        if (header & ZG_HEADER_SPARSE && i % ZG_PAGE_BYTES == 0 && is_untouched(start + i, start + bytes)) {
+            i += ZG_PAGE_BYTES - 1;
+            continue;
+        }
         uint8_t now = *(const uint8_t *)(start + i), expected = expected_byte(header, start, i);
         if (now == expected) continue;
         if (change.offset == bytes) change = (struct zg_change){.offset = i, .old = expected, .now = now};
@@ -184,7 +213,8 @@ ZG_INLINE void verify_slot(const struct zg_slab *slab, uint64_t index, const cha
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_RELAXED), zombie = zg_header_zombie(header);
     bool intact;
     if (!bytes || ZG_UNLIKELY(header & NOT_VERIFIED)) return;
-    if (ZG_LIKELY(!zombie)) intact = zg_fill_is_intact((const void *)start, bytes);
+    if (ZG_UNLIKELY(header & ZG_HEADER_SPARSE)) intact = is_sparse_intact(start, bytes);
+    else if (ZG_LIKELY(!zombie)) intact = zg_fill_is_intact((const void *)start, bytes);
     else if (zombie == ZG_HEADER_SWIFT)
         intact =
             zg_zombie_is_written((const void *)start, bytes, zg_zombie_swift_pattern(slab, index, start - slab->base));

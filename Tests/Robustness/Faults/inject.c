@@ -45,6 +45,8 @@
     X(madvise_discard, "madvise-discard")                                                                              \
     X(madvise_dump, "madvise-dump")                                                                                    \
     X(madvise_huge, "madvise-huge")                                                                                    \
+    X(madvise_fork, "madvise-fork")                                                                                    \
+    X(mincore, "mincore")                                                                                              \
     X(read_memory, "process_vm_readv")                                                                                 \
     X(write, "write")                                                                                                  \
     X(write_page, "write-page")                                                                                        \
@@ -214,6 +216,8 @@ static enum kind kind_of_madvise(long advice) {
     case MADV_DODUMP: return kind_madvise_dump;
     case MADV_HUGEPAGE:
     case MADV_NOHUGEPAGE: return kind_madvise_huge;
+    case MADV_DOFORK:
+    case MADV_KEEPONFORK: return kind_madvise_fork;
     default: return kind_other;
     }
 }
@@ -223,6 +227,7 @@ static enum kind kind_of(long number, long a, long b, long c, long d) {
     case SYS_mmap: return kind_of_mmap(c, d);
     case SYS_munmap: return kind_munmap;
     case SYS_mremap: return kind_mremap;
+    case SYS_mincore: return kind_mincore;
     case SYS_mprotect: return c == PROT_NONE ? kind_mprotect_close : kind_mprotect_open;
     case SYS_madvise: return kind_of_madvise(c);
     case SYS_process_vm_readv: return kind_read_memory;
@@ -298,7 +303,7 @@ long zg_inject_syscall(long number, long a, long b, long c, long d, long e, long
     if (rules[rule].action == fails) {
         // As the kernel does it: the number is free whatever close says, and what mremap would have replaced may be gone.
         if (kind == kind_close) call(number, a, b, c, d, e, f);
-        if (kind == kind_mremap && rules[rule].error == ENOMEM) call(SYS_munmap, e, c, 0, 0, 0, 0);
+        if (kind == kind_mremap && d & MREMAP_FIXED && rules[rule].error == ENOMEM) call(SYS_munmap, e, c, 0, 0, 0, 0);
         return -rules[rule].error;
     }
     if (kind == kind_read_memory) {
