@@ -41,6 +41,7 @@ struct RunCommand {
         let raw = "\(temporary.path)/findings"
         let environment = ChildEnvironment.guarding(library: library, options: options.text(reportPath: raw))
         let file = try open(raw)
+        let unwritten = try countUnwritten(raw)
         var reader = FindingReader(file: file)
         var intake = FindingIntake(reporting)
 
@@ -54,26 +55,44 @@ struct RunCommand {
         read(&reader, &intake, &sink)
         while let rest = reader.finish() { handle(rest, &intake, &sink) }
         sink.finish(
-            intake.document(timeline: timeline.samples, title: arguments.operands[0], exitStatus: end.status))
-        return conclude(child, end, intake, sink)
+            intake.document(
+                timeline: timeline.samples, title: arguments.operands[0], exitStatus: end.status,
+                unwritten: unwritten.count))
+        return conclude(child, end, intake, sink, unwritten: unwritten.count)
     }
 
     private func conclude(
-        _ child: ChildProcess, _ end: ChildProcess.End, _ intake: FindingIntake, _ sink: FindingSink
+        _ child: ChildProcess, _ end: ChildProcess.End, _ intake: FindingIntake, _ sink: FindingSink, unwritten: Int
     ) -> Int32 {
         if let failure = sink.failure { Output.warn(failure) }
         if !arguments.has("--quiet") {
             if let unused = intake.unusedSuppressions { Output.warn(unused) }
-            Output.error(closingLine(child, intake, sink))
+            Output.error(closingLine(child, intake, sink, unwritten))
         }
-        return end.status == 0 && !intake.groups.findings.isEmpty ? exitStatus : end.status
+        return end.status == 0 && !(intake.groups.findings.isEmpty && unwritten == 0) ? exitStatus : end.status
     }
 
-    private func closingLine(_ child: ChildProcess, _ intake: FindingIntake, _ sink: FindingSink) -> String {
-        if intake.groups.findings.isEmpty { return TextRenderer.mark + intake.groups.summary + "\n" }
+    private func closingLine(
+        _ child: ChildProcess, _ intake: FindingIntake, _ sink: FindingSink, _ unwritten: Int
+    ) -> String {
+        let isEmpty = intake.groups.findings.isEmpty
+        if isEmpty, unwritten == 0 { return TextRenderer.mark + intake.groups.summary + "\n" }
+        let program = "\(visible(arguments.operands[0])) [\(child.processID)]"
+        let findings = "\(unwritten) finding\(unwritten == 1 ? "" : "s")"
+        if isEmpty { return TextRenderer.mark + "\(findings) in \(program) that could not be written\n" }
         let report = sink.place.map { ", written to '\(visible($0))'" } ?? ""
-        let program = visible(arguments.operands[0])
-        return TextRenderer.mark + "\(intake.groups.summary) in \(program) [\(child.processID)]\(report)\n"
+        let more = unwritten == 0 ? "" : ", and \(findings) that could not be written"
+        return TextRenderer.mark + "\(intake.groups.summary) in \(program)\(report)\(more)\n"
+    }
+
+    private func countUnwritten(_ raw: String) throws(Failure) -> UnwrittenFindings {
+        do throws(SystemError) {
+            return try UnwrittenFindings(besides: raw, mode: TemporaryDirectory.fileMode)
+        } catch {
+            throw Failure(
+                "cannot create '\(visible(raw + UnwrittenFindings.suffix))': \(error)",
+                status: ExitStatus.cannotGuard)
+        }
     }
 
     // The file exists before the program starts; every guarded process appends to it.

@@ -7,7 +7,7 @@ struct TemporaryDirectory {
     let path: String
 
     /// What root runs may go on as another user (su, setpriv, servers) and has findings to write all the same. Others may
-    /// pass through the directory, then, and add to the one file in it. They cannot list it, nor guess its name.
+    /// pass through the directory, then, and add to the files in it. They cannot list it, nor guess its name.
     private static var servesOtherUsers: Bool { geteuid() == 0 }
     static var fileMode: mode_t { servesOtherUsers ? 0o622 : 0o600 }
 
@@ -34,9 +34,10 @@ struct TemporaryDirectory {
         if Self.servesOtherUsers { chmod(path, 0o711) }
     }
 
-    /// Removes the directory and the one file in it.
+    /// Removes the directory and the files in it.
     func remove() {
         unlink("\(path)/findings")
+        unlink("\(path)/findings\(UnwrittenFindings.suffix)")
         rmdir(path)
     }
 }

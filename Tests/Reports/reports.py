@@ -227,6 +227,25 @@ int main(void) {
 """
 
 
+def no_room_for_findings(work):
+    """What guarded processes cannot write to the file of `zguard run` counts all the same: under a limit on the size of files, and on
+    a full disk, with one process and with several, beside findings that were written."""
+    small = f"ulimit -f 0; exec {work.program}"
+    out = work.zguard("run", "-o", "on_finding=continue", "--", "sh", "-c", small, status=99)
+    assert out.stderr.endswith("] that could not be written\n") and "1 finding in sh [" in out.stderr, out.stderr
+    out = work.zguard("run", "-o", "on_finding=continue", "--exit-code", "7", "--", "sh", "-c", f"{work.program} & {small} x & wait; wait", status=7)
+    assert "1 finding (1 double-free) in sh [" in out.stderr and out.stderr.endswith("], and 2 findings that could not be written\n"), out.stderr
+    disk = work.path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", disk], capture_output=True).returncode == 0
+    if not mounted:  # no namespaces for us here
+        return
+    script = (f"mount -t tmpfs -o size=64k none {disk} && head -c 65536 /dev/zero >{disk}/fill; "
+              f"TMPDIR={disk} {ZGUARD} run -o on_finding=continue -- {work.program} x")
+    out = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, env=scrubbed())
+    assert out.returncode == 99 and out.stderr.endswith("] that could not be written\n") and "2 findings in " in out.stderr, out.stderr
+
+
 def handler_that_waits(work):
     """A program's own handler for faults may never come back (a crash log may hang): what was found is told before it ends."""
     (work.path / "waiting.c").write_text(WAITING)
@@ -387,7 +406,7 @@ def forms(work):
 def main():
     tests = (suppressions, wrong_suppressions, suggestions_fit, merging, unreadable_reports, cut_off_lines, report_that_cannot_be_printed,
                  program_that_does_not_start, report_where_the_program_prints, report_removed_meanwhile, daemon_outlives_the_run,
-                 handler_that_waits, other_users, names_of_bytes, since, files_that_are_gone, full, source_is_shown, colors_on_a_terminal, forms)
+                 no_room_for_findings, handler_that_waits, other_users, names_of_bytes, since, files_that_are_gone, full, source_is_shown, colors_on_a_terminal, forms)
     return run_tests([(test.__name__, test) for test in tests], "zguard-reports-", workplace=Workplace)
 
 

@@ -53,6 +53,9 @@ static bool is_fenced(const struct zg_block_view *view) {
     return view->start >= AT(FENCED, 0) && view->start <= AT(FENCED_DEAD, 0);
 }
 
+// Behind every block of the heap.
+static bool is_forgotten(uint64_t address) { return address >= HEAP_END - 8192 && address < HEAP_END - 4096; }
+
 static bool is_ours(uint64_t address) { return address - HEAP < HEAP_END - HEAP; }
 
 enum { NO_BLOCK = -1 };
@@ -78,6 +81,7 @@ static struct row rows[] = {
     {"a null pointer is called", {.address = 0, .access = zg_fault_execute, .pc = 0}, zg_finding_null_access, "call", "exact", 0, false, NO_BLOCK},
     {"the last null page", {.address = 65535, .access = zg_fault_read}, zg_finding_null_access, "read", "exact", 65535, false, NO_BLOCK},
     {"behind the null pages", {.address = 65536, .access = zg_fault_read}, zg_finding_wild_access, "read", "exact", 65536, false, NO_BLOCK},
+    {"where blocks are forgotten", {.address = HEAP_END - 8192 + 16, .access = zg_fault_write}, zg_finding_use_after_free, "write", "inferred", HEAP_END - 8192 + 16, true, NO_BLOCK},
     {"nowhere", {.address = 0x123456789000, .access = zg_fault_read}, zg_finding_wild_access, "read", "exact", 0x123456789000, false, NO_BLOCK},
     {"nowhere, with a dead block in a register",
      {.address = 0x123456789000, .access = zg_fault_write, .pointers = {AT(DEAD, 8)}, .pointer_count = 1},
@@ -222,6 +226,7 @@ int main(void) {
         row->fault.lookup = lookup;
         row->fault.is_ours = is_ours;
         row->fault.is_fenced = is_fenced;
+        row->fault.is_forgotten = is_forgotten;
         row->fault.find_zombie = no_zombie;
         row->fault.bounds = (struct zg_stack_bounds){STACK_LOW, STACK_HIGH};
         if (!row->fault.sp) row->fault.sp = STACK_HIGH - 4096;
@@ -255,6 +260,7 @@ int main(void) {
         fault.lookup = lookup;
         fault.is_ours = is_ours;
         fault.is_fenced = is_fenced;
+        fault.is_forgotten = is_forgotten;
         fault.find_zombie = no_zombie;
         if (i % 3 == 0) fault.address = HEAP + work_random(&state) % 0x400000;
         if (i % 5 == 0) fault.pointers[0] = WORD + work_random(&state) % 4096;

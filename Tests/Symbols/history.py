@@ -246,7 +246,7 @@ def expect_blocks(name, origin, at, fenced, **more):
                sentence=f"7 bytes before a live block of 100 bytes at {ADDRESS}", **LIVE, **more)
     else:
         unused = expect(f"{name} unused", origin, at["live"] + (1 << 30), "unused", state="unused",
-                        sentence=f"in a free place for a block of up to 112 bytes at {ADDRESS}, which was never used", **more)
+                        sentence=f"in a free place for a block of up to 112 bytes at {ADDRESS}, which was never used, or whose blocks are forgotten", **more)
         if unused:
             check(f"{name} unused: no stacks", not any(unused["stacks"].values()))
 

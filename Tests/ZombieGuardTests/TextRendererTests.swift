@@ -141,6 +141,12 @@ import Testing
             $0.address = Address(0x7f00_0018)
             $0.detail = ["what": "interior pointer"]
         },
+        Row(
+            kind: .invalidFree,
+            sentence: "0x7f000010 was freed, but is free memory: what was there before is forgotten"
+        ) {
+            $0.detail = ["what": "free memory", "freed_with": "free"]
+        },
         Row(kind: .invalidFree, sentence: "0x7f000010 was freed, but never allocated") {
             $0.detail = ["what": "never allocated"]
         },
@@ -155,6 +161,31 @@ import Testing
             $0.access = .read
             $0.block?.offset = 16
             $0.address = Address(0x7f00_0020)
+        },
+        Row(
+            kind: .useAfterFree,
+            sentence: "write at 0x7f000010 (SIGSEGV), in memory that was freed: what was there before is forgotten"
+        ) {
+            $0.access = .write
+            $0.block = nil
+            $0.detail = ["signal": "SIGSEGV", "what": "free memory"]
+        },
+        Row(
+            kind: .useAfterFree,
+            sentence: "write() was given memory that was freed: 5 bytes at 0x7f000010, where what was there before is "
+                + "forgotten"
+        ) {
+            $0.access = .read
+            $0.block = nil
+            $0.detail = ["call": "write", "bytes": "5", "what": "free memory"]
+        },
+        Row(
+            kind: .invalidFree,
+            sentence:
+                "malloc_usable_size() was given 0x7f000010, which is free memory: what was there before is forgotten"
+        ) {
+            $0.block = nil
+            $0.detail = ["call": "malloc_usable_size", "what": "free memory"]
         },
         Row(
             kind: .useAfterFree,

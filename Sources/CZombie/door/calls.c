@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "findings/found.h"
+#include "pages/retire.h"
 #include "pages/revive.h"
 #include "platform/os.h"
 #include "process/thread_entry.h"
@@ -58,12 +59,12 @@ bool zg_call_look(const struct zg_call *call, uint64_t address, uint64_t bytes, 
 // What there is to say of a buffer.
 struct discovery {
     enum zg_finding_kind kind;
-    bool written; // by the kernel
-    const struct zg_block_view *view;
-    uint64_t address, bytes; // the first byte that is meant; of the whole buffer
-    uint64_t excess;         // bytes transferred behind the block's end; 0: not known
-    const char *freed;       // when, where it was not before the call
-    const char *ended;       // how the call ended, where it did not get over the end
+    bool written;                     // by the kernel
+    const struct zg_block_view *view; // NULL: memory whose blocks are forgotten
+    uint64_t address, bytes;          // the first byte that is meant; of the whole buffer
+    uint64_t excess;                  // bytes transferred behind the block's end; 0: not known
+    const char *freed;                // when, where it was not before the call
+    const char *ended;                // how the call ended, where it did not get over the end
 };
 
 // A child made by vfork and a thread made by a bare clone() borrow this thread's storage, which says whose it is.
@@ -102,8 +103,9 @@ static ZG_COLD void found(const struct zg_call *call, const struct discovery *wh
                     what->view);
     zg_found_capture(&finding);
     finding.fatal = true; // the call itself does not end the program
-    finding.block.offset = (int64_t)(what->address - what->view->start);
-    bool is_freed = what->kind == zg_finding_use_after_free;
+    if (what->view) finding.block.offset = (int64_t)(what->address - what->view->start);
+    else zg_finding_detail_text(&finding, "what", ZG_FREE_MEMORY);
+    bool is_freed = what->kind == zg_finding_use_after_free && what->view;
     if (is_freed && what->view->zombie) finding.member_byte = finding.block.offset;
     zg_finding_detail_text(&finding, "call", call->name);
     zg_finding_detail_number(&finding, "bytes", what->bytes, false);
@@ -121,8 +123,11 @@ ZG_INLINE void check(const struct zg_call *call, bool written, uint64_t address,
     struct zg_block_view view;
     const struct zg_block *block = zg_call_fits(address, bytes);
     if (ZG_LIKELY(block && (!call->writes || watch->target))) return;
-    if (ZG_LIKELY(zg_call_look(call, address, bytes, before, &view, watch))) return;
     struct discovery dead = {zg_finding_use_after_free, written, &view, .address = address, .bytes = bytes};
+    if (ZG_LIKELY(zg_call_look(call, address, bytes, before, &view, watch))) {
+        if (ZG_LIKELY(!bytes || !zg_retire_is_forgotten(address))) return;
+        dead.view = NULL;
+    }
     found(call, &dead, frame);
 }
 

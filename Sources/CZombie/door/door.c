@@ -14,6 +14,7 @@
 #include "heap/relief.h"
 #include "limits/budget.h"
 #include "platform/arch.h"
+#include "pages/retire.h"
 #include "pressure/pressure.h"
 #include "process/ready.h"
 #include "process/thread_entry.h"
@@ -139,7 +140,9 @@ void *zg_door_reallocate(void *address, uint64_t size, const uint64_t *frame) {
 static ZG_COLD void found_misused(const struct zg_block_view *view, void *address, const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_enter(frame);
     if (!thread) return;
-    const char *what = view ? "interior pointer" : zg_foreign_describe((uint64_t)address);
+    const char *what = view                                        ? "interior pointer"
+                       : zg_retire_is_forgotten((uint64_t)address) ? ZG_FREE_MEMORY
+                                                                   : zg_foreign_describe((uint64_t)address);
     zg_found_misused(view, (uint64_t)address, what, "malloc_usable_size");
     zg_thread_leave(thread);
 }

@@ -409,6 +409,12 @@ static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict
         blame(fault, &place, near, inferred, verdict);
         return;
     }
+    if (!place.has_owner && fault->is_forgotten(fault->address)) {
+        verdict->kind = zg_finding_use_after_free;
+        verdict->confidence = inferred;
+        verdict->freed_memory = verdict->is_forgotten = true;
+        return;
+    }
     find_neighbours(fault, &place, verdict);
     if (verdict->has_before || verdict->has_after) verdict->confidence = inferred;
     verdict->overrun = place.is_protected;

@@ -28,6 +28,7 @@ struct zg_fault {
     bool fills_new; // new blocks are filled
     bool (*lookup)(uint64_t address, struct zg_block_view *view);
     bool (*is_ours)(uint64_t address);                   // the guarded heap's address space
+    bool (*is_forgotten)(uint64_t address);              // blocks were there, of which nothing is known any more
     bool (*is_fenced)(const struct zg_block_view *view); // the block has pages of its own
     struct zg_zombie_hit (*find_zombie)(uint64_t address, const uint64_t *likely, int likely_count);
 };
@@ -38,6 +39,7 @@ struct zg_verdict {
     uint64_t address;
     bool freed_memory; // has to do with freed memory: reported whoever handles the signal
     bool overrun;      // ran into pages that only we protect, or into what we left beside a block: the same
+    bool is_forgotten; // of memory whose block is forgotten
     bool has_block;
     struct zg_block_view block;
     const char *read_from;  // what kind of memory the pointer was read from, where that explains it; NULL otherwise

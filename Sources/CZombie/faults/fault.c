@@ -12,6 +12,7 @@
 #include "findings/found.h"
 #include "findings/report.h"
 #include "images/module.h"
+#include "pages/retire.h"
 #include "pages/revive.h"
 #include "platform/arch.h"
 #include "platform/lock.h"
@@ -51,6 +52,7 @@ static void gather(const struct work *work) {
                               .fills_new = zg_config.fill_new,
                               .lookup = zg_lookup_block,
                               .is_ours = zg_lookup_is_ours,
+                              .is_forgotten = zg_retire_is_forgotten,
                               .is_fenced = zg_lookup_is_fenced,
                               .find_zombie = zg_zombie_find};
     fault.pointer_count = zg_arch_pointer_registers(work->context, fault.pointers, ZG_FAULT_POINTERS);
@@ -80,6 +82,7 @@ static void report(const struct work *work) {
         zg_finding_detail_text(&finding, "allocated_with", zg_lookup_kind_name(verdict.block.kind));
         zg_finding_detail_text(&finding, "freed_with", verdict.freed_with);
     }
+    if (verdict.is_forgotten) zg_finding_detail_text(&finding, "what", ZG_FREE_MEMORY);
     if (verdict.read_from) zg_finding_detail_text(&finding, "read_from", verdict.read_from);
     zg_describe_neighbours(&finding, verdict.has_before ? &verdict.before : NULL,
                            verdict.has_after ? &verdict.after : NULL);

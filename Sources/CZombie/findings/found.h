@@ -8,6 +8,9 @@
 
 #include "findings/finding.h"
 
+// What an address is, in details: memory whose blocks are forgotten.
+#define ZG_FREE_MEMORY "free memory"
+
 // The access's stack is that of whoever called the published function that this thread is in.
 ZG_NOINLINE void zg_found_capture(struct zg_finding *finding);
 // Writes the finding out, unless an equal one was. The program's end, where the options ask for it, is wanted through

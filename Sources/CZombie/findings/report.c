@@ -103,6 +103,7 @@ static void count_lost(void) {
 
 static bool lose(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *)) {
     if (!is_new(finding)) return false;
+    zg_report_note_unwritten();
     count_lost();
     return true;
 }
@@ -123,7 +124,10 @@ bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const stru
     if (!text.truncated) zg_journal_add(text.bytes, text.count - 1);
     if (zg_config.report_path[0]) {
         written = !text.truncated && zg_report_write_to_path(&text);
-        if (!written) zg_stats_degrade(zg_degradation_no_report);
+        if (!written) {
+            zg_stats_degrade(zg_degradation_no_report);
+            zg_report_note_unwritten();
+        }
     }
     if (!written) {
         zg_report_begin_line(&text);

@@ -70,15 +70,16 @@ static bool is_same(const struct output *output) {
 
 // What a program leaves running, such as a daemon, goes on starting guarded programs after `zguard run` has ended and its
 // directory, zguard.XXXXXX, has gone. That is nothing to tell whoever uses them.
-static bool is_of_ended_run(int opened) {
+static bool is_of_run(void) {
     static const char name[] = "/zguard.XXXXXX/findings";
     const char *path = zg_config.report_path;
     size_t length = zg_string_length(path), own = sizeof name - 1;
-    if (opened != -ENOENT || length < own) return false;
+    if (length < own) return false;
     for (size_t i = 0; i < own; i++)
         if (name[i] != 'X' && name[i] != path[length - own + i]) return false;
     return true;
 }
+static bool is_of_ended_run(int opened) { return opened == -ENOENT && is_of_run(); }
 
 static void say_not_opened(int error) {
     char message[ZG_OPTION_PATH_BYTES + 128];
@@ -162,6 +163,17 @@ bool zg_report_write_to_path(const struct zg_text *text) {
     bool written = write_line(&report_output, opened, text);
     zg_os_close(opened);
     return written;
+}
+
+// The size of a file beside the report counts, downwards, what `zguard run` is to say of at the end (UnwrittenFindings.swift).
+void zg_report_note_unwritten(void) {
+    if (!is_of_run()) return;
+    char bytes[ZG_OPTION_PATH_BYTES + 32 + 16];
+    struct zg_text path;
+    zg_text_init(&path, bytes, sizeof bytes);
+    expand_path(&path);
+    zg_text_string(&path, ".unwritten");
+    if (!path.truncated) zg_os_shorten(bytes);
 }
 
 // Number 2 may be a file of the program's by now: a daemon closes what it was, and the next file takes the place. NULL then.

@@ -10,6 +10,8 @@
 // Opens the report. Start-up, and the child of a fork where the path names the process.
 void zg_report_open(void);
 void zg_report_after_fork_in_child(void);
+// Tells `zguard run`, where the report is its file, of a finding that is not in it.
+void zg_report_note_unwritten(void);
 // A line for the user, where standard error still is what it was at the start.
 void zg_report_say(const char *bytes, uint64_t count);
 // The descriptors that are open for reports, in no order. Returns how many, at most 2.

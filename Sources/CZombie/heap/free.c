@@ -16,6 +16,7 @@
 #include "heap/quarantine.h"
 #include "pages/fence.h"
 #include "pages/page_time.h"
+#include "pages/retire.h"
 #include "platform/os.h"
 #include "settings/config.h"
 #include "threads/capture.h"
@@ -44,7 +45,8 @@ ZG_COLD void zg_free_dead(uint64_t address, enum zg_deallocator deallocator) {
         return;
     }
     if (!zg_lookup_block(address, &view)) {
-        zg_found_invalid_free(NULL, address, "never allocated", name);
+        zg_found_invalid_free(NULL, address, zg_retire_is_forgotten(address) ? ZG_FREE_MEMORY : "never allocated",
+                              name);
         return;
     }
     if (view.offset != 0) {

@@ -2,6 +2,7 @@
 
 #include "pages/retire.h"
 
+#include "blocks/lookup.h"
 #include "pages/page_time.h"
 #include "pages/protect.h"
 #include "platform/arch.h"
@@ -30,8 +31,13 @@ struct run {
     uint8_t protection;  // enum zg_protection of its pages
     uint8_t touched : 1, // by the phase that goes on
         empty : 1,
-        counted : 1; // of the runs that were protected together the last one stands for the mappings that it cost
-    uint32_t next;   // in the queue of retired or of empty runs: number + 1, 0 ends it
+        counted : 1,   // of the runs that were protected together the last one stands for the mappings that it cost
+        forgotten : 1; // was empty once: slots that are fresh had blocks
+    union {
+        uint32_t next; // in the queue of retired or of empty runs: number + 1, 0 ends it
+        uint32_t
+            guarded; // in neither queue: a bit for each page that was protected by itself, and is until the run is retired
+    };
 };
 
 // Runs of a class, number + 1; oldest is looked at without the lock, too.
@@ -77,7 +83,7 @@ static struct run *run_at(uint32_t class, uint64_t number) {
     enum { STEP = ZG_PAGE_BYTES / sizeof(struct run) * 4 };
     uint64_t step = zg_min(zg_round_up(number + 1 - runs_committed[class], STEP), limit - runs_committed[class]);
     if (zg_os_commit(runs[class] + runs_committed[class], step * sizeof(struct run)) != 0) return NULL;
-    runs_committed[class] += step;
+    zg_store(&runs_committed[class], runs_committed[class] + step); // looked at without the lock, too
     return &runs[class][number];
 }
 
@@ -199,7 +205,7 @@ static void make_empty(uint32_t class, uint64_t number) {
     clear_entries(slab, class, from, to, slab->blocks, sizeof(struct zg_block));
     clear_entries(slab, class, from, to, slab->deaths, sizeof(struct zg_death));
     run->dead = 0;
-    run->empty = 1;
+    run->empty = run->forgotten = 1;
     zg_store(&empty_bytes, empty_bytes + (to - from) * slab->slot_bytes);
     enqueue(&empty[class], class, number);
 }
@@ -247,6 +253,7 @@ static bool open_oldest(uint32_t class) {
         if (protection != zg_protection_none && !zg_unprotect((void *)low, high - low, protection)) continue; // lost
         run->protection = zg_protection_none;
         run->empty = 0;
+        run->guarded = 0;
         // Its parts of shared pages may hold the fill.
         clear_memory(start, zg_min(low == start ? start : low + ZG_PAGE_BYTES, end));
         clear_memory(zg_max(high == end ? end : high - ZG_PAGE_BYTES, start), end);
@@ -415,13 +422,15 @@ static bool is_dead_page(const struct zg_slab *slab, uint64_t page) {
     return true;
 }
 
-// Pages of an incomplete run of which all slots are dead.
+// Pages of an incomplete run of which all slots are dead, but for those that were protected before: nothing in them can change.
 static uint64_t retire_pages(uint32_t class, uint64_t number) {
     struct zg_slab *slab = &zg_slabs.slab[class];
+    struct run *run = &runs[class][number];
     uint64_t given = 0, start = slab->base + (number << RUN_SHIFT), end = start + RUN_BYTES;
     for (uint64_t low = start; low < end;) {
         uint64_t high = low;
-        while (high < end && is_dead_page(slab, high)) high += ZG_PAGE_BYTES;
+        while (high < end && !(run->guarded >> ((high - start) >> ZG_PAGE_SHIFT) & 1) && is_dead_page(slab, high))
+            high += ZG_PAGE_BYTES;
         if (high == low) {
             low += ZG_PAGE_BYTES;
             continue;
@@ -437,9 +446,11 @@ static uint64_t retire_pages(uint32_t class, uint64_t number) {
                 count++;
             }
             count_retired(slab, count);
+            for (uint64_t at = low; at < high; at += ZG_PAGE_BYTES)
+                run->guarded |= UINT32_C(1) << ((at - start) >> ZG_PAGE_SHIFT);
             given += high - low;
         }
-        low = high + ZG_PAGE_BYTES;
+        low = high;
     }
     return given;
 }
@@ -505,6 +516,15 @@ uint64_t zg_retire_all_end(void) {
 }
 
 uint64_t zg_retire_bytes(void) { return zg_load(&retired_bytes) + zg_load(&empty_bytes); }
+
+bool zg_retire_is_forgotten(uint64_t address) {
+    struct zg_block_view view;
+    if (!zg_slab_contains(address) || zg_lookup_block(address, &view)) return false;
+    uint64_t index, interior;
+    const struct zg_slab *slab = zg_slab_find(address, &index, &interior);
+    uint32_t class = (uint32_t)(slab - zg_slabs.slab), number = run_of(slab, index);
+    return index < zg_load(&slab->used) && number < zg_load(&runs_committed[class]) && runs[class][number].forgotten;
+}
 
 void zg_retire_lock(void) { zg_lock_take(&retire_lock); }
 void zg_retire_unlock(bool reset) {

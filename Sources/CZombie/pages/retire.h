@@ -41,6 +41,9 @@ bool zg_retire_reuse(uint32_t class);
 // What slots of retired runs and pages and of empty runs come to: address space without memory. Any context.
 uint64_t zg_retire_bytes(void);
 
+// No block is known at the address, but blocks were there: what was known of them went with the memory. Any context; no lock.
+bool zg_retire_is_forgotten(uint64_t address);
+
 void zg_retire_lock(void);
 void zg_retire_unlock(bool reset);
 

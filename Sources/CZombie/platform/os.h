@@ -75,6 +75,9 @@ int zg_os_write(int descriptor, const void *bytes, uint64_t count);
 // of another user's but root's, nor one with several names.
 int zg_os_open_append(const char *path);
 int zg_os_open_read(const char *path);
+// Makes a file that exists, under one name alone, a byte shorter; within every limit, and on a full disk.
+// Processes that do it at the same time wait for each other, but not for long.
+void zg_os_shorten(const char *path);
 int zg_os_read(int descriptor, void *bytes, uint64_t count);
 // The same from the file's beginning; the descriptor's position stays.
 int zg_os_read_again(int descriptor, void *bytes, uint64_t count);

@@ -397,6 +397,22 @@ int zg_os_open_append(const char *path) {
     return descriptor;
 }
 
+void zg_os_shorten(const char *path) {
+    enum { WAITS_MOST = 1000 };
+    int descriptor = (int)ZG_CALL(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0, 0, 0);
+    if (descriptor < 0) return;
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    for (int i = 0; i < WAITS_MOST; i++) {
+        long result = ZG_CALL(SYS_fcntl, descriptor, F_OFD_SETLK, &lock, 0, 0, 0);
+        if (result != -EAGAIN && result != -EACCES) break;
+        zg_os_yield();
+    }
+    struct stat status;
+    if (look_at(descriptor, &status) && S_ISREG(status.st_mode) && status.st_nlink == 1 && status.st_size > 0)
+        ZG_CALL(SYS_ftruncate, descriptor, status.st_size - 1, 0, 0, 0, 0);
+    zg_os_close(descriptor);
+}
+
 int zg_os_open_read(const char *path) {
     return (int)ZG_CALL(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
 }

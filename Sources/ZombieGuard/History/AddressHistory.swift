@@ -11,7 +11,7 @@ public struct AddressHistory: Sendable {
         case block
         /// Stands for a part of a dead object, in the object's place.
         case trap
-        /// In the guarded heap, where no block was ever.
+        /// In the guarded heap, where no block was ever, or where blocks are forgotten.
         case unused
         /// No address: what the runtime fills memory with, or near it.
         case fill

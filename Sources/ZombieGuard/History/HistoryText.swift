@@ -93,7 +93,8 @@ extension AddressHistory {
             return
                 "is in address space for \(isFenced ? "blocks with pages of their own" : "large blocks"), of which no block was ever"
         }
-        return "is in a free place for a block of up to \(bytes(block.size)) at \(block.start), which was never used"
+        return
+            "is in a free place for a block of up to \(bytes(block.size)) at \(block.start), which was never used, or whose blocks are forgotten"
     }
 
     private var fileSentence: String {

@@ -82,6 +82,9 @@ extension Finding {
     private func askedAbout(_ call: String) -> String {
         if kind == .useAfterFree { return "\(call) was given a pointer to memory that was freed, \(position ?? at)" }
         if let position { return "\(call) was given a pointer that is no block's start, \(position)" }
+        if detail["what"] == "free memory" {
+            return "\(call) was given \(pointer), which is free memory: what was there before is forgotten"
+        }
         return "\(call) was given \(pointer), \(detail["what"].map { "a \(visible($0))" } ?? "no block")"
     }
 
@@ -102,6 +105,13 @@ extension Finding {
 
     private var useAfterFree: String {
         guard let block else {
+            if detail["what"] == "free memory" {
+                if let call = detail["call"] {
+                    return
+                        "\(visible(call))() was given memory that was freed: \(count("bytes")) \(at), where what was there before is forgotten"
+                }
+                return "\(access.noun) \(at)\(signal), in memory that was freed: what was there before is forgotten"
+            }
             return "\(access.noun) \(at)\(signal), through a pointer that was read from freed memory"
         }
         guard let className = block.className else {
@@ -140,6 +150,8 @@ extension Finding {
             return "\(pointer) was freed\(deallocator), a pointer into a block"
         case "misaligned"?: return "\(pointer) was freed\(deallocator), a misaligned pointer"
         case "never allocated"?: return "\(pointer) was freed\(deallocator), but never allocated"
+        case "free memory"?:
+            return "\(pointer) was freed\(deallocator), but is free memory: what was there before is forgotten"
         case let what?: return "\(pointer) was freed\(deallocator), a \(visible(what))"
         case nil: return "\(pointer) was freed\(deallocator), but is no block"
         }

@@ -1,0 +1,34 @@
+// As forgotten_twice, and the usable size of one of them is asked for.
+// finding: invalid-free
+// access: read
+// stack-access: room_in
+// options: fence_per_context=0:retired_bytes=64k
+// exit: 99
+// confidence: exact
+// detail: call="malloc_usable_size" what="free memory"
+
+#include <malloc.h>
+
+#include "../bug.h"
+
+enum { COUNT = 200000, BYTES = 112 };
+
+FRAME size_t room_in(char *block) {
+    size_t room = malloc_usable_size(block);
+    KEEP_FRAME();
+    return room;
+}
+
+int main(void) {
+    static char *blocks[COUNT];
+    for (int i = 0; i < COUNT; i++) blocks[i] = malloc(BYTES);
+    for (int i = 0; i < COUNT; i++) free(blocks[i]);
+    malloc_trim(0);
+    char *block = blocks[COUNT / 8];
+    puts("given back");
+#ifdef FIXED
+    block = malloc(BYTES);
+#endif
+    printf("%d\n", room_in(block) < 100000);
+    return 0;
+}
