@@ -187,6 +187,26 @@ static int repeat_large(void) {
     return 0;
 }
 
+// Nor are they where every block has another size.
+static int mix_large(void) {
+    enum { ROUNDS = 600 };
+    unsigned seed = 1;
+    size_t pages = 0;
+    long before = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        seed = seed * 1103515245 + 12345;
+        size_t size = MIB + (seed >> 4) % (3 * MIB);
+        unsigned char *block = malloc(size);
+        if (!block) return 1;
+        memset(block, 1, size);
+        free(block);
+        if (round == ROUNDS / 6) before = faults();
+        if (round > ROUNDS / 6) pages += size / PAGE;
+    }
+    fprintf(stderr, "%zu pages with %ld faults\n", pages, faults() - before);
+    return can_move() && (size_t)(faults() - before) > pages / 20 ? 2 : 0;
+}
+
 // A block that grows step by step takes the pages that it has along: what is faulted in is what is new.
 static int grow_large(void) {
     enum { ROUNDS = 8, MOST = 24 };
@@ -285,6 +305,7 @@ static const struct {
              {"change_sizes_in_threads", change_sizes_in_threads},
              {"touch_little", touch_little},
              {"repeat_large", repeat_large},
+             {"mix_large", mix_large},
              {"grow_large", grow_large},
              {"change_pages", change_pages}};
 
@@ -300,6 +321,7 @@ int main(int argc, char **argv) {
     check_mode("touch_little", "");
     check_mode("repeat_large", "");
     check_mode("repeat_large", "retired_bytes=64M");
+    check_mode("mix_large", "");
     check_mode("grow_large", "");
     check_mode("grow_large", "retired_bytes=0");
     check_mode("change_pages", "");

@@ -1,6 +1,6 @@
 // Spans: allocation from bins of freed ones or from fresh address space, retirement, lookup.
 // Slow path; one lock. Address space is plentiful and fresh pages cost nothing, so spans are never split or joined: unit
-// counts are rounded to eight steps per doubling and a freed span serves its own bin again.
+// counts are rounded to eight steps per doubling and a freed span serves its own bin again, or one a little smaller.
 
 #include "blocks/span.h"
 
@@ -65,6 +65,20 @@ static struct zg_span *pop(uint32_t *list) {
     struct zg_span *span = zg_span_by_number(*list);
     *list = span->next;
     return span;
+}
+
+// A free span for blocks of this bin. Pages that are there cost nothing: those of somewhat larger spans come before a span without,
+// as long as at most a quarter more has memory than is needed. Under the lock.
+static struct zg_span *take(uint32_t bin, uint64_t bytes) {
+    enum { LARGER = 3 };
+    for (uint32_t more = 0; more <= LARGER && bin + more < BIN_COUNT; more++) {
+        uint32_t *list = &dirty_bins[bin + more];
+        if (!*list || (more && touched_bytes(zg_span_by_number(*list)) > bytes + bytes / 4)) continue;
+        struct zg_span *span = pop(list);
+        zg_store(&dirty_bytes, dirty_bytes - touched_bytes(span));
+        return span;
+    }
+    return pop(&bins[bin]);
 }
 
 // A free span. Under the lock.
@@ -135,9 +149,7 @@ struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero) 
     if (size >= ASK_LEAST && !zg_os_would_give(size)) return NULL;
     zg_lock_take(&span_lock);
     uint32_t bin = bin_for(&units);
-    struct zg_span *span = pop(&dirty_bins[bin]);
-    if (span) zg_store(&dirty_bytes, dirty_bytes - touched_bytes(span));
-    else span = pop(&bins[bin]);
+    struct zg_span *span = take(bin, room);
     if (!span) span = new_span(units);
     zg_lock_drop(&span_lock);
     if (!span) return NULL;
