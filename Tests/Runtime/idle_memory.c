@@ -187,12 +187,65 @@ static int repeat_large(void) {
     return 0;
 }
 
+// Nor are they where every block has another size.
+static int mix_large(void) {
+    enum { ROUNDS = 600 };
+    unsigned seed = 1;
+    size_t pages = 0;
+    long before = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        seed = seed * 1103515245 + 12345;
+        size_t size = MIB + (seed >> 4) % (3 * MIB);
+        unsigned char *block = malloc(size);
+        if (!block) return 1;
+        memset(block, 1, size);
+        free(block);
+        if (round == ROUNDS / 6) before = faults();
+        if (round > ROUNDS / 6) pages += size / PAGE;
+    }
+    fprintf(stderr, "%zu pages with %ld faults\n", pages, faults() - before);
+    return can_move() && (size_t)(faults() - before) > pages / 20 ? 2 : 0;
+}
+
+// A block that grows step by step takes the pages that it has along: what is faulted in is what is new.
+static int grow_large(void) {
+    enum { ROUNDS = 8, MOST = 24 };
+    for (int round = 0; round < ROUNDS; round++) {
+        long before = faults();
+        size_t size = MIB, steps = 0;
+        unsigned char *block = malloc(size);
+        memset(block, 1, size);
+        for (; size < MOST * MIB; steps++) {
+            size_t more = size + (round % 2 ? size / 4 : MIB / 2) + 77;
+            block = realloc(block, more);
+            if (!block) return 1;
+            memset(block + size, 1, more - size);
+            size = more;
+        }
+        if (!is_all(block, size, 1)) return 2;
+        // Back in halves, and up again.
+        block = realloc(block, size / 3);
+        if (!is_all(block, size / 3, 1)) return 3;
+        block = realloc(block, size);
+        if (!is_all(block, size / 3, 1)) return 4;
+        free(block);
+        if (can_move() && faults() - before > (long)(2 * size / PAGE)) {
+            fprintf(stderr, "%zu bytes in %zu steps: %ld faults\n", size, steps, faults() - before);
+            return 5;
+        }
+    }
+    return 0;
+}
+
 // What a program makes of a block's pages does not stay with them.
 static int change_pages(void) {
-    for (int kind = 0; kind < 6; kind++)
-        for (int whole = 0; whole < 2; whole++) {
+    for (int kind = 0; kind < 7; kind++)
+        for (int way = 0; way < 4; way++) {
+            bool whole = way & 1;
             size_t size = 2 * MIB;
-            unsigned char *block = malloc(size);
+            unsigned char *block = malloc(way < 2 ? size : size / 2);
+            memset(block, 1, way < 2 ? size : size / 2);
+            if (way >= 2) block = realloc(block, size);
             memset(block, 1, size);
             unsigned char *from = block + (whole ? 0 : MIB / 2);
             from += (PAGE - (uintptr_t)from % PAGE) % PAGE;
@@ -205,17 +258,26 @@ static int change_pages(void) {
             case 3: madvise(from, bytes, MADV_WIPEONFORK); break;
             case 4: munmap(from, bytes); break;
             case 5: mmap(from, bytes, PROT_READ, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0); break;
+            case 6: mmap(from, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0); break;
             }
             free(block);
             for (int i = 0; i < 3; i++) {
                 unsigned char *next = malloc(size);
                 memset(next, 2, size);
                 pid_t child = fork();
-                if (child == 0) _exit(is_all(next, size, 2) ? 0 : 1);
+                if (child == 0) {
+                    if (!is_all(next, size, 2)) _exit(1);
+                    memset(next, 3, size);
+                    _exit(0);
+                }
                 int status = life_wait(child);
                 if (status) {
-                    fprintf(stderr, "kind %d whole %d: the child ended with %d\n", kind, whole, status);
+                    fprintf(stderr, "kind %d way %d: the child ended with %d\n", kind, way, status);
                     return 1;
+                }
+                if (!is_all(next, size, 2)) {
+                    fprintf(stderr, "kind %d way %d: the child wrote to its parent's block\n", kind, way);
+                    return 2;
                 }
                 free(next);
             }
@@ -243,6 +305,8 @@ static const struct {
              {"change_sizes_in_threads", change_sizes_in_threads},
              {"touch_little", touch_little},
              {"repeat_large", repeat_large},
+             {"mix_large", mix_large},
+             {"grow_large", grow_large},
              {"change_pages", change_pages}};
 
 int main(int argc, char **argv) {
@@ -257,6 +321,9 @@ int main(int argc, char **argv) {
     check_mode("touch_little", "");
     check_mode("repeat_large", "");
     check_mode("repeat_large", "retired_bytes=64M");
+    check_mode("mix_large", "");
+    check_mode("grow_large", "");
+    check_mode("grow_large", "retired_bytes=0");
     check_mode("change_pages", "");
     printf("checks %d failures %d\n", check_count, check_failures);
     return check_failures != 0;

@@ -141,6 +141,7 @@ static void check_changes(void) {
         }
     for (uint64_t at = 0; at < 300000; at += 29989) {
         unsigned char *large = heap_allocate(300000, 16, false);
+        memset(large, 1, 300000); // blocks with pages that were never used are not verified
         heap_free(large);
         large[at] = 1;
         uint64_t before = findings();

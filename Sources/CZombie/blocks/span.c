@@ -1,6 +1,6 @@
 // Spans: allocation from bins of freed ones or from fresh address space, retirement, lookup.
 // Slow path; one lock. Address space is plentiful and fresh pages cost nothing, so spans are never split or joined: unit
-// counts are rounded to eight steps per doubling and a freed span serves its own bin again.
+// counts are rounded to eight steps per doubling and a freed span serves its own bin again, or one a little smaller.
 
 #include "blocks/span.h"
 
@@ -65,6 +65,20 @@ static struct zg_span *pop(uint32_t *list) {
     struct zg_span *span = zg_span_by_number(*list);
     *list = span->next;
     return span;
+}
+
+// A free span for blocks of this bin. Pages that are there cost nothing: those of somewhat larger spans come before a span without,
+// as long as at most a quarter more has memory than is needed. Under the lock.
+static struct zg_span *take(uint32_t bin, uint64_t bytes) {
+    enum { LARGER = 3 };
+    for (uint32_t more = 0; more <= LARGER && bin + more < BIN_COUNT; more++) {
+        uint32_t *list = &dirty_bins[bin + more];
+        if (!*list || (more && touched_bytes(zg_span_by_number(*list)) > bytes + bytes / 4)) continue;
+        struct zg_span *span = pop(list);
+        zg_store(&dirty_bytes, dirty_bytes - touched_bytes(span));
+        return span;
+    }
+    return pop(&bins[bin]);
 }
 
 // A free span. Under the lock.
@@ -135,9 +149,7 @@ struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero) 
     if (size >= ASK_LEAST && !zg_os_would_give(size)) return NULL;
     zg_lock_take(&span_lock);
     uint32_t bin = bin_for(&units);
-    struct zg_span *span = pop(&dirty_bins[bin]);
-    if (span) zg_store(&dirty_bytes, dirty_bytes - touched_bytes(span));
-    else span = pop(&bins[bin]);
+    struct zg_span *span = take(bin, room);
     if (!span) span = new_span(units);
     zg_lock_drop(&span_lock);
     if (!span) return NULL;
@@ -191,12 +203,28 @@ void zg_span_release(struct zg_span *span) {
     zg_lock_drop(&span_lock);
 }
 
+// Pages from `start` on become those of `to`, from its start on. Once pages have moved, they and those behind them are mappings of
+// their own; where nothing has, several mappings are the program's own.
+static int move_pages(const struct zg_span *from, uint64_t start, struct zg_span *to, uint64_t bytes, uint64_t *moved) {
+    int result;
+    if (from->several) {
+        result = zg_os_move_several((void *)start, (void *)to->start, bytes, moved);
+    } else {
+        result = zg_os_move((void *)start, (void *)to->start, bytes);
+        *moved = result == 0 ? bytes : 0;
+    }
+    to->several |= *moved && (from->several || bytes < to->units * ZG_UNIT_BYTES);
+    return result;
+}
+
 // Moves the pages of a dead span to another one, from which a block is made next: faulting them in again costs many times as much
 // (shared memory's figures: MEASUREMENTS 6). The kernel may refuse it: before Linux 5.7, or where the program has made several
 // mappings of the range.
 static void keep_pages(struct zg_span *from) {
     uint64_t touched = touched_bytes(from), bytes = from->units * ZG_UNIT_BYTES;
     if (!touched || __atomic_load_n(&refused_moves, __ATOMIC_RELAXED) >= REFUSED_MOST) return;
+    // What was mapped over it is not for the next block.
+    if (!zg_os_is_private((void *)from->base, bytes)) return;
     uint64_t units = from->units;
     struct zg_span *to = NULL;
     zg_lock_take(&span_lock);
@@ -208,10 +236,11 @@ static void keep_pages(struct zg_span *from) {
     if (!to) return;
     zg_store(&to->start, to->base); // where no block was yet
     __atomic_store_n(&to->block.header, zg_block_header(zg_state_reusable, zg_kind_malloc, 0), __ATOMIC_RELEASE);
-    int result = zg_os_move((void *)from->base, (void *)to->base, bytes);
+    uint64_t moved = 0;
+    int result = move_pages(from, from->base, to, bytes, &moved);
     if (result == -EFAULT) return; // never used again
-    if (result == 0) to->dirty = from->dirty;
-    else __atomic_fetch_add(&refused_moves, 1, __ATOMIC_RELAXED);
+    if (moved) to->dirty = from->dirty;
+    if (!from->several) __atomic_store_n(&refused_moves, result == 0 ? 0 : refused_moves + 1, __ATOMIC_RELAXED);
     if (result == 0 && zg_os_commit((void *)to->base, bytes) != 0) return; // as protected as the program had it
     zg_lock_take(&span_lock);
     push(to);
@@ -230,7 +259,7 @@ void zg_span_retire(struct zg_span *span, bool movable) {
         zg_span_release(span);
         return;
     }
-    span->dirty = 0;
+    span->dirty = span->several = 0;
     __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_retired), __ATOMIC_RELEASE);
     zg_stats_add(zg_counter_heap_committed_bytes, -bytes);
     zg_stats_add(zg_counter_retired_blocks, 1);
@@ -249,9 +278,22 @@ void zg_span_retire(struct zg_span *span, bool movable) {
 enum zg_span_moved zg_span_move(struct zg_span *from, struct zg_span *to) {
     // What stands around a fenced block stays with its pages.
     if (from->fenced || to->fenced || from->start % ZG_PAGE_BYTES || to->start % ZG_PAGE_BYTES) return zg_span_unmoved;
-    uint64_t bytes = zg_round_up(zg_min(from->size, to->size), ZG_PAGE_BYTES);
-    int result = zg_os_move((void *)from->start, (void *)to->start, bytes);
-    return result == 0 ? zg_span_moved : result == -EFAULT ? zg_span_lost : zg_span_unmoved;
+    uint64_t bytes = zg_round_up(zg_min(from->size, to->size), ZG_PAGE_BYTES), moved;
+    int result = move_pages(from, from->start, to, bytes, &moved);
+    if (result == 0) {
+        if (from->start - from->base + bytes >= touched_bytes(from)) from->dirty = 0; // nothing is left to keep
+        return zg_span_moved;
+    }
+    if (result == -EFAULT) {
+        uint64_t back;
+        if (moved) zg_os_move_several((void *)to->start, (void *)from->start, moved, &back);
+        return zg_span_lost;
+    }
+    // What has not moved is where it was.
+    uint64_t rest = zg_min(from->size, to->size);
+    rest -= zg_min(rest, moved);
+    if (moved) __builtin_memcpy((void *)(to->start + moved), (void *)(from->start + moved), rest);
+    return moved ? zg_span_moved : zg_span_unmoved;
 }
 
 uint64_t zg_span_trim(void) {

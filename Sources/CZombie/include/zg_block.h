@@ -112,14 +112,15 @@ struct zg_death {
 // A large block: whole units of address space of its own. `block.header`'s slack is unused (0).
 struct zg_span {
     struct zg_block block;
-    uint64_t start;         // address of the block, aligned as asked for
-    uint64_t size;          // requested bytes
-    uint64_t base;          // first byte of the span, start - base < alignment
-    uint32_t units;         // of ZG_UNIT_BYTES; of a fenced block: pages, with the guard behind it
-    uint32_t next;          // free list, or the quarantine's list of large blocks; 0 ends it
-    uint32_t dirty;         // pages from `base` on that may not be zero; of a fenced block: whether any may
-    uint16_t fenced;        // a block with pages of its own (fence.h): enum zg_protection; 0: not fenced
-    uint16_t guard_is_open; // of a fenced block: the guard behind it reads as zeros (overread.h)
+    uint64_t start;        // address of the block, aligned as asked for
+    uint64_t size;         // requested bytes
+    uint64_t base;         // first byte of the span, start - base < alignment
+    uint32_t units;        // of ZG_UNIT_BYTES; of a fenced block: pages, with the guard behind it
+    uint32_t next;         // free list, or the quarantine's list of large blocks; 0 ends it
+    uint32_t dirty;        // pages from `base` on that may not be zero; of a fenced block: whether any may
+    uint16_t fenced;       // a block with pages of its own (fence.h): enum zg_protection; 0: not fenced
+    uint8_t guard_is_open; // of a fenced block: the guard behind it reads as zeros (overread.h)
+    uint8_t several;       // its pages came from another span, and are mappings by themselves
     struct zg_death death;
 };
 

@@ -50,6 +50,11 @@ bool zg_os_would_give(uint64_t bytes);
 // that fails (the kernel does not know it, or the range is several mappings) `from` is as it was, and `to` is as it was, reads as
 // zero, or is not mapped any more: -EFAULT.
 int zg_os_move(void *from, void *to, uint64_t bytes);
+// Whether all of it is private memory of no file. Dead memory only: a child that is forked meanwhile may find zeros.
+bool zg_os_is_private(void *start, uint64_t bytes);
+// Moves a range of several mappings like zg_os_move, one after the other; `*moved` bytes from `from` on have moved, also where it
+// fails.
+int zg_os_move_several(void *from, void *to, uint64_t bytes, uint64_t *moved);
 
 // Children inherit the range, with what is in it: undoes advice for fork.
 void zg_os_inherit(void *start, uint64_t bytes);

@@ -270,9 +270,37 @@ int zg_os_move(void *from, void *to, uint64_t bytes) {
                : -EFAULT;
 }
 
+// Bytes from `start` on that are one mapping, found by halving.
+static uint64_t one_mapping_bytes(void *start, uint64_t bytes) {
+    if (is_one_mapping(start, bytes)) return bytes;
+    uint64_t one = ZG_PAGE_BYTES, several = bytes;
+    while (several - one > ZG_PAGE_BYTES) {
+        uint64_t middle = one + ((several - one) / 2 & ~(ZG_PAGE_BYTES - 1));
+        *(is_one_mapping(start, middle) ? &one : &several) = middle;
+    }
+    return one;
+}
+
+int zg_os_move_several(void *from, void *to, uint64_t bytes, uint64_t *moved) {
+    for (*moved = 0; *moved < bytes;) {
+        uint64_t piece = one_mapping_bytes((char *)from + *moved, bytes - *moved);
+        int result = zg_os_move((char *)from + *moved, (char *)to + *moved, piece);
+        if (result != 0) return result;
+        *moved += piece;
+    }
+    return 0;
+}
+
 void zg_os_inherit(void *start, uint64_t bytes) {
     ZG_CALL(SYS_madvise, start, bytes, MADV_DOFORK, 0, 0, 0);
     ZG_CALL(SYS_madvise, start, bytes, MADV_KEEPONFORK, 0, 0, 0);
+}
+
+// The kernel gives this advice to no other memory.
+bool zg_os_is_private(void *start, uint64_t bytes) {
+    bool is_private = ZG_CALL(SYS_madvise, start, bytes, MADV_WIPEONFORK, 0, 0, 0) == 0;
+    ZG_CALL(SYS_madvise, start, bytes, MADV_KEEPONFORK, 0, 0, 0);
+    return is_private;
 }
 
 // The advice changes nothing here: what is not to be inherited is not there.
