@@ -27,8 +27,8 @@ LIBRARY = building.ROOT / "build" / "lib" / "libzguard.so"
 OPERATIONS = 20480
 START_UP = "start-up"  # of `true`: the whole run, in instructions
 ALLOWED = 0.03
-# Which blocks and dead pages get protection of their own depends on processor time, and so would the counts.
-OPTIONS = "fence_per_context=0:fence_overhead=0"
+# Which blocks and dead pages get protection of their own depends on processor time, and so would the counts. Stacks are recorded whole.
+OPTIONS = "fence_per_context=0:fence_overhead=0:stack_bytes=16g"
 # What is read of the machine's memory at the start is as long as the machine says.
 START_UP_OPTIONS = OPTIONS + ":pressure=off"
 
