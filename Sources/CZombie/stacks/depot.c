@@ -172,10 +172,14 @@ static uint32_t add_node(uint32_t parent, uint64_t pc, uint64_t hash) {
     if (!insert(&known, id)) return 0;
     __atomic_store_n(&node_count, node_count + 1, __ATOMIC_RELEASE);
     if (node_count >= free_nodes()) __atomic_store_n(&zg_depot_is_scarce, true, __ATOMIC_RELAXED);
+    return id;
+}
+
+// Before anybody has the id of a new node. Under the lock.
+static void tell_size(void) {
     zg_stats_set(zg_counter_stack_nodes, node_count - 1);
     zg_stats_set(zg_counter_stack_bytes, bytes_with(node_count, NULL));
     zg_store(&zg_stats->layout.nodes_used, node_count);
-    return id;
 }
 
 // `first` is the outermost frame, `step` leads inwards. `ids`: of each frame; may be NULL.
@@ -190,6 +194,7 @@ static uint32_t add(uint32_t outer, uint64_t outer_hash, const uint64_t *first, 
     }
     hash = outer_hash;
     zg_lock_take(&depot_lock);
+    uint64_t before = node_count;
     // Past the bound only the shortest stacks are added.
     bool adds = (!outer && count == 1) || bytes_with(node_count + (uint64_t)count, NULL) <= most_bytes();
     for (int i = 0; i < count; i++) {
@@ -203,6 +208,7 @@ static uint32_t add(uint32_t outer, uint64_t outer_hash, const uint64_t *first, 
     }
     // Another thread may have added it meanwhile.
     if (id && !find_in(&stacks, hash, outer_hash) && !insert(&stacks, id)) id = 0;
+    if (node_count != before) tell_size();
     zg_lock_drop(&depot_lock);
     if (!id && count) zg_stats_degrade(zg_degradation_depot_full);
     return id;
