@@ -55,7 +55,7 @@ class Solvers(Case):
         numbers = random.Random(5)
         clauses = [" ".join(str(numbers.choice((1, -1)) * name) for name in numbers.sample(range(1, 161), 3)) + " 0" for _ in range(675)]
         (inputs / "clauses").write_text("p cnf 160 675\n" + "\n".join(clauses) + "\n")
-        (inputs / "queens").write_text("{q(I,1..7)}=1 :- I=1..7.\n:- q(I,J), q(K,J), I<K.\n:- q(I,J), q(K,L), I<K, |I-K|==|J-L|.\n")
+        (inputs / "queens").write_text("{q(I,1..10)}=1 :- I=1..10.\n:- q(I,J), q(K,J), I<K.\n:- q(I,J), q(K,L), I<K, |I-K|==|J-L|.\n")
 
     def steps(self, run):
         run.step(["z3", "memory_max_size=500", INPUTS / "work.smt2"])

@@ -298,9 +298,8 @@ void zg_os_inherit(void *start, uint64_t bytes) {
 
 // The kernel gives this advice to no other memory.
 bool zg_os_is_private(void *start, uint64_t bytes) {
-    bool is_private = ZG_CALL(SYS_madvise, start, bytes, MADV_WIPEONFORK, 0, 0, 0) == 0;
-    ZG_CALL(SYS_madvise, start, bytes, MADV_KEEPONFORK, 0, 0, 0);
-    return is_private;
+    return ZG_CALL(SYS_madvise, start, bytes, MADV_WIPEONFORK, 0, 0, 0) == 0 &&
+           ZG_CALL(SYS_madvise, start, bytes, MADV_KEEPONFORK, 0, 0, 0) == 0;
 }
 
 // The advice changes nothing here: what is not to be inherited is not there.

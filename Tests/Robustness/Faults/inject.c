@@ -217,6 +217,7 @@ static enum kind kind_of_madvise(long advice) {
     case MADV_HUGEPAGE:
     case MADV_NOHUGEPAGE: return kind_madvise_huge;
     case MADV_DOFORK:
+    case MADV_WIPEONFORK:
     case MADV_KEEPONFORK: return kind_madvise_fork;
     default: return kind_other;
     }
