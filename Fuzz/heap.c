@@ -177,10 +177,10 @@ static void enter(unsigned char *start, uint64_t size, uint64_t alignment, enum 
         block->maker = view.alloc_thread;
         CHECK(view.alloc_thread == zg_thread_self->number_in_records);
         check_view(block, 0);
-        CHECK(zg_door_usable_size(start) == size);
+        CHECK(zg_door_usable_size(start, __builtin_frame_address(0)) == size);
         forget_dead(view.block);
     } else {
-        CHECK(zg_door_usable_size(start) >= size);
+        CHECK(zg_door_usable_size(start, __builtin_frame_address(0)) >= size);
     }
     for (int i = 0; i < live_count - 1; i++) {
         uint64_t one = (uint64_t)start, other = (uint64_t)live[i].start;
@@ -413,7 +413,7 @@ static void do_foreign(struct input *input) {
     unsigned char *block = malloc(size + 1);
     CHECK(block && !zg_lookup_is_ours((uint64_t)block));
     memset(block, 0x3c, size + 1);
-    CHECK(zg_door_usable_size(block) >= size + 1);
+    CHECK(zg_door_usable_size(block, __builtin_frame_address(0)) >= size + 1);
     struct call call = {.what = call_resize, .address = block, .size = size * 2 + 1};
     if (take8(input) & 1) {
         block = call_at(0, &call);

@@ -214,7 +214,9 @@ static bool run_program(const struct cie *cie, const uint8_t *at, const uint8_t 
             row->cfa = rule_of(zg_cfi_in_register, (int64_t)read_uleb(&at));
             break;
         case 0x0d: row->cfa_register = (uint32_t)read_uleb(&at); break;
-        case 0x0e: row->cfa.value = (int64_t)read_uleb(&at); break;
+        case 0x0e:
+            row->cfa = rule_of(zg_cfi_in_register, (int64_t)read_uleb(&at));
+            break; // a broken program's was an expression
         case 0x0f: row->cfa = rule_of(zg_cfi_is_expression, skip_expression(row, &at)); break;
         case 0x10: // expression
             reg = read_uleb(&at);
@@ -228,7 +230,7 @@ static bool run_program(const struct cie *cie, const uint8_t *at, const uint8_t 
             row->cfa_register = (uint32_t)read_uleb(&at);
             row->cfa = rule_of(zg_cfi_in_register, scaled((uint64_t)read_sleb(&at), cie));
             break;
-        case 0x13: row->cfa.value = scaled((uint64_t)read_sleb(&at), cie); break;
+        case 0x13: row->cfa = rule_of(zg_cfi_in_register, scaled((uint64_t)read_sleb(&at), cie)); break;
         case 0x14: // val_offset
             reg = read_uleb(&at);
             set_rule(row, reg, zg_cfi_is_offset, scaled(read_uleb(&at), cie));
