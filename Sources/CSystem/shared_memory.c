@@ -7,6 +7,7 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 int zg_system_memfd(const char *name) {
@@ -23,8 +24,9 @@ int zg_system_futex_wake(uint32_t *word) {
     return woken < 0 ? -errno : (int)woken;
 }
 
-void zg_system_futex_wait_private(const uint32_t *word, uint32_t seen) {
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+void zg_system_futex_wait_private(const uint32_t *word, uint32_t seen, int64_t milliseconds) {
+    struct timespec most = {.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1000000};
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &most, NULL, 0);
 }
 
 void zg_system_futex_wake_private(const uint32_t *word) {

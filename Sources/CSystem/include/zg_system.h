@@ -28,7 +28,7 @@ uint32_t zg_system_increment(uint32_t *word); // returns the new value
 int zg_system_futex_wake(uint32_t *word);     // not FUTEX_PRIVATE: the waiters are in another process
 
 // The same between threads of one process. Waiting ends when the word is no longer `seen`, and now and then without reason.
-void zg_system_futex_wait_private(const uint32_t *word, uint32_t seen);
+void zg_system_futex_wait_private(const uint32_t *word, uint32_t seen, int64_t milliseconds);
 void zg_system_futex_wake_private(const uint32_t *word);
 
 // Starts a detached thread that the program's signals are not delivered to. Returns 0 or -errno.

@@ -74,7 +74,8 @@ final class FindingWatcher: Sendable {
             }
             for continuation in ready { continuation.resume() }
             if isEnd { return }
-            zg_system_futex_wait_private(word, seen)
+            // A cancellation changes no word: one that comes just before this call wakes nobody.
+            zg_system_futex_wait_private(word, seen, 500)
         }
     }
 }
