@@ -148,9 +148,9 @@ void zg_slab_open(uint32_t class, uint64_t from, uint64_t to) {
 
 uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine) {
     struct zg_slab *slab = &zg_slabs.slab[class];
-    uint32_t wanted = slab->magazine / 2, count = 0;
+    uint32_t wanted = slab->magazine / 2;
     zg_lock_take(&slab->lock);
-    count = take_free(slab, magazine->slots, wanted);
+    uint32_t count = take_free(slab, magazine->slots, wanted);
     if (!count && slab->opened < slab->opened_end) {
         uint64_t opened = zg_min(wanted, slab->opened_end - slab->opened);
         count = take_in_order(magazine, slab->opened, opened);
@@ -189,9 +189,8 @@ void zg_slab_trim_list(uint32_t class) {
 
 uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most) {
     struct zg_slab *slab = &zg_slabs.slab[class];
-    uint32_t count = 0;
     zg_lock_take(&slab->lock);
-    count = take_free(slab, slots, most);
+    uint32_t count = take_free(slab, slots, most);
     zg_lock_drop(&slab->lock);
     return count;
 }

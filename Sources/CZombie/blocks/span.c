@@ -51,11 +51,15 @@ static uint32_t bin_for(uint64_t *units) {
 
 static uint64_t touched_bytes(const struct zg_span *span) { return (uint64_t)span->dirty << ZG_PAGE_SHIFT; }
 
+// A span of fresh address space, without memory, in which no block was yet. NULL where there is none. Under the lock.
 static struct zg_span *new_span(uint64_t units) {
     if (units > zg_large_map.units - units_used) return NULL;
     if (!zg_span_map_cover(&zg_large_map, units_used + units, UNIT_STEP)) return NULL;
     struct zg_span *span = zg_span_table_add(&zg_large_map, units_used, units);
-    if (span) units_used += units;
+    if (!span) return NULL;
+    units_used += units;
+    zg_store(&span->start, span->base);
+    __atomic_store_n(&span->block.header, zg_block_header(zg_state_reusable, zg_kind_malloc, 0), __ATOMIC_RELEASE);
     return span;
 }
 
@@ -67,6 +71,21 @@ static struct zg_span *pop(uint32_t *list) {
     return span;
 }
 
+// The same of a bin's dirty spans.
+static struct zg_span *pop_dirty(uint32_t bin) {
+    struct zg_span *span = pop(&dirty_bins[bin]);
+    if (span) zg_store(&dirty_bytes, dirty_bytes - touched_bytes(span));
+    return span;
+}
+
+// Returns the bytes that went back, 0 where the kernel refused.
+static uint64_t give_back(struct zg_span *span) {
+    uint64_t bytes = touched_bytes(span);
+    if (!bytes || zg_os_discard((void *)span->base, span->units * ZG_UNIT_BYTES) != 0) return 0;
+    span->dirty = 0;
+    return bytes;
+}
+
 // A free span for blocks of this bin. Pages that are there cost nothing: those of somewhat larger spans come before a span without,
 // as long as at most a quarter more has memory than is needed. Under the lock.
 static struct zg_span *take(uint32_t bin, uint64_t bytes) {
@@ -74,9 +93,7 @@ static struct zg_span *take(uint32_t bin, uint64_t bytes) {
     for (uint32_t more = 0; more <= LARGER && bin + more < BIN_COUNT; more++) {
         uint32_t *list = &dirty_bins[bin + more];
         if (!*list || (more && touched_bytes(zg_span_by_number(*list)) > bytes + bytes / 4)) continue;
-        struct zg_span *span = pop(list);
-        zg_store(&dirty_bytes, dirty_bytes - touched_bytes(span));
-        return span;
+        return pop_dirty(bin + more);
     }
     return pop(&bins[bin]);
 }
@@ -112,11 +129,9 @@ static void reuse_retired(void) {
 static bool clean_one(void) {
     static uint32_t hand;
     for (uint32_t looked = 0; looked < BIN_COUNT; looked++, hand = (hand + 1) % BIN_COUNT) {
-        struct zg_span *span = pop(&dirty_bins[hand]);
+        struct zg_span *span = pop_dirty(hand);
         if (!span) continue;
-        zg_store(&dirty_bytes, dirty_bytes - touched_bytes(span));
-        bool clean = zg_os_discard((void *)span->base, span->units * ZG_UNIT_BYTES) == 0;
-        if (clean) span->dirty = 0;
+        bool clean = give_back(span) != 0;
         push(span);
         hand = (hand + 1) % BIN_COUNT;
         return clean;
@@ -160,7 +175,6 @@ struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero) 
     if (!span->dirty && zg_os_commit((void *)span->base, span->units * ZG_UNIT_BYTES) != 0) {
         zg_pressure_note_failure();
         zg_store(&span->size, 0);
-        __atomic_store_n(&span->block.header, zg_block_header(zg_state_reusable, zg_kind_malloc, 0), __ATOMIC_RELEASE);
         zg_span_release(span);
         return NULL;
     }
@@ -184,9 +198,6 @@ void zg_span_open_reserve(uint32_t each) {
         struct zg_span *span = new_span(units);
         zg_lock_drop(&span_lock);
         if (!span) return;
-        zg_store(&span->start, span->base);
-        zg_store(&span->size, 0);
-        __atomic_store_n(&span->block.header, zg_block_header(zg_state_reusable, zg_kind_malloc, 0), __ATOMIC_RELEASE);
         span->dirty = zg_os_commit((void *)span->base, units * ZG_UNIT_BYTES) == 0;
         zg_lock_take(&span_lock);
         push(span);
@@ -197,8 +208,7 @@ void zg_span_open_reserve(uint32_t each) {
 void zg_span_release(struct zg_span *span) {
     zg_stats_add(zg_counter_heap_committed_bytes, -(span->units * ZG_UNIT_BYTES));
     zg_lock_take(&span_lock);
-    if (!make_room(touched_bytes(span)) && zg_os_discard((void *)span->base, span->units * ZG_UNIT_BYTES) == 0)
-        span->dirty = 0;
+    if (!make_room(touched_bytes(span))) give_back(span);
     push(span);
     zg_lock_drop(&span_lock);
 }
@@ -218,7 +228,7 @@ static int move_pages(const struct zg_span *from, uint64_t start, struct zg_span
 }
 
 // Moves the pages of a dead span to another one, from which a block is made next: faulting them in again costs many times as much
-// (shared memory's figures: MEASUREMENTS 6). The kernel may refuse it: before Linux 5.7, or where the program has made several
+// (ARCHITECTURE has figures). The kernel may refuse it: before Linux 5.7, or where the program has made several
 // mappings of the range.
 static void keep_pages(struct zg_span *from) {
     uint64_t touched = touched_bytes(from), bytes = from->units * ZG_UNIT_BYTES;
@@ -234,8 +244,6 @@ static void keep_pages(struct zg_span *from) {
     }
     zg_lock_drop(&span_lock);
     if (!to) return;
-    zg_store(&to->start, to->base); // where no block was yet
-    __atomic_store_n(&to->block.header, zg_block_header(zg_state_reusable, zg_kind_malloc, 0), __ATOMIC_RELEASE);
     uint64_t moved = 0;
     int result = move_pages(from, from->base, to, bytes, &moved);
     if (result == -EFAULT) return; // never used again
@@ -301,17 +309,15 @@ uint64_t zg_span_trim(void) {
     zg_lock_take(&span_lock);
     for (int bin = 0; bin < BIN_COUNT; bin++) {
         uint32_t kept = 0;
-        for (struct zg_span *span; (span = pop(&dirty_bins[bin])) != NULL;) {
-            uint64_t touched = touched_bytes(span);
-            zg_store(&dirty_bytes, dirty_bytes - touched);
-            if (zg_os_discard((void *)span->base, span->units * ZG_UNIT_BYTES) != 0) {
-                span->next = kept;
-                kept = zg_span_number(span);
+        for (struct zg_span *span; (span = pop_dirty((uint32_t)bin)) != NULL;) {
+            uint64_t given = give_back(span);
+            bytes += given;
+            if (given) {
+                push(span);
                 continue;
             }
-            bytes += touched;
-            span->dirty = 0;
-            push(span);
+            span->next = kept;
+            kept = zg_span_number(span);
         }
         for (struct zg_span *span; (span = pop(&kept)) != NULL;) push(span);
     }

@@ -87,7 +87,8 @@ static uint32_t zombie_bits(struct zg_dead dead) {
     return !dead.class_number ? 0 : dead.language == zg_language_swift ? ZG_HEADER_SWIFT : ZG_HEADER_CXX;
 }
 
-// Fills the pages that have memory: the others, which the program never touched, get none. False where there are such.
+// Fills the pages that have memory: the others, which the program never touched, get none. False where there are such. Those are
+// made accessible: filling is what finds out that the program has protected a page, and they are not filled.
 static ZG_NOINLINE bool fill_touched(uint64_t start, uint64_t bytes) {
     unsigned char present[ZG_RETIRE_LEAST / ZG_PAGE_BYTES];
     uint64_t count = zg_round_up(bytes, ZG_PAGE_BYTES) / ZG_PAGE_BYTES;
@@ -103,6 +104,7 @@ static ZG_NOINLINE bool fill_touched(uint64_t start, uint64_t bytes) {
         if (present[i] & 1) zg_fill((void *)(start + from), to - from, ZG_FILL_FREED);
         else all = false;
     }
+    if (!all) zg_os_commit((void *)start, count * ZG_PAGE_BYTES);
     return all;
 }
 
@@ -165,6 +167,8 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     } else if (filled) {
         zg_fill((void *)address, filled, ZG_FILL_FREED);
     }
+    // What is not filled may be protected, too.
+    if (ZG_UNLIKELY(filled < span->size)) zg_os_commit((void *)span->base, span->units * ZG_UNIT_BYTES);
     thread->filling_end = 0;
     uint32_t bits = zg_block_header(zg_state_quarantined, zg_header_kind(header), 0) | zombie | sparse;
     __atomic_store_n(&span->block.header, bits, __ATOMIC_RELEASE);

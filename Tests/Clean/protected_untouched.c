@@ -1,0 +1,32 @@
+// Large blocks that the program protects before it has ever touched their pages, and frees so; their memory is used again.
+// options: quarantine_bytes=0:fence_per_context=0:fence_overhead=0
+
+#include <malloc.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static char *protected_block(size_t bytes, int protection) {
+    char *block = malloc(bytes);
+    uintptr_t first = ((uintptr_t)block + 4095) & ~(uintptr_t)4095, end = ((uintptr_t)block + bytes) & ~(uintptr_t)4095;
+    mprotect((void *)first, end - first, protection);
+    return block;
+}
+
+int main(void) {
+    mallopt(M_MMAP_THRESHOLD, 4096); // libc: every such block has a mapping of its own, and stays so
+    long other = 0;
+    for (size_t bytes = 16384; bytes <= 4 << 20; bytes += bytes / 3) {
+        for (int i = 0; i < 8; i++) free(protected_block(bytes, i & 1 ? PROT_READ : PROT_NONE));
+        for (int i = 0; i < 20; i++) {
+            free(memset(malloc(bytes), 'x', bytes));
+            char *zeros = calloc(1, bytes);
+            for (size_t j = 0; j < bytes; j++) other += zeros[j] != 0;
+            free(zeros);
+        }
+    }
+    printf("%ld bytes other than zero\n", other);
+    return 0;
+}
