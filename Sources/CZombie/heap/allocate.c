@@ -11,6 +11,7 @@
 #include "pages/overread.h"
 #include "pages/page_time.h"
 #include "pages/retire.h"
+#include "pages/window.h"
 #include "platform/arch.h"
 #include "settings/config.h"
 #include "settings/passing.h"
@@ -43,12 +44,41 @@ ZG_INLINE void note_maker(struct zg_block *block, uint32_t stack, const struct z
 // Larger blocks get no pages of their own: from ZG_RETIRE_LEAST on they have them anyway, but for overruns.
 #define FENCE_MOST ((uint64_t)64 << 20)
 
+// The first blocks of a context get private pages, whatever it costs: those alone are guarded on their outside, too.
+enum { PRIVATE_FIRST = 16, WINDOWED_AT_A_TIME = 32 };
+
+static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment, enum zg_kind kind,
+                               bool zero) {
+    uint64_t ticks = zg_arch_ticks();
+    struct zg_alias *alias = zg_window_allocate(size, alignment, zero);
+    if (!alias) return NULL;
+    zg_fence_note(context);
+    note_maker(&alias->block, context, thread);
+    void *block = (void *)zg_alias_start(alias);
+    if (zg_config.fill_new && !zero) __builtin_memset(block, ZG_FILL_NEW, size);
+    __atomic_store_n(&alias->block.header, zg_block_header(zg_state_live, kind, alias->slot_bytes - (uint32_t)size),
+                     __ATOMIC_RELEASE);
+    thread->allocations++;
+    thread->allocated_bytes += size;
+    zg_page_time_spent(ticks, 1);
+    if (thread->allocations >= WINDOWED_AT_A_TIME) {
+        zg_thread_flush_counters(thread);
+        zg_thread_want(thread, zg_errand_look);
+    }
+    return block;
+}
+
 // A block with pages of its own, if the context is to have one now. `later`: not one of the context's first.
 static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment,
                                          enum zg_kind kind, bool zero, bool later) {
     struct zg_span *span = NULL;
     uint64_t ticks = zg_arch_ticks();
     bool wanted = size <= FENCE_MOST && zg_fence_wants(context, later);
+    if (wanted && size <= ZG_WINDOW_MOST && zg_window_is_for(thread->frame[1]) &&
+        (zg_window_is_forced() || zg_fence_count(context) >= PRIVATE_FIRST)) {
+        void *block = allocate_windowed(thread, context, size, alignment, kind, zero);
+        if (block) return block;
+    }
     if (wanted) span = zg_fence_allocate(size, alignment);
     if (!span) {
         if (wanted) zg_stats_add(zg_counter_fence_declined, 1);

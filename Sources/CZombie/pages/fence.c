@@ -70,6 +70,10 @@ bool zg_fence_wants(uint32_t context, bool later) {
     return false;
 }
 
+uint32_t zg_fence_count(uint32_t context) {
+    return __atomic_load_n(count_of(context), __ATOMIC_RELAXED) & ~(uint32_t)SEEN;
+}
+
 void zg_fence_note(uint32_t context) {
     uint16_t *count = count_of(context);
     uint32_t fenced = __atomic_load_n(count, __ATOMIC_RELAXED) & ~(uint32_t)SEEN;

@@ -35,6 +35,8 @@ ZG_INLINE uint64_t zg_fence_data_bytes(const struct zg_span *span) { return (spa
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment);
 // Counts it as one of the context's.
 void zg_fence_note(uint32_t context);
+// How many of the context's blocks had pages of their own.
+uint32_t zg_fence_count(uint32_t context);
 // What of the fill around the block has changed. False: nothing.
 bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change);
 // The fill in front of a block in use (0) and behind it (1), as far as it lies in [low, high). False where none does.
