@@ -44,8 +44,10 @@ ZG_INLINE void note_maker(struct zg_block *block, uint32_t stack, const struct z
 // Larger blocks get no pages of their own: from ZG_RETIRE_LEAST on they have them anyway, but for overruns.
 #define FENCE_MOST ((uint64_t)64 << 20)
 
-// The first blocks of a context get private pages, whatever it costs: those alone are guarded on their outside, too.
-enum { PRIVATE_FIRST = 16, WINDOWED_AT_A_TIME = 32 };
+// Private pages alone are guarded on their outside, too: the first blocks of a context get them, and ever fewer of the later ones.
+enum { PRIVATE_FIRST = 4, WINDOWED_AT_A_TIME = 32 };
+
+static bool is_private(uint32_t count) { return count < PRIVATE_FIRST || !(count & (count - 1)); }
 
 static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment, enum zg_kind kind,
                                bool zero) {
@@ -75,7 +77,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     uint64_t ticks = zg_arch_ticks();
     bool wanted = size <= FENCE_MOST && zg_fence_wants(context, later);
     if (wanted && size <= ZG_WINDOW_MOST && zg_window_is_for(thread->frame[1]) &&
-        (zg_window_is_forced() || zg_fence_count(context) >= PRIVATE_FIRST)) {
+        (zg_window_is_forced() || !is_private(zg_fence_count(context)))) {
         void *block = allocate_windowed(thread, context, size, alignment, kind, zero);
         if (block) return block;
     }

@@ -205,8 +205,7 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
     thread->zombies += dead.class_number != 0;
     struct zg_block_view view;
     if (ZG_UNLIKELY(is_overrun) && zg_lookup_block(address, &view)) zg_found_overrun(&view, &change);
-    // An object's traps would need memory of its own: its page is guarded at once.
-    zg_window_retire(alias, dead.class_number);
+    zg_window_retire(alias);
     thread->filling_end = 0;
     zg_page_time_spent(ticks, 1);
 }

@@ -16,6 +16,7 @@
 #include "pressure/pressure.h"
 #include "settings/config.h"
 #include "settings/stats.h"
+#include "zombies/zombie.h"
 
 enum {
     CHUNK_PAGES_LEAST = 8,
@@ -449,12 +450,16 @@ static void note_retired(struct zg_alias *alias) {
 
 static void verify(struct zg_alias *alias) {
     uint64_t start = zg_alias_start(alias), bytes = zg_round_up(zg_alias_size(alias), 16);
-    if (ZG_LIKELY(zg_fill_is_intact((const void *)start, bytes))) return;
+    uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_RELAXED);
+    if (header & (ZG_HEADER_OPENED | ZG_HEADER_CHANGED)) return;
+    struct zg_zombie_pattern pattern = {{ZG_FILL_WORD, ZG_FILL_WORD}, ZG_FILL_WORD, 0};
+    if (zg_header_zombie(header)) pattern = zg_zombie_pattern_at(start, header);
+    if (ZG_LIKELY(zg_zombie_is_written((const void *)start, bytes, pattern))) return;
     struct zg_change change = {.offset = bytes};
     for (uint64_t i = 0; i < bytes; i++) {
-        uint8_t found = *(const uint8_t *)(start + i);
-        if (found == ZG_FILL_FREED) continue;
-        if (change.offset == bytes) change = (struct zg_change){.offset = i, .old = ZG_FILL_FREED, .now = found};
+        uint8_t found = *(const uint8_t *)(start + i), expected = (uint8_t)(zg_zombie_word(pattern, i / 8) >> i % 8 * 8);
+        if (found == expected) continue;
+        if (change.offset == bytes) change = (struct zg_change){.offset = i, .old = expected, .now = found};
         change.length = i - change.offset + 1;
     }
     struct zg_block_view view;
@@ -552,11 +557,12 @@ static bool may_guard_one(uint64_t ticks) {
     return spent < most;
 }
 
-void zg_window_retire(struct zg_alias *alias, bool now) {
-    uint64_t bytes = zg_round_up(zg_alias_size(alias), 16), ticks = zg_arch_ticks();
-    if (!now && !may_guard_one(ticks)) {
-        zg_fill((void *)zg_alias_start(alias), bytes, ZG_FILL_FREED);
+void zg_window_retire(struct zg_alias *alias) {
+    uint64_t start = zg_alias_start(alias), bytes = zg_round_up(zg_alias_size(alias), 16), ticks = zg_arch_ticks();
+    if (!may_guard_one(ticks)) {
         uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_RELAXED);
+        if (zg_header_zombie(header)) zg_zombie_write((void *)start, bytes, zg_zombie_pattern_at(start, header));
+        else zg_fill((void *)start, bytes, ZG_FILL_FREED);
         __atomic_store_n(&alias->block.header, zg_header_in_state(header, zg_state_quarantined), __ATOMIC_RELEASE);
         return put_dying(alias);
     }
@@ -565,7 +571,7 @@ void zg_window_retire(struct zg_alias *alias, bool now) {
     __atomic_fetch_add(&one_by_one_ns, zg_min(ns, ONE_MOST_NS), __ATOMIC_RELAXED);
     if (!is_guarded) {
         // Neither guarded nor ever used again.
-        zg_fill((void *)zg_alias_start(alias), bytes, ZG_FILL_FREED);
+        zg_fill((void *)start, bytes, ZG_FILL_FREED);
         zg_window_stop();
     }
     note_retired(alias);

@@ -41,9 +41,9 @@ void zg_window_stop(void);
 struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero);
 // What of the fill behind the block has changed. False: nothing.
 bool zg_window_is_overrun(const struct zg_alias *alias, struct zg_change *change);
-// A block that dies, state freeing: its page is guarded, by itself as long as there is time for that (and `now` in any case), or with others
+// A block that dies, state freeing: its page is guarded, by itself as long as there is time for that, or with others
 // by and by, which costs a third: then it is filled, and looked at when it is guarded.
-void zg_window_retire(struct zg_alias *alias, bool now);
+void zg_window_retire(struct zg_alias *alias);
 // Guards what waits for it.
 void zg_window_flush(void);
 
