@@ -7,6 +7,7 @@
 #include "blocks/slab.h"
 #include "blocks/span.h"
 #include "heap/quarantine.h"
+#include "pages/choice.h"
 #include "pages/fence.h"
 #include "pages/overread.h"
 #include "pages/page_time.h"
@@ -48,7 +49,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
                                          enum zg_kind kind, bool zero, bool later) {
     struct zg_span *span = NULL;
     uint64_t ticks = zg_arch_ticks();
-    bool wanted = size <= FENCE_MOST && zg_fence_wants(context, later);
+    bool wanted = size <= FENCE_MOST && zg_choose(context, later) != zg_choice_none;
     if (wanted) span = zg_fence_allocate(size, alignment);
     if (!span) {
         if (wanted) zg_stats_add(zg_counter_fence_declined, 1);
@@ -56,7 +57,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
         if (!later) zg_capture_settle(thread);
         return NULL;
     }
-    zg_fence_note(context);
+    zg_choice_note(context);
     note_maker(&span->block, context, thread);
     __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
     zg_overread_note(span);
