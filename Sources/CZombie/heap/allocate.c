@@ -49,7 +49,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
                                          enum zg_kind kind, bool zero, bool later) {
     struct zg_span *span = NULL;
     uint64_t ticks = zg_arch_ticks();
-    bool wanted = size <= FENCE_MOST && zg_choose(context, later) != zg_choice_none;
+    bool wanted = size <= FENCE_MOST && zg_choose(context, size, later) != zg_choice_none;
     if (wanted) span = zg_fence_allocate(size, alignment);
     if (!span) {
         if (wanted) zg_stats_add(zg_counter_fence_declined, 1);
@@ -65,7 +65,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     thread->allocations++;
     thread->allocated_bytes += size;
     zg_page_time_spent(ticks, span->units);
-    zg_page_time_charge(zg_min(span->units - 1, 16)); // most large blocks are not used in full
+    zg_page_time_charge(zg_min(span->units - 2, 16)); // one is touched by now; most large blocks are not used in full
     zg_thread_flush_counters(thread);
     zg_thread_want(thread, zg_errand_look);
     return (void *)span->start;

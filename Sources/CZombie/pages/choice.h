@@ -1,5 +1,5 @@
 // Which blocks get pages of their own: those of profile `fence`, the first of each allocation context, and later ones now and
-// then; as far as processor time (fence_overhead) reaches. Memory (fence_bytes) is asked where the pages are taken (fence.h).
+// then; as far as processor time (fence_overhead, page_time.h) and memory (fence_bytes, fence.h) reach.
 // Slow path; no lock.
 
 #ifndef ZG_CHOICE_H
@@ -10,7 +10,7 @@
 enum zg_choice { zg_choice_none, zg_choice_pages };
 
 // What a block of this context is to get now: one of its first, or (`later`) one of those that are chosen now and then.
-enum zg_choice zg_choose(uint32_t context, bool later);
+enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later);
 // Counts a block that got it as one of the context's.
 void zg_choice_note(uint32_t context);
 

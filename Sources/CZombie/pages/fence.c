@@ -179,8 +179,8 @@ static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
 }
 
 // What pages of blocks in use may take: never more than half of the machine's memory, nothing more once it gets short, and
-// where only some blocks are fenced, a share of what the program has.
-static uint64_t live_most(void) {
+// where only some blocks are fenced, a share of what the program has, or twice of it.
+static uint64_t live_most(bool first) {
     static uint64_t half;
     uint64_t known = zg_load(&half);
     if (ZG_UNLIKELY(!known)) {
@@ -190,16 +190,22 @@ static uint64_t live_most(void) {
     }
     if (zg_stats_get(zg_counter_pressure_level)) return 0;
     if (zg_config.fence_per_context != ZG_FENCE_ALL &&
-        zg_config.fence_bytes == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial)
-        known = zg_min(known, zg_max(SHARE_LEAST, zg_stats_get(zg_counter_live_bytes) / 8));
+        zg_config.fence_bytes == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial) {
+        uint64_t share = zg_max(SHARE_LEAST, zg_stats_get(zg_counter_live_bytes) / 8);
+        known = zg_min(known, first ? 2 * share : share);
+    }
     return zg_min(known, zg_config.fence_bytes);
+}
+
+bool zg_fence_has_room(uint64_t size, bool first) {
+    return zg_load(&live_bytes) + zg_round_up(size ? size : 1, ZG_PAGE_BYTES) <= live_most(first);
 }
 
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
     if (size > zg_fenced_map.units * ZG_PAGE_BYTES / 4 || alignment > zg_fenced_map.units * ZG_PAGE_BYTES / 4)
         return NULL;
     uint64_t bytes = zg_round_up(size ? size : 1, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
-    if (zg_load(&live_bytes) + bytes > live_most()) return NULL;
+    if (!zg_fence_has_room(size, true)) return NULL;
     bool by_mapping = keeps_contents() || zg_protection_now() == zg_protection_mprotect, fresh = false;
     if (by_mapping && !zg_mappings_take(2)) return NULL;
     zg_lock_take(&fence_lock);
