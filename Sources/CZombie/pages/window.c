@@ -38,7 +38,7 @@ enum {
 #define DYING_LEAST ((uint64_t)256 << 10)
 enum { DYING_SHIFT = 2 };
 // Guarding each page by itself, when its block dies, may take this share of the processor's time, in tenths, and this much first.
-enum { ONE_BY_ONE_TENTHS = 0 };
+enum { ONE_BY_ONE_TENTHS = 1 };
 #define ONE_BY_ONE_FIRST_NS UINT64_C(100000000)
 #define ONE_MOST_NS UINT64_C(4000)
 #define REFRESH_NS UINT64_C(2000000) // between two looks at the process's clock
@@ -548,6 +548,7 @@ static void put_dying(struct zg_alias *alias) {
 static uint64_t one_by_one_ns, one_by_one_most_ns = ONE_BY_ONE_FIRST_NS, refreshed_ticks;
 
 static bool may_guard_one(uint64_t ticks) {
+    if (zg_config.fence_per_context != ZG_FENCE_ALL) return true; // there are only so many
     uint64_t spent = zg_load(&one_by_one_ns);
     if (ZG_LIKELY(spent < zg_load(&one_by_one_most_ns))) return true;
     if (zg_clock_ns(ticks - zg_load(&refreshed_ticks)) < REFRESH_NS) return false;
