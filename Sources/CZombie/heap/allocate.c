@@ -13,6 +13,7 @@
 #include "pages/retire.h"
 #include "platform/arch.h"
 #include "settings/config.h"
+#include "settings/coverage.h"
 #include "settings/passing.h"
 #include "settings/stats.h"
 #include "threads/capture.h"
@@ -49,6 +50,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     struct zg_span *span = NULL;
     uint64_t ticks = zg_arch_ticks();
     bool wanted = size <= FENCE_MOST && zg_fence_wants(context, later);
+    if (size > FENCE_MOST) zg_coverage_declined(zg_shortfall_block_size);
     if (wanted) span = zg_fence_allocate(size, alignment);
     if (!span) {
         if (wanted) zg_stats_add(zg_counter_fence_declined, 1);

@@ -112,6 +112,9 @@ void *zg_os_map_private(uint64_t bytes, void *at);
 // What is mapped shared is mapped once more, elsewhere. NULL where that is refused.
 void *zg_os_map_again(void *shared, uint64_t bytes);
 void *zg_os_map_shared(int descriptor, uint64_t bytes, void *at);
+// A file in memory of at least so many bytes that nobody can make smaller (what is mapped of it stays there), for mapping it.
+// Negative where there is none at the path.
+int zg_os_open_sealed(const char *path, uint64_t bytes);
 
 // At the start and in the child of a fork: asks what is not to be asked again under a filter of system calls (filter.h).
 void zg_os_remember(void);
