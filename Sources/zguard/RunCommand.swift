@@ -104,11 +104,12 @@ struct RunCommand {
         guard let requiredCoverage, !(coverage?.reaches(percent: requiredCoverage) ?? false) else {
             return ExitStatus.success
         }
-        let watched = coverage.map { "only \($0.stacksText) were watched" } ?? Coverage.unknownText
+        var watched = coverage.map { "\($0.stacksText) were watched" } ?? Coverage.unknownText
+        if let more = coverage?.untoldProcesses, more > 0 { watched += ", and of some processes nothing is known" }
         let required =
             requiredCoverage.rounded() == requiredCoverage ? "\(Int(requiredCoverage))" : "\(requiredCoverage)"
         Output.print(
-            Failure("\(watched), and '--require-coverage' asks for \(required) %", status: ExitStatus.coverage))
+            Failure("\(watched); '--require-coverage' asks for \(required) %", status: ExitStatus.coverage))
         return ExitStatus.coverage
     }
 

@@ -52,7 +52,7 @@ struct zg_shortfall_note {
 // Counters that a run adds up over all its processes, by the name that they have in the statistics page.
 #define ZG_COVERAGE_SUMS(X)                                                                                            \
     X(allocations)                                                                                                     \
-    X(unguarded_allocations) X(passed_blocks) X(fenced_blocks) X(contexts) X(contexts_fenced) X(children_unguarded)
+    X(unguarded_allocations) X(passed_blocks) X(fenced_blocks) X(contexts) X(contexts_fenced)
 
 enum zg_coverage_sum {
 #define ZG_X(name) zg_coverage_sum_##name,
@@ -72,9 +72,10 @@ extern const char *const zg_coverage_sum_names[zg_coverage_sum_count];
 #define ZG_COVERAGE_BYTES 4096u
 
 struct zg_coverage_page {
-    uint64_t magic;    // written by zguard, like all zeros behind
-    uint32_t version;  // ZG_STATS_VERSION of whoever made it: others leave it alone
-    uint32_t programs; // that were executed and found the page
+    uint64_t magic;              // written by zguard, like all zeros behind
+    uint32_t version;            // ZG_STATS_VERSION of whoever made it: others leave it alone
+    uint32_t programs;           // that were executed and found the page
+    uint64_t unwatched_programs; // that were executed and cannot find it: without the library, or statically linked
     uint64_t sums[zg_coverage_sum_count];
     uint64_t first_ns[zg_shortfall_count];
 };

@@ -35,8 +35,13 @@ void zg_coverage_declined(enum zg_shortfall why) {
     struct zg_shortfall_note *own = &zg_stats->shortfalls[why];
     if (ZG_LIKELY(__atomic_fetch_add(&own->blocks, 1, __ATOMIC_RELAXED))) return;
     uint64_t now = zg_os_clock_ns(0 /* CLOCK_REALTIME */);
+    if (!now) now = zg_stats->started_ns | 1; // a filter of system calls
     note_first(&own->first_ns, now);
     if (zg_coverage_run) note_first(&zg_coverage_run->first_ns[why], now);
+}
+
+void zg_coverage_note_unwatched_child(void) {
+    if (zg_coverage_run) __atomic_fetch_add(&zg_coverage_run->unwatched_programs, 1, __ATOMIC_RELAXED);
 }
 
 void zg_coverage_tell_run(void) {

@@ -15,6 +15,8 @@ void zg_coverage_declined(enum zg_shortfall why);
 bool zg_coverage_open(const char *path);
 // What was counted since then begins anew: in the child of a fork, after its statistics have become its own.
 void zg_coverage_after_fork_in_child(void);
+// A program is executed of which the run will hear nothing: it goes without the library, or is statically linked. Signal-safe.
+void zg_coverage_note_unwatched_child(void);
 // The run is told what has been counted since it was told last.
 void zg_coverage_tell_run(void);
 ZG_INLINE void zg_coverage_tell(void) {

@@ -42,7 +42,7 @@ public struct Coverage: Hashable, Sendable {
     public var stacks: UInt64 = 0
     /// Allocation stacks of which a block had pages of its own.
     public var watchedStacks: UInt64 = 0
-    /// Programs that were executed without the runtime, which they cannot take.
+    /// Programs that were executed without the runtime, which they cannot take; of a run, statically linked ones as well.
     public var unguardedPrograms: UInt64 = 0
     /// Processes of a run of which nothing of this is known.
     public var untoldProcesses = 0
@@ -69,8 +69,11 @@ public struct Coverage: Hashable, Sendable {
         return part > 0 ? max(1, share) : 0
     }
 
-    /// Whether so many per cent of the stacks were watched. Unknown processes and unguarded programs are not among them.
-    public func reaches(percent: Double) -> Bool { Double(stacksPermille) >= (percent * 10).rounded() }
+    /// Whether so many per cent of the stacks were watched. Not where nothing is known of some processes; programs that cannot take
+    /// the runtime are left out.
+    public func reaches(percent: Double) -> Bool {
+        (untoldProcesses == 0 || percent == 0) && Double(stacksPermille) >= (percent * 10).rounded()
+    }
 
     /// "14 % of the blocks of 61 % of the allocation stacks had pages of their own (fence_bytes was used up at 0.8 s)".
     public var text: String {

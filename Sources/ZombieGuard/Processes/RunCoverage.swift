@@ -37,8 +37,10 @@ package struct RunCoverage {
         if page.programs == 0 { return nil }
         let sums = withUnsafeBytes(of: page.sums) { Array($0.bindMemory(to: UInt64.self)) }
         let times = withUnsafeBytes(of: page.first_ns) { Array($0.bindMemory(to: UInt64.self)) }
-        return Coverage(
+        var coverage = Coverage(
             counter: { name in Self.names.firstIndex(of: name).map { sums[$0] } ?? 0 }, firstTimes: times, start: start)
+        coverage.unguardedPrograms = page.unwatched_programs
+        return coverage
     }
 
     private static let names = withUnsafeBytes(of: zg_coverage_sum_names) { bytes in
