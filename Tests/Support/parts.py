@@ -67,6 +67,7 @@ PARTS = [
 
     # Reports: on the command line, as text, in other forms, of many runs, of huge or broken files, in a store.
     Part("reports", driver("Reports/reports"), 3),
+    Part("coverage", driver("Reports/coverage"), 10),
     Part("snapshots", driver("Reports/snapshots"), 2),
     Part("symbols", driver("Symbols/symbols"), 35, slices=4),
     Part("formats", driver("Reports/formats"), 13),

@@ -15,6 +15,7 @@
 #include "pages/window.h"
 #include "platform/arch.h"
 #include "settings/config.h"
+#include "settings/coverage.h"
 #include "settings/passing.h"
 #include "settings/stats.h"
 #include "threads/capture.h"
@@ -83,6 +84,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
         // In profile fence private pages are the next best, while they last.
         wanted = zg_config.fence_per_context == ZG_FENCE_ALL;
     }
+    if (size > FENCE_MOST) zg_coverage_declined(zg_shortfall_block_size);
     if (wanted) span = zg_fence_allocate(size, alignment);
     if (!span) {
         if (wanted) zg_stats_add(zg_counter_fence_declined, 1);

@@ -7,6 +7,7 @@
 #include "pages/protect.h"
 #include "pages/window.h"
 #include "settings/config.h"
+#include "settings/coverage.h"
 #include "settings/passing.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
@@ -55,7 +56,7 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_w
         __atomic_fetch_or(count, SEEN, __ATOMIC_RELAXED);
         zg_stats_add(zg_counter_contexts, 1);
     }
-    if (zg_protection_is_stopped()) return zg_choice_none;
+    if (zg_protection_is_stopped()) return zg_coverage_declined(zg_shortfall_no_faults), zg_choice_none;
     if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample)
         return can_window && (zg_window_is_forced() || !is_private(fenced)) ? zg_choice_window : zg_choice_pages;
     if (!zg_config.fence_per_context) return zg_choice_none;
@@ -75,6 +76,7 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_w
         return zg_choice_window;
     if (may && zg_fence_has_room(size, use <= zg_page_first)) return zg_choice_pages;
     zg_stats_add(zg_counter_fence_declined, 1);
+    if (!may && !later) zg_coverage_declined(zg_shortfall_fence_overhead);
     return zg_choice_none;
 }
 
@@ -88,5 +90,8 @@ void zg_choice_note(uint32_t context) {
         set_bit(first_bit(code));
         set_bit(second_bit(code));
     }
-    if (fenced + 1 == zg_config.fence_per_context) zg_depot_settle(context);
+    if (fenced + 1 == zg_config.fence_per_context) {
+        zg_depot_settle(context);
+        zg_coverage_declined(zg_shortfall_fence_per_context);
+    }
 }

@@ -122,6 +122,9 @@ int zg_os_share_with_children(void *common, uint64_t bytes, bool share);
 int zg_os_populate(void *start, uint64_t bytes);
 // Gives pages of such memory back, wherever they are mapped; they read as zero afterwards.
 int zg_os_remove(void *common, uint64_t bytes);
+// A file in memory of at least so many bytes that nobody can make smaller (what is mapped of it stays there), for mapping it.
+// Negative where there is none at the path.
+int zg_os_open_sealed(const char *path, uint64_t bytes);
 
 // At the start and in the child of a fork: asks what is not to be asked again under a filter of system calls (filter.h).
 void zg_os_remember(void);

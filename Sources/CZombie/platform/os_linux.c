@@ -543,6 +543,19 @@ int zg_os_memfd(const char *name, uint64_t bytes) {
     return (int)result;
 }
 
+int zg_os_open_sealed(const char *path, uint64_t bytes) {
+    int flags = O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    int descriptor = (int)ZG_CALL(SYS_openat, AT_FDCWD, path, flags, 0, 0, 0);
+    if (descriptor < 0) return descriptor;
+    struct stat status;
+    long seals = ZG_CALL(SYS_fcntl, descriptor, F_GET_SEALS, 0, 0, 0, 0);
+    if (look_at(descriptor, &status) && S_ISREG(status.st_mode) && status.st_size >= (off_t)bytes && seals >= 0 &&
+        seals & F_SEAL_SHRINK)
+        return descriptor;
+    zg_os_close(descriptor);
+    return -EPERM;
+}
+
 void *zg_os_map_again(void *shared, uint64_t bytes) {
     // An old length of 0 asks for the same pages once more (mremap(2)).
     long result = ZG_CALL(SYS_mremap, shared, 0, bytes, MREMAP_MAYMOVE, 0, 0);

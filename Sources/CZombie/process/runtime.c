@@ -37,6 +37,8 @@
 #include "process/thread_entry.h"
 #include "process/watch.h"
 #include "settings/config.h"
+#include "settings/coverage.h"
+#include "settings/passing.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
 
@@ -91,7 +93,10 @@ static void before_fork(void) {
     zg_clock_before_fork();
     // A thread that is first seen here registers now, not while the locks are held.
     struct zg_thread *entered = zg_thread_enter(__builtin_frame_address(0));
-    if (entered) zg_thread_leave(entered);
+    if (entered) {
+        zg_thread_flush_counters(entered); // else they would be counted in parent and child
+        zg_thread_leave(entered);
+    }
     struct zg_thread *self = zg_thread_current_or_null();
     forking.is_from_main_thread = zg_os_tid() == zg_os_pid();
     // A signal handler that forks while its thread is inside the runtime may hold any of the locks: none is taken.
@@ -139,6 +144,7 @@ static void after_fork_in_child(void) {
     zg_locking_after_fork_in_child();
     if (!started) return;
     zg_stats_after_fork_in_child();
+    zg_coverage_after_fork_in_child();
     zg_clock_after_fork_in_child();
     zg_overread_after_fork_in_child();
     zg_sample_after_fork_in_child();
@@ -206,12 +212,14 @@ void zg_runtime_start(void) {
         static const char message[] =
             "zguard: warning: no address space for the guarded heap: the program is not guarded\n";
         if (zg_ready_is_hopeless()) zg_os_write(2, message, sizeof message - 1);
+        zg_report_note_untold();
         return;
     }
     // Under a filter a program that never allocates may not call what libc's malloc calls first.
     if (!zg_filter_stands) zg_foreign_prepare();
     zg_thread_init_keys();
     zg_report_open();
+    zg_report_open_coverage();
     describe_process();
     zg_foreign_look();
     if (zg_config.handle_signals) zg_signals_start(zg_fault_handler);
@@ -226,6 +234,7 @@ void zg_runtime_start(void) {
     zg_watch_start();
     zg_swift_check_at_start();
     zg_sample_start();
+    if (!zg_config.fence_per_context && zg_passing != zg_passing_sample) zg_coverage_declined(zg_shortfall_off);
     if (zg_config.stats) zg_stats_publish(); // complete from the start: readers look as soon as it is there
     if (zg_config.children != zg_children_follow) forget_preload();
 }
@@ -238,6 +247,7 @@ void zg_runtime_finish(void) {
     zg_found_never_abort(true);
     struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
     if (!thread) return;
+    zg_sample_count_passed();
     zg_thread_flush_counters(thread);
     if (zg_config.verify_at_exit) zg_quarantine_verify_all("exit");
     zg_foreign_look_at_end();
