@@ -43,7 +43,7 @@ def summarise(results, tools):
     return summary
 
 
-HEADINGS = (("micro", "micro-benchmarks"), ("real", "real programs"))
+HEADINGS = (("micro", "micro-benchmarks"), ("real", "real programs"), ("built", "programs built from source"))
 
 
 def markdown(results, kinds, tools, runs):
