@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A use of freed memory that comes late in the run of a real program: is it found?
 
-Tests/Detection/Planted/planted.c, preloaded into the programs of Benchmarks beside the library, waits until 90 % of the run is over
-(measured once in a plain run, in calls, so that it is the same moment in every later run) and then allocates a block by a stack
+Tests/Detection/Planted/planted.c, preloaded into the programs of Benchmarks beside the library, waits until at least 90 % of the run are over
+(measured once in a plain run, in calls, so that it means the same in every later run; each run takes another moment) and then allocates a block by a stack
 that has allocated nothing before, frees it, and reads it: in the main thread, or in a new one. What finds a plain read are pages
 of the block's own, so this counts how often the default profile still has some for a new stack at that time. Found in fewer than
 19 of 20 runs is a failure; so is any other finding, and a run in which the moment was not reached.
@@ -31,7 +31,7 @@ SOURCE = TESTS / "Detection/Planted/planted.c"
 COMPILE_FLAGS = ["-std=gnu17", "-O1", "-g", "-fPIC", "-shared", "-fno-builtin", "-fno-optimize-sibling-calls", "-fno-tree-loop-distribute-patterns",
                  "-Wall", "-Wextra", "-Werror", "-Wno-use-after-free"]
 # The name of the target in Benchmarks, and the start of the name of the executable in which it is planted.
-PROGRAMS = {"python3": "python3", "perl": "perl", "gcc": "cc1", "git-log": "git", "sqlite3": "sqlite3", "jq": "jq", "ruby": "ruby",
+PROGRAMS = {"python3": "python3", "perl": "perl", "gcc": "cc1", "clang++": "clang", "git-log": "git", "sqlite3": "sqlite3", "jq": "jq", "ruby": "ruby",
             "node": "node", "lua": "lua", "gawk": "gawk", "swift-workload": "swift-workload"}
 WAYS = ("main thread", "new thread")
 SIZES = (24, 40, 136, 500, 1500)
@@ -79,21 +79,21 @@ class Planting:
         findings = [finding for finding in findings if not finding.get("again")]
         return status, lines, findings, errors.decode(errors="replace")
 
-    def moment(self, name):
-        """The count of calls at 90 % of a plain run."""
+    def moments(self, name, runs):
+        """Counts of calls after 90 % of a plain run, one for each run, none at the very end."""
         status, lines, _, errors = self.run(name, guarded=False)
         if status != 0 or len(lines) != 1:
             raise Failed(f"{name}, plain: status {status}, {lines}, {errors[-300:]}")
         late, calls = map(int, lines[0].split())
         if not 0 < late < calls:
             raise Failed(f"{name}: {calls} calls are too few to tell the time by")
-        return late
+        return [late + (calls - late) * number // (runs + runs // 4) for number in range(runs)]
 
-    def is_found(self, name, way, number, late):
+    def is_found(self, name, way, number, moment):
         """Whether run `number` finds what is planted; raises where it shows anything else."""
         size = SIZES[number % len(SIZES)]
         thread = {"PLANTED_THREAD": "1"} if way == "new thread" else {}
-        status, lines, findings, errors = self.run(name, guarded=True, PLANTED_AT=str(late), PLANTED_BYTES=str(size), **thread)
+        status, lines, findings, errors = self.run(name, guarded=True, PLANTED_AT=str(moment), PLANTED_BYTES=str(size), **thread)
         if lines[:1] != ["planted"]:
             raise Failed(f"run {number}: the moment was not reached (status {status}): {errors[-300:]}")
         kinds = [(finding["kind"], finding.get("block", {}).get("size")) for finding in findings]
@@ -107,8 +107,7 @@ class Planting:
 def try_case(planting, name, way, runs):
     """The line that says how often it was found, and the problems."""
     try:
-        late = planting.moment(name)
-        found = sum(planting.is_found(name, way, number, late) for number in range(runs))
+        found = sum(planting.is_found(name, way, number, moment) for number, moment in enumerate(planting.moments(name, runs)))
     except Failed as failure:
         return "", [str(failure)]
     text = f"found in {found} of {runs} runs"
