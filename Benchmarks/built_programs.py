@@ -3,9 +3,11 @@ an AddressSanitizer build stands beside a guarded process of the same source, co
 under build/; AddressSanitizer has its defaults, except that it does not look for leaks at the end, which no other tool does."""
 
 import platform
+import re
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import building
@@ -58,9 +60,10 @@ class Built(Target):
             # The same compiler makes both.
             for variant, command in (("plain", sanitized[:1] if sanitized else compilers.commands["plain"][".c"]), ("asan", sanitized)):
                 if command:
-                    program = self.folder / f"{variant}-{Path(command[0]).name}"
+                    command = [str(word) for word in (*command, "-w", "-O2", "-g", *self.flags(tree))]
+                    program = self.folder / f"{variant}-{zlib.crc32(' '.join(command).encode()):08x}"
                     if not program.exists():
-                        run([*command, "-w", "-O2", "-g", *self.flags(tree), "-o", program], self.folder)
+                        run([*command, "-o", program], self.folder)
                     self.programs[variant] = program
         except (Unbuilt, OSError) as problem:
             self.problem = str(problem)
@@ -119,7 +122,10 @@ class Sqlite(Built):
         run(["make", "sqlite3.c", "shell.c"], self.folder)
 
     def flags(self, tree):
-        return ["shell.c", "sqlite3.c", "-DSQLITE_THREADSAFE=1", "-lm", "-lpthread", "-ldl"]
+        """Debian's own options, above all that small blocks come from malloc and not from SQLite's own reserve (lookaside), except
+        the one that the generated parser would have to know."""
+        options = re.findall(r"-DSQLITE_\w+(?:=\w+)?", (tree / "debian" / "rules").read_text())
+        return [*(option for option in options if "UPDATE_DELETE_LIMIT" not in option), "shell.c", "sqlite3.c", "-lm", "-lpthread", "-ldl"]
 
 
 class MiniGzip(Target):
