@@ -63,7 +63,9 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_w
     }
     if (zg_protection_is_stopped()) return zg_coverage_declined(zg_shortfall_no_faults), zg_choice_none;
     if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample)
-        return can_window && (zg_window_is_forced() || !is_private(fenced)) ? zg_choice_window : zg_choice_pages;
+        return can_window && (zg_window_is_forced() || !is_private(fenced) || !zg_fence_is_affordable())
+                   ? zg_choice_window
+                   : zg_choice_pages;
     if (!zg_config.fence_per_context) return zg_choice_none;
     enum zg_page_use use = fenced ? zg_page_next : zg_page_first;
     // A share that falls with how many of the context's blocks have been fenced, and with what this one would cost.

@@ -24,6 +24,7 @@ enum {
 // Address space is made accessible in steps, because each is a system call.
 #define COMMIT_STEP ((uint64_t)4 << 20)
 #define SHARE_LEAST ((uint64_t)4 << 20)
+#define AFFORDABLE_LEAST ((uint64_t)2 << 20)
 
 static struct zg_lock fence_lock;
 static uint64_t used_pages, committed_pages;
@@ -214,6 +215,10 @@ bool zg_fence_has_room(uint64_t size, bool first) {
     if (zg_load(&live_bytes) + zg_round_up(size ? size : 1, ZG_PAGE_BYTES) <= live_most(first, &limit)) return true;
     if (first) zg_coverage_declined(limit);
     return false;
+}
+
+bool zg_fence_is_affordable(void) {
+    return zg_load(&live_bytes) < zg_max(AFFORDABLE_LEAST, zg_stats_get(zg_counter_live_bytes) / 4);
 }
 
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {

@@ -30,6 +30,8 @@ ZG_INLINE uint64_t zg_fence_data_bytes(const struct zg_span *span) { return (spa
 // Whether there is memory for the pages of a block of this size: the first block of its stack, or one of the others, which leave
 // those half of it.
 bool zg_fence_has_room(uint64_t size, bool first);
+// Private pages of small blocks, which could have windows, take no more than a share of what is in use.
+bool zg_fence_is_affordable(void);
 // A block, its memory zero, the rest of its pages filled. NULL where memory, mappings or address space do not reach.
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment);
 // What of the fill around the block has changed. False: nothing.
