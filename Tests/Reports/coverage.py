@@ -31,11 +31,11 @@ SOURCE = r"""
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void *kept[16];
+static void *kept[256];
 static unsigned next;
 static __attribute__((noinline)) void take(int blocks) {
     for (int i = 0; i < blocks; i++) {
-        void **slot = &kept[next++ % 16];
+        void **slot = &kept[next++ % 256];
         free(*slot);
         *slot = malloc(40);
     }
