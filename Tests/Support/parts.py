@@ -57,6 +57,7 @@ PARTS = [
     Part("bugs", driver("Detection/bugs"), 55),
     Part("fences", driver("Detection/fences"), 12, slices=4),
     Part("zombies", driver("Detection/zombies"), 45, slices=4),
+    Part("planted", driver("Detection/planted"), 25, needs=INSTALLED, slices=11),
 
     # What programs do, what the kernel refuses, what goes wrong at any moment, what others might want.
     Part("life", driver("Robustness/life"), 28),
@@ -90,6 +91,7 @@ PARTS = [
     Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 10, needs=INSTALLED, slices=3),
     Part("suites", driver("Suites/suites", "--quick"), 40, needs=INSTALLED),
 
+    Part("bundle", driver("Detection/bundle"), 200, needs=("debug", "library"), when="long", holds=("debug",)),
     # Every stack capture of every program compared with a walk from scratch; a difference traps.
     Part("stacks-library", driver("Support/builds", "library", "stacks"), 10, needs=(), says=BUILD, when="long"),
     Part("stacks", programs("--preload", "build/tests/stacks/libzguard.so"), 400, needs=(*INSTALLED, "stacks-library"), when="long"),

@@ -1,23 +1,18 @@
-// Fenced blocks: the area, its pages, and the choice of blocks.
+// Fenced blocks: the area and its pages.
 
 #include "pages/fence.h"
 
 #include "blocks/fill.h"
 #include "blocks/span_table.h"
-#include "pages/page_time.h"
 #include "pages/protect.h"
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "pressure/pressure.h"
 #include "settings/config.h"
 #include "settings/coverage.h"
-#include "settings/passing.h"
 #include "settings/stats.h"
-#include "stacks/depot.h"
 
 enum {
-    CONTEXTS = 1 << 21,
-    SEEN = 0x8000,                      // of a context's count: it is counted in the statistics
     CHUNK_PAGES = ZG_FENCE_REUSED_MOST, // one page of the kernel's page tables
     CHUNKS = 1 << 19,
     CLOSED = 0xffff, // of a chunk's count: one inaccessible mapping
@@ -40,48 +35,6 @@ static uint32_t closed_runs;                // of chunks side by side: two mappi
 static uint8_t too_soon[CHUNKS];            // blocks until a chunk that was opened again may be closed again
 static uint32_t retired_head, retired_tail; // span numbers, oldest first
 static uint64_t retired_bytes, live_bytes;
-
-// Blocks fenced so far, by context, whose numbers are dense; untouched pages cost nothing. Contexts beyond these many share
-// their counts.
-static uint16_t counts[CONTEXTS];
-static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
-
-// --- which blocks ------------------------------------------------------------------------------------------------------
-
-static uint16_t *count_of(uint32_t context) { return &counts[context % CONTEXTS]; }
-
-bool zg_fence_wants(uint32_t context, bool later) {
-    uint16_t *count = count_of(context);
-    uint32_t seen = __atomic_load_n(count, __ATOMIC_RELAXED), fenced = seen & ~(uint32_t)SEEN;
-    if (!(seen & SEEN)) {
-        __atomic_fetch_or(count, SEEN, __ATOMIC_RELAXED);
-        zg_stats_add(zg_counter_contexts, 1);
-    }
-    if (zg_protection_is_stopped()) return zg_coverage_declined(zg_shortfall_no_faults), false;
-    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample) return true;
-    if (!zg_config.fence_per_context) return false;
-    if (!later && fenced >= zg_config.fence_per_context) return false;
-    if (later) {
-        // A share that falls with the square of how many of the context's blocks have been fenced.
-        uint64_t more = fenced < zg_config.fence_per_context ? 1 : fenced - zg_config.fence_per_context + 2;
-        if (zg_random(&random_state) % (more * more)) return false;
-    }
-    if (zg_page_time_allows(fenced == 0)) return true;
-    zg_stats_add(zg_counter_fence_declined, 1);
-    if (!later) zg_coverage_declined(zg_shortfall_fence_overhead);
-    return false;
-}
-
-void zg_fence_note(uint32_t context) {
-    uint16_t *count = count_of(context);
-    uint32_t fenced = __atomic_load_n(count, __ATOMIC_RELAXED) & ~(uint32_t)SEEN;
-    if (fenced < SEEN - 1) __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
-    if (!fenced) zg_stats_add(zg_counter_contexts_fenced, 1);
-    if (fenced + 1 == zg_config.fence_per_context) {
-        zg_depot_settle(context);
-        zg_coverage_declined(zg_shortfall_fence_per_context);
-    }
-}
 
 // --- pages -------------------------------------------------------------------------------------------------------------
 
@@ -227,8 +180,8 @@ static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
 }
 
 // What pages of blocks in use may take: never more than half of the machine's memory, nothing more once it gets short, and
-// where only some blocks are fenced, a share of what the program has. `*limit` gets which of them it is.
-static uint64_t live_most(enum zg_shortfall *limit) {
+// where only some blocks are fenced, a share of what the program has, or twice of it. `*limit` gets which of them it is.
+static uint64_t live_most(bool first, enum zg_shortfall *limit) {
     static uint64_t half;
     uint64_t known = zg_load(&half);
     if (ZG_UNLIKELY(!known)) {
@@ -241,8 +194,10 @@ static uint64_t live_most(enum zg_shortfall *limit) {
     *limit = zg_shortfall_memory;
     uint64_t most = zg_config.fence_bytes;
     if (zg_config.fence_per_context != ZG_FENCE_ALL &&
-        most == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial)
-        most = zg_min(most, zg_max(SHARE_LEAST, zg_stats_get(zg_counter_live_bytes) / 8));
+        most == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial) {
+        uint64_t share = zg_max(SHARE_LEAST, zg_stats_get(zg_counter_live_bytes) / 8);
+        most = zg_min(most, first ? 2 * share : share);
+    }
     if (most >= known) return known;
     *limit = zg_shortfall_fence_bytes;
     return most;
@@ -254,12 +209,19 @@ static void *decline(enum zg_shortfall why) {
     return NULL;
 }
 
+bool zg_fence_has_room(uint64_t size, bool first) {
+    enum zg_shortfall limit;
+    if (zg_load(&live_bytes) + zg_round_up(size ? size : 1, ZG_PAGE_BYTES) <= live_most(first, &limit)) return true;
+    if (first) zg_coverage_declined(limit);
+    return false;
+}
+
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
     if (size > zg_fenced_map.units * ZG_PAGE_BYTES / 4 || alignment > zg_fenced_map.units * ZG_PAGE_BYTES / 4)
         return decline(zg_shortfall_address_space);
     uint64_t bytes = zg_round_up(size ? size : 1, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
     enum zg_shortfall limit;
-    if (zg_load(&live_bytes) + bytes > live_most(&limit)) return decline(limit);
+    if (zg_load(&live_bytes) + bytes > live_most(true, &limit)) return decline(limit);
     bool by_mapping = keeps_contents() || zg_protection_now() == zg_protection_mprotect, fresh = false;
     if (by_mapping && !zg_mappings_take(2)) return decline(zg_shortfall_mappings);
     zg_lock_take(&fence_lock);

@@ -7,8 +7,7 @@
 //
 // Without guards (protect.h) the area is inaccessible but for the pages of blocks in use, two mappings each.
 //
-// Which blocks: those of profile `fence`, the first of each allocation context, and later ones now and then; as far as memory
-// (fence_bytes) and processor time (fence_overhead) reach.
+// Which blocks: choice.h; as far as memory (fence_bytes) reaches.
 //
 // Records are spans (zg_block.h) whose `fenced` says how they are protected; `units` counts pages, the guard behind the block included.
 // Slow path, one lock; zg_revive_fenced…: signal context, no lock.
@@ -20,9 +19,6 @@
 #include "include/zg_block.h"
 #include "platform/base.h"
 
-// Whether a block of this context is to be fenced now: one of the first, or (`later`) one of those that are chosen now and then.
-bool zg_fence_wants(uint32_t context, bool later);
-
 // A range of more pages than these is not used again once its block is gone. The area begins at a multiple of as many, so that
 // what is closed as a whole (2 MiB) is one page of the kernel's page tables.
 enum { ZG_FENCE_REUSED_MOST = 512 };
@@ -31,10 +27,11 @@ enum { ZG_FENCE_REUSED_MOST = 512 };
 // Bytes of the pages of a fenced block, without the guard behind them.
 ZG_INLINE uint64_t zg_fence_data_bytes(const struct zg_span *span) { return (span->units - 1) * ZG_PAGE_BYTES; }
 
+// Whether there is memory for the pages of a block of this size: the first block of its stack, or one of the others, which leave
+// those half of it.
+bool zg_fence_has_room(uint64_t size, bool first);
 // A block, its memory zero, the rest of its pages filled. NULL where memory, mappings or address space do not reach.
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment);
-// Counts it as one of the context's.
-void zg_fence_note(uint32_t context);
 // What of the fill around the block has changed. False: nothing.
 bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change);
 // The fill in front of a block in use (0) and behind it (1), as far as it lies in [low, high). False where none does.

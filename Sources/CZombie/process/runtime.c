@@ -24,6 +24,7 @@
 #include "pages/overread.h"
 #include "pages/protect.h"
 #include "pages/retire.h"
+#include "pages/window.h"
 #include "platform/clock.h"
 #include "platform/lock.h"
 #include "platform/filter.h"
@@ -74,6 +75,7 @@ static void lock_for_fork(struct zg_thread *self) {
     zg_quarantine_lock_all();
     zg_slab_lock_all();
     zg_fence_lock();
+    zg_window_lock();
     zg_span_lock();
     zg_span_table_lock();
     zg_depot_lock();
@@ -100,6 +102,7 @@ static void before_fork(void) {
     // A signal handler that forks while its thread is inside the runtime may hold any of the locks: none is taken.
     forking.is_locked = zg_thread_self != &zg_thread_between && (!self || !self->busy);
     if (forking.is_locked) lock_for_fork(self);
+    zg_window_fork_prepare();
 }
 
 static void after_fork(bool child) {
@@ -111,6 +114,7 @@ static void after_fork(bool child) {
     else zg_depot_unlock();
     zg_span_table_unlock(child);
     zg_span_unlock(child);
+    zg_window_unlock(child);
     zg_fence_unlock(child);
     zg_slab_unlock_all(child);
     zg_quarantine_unlock_all(child);
@@ -126,11 +130,14 @@ static void after_fork(bool child) {
 }
 
 static void after_fork_in_parent(void) {
-    if (forking.is_prepared) after_fork(false);
+    if (!forking.is_prepared) return;
+    zg_window_fork_done(false);
+    after_fork(false);
 }
 
 static void after_fork_in_child(void) {
     if (!forking.is_prepared) return;
+    zg_window_fork_done(true); // before anything of the program can run
     zg_advice_after_fork_in_child();
     after_fork(true);
     zg_os_remember();
