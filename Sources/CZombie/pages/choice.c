@@ -19,6 +19,7 @@ enum {
     CODE_FRAMES = 4,
     CODE_BITS = 18,
     PRIVATE_FIRST = 4,
+    WINDOWED_MORE = 4, // so many times fence_per_context blocks are the first ones, where windows make them cheap
 };
 
 // Blocks fenced so far, by context, whose numbers are dense; untouched pages cost nothing. Contexts beyond these many share
@@ -49,6 +50,10 @@ static uint16_t *count_of(uint32_t context) { return &counts[context % CONTEXTS]
 // Of the blocks of a profile that fences all: the first of a context, and ever fewer of the later ones.
 static bool is_private(uint32_t count) { return count < PRIVATE_FIRST || !(count & (count - 1)); }
 
+static uint32_t first_most(bool can_window) {
+    return zg_config.fence_per_context * (can_window ? WINDOWED_MORE : 1);
+}
+
 enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_window) {
     uint16_t *count = count_of(context);
     uint32_t seen = __atomic_load_n(count, __ATOMIC_RELAXED), fenced = seen & ~(uint32_t)SEEN;
@@ -63,10 +68,11 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_w
     enum zg_page_use use = fenced ? zg_page_next : zg_page_first;
     // A share that falls with how many of the context's blocks have been fenced, and with what this one would cost.
     uint64_t share = zg_min(size / ZG_PAGE_BYTES, SHARE_PAGES_MOST) + 1;
-    if (fenced >= zg_config.fence_per_context) {
+    uint32_t most = first_most(can_window);
+    if (fenced >= most) {
         if (!later) return zg_choice_none;
         use = zg_page_later;
-        share *= fenced - zg_config.fence_per_context + 2;
+        share *= (fenced - most) / (can_window ? WINDOWED_MORE : 1) + 2;
     }
     if (fenced && share > 1 && zg_random(&random_state) % share) return zg_choice_none;
     if (use == zg_page_first && !zg_page_time_allows(use, false) && is_new_code(code_of(context)))
@@ -81,7 +87,7 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_w
     return zg_choice_none;
 }
 
-void zg_choice_note(uint32_t context) {
+void zg_choice_note(uint32_t context, bool can_window) {
     uint16_t *count = count_of(context);
     uint32_t fenced = __atomic_load_n(count, __ATOMIC_RELAXED) & ~(uint32_t)SEEN;
     if (fenced < SEEN - 1) __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
@@ -91,7 +97,7 @@ void zg_choice_note(uint32_t context) {
         set_bit(first_bit(code));
         set_bit(second_bit(code));
     }
-    if (fenced + 1 == zg_config.fence_per_context) {
+    if (fenced + 1 == first_most(can_window)) {
         zg_depot_settle(context);
         zg_coverage_declined(zg_shortfall_fence_per_context);
     }

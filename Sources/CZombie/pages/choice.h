@@ -13,6 +13,6 @@ enum zg_choice { zg_choice_none, zg_choice_pages, zg_choice_window };
 // (fence.h), which are guarded on their outside, too, where they are cheap enough, and otherwise, if it `can`, a window (window.h).
 enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_window);
 // Counts a block that got it as one of the context's.
-void zg_choice_note(uint32_t context);
+void zg_choice_note(uint32_t context, bool can_window);
 
 #endif

@@ -60,9 +60,9 @@ static __thread struct {
     bool is_prepared, is_locked, has_streams, is_from_main_thread;
 } forking __attribute__((tls_model("initial-exec")));
 
-static void lock_for_fork(struct zg_thread *self) {
-    // Streams of a process with one thread are nobody else's.
-    forking.has_streams = !__libc_single_threaded;
+static void lock_for_fork(struct zg_thread *self, bool is_bare) {
+    // Streams of a process with one thread are nobody else's. A bare fork leaves them as they are.
+    forking.has_streams = !__libc_single_threaded && !is_bare;
     if (forking.has_streams) _IO_list_lock();
     if (self) {
         self->frame = NULL; // no call that could be abandoned
@@ -87,7 +87,7 @@ static void lock_for_fork(struct zg_thread *self) {
 
 // Locks in the order of their ranks, so that the child finds none of them held by a thread that it does not have. Handlers
 // of others, which may wait for threads that allocate, run before this one and after the two below (zg_runtime_register_fork).
-static void before_fork(void) {
+static void prepare(bool is_bare) {
     forking.is_prepared = zg_ready();
     if (!forking.is_prepared) return;
     zg_clock_before_fork();
@@ -101,9 +101,11 @@ static void before_fork(void) {
     forking.is_from_main_thread = zg_os_tid() == zg_os_pid();
     // A signal handler that forks while its thread is inside the runtime may hold any of the locks: none is taken.
     forking.is_locked = zg_thread_self != &zg_thread_between && (!self || !self->busy);
-    if (forking.is_locked) lock_for_fork(self);
+    if (forking.is_locked) lock_for_fork(self, is_bare);
     zg_window_fork_prepare();
 }
+
+static void before_fork(void) { prepare(false); }
 
 static void after_fork(bool child) {
     if (!forking.is_locked && !child) return;
@@ -151,6 +153,12 @@ static void after_fork_in_child(void) {
     zg_report_after_fork_in_child();
     zg_maintenance_after_fork_in_child(forking.is_from_main_thread);
     zg_watch_after_fork_in_child();
+}
+
+void zg_runtime_before_bare_fork(void) { prepare(true); }
+void zg_runtime_after_bare_fork(bool child) {
+    if (child) after_fork_in_child();
+    else after_fork_in_parent();
 }
 
 // The last handlers that are called before a fork, and the first after it, are those that were registered first.
