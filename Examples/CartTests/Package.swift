@@ -12,7 +12,10 @@ let package = Package(
         .target(name: "Shop"),
         .testTarget(
             name: "PassingTests",
-            dependencies: ["Shop", .product(name: "ZombieGuardTesting", package: "ZombieGuard")]),
+            dependencies: [
+                "Shop", .product(name: "ZombieGuardTesting", package: "ZombieGuard"),
+                .product(name: "ZombieGuard", package: "ZombieGuard"),
+            ]),
         .testTarget(
             name: "FailingTests",
             dependencies: ["Shop", .product(name: "ZombieGuardTesting", package: "ZombieGuard")]),

@@ -118,6 +118,11 @@ def passing(run, temporary, name, *more):
         problems.append("the tests of Swift Testing did not run")
     if "CartXCTests" not in result.stdout:
         problems.append("the tests of XCTest did not run")
+    # Once for the process of each library, and never for the children of expectZombie.
+    watched = re.findall(r"^ZombieGuard: ([\d.]+) % of the blocks of ([\d.]+) % of the allocation stacks had pages of their own",
+                         result.stdout, re.M)
+    if not 1 <= len(watched) <= 2 or result.stdout.count("ZombieGuard: ") != len(watched) or any("0" in shares for shares in watched):
+        problems.append(f"what was watched is said so: {watched}")
     run.check(name, problems)
 
 

@@ -31,11 +31,11 @@ SOURCE = r"""
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void *kept[16];
+static void *kept[256];
 static unsigned next;
 static __attribute__((noinline)) void take(int blocks) {
     for (int i = 0; i < blocks; i++) {
-        void **slot = &kept[next++ % 16];
+        void **slot = &kept[next++ % 256];
         free(*slot);
         *slot = malloc(40);
     }
@@ -141,11 +141,12 @@ def shares_are_counted(work):
 
 
 def processes_are_added_up(work):
-    # A block with pages is counted at once: none is lost, however the process ends.
+    # Threads count in batches, the last of which is lost where a process ends without exit handlers.
     for end in "exit", "_exit", "kill", "abort", "fault", "exec", "spawn":
-        expected = 4 * 3 * 7 + (3 * 3 * 5 if end == "spawn" else 0)
-        found = work.coverage(3, 7, end, 3, flags=options(fence_per_context=ALL_BLOCKS, handle_signals=0))
-        assert found["blocks"] == found["blocks_watched"] == expected, (end, found)
+        expected = 4 * 3 * 1000 + (3 * 3 * 5 if end == "spawn" else 0)
+        found = work.coverage(3, 1000, end, 3, flags=options(fence_per_context=ALL_BLOCKS, handle_signals=0))
+        lost = 0 if end in ("exit", "spawn") else 3 * 200
+        assert expected - lost <= found["blocks"] <= expected and found["blocks_percent"] == 100, (end, found)
         # Children go on where the parent was: their stacks are new to each of them.
         assert found["stacks"] == found["stacks_watched"] == (21 if end == "spawn" else 12), (end, found)
         assert found["unknown_processes"] == found["unguarded_programs"] == 0, (end, found)
@@ -162,7 +163,7 @@ def an_end_by_a_signal_is_said_too(work):
 
 def reasons_are_told(work):
     for name, given, arguments in (
-            ("fence_bytes", {"fence_bytes": "16k", "fence_overhead": "100%"}, (1000, 1)),
+            ("fence_bytes", {"fence_bytes": "4k", "fence_overhead": "100%"}, (1000, 1)),
             ("mappings", {"mappings": 64, "protect": "mprotect", "fence_overhead": "100%"}, (1000, 1)),
             ("sample_rate", {"sample_rate": 100}, (100, 1000)),
             ("overhead", {"overhead": "0.1%", "fence_overhead": "100%", "fence_bytes": "1g"}, (200, 20_000))):
@@ -190,7 +191,7 @@ def findings_say_it_too(work):
 def required_share(work):
     for value in "100%", "100", "61.5%", "0":
         assert closing(work.run(10, 1, flags=["--require-coverage", value])), value
-    less = options(fence_bytes="16k")
+    less = options(fence_bytes="4k")
     out = work.run(1000, 1, flags=["--require-coverage=90%", *less], status=98)
     assert re.fullmatch(r"zguard: error: [\d.]+ % of the allocation stacks were watched; '--require-coverage' asks for 90 %",
                         out.stderr.splitlines()[-1]) and LINE.match(out.stderr.splitlines()[0]), out.stderr
@@ -236,7 +237,7 @@ def programs_without_the_library(work):
 
 
 def running_processes(work):
-    process = subprocess.Popen([work.program, "10", "100", "wait"], stdin=subprocess.PIPE,
+    process = subprocess.Popen([work.program, "10", "1000", "wait"], stdin=subprocess.PIPE,
                                env=scrubbed(LD_PRELOAD=str(LIBRARY), ZGUARD_OPTIONS=f"fence_per_context={ALL_BLOCKS}"))
 
     def allocated():
@@ -245,14 +246,15 @@ def running_processes(work):
 
     try:
         deadline = time.monotonic() + TIMEOUT_SECONDS
-        while allocated() < 1000:
+        while allocated() < 9000:
             assert time.monotonic() < deadline, "it never allocated what it should"
             time.sleep(0.05)
         text = work.zguard("stats", process.pid).stdout
         assert "\nwatched: 100 % of the blocks of 100 % of the allocation stacks had pages of their own\n" in text, text
         (said,) = json.loads(work.zguard("stats", process.pid, "--json").stdout)["processes"]
         coverage = said["coverage"]
-        assert (coverage["stacks_percent"], coverage["blocks_percent"], coverage["blocks"], coverage["stacks"]) == (100, 100, 1000, 10), said
+        assert (coverage["stacks_percent"], coverage["blocks_percent"], coverage["stacks"]) == (100, 100, 10), said
+        assert 9000 <= coverage["blocks"] <= 10_000, said
         assert said["counters"]["contexts_fenced"] == 10, said
         closes = work.zguard("check", process.pid).stdout.splitlines()[-1]
         assert closes.endswith("; 100 % of the blocks of 100 % of the allocation stacks had pages of their own"), closes

@@ -4,7 +4,7 @@
 Each snapshot in Tests/Reports/Snapshots is NAME.txt: its first line is the command, what follows is what `zguard` printed.
   {build}     the folder of the programs, which are built from the sources named in PROGRAMS
 Normalised are addresses, process ids, times, and what depends on the versions of libc and of the Swift runtime: names and
-numbers of folded runtime frames. --update writes the snapshots again; look at the difference before committing it.
+numbers of folded runtime frames; and what was watched. --update writes the snapshots again; look at the difference before committing it.
 """
 
 import argparse
@@ -52,6 +52,9 @@ def normalise(text, directory):
     # Runtime frames: how many there are is not ours to say.
     text = re.sub(r"#\d+-#\d+ (.*) … \(\d+ runtime frames\)", r"#N-#N \1 … (N runtime frames)", text)
     text = re.sub(r"(?m)^((?:\x1b\[[0-9;]*m|\s)*)#\d+ ", r"\1#N ", text)
+    # How much it is, and why not more, is for coverage.py.
+    text = re.sub(r"(?m); [\d.]+ % of the blocks of [\d.]+ % of the allocation stacks had pages of their own( \(.*\))?$",
+                  "; {watched}", text)
     text = re.sub(r"\((\S+)\+0x[0-9a-f]+\)", r"(\1+0xOFFSET)", text)
     return text
 

@@ -170,11 +170,12 @@ bool zg_report_write_to_path(const struct zg_text *text) {
 
 // A file beside the report of a run. False: it is not one's.
 static bool beside_report(char bytes[BESIDE_BYTES], const char *suffix) {
+    if (!is_of_run()) return false;
     struct zg_text path;
     zg_text_init(&path, bytes, BESIDE_BYTES);
     expand_path(&path);
     zg_text_string(&path, suffix);
-    return is_of_run() && !path.truncated;
+    return !path.truncated;
 }
 
 // The size of a file beside the report counts, downwards, what `zguard run` is to say of at the end (CountingFile.swift).

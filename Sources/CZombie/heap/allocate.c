@@ -49,8 +49,8 @@ ZG_INLINE void note_maker(struct zg_block *block, uint32_t stack, const struct z
 // Counters are added up, and errands looked for, once for so many of them.
 enum { WINDOWED_AT_A_TIME = 32 };
 
-static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment, enum zg_kind kind,
-                               bool zero) {
+static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment,
+                               enum zg_kind kind, bool zero) {
     uint64_t ticks = zg_arch_ticks();
     struct zg_alias *alias = zg_window_allocate(size, alignment, zero);
     if (!alias) return NULL;

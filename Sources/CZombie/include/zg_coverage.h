@@ -37,8 +37,9 @@ enum zg_shortfall_kind {
     zg_shortfall_design, // what the options, or ours, never wanted
 };
 
+// Without pointers, each of which the loader would have to relocate at every start.
 struct zg_shortfall_info {
-    const char *name, *text;
+    char name[24], text[72];
     uint32_t kind; // enum zg_shortfall_kind
 };
 extern const struct zg_shortfall_info zg_shortfall_table[zg_shortfall_count];
@@ -60,7 +61,7 @@ enum zg_coverage_sum {
 #undef ZG_X
         zg_coverage_sum_count
 };
-extern const char *const zg_coverage_sum_names[zg_coverage_sum_count];
+extern const char zg_coverage_sum_names[zg_coverage_sum_count][24];
 
 // The page of a run: one for all processes that `zguard run` started, directly or not. A sealed memfd of zguard's; beside the file
 // of raw findings a symbolic link, of the same name with this suffix, leads to it. Each process adds what it has counted since it

@@ -43,7 +43,8 @@
     X(zombies, counter, "objects", "freed objects whose class was known")                                              \
     X(trims, counter, "trims", "times memory was given back on request or under pressure")                             \
     X(fenced_blocks, counter, "blocks", "blocks that got pages of their own")                                          \
-    X(windowed_blocks, counter, "blocks", "of these, blocks in windows: pages of their own that share memory with others")  \
+    X(windowed_blocks, counter, "blocks",                                                                              \
+      "of these, blocks in windows: pages of their own that share memory with others")                                 \
     X(fenced_live_bytes, gauge, "bytes", "memory of blocks in use that have pages of their own")                       \
     X(fence_declined, counter, "blocks",                                                                               \
       "blocks that were to get pages of their own, and for which the budget did not reach")                            \

@@ -80,7 +80,8 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_w
     if (use == zg_page_first && !zg_page_time_allows(use, false) && is_new_code(code_of(context)))
         use = zg_page_new_code;
     bool may = zg_page_time_allows(use, false);
-    if (may && can_window && (zg_window_is_forced() || !zg_page_time_allows(use, true) || !zg_fence_has_room(size, false)))
+    if (may && can_window &&
+        (zg_window_is_forced() || !zg_page_time_allows(use, true) || !zg_fence_has_room(size, false)))
         return zg_choice_window;
     if (may && zg_fence_has_room(size, use <= zg_page_first)) return zg_choice_pages;
     zg_stats_add(zg_counter_fence_declined, 1);

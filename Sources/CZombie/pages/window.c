@@ -15,6 +15,7 @@
 #include "platform/os.h"
 #include "pressure/pressure.h"
 #include "settings/config.h"
+#include "settings/coverage.h"
 #include "settings/stats.h"
 #include "zombies/zombie.h"
 
@@ -117,7 +118,8 @@ static bool can_guard(void) {
     char *common = zg_os_map_common(ZG_PAGE_BYTES), *again_there = NULL;
     if (!common) return false;
     again_there = zg_os_map_again(common, ZG_PAGE_BYTES);
-    bool done = again_there && zg_os_populate(again_there, ZG_PAGE_BYTES) == 0 && zg_os_guard(again_there, ZG_PAGE_BYTES) == 0;
+    bool done =
+        again_there && zg_os_populate(again_there, ZG_PAGE_BYTES) == 0 && zg_os_guard(again_there, ZG_PAGE_BYTES) == 0;
     if (again_there) zg_os_release(again_there, ZG_PAGE_BYTES);
     zg_os_release(common, ZG_PAGE_BYTES);
     return done;
@@ -128,7 +130,9 @@ void zg_window_reserve(void) {
     if (zg_config.on_finding == zg_on_finding_continue) return; // contents are needed later
     // A window is mapped memory, dead or not, and counts.
     if (zg_os_limit(RLIMIT_AS) != RLIM_INFINITY) return;
-    for (uint64_t pages = UINT64_C(1) << 24; pages >= 1 << 16 && !zg_alias_init(pages, POPULATED_AHEAD * ZG_PAGE_BYTES); pages /= 4) {}
+    for (uint64_t pages = UINT64_C(1) << 24; pages >= 1 << 16 && !zg_alias_init(pages, POPULATED_AHEAD * ZG_PAGE_BYTES);
+         pages /= 4) {
+    }
 }
 
 static bool start(void) {
@@ -193,7 +197,8 @@ static void reuse_oldest(void) {
             struct zg_alias *alias = &zg_alias_area.aliases[page];
             forgotten += alias->slot_bytes != 0;
             alias->slot_bytes = 0;
-            __atomic_store_n(&alias->block.header, zg_block_header(zg_state_fresh, zg_kind_malloc, 0), __ATOMIC_RELEASE);
+            __atomic_store_n(&alias->block.header, zg_block_header(zg_state_fresh, zg_kind_malloc, 0),
+                             __ATOMIC_RELEASE);
         }
         zg_stats_add(zg_counter_retired_blocks, -(uint64_t)forgotten);
         zg_stats_add(zg_counter_retired_bytes, -(uint64_t)forgotten * ZG_PAGE_BYTES);
@@ -277,17 +282,26 @@ static struct chunk *unlist(uint32_t class) {
     return NULL;
 }
 
-// What blocks in windows may lie in: as what private pages may take (fence.c), which count by themselves.
-static uint64_t memory_most(void) {
+// Why there was no memory or window for a block when that was last so. Under the lock.
+static enum zg_shortfall lacking = zg_shortfall_address_space;
+
+// What blocks in windows may lie in: as what private pages may take (fence.c), which count by themselves. `*limit` gets which of the
+// limits it is.
+static uint64_t memory_most(enum zg_shortfall *limit) {
+    *limit = zg_shortfall_pressure;
     if (zg_stats_get(zg_counter_pressure_level)) return 0;
+    *limit = zg_shortfall_memory;
     static uint64_t half;
     if (ZG_UNLIKELY(!half)) {
         uint64_t all = zg_os_physical_memory();
         half = all ? all / 2 : UINT64_MAX;
     }
-    uint64_t most = half;
-    if (zg_config.fence_per_context != ZG_FENCE_ALL)
+    uint64_t most = zg_config.fence_bytes;
+    if (zg_config.fence_per_context != ZG_FENCE_ALL &&
+        most == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial)
         most = zg_min(most, zg_max(SHARE_LEAST, zg_stats_get(zg_counter_live_bytes) / 8));
+    if (most >= half) return half;
+    *limit = zg_shortfall_fence_bytes;
     return most;
 }
 
@@ -296,7 +310,10 @@ static struct chunk *make_chunk(uint32_t class) {
     uint32_t pages = classes[class].pages;
     pages = pages ? zg_min(2 * pages, CHUNK_PAGES_MOST) : CHUNK_PAGES_LEAST;
     uint64_t bytes = pages * ZG_PAGE_BYTES;
-    if (chunk_count == CHUNKS || memory_bytes + bytes > memory_most()) return NULL;
+    lacking = zg_shortfall_address_space;
+    if (chunk_count == CHUNKS) return NULL;
+    if (memory_bytes + bytes > memory_most(&lacking)) return NULL;
+    lacking = zg_shortfall_refused;
     if (!commit(chunks, sizeof *chunks, chunk_count + UINT64_C(1), &chunks_committed)) return NULL;
     void *memory = zg_os_map_common(bytes);
     if (!memory) return NULL;
@@ -307,7 +324,7 @@ static struct chunk *make_chunk(uint32_t class) {
                             .slots = (uint16_t)slots,
                             .slot_bytes = (uint16_t)slot_bytes,
                             .open = (uint16_t)pages,
-                            .class = (uint8_t)class};
+                            .class = (uint8_t) class};
     for (uint32_t page = 0; page < pages; page++) chunk->free[page] = (uint8_t)slots;
     classes[class].pages = (uint16_t)pages;
     classes[class].opened = 0;
@@ -325,6 +342,7 @@ static struct chunk *next_chunk(uint32_t class) {
     if (!chunk && last && is_worth_a_window(last)) chunk = last;
     if (!chunk) chunk = unlist(class);
     if (!chunk) chunk = make_chunk(class);
+    if (chunk) lacking = zg_shortfall_refused;
     if (!chunk || !open_window(chunk)) {
         if (chunk) list(chunk);
         if (chunk != last) return NULL;
@@ -358,7 +376,8 @@ static void populate(struct chunk *chunk) {
     uint64_t page = windows[chunk->window].first + chunk->cursor;
     if (chunk->cursor < chunk->touched) {
         (void)*(const volatile char *)address_of(page);
-        chunk->populated = (uint16_t)zg_min(zg_round_up(page + 1, POPULATED_AHEAD) - windows[chunk->window].first, chunk->touched);
+        chunk->populated =
+            (uint16_t)zg_min(zg_round_up(page + 1, POPULATED_AHEAD) - windows[chunk->window].first, chunk->touched);
         return;
     }
     uint32_t to = zg_min(chunk->cursor + POPULATED_AHEAD, chunk->pages);
@@ -419,8 +438,12 @@ struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero
         populate(chunk);
         alias = take_slot(chunk);
     }
+    enum zg_shortfall why = lacking;
     zg_lock_drop(&window_lock);
-    if (!alias) return NULL;
+    if (!alias) {
+        zg_coverage_declined(why);
+        return NULL;
+    }
     char *start = (char *)zg_alias_start(alias);
     if (zero) __builtin_memset(start, 0, size);
     __builtin_memset(start + size, ZG_FILL_GAP, alias->slot_bytes - size);
@@ -435,7 +458,8 @@ bool zg_window_is_overrun(const struct zg_alias *alias, struct zg_change *change
     *change = (struct zg_change){.length = 0};
     for (uint64_t i = zg_alias_size(alias); i < alias->slot_bytes; i++) {
         if (start[i] == ZG_FILL_GAP) continue;
-        if (!change->length) *change = (struct zg_change){.offset = i, .old = ZG_FILL_GAP, .now = start[i], .length = 1};
+        if (!change->length)
+            *change = (struct zg_change){.offset = i, .old = ZG_FILL_GAP, .now = start[i], .length = 1};
         last = i;
     }
     if (change->length) change->length = last - change->offset + 1;
@@ -457,7 +481,8 @@ static void verify(struct zg_alias *alias) {
     if (ZG_LIKELY(zg_zombie_is_written((const void *)start, bytes, pattern))) return;
     struct zg_change change = {.offset = bytes};
     for (uint64_t i = 0; i < bytes; i++) {
-        uint8_t found = *(const uint8_t *)(start + i), expected = (uint8_t)(zg_zombie_word(pattern, i / 8) >> i % 8 * 8);
+        uint8_t found = *(const uint8_t *)(start + i),
+                expected = (uint8_t)(zg_zombie_word(pattern, i / 8) >> i % 8 * 8);
         if (found == expected) continue;
         if (change.offset == bytes) change = (struct zg_change){.offset = i, .old = expected, .now = found};
         change.length = i - change.offset + 1;
@@ -585,7 +610,8 @@ void zg_window_retire(struct zg_alias *alias) {
 }
 
 void zg_window_flush(void) {
-    while (finish_oldest(0)) {}
+    while (finish_oldest(0)) {
+    }
 }
 
 uint64_t zg_window_bytes(void) { return zg_load(&memory_bytes); }
@@ -636,7 +662,8 @@ void zg_window_fork_prepare(void) {
     for (uint32_t number = 1; number < count; to += chunks[number++].pages * ZG_PAGE_BYTES)
         for (uint32_t page = 0; page < chunks[number].pages; page++)
             if (has_blocks(&chunks[number], page))
-                __builtin_memcpy(to + page * ZG_PAGE_BYTES, (void *)(chunks[number].memory + page * ZG_PAGE_BYTES), ZG_PAGE_BYTES);
+                __builtin_memcpy(to + page * ZG_PAGE_BYTES, (void *)(chunks[number].memory + page * ZG_PAGE_BYTES),
+                                 ZG_PAGE_BYTES);
 }
 
 // Of a window that was just mapped: no page is guarded yet, of which the blocks are dead.
@@ -668,7 +695,8 @@ void zg_window_fork_done(bool child) {
         struct window *window = &windows[number];
         if (window->state != window_open) continue;
         struct chunk *chunk = &chunks[window->chunk];
-        if (zg_os_map_window((void *)chunk->memory, window->pages * ZG_PAGE_BYTES, (void *)address_of(window->first)) != 0)
+        if (zg_os_map_window((void *)chunk->memory, window->pages * ZG_PAGE_BYTES, (void *)address_of(window->first)) !=
+            0)
             zg_window_stop();
         guard_again(window);
         if (chunk->window == number) chunk->populated = chunk->cursor;
@@ -688,8 +716,10 @@ const char *zg_window_broken(void) {
         bytes += chunk->pages * ZG_PAGE_BYTES;
         for (uint32_t page = 0; page < chunk->pages; page++) {
             uint32_t used = 0;
-            for (uint32_t word = 0; word < SLOTS_MOST / 64; word++) used += (uint32_t)__builtin_popcountll(chunk->used[page][word]);
-            if (used + chunk->free[page] != chunk->slots) broken = "a page of a chunk has another number of free slots than is counted";
+            for (uint32_t word = 0; word < SLOTS_MOST / 64; word++)
+                used += (uint32_t)__builtin_popcountll(chunk->used[page][word]);
+            if (used + chunk->free[page] != chunk->slots)
+                broken = "a page of a chunk has another number of free slots than is counted";
             live += used;
             open += chunk->free[page] != 0;
         }
@@ -702,7 +732,8 @@ const char *zg_window_broken(void) {
             enum zg_state found = zg_header_state(zg_alias_area.aliases[page].block.header);
             live += found == zg_state_live || found == zg_state_quarantined;
         }
-        if (window->state == window_open ? live != window->live : live != 0) broken = "a window's blocks are not as it counts";
+        if (window->state == window_open ? live != window->live : live != 0)
+            broken = "a window's blocks are not as it counts";
     }
     if (!broken && bytes != memory_bytes) broken = "chunks take another number of bytes than is counted";
     zg_lock_drop(&window_lock);

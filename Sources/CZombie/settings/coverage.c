@@ -12,7 +12,7 @@ const struct zg_shortfall_info zg_shortfall_table[zg_shortfall_count] = {
 #undef ZG_X
 };
 
-const char *const zg_coverage_sum_names[zg_coverage_sum_count] = {
+const char zg_coverage_sum_names[zg_coverage_sum_count][24] = {
 #define ZG_X(name) #name,
     ZG_COVERAGE_SUMS(ZG_X)
 #undef ZG_X

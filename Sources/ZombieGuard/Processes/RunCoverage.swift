@@ -43,8 +43,11 @@ package struct RunCoverage {
         return coverage
     }
 
-    private static let names = withUnsafeBytes(of: zg_coverage_sum_names) { bytes in
-        bytes.bindMemory(to: UnsafePointer<CChar>.self).map { String(cString: $0) }
+    private static let names: [String] = withUnsafeBytes(of: zg_coverage_sum_names) { bytes in
+        let size = bytes.count / Int(zg_coverage_sum_count.rawValue)
+        return stride(from: 0, to: bytes.count, by: size).map {
+            fieldText(UnsafeRawBufferPointer(rebasing: bytes[$0..<$0 + size]))
+        }
     }
 }
 

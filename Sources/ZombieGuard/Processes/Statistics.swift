@@ -45,12 +45,12 @@ public struct Statistics: Sendable {
     /// Decodes a copy of the page.
     init(page: zg_stats_page, processID: Int) {
         self.processID = processID
-        program = withUnsafeBytes(of: page.program) { text(in: $0) }
-        runtimeVersion = withUnsafeBytes(of: page.runtime_version) { text(in: $0) }
-        options = withUnsafeBytes(of: page.options) { text(in: $0) }
+        program = withUnsafeBytes(of: page.program) { fieldText($0) }
+        runtimeVersion = withUnsafeBytes(of: page.runtime_version) { fieldText($0) }
+        options = withUnsafeBytes(of: page.options) { fieldText($0) }
         started = page.started_ns
         hasMaintenanceThread = page.has_maintenance_thread != 0
-        allocator = withUnsafeBytes(of: page.allocator) { text(in: $0) }
+        allocator = withUnsafeBytes(of: page.allocator) { fieldText($0) }
         let values = withUnsafeBytes(of: page.counters) { Array($0.bindMemory(to: UInt64.self)) }
         counters = zip(Self.counterTable, values).map { info, value in
             Counter(name: info.name, type: info.type, unit: info.unit, text: info.text, value: value)
@@ -93,6 +93,6 @@ extension TimelineSample {
 }
 
 /// The text in a field of fixed size, up to its NUL.
-private func text(in field: UnsafeRawBufferPointer) -> String {
+func fieldText(_ field: UnsafeRawBufferPointer) -> String {
     String(decoding: field.prefix { $0 != 0 }, as: UTF8.self)
 }

@@ -2,6 +2,7 @@
 
 import Shop
 import Testing
+import ZombieGuard
 import ZombieGuardTesting
 
 @Suite(.zombieGuarded) struct CartTests {
@@ -22,6 +23,12 @@ import ZombieGuardTesting
             }
         }
         #expect(cart.items.count == count)
+    }
+
+    @Test func someIsWatched() throws {
+        let coverage = try ZombieGuard.coverage
+        #expect(coverage.watchedBlocks > 0 && coverage.watchedStacks <= coverage.stacks)
+        #expect(coverage.reaches(percent: 1), "\(coverage.text)")
     }
 
     @Test func isDeallocated() { assertDeallocated { Cart() } }
