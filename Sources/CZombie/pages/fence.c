@@ -24,6 +24,9 @@ enum {
 // Address space is made accessible in steps, because each is a system call.
 #define COMMIT_STEP ((uint64_t)4 << 20)
 #define SHARE_LEAST ((uint64_t)4 << 20)
+// What records of dead blocks may take: this much, or this share of what is in use.
+#define RECORDS_LEAST ((uint64_t)2 << 20)
+enum { RECORDS_SHIFT = 3 };
 #define AFFORDABLE_LEAST ((uint64_t)2 << 20)
 
 static struct zg_lock fence_lock;
@@ -35,7 +38,7 @@ static uint16_t opened[CHUNKS];             // blocks in use of a closed chunk: 
 static uint32_t closed_runs;                // of chunks side by side: two mappings each
 static uint8_t too_soon[CHUNKS];            // blocks until a chunk that was opened again may be closed again
 static uint32_t retired_head, retired_tail; // span numbers, oldest first
-static uint64_t retired_bytes, live_bytes;
+static uint64_t retired_bytes, retired_count, live_bytes;
 
 // --- pages -------------------------------------------------------------------------------------------------------------
 
@@ -335,12 +338,14 @@ void zg_fence_fill_again(uint64_t from, uint64_t to) {
 // Oldest first, once the budget of addresses is spent, or half of the addresses there are. Under the lock.
 static void reuse_oldest(void) {
     uint64_t most = zg_min(zg_config.retired_bytes, zg_fenced_map.units * ZG_PAGE_BYTES / 2);
-    while (retired_bytes > most && retired_head) {
+    uint64_t records = zg_max(RECORDS_LEAST, zg_stats_get(zg_counter_live_bytes) >> RECORDS_SHIFT);
+    while ((retired_bytes > most || retired_count * sizeof(struct zg_span) > records) && retired_head) {
         struct zg_span *span = zg_span_by_number(retired_head);
         retired_head = span->next;
         if (!retired_head) retired_tail = 0;
         uint64_t bytes = span->units * ZG_PAGE_BYTES;
         retired_bytes -= bytes;
+        retired_count--;
         zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
         zg_stats_add(zg_counter_retired_bytes, -bytes);
         // What the program goes on using after a finding stays where it is.
@@ -397,6 +402,7 @@ void zg_fence_retire(struct zg_span *span, enum zg_fence_end end) {
         else retired_head = number;
         retired_tail = number;
         retired_bytes += bytes;
+        retired_count++;
     }
     reuse_oldest();
     zg_lock_drop(&fence_lock);

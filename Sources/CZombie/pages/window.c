@@ -29,15 +29,17 @@ enum {
     SLOTS_MOST = ZG_PAGE_BYTES / SLOT_LEAST,
     GAP_LEAST = 8,        // bytes behind a block that are filled and looked at
     POPULATED_AHEAD = 16, // pages: as many as the kernel maps at one fault
-    OPENED_PER_SIZE = 8,  // windows until a class's next chunk is larger
-    CLOSED_LEAST = 8192,  // pages of dead windows, whose records are kept
+    OPENED_PER_SIZE = 16, // windows until a class's next chunk is larger
+    CLOSED_LEAST = 32768, // pages of dead windows, whose records are kept: so many, or of this share of what is in use
+    CLOSED_SHIFT = 3,
     CLASSES = ZG_CLASS_COUNT,
     STEP_BYTES = 64 << 10
 };
 #define SHARE_LEAST ((uint64_t)4 << 20)
 // What dying blocks may hold before they are guarded: this much, or this share of what is in use.
 #define DYING_LEAST ((uint64_t)256 << 10)
-enum { DYING_SHIFT = 2 };
+enum { DYING_SHIFT = 3 };
+#define BUSY_LEAST ((uint64_t)1 << 20)
 // Guarding each page by itself, when its block dies, may take this share of the processor's time, in tenths, and this much first.
 enum { ONE_BY_ONE_TENTHS = 1 };
 #define ONE_BY_ONE_FIRST_NS UINT64_C(100000000)
@@ -180,7 +182,7 @@ static bool commit(void *table, uint64_t entry_bytes, uint64_t count, uint64_t *
 
 // So many pages of dead windows may keep their records.
 static uint64_t closed_most(void) {
-    uint64_t live = zg_stats_get(zg_counter_live_bytes) >> 5;
+    uint64_t live = zg_stats_get(zg_counter_live_bytes) >> CLOSED_SHIFT;
     return zg_min(zg_config.retired_bytes / ZG_PAGE_BYTES, zg_max(CLOSED_LEAST, live / sizeof(struct zg_alias)));
 }
 
@@ -336,7 +338,9 @@ static struct chunk *make_chunk(uint32_t class) {
 // The class's next chunk, with a window onto it. NULL where there is none. Under the lock.
 static struct chunk *next_chunk(uint32_t class) {
     struct chunk *last = classes[class].current ? &chunks[classes[class].current] : NULL;
-    bool is_busy = classes[class].opened >= OPENED_PER_SIZE && classes[class].pages < CHUNK_PAGES_MOST;
+    // Larger windows cost less for each block, and more memory than the blocks need.
+    bool is_busy = classes[class].opened >= OPENED_PER_SIZE && classes[class].pages < CHUNK_PAGES_MOST &&
+                   memory_bytes < zg_max(BUSY_LEAST, zg_stats_get(zg_counter_live_bytes) / 4);
     uint32_t passed = last ? last->window : 0;
     struct chunk *chunk = is_busy ? make_chunk(class) : NULL;
     if (!chunk && last && is_worth_a_window(last)) chunk = last;
