@@ -49,7 +49,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     struct zg_span *span = NULL;
     uint64_t ticks = zg_arch_ticks();
     bool wanted = size <= FENCE_MOST && zg_fence_wants(context, later);
-    if (wanted) span = zg_fence_allocate(size, alignment);
+    if (wanted) span = zg_fence_allocate(size, alignment, kind, context);
     if (!span) {
         if (wanted) zg_stats_add(zg_counter_fence_declined, 1);
         if (wanted && zg_config.fence_per_context == ZG_FENCE_ALL) zg_stats_degrade(zg_degradation_fence_exhausted);
