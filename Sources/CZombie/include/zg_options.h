@@ -32,9 +32,11 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(fence_per_context, number, 8, 0, 65535, (),                                                                                      \
       "first blocks of each allocation stack that get their own pages, protected on free; 65535: all blocks")                          \
     X(fence_bytes, bytes, 16777216, 0, 1099511627776, (),                                                                              \
-      "memory for live blocks with their own pages; the default is also capped at 4 MiB or, if more, an eighth of live memory")        \
+      "memory for live blocks with their own pages; the default is also capped at 8 MiB or, if more, a quarter of live memory")        \
     X(fence_overhead, percent, 30, 0, 1000, (),                                                                                        \
-      "CPU time spent on protected pages, as a share of the program's, after the first 8 ms; 100%: no limit")                          \
+      "CPU time for protected pages, as a share of the program's; first blocks of stacks up to three times of it; 100%: no limit")     \
+    X(fence_windows, choice, 0, 0, 2, (auto, off, all),                                                                                \
+      "small blocks with pages of their own share memory by windows (Linux 6.15): where that saves, never, or all that can")           \
     X(overread_ms, number, 20, 0, 1000000, (),                                                                                         \
       "CPU time after which reads past the end of a live block with its own pages are allowed, where masked loads are slow; 0: never") \
     X(fence_align, choice, 0, 0, 2, (16, 8, 1),                                                                                        \

@@ -1,23 +1,19 @@
-// Fenced blocks: the area, its pages, and the choice of blocks.
+// Fenced blocks: the area and its pages.
 
 #include "pages/fence.h"
 
 #include "blocks/fill.h"
 #include "blocks/lookup.h"
 #include "blocks/span_table.h"
-#include "pages/page_time.h"
 #include "pages/protect.h"
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "pressure/pressure.h"
 #include "settings/config.h"
-#include "settings/passing.h"
+#include "settings/coverage.h"
 #include "settings/stats.h"
-#include "stacks/depot.h"
 
 enum {
-    CONTEXTS = 1 << 21,
-    SEEN = 0x8000,                      // of a context's count: it is counted in the statistics
     CHUNK_PAGES = ZG_FENCE_REUSED_MOST, // one page of the kernel's page tables
     CHUNKS = 1 << 19,
     CLOSED = 0xffff, // of a chunk's count: one inaccessible mapping
@@ -40,44 +36,6 @@ static uint32_t closed_runs;                // of chunks side by side: two mappi
 static uint8_t too_soon[CHUNKS];            // blocks until a chunk that was opened again may be closed again
 static uint32_t retired_head, retired_tail; // span numbers, oldest first
 static uint64_t retired_bytes, live_bytes;
-
-// Blocks fenced so far, by context, whose numbers are dense; untouched pages cost nothing. Contexts beyond these many share
-// their counts.
-static uint16_t counts[CONTEXTS];
-static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
-
-// --- which blocks ------------------------------------------------------------------------------------------------------
-
-static uint16_t *count_of(uint32_t context) { return &counts[context % CONTEXTS]; }
-
-bool zg_fence_wants(uint32_t context, bool later) {
-    uint16_t *count = count_of(context);
-    uint32_t seen = __atomic_load_n(count, __ATOMIC_RELAXED), fenced = seen & ~(uint32_t)SEEN;
-    if (!(seen & SEEN)) {
-        __atomic_fetch_or(count, SEEN, __ATOMIC_RELAXED);
-        zg_stats_add(zg_counter_contexts, 1);
-    }
-    if (zg_protection_is_stopped()) return false;
-    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample) return true;
-    if (!zg_config.fence_per_context) return false;
-    if (!later && fenced >= zg_config.fence_per_context) return false;
-    if (later) {
-        // A share that falls with the square of how many of the context's blocks have been fenced.
-        uint64_t more = fenced < zg_config.fence_per_context ? 1 : fenced - zg_config.fence_per_context + 2;
-        if (zg_random(&random_state) % (more * more)) return false;
-    }
-    if (zg_page_time_allows(fenced == 0)) return true;
-    zg_stats_add(zg_counter_fence_declined, 1);
-    return false;
-}
-
-void zg_fence_note(uint32_t context) {
-    uint16_t *count = count_of(context);
-    uint32_t fenced = __atomic_load_n(count, __ATOMIC_RELAXED) & ~(uint32_t)SEEN;
-    if (fenced < SEEN - 1) __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
-    if (!fenced) zg_stats_add(zg_counter_contexts_fenced, 1);
-    if (fenced + 1 == zg_config.fence_per_context) zg_depot_settle(context);
-}
 
 // --- pages -------------------------------------------------------------------------------------------------------------
 
@@ -227,8 +185,8 @@ static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
 }
 
 // What pages of blocks in use may take: never more than half of the machine's memory, nothing more once it gets short, and
-// where only some blocks are fenced, a share of what the program has.
-static uint64_t live_most(void) {
+// where only some blocks are fenced, a share of what the program has, or twice of it. `*limit` gets which of them it is.
+static uint64_t live_most(bool first, enum zg_shortfall *limit) {
     static uint64_t half;
     uint64_t known = zg_load(&half);
     if (ZG_UNLIKELY(!known)) {
@@ -236,11 +194,31 @@ static uint64_t live_most(void) {
         known = all ? all / 2 : UINT64_MAX;
         zg_store(&half, known);
     }
+    *limit = zg_shortfall_pressure;
     if (zg_stats_get(zg_counter_pressure_level)) return 0;
+    *limit = zg_shortfall_memory;
+    uint64_t most = zg_config.fence_bytes;
     if (zg_config.fence_per_context != ZG_FENCE_ALL &&
-        zg_config.fence_bytes == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial)
-        known = zg_min(known, zg_max(SHARE_LEAST, zg_stats_get(zg_counter_live_bytes) / 8));
-    return zg_min(known, zg_config.fence_bytes);
+        most == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial) {
+        uint64_t share = zg_max(SHARE_LEAST, zg_stats_get(zg_counter_live_bytes) / 8);
+        most = zg_min(most, first ? 2 * share : share);
+    }
+    if (most >= known) return known;
+    *limit = zg_shortfall_fence_bytes;
+    return most;
+}
+
+// Says why there are no pages.
+static void *decline(enum zg_shortfall why) {
+    zg_coverage_declined(why);
+    return NULL;
+}
+
+bool zg_fence_has_room(uint64_t size, bool first) {
+    enum zg_shortfall limit;
+    if (zg_load(&live_bytes) + zg_round_up(size, ZG_PAGE_BYTES) <= live_most(first, &limit)) return true;
+    if (first) zg_coverage_declined(limit);
+    return false;
 }
 
 // Where no alignment was asked for, fence_align says what the end of a block is rounded to.
@@ -256,7 +234,7 @@ static bool may_be_programs(uint64_t size, enum zg_kind kind) {
 
 // Of each context every fourth block, from the second on, stands at the start of its pages, and what is in front of it is a guard:
 // of the first eight two do, and the first never does.
-enum { START_EVERY = 4, START_AT = 1 };
+enum { START_EVERY = 4, START_AT = 1, CONTEXTS = 1 << 21 };
 static uint8_t turns[CONTEXTS]; // blocks so far, the lower bits
 static bool is_start_due(uint32_t context) {
     uint8_t turn = __atomic_fetch_add(&turns[context % CONTEXTS], 1, __ATOMIC_RELAXED);
@@ -265,11 +243,12 @@ static bool is_start_due(uint32_t context) {
 
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, uint32_t context) {
     if (size > zg_fenced_map.units * ZG_PAGE_BYTES / 4 || alignment > zg_fenced_map.units * ZG_PAGE_BYTES / 4)
-        return NULL;
+        return decline(zg_shortfall_address_space);
     uint64_t bytes = zg_round_up(size, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
-    if (zg_load(&live_bytes) + bytes > live_most()) return NULL;
+    enum zg_shortfall limit;
+    if (zg_load(&live_bytes) + bytes > live_most(true, &limit)) return decline(limit);
     bool by_mapping = size && (keeps_contents() || zg_protection_now() == zg_protection_mprotect), fresh = false;
-    if (by_mapping && !zg_mappings_take(2)) return NULL;
+    if (by_mapping && !zg_mappings_take(2)) return decline(zg_shortfall_mappings);
     zg_lock_take(&fence_lock);
     struct zg_span *span = alignment <= ZG_PAGE_BYTES ? take_dead(pages) : NULL;
     if (span && size && span->fenced == zg_protection_mprotect && !by_mapping) {
@@ -294,11 +273,11 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment, enum zg_kin
     zg_lock_drop(&fence_lock);
     if (!span || !open_range(span, fresh, skip)) {
         if (by_mapping) zg_mappings_give(2);
-        if (!span) return NULL;
+        if (!span) return decline(zg_shortfall_address_space);
         // The range is left as it is: what of it is guarded is not known.
         if (span->fenced == zg_protection_guards) zg_protection_give_up_guards();
         __atomic_fetch_sub(&live_bytes, bytes, __ATOMIC_RELAXED);
-        return NULL;
+        return decline(zg_shortfall_refused);
     }
     zg_pressure_note_taken(bytes);
     zg_store(&span->size, size);

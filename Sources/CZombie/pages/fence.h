@@ -10,8 +10,7 @@
 //
 // Without guards (protect.h) the area is inaccessible but for the pages of blocks in use, two mappings each.
 //
-// Which blocks: those of profile `fence`, the first of each allocation context, and later ones now and then; as far as memory
-// (fence_bytes) and processor time (fence_overhead) reach.
+// Which blocks: choice.h; as far as memory (fence_bytes) reaches.
 //
 // Records are spans (zg_block.h) whose `fenced` says how they are protected; `units` counts pages, the guard behind the block included.
 // Slow path, one lock; zg_revive_fenced…: signal context, no lock.
@@ -24,9 +23,6 @@
 #include "platform/base.h"
 #include "threads/thread.h"
 
-// Whether a block of this context is to be fenced now: one of the first, or (`later`) one of those that are chosen now and then.
-bool zg_fence_wants(uint32_t context, bool later);
-
 // A range of more pages than these is not used again once its block is gone. The area begins at a multiple of as many, so that
 // what is closed as a whole (2 MiB) is one page of the kernel's page tables.
 enum { ZG_FENCE_REUSED_MOST = 512 };
@@ -35,11 +31,12 @@ enum { ZG_FENCE_REUSED_MOST = 512 };
 // Bytes of the pages of a fenced block, without the guard behind them.
 ZG_INLINE uint64_t zg_fence_data_bytes(const struct zg_span *span) { return (span->units - 1) * ZG_PAGE_BYTES; }
 
+// Whether there is memory for the pages of a block of this size: the first block of its stack, or one of the others, which leave
+// those half of it.
+bool zg_fence_has_room(uint64_t size, bool first);
 // A block of the context, its memory zero, the rest of its pages filled. NULL where memory, mappings or address space do not
 // reach. `alignment` is a power of two, at least 16; where `kind` is none with an alignment, fence_align may say less.
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, uint32_t context);
-// Counts it as one of the context's.
-void zg_fence_note(uint32_t context);
 // What of the fill around the block has changed. False: nothing.
 bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change);
 // Looks at the fill around all blocks in use, and reports each that has changed once: such a block is marked with

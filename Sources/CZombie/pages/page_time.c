@@ -6,34 +6,74 @@
 #include "platform/clock.h"
 #include "settings/config.h"
 
-#define FIRST_NS UINT64_C(8000000)   // before any share counts; the faults to come are in it
-#define REFRESH_NS UINT64_C(1000000) // between two looks at the process's clock
+// Before any share counts; and what first blocks and new code may have had by then.
+#define START_NS UINT64_C(4000000)
+#define FIRST_START_NS UINT64_C(5000000)
+#define NEW_CODE_START_NS UINT64_C(6000000)
+
+#define ADVANCE_NS UINT64_C(64000000) // of later income
+#define KEPT_NS UINT64_C(64000000)    // of income that nobody spent
+#define RESERVE_NS UINT64_C(16000000) // left for more urgent uses
+#define REFRESH_NS UINT64_C(1000000)  // between two looks at the process's clock
 #define CALL_MOST_NS UINT64_C(8000)
 #define PAGE_MOST_NS UINT64_C(600)
-#define CALL_NS UINT64_C(3000)
+#define CALL_NS UINT64_C(1000)
 #define FRESH_PAGE_NS UINT64_C(2500) // its fault, its zeroing, and what it drives out of the caches
+// The most that new code and first blocks may have had of the processor time, as multiples of fence_overhead, and the part of
+// one fence_overhead for retiring.
+enum { NEW_CODE_SHARE = 3, FIRST_SHARE = 2, RETIRE_PART = 4 };
 
-static uint64_t spent_ns, limit_ns = FIRST_NS, refreshed_ticks;
+// As of the last look at the clock: the share of the processor time so far, and of that what was kept too long.
+static uint64_t spent_ns, retired_ns, earned_ns, forgone_ns, refreshed_ticks;
 
-bool zg_page_time_allows(bool first) {
-    if (zg_config.fence_overhead >= ZG_NO_LIMIT_PERCENT) return true;
-    uint64_t spent = zg_load(&spent_ns), limit = zg_load(&limit_ns);
-    if (spent < (first ? limit : limit / 2)) return true;
-    uint64_t ticks = zg_arch_ticks();
-    if (zg_clock_ns(ticks - zg_load(&refreshed_ticks)) < REFRESH_NS) return false;
-    zg_store(&refreshed_ticks, ticks);
-    uint32_t share = zg_config.fence_overhead;
+// What may have been spent by now so that this use may spend more.
+static uint64_t limit_of(enum zg_page_use use, bool ample) {
+    uint64_t earned = zg_load(&earned_ns), income = START_NS + earned - zg_min(zg_load(&forgone_ns), earned);
+    uint64_t reserve = zg_min(income / 4, RESERVE_NS);
+    if (use <= zg_page_first && ample) return income / 2;
+    if (use == zg_page_new_code) return NEW_CODE_START_NS + NEW_CODE_SHARE * earned;
+    if (use == zg_page_first) return zg_min(FIRST_START_NS + FIRST_SHARE * earned, income + ADVANCE_NS);
+    return income - reserve * (use == zg_page_next ? 1 : 2) * (ample ? 2 : 1);
+}
+
+static bool is_allowed(enum zg_page_use use, bool ample) {
+    if (use == zg_page_retire && zg_load(&retired_ns) >= (START_NS + zg_load(&earned_ns)) / RETIRE_PART) return false;
+    return zg_load(&spent_ns) < limit_of(use, ample);
+}
+
+static void look_at_clock(uint64_t ticks) {
+    uint64_t last = zg_load(&refreshed_ticks);
+    if (zg_clock_ns(ticks - last) < REFRESH_NS ||
+        !__atomic_compare_exchange_n(&refreshed_ticks, &last, ticks, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return;
+    uint64_t share = zg_config.fence_overhead;
     if (zg_config.overhead && zg_config.overhead / 2 < share) share = zg_config.overhead / 2;
-    limit = FIRST_NS + zg_clock_process_ns() / 1000 * share;
-    zg_store(&limit_ns, limit);
-    return spent < (first ? limit : limit / 2);
+    uint64_t earned = zg_clock_process_ns() / 1000 * share, forgone = zg_load(&forgone_ns);
+    uint64_t kept = zg_load(&spent_ns) + KEPT_NS + forgone;
+    if (START_NS + earned > kept) zg_store(&forgone_ns, forgone + START_NS + earned - kept);
+    zg_store(&earned_ns, earned);
+}
+
+bool zg_page_time_allows(enum zg_page_use use, bool ample) {
+    if (zg_config.fence_overhead >= ZG_NO_LIMIT_PERCENT || is_allowed(use, ample)) return true;
+    look_at_clock(zg_arch_ticks());
+    return is_allowed(use, ample);
+}
+
+static uint64_t measured(uint64_t since, uint64_t pages) {
+    return zg_min(zg_clock_ns(zg_arch_ticks() - since), CALL_MOST_NS + pages * PAGE_MOST_NS);
 }
 
 void zg_page_time_spent(uint64_t since, uint64_t pages) {
-    uint64_t ns = zg_clock_ns(zg_arch_ticks() - since);
-    __atomic_fetch_add(&spent_ns, zg_min(ns, CALL_MOST_NS + pages * PAGE_MOST_NS), __ATOMIC_RELAXED);
+    __atomic_fetch_add(&spent_ns, measured(since, pages), __ATOMIC_RELAXED);
 }
 
 void zg_page_time_charge(uint64_t pages) {
     __atomic_fetch_add(&spent_ns, CALL_NS + pages * FRESH_PAGE_NS, __ATOMIC_RELAXED);
+}
+
+void zg_page_time_retired(uint64_t since, uint64_t pages) {
+    uint64_t ns = measured(since, pages) + CALL_NS + pages * FRESH_PAGE_NS;
+    __atomic_fetch_add(&spent_ns, ns, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&retired_ns, ns, __ATOMIC_RELAXED);
 }

@@ -1,5 +1,10 @@
-// The budget of fence_overhead: fenced and retired pages cost system calls and faults. The time of each is added up, and what
-// goes beyond 8 ms and the allowed share of the process's processor time is declined.
+// The budget of fence_overhead: fenced and retired pages cost system calls and faults. What each costs is added up against an
+// income that comes with the process's processor time, so that there is something left for whoever comes late: what is not
+// spent is kept, up to a bound, and of that the less urgent uses leave a reserve to the more urgent ones.
+//
+// All together stay below 6 ms + 3 times fence_overhead of the processor time. In the long run it is fence_overhead: only first
+// blocks of stacks may spend in advance, at most twice the income so far and 64 ms of what comes later, and a little more
+// where the code that allocates is new, too, of which there is only so much in a program.
 // Slow path; no lock: counts are approximate where threads meet.
 
 #ifndef ZG_PAGE_TIME_H
@@ -7,12 +12,24 @@
 
 #include "platform/base.h"
 
-// Whether another block may be fenced. Contexts of which none was yet come `first`: the others leave them half of it.
-bool zg_page_time_allows(bool first);
+// What pages are for, the most urgent first.
+enum zg_page_use {
+    zg_page_new_code, // the first block of a stack whose innermost calls made none before
+    zg_page_first,    // the first block of a stack
+    zg_page_next,     // another one of its first blocks
+    zg_page_later,    // one of all the others
+    zg_page_retire,   // pages of dead blocks
+};
+
+// Whether there is time for that. `ample`: and for more urgent uses to come twice of what they are left otherwise; of first
+// blocks, half of the income, and nothing in advance.
+bool zg_page_time_allows(enum zg_page_use use, bool ample);
 // The time that fencing took since `since` (zg_arch_ticks). A thread that was put aside meanwhile did not spend it: it counts
 // only as far as system calls for so many pages take.
 void zg_page_time_spent(uint64_t since, uint64_t pages);
 // The same for work whose price is paid later, by the faults of fresh pages.
 void zg_page_time_charge(uint64_t pages);
+// Both, for pages that were retired: as many fresh ones will be touched.
+void zg_page_time_retired(uint64_t since, uint64_t pages);
 
 #endif

@@ -300,7 +300,7 @@ static bool is_on(void) {
 
 static bool may_begin(void) {
     if (!is_on() || !zg_config.fence_overhead || zg_protection_now() == zg_protection_mprotect) return false;
-    return zg_arch_ticks() >= zg_load(&phase.wait_until_ticks) && zg_page_time_allows(false);
+    return zg_arch_ticks() >= zg_load(&phase.wait_until_ticks) && zg_page_time_allows(zg_page_retire, false);
 }
 
 bool zg_retire_enter(const struct zg_thread *thread) {
@@ -355,8 +355,7 @@ static void settle(bool end) {
         }
         uint64_t count = next - i, ticks = zg_arch_ticks();
         uint64_t bytes = retire_runs(class, number, number + count);
-        zg_page_time_spent(ticks, bytes / ZG_PAGE_BYTES);
-        zg_page_time_charge(bytes / ZG_PAGE_BYTES); // as many fresh pages will be touched
+        zg_page_time_retired(ticks, bytes / ZG_PAGE_BYTES);
         phase.held_bytes -= zg_min(phase.held_bytes, count << RUN_SHIFT);
         if (!bytes)
             for (uint64_t j = number; j < number + count; j++)
@@ -378,7 +377,7 @@ static void end_phase(uint32_t touched) {
 
 void zg_retire_leave(const struct zg_thread *thread) {
     if (__atomic_load_n(&forced_by, __ATOMIC_RELAXED) == thread) return;
-    bool end = phase.is_full || phase.held_bytes > HOLD_MOST || !zg_page_time_allows(false);
+    bool end = phase.is_full || phase.held_bytes > HOLD_MOST || !zg_page_time_allows(zg_page_retire, false);
     if (end || phase.held_bytes >= RUN_BYTES) {
         uint32_t touched = phase.touched_count + phase.retired_count;
         settle(end);
@@ -391,8 +390,8 @@ void zg_retire_leave(const struct zg_thread *thread) {
 bool zg_retire_wants_span(uint64_t bytes) {
     if (!is_on()) return false;
     if (is_forced()) return true;
-    if (!zg_config.fence_overhead || !zg_page_time_allows(false)) return false;
-    zg_page_time_charge(bytes / ZG_PAGE_BYTES);
+    if (!zg_config.fence_overhead || !zg_page_time_allows(zg_page_retire, false)) return false;
+    zg_page_time_retired(zg_arch_ticks(), bytes / ZG_PAGE_BYTES);
     return true;
 }
 

@@ -6,7 +6,7 @@
 #include "platform/arch.h"
 #include "threads/thread.h"
 
-// A stack id with this bit: the context's next block should be fenced (pages/fence.h). Set where a stack is captured that the
+// A stack id with this bit: the context's next block should be fenced (pages/choice.h). Set where a stack is captured that the
 // thread's cache does not know, so that known contexts cost nothing.
 #define ZG_STACK_FENCE UINT32_C(0x80000000)
 

@@ -1,0 +1,98 @@
+// The choice of blocks that get pages of their own. Slow path; no lock: counts are approximate where threads meet.
+
+#include "pages/choice.h"
+
+#include "pages/fence.h"
+#include "pages/page_time.h"
+#include "pages/protect.h"
+#include "pages/window.h"
+#include "settings/config.h"
+#include "settings/coverage.h"
+#include "settings/passing.h"
+#include "settings/stats.h"
+#include "stacks/depot.h"
+
+enum {
+    CONTEXTS = 1 << 21,
+    SEEN = 0x8000, // of a context's count: it is counted in the statistics
+    SHARE_PAGES_MOST = 255,
+    CODE_FRAMES = 4,
+    CODE_BITS = 18,
+    PRIVATE_FIRST = 4,
+};
+
+// Blocks fenced so far, by context, whose numbers are dense; untouched pages cost nothing. Contexts beyond these many share
+// their counts.
+static uint16_t counts[CONTEXTS];
+static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
+
+// The innermost calls of the stacks of which a block was fenced: a Bloom filter (CACM 13:7, 1970) with two bits each. In a
+// program whose stacks are new again and again these are not, and a stack that comes from other code stands out.
+static uint64_t known_code[(1 << CODE_BITS) / 64];
+
+static uint64_t code_of(uint32_t context) {
+    uint64_t frames[CODE_FRAMES], hash = 0;
+    for (int i = zg_depot_get(context, frames, CODE_FRAMES); i > 0; i--) hash = zg_depot_hash(hash, frames[i - 1]);
+    return hash;
+}
+static uint32_t first_bit(uint64_t code) { return code >> (64 - CODE_BITS); }
+static uint32_t second_bit(uint64_t code) { return code & ((1 << CODE_BITS) - 1); }
+static bool has_bit(uint32_t bit) { return __atomic_load_n(&known_code[bit / 64], __ATOMIC_RELAXED) >> bit % 64 & 1; }
+static void set_bit(uint32_t bit) {
+    __atomic_fetch_or(&known_code[bit / 64], UINT64_C(1) << bit % 64, __ATOMIC_RELAXED);
+}
+
+static bool is_new_code(uint64_t code) { return code && !(has_bit(first_bit(code)) && has_bit(second_bit(code))); }
+
+static uint16_t *count_of(uint32_t context) { return &counts[context % CONTEXTS]; }
+
+// Of the blocks of a profile that fences all: the first of a context, and ever fewer of the later ones.
+static bool is_private(uint32_t count) { return count < PRIVATE_FIRST || !(count & (count - 1)); }
+
+enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_window) {
+    uint16_t *count = count_of(context);
+    uint32_t seen = __atomic_load_n(count, __ATOMIC_RELAXED), fenced = seen & ~(uint32_t)SEEN;
+    if (!(seen & SEEN)) {
+        __atomic_fetch_or(count, SEEN, __ATOMIC_RELAXED);
+        zg_stats_add(zg_counter_contexts, 1);
+    }
+    if (zg_protection_is_stopped()) return zg_coverage_declined(zg_shortfall_no_faults), zg_choice_none;
+    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample)
+        return can_window && (zg_window_is_forced() || !is_private(fenced)) ? zg_choice_window : zg_choice_pages;
+    if (!zg_config.fence_per_context) return zg_choice_none;
+    enum zg_page_use use = fenced ? zg_page_next : zg_page_first;
+    // A share that falls with how many of the context's blocks have been fenced, and with what this one would cost.
+    uint64_t share = zg_min(size / ZG_PAGE_BYTES, SHARE_PAGES_MOST) + 1;
+    if (fenced >= zg_config.fence_per_context) {
+        if (!later) return zg_choice_none;
+        use = zg_page_later;
+        share *= fenced - zg_config.fence_per_context + 2;
+    }
+    if (fenced && share > 1 && zg_random(&random_state) % share) return zg_choice_none;
+    if (use == zg_page_first && !zg_page_time_allows(use, false) && is_new_code(code_of(context)))
+        use = zg_page_new_code;
+    bool may = zg_page_time_allows(use, false);
+    if (may && can_window &&
+        (zg_window_is_forced() || !zg_page_time_allows(use, true) || !zg_fence_has_room(size, false)))
+        return zg_choice_window;
+    if (may && zg_fence_has_room(size, use <= zg_page_first)) return zg_choice_pages;
+    zg_stats_add(zg_counter_fence_declined, 1);
+    if (!may && !later) zg_coverage_declined(zg_shortfall_fence_overhead);
+    return zg_choice_none;
+}
+
+void zg_choice_note(uint32_t context) {
+    uint16_t *count = count_of(context);
+    uint32_t fenced = __atomic_load_n(count, __ATOMIC_RELAXED) & ~(uint32_t)SEEN;
+    if (fenced < SEEN - 1) __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+    if (!fenced) {
+        zg_stats_add(zg_counter_contexts_fenced, 1);
+        uint64_t code = code_of(context);
+        set_bit(first_bit(code));
+        set_bit(second_bit(code));
+    }
+    if (fenced + 1 == zg_config.fence_per_context) {
+        zg_depot_settle(context);
+        zg_coverage_declined(zg_shortfall_fence_per_context);
+    }
+}

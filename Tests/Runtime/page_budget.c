@@ -1,0 +1,117 @@
+// The budget of processor time for pages is spread over the life of a process, kept below its ceiling, and shared by urgency.
+// link: runtime
+
+#include "pages/page_time.h"
+
+#include "check.h"
+#include "platform/arch.h"
+#include "platform/clock.h"
+#include "settings/config.h"
+
+#define MS UINT64_C(1000000)
+#define BLOCK_NS (1000 + 2500)             // what zg_page_time_charge(1) takes
+#define RETIRED_NS (BLOCK_NS + 8000 + 600) // zg_page_time_retired of one page, after a long time
+
+// The clock is the test's, in the place of the runtime's: processor time that it is told, and every look at it is long after
+// the last.
+static uint64_t processor_ns;
+void zg_clock_init(void) {}
+void zg_clock_before_fork(void) {}
+void zg_clock_after_fork_in_child(void) {}
+uint64_t zg_clock_process_ns(void) { return processor_ns; }
+uint64_t zg_clock_ns(uint64_t ticks) { return ticks < (UINT64_C(1) << 40) ? 10 * MS : ticks; }
+uint64_t zg_clock_ticks(uint64_t ns) { return ns; }
+
+static uint64_t spent_ns;
+
+// As much as it is given: how much.
+static uint64_t spend(enum zg_page_use use, bool ample) {
+    uint64_t before = spent_ns;
+    while (zg_page_time_allows(use, ample) && spent_ns - before < 10000 * MS) {
+        zg_page_time_charge(1);
+        spent_ns += BLOCK_NS;
+    }
+    return spent_ns - before;
+}
+
+static uint64_t share_of(uint64_t ns) { return ns / 1000 * zg_config.fence_overhead; }
+
+static void check_start(void) {
+    uint64_t later = spend(zg_page_later, false), next = spend(zg_page_next, false),
+             first = spend(zg_page_first, false);
+    uint64_t new_code = spend(zg_page_new_code, false);
+    CHECK(later >= MS && next >= MS / 2 && first >= MS && new_code >= MS / 2,
+          "at the start each leaves some to the more urgent");
+    CHECK(spent_ns <= 6 * MS + BLOCK_NS, "before any processor time, no more than the start");
+    CHECK(!zg_page_time_allows(zg_page_new_code, false), "nothing is left for anybody");
+}
+
+// Stacks that are new again and again, for ten seconds.
+static void check_new_stacks(void) {
+    uint64_t begin = processor_ns, in_last_second = 0;
+    for (int step = 1; step <= 1000; step++) {
+        processor_ns += 10 * MS;
+        uint64_t spent = spend(zg_page_first, false);
+        if (step > 900) in_last_second += spent;
+        CHECK(spent_ns <= 6 * MS + 2 * share_of(processor_ns) + BLOCK_NS, "first blocks stay below twice the share");
+    }
+    CHECK(spent_ns <= 6 * MS + 64 * MS + share_of(processor_ns - begin) + BLOCK_NS,
+          "and spend 64 ms in advance at most");
+    CHECK(in_last_second >= share_of(1000 * MS) * 9 / 10, "the last second has its share, too");
+    CHECK(!zg_page_time_allows(zg_page_next, false), "while they use it up, others get nothing");
+    CHECK(spend(zg_page_new_code, false) >= 10 * MS, "new code has something left all the same");
+    CHECK(spent_ns <= 6 * MS + 3 * share_of(processor_ns) + BLOCK_NS, "all together stay below the ceiling");
+}
+
+// Everybody wants pages: what is left over goes to the others, and first blocks find their reserve.
+static void check_left_over(void) {
+    processor_ns += 40000 * MS; // what was spent in advance is paid back
+    spend(zg_page_later, false);
+    uint64_t before = spent_ns;
+    for (int step = 0; step < 100; step++) {
+        processor_ns += 100 * MS;
+        spend(zg_page_later, false);
+    }
+    uint64_t spent = spent_ns - before, share = share_of(10000 * MS);
+    CHECK(spent >= share * 9 / 10 && spent <= share * 11 / 10, "later blocks use what nobody else wants, and no more");
+    CHECK(spend(zg_page_next, false) >= 8 * MS, "they leave something for the next ones");
+    CHECK(spend(zg_page_first, true) >= 8 * MS, "these for the first ones, before these spend in advance");
+    CHECK(spend(zg_page_first, false) >= 60 * MS, "which they can");
+}
+
+// An hour in which nobody wants anything.
+static void check_burst(void) {
+    processor_ns += 3600000 * MS;
+    uint64_t first = spend(zg_page_first, false);
+    CHECK(first >= 64 * MS && first <= 2 * 64 * MS + BLOCK_NS, "what is kept is bounded");
+}
+
+static void check_retiring(void) {
+    processor_ns += 10000 * MS;
+    uint64_t retired = 0;
+    for (int step = 0; step < 100; step++) {
+        processor_ns += 1000 * MS;
+        for (; zg_page_time_allows(zg_page_retire, false); retired++) zg_page_time_retired(zg_arch_ticks(), 1);
+    }
+    uint64_t spent = retired * RETIRED_NS;
+    CHECK(spent >= MS, "dead pages are retired");
+    CHECK(spent <= share_of(processor_ns) / 4 + 2 * MS, "for a quarter of the share at most");
+    processor_ns += 1000 * MS;
+    CHECK(zg_page_time_allows(zg_page_later, false), "blocks in use have the rest");
+}
+
+static void check_no_limit(void) {
+    zg_config.fence_overhead = ZG_NO_LIMIT_PERCENT;
+    CHECK(zg_page_time_allows(zg_page_retire, true) && zg_page_time_allows(zg_page_later, true), "100 % is no limit");
+}
+
+int main(void) {
+    zg_config.fence_overhead = 30;
+    check_start();
+    check_new_stacks();
+    check_left_over();
+    check_burst();
+    check_retiring();
+    check_no_limit();
+    return check_end();
+}
