@@ -4,7 +4,7 @@
 A fault is one combination of how a block was made, its size and alignment, how it was dropped, and how it is used:
 after its end, or outside of its bounds. Tests/Detection/Fences/matrix.c commits each in a child of its own; what has to be found
 follows from the rules of where such blocks lie, which stand here in `Fault`. A part is a set of faults with options:
-  fence       all of them, with --profile fence
+  fence       all of them, with --profile fence and private pages for every block
   clean       the same blocks and uses within their bounds and their lives: nothing is found
   guard, mprotect   a share of them, with dead pages protected by MADV_GUARD_INSTALL, or by mprotect
   continue    a share of them, with on_finding=continue: the program goes on, and the block's drop is no bug
@@ -508,21 +508,23 @@ def symbolicated(zguard, reports, wanted, names):
 
 
 class Part:
-    def __init__(self, name, options, share=1, is_clean=False, goes_on=False, fence_align=16, bytes_most=None):
+    def __init__(self, name, options, share=1, is_clean=False, goes_on=False, fence_align=16, earlier_most=5,
+                 earlier_bytes_most=1 << 30):
         self.name, self.options, self.share, self.is_clean, self.goes_on = name, options, share, is_clean, goes_on
         self.fence_align = fence_align
-        self.bytes_most = bytes_most  # in live blocks
+        # Of the stack, what else the budget is sure to allow.
+        self.earlier_most, self.earlier_bytes_most = earlier_most, earlier_bytes_most
 
 
 PARTS = [
-    Part("fence", "profile=fence"),
-    Part("clean", "profile=fence", share=2, is_clean=True),
-    Part("guard", "profile=fence:protect=guard", share=11),
-    Part("mprotect", "profile=fence:protect=mprotect", share=5),
-    Part("continue", "profile=fence:on_finding=continue", share=7, goes_on=True),
-    Part("default", "", share=5, bytes_most=3 << 20),
-    Part("align8", "profile=fence:fence_align=8", share=7, fence_align=8),
-    Part("align1", "profile=fence:fence_align=1", share=3, fence_align=1),
+    Part("fence", "profile=fence:fence_windows=off"),
+    Part("clean", "profile=fence:fence_windows=off", share=2, is_clean=True),
+    Part("guard", "profile=fence:fence_windows=off:protect=guard", share=11),
+    Part("mprotect", "profile=fence:fence_windows=off:protect=mprotect", share=5),
+    Part("continue", "profile=fence:fence_windows=off:on_finding=continue", share=7, goes_on=True),
+    Part("default", "", share=5, earlier_most=1, earlier_bytes_most=PAGE),
+    Part("align8", "profile=fence:fence_windows=off:fence_align=8", share=7, fence_align=8),
+    Part("align1", "profile=fence:fence_windows=off:fence_align=1", share=3, fence_align=1),
 ]
 
 
@@ -594,7 +596,7 @@ def main():
         Fault.fence_align = part.fence_align
         return [fault for fault in matrix({int(width) for width in widths.split()})
                 if re.search(arguments.only, str(fault)) and
-                (not part.bytes_most or fault.size * (fault.earlier + 1) <= part.bytes_most)]
+                fault.earlier <= part.earlier_most and fault.earlier * fault.size <= part.earlier_bytes_most]
 
     if arguments.list:
         print(*faults_of(PARTS[0]), sep="\n")
