@@ -45,7 +45,8 @@ static int enter(void *argument) {
     return start->entry(start->argument);
 }
 
-static ZG_NOINLINE int clone_process(struct start start, void *stack, int flags, void *parent_tid, void *tls, void *child_tid) {
+static ZG_NOINLINE int clone_process(struct start start, void *stack, int flags, void *parent_tid, void *tls,
+                                     void *child_tid) {
     zg_forks_before();
     int pid = next_in_full(enter, stack, flags, &start, parent_tid, tls, child_tid);
     int error = errno;
@@ -54,8 +55,8 @@ static ZG_NOINLINE int clone_process(struct start start, void *stack, int flags,
     return pid;
 }
 
-static ZG_NOINLINE int clone_without_memory(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid,
-                                            void *tls, const uint64_t *frame) {
+static ZG_NOINLINE int clone_without_memory(entry_function *entry, void *stack, int flags, void *argument,
+                                            void *parent_tid, void *tls, const uint64_t *frame) {
     bool has_child_tid = flags & (CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
     return clone_process((struct start){entry, argument}, stack, flags, parent_tid, tls,
                          has_child_tid ? (void *)frame[2] : NULL);

@@ -11,7 +11,7 @@ extension Finding {
     /// Kind, sentence and stacks, the stacks as far as they are the program's own.
     var message: String {
         var text = "\(visible(kind.rawValue)): \(sentence)"
-        let found = kind == .writeAfterFree ? [] : stacks.access
+        let found = isNoticedLate ? [] : stacks.access
         for (title, stack) in [("touched", found), ("freed", stacks.free), ("allocated", stacks.alloc)] {
             let frames = Self.own(stack)
             if frames.isEmpty { continue }
@@ -28,7 +28,7 @@ extension Finding {
     /// Where the program's own code touched the zombie; nil where it is not known.
     var origin: SourceLocation? {
         // A late write is noticed long after it was made: the access stack is that of the check.
-        if kind == .writeAfterFree { return nil }
+        if isNoticedLate { return nil }
         return stacks.access.lazy.compactMap(\.sourceLocation).first
     }
 

@@ -1,4 +1,4 @@
-// zguard check: verifies what a process holds in quarantine.
+// zguard check: verifies what a process holds in quarantine, and the gaps around live blocks.
 
 import Glibc
 import ZombieGuard
@@ -25,7 +25,9 @@ struct CheckCommand {
         options.write(document, in: format, for: STDOUT_FILENO) { Output.out($0) }
         if format == .text {
             let blocks = "\(check.verifiedBlocks) freed block\(check.verifiedBlocks == 1 ? "" : "s")"
-            let verified = "\(blocks) (\(byteText(check.verifiedBytes))) verified"
+            let gaps = check.verifiedLiveBlocks
+            let around = gaps == 0 ? "" : " and the gaps around \(gaps) live one\(gaps == 1 ? "" : "s")"
+            let verified = "\(blocks)\(around) (\(byteText(check.verifiedBytes))) verified"
             let program = visible(statistics.program)
             let said = "\(intake.groups.summary), \(verified) in \(program) [\(processID)]"
             Output.out(TextRenderer.mark + "\(said); \(statistics.coverage.text)\n")

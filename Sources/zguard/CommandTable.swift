@@ -102,7 +102,7 @@ struct Command: Sendable {
             run: { try ReportCommand($0).run() }),
         Command(
             name: "check", operands: "PID", operandCount: 1...1,
-            text: "verify the freed blocks of a running process now",
+            text: "verify the freed blocks, and the gaps around live ones, of a running process now",
             flags: [format, suppressions, full, symbols],
             run: { try CheckCommand($0).run() }),
         Command(

@@ -4,11 +4,12 @@
 A fault is one combination of how a block was made, its size and alignment, how it was dropped, and how it is used:
 after its end, or outside of its bounds. Tests/Detection/Fences/matrix.c commits each in a child of its own; what has to be found
 follows from the rules of where such blocks lie, which stand here in `Fault`. A part is a set of faults with options:
-  fence       all of them, with --profile fence
+  fence       all of them, with --profile fence and private pages for every block
   clean       the same blocks and uses within their bounds and their lives: nothing is found
   guard, mprotect   a share of them, with dead pages protected by MADV_GUARD_INSTALL, or by mprotect
   continue    a share of them, with on_finding=continue: the program goes on, and the block's drop is no bug
   default     a share of them, with no options at all: the first block of each allocation context is one of these, too
+  align8, align1   a share of them, with fence_align=8 and fence_align=1: ends that are more exact
 With --slice all of that is thinned out: every use, every way to make and to drop a block and every size stays, in each mode.
 Every fault that is not found exactly as stated is a line of output. Closing line: N passed, N failed.
 """
@@ -48,6 +49,12 @@ PLAIN = ["malloc", "calloc", "realloc_null", "realloc_grown", "realloc_shrunk", 
 ALIGNED = ["aligned_alloc", "posix_memalign", "memalign"]
 ALIGNMENTS = [16, 32, 64, 256, 1024, 4096, 8192, 65536]
 DROPS = ["free", "realloc", "realloc_zero", "thread"]
+# Without a free, or before it: what is beside a live block is looked at.
+LATE_DROPS = {"exit": "exit", "check": "check"}
+WITH_ALL_FORMS = [("exit", 0), ("check", 1)]
+START_EVERY, START_AT = 4, 1  # of the blocks of one stack, those that stand at the start of their pages
+EARLIER = [0, 1, 2, 3, 5]
+NOTHING = ["malloc", "calloc", "realloc_null", "reallocarray", "valloc"]  # that make blocks of 0 bytes
 
 # Uses of a number of bytes at one address: name, access, bytes.
 SINGLE = [*((f"read_{width}", "read", width) for width in (1, 2, 4, 8, 16, 32, 64)),
@@ -71,7 +78,7 @@ WIDTH = {use[0]: use[2] for use in SINGLE + INDEXED}
 IN_LIBRARY = {use[0] for use in MEMORY + STRINGS}
 BY_VECTORS = {use[0] for use in STRINGS if use[1] == "read"}
 VECTOR = 64
-FRONT_GAP = 256 # bytes in front of a live block that are looked at when it is freed
+FRONT_GAP = 256  # bytes in front of a live block that are looked at when it is freed
 
 
 def round_up(number, step):
@@ -81,10 +88,17 @@ def round_up(number, step):
 class Fault:
     """One combination, and what has to be found. Offsets count from the block's start."""
 
-    def __init__(self, mode, size, use, offset, make="malloc", drop="free", alignment=16, count=1):
+    fence_align = 16  # the option: set while the faults of a part are made
+
+    def __init__(self, mode, size, use, offset, make="malloc", drop="free", alignment=16, count=1, earlier=0):
         self.mode, self.size, self.use, self.offset, self.count = mode, size, use, offset, max(count, 1)
         self.make, self.drop, self.alignment = make, drop, PAGE if make == "valloc" else alignment
-        step = min(max(self.alignment, 16), PAGE)
+        self.earlier = earlier
+        if make in PLAIN:
+            self.alignment = self.fence_align
+        # The program may use whole pages of its own: such a block stands where it was asked to.
+        is_at_start = earlier % START_EVERY == START_AT and (make in PLAIN or size < OWN_PAGES)
+        step = PAGE if is_at_start else min(self.alignment, PAGE)
         self.fence = round_up(size, step)  # where the inaccessible page behind the block begins
         self.page_offset = -self.fence % PAGE  # of the block's start
         self.first_page = -self.page_offset
@@ -113,16 +127,19 @@ class Fault:
             # Nothing faults: the changed bytes are found when the block is freed.
             changed = first if first < 0 or first >= self.size else self.size
             self.low = self.high = changed
-            self.status = 128 + signal.SIGABRT
-            self.detail = {"found_by": "free", "offset": str(changed) if changed >= 0 else None, "new": "0x21",
+            self.status = 0 if self.drop == "exit" else 128 + signal.SIGABRT
+            self.detail = {"found_by": LATE_DROPS.get(self.drop, "free"), "offset": str(changed) if changed >= 0 else None, "new": "0x21",
                            "length": str(last - changed + 1)}
 
     def line(self, number):
         return (f"{number} {self.mode} {self.make} {self.drop} {self.use} {self.size} {self.alignment} {self.offset} "
-                f"{self.count}\n")
+                f"{self.count} {self.earlier}\n")
 
     def clean_line(self, number):
         """The same block, used within its bounds and its life."""
+        if not self.size:
+            use = "memset" if self.access == "write" else "memcmp"
+            return f"{number} clean {self.make} {self.drop} {use} 0 {self.alignment} 0 0 {self.earlier}\n"
         span = min(WIDTH.get(self.use, self.count), self.size)
         if WIDTH.get(self.use, 1) > self.size:
             use, offset = "write_1" if self.access == "write" else "read_1", self.size - 1
@@ -132,19 +149,20 @@ class Fault:
             use, offset = self.use, max(0, min(self.offset, self.size - span))
         if use in ("strcmp", "strlen", "strchr", "strrchr", "strcpy_from", "strdup", "snprintf_from"):
             offset = min(offset, self.size - 1)
-        return f"{number} clean {self.make} {self.drop} {use} {self.size} {self.alignment} {offset} {span}\n"
+        return f"{number} clean {self.make} {self.drop} {use} {self.size} {self.alignment} {offset} {span} {self.earlier}\n"
 
     def kinds(self):
         """What every slice has at least once, in each part."""
-        found_by = "free" if self.detail else "access"
+        found_by = self.detail["found_by"] if self.detail else "access"
         side = "before" if self.offset < 0 else "behind" if self.offset >= self.size else "within"
         return [(self.mode, self.use), (self.mode, self.make, self.drop), (self.mode, self.size), (self.mode, self.alignment),
-                (self.mode, found_by, side)]
+                (self.mode, found_by, side), (self.mode, found_by, self.earlier, side)]
 
     def __str__(self):
         at = f"{self.make}({self.size}" + (f", aligned {self.alignment}" if self.make in ALIGNED else "") + ")"
         uses = f"{self.use} at {self.offset}" + (f", {self.count} bytes" if self.use not in WIDTH else "")
-        return f"{at}: {uses}{'' if self.mode == 'dead' else ', ' + self.mode}, dropped by {self.drop}"
+        return (f"{at}: {uses}{'' if self.mode == 'dead' else ', ' + self.mode}, dropped by {self.drop}"
+                + (f", block {self.earlier + 1} of its stack" if self.earlier else ""))
 
 
 # MARK: the matrix
@@ -194,7 +212,7 @@ def matrix(widths):
                 faults.append(Fault("dead", size, use, 77, drop=next(drops), count=size - 77))
     # Dead blocks, behind their end: still a use of that block.
     for size, (use, _, width) in itertools.product(SIZES, [("read_1", "", 1), ("write_4", "", 4), ("write_1", "", 1)]):
-        fence = round_up(size, 16)
+        fence = Fault("dead", size, use, 0).fence
         for offset in sorted({size, fence, fence + 1, fence + 100}):
             faults.append(Fault("dead", size, use, offset, drop=next(drops)))
         # At the guard's other end: without a live block behind it, which realloc's new one may be.
@@ -213,15 +231,16 @@ def matrix(widths):
     # Across the end of the page, with each width.
     for size in SIZES:
         for use, _, width in single:
-            fence = round_up(size, 16)
+            fence = Fault("live", size, use, 0).fence
             if width > 1 and fence - width // 2 >= 0 and width // 2 <= 16:
                 faults.append(Fault("live", size, use, fence - width // 2, drop=next(drops)))
     for size in SIZES:
         for use, _ in STRING_INSTRUCTIONS + MEMORY:
             if use not in ("memcmp", "memchr"):
                 for over in (1, 100):
-                    faults.append(Fault("live", size, use, 0, drop=next(drops), count=round_up(size, 16) + over))
-        if size % 16 == 0:  # otherwise a zero in the gap may well end the string
+                    faults.append(Fault("live", size, use, 0, drop=next(drops), 
+                                        count=round_up(size, Fault.fence_align) + over))
+        if size % Fault.fence_align == 0:  # otherwise a zero in the gap may well end the string
             for use in ("strlen", "strchr", "strrchr", "strcpy_from", "strdup", "snprintf_from"):
                 fault = Fault("live", size, use, 0, drop=next(drops), count=size + 1)
                 fault.low, fault.high = size, size + PAGE - 1
@@ -261,6 +280,84 @@ def matrix(widths):
         for before in sorted({1, 8, 16, 100, front}) if front else []:
             if before <= front:
                 faults.append(Fault("live", size, "write_1", -before, make, next(drops), alignment))
+    faults += at_either_end(widths)
+    faults += of_no_bytes(widths)
+    faults += found_late()
+    return faults
+
+
+def at_either_end(widths):
+    """Blocks of a stack that made others before: some stand at the start of their pages."""
+    faults = []
+    drops = itertools.cycle(DROPS)
+    uses = itertools.cycle([use for use in SINGLE if use[2] in widths])
+    for index, (earlier, (size, make, alignment)) in enumerate(itertools.product(EARLIER, makes(SIZES))):
+        # Of the forms of each size, every third.
+        if alignment > PAGE or (make != "malloc" and (earlier != START_AT or index % 3)):
+            continue
+        use, _, width = next(uses)
+        fault = Fault("live", size, use, 0, make, next(drops), alignment, earlier=earlier)
+        rest = (make, fault.drop, alignment)
+        # In front of its pages and behind them, near the block and at the far end of the guard; and once it is dead.
+        places = {fault.first_page - width, fault.first_page - max(width, 100), fault.fence, fault.fence + PAGE - width}
+        faults += [Fault("live", size, use, offset, *rest, earlier=earlier) for offset in sorted(places)]
+        places = {0, size - 1, fault.fence - 1 if width == 1 else 0}
+        faults += [Fault("dead", size, "read_1", offset, *rest, earlier=earlier) for offset in sorted(places)]
+        # Across the first byte, and a write to what is left behind the block.
+        if width > 1 and fault.page_offset == 0:
+            across = Fault("live", size, use, -(width // 2), *rest, earlier=earlier)
+            across.low, across.high = -(width // 2), -1
+            across.status, across.detail = 128 + signal.SIGSEGV, None
+            faults.append(across)
+        if fault.fence > size and not (fault.alignment >= PAGE and size >= OWN_PAGES):
+            faults += [Fault("live", size, "write_1", offset, *rest, earlier=earlier)
+                       for offset in sorted({size, (size + fault.fence) // 2, fault.fence - 1})]
+    for size, (use, _, width), earlier in itertools.product(SIZES, INDEXED, (START_AT,)):
+        fault = Fault("amid", size, use, 0, earlier=earlier)
+        for place in (0, 1, 100, PAGE // 2, PAGE - width):
+            faults.append(Fault("amid", size, use, fault.fence + place, drop=next(drops), earlier=earlier))
+            faults.append(Fault("amid", size, use, -width - place, drop=next(drops), earlier=earlier))
+    return faults
+
+
+def of_no_bytes(widths):
+    """Blocks of 0 bytes: they begin at a page that nobody may touch, and so does each byte that is used."""
+    faults = []
+    drops = itertools.cycle(DROPS)
+    forms = [(make, 16) for make in NOTHING] + list(zip(itertools.cycle(ALIGNED), ALIGNMENTS))
+    for (make, alignment), (use, _, width) in itertools.product(forms, [use for use in SINGLE if use[2] in widths]):
+        for mode, offset in itertools.product(("live", "dead"), (0, 1, 100, PAGE - width)):
+            faults.append(Fault(mode, 0, use, offset, make, next(drops), alignment))
+    for make, alignment in forms:
+        for before in (1, 100, PAGE - 1):
+            faults.append(Fault("live", 0, "read_1", -before, make, next(drops), alignment))
+            faults.append(Fault("live", 0, "write_1", -before, make, next(drops), alignment))
+        for earlier in EARLIER[1:]:
+            faults.append(Fault("live", 0, "write_4", 0, make, next(drops), alignment, earlier=earlier))
+            faults.append(Fault("dead", 0, "read_8", 0, make, next(drops), alignment, earlier=earlier))
+    for use, _ in STRING_INSTRUCTIONS + MEMORY + STRINGS:
+        faults += [Fault(mode, 0, use, 0, drop=next(drops), count=10) for mode in ("live", "dead")]
+    for use, _, width in INDEXED:
+        for place in (0, 1, 100, PAGE // 2 - width):
+            faults.append(Fault("amid", 0, use, place, drop=next(drops)))
+            faults.append(Fault("amid", 0, use, -width - place, drop=next(drops)))
+    return faults
+
+
+def found_late():
+    """Writes beside blocks that are live when the program ends, or when somebody checks."""
+    faults = []
+    for drop, earlier, (size, make, alignment) in itertools.product(LATE_DROPS, (0, 1, 2), makes(SIZES)):
+        fault = Fault("live", size, "write_1", 0, make, drop, alignment, earlier=earlier)
+        if (fault.alignment >= PAGE and size >= OWN_PAGES) or (make != "malloc" and (drop, earlier) not in WITH_ALL_FORMS):
+            continue
+        places = {size, fault.fence - 1} if fault.fence > size else set()
+        front = min(fault.page_offset, FRONT_GAP) if alignment <= PAGE else 0
+        places |= {-1, -front} if front else set()
+        faults += [Fault("live", size, "write_1", offset, make, drop, alignment, earlier=earlier)
+                   for offset in sorted(places)]
+        if len(places) > 1 and front and fault.fence > size:
+            faults.append(Fault("live", size, "memset", 0, make, drop, alignment, count=size + 1, earlier=earlier))
     return faults
 
 
@@ -353,7 +450,9 @@ def check_fault(fault, outcome, symbols, goes_on):
         problems.append(f"status {outcome.status}, expected {status}")
     # Going on, a function that looks for a string's end is found again in the next page, and what a write that ran into
     # the guard has left in the gap before it is found again when the block is freed.
-    is_found_again = fault.use in BY_VECTORS or (fault.offset < fault.fence and fault.size < fault.fence <= fault.high)
+    ran_over = fault.offset < fault.fence and fault.size < fault.fence <= fault.high
+    ran_past = fault.offset < 0 and fault.offset + WIDTH.get(fault.use, 1) > fault.size
+    is_found_again = fault.use in BY_VECTORS or ran_over or ran_past
     if len(outcome.findings) != 1 and not (goes_on and outcome.findings and is_found_again):
         problems.append(f"{len(outcome.findings)} findings")
     for finding in outcome.findings[:1]:
@@ -376,7 +475,8 @@ def check_fault(fault, outcome, symbols, goes_on):
             problems.append(f"offset {block.get('offset')}, but the address is at {offset}")
         is_found_by_free = fault.detail is not None
         access = "drop_" + fault.drop if is_found_by_free else "use_" + fault.use
-        check_stack(problems, symbols, finding, "access", access, not is_found_by_free and fault.use in IN_LIBRARY)
+        through_library = fault.drop in LATE_DROPS if is_found_by_free else fault.use in IN_LIBRARY
+        check_stack(problems, symbols, finding, "access", access, through_library)
         if not is_found_by_free:
             check_stack(problems, symbols, finding, "free", fault.free, False)
         check_stack(problems, symbols, finding, "alloc", "make_" + fault.make, fault.make == "strdup")
@@ -408,17 +508,23 @@ def symbolicated(zguard, reports, wanted, names):
 
 
 class Part:
-    def __init__(self, name, options, share=1, is_clean=False, goes_on=False):
+    def __init__(self, name, options, share=1, is_clean=False, goes_on=False, fence_align=16, earlier_most=5,
+                 earlier_bytes_most=1 << 30):
         self.name, self.options, self.share, self.is_clean, self.goes_on = name, options, share, is_clean, goes_on
+        self.fence_align = fence_align
+        # Of the stack, what else the budget is sure to allow.
+        self.earlier_most, self.earlier_bytes_most = earlier_most, earlier_bytes_most
 
 
 PARTS = [
-    Part("fence", "profile=fence"),
-    Part("clean", "profile=fence", share=2, is_clean=True),
-    Part("guard", "profile=fence:protect=guard", share=11),
-    Part("mprotect", "profile=fence:protect=mprotect", share=5),
-    Part("continue", "profile=fence:on_finding=continue", share=7, goes_on=True),
-    Part("default", "", share=5),
+    Part("fence", "profile=fence:fence_windows=off"),
+    Part("clean", "profile=fence:fence_windows=off", share=2, is_clean=True),
+    Part("guard", "profile=fence:fence_windows=off:protect=guard", share=11),
+    Part("mprotect", "profile=fence:fence_windows=off:protect=mprotect", share=5),
+    Part("continue", "profile=fence:fence_windows=off:on_finding=continue", share=7, goes_on=True),
+    Part("default", "", share=5, earlier_most=1, earlier_bytes_most=PAGE),
+    Part("align8", "profile=fence:fence_windows=off:fence_align=8", share=7, fence_align=8),
+    Part("align1", "profile=fence:fence_windows=off:fence_align=1", share=3, fence_align=1),
 ]
 
 
@@ -485,10 +591,15 @@ def main():
         print(f"FAIL {failure}")
         return close(0, 1)
     widths = subprocess.run([str(executable), "--widths"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    faults = matrix({int(width) for width in widths.split()})
-    faults = [fault for fault in faults if re.search(arguments.only, str(fault))]
+
+    def faults_of(part):
+        Fault.fence_align = part.fence_align
+        return [fault for fault in matrix({int(width) for width in widths.split()})
+                if re.search(arguments.only, str(fault)) and
+                fault.earlier <= part.earlier_most and fault.earlier * fault.size <= part.earlier_bytes_most]
+
     if arguments.list:
-        print(*faults, sep="\n")
+        print(*faults_of(PARTS[0]), sep="\n")
         return 0
     if not arguments.library.exists():
         parser.error(f"'{arguments.library}' does not exist")
@@ -499,6 +610,7 @@ def main():
         for part in PARTS:
             if arguments.part and part.name not in arguments.part:
                 continue
+            faults = faults_of(part)
             part.options = ":".join(filter(None, [part.options, arguments.options]))
             good, failures = run_part(part, faults, arguments, executable, symbols, Path(directory))
             passed, failed = passed + good, failed + len(failures)

@@ -17,29 +17,39 @@
 #define NEW (UINT64_C(0x0101010101010101) * ZG_FILL_NEW)
 #define FENCED_DEAD_AT UINT64_C(0x900000)
 
-// A heap of seven blocks; the last two have pages of their own, and a guard behind them.
+// A heap of ten blocks; the last five have pages of their own, and a guard behind them. One stands at the start of its page, behind the
+// guard of a dead one, and one of 0 bytes is its guard.
 static const struct {
     uint64_t start, size;
     enum zg_state state;
+    enum zg_kind kind;
 } blocks[] = {
-    {HEAP + 0x1000, 64, zg_state_live},
-    {HEAP + 0x2000, 96, zg_state_quarantined},
-    {HEAP + 0x3000, 48, zg_state_freeing},
-    {HEAP + 0x100000, 0x200000, zg_state_retired},
-    {HEAP + 0x5000, 32, zg_state_reusable},
-    {HEAP + 0x800000, 0xff0, zg_state_live},
-    {HEAP + FENCED_DEAD_AT, 0xff0, zg_state_retired},
+    {HEAP + 0x1000, 64, zg_state_live, 0},
+    {HEAP + 0x2000, 96, zg_state_quarantined, 0},
+    {HEAP + 0x3000, 48, zg_state_freeing, 0},
+    {HEAP + 0x100000, 0x200000, zg_state_retired, 0},
+    {HEAP + 0x5000, 32, zg_state_reusable, 0},
+    {HEAP + 0x800000, 0xff0, zg_state_live, 0},
+    {HEAP + FENCED_DEAD_AT, 0xff0, zg_state_retired, 0},
+    {HEAP + 0xa00ff0, 16, zg_state_retired, 0},
+    {HEAP + 0xa02000, 16, zg_state_live, zg_kind_new},
+    {HEAP + 0xb00000, 0, zg_state_retired, 0},
 };
-enum { LIVE, DEAD, FREEING, RETIRED, REUSABLE, FENCED, FENCED_DEAD };
+enum { LIVE, DEAD, FREEING, RETIRED, REUSABLE, FENCED, FENCED_DEAD, IN_FRONT, AT_START, NOTHING };
 #define AT(block, offset) (blocks[block].start + (offset))
+
+static uint64_t first_page(size_t block) {
+    return block < FENCED ? blocks[block].start : blocks[block].start & ~UINT64_C(0xfff);
+}
 
 static bool lookup(uint64_t address, struct zg_block_view *view) {
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        if (address - blocks[i].start < (i < FENCED ? blocks[i].size : 0x2000)) {
+        if (address - first_page(i) < (i < FENCED ? blocks[i].size : blocks[i].size ? 0x2000 : 0x1000)) {
             *view = (struct zg_block_view){.start = blocks[i].start,
                                            .size = blocks[i].size,
                                            .offset = (int64_t)(address - blocks[i].start),
-                                           .state = blocks[i].state};
+                                           .state = blocks[i].state,
+                                           .kind = blocks[i].kind};
             return true;
         }
     return false;
@@ -50,7 +60,7 @@ static struct zg_zombie_hit no_zombie(uint64_t address, const uint64_t *likely, 
     return (struct zg_zombie_hit){.part = zg_trap_none};
 }
 static bool is_fenced(const struct zg_block_view *view) {
-    return view->start >= AT(FENCED, 0) && view->start <= AT(FENCED_DEAD, 0);
+    return view->start >= AT(FENCED, 0) && view->start <= AT(NOTHING, 0);
 }
 
 // Behind every block of the heap.
@@ -98,6 +108,13 @@ static struct row rows[] = {
     {"a live block that the program protected", {.address = AT(LIVE, 3), .access = zg_fault_write}, zg_finding_wild_access, "write", "exact", AT(LIVE, 3), false, LIVE},
     {"the heap where no block ever was", {.address = HEAP + 0x9000000, .access = zg_fault_read}, zg_finding_wild_access, "read", "exact", HEAP + 0x9000000, false, NO_BLOCK},
 
+    {"in front of a live block, behind the guard of a dead one", {.address = AT(AT_START, -3), .access = zg_fault_read}, zg_finding_heap_overflow, "read", "inferred", AT(AT_START, -3), false, AT_START},
+    {"the same with a pointer to the block", {.address = AT(AT_START, -3), .access = zg_fault_read, .pointers = {AT(AT_START, 0)}, .pointer_count = 1}, zg_finding_heap_overflow, "read", "exact", AT(AT_START, -3), false, AT_START},
+    {"nearer to the dead one", {.address = AT(IN_FRONT, 21), .access = zg_fault_read}, zg_finding_wild_access, "read", "inferred", AT(IN_FRONT, 21), false, NO_BLOCK},
+    {"the number of objects in front of a single one", {.address = AT(AT_START, -8), .access = zg_fault_read}, zg_finding_dealloc_mismatch, "free", "inferred", AT(AT_START, 0), false, AT_START},
+    {"the word in front of it is written", {.address = AT(AT_START, -8), .access = zg_fault_write}, zg_finding_heap_overflow, "write", "inferred", AT(AT_START, -8), false, AT_START},
+    {"a dead block of 0 bytes, not far", {.address = AT(NOTHING, 40), .access = zg_fault_write}, zg_finding_use_after_free, "write", "inferred", AT(NOTHING, 40), true, NOTHING},
+    {"the same with a pointer to the block", {.address = AT(NOTHING, 40), .access = zg_fault_write, .pointers = {AT(NOTHING, 0)}, .pointer_count = 1}, zg_finding_use_after_free, "write", "exact", AT(NOTHING, 40), true, NOTHING},
     {"the fill is dereferenced, a dead block in a register",
      {.without_address = true, LOAD, .pointers = {AT(DEAD, 0), WORD}, .pointer_count = 2},
      zg_finding_use_after_free, "read", "inferred", WORD, true, DEAD},

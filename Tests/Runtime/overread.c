@@ -38,12 +38,13 @@ static int count_findings(void) {
 }
 
 static int run(const char *mode) {
-    volatile char *volatile block = malloc(SIZE);
+    volatile size_t size = strstr(mode, "nothing") ? 0 : SIZE;
+    volatile char *volatile block = malloc(size);
     bool dead = strstr(mode, "dead"), writes = strstr(mode, "write");
     if (!strstr(mode, "at-once")) use_processor();
     if (dead) free((void *)block);
-    if (writes) block[SIZE] = 1;
-    else (void)block[SIZE];
+    if (writes) block[size] = 1;
+    else (void)block[size];
     if (!dead) free((void *)block);
     return strstr(mode, "count") ? count_findings() : 0;
 }
@@ -73,6 +74,7 @@ int main(int count, char **arguments) {
     CHECK_EQUAL(life_run_self("read", quietly), later, "a read later");
     CHECK_EQUAL(life_run_self("write", quietly), later ? later : ABORT, "a write later is found at the free");
     CHECK_EQUAL(life_run_self("dead read", quietly), FAULT, "behind a dead block");
+    CHECK_EQUAL(life_run_self("read nothing", quietly), FAULT, "a block of 0 bytes keeps its guard");
     CHECK_EQUAL(life_run_self("read", never), FAULT, "a read later, where guards stay");
     CHECK_EQUAL(life_run_self("dead read count", going_on), 1, "behind a dead block whose contents are kept");
     CHECK_EQUAL(life_run_self("write count", going_on), 1, "a write later, where the program goes on");

@@ -45,8 +45,9 @@ static bool is_dead(const char *block, size_t size) {
     return !is_readable(block + size - 1);
 }
 
+// Of four blocks of a context one stands at the start of its pages.
 static const char *fence_of(const char *block, size_t size, size_t alignment) {
-    size_t step = alignment < 16 ? 16 : alignment > PAGE ? PAGE : alignment;
+    size_t step = alignment > PAGE || (uint64_t)block % PAGE == 0 ? PAGE : alignment < 16 ? 16 : alignment;
     return block + round_up(size, step);
 }
 
@@ -92,7 +93,7 @@ static void check_one(unsigned char *block, size_t size, size_t alignment) {
     const char *fence = fence_of((char *)block, size, alignment);
     CHECK_EQUAL((uint64_t)block % alignment, 0, "the block is aligned as asked for");
     CHECK_EQUAL(malloc_usable_size(block), size, "the usable size is the size asked for");
-    CHECK_EQUAL((uint64_t)fence % PAGE, 0, "the block's end is the end of a page");
+    CHECK_EQUAL((uint64_t)fence % PAGE, 0, "the block's pages end where its gap does");
     CHECK(!is_readable(fence), "behind it is a page that nobody may read");
     CHECK(!is_readable((char *)((uint64_t)block / PAGE * PAGE) - 1), "and in front of its first page, too");
     CHECK(is_writable(block) && is_writable(block + size - 1), "the block itself can be used");
@@ -394,7 +395,7 @@ static void check_fork(void) {
         size_t size = sizes[i];
         CHECK_EQUAL(ends_by(read_byte, dead[i]), SEGV, "a child reads a dead block");
         CHECK_EQUAL(ends_by(write_byte, dead[i] + size - 1), SEGV, "a child writes to one");
-        CHECK_EQUAL(ends_by(read_byte, live[i] + round_up(size, 16)), SEGV, "a child reads beyond a live one");
+        CHECK_EQUAL(ends_by(read_byte, (char *)fence_of(live[i], size, 16)), SEGV, "a child reads beyond a live one");
         CHECK_EQUAL(ends_by(free_and_read, live[i]), SEGV, "a child reads what it has freed");
         CHECK_EQUAL(ends_by(read_byte, live[i]), 0, "a child reads a live block");
     }

@@ -195,6 +195,59 @@ private final class FakeHeap {
         #expect(finding.address == Address(UInt64(UInt(bitPattern: heap.spanMemory)) + 4321))
     }
 
+    @Test func gapsOfLiveBlocksAreVerified() throws {
+        let heap = try FakeHeap()
+        let pages = UnsafeMutableRawPointer.allocate(byteCount: 2 * 4096, alignment: 4096)
+        defer { pages.deallocate() }
+        memset(pages, Int32(ZG_FILL_GAP), 2 * 4096)
+        func place(at start: Int, size: Int, kind: zg_kind = zg_kind_malloc, marks: UInt32 = 0) {
+            heap.spans[1].block = heap.block(zg_state_live, slack: 0)
+            heap.spans[1].block.header |= kind.rawValue << 8 | marks
+            heap.spans[1].base = UInt64(UInt(bitPattern: pages))
+            heap.spans[1].start = heap.spans[1].base + UInt64(start)
+            heap.spans[1].size = UInt64(size)
+            heap.spans[1].units = 3 // with the guard
+            heap.spans[1].fenced = 1
+            heap.page.pointee.layout.fenced.page_bytes = 4096
+            memset(pages + start, 0x41, size)
+        }
+        place(at: 8192 - 112, size: 100)
+        let (none, intact) = try check(heap)
+        #expect(none.isEmpty)
+        #expect(intact.verifiedLiveBlocks == 1)
+        // The last byte of the gap behind, then the first one in front that counts; further away nothing does.
+        (pages + 8191).storeBytes(of: 0x42, as: UInt8.self)
+        let behind = try #require(try check(heap).findings.first)
+        #expect(behind.kind == .heapOverflow)
+        #expect(behind.access == .write)
+        #expect(behind.block?.offset == 111)
+        #expect(behind.block?.state == "live")
+        #expect(behind.detail == ["offset": "111", "length": "1", "old": "0xa5", "new": "0x42", "found_by": "check"])
+        #expect(behind.stacks.free.isEmpty)
+        #expect(behind.stacks.alloc.count == 1)
+        #expect(behind.sentence.contains("11 bytes after the end of a live block of 100 bytes"))
+        #expect(behind.sentence.hasSuffix("found by a check"))
+        (pages + 8191).storeBytes(of: UInt8(ZG_FILL_GAP), as: UInt8.self)
+        (pages + 8192 - 112 - 256).storeBytes(of: 0x42, as: UInt8.self)
+        let before = try #require(try check(heap).findings.first)
+        #expect(before.block?.offset == -256)
+        #expect(before.detail["offset"] == nil)
+        (pages + 8192 - 112 - 256).storeBytes(of: UInt8(ZG_FILL_GAP), as: UInt8.self)
+        (pages + 8192 - 112 - 257).storeBytes(of: 0x42, as: UInt8.self)
+        #expect(try check(heap).findings.isEmpty)
+        // At the start of its pages: all of the rest counts.
+        memset(pages, Int32(ZG_FILL_GAP), 2 * 4096)
+        place(at: 0, size: 5000)
+        (pages + 8000).storeBytes(of: 0x42, as: UInt8.self)
+        #expect(try check(heap).findings.map(\.block?.offset) == [8000])
+        // What was reported already, and what has no gaps.
+        place(at: 0, size: 5000, marks: ZG_HEADER_CHANGED)
+        #expect(try check(heap).findings.isEmpty)
+        place(at: 0, size: 8192)
+        #expect(try check(heap).findings.isEmpty)
+        withExtendedLifetime(heap) {}
+    }
+
     @Test func onlyQuarantinedBlocksAndOnlyWhatIsFilledCounts() throws {
         let heap = try FakeHeap(options: "fill_freed_bytes=40")
         for state in [zg_state_fresh, zg_state_live, zg_state_freeing, zg_state_retired, zg_state_reusable] {

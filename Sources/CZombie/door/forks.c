@@ -18,7 +18,9 @@ bool zg_forks_by_number(long number, long a, long b) {
     // On another stack the child would not come back to where it is called from.
     if (number == SYS_clone) return zg_forks_by_flags((uint64_t)a) && !b;
     if (number != SYS_clone3) return false;
-    struct { uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack; } arguments = {0};
+    struct {
+        uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack;
+    } arguments = {0};
     uint64_t bytes = zg_min((uint64_t)b, sizeof arguments);
     if (zg_os_read_memory(&arguments, (uint64_t)a, bytes) != bytes) return false;
     return bytes == sizeof arguments && zg_forks_by_flags(arguments.flags) && !arguments.stack;

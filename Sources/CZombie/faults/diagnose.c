@@ -156,25 +156,33 @@ static bool is_counted_from(const struct zg_block_view *view, uint64_t value) {
     return false;
 }
 
+static bool is_single_object(const struct zg_block_view *view) {
+    return view->state == zg_state_live && view->size &&
+           (view->kind == zg_kind_new || view->kind == zg_kind_new_aligned);
+}
+
+static void blame_delete(const struct zg_block_view *view, struct zg_verdict *verdict) {
+    verdict->kind = zg_finding_dealloc_mismatch;
+    verdict->access = ZG_ACCESS(free);
+    verdict->confidence = ZG_CONFIDENCE(inferred);
+    verdict->address = view->start;
+    verdict->has_block = true;
+    verdict->block = *view;
+    verdict->block.offset = 0;
+    verdict->freed_with = "delete[]";
+}
+
 static bool through_count(const struct zg_fault *fault, struct zg_verdict *verdict) {
     uint64_t used[2];
     int count = operand_registers(fault, used);
     for (int i = 0; i < fault->pointer_count + fault->stack_count; i++) {
         uint64_t value = i < fault->pointer_count ? fault->pointers[i] : fault->stack[i - fault->pointer_count];
         struct zg_block_view view;
-        if (!fault->is_ours(value) || !fault->lookup(value, &view) || view.state != zg_state_live || view.offset)
-            continue;
-        if (!view.size || (view.kind != zg_kind_new && view.kind != zg_kind_new_aligned)) continue;
+        if (!fault->is_ours(value) || !fault->lookup(value, &view) || view.offset || !is_single_object(&view)) continue;
         bool is_counted = !fault->without_address && is_counted_from(&view, fault->address);
         for (int j = 0; j < count; j++) is_counted = is_counted || is_counted_from(&view, used[j]);
         if (!is_counted) continue;
-        verdict->kind = zg_finding_dealloc_mismatch;
-        verdict->access = ZG_ACCESS(free);
-        verdict->confidence = ZG_CONFIDENCE(inferred);
-        verdict->address = view.start;
-        verdict->has_block = true;
-        verdict->block = view;
-        verdict->freed_with = "delete[]";
+        blame_delete(&view, verdict);
         return true;
     }
     return false;
@@ -341,6 +349,26 @@ static bool reaches_others(const struct zg_fault *fault, const struct place *pla
     return false;
 }
 
+// The word in front of a single object that stands at the start of its pages is read: delete[] looks there for the number of
+// objects.
+static bool is_read_of_count(const struct zg_fault *fault, const struct place *place) {
+    return place->has_next && is_single_object(&place->next) &&
+           fault->address == place->next.start - sizeof(uint64_t) &&
+           access_name(fault->access, fault) == ZG_ACCESS(read);
+}
+
+// Of the block whose guard the address is in, and a live one that begins behind it, the nearer one; NULL where there is neither.
+static const struct zg_block_view *find_near(const struct zg_fault *fault, const struct place *place) {
+    if (!place->has_next || place->next.state != zg_state_live) return place->has_owner ? &place->owner : NULL;
+    if (!place->has_owner) return &place->next;
+    uint64_t end = place->owner.start + place->owner.size;
+    bool is_behind = fault->address >= end;
+    return is_behind && place->next.start - fault->address < fault->address - end ? &place->next : &place->owner;
+}
+
+// A dead block of 0 bytes: all that belongs to it is the inaccessible page that it begins with, which is no other block's guard.
+static bool has_only_guard(const struct zg_block_view *view) { return !view->size && is_dead(view); }
+
 // The nearest blocks in front of an address and behind it.
 static void find_neighbours(const struct zg_fault *fault, const struct place *place, struct zg_verdict *verdict) {
     uint64_t page = fault->address & ~(ZG_PAGE_BYTES - 1);
@@ -376,6 +404,11 @@ static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict
     struct zg_block_view crossed;
     uint64_t pointer = 0;
     bool is_crossed = find_crossed(fault, &place, &crossed, &pointer);
+    if (is_read_of_count(fault, &place) && (!is_crossed || same(&crossed, &place.next))) {
+        blame_delete(&place.next, verdict);
+        verdict->overrun = true;
+        return;
+    }
     bool owner = place.has_owner && any_reaches(fault, &place.owner, fault->pointers, fault->pointer_count);
     if (is_crossed) {
         bool is_owner = place.has_owner && same(&crossed, &place.owner);
@@ -399,13 +432,9 @@ static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict
         blame(fault, &place, &crossed, inferred, verdict);
         return;
     }
-    // The guard behind a live block, or in front of the first one; with nobody else's pointers at hand.
-    const struct zg_block_view *near = place.has_owner ? &place.owner : place.has_next ? &place.next : NULL;
-    if (is_clear && near && near->state == zg_state_live && fault->is_fenced(near)) {
-        if (place.has_owner && place.has_next && place.next.state == zg_state_live &&
-            fault->address >= near->start + near->size &&
-            place.next.start - fault->address < fault->address - (near->start + near->size))
-            near = &place.next;
+    // The guard behind a block and in front of another, with nobody else's pointers at hand: the nearer one's, if that one is live.
+    const struct zg_block_view *near = find_near(fault, &place);
+    if (is_clear && near && fault->is_fenced(near) && (near->state == zg_state_live || has_only_guard(near))) {
         blame(fault, &place, near, inferred, verdict);
         return;
     }

@@ -168,7 +168,10 @@ static bool is_own_fill(const siginfo_t *info) {
     struct zg_thread *thread = zg_thread_current_or_null();
     uint64_t address = (uint64_t)info->si_addr;
     if (!thread || !thread->busy || address < thread->filling_start || address >= thread->filling_end) return false;
-    return zg_os_commit((void *)(address & ~(ZG_PAGE_BYTES - 1)), ZG_PAGE_BYTES) == 0;
+    void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
+    // A guard of the program's own would make the page fault for ever.
+    zg_os_unguard(page, ZG_PAGE_BYTES);
+    return zg_os_commit(page, ZG_PAGE_BYTES) == 0;
 }
 
 // The work itself has faulted. The program's handler may jump away: what this thread holds is given up.

@@ -97,9 +97,9 @@ void zg_found_write_after_free(const struct zg_block_view *view, const struct zg
     found_change(zg_finding_write_after_free, view, change, found_by);
 }
 
-void zg_found_overrun(const struct zg_block_view *view, const struct zg_change *change) {
+void zg_found_overrun(const struct zg_block_view *view, const struct zg_change *change, const char *found_by) {
     struct zg_block_view block = *view;
-    block.state = zg_state_live; // until now: the stack of this free is the finding's own
+    block.state = zg_state_live; // until now: the stack of a free that finds it is the finding's own
     block.free_stack = block.free_thread = 0;
-    found_change(zg_finding_heap_overflow, &block, change, "free");
+    found_change(zg_finding_heap_overflow, &block, change, found_by);
 }

@@ -37,7 +37,8 @@ struct zg_change {
 ZG_NOINLINE void zg_found_write_after_free(const struct zg_block_view *view, const struct zg_change *change,
                                            const char *found_by);
 // Bytes around a block with pages of its own changed; `offset` is from the block's start, negative as a signed number where
-// they lie in front of it. The block is being freed.
-ZG_NOINLINE void zg_found_overrun(const struct zg_block_view *view, const struct zg_change *change);
+// they lie in front of it. The block is live, or being freed.
+ZG_NOINLINE void zg_found_overrun(const struct zg_block_view *view, const struct zg_change *change,
+                                  const char *found_by);
 
 #endif

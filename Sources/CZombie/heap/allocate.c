@@ -76,7 +76,9 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
                                          enum zg_kind kind, bool zero, bool later) {
     struct zg_span *span = NULL;
     uint64_t ticks = zg_arch_ticks();
-    bool can_window = size <= ZG_WINDOW_MOST && zg_window_is_for(thread->frame[1]);
+    // A slot of a window has room behind a block: not where its end is to be exact, nor where it is all that there is.
+    bool can_window = size && size <= ZG_WINDOW_MOST && zg_config.fence_align == zg_fence_align_16 &&
+                      zg_window_is_for(thread->frame[1]);
     enum zg_choice choice = size <= FENCE_MOST ? zg_choose(context, size, later, can_window) : zg_choice_none;
     bool wanted = choice != zg_choice_none;
     if (choice == zg_choice_window) {
@@ -86,7 +88,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
         wanted = zg_config.fence_per_context == ZG_FENCE_ALL;
     }
     if (size > FENCE_MOST) zg_coverage_declined(zg_shortfall_block_size);
-    if (wanted) span = zg_fence_allocate(size, alignment);
+    if (wanted) span = zg_fence_allocate(size, alignment, kind, context);
     if (!span) {
         if (wanted) zg_stats_add(zg_counter_fence_declined, 1);
         if (wanted && zg_config.fence_per_context == ZG_FENCE_ALL) zg_stats_degrade(zg_degradation_fence_exhausted);

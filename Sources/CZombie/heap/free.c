@@ -23,11 +23,6 @@
 #include "threads/capture.h"
 #include "zombies/zombie.h"
 
-// Programs that ask for an alignment may use the pages by themselves (guard pages, write protection, files mapped over them,
-// advice for fork), and free then is not to touch them: from the size on from which libc has a mapping for a block.
-#define RETIRE_LEAST_ALIGNED ((uint64_t)128 << 10)
-#define ALIGNED_KINDS (ZG_K(aligned) | ZG_K(new_aligned) | ZG_K(new_array_aligned))
-
 // Others may look at the record meanwhile (lookup.h).
 ZG_INLINE void note_freer(struct zg_block *block, uint32_t stack, const struct zg_thread *thread) {
     __atomic_store_n(&block->free_stack, stack, __ATOMIC_RELAXED);
@@ -109,13 +104,13 @@ static ZG_NOINLINE bool fill_touched(uint64_t start, uint64_t bytes) {
     return all;
 }
 
-// A fenced block dies: what it was is noted, then its pages are protected.
-static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum zg_kind kind) {
+// A fenced block dies: what it was is noted, then its pages are protected. `was_found`: what has changed beside it was reported.
+static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum zg_kind kind, bool was_found) {
     struct zg_dead dead = {0, zg_language_unknown};
     uint64_t ticks = zg_arch_ticks();
     struct zg_change change;
-    // In blocks of whole pages the program may map, protect or advise as it likes: not looked at, and replaced by a mapping.
-    if (ALIGNED_KINDS >> kind & 1 && span->size >= RETIRE_LEAST_ALIGNED && span->start % ZG_PAGE_BYTES == 0) {
+    // Replaced by a mapping, whatever is there.
+    if (zg_fence_is_programs(span, kind)) {
         zg_fence_retire(span, zg_fence_unmap);
         zg_page_time_spent(ticks, span->units);
         return;
@@ -123,14 +118,17 @@ static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum z
     // All that is looked at: the program may have protected it.
     thread->filling_start = span->base;
     thread->filling_end = span->base + (span->units - 1) * ZG_PAGE_BYTES;
-    if (span->size >= 8 && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)span->start, kind, span->size);
-    bool is_overrun = zg_fence_is_overrun(span, &change);
+    // Behind a block that is shorter than what an object begins with may be its guard (fence_align).
+    uint64_t words[2] = {0};
+    __builtin_memcpy(words, (const void *)span->start, zg_min(span->size, sizeof words));
+    if (span->size >= 8 && zg_classes_on) dead = zg_class_of_dead(words, kind, span->size);
+    bool is_overrun = !was_found && zg_fence_is_overrun(span, &change);
     thread->filling_end = 0;
     span->death = zg_zombie_death(dead.class_number);
     __atomic_fetch_or(&span->block.header, zombie_bits(dead), __ATOMIC_RELAXED);
     thread->zombies += dead.class_number != 0;
     struct zg_block_view view;
-    if (ZG_UNLIKELY(is_overrun) && zg_lookup_block(span->start, &view)) zg_found_overrun(&view, &change);
+    if (ZG_UNLIKELY(is_overrun) && zg_lookup_block(span->start, &view)) zg_found_overrun(&view, &change, "free");
     zg_fence_retire(span, zg_config.on_finding == zg_on_finding_continue ? zg_fence_keep : zg_fence_drop);
     zg_page_time_spent(ticks, span->units);
 }
@@ -144,15 +142,17 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     if (zg_mismatch_is_possible(zg_header_kind(header), deallocator, span->size, size))
         zg_free_check_mismatch(thread, address, deallocator, size);
     uint32_t freeing = zg_block_header(zg_state_freeing, zg_header_kind(header), 0);
-    if (!__atomic_compare_exchange_n(&span->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        return zg_free_dead(address, deallocator);
+    // It may be marked meanwhile (ZG_HEADER_CHANGED), and still is live.
+    while (
+        !__atomic_compare_exchange_n(&span->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        if (zg_header_state(header) != zg_state_live) return zg_free_dead(address, deallocator);
     note_freer(&span->block, capture_free(thread, deallocator), thread);
     thread->frees++;
     thread->freed_bytes += span->size;
     zg_thread_flush_counters(thread);
-    if (span->fenced) return retire_fenced(thread, span, zg_header_kind(header));
-    bool aligned = ALIGNED_KINDS >> zg_header_kind(header) & 1;
-    if (span->size >= (aligned ? RETIRE_LEAST_ALIGNED : ZG_RETIRE_LEAST)) return zg_span_retire(span, !aligned);
+    if (span->fenced) return retire_fenced(thread, span, zg_header_kind(header), header & ZG_HEADER_CHANGED);
+    bool aligned = zg_kind_is_aligned(zg_header_kind(header));
+    if (span->size >= (aligned ? ZG_PROGRAMS_LEAST : ZG_RETIRE_LEAST)) return zg_span_retire(span, !aligned);
     uint64_t filled = zg_min(zg_round_up(span->size, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
     struct zg_dead dead = {0, zg_language_unknown};
     thread->filling_start = address;
@@ -204,7 +204,7 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
     __atomic_fetch_or(&alias->block.header, zombie_bits(dead), __ATOMIC_RELAXED);
     thread->zombies += dead.class_number != 0;
     struct zg_block_view view;
-    if (ZG_UNLIKELY(is_overrun) && zg_lookup_block(address, &view)) zg_found_overrun(&view, &change);
+    if (ZG_UNLIKELY(is_overrun) && zg_lookup_block(address, &view)) zg_found_overrun(&view, &change, "free");
     zg_window_retire(alias);
     thread->filling_end = 0;
     zg_page_time_spent(ticks, 1);

@@ -18,6 +18,7 @@
 #ifndef ZG_BLOCK_H
 #define ZG_BLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // The states, and what readers call them. A block that waits for its neighbours is, for its user, as dead as a quarantined one.
@@ -61,6 +62,13 @@ enum zg_kind {
         zg_kind_count
 };
 
+// An alignment was asked for. Such programs may use the pages by themselves (guard pages, write protection, files mapped over them,
+// advice for fork), and free is then not to touch them: from the size on from which libc has a mapping for a block.
+static inline bool zg_kind_is_aligned(enum zg_kind kind) {
+    return kind == zg_kind_aligned || kind == zg_kind_new_aligned || kind == zg_kind_new_array_aligned;
+}
+#define ZG_PROGRAMS_LEAST 131072
+
 // "operator new", "quarantined", "c++"; NULL for a number that is none.
 const char *zg_block_kind_text(uint32_t kind);
 const char *zg_block_state_text(uint32_t state);
@@ -83,7 +91,7 @@ struct zg_block {
 #define ZG_HEADER_CXX 0x4000u
 // A zombie whose contents were given back after its finding (on_finding=continue): not verified, never reused.
 #define ZG_HEADER_OPENED 0x2000u
-// A late write to the block was reported: it is not looked for again.
+// A late write to the block was reported, or, of a live block with pages of its own, a write beside it: it is not looked for again.
 #define ZG_HEADER_CHANGED 0x1000u
 // It has pages that the program never touched: they have no memory, and are not filled. Of a live large block: it may have.
 #define ZG_HEADER_SPARSE 0x0800u
@@ -142,6 +150,7 @@ struct zg_depot_node {
 
 #define ZG_FILL_FREED 0x55u
 #define ZG_FILL_NEW 0xAAu
-#define ZG_FILL_GAP 0xA5u // what alignment leaves free around a block with pages of its own
+#define ZG_FILL_GAP 0xA5u // what is left free around a block with pages of its own
+#define ZG_LEAD_MOST 256  // bytes in front of such a block that are filled and looked at; behind it all are
 
 #endif

@@ -39,6 +39,8 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
       "small blocks with pages of their own share memory by windows (Linux 6.15): where that saves, never, or all that can")           \
     X(overread_ms, number, 20, 0, 1000000, (),                                                                                         \
       "CPU time after which reads past the end of a live block with its own pages are allowed, where masked loads are slow; 0: never") \
+    X(fence_align, choice, 0, 0, 2, (16, 8, 1),                                                                                        \
+      "what the end of a block with its own pages is rounded to; 8 and 1 find more, and break programs that need malloc's alignment")  \
     X(sample_rate, number, 0, 0, 1000000000, (),                                                                                       \
       "one block in this many, on average, gets its own pages and the program's own allocator serves the rest; 0: off")                \
     X(sample_seed, number, 0, 0, 4294967295, (),                                                                                       \
@@ -65,7 +67,8 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(on_finding, choice, 0, 0, 1, (abort, continue), "what the program does after a finding: end, or go on")                          \
     X(dealloc_mismatch, choice, 1, 0, 2, (off, certain, all),                                                                          \
       "report mismatches such as new/free and new[]/delete: never, only when certain, or all")                                         \
-    X(verify_at_exit, bool, 1, 0, 1, (), "verify the quarantine when the program exits")                                               \
+    X(verify_at_exit, bool, 1, 0, 1, (),                                                                                               \
+      "verify freed blocks, and what is around live ones with their own pages, when the program exits")                                \
     X(report_path, path, 0, 0, 0, (),                                                                                                  \
       "file for raw findings (%p: process id); if empty, findings go to standard error as text")                                       \
     X(error_text, choice, 0, 0, 1, (full, headline),                                                                                   \

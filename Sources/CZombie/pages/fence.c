@@ -3,6 +3,7 @@
 #include "pages/fence.h"
 
 #include "blocks/fill.h"
+#include "blocks/lookup.h"
 #include "blocks/span_table.h"
 #include "pages/protect.h"
 #include "platform/lock.h"
@@ -18,8 +19,8 @@ enum {
     CLOSED = 0xffff, // of a chunk's count: one inaccessible mapping
     CLOSED_RUNS_MOST = 400,
     REOPENED_LEAST = 128,
-    MAP_STEP = 1 << 16, // pages for which the map is made accessible at once
-    LEAD_MOST = 256,    // bytes in front of a block that are filled and looked at, and of an open guard behind it
+    MAP_STEP = 1 << 16,       // pages for which the map is made accessible at once
+    LEAD_MOST = ZG_LEAD_MOST, // also of an open guard behind a block
 };
 // Address space is made accessible in steps, because each is a system call.
 #define COMMIT_STEP ((uint64_t)4 << 20)
@@ -45,6 +46,9 @@ static uint64_t retired_bytes, retired_count, live_bytes;
 // With on_finding=continue contents are kept behind a mapping of their own. The two that this costs are taken when the block is
 // made, and given back when its addresses are used again: without them the program could not go on after a finding.
 static bool keeps_contents(void) { return zg_config.on_finding == zg_on_finding_continue; }
+
+// A block of 0 bytes has a page that nobody may touch, and no other.
+static bool has_data(const struct zg_span *span) { return span->units > 1; }
 
 // Makes the next pages accessible, up to `end`. Under the lock.
 static bool commit(uint64_t end) {
@@ -168,6 +172,7 @@ static void give_range(struct zg_span *span) {
 static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
     void *data = (void *)span->base;
     uint64_t bytes = zg_fence_data_bytes(span);
+    if (!has_data(span) && (!fresh || span->fenced == zg_protection_mprotect)) return true;
     if (span->fenced == zg_protection_mprotect) {
         if (zg_os_commit(data, bytes) != 0 || (span->dirty && zg_os_discard(data, bytes) != 0)) return false;
         // It reaches into two chunks, of which the other one may have been opened again, with guards.
@@ -215,7 +220,7 @@ static void *decline(enum zg_shortfall why) {
 
 bool zg_fence_has_room(uint64_t size, bool first) {
     enum zg_shortfall limit;
-    if (zg_load(&live_bytes) + zg_round_up(size ? size : 1, ZG_PAGE_BYTES) <= live_most(first, &limit)) return true;
+    if (zg_load(&live_bytes) + zg_round_up(size, ZG_PAGE_BYTES) <= live_most(first, &limit)) return true;
     if (first) zg_coverage_declined(limit);
     return false;
 }
@@ -224,17 +229,37 @@ bool zg_fence_is_affordable(void) {
     return zg_load(&live_bytes) < zg_max(AFFORDABLE_LEAST, zg_stats_get(zg_counter_live_bytes) / 4);
 }
 
-struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
+// Where no alignment was asked for, fence_align says what the end of a block is rounded to.
+static uint64_t end_alignment(uint64_t alignment, enum zg_kind kind) {
+    static const uint8_t bytes[] = {[zg_fence_align_16] = 16, [zg_fence_align_8] = 8, [zg_fence_align_1] = 1};
+    return alignment > 16 || zg_kind_is_aligned(kind) ? alignment : bytes[zg_config.fence_align];
+}
+
+// The program may use the pages by itself, where they are the block's alone: then it stands where it was asked to.
+static bool may_be_programs(uint64_t size, enum zg_kind kind) {
+    return zg_kind_is_aligned(kind) && size >= ZG_PROGRAMS_LEAST;
+}
+
+// Of each context every fourth block, from the second on, stands at the start of its pages, and what is in front of it is a guard:
+// of the first eight two do, and the first never does.
+enum { START_EVERY = 4, START_AT = 1, CONTEXTS = 1 << 21 };
+static uint8_t turns[CONTEXTS]; // blocks so far, the lower bits
+static bool is_start_due(uint32_t context) {
+    uint8_t turn = __atomic_fetch_add(&turns[context % CONTEXTS], 1, __ATOMIC_RELAXED);
+    return turn % START_EVERY == START_AT;
+}
+
+struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, uint32_t context) {
     if (size > zg_fenced_map.units * ZG_PAGE_BYTES / 4 || alignment > zg_fenced_map.units * ZG_PAGE_BYTES / 4)
         return decline(zg_shortfall_address_space);
-    uint64_t bytes = zg_round_up(size ? size : 1, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
+    uint64_t bytes = zg_round_up(size, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
     enum zg_shortfall limit;
     if (zg_load(&live_bytes) + bytes > live_most(true, &limit)) return decline(limit);
-    bool by_mapping = keeps_contents() || zg_protection_now() == zg_protection_mprotect, fresh = false;
+    bool by_mapping = size && (keeps_contents() || zg_protection_now() == zg_protection_mprotect), fresh = false;
     if (by_mapping && !zg_mappings_take(2)) return decline(zg_shortfall_mappings);
     zg_lock_take(&fence_lock);
     struct zg_span *span = alignment <= ZG_PAGE_BYTES ? take_dead(pages) : NULL;
-    if (span && span->fenced == zg_protection_mprotect && !by_mapping) {
+    if (span && size && span->fenced == zg_protection_mprotect && !by_mapping) {
         uint64_t chunk = first_chunk(span);
         bool is_closed = chunk < CHUNKS && alive[chunk] == CLOSED;
         // Not opened without the mappings that it costs.
@@ -266,12 +291,12 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
     zg_store(&span->size, size);
     span->dirty = 0;
     span->guard_is_open = 0;
-    uint64_t end = span->base + bytes;
-    zg_store(&span->start,
-             alignment > ZG_PAGE_BYTES ? span->base : end - zg_round_up(size ? size : 1, zg_max(alignment, 16)));
-    uint64_t lead = zg_min(span->start - span->base, LEAD_MOST);
-    __builtin_memset((char *)span->start - lead, ZG_FILL_GAP, lead);
-    __builtin_memset((char *)span->start + size, ZG_FILL_GAP, end - span->start - size);
+    uint64_t end = span->base + bytes, start = end - zg_round_up(size, end_alignment(alignment, kind));
+    if (alignment > ZG_PAGE_BYTES || (is_start_due(context) && !may_be_programs(size, kind))) start = span->base;
+    zg_store(&span->start, start);
+    uint64_t lead = zg_min(start - span->base, LEAD_MOST);
+    __builtin_memset((char *)start - lead, ZG_FILL_GAP, lead);
+    __builtin_memset((char *)start + size, ZG_FILL_GAP, end - start - size);
     zg_stats_add(zg_counter_fenced_blocks, 1);
     zg_stats_set(zg_counter_fenced_live_bytes, zg_load(&live_bytes));
     return span;
@@ -297,9 +322,23 @@ static bool has_open_guard(const struct zg_span *span) {
     return open;
 }
 
+// Whether all of it is the same byte: what is looked at may be most of a page.
+static bool is_filled(const char *from, const char *to, uint8_t expected) {
+    uint64_t word = UINT64_C(0x0101010101010101) * expected, changed = 0;
+    for (; to - from >= 64; from += 64) {
+        uint64_t words[8];
+        __builtin_memcpy(words, from, sizeof words);
+        for (int i = 0; i < 8; i++) changed |= words[i] ^ word;
+        if (changed) return false;
+    }
+    for (; from < to; from++) changed |= *(const uint8_t *)from ^ expected;
+    return !changed;
+}
+
 // Notes what is not `expected`; `offset` is that of `from` in the block.
 static void look(const char *from, const char *to, uint8_t expected, uint64_t offset, struct zg_change *change,
                  uint64_t *last) {
+    if (is_filled(from, to, expected)) return;
     for (; from < to; from++, offset++) {
         uint8_t now = *(const uint8_t *)from;
         if (now == expected) continue;
@@ -309,16 +348,97 @@ static void look(const char *from, const char *to, uint8_t expected, uint64_t of
     }
 }
 
-bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change) {
+// What of the fill around the block has changed, and of the guard behind it, if that is open. Its pages can be read.
+static bool find_change(const struct zg_span *span, bool guard_is_open, struct zg_change *change) {
     const char *start = (const char *)span->start, *end = (const char *)span->base + zg_fence_data_bytes(span);
     uint64_t lead = zg_min(span->start - span->base, LEAD_MOST), last = 0;
     *change = (struct zg_change){.length = 0};
     look(start + span->size, end, ZG_FILL_GAP, span->size, change, &last);
-    if (has_open_guard(span)) look(end, end + LEAD_MOST, 0, (uint64_t)(end - start), change, &last);
+    if (guard_is_open) look(end, end + LEAD_MOST, 0, (uint64_t)(end - start), change, &last);
     if (!change->length) look(start - lead, start, ZG_FILL_GAP, -lead, change, &last);
     if (!change->length) return false;
     change->length = last - change->offset + 1;
     return true;
+}
+
+bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change) {
+    return find_change(span, has_open_guard(span), change);
+}
+
+bool zg_fence_is_programs(const struct zg_span *span, enum zg_kind kind) {
+    return may_be_programs(span->size, kind) && span->start % ZG_PAGE_BYTES == 0;
+}
+
+// --- gaps of live blocks -----------------------------------------------------------------------------------------------
+
+// The same of a block that may have been made for its pages, which the program protects, unmaps or maps over: they are copied by the
+// kernel, which says where it cannot read. Under the lock.
+static bool find_change_in_copy(const struct zg_span *span, struct zg_change *change) {
+    static char copy[ZG_PAGE_BYTES];
+    uint64_t end = span->base + zg_fence_data_bytes(span), lead = zg_min(span->start - span->base, LEAD_MOST), last = 0;
+    const uint64_t gaps[2][2] = {{span->start + span->size, end}, {span->start - lead, span->start}};
+    *change = (struct zg_change){.length = 0};
+    for (int i = 0; i < 2 && !change->length; i++) {
+        uint64_t from = gaps[i][0], bytes = gaps[i][1] - from;
+        if (!bytes || bytes > sizeof copy || zg_os_read_memory(copy, from, bytes) != bytes) continue;
+        look(copy, copy + bytes, ZG_FILL_GAP, from - span->start, change, &last);
+    }
+    if (change->length) change->length = last - change->offset + 1;
+    return change->length != 0;
+}
+
+// How many look at blocks that are in use. Whoever frees one waits, between taking it and protecting its pages, until it is not the
+// one that is being looked at (wait_for_looks); and while the lock is held no address is used again.
+static uint32_t lookers;
+
+// True for whoever is the first to find a change. Under the lock.
+static bool claim_change(struct zg_thread *thread, struct zg_span *span, struct zg_change *change,
+                         struct zg_block_view *view) {
+    uint32_t header = __atomic_load_n(&span->block.header, __ATOMIC_SEQ_CST);
+    enum zg_kind kind = zg_header_kind(header);
+    if (zg_header_state(header) != zg_state_live || header & ZG_HEADER_CHANGED) return false;
+    if (zg_fence_is_programs(span, kind)) return false;
+    bool is_changed;
+    if (zg_kind_is_aligned(kind)) {
+        is_changed = find_change_in_copy(span, change);
+    } else {
+        // Nobody protects a page of which he has a part. If somebody does, it is opened again.
+        thread->filling_start = span->base;
+        thread->filling_end = span->base + zg_fence_data_bytes(span);
+        is_changed = find_change(span, span->guard_is_open, change);
+        thread->filling_end = 0;
+    }
+    return is_changed && zg_lookup_block(span->start, view) &&
+           __atomic_compare_exchange_n(&span->block.header, &header, header | ZG_HEADER_CHANGED, false,
+                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+uint64_t zg_fence_verify_live(struct zg_thread *thread, const char *found_by) {
+    uint64_t found = 0;
+    __atomic_fetch_add(&lookers, 1, __ATOMIC_SEQ_CST);
+    for (uint32_t number = 1, count = zg_span_count(); number < count; number++) {
+        struct zg_span *span = zg_span_by_number(number);
+        struct zg_change change;
+        struct zg_block_view view;
+        if (!__atomic_load_n(&span->fenced, __ATOMIC_RELAXED)) continue;
+        if (zg_header_state(__atomic_load_n(&span->block.header, __ATOMIC_ACQUIRE)) != zg_state_live) continue;
+        zg_lock_take(&fence_lock);
+        bool is_changed = claim_change(thread, span, &change, &view);
+        zg_lock_drop(&fence_lock);
+        if (!is_changed) continue;
+        zg_found_overrun(&view, &change, found_by);
+        found++;
+    }
+    __atomic_fetch_sub(&lookers, 1, __ATOMIC_RELEASE);
+    return found;
+}
+
+// The block is no longer live: who does not see that yet has the lock.
+static void wait_for_looks(void) {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (ZG_LIKELY(!__atomic_load_n(&lookers, __ATOMIC_RELAXED))) return;
+    zg_lock_take(&fence_lock);
+    zg_lock_drop(&fence_lock);
 }
 
 bool zg_fence_fill_in(const struct zg_span *span, int which, uint64_t low, uint64_t high, uint64_t *from,
@@ -350,7 +470,7 @@ static void reuse_oldest(void) {
         zg_stats_add(zg_counter_retired_bytes, -bytes);
         // What the program goes on using after a finding stays where it is.
         if (span->block.header & ZG_HEADER_OPENED) continue;
-        if (keeps_contents()) zg_mappings_give(2);
+        if (keeps_contents() && has_data(span)) zg_mappings_give(2);
         __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
                          __ATOMIC_RELEASE);
         give_range(span);
@@ -362,6 +482,11 @@ static bool protect(struct zg_span *span, enum zg_fence_end end) {
     void *data = (void *)span->base;
     uint64_t bytes = zg_fence_data_bytes(span);
     bool by_mapping = span->fenced == zg_protection_mprotect;
+    if (!has_data(span)) {
+        // Nobody could touch it, unless it was opened after a finding.
+        if (!keeps_contents()) return true;
+        return (by_mapping ? zg_os_retire(data, ZG_PAGE_BYTES) : zg_os_guard(data, ZG_PAGE_BYTES)) == 0;
+    }
     uint64_t open_bytes = has_open_guard(span) ? ZG_PAGE_BYTES : 0; // of the guard behind it
     if (end == zg_fence_keep) {
         span->dirty = zg_os_protect(data, bytes) == 0;
@@ -380,6 +505,7 @@ static bool protect(struct zg_span *span, enum zg_fence_end end) {
 }
 
 void zg_fence_retire(struct zg_span *span, enum zg_fence_end end) {
+    wait_for_looks();
     uint64_t bytes = span->units * ZG_PAGE_BYTES;
     bool is_protected = protect(span, end);
     if (!is_protected) {
@@ -410,8 +536,9 @@ void zg_fence_retire(struct zg_span *span, enum zg_fence_end end) {
 
 void zg_fence_lock(void) { zg_lock_take(&fence_lock); }
 void zg_fence_unlock(bool reset) {
-    if (reset) zg_lock_reset(&fence_lock);
-    else zg_lock_drop(&fence_lock);
+    if (!reset) return zg_lock_drop(&fence_lock);
+    zg_lock_reset(&fence_lock);
+    lookers = 0; // they are not in the child
 }
 
 #ifdef ZG_CHECK_INVARIANTS

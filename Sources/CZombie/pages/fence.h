@@ -1,7 +1,10 @@
 // Fenced blocks: blocks with pages of their own. The block's end, as far as its alignment allows, is the end of a page, and a
-// page that nobody may touch follows: overruns fault at the instruction. When the block dies its pages are protected and
+// page that nobody may touch follows: overruns fault at the instruction. Of every four blocks of a context one, never the first,
+// stands at the start of its pages instead, and what faults are accesses in front of it. A block of 0 bytes has no page but the
+// one that nobody may touch, and begins there. When the block dies its pages are protected and
 // their memory goes back, and the address stays dead until `retired_bytes` of younger ones have died: every later access
-// faults, too. What alignment leaves free in front of and behind the block is filled and looked at when it is freed.
+// faults, too. What is left in front of and behind the block is filled and looked at when it is freed, at the program's exit and
+// when somebody asks: behind the block all of it, in front of it ZG_LEAD_MOST bytes.
 //
 //   | guard | lead, block, gap | guard | lead, block, gap | guard |          one area, pages side by side, guards shared
 //
@@ -18,6 +21,7 @@
 #include "findings/found.h"
 #include "include/zg_block.h"
 #include "platform/base.h"
+#include "threads/thread.h"
 
 // A range of more pages than these is not used again once its block is gone. The area begins at a multiple of as many, so that
 // what is closed as a whole (2 MiB) is one page of the kernel's page tables.
@@ -32,10 +36,16 @@ ZG_INLINE uint64_t zg_fence_data_bytes(const struct zg_span *span) { return (spa
 bool zg_fence_has_room(uint64_t size, bool first);
 // Private pages of small blocks, which could have windows, take no more than a share of what is in use.
 bool zg_fence_is_affordable(void);
-// A block, its memory zero, the rest of its pages filled. NULL where memory, mappings or address space do not reach.
-struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment);
+// A block of the context, its memory zero, the rest of its pages filled. NULL where memory, mappings or address space do not
+// reach. `alignment` is a power of two, at least 16; where `kind` is none with an alignment, fence_align may say less.
+struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, uint32_t context);
 // What of the fill around the block has changed. False: nothing.
 bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change);
+// Looks at the fill around all blocks in use, and reports each that has changed once: such a block is marked with
+// ZG_HEADER_CHANGED. Other threads may make and free blocks meanwhile. Returns the number of findings. The thread is entered.
+uint64_t zg_fence_verify_live(struct zg_thread *thread, const char *found_by);
+// In blocks of whole pages the program may map, protect or advise as it likes: they are not looked at.
+bool zg_fence_is_programs(const struct zg_span *span, enum zg_kind kind);
 // The fill in front of a block in use (0) and behind it (1), as far as it lies in [low, high). False where none does.
 bool zg_fence_fill_in(const struct zg_span *span, int which, uint64_t low, uint64_t high, uint64_t *from, uint64_t *to);
 // Writes it again, where it has become zeros.

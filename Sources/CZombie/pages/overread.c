@@ -15,7 +15,7 @@
 #include "settings/config.h"
 
 // Blocks that were made lately, in a ring; what does not fit keeps its guard. Ages are counted in halves of overread_ms.
-enum { YOUNG_MOST = 4096, HALVES = 2 };
+enum { YOUNG_MOST = 4096, HALVES = 2, VECTOR_BYTES = 64 };
 #define NS_PER_HALF ((uint64_t)zg_config.overread_ms * 1000000 / HALVES)
 
 static struct {
@@ -30,8 +30,14 @@ static bool is_on;
 
 void zg_overread_init(void) { is_on = zg_config.overread_ms && zg_arch_has_masked_loads(); }
 
+// A vector that begins in the block may reach the guard. What begins at a guard, with 0 bytes, is not to be touched at all.
+static bool is_near_guard(const struct zg_span *span) {
+    uint64_t guard = span->base + zg_fence_data_bytes(span);
+    return span->size && guard - (span->start + span->size) < VECTOR_BYTES;
+}
+
 void zg_overread_note(const struct zg_span *span) {
-    if (!is_on || span->fenced != zg_protection_guards || !zg_lock_try(&young_lock)) return;
+    if (!is_on || !is_near_guard(span) || span->fenced != zg_protection_guards || !zg_lock_try(&young_lock)) return;
     if (young_count < YOUNG_MOST) {
         uint64_t at = (young_first + young_count) % YOUNG_MOST;
         zg_store(&young_count, young_count + 1);

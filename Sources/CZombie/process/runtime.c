@@ -257,7 +257,10 @@ void zg_runtime_finish(void) {
     if (!thread) return;
     zg_sample_count_passed();
     zg_thread_flush_counters(thread);
-    if (zg_config.verify_at_exit) zg_quarantine_verify_all("exit");
+    if (zg_config.verify_at_exit) {
+        zg_quarantine_verify_all("exit");
+        zg_fence_verify_live(thread, "exit");
+    }
     zg_foreign_look_at_end();
     zg_report_end();
     zg_stats_note_refusals();

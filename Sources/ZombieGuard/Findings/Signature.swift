@@ -21,7 +21,13 @@ extension Finding {
 
     /// The stacks that say which bug it is: where a late write is found says nothing of who wrote.
     var signedStacks: Stacks {
-        kind == .writeAfterFree ? Stacks(free: stacks.free, alloc: stacks.alloc) : stacks
+        isNoticedLate ? Stacks(free: stacks.free, alloc: stacks.alloc) : stacks
+    }
+
+    /// A write that left its traces, which somebody came upon: a late write, or one beside a block that lived until the check or
+    /// the program's end. The access stack says who noticed.
+    public var isNoticedLate: Bool {
+        kind == .writeAfterFree || kind == .heapOverflow && ["exit", "check"].contains(detail["found_by"])
     }
 }
 

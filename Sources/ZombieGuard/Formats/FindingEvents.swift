@@ -31,7 +31,7 @@ extension Finding {
 
     private func accessTitle(by name: String) -> String {
         if kind == .writeAfterFree { return "found here; the write itself was earlier and elsewhere" }
-        if kind == .heapOverflow, detail["found_by"] == "free" {
+        if kind == .heapOverflow, detail["found_by"] != nil {
             return "found here; the block was changed earlier and elsewhere"
         }
         let verb =
@@ -47,7 +47,7 @@ extension Finding {
 
     /// The frame that a viewer should show first. Where the stack says only who noticed, the block's own stacks say more.
     var primaryFrame: Frame? {
-        let late = kind == .writeAfterFree ? stacks.free.origin ?? stacks.alloc.origin : nil
+        let late = isNoticedLate ? stacks.free.origin ?? stacks.alloc.origin : nil
         return late ?? stacks.accessOrigin ?? stacks.free.origin ?? stacks.alloc.origin
     }
 }

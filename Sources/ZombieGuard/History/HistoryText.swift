@@ -27,7 +27,8 @@ extension AddressHistory {
         let offset = block.offset ?? 0
         let size = Int64(clamping: block.size)
         let noun = "\(blockNoun(block)) of \(bytes(block.size))"
-        if offset == 0, !isInGuard { return "is the start of \(noun)\(object(block))" }
+        // A block of 0 bytes begins at its guard.
+        if offset == 0, !isInGuard || size == 0 { return "is the start of \(noun)\(object(block))" }
         let name = "\(noun) at \(block.start)\(object(block))"
         if offset < 0 { return "is \(bytes(offset.magnitude)) before \(name)" }
         if isInGuard, offset == size { return "is directly behind \(name), in its guard page" }

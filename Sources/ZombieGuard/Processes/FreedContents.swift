@@ -10,6 +10,9 @@ struct FreedContents {
     private var word = FreedContents.fill
     private var step: UInt64 = 0
 
+    /// What stands everywhere, where there is no head.
+    private var usual = UInt8(ZG_FILL_FREED)
+
     private static let fill = UInt64(ZG_FILL_FREED) &* 0x0101_0101_0101_0101
 
     /// Contents of the slot with this number. See trap.h and zombie.h of the runtime.
@@ -34,18 +37,26 @@ struct FreedContents {
         )
     }
 
+    /// What surrounds a live block with pages of its own.
+    static let gap = {
+        var contents = FreedContents()
+        contents.usual = UInt8(ZG_FILL_GAP)
+        return contents
+    }()
+
+    private init() {}
+
     /// The byte that must stand at this distance from the block's start.
     func byte(at offset: UInt64) -> UInt8 {
+        guard let head else { return usual }
         let index = offset / 8
-        var value = Self.fill
-        if let head { value = index == 0 ? head.0 : index == 1 ? head.1 : word &+ (index - 2) &* step }
+        let value = index == 0 ? head.0 : index == 1 ? head.1 : word &+ (index - 2) &* step
         return UInt8(truncatingIfNeeded: value >> (offset % 8 * 8))
     }
 
     /// First and last byte that differ, counted from the slice's start; nil where none does. `offset` is the distance of the
     /// slice from the block's start.
     func changes(in contents: ArraySlice<UInt8>, from offset: UInt64 = 0) -> ClosedRange<Int>? {
-        let usual = UInt8(ZG_FILL_FREED)
         // The common fill is looked for in one go; most blocks are done then.
         if head == nil || (offset >= 16 && step == 0) {
             guard let first = contents.withUnsafeBytes({ $0.firstIndex { $0 != usual } }),

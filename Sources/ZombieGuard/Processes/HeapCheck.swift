@@ -1,13 +1,16 @@
-// Verifies the quarantine of a guarded process from outside: reads the freed blocks and looks for bytes that changed.
+// Verifies the heap of a guarded process from outside: reads the freed blocks, and what is around live ones with pages of their
+// own, and looks for bytes that changed.
 
 import CZombie
 import Glibc
 
-/// A check of the freed blocks that a guarded process holds. Works on a busy, an idle and a stopped process, which does
+/// A check of the freed blocks that a guarded process holds, and of the gaps around live blocks. Works on a busy, an idle and a stopped process, which does
 /// not notice it. Not on a core file: what a debugger could not read stands there as zeros, which would look like writes.
 public struct HeapCheck {
     /// Freed blocks whose contents were compared.
     public private(set) var verifiedBlocks = 0
+    /// Live blocks with pages of their own of which the gaps were compared.
+    public private(set) var verifiedLiveBlocks = 0
     /// Bytes that were compared.
     public private(set) var verifiedBytes: UInt64 = 0
 
@@ -98,6 +101,10 @@ public struct HeapCheck {
         let stride = UInt64(MemoryLayout<zg_span>.stride)
         let count = Int(min(statistics.layout.spanCount, 1 << 24))
         let spans = memory.records(zg_span.self, at: statistics.layout.spans, count: count)
+        for (index, span) in spans.enumerated() where span.hasGaps {
+            let record = statistics.layout.spans &+ UInt64(index) * stride
+            if let finding = changedGap(of: span, record) { report(finding) }
+        }
         for (index, span) in spans.enumerated() where span.block.isQuarantined {
             let expected = FreedContents(span.block, span: UInt64(index), statistics.layout.traps)
             guard let change = firstChange(of: span, expected) else { continue }
@@ -126,12 +133,36 @@ public struct HeapCheck {
         return nil
     }
 
+    // Gaps of live blocks
+
+    // Behind the block all that its pages hold, in front of it what the runtime fills.
+    private mutating func changedGap(of span: zg_span, _ record: UInt64) -> Finding? {
+        let page = statistics.layout.fenced.pageSize
+        let end = span.base &+ UInt64(max(span.units, 1) - 1) &* page
+        let start = span.start
+        guard page > 0, start >= span.base, start &+ span.size <= end else { return nil }
+        let lead = min(start - span.base, UInt64(ZG_LEAD_MOST))
+        verifiedLiveBlocks += 1
+        for gap in [start + span.size..<end, start - lead..<start] where !gap.isEmpty && gap.count <= Self.bytesAtOnce {
+            let expected = FreedContents.gap
+            let contents = memory.read(at: gap.lowerBound, upTo: gap.count)
+            verifiedBytes += UInt64(contents.count)
+            guard contents.count == gap.count, expected.changes(in: contents[...]) != nil else { continue }
+            let part = Contents(
+                start: start, size: span.size, part: gap.lowerBound &- start, length: UInt64(gap.count),
+                expected: expected)
+            if let finding = confirm(span.block, record, part) { return finding }
+        }
+        return nil
+    }
+
     // What is common to both
 
     // The runtime fills and verifies whole vectors of 16 bytes.
     private func filledLength(_ size: UInt64) -> UInt64 { min(size, filledAtMost) & ~15 }
 
-    // Part of a freed block: `length` bytes from `part` on, of a block of `size` bytes.
+    // Part of a freed block: `length` bytes from `part` on, of a block of `size` bytes. Or of what is around a live one: in front of
+    // it `part` wraps around.
     private struct Contents {
         var start: UInt64
         var size: UInt64
@@ -150,22 +181,28 @@ public struct HeapCheck {
             guard let now = memory.record(zg_block.self, at: record), now.isSame(as: block),
                 let range = contents.expected.changes(in: bytes[...], from: contents.part)
             else { return nil }
-            seen = (contents.part + UInt64(range.lowerBound), range.count, bytes[range.lowerBound])
+            seen = (contents.part &+ UInt64(range.lowerBound), range.count, bytes[range.lowerBound])
         }
         guard let seen else { return nil }
         let old = contents.expected.byte(at: seen.offset)
+        let isLive = block.state == zg_state_live.rawValue
+        var detail = [
+            "offset": String(seen.offset), "length": String(seen.length), "old": "\(Address(UInt64(old)))",
+            "new": "\(Address(UInt64(seen.value)))", "found_by": "check",
+        ]
+        // In front of the block there is no offset but the address, as in the runtime's own findings.
+        if Int64(bitPattern: seen.offset) < 0 { detail["offset"] = nil }
         return Finding(
-            kind: .writeAfterFree, access: .write, address: Address(contents.start &+ seen.offset),
+            kind: isLive ? .heapOverflow : .writeAfterFree, access: .write,
+            address: Address(contents.start &+ seen.offset),
             block: Finding.Block(
-                start: Address(contents.start), size: contents.size, offset: Int64(seen.offset),
-                state: Finding.Block.State.quarantined.rawValue,
-                allocatingThread: thread(block.alloc_thread), freeingThread: thread(block.free_thread)),
-            stacks: Finding.Stacks(free: frames(of: block.free_stack), alloc: frames(of: block.alloc_stack)),
+                start: Address(contents.start), size: contents.size, offset: Int64(bitPattern: seen.offset),
+                state: (isLive ? Finding.Block.State.live : .quarantined).rawValue,
+                allocatingThread: thread(block.alloc_thread), freeingThread: isLive ? nil : thread(block.free_thread)),
+            stacks: Finding.Stacks(
+                free: isLive ? [] : frames(of: block.free_stack), alloc: frames(of: block.alloc_stack)),
             processID: statistics.processID, program: statistics.program, time: Timestamp.now.description,
-            detail: [
-                "offset": String(seen.offset), "length": String(seen.length), "old": "\(Address(UInt64(old)))",
-                "new": "\(Address(UInt64(seen.value)))", "found_by": "check",
-            ])
+            detail: detail)
     }
 
     // Thread numbers end at 65535, which stands for every later one.
@@ -173,5 +210,15 @@ public struct HeapCheck {
 
     private mutating func frames(of stack: UInt32) -> [Finding.Frame] {
         depot.returnAddresses(of: stack).map { modules.frame(returningTo: $0) }
+    }
+}
+
+extension zg_span {
+    /// A live block with pages of its own, of which no change was reported yet; not one whose pages the program may use by itself.
+    fileprivate var hasGaps: Bool {
+        guard fenced != 0, block.state == zg_state_live.rawValue, block.header & UInt32(ZG_HEADER_CHANGED) == 0 else {
+            return false
+        }
+        return !(zg_kind_is_aligned(zg_header_kind(block.header)) && size >= ZG_PROGRAMS_LEAST && start % 4096 == 0)
     }
 }

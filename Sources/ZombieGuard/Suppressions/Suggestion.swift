@@ -12,7 +12,7 @@ extension Suppressions {
             text += "    signature=\(Glob.escape(finding.signature ?? finding.computeSignature()))\n"
         }
         let stacks = finding.signedStacks
-        if finding.kind != .writeAfterFree { append(stacks.access, "access", to: &text) }
+        if !finding.isNoticedLate { append(stacks.access, "access", to: &text) }
         append(stacks.free, "free", to: &text)
         append(stacks.alloc, "alloc", to: &text)
         return text

@@ -25,8 +25,8 @@ extension Finding {
         case .doubleFree: "\(blockOrAddress) was freed again\(deallocator)"
         case .invalidFree: invalidFree
         case .deallocMismatch: deallocMismatch
-        case .heapOverflow where detail["found_by"] == "free":
-            "\(count("length")) \(position ?? at) changed while it was in use\(changedValues); found when it was freed"
+        case .heapOverflow where detail["found_by"] != nil:
+            "\(count("length")) \(position ?? at) changed while it was in use\(changedValues)\(foundBy)"
         case .heapOverflow where detail["read_from"] != nil: followed
         case .heapOverflow: "\(access.noun) \(position ?? "at an unknown address")"
         case .wildAccess where detail["read_from"] != nil: followed
@@ -131,14 +131,17 @@ extension Finding {
         let length = count("length")
         var offset = detail["offset"].map { " at offset \(visible($0))" } ?? ""
         if let property = block?.property { offset += " (property \(property))" }
-        let found =
-            switch detail["found_by"] {
-            case "eviction"?: "; found when the block left the quarantine"
-            case "exit"?: "; found when the program ended"
-            case "check"?: "; found by a check"
-            default: ""
-            }
-        return "\(length)\(offset) of \(blockOrAddress) changed after it was freed\(changedValues)\(found)"
+        return "\(length)\(offset) of \(blockOrAddress) changed after it was freed\(changedValues)\(foundBy)"
+    }
+
+    private var foundBy: String {
+        switch detail["found_by"] {
+        case "eviction"?: "; found when the block left the quarantine"
+        case "free"?: "; found when it was freed"
+        case "exit"?: "; found when the program ended"
+        case "check"?: "; found by a check"
+        default: ""
+        }
     }
 
     private var invalidFree: String {

@@ -21,7 +21,7 @@ public struct TextRenderer {
     public func render(_ finding: Finding) -> String {
         var text = mark + style.paint(visible(finding.kind.rawValue), .kind) + ": "
         text += style.paint(finding.sentence, .sentence) + "\n"
-        let isLate = finding.kind == .writeAfterFree
+        let isLate = finding.isNoticedLate
         text += render(
             finding.stacks.access, title: isLate ? "found here; the write itself was earlier and elsewhere:" : nil,
             linesAround: isLate ? nil : Self.linesAround)

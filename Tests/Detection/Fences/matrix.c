@@ -1,15 +1,17 @@
 // Commits one fault per line of its input, each in a child of its own: the fault matrix of fences.py.
 //
-// A line is "NUMBER MODE MAKE DROP USE SIZE ALIGNMENT OFFSET COUNT":
+// A line is "NUMBER MODE MAKE DROP USE SIZE ALIGNMENT OFFSET COUNT EARLIER":
 //   MODE   dead: the block is dropped, then used; live: used, then dropped; amid: likewise, with a live block on either
 //          side, and the use is relative to a pointer to the block; clean: as live, and the child calls exit()
 //   MAKE, DROP, USE   the functions make_…, drop_… and use_… below: they are what the stacks have to begin with
 //   OFFSET of the first byte that is used, from the block's start; COUNT of bytes, for uses that take one
+//   EARLIER   how many blocks the same stack makes first: they stay, or, in lines of odd numbers, are freed
 // For each line standard output gets "begin NUMBER PID START" from the child and "end NUMBER STATUS" from the parent;
 // the status is the exit code, or 128 + signal. The parent allocates nothing, so every context is new in every child.
 // With "--widths" it prints which widths of access the processor has.
 
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -18,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../../Sources/CZombie/include/zg_api.h"
 #include "../../Bugs/bug.h"
 
 // MARK: making a block
@@ -130,6 +133,23 @@ FRAME void *drop_thread(void *block) {
     free(block);
     KEEP_FRAME();
     return NULL;
+}
+
+// Not at all: the program ends.
+DROP(exit) {
+    (void)size;
+    HOLD(block);
+    exit(0);
+}
+
+// After somebody has asked whether all is well.
+DROP(check) {
+    (void)size;
+    const struct zg_api *(*find)(void) = (const struct zg_api *(*)(void))dlsym(RTLD_DEFAULT, "zg_api");
+    if (!find || !find()) _exit(81);
+    find()->verify();
+    free(block);
+    KEEP_FRAME();
 }
 
 static void drop_in_thread(char *block, size_t size) {
@@ -260,7 +280,8 @@ static const struct entry makers[] = {
     E(make_, reallocarray) E(make_, aligned_alloc) E(make_, posix_memalign) E(make_, memalign) E(make_, valloc)
     E(make_, strdup){NULL, NULL}};
 static const struct entry droppers[] = {
-    E(drop_, free) E(drop_, realloc) E(drop_, realloc_zero){"thread", drop_in_thread}, {NULL, NULL}};
+    E(drop_, free) E(drop_, realloc) E(drop_, realloc_zero) E(drop_, exit) E(drop_, check){"thread", drop_in_thread},
+    {NULL, NULL}};
 static const struct entry users[] = {
     E(use_, read_1) E(use_, read_2) E(use_, read_4) E(use_, read_8) E(use_, read_16) E(use_, read_32) E(use_, read_64)
     E(use_, write_1) E(use_, write_2) E(use_, write_4) E(use_, write_8) E(use_, write_16) E(use_, write_32)
@@ -283,7 +304,7 @@ static void *find(const struct entry *table, const char *name) {
 
 struct fault {
     char mode[8], make[24], drop[24], use[24];
-    int number;
+    int number, earlier;
     size_t size, alignment, count;
     long offset;
 };
@@ -293,12 +314,17 @@ static void commit(const struct fault *fault) {
     void (*drop)(char *, size_t) = find(droppers, fault->drop);
     void (*use)(char *, size_t) = find(users, fault->use);
     char *before = fault->mode[0] == 'a' ? malloc(fault->size) : NULL;
-    char *block = make(fault->size, fault->alignment);
+    char *block = NULL, *former = NULL;
+    // One call for all of them, and so one stack.
+    for (int i = 0; i <= fault->earlier; i++) {
+        if (fault->number & 1) free(former);
+        former = block = make(fault->size, fault->alignment);
+    }
     char *after = fault->mode[0] == 'a' ? malloc(fault->size) : NULL;
     if (!block) _exit(79);
     memset(block, 'x', fault->size);
     // A clean child's string ends where the block does; the others' do not end.
-    if (fault->mode[0] == 'c') block[fault->size - 1] = 0;
+    if (fault->mode[0] == 'c' && fault->size) block[fault->size - 1] = 0;
     char said[80];
     int length = snprintf(said, sizeof said, "begin %d %d %p\n", fault->number, getpid(), (void *)block);
     if (write(1, said, (size_t)length) != length) _exit(80);
@@ -338,8 +364,8 @@ int main(int count, char **words) {
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = 0;
         struct fault fault;
-        if (sscanf(line, "%d %7s %23s %23s %23s %zu %zu %ld %zu", &fault.number, fault.mode, fault.make, fault.drop,
-                   fault.use, &fault.size, &fault.alignment, &fault.offset, &fault.count) != 9)
+        if (sscanf(line, "%d %7s %23s %23s %23s %zu %zu %ld %zu %d", &fault.number, fault.mode, fault.make, fault.drop,
+                   fault.use, &fault.size, &fault.alignment, &fault.offset, &fault.count, &fault.earlier) != 10)
             return 2;
         pid_t child = fork();
         if (child == 0) {
