@@ -100,6 +100,18 @@ static void check_retiring(void) {
     CHECK(zg_page_time_allows(zg_page_later, false), "blocks in use have the rest");
 }
 
+// What a test gets where others have used everything up.
+static void check_grant(void) {
+    spend(zg_page_new_code, false);
+    CHECK(!zg_page_time_allows(zg_page_first, false), "nothing is left");
+    zg_page_time_grant();
+    uint64_t first = spend(zg_page_first, false);
+    CHECK(first >= MS && first <= MS + BLOCK_NS, "a test has a millisecond");
+    zg_page_time_grant();
+    zg_page_time_grant();
+    CHECK(spend(zg_page_first, false) <= MS + BLOCK_NS, "what a test does not use is not the next one's");
+}
+
 static void check_no_limit(void) {
     zg_config.fence_overhead = ZG_NO_LIMIT_PERCENT;
     CHECK(zg_page_time_allows(zg_page_retire, true) && zg_page_time_allows(zg_page_later, true), "100 % is no limit");
@@ -112,6 +124,7 @@ int main(void) {
     check_left_over();
     check_burst();
     check_retiring();
+    check_grant();
     check_no_limit();
     return check_end();
 }

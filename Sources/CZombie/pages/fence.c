@@ -197,6 +197,48 @@ static uint64_t live_most(bool first) {
     return zg_min(known, zg_config.fence_bytes);
 }
 
+// The oldest dead block's addresses may be used again. Under the lock.
+static void reuse_oldest(void) {
+    struct zg_span *span = zg_span_by_number(retired_head);
+    retired_head = span->next;
+    if (!retired_head) retired_tail = 0;
+    uint64_t bytes = span->units * ZG_PAGE_BYTES;
+    retired_bytes -= bytes;
+    zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
+    zg_stats_add(zg_counter_retired_bytes, -bytes);
+    // What the program goes on using after a finding stays where it is.
+    if (span->block.header & ZG_HEADER_OPENED) return;
+    if (keeps_contents()) {
+        // Not a mapping of its own any more, whenever a block of its size comes.
+        void *data = (void *)span->base;
+        uint64_t data_bytes = zg_fence_data_bytes(span);
+        if (span->fenced == zg_protection_guards && span->dirty && zg_os_guard(data, data_bytes) == 0 &&
+            zg_os_commit(data, data_bytes) == 0)
+            span->dirty = 0;
+        zg_mappings_give(2);
+    }
+    __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable), __ATOMIC_RELEASE);
+    give_range(span);
+}
+
+// Once the budget of addresses is spent, or half of the addresses there are. Under the lock.
+static void keep_to_addresses(void) {
+    uint64_t most = zg_min(zg_config.retired_bytes, zg_fenced_map.units * ZG_PAGE_BYTES / 2);
+    while (retired_bytes > most && retired_head) reuse_oldest();
+}
+
+// The mappings for a block; where contents are kept, those of the oldest dead blocks once there are no others.
+static bool take_mappings(void) {
+    while (keeps_contents() && !zg_mappings_are_left(2)) {
+        zg_lock_take(&fence_lock);
+        bool more = retired_head != 0;
+        if (more) reuse_oldest();
+        zg_lock_drop(&fence_lock);
+        if (!more) break;
+    }
+    return zg_mappings_take(2);
+}
+
 bool zg_fence_has_room(uint64_t size, bool first) {
     return zg_load(&live_bytes) + zg_round_up(size ? size : 1, ZG_PAGE_BYTES) <= live_most(first);
 }
@@ -207,7 +249,7 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
     uint64_t bytes = zg_round_up(size ? size : 1, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
     if (!zg_fence_has_room(size, true)) return NULL;
     bool by_mapping = keeps_contents() || zg_protection_now() == zg_protection_mprotect, fresh = false;
-    if (by_mapping && !zg_mappings_take(2)) return NULL;
+    if (by_mapping && !take_mappings()) return NULL;
     zg_lock_take(&fence_lock);
     struct zg_span *span = alignment <= ZG_PAGE_BYTES ? take_dead(pages) : NULL;
     if (span && span->fenced == zg_protection_mprotect && !by_mapping) {
@@ -311,26 +353,6 @@ void zg_fence_fill_again(uint64_t from, uint64_t to) {
     __builtin_memset((void *)from, ZG_FILL_GAP, to - from);
 }
 
-// Oldest first, once the budget of addresses is spent, or half of the addresses there are. Under the lock.
-static void reuse_oldest(void) {
-    uint64_t most = zg_min(zg_config.retired_bytes, zg_fenced_map.units * ZG_PAGE_BYTES / 2);
-    while (retired_bytes > most && retired_head) {
-        struct zg_span *span = zg_span_by_number(retired_head);
-        retired_head = span->next;
-        if (!retired_head) retired_tail = 0;
-        uint64_t bytes = span->units * ZG_PAGE_BYTES;
-        retired_bytes -= bytes;
-        zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
-        zg_stats_add(zg_counter_retired_bytes, -bytes);
-        // What the program goes on using after a finding stays where it is.
-        if (span->block.header & ZG_HEADER_OPENED) continue;
-        if (keeps_contents()) zg_mappings_give(2);
-        __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
-                         __ATOMIC_RELEASE);
-        give_range(span);
-    }
-}
-
 // Takes the pages away. False: the kernel does not let us.
 static bool protect(struct zg_span *span, enum zg_fence_end end) {
     void *data = (void *)span->base;
@@ -377,7 +399,7 @@ void zg_fence_retire(struct zg_span *span, enum zg_fence_end end) {
         retired_tail = number;
         retired_bytes += bytes;
     }
-    reuse_oldest();
+    keep_to_addresses();
     zg_lock_drop(&fence_lock);
 }
 
