@@ -18,7 +18,8 @@ enum {
     CLOSED_RUNS_MOST = 400,
     REOPENED_LEAST = 128,
     MAP_STEP = 1 << 16, // pages for which the map is made accessible at once
-    LEAD_MOST = 256,    // bytes in front of a block that are filled and looked at, and of an open guard behind it
+    REUSED_AT_ONCE = 64,
+    LEAD_MOST = 256, // bytes in front of a block that are filled and looked at, and of an open guard behind it
 };
 // Address space is made accessible in steps, because each is a system call.
 #define COMMIT_STEP ((uint64_t)4 << 20)
@@ -197,8 +198,8 @@ static uint64_t live_most(bool first) {
     return zg_min(known, zg_config.fence_bytes);
 }
 
-// The oldest dead block's addresses may be used again. Under the lock.
-static void reuse_oldest(void) {
+// Takes the oldest dead block out; NULL where what the program goes on using after a finding stays where it is. Under the lock.
+static struct zg_span *take_oldest(void) {
     struct zg_span *span = zg_span_by_number(retired_head);
     retired_head = span->next;
     if (!retired_head) retired_tail = 0;
@@ -206,17 +207,12 @@ static void reuse_oldest(void) {
     retired_bytes -= bytes;
     zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
     zg_stats_add(zg_counter_retired_bytes, -bytes);
-    // What the program goes on using after a finding stays where it is.
-    if (span->block.header & ZG_HEADER_OPENED) return;
-    if (keeps_contents()) {
-        // Not a mapping of its own any more, whenever a block of its size comes.
-        void *data = (void *)span->base;
-        uint64_t data_bytes = zg_fence_data_bytes(span);
-        if (span->fenced == zg_protection_guards && span->dirty && zg_os_guard(data, data_bytes) == 0 &&
-            zg_os_commit(data, data_bytes) == 0)
-            span->dirty = 0;
-        zg_mappings_give(2);
-    }
+    return span->block.header & ZG_HEADER_OPENED ? NULL : span;
+}
+
+// Its addresses may be used again. Under the lock.
+static void reuse(struct zg_span *span) {
+    if (keeps_contents()) zg_mappings_give(2);
     __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable), __ATOMIC_RELEASE);
     give_range(span);
 }
@@ -224,17 +220,48 @@ static void reuse_oldest(void) {
 // Once the budget of addresses is spent, or half of the addresses there are. Under the lock.
 static void keep_to_addresses(void) {
     uint64_t most = zg_min(zg_config.retired_bytes, zg_fenced_map.units * ZG_PAGE_BYTES / 2);
-    while (retired_bytes > most && retired_head) reuse_oldest();
+    while (retired_bytes > most && retired_head) {
+        struct zg_span *span = take_oldest();
+        if (span) reuse(span);
+    }
+}
+
+// Kept contents go, and with them the mappings that they took: neighbours, whose guards lie between them, at once.
+static void drop_contents(struct zg_span *const *spans, uint32_t count) {
+    const struct zg_span *last = spans[count - 1];
+    uint64_t from = spans[0]->base, bytes = last->base + zg_fence_data_bytes(last) - from;
+    if (zg_os_guard((void *)from, bytes) != 0 || zg_os_commit((void *)from, bytes) != 0)
+        return; // when they are used again
+    for (uint32_t i = 0; i < count; i++) spans[i]->dirty = 0;
+}
+
+// Of some of the oldest dead blocks, of which contents are kept. False where there are none. Under the lock.
+static bool reuse_oldest(void) {
+    struct zg_span *spans[REUSED_AT_ONCE];
+    uint32_t count = 0;
+    for (int i = 0; i < REUSED_AT_ONCE && retired_head; i++) {
+        struct zg_span *span = take_oldest();
+        if (span) spans[count++] = span;
+    }
+    for (uint32_t from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count; to++) {
+            const struct zg_span *before = spans[to - 1];
+            if (before->base + before->units * ZG_PAGE_BYTES != spans[to]->base || before->fenced != spans[to]->fenced)
+                break;
+        }
+        if (spans[from]->fenced == zg_protection_guards) drop_contents(spans + from, to - from);
+    }
+    for (uint32_t i = 0; i < count; i++) reuse(spans[i]);
+    return count != 0;
 }
 
 // The mappings for a block; where contents are kept, those of the oldest dead blocks once there are no others.
 static bool take_mappings(void) {
     while (keeps_contents() && !zg_mappings_are_left(2)) {
         zg_lock_take(&fence_lock);
-        bool more = retired_head != 0;
-        if (more) reuse_oldest();
+        bool is_some = reuse_oldest();
         zg_lock_drop(&fence_lock);
-        if (!more) break;
+        if (!is_some) break;
     }
     return zg_mappings_take(2);
 }
