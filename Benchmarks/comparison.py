@@ -1,4 +1,5 @@
-"""Whole processes: wall-clock time, processor time and peak memory of every target with every tool, interleaved."""
+"""Whole processes: wall-clock time, processor time and peak memory, resident and physical, of every target with every tool,
+interleaved."""
 
 import hashlib
 import os
@@ -9,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import physical
 import tools as with_tools
 
 HERE = Path(__file__).resolve().parent
@@ -19,7 +21,7 @@ class Bench:
     """Runs targets in a temporary directory of its own; a context manager."""
 
     def __init__(self, launcher):
-        self.launcher, self.environment = launcher, with_tools.clean_environment()
+        self.launcher, self.environment, self.meter = launcher, with_tools.clean_environment(), physical.Meter()
 
     def __enter__(self):
         self.work = Path(tempfile.mkdtemp(prefix="zguard-bench-"))
@@ -40,31 +42,42 @@ class Bench:
             shutil.rmtree(folder, ignore_errors=True)
 
     def once(self, target, tool, size):
-        """One run: {"wall", "cpu" in seconds, "memory" in KiB, "digest"} or {"error"}."""
+        """One run: {"wall", "cpu" in seconds, "memory", "physical" in KiB, "digest"} or {"error"}. "kills": processes that
+        the kernel ended because memory was short, where there were any."""
         folder = self.folder(target, size)
         result, output, errors = self.work / "result", self.work / "output", self.work / "errors"
         result.unlink(missing_ok=True)
-        command = [*map(str, [self.launcher, result, *tool.variables(target.environment), "--", *tool.prefix,
+        memory = self.meter.start()
+        command = [*map(str, [self.launcher, result, memory.procs, *tool.variables(target.environment), "--", *tool.prefix,
                               *target.command(folder, size, tool.name)])]
         with open(output, "wb") as out, open(errors, "wb") as err:
             process = subprocess.Popen(command, cwd=folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                        start_new_session=True)
+        memory.session = process.pid
         try:
             clients = target.drive(process, folder, size)
             process.wait(TIMEOUT)
         except (subprocess.TimeoutExpired, OSError) as error:
             os.killpg(process.pid, 9)
             process.wait()
-            return {"error": "too slow" if isinstance(error, subprocess.TimeoutExpired) else "no answer"}
+            return {"error": "too slow" if isinstance(error, subprocess.TimeoutExpired) else "no answer", **told(memory.end())}
+        measured = told(memory.end())
         if not result.exists():
-            return {"error": "not started"}
-        wall, user, system, memory, status = map(int, result.read_text().split())
+            return {"error": "not started", **measured}
+        wall, user, system, resident, status = map(int, result.read_text().split())
         if status != 0:
             text = [re.sub(r"^==\d+==\s*", "", line) for line in errors.read_text(errors="replace").splitlines()
                     if re.search(r"[a-z]{3}", line)]
-            return {"error": f"signal {status - 128}" if status > 128 else f"exit {status}", "message": " ".join(text[:2])[:300]}
-        return {"wall": clients or wall / 1e9, "cpu": (user + system) / 1e9, "memory": memory,
+            return {"error": f"signal {status - 128}" if status > 128 else f"exit {status}", "message": " ".join(text[:2])[:300],
+                    **measured}
+        return {"wall": clients or wall / 1e9, "cpu": (user + system) / 1e9, "memory": resident, **measured,
                 "digest": hashlib.sha256(output.read_bytes()).hexdigest()}
+
+
+def told(memory):
+    """What a meter says, as part of a sample."""
+    peak, kills = memory
+    return {**({"physical": peak} if peak else {}), **({"kills": kills} if kills else {})}
 
 
 def measure_target(bench, target, tools, runs, size, progress):

@@ -1,9 +1,11 @@
-// Runs one program and writes what it cost: launch RESULT [KEY=VALUE]… -- PROGRAM [ARG]…
+// Runs one program and writes what it cost: launch RESULT GROUP [KEY=VALUE]… -- PROGRAM [ARG]…
 // A program of its own because a process's peak memory counts from before exec: started from a large parent, every program
 // would seem as large as its parent. RESULT gets: wall ns, user ns, system ns, peak memory in KiB (the largest process of
-// the tree), exit status as a shell gives it.
+// the tree), exit status as a shell gives it. GROUP is the cgroup.procs of a control group that the program joins, "-" none.
 
+#define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +16,20 @@
 
 static long long nanoseconds(struct timeval t) { return t.tv_sec * 1000000000LL + t.tv_usec * 1000LL; }
 
+// The calling process moves itself; its memory is charged there from then on.
+static int join(const char *procs) {
+    int file = open(procs, O_WRONLY | O_CLOEXEC);
+    if (file < 0) return -1;
+    int joined = write(file, "0", 1) == 1;
+    close(file);
+    return joined ? 0 : -1;
+}
+
 int main(int argc, char **argv) {
-    int at = 2;
+    int at = 3;
     while (at < argc && strcmp(argv[at], "--") != 0) at++;
-    if (at + 1 >= argc) {
-        fputs("usage: launch RESULT [KEY=VALUE]... -- PROGRAM [ARG]...\n", stderr);
+    if (argc < 3 || at + 1 >= argc) {
+        fputs("usage: launch RESULT GROUP [KEY=VALUE]... -- PROGRAM [ARG]...\n", stderr);
         return 64;
     }
     struct timespec begin, end;
@@ -29,7 +40,11 @@ int main(int argc, char **argv) {
         return 1;
     }
     if (child == 0) {
-        for (int i = 2; i < at; i++) putenv(argv[i]);
+        if (strcmp(argv[2], "-") != 0 && join(argv[2]) != 0) {
+            fprintf(stderr, "launch: %s: %s\n", argv[2], strerror(errno));
+            _exit(127);
+        }
+        for (int i = 3; i < at; i++) putenv(argv[i]);
         execvp(argv[at + 1], argv + at + 1);
         fprintf(stderr, "launch: %s: %s\n", argv[at + 1], strerror(errno));
         _exit(127);

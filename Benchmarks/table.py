@@ -6,14 +6,18 @@ import statistics
 MEASURES = (
     ("wall", "Time (wall clock)", lambda value: f"{value:.2f} s"),
     ("cpu", "Processor time (user + system, with children)", lambda value: f"{value:.2f} s"),
-    ("memory", "Peak memory (largest process)", lambda value: f"{value / 1024:.0f} MiB"),
+    ("memory", "Peak resident memory (largest process; a page counts once for each place where it is mapped)",
+     lambda value: f"{value / 1024:.0f} MiB"),
+    ("physical", "Peak physical memory (all processes of a program, with page tables, without files)",
+     lambda value: f"{value / 1024:.0f} MiB"),
 )
 
 
 def ratios(rounds, tool, measure, base):
     """Tool over base, each in the same round: what disturbed the machine disturbed both."""
     return [samples[tool][measure] / samples[base][measure] for samples in rounds
-            if tool in samples and base in samples and not samples[tool].get("error") and samples[base][measure] > 0]
+            if tool in samples and base in samples and not samples[tool].get("error")
+            and measure in samples[tool] and samples[base].get(measure, 0) > 0]
 
 
 def geometric_mean(values):
@@ -39,7 +43,7 @@ def summarise(results, tools):
     return summary
 
 
-HEADINGS = (("micro", "micro-benchmarks"), ("real", "real programs"))
+HEADINGS = (("micro", "micro-benchmarks"), ("real", "real programs"), ("built", "programs built from source"))
 
 
 def markdown(results, kinds, tools, runs):
@@ -64,8 +68,9 @@ def rows(results, summary, names, shown, measure, unit):
     """One line for each program: glibc's own value, and the ratios."""
     lines = []
     for name in names:
-        base = [samples["glibc"][measure] for samples in results[name] if "glibc" in samples and not samples["glibc"].get("error")]
-        cells = [unit(statistics.median(base)) if base else "failed"]
+        base = [samples["glibc"].get(measure) for samples in results[name] if "glibc" in samples and not samples["glibc"].get("error")]
+        known = [value for value in base if value is not None]
+        cells = [unit(statistics.median(known)) if known else "not measured" if base else "failed"]
         for tool in shown:
             value = summary[name].get(tool.name, {})
             cells.append(f"*{value['error']}*" if "error" in value else f"{value[measure]:.2f}" if measure in value else "")

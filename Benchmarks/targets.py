@@ -1,8 +1,10 @@
-"""What is measured as whole processes: the allocation micro-benchmarks of micro/, Swift objects in swift/, real programs."""
+"""What is measured as whole processes: the allocation micro-benchmarks of micro/, Swift objects in swift/, real programs,
+and on demand those that are built from their sources."""
 
 from pathlib import Path
 
 import building
+import built_programs
 import real_programs
 from target import SwiftTarget, Target
 
@@ -68,7 +70,9 @@ def swift_targets():
 
 
 def all_targets():
-    """Micro-benchmarks first, then real programs; the order of the tables."""
+    """Micro-benchmarks first, then real programs; the order of the tables. Those of kind "built" are measured only where they are
+    asked for: their sources have to be fetched."""
     swift = swift_targets()
     small = [target for target in swift if target.kind == "micro"]
-    return [*micro_targets(), Starts("starts"), *small, *real_programs.all_programs(), *(target for target in swift if target.kind == "real")]
+    return [*micro_targets(), Starts("starts"), *small, *real_programs.all_programs(), *(target for target in swift if target.kind == "real"),
+            *built_programs.all_built()]

@@ -118,7 +118,13 @@ class Tool:
 
 
 def make_tool(name):
+    """The tool of that name, None where there is none. "LABEL=NAME" is shown as LABEL."""
     library = ROOT / "build" / "lib" / "libzguard.so"
+    if labelled := re.match(r"([\w -]+)=(.+)", name):
+        tool = make_tool(labelled[2])
+        if tool:
+            tool.name = labelled[1]
+        return tool
     if name == "glibc":
         return Tool(name, version=(os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc "))
     if re.match(r"zguard(@[^:]+)?(:|$)", name):  # "zguard", "zguard:key=value:key=value", "zguard@LIBRARY" for another build
@@ -142,7 +148,7 @@ def make_tool(name):
                     version=package_version(package))
     if name == "asan":
         compiler = asan_compiler(".c")
-        return Tool(name, rounds=3, problem=None if compiler else "no compiler can link -fsanitize=address",
+        return Tool(name, rounds=3, environment={"ASAN_OPTIONS": "detect_leaks=0"}, problem=None if compiler else "no compiler can link -fsanitize=address",
                     version=program_version(compiler[0]) if compiler else "")
     if name == "valgrind":
         return Tool(name, prefix=["valgrind", "-q", "--tool=memcheck", "--trace-children=yes"], size=0.04, rounds=1,

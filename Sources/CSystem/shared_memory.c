@@ -3,9 +3,12 @@
 #include "zg_system.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,6 +16,32 @@
 int zg_system_memfd(const char *name) {
     int descriptor = memfd_create(name, MFD_CLOEXEC);
     return descriptor < 0 ? -errno : descriptor;
+}
+
+// Files in memory have the limit of files, and beyond it a signal comes: it is lifted as far as it may be, and set again.
+static int fill(int descriptor, const void *contents, size_t bytes) {
+    struct rlimit limit, lifted;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0) return -errno;
+    lifted = (struct rlimit){.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
+    if (limit.rlim_max < bytes) return -EFBIG;
+    if (limit.rlim_cur < bytes && setrlimit(RLIMIT_FSIZE, &lifted) != 0) return -errno;
+    ssize_t written = write(descriptor, contents, bytes);
+    int error = written < 0 ? -errno : written == (ssize_t)bytes ? 0 : -ENOSPC;
+    if (limit.rlim_cur < bytes) setrlimit(RLIMIT_FSIZE, &limit);
+    return error;
+}
+
+int zg_system_sealed_memfd(const char *name, const void *contents, size_t bytes) {
+    enum { NOEXEC_SEAL = 8 }; // MFD_NOEXEC_SEAL, Linux 6.3: the one way where vm.memfd_noexec is 2
+    int descriptor = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | NOEXEC_SEAL);
+    if (descriptor < 0 && errno == EINVAL) descriptor = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (descriptor < 0) return -errno;
+    fchmod(descriptor, 0600);
+    int error = fill(descriptor, contents, bytes);
+    if (!error && fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) error = -errno;
+    if (!error) return descriptor;
+    close(descriptor);
+    return error;
 }
 
 uint32_t zg_system_load(const uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }

@@ -15,6 +15,7 @@ typedef int zg_no_filter_is_published; // C wants a declaration in every file
 #include <sys/syscall.h>
 
 #include "door/filters.h"
+#include "door/forks.h"
 #include "faults/signals.h"
 #include "images/loader.h"
 #include "platform/arch.h"
@@ -92,6 +93,15 @@ static ZG_COLD long seccomp(long operation, long flags, long arguments, const ui
     return result;
 }
 
+static ZG_NOINLINE long fork_by_number(long number, long a, long b, long c, long d, long e) {
+    zg_forks_before();
+    long result = next_syscall(number, a, b, c, d, e);
+    int error = errno;
+    zg_forks_after(result == 0);
+    errno = error;
+    return result;
+}
+
 ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d, long e) __asm__("syscall");
 ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d, long e) {
     if (ZG_UNLIKELY(number == SYS_seccomp)) return seccomp(a, b, c, ZG_FRAME);
@@ -106,6 +116,7 @@ ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d
         if (zg_signals_by_number(number, a, b, c, d, &result)) return result;
     }
     if (ZG_UNLIKELY(!next_syscall)) look_up();
+    if (ZG_UNLIKELY(zg_forks_by_number(number, a, b))) return fork_by_number(number, a, b, c, d, e);
     ZG_MUST_TAIL return next_syscall(number, a, b, c, d, e);
 }
 

@@ -35,16 +35,24 @@ func testBundleStarted() {
     XCTestObservationCenter.shared.addTestObserver(TestObserver())
 }
 
-/// What nobody waited for must not pass silently: it ends the process with the status of `zguard run`.
+/// What nobody waited for must not pass silently: it ends the process with the status of `zguard run`. Tests that passed say little
+/// where little was watched, so that is said, too.
 @_cdecl("zg_testing_ending")
 func testBundleEnding(_ status: CInt) -> CInt {
     guard getpid() == ownProcess, !ExpectedZombie.isChild else { return status }
+    let watched = GuardRuntime.current?.statistics.coverage.text ?? Coverage.unknownText
+    let output = Descriptor(adopting: dup(STDERR_FILENO))
     let findings = FindingLedger.closeAll().filter { $0.kind != .deallocMismatch }
-    if findings.isEmpty { return status }
+    if findings.isEmpty {
+        try? output.write("ZombieGuard: \(watched)\n")
+        return status
+    }
     var text = ""
     for finding in findings { text += "\(TextRenderer.mark)\(finding.message)\n" }
     let count = findings.count == 1 ? "1 finding" : "\(findings.count) findings"
-    text += "zguard: error: \(count) outside of the tests that are guarded by .zombieGuarded or expectNoZombies\n"
-    try? Descriptor(adopting: dup(STDERR_FILENO)).write(text)
+    text +=
+        "zguard: error: \(count) outside of the tests that are guarded by .zombieGuarded or expectNoZombies\n"
+    text += "ZombieGuard: \(watched)\n"
+    try? output.write(text)
     return status == 0 ? 99 : status
 }

@@ -20,13 +20,15 @@ struct CheckCommand {
         check.run { intake.add($0) }
         for note in intake.notes { Output.warn(note) }
         let format = options.format ?? .text
-        let document = intake.document(timeline: [TimelineSample(statistics)], title: statistics.program)
+        let document = intake.document(
+            timeline: [TimelineSample(statistics)], title: statistics.program, coverage: statistics.coverage)
         options.write(document, in: format, for: STDOUT_FILENO) { Output.out($0) }
         if format == .text {
             let blocks = "\(check.verifiedBlocks) freed block\(check.verifiedBlocks == 1 ? "" : "s")"
             let verified = "\(blocks) (\(byteText(check.verifiedBytes))) verified"
             let program = visible(statistics.program)
-            Output.out(TextRenderer.mark + "\(intake.groups.summary), \(verified) in \(program) [\(processID)]\n")
+            let said = "\(intake.groups.summary), \(verified) in \(program) [\(processID)]"
+            Output.out(TextRenderer.mark + "\(said); \(statistics.coverage.text)\n")
         }
         return intake.groups.findings.isEmpty ? ExitStatus.success : ExitStatus.findings
     }

@@ -62,6 +62,11 @@ struct Command: Sendable {
                     name: "--exit-code", value: .required("N"),
                     text: "exit status if there were findings and the program itself exited with 0 (default 99)"),
                 Flag(
+                    name: "--require-coverage", value: .required("PERCENT"),
+                    text:
+                        "exit with 98 if less of the allocation stacks was watched, such as 90%, and nothing else went wrong"
+                ),
+                Flag(
                     name: "--keep-age", value: .required("AGE"),
                     text: "delete older reports in the directory, such as 12h; none: keep all (default 7d)"),
                 Flag(

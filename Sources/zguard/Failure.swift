@@ -7,6 +7,7 @@ enum ExitStatus {
     static let success: Int32 = 0
     static let failure: Int32 = 1
     static let usage: Int32 = 64
+    static let coverage: Int32 = 98
     static let findings: Int32 = 99
     static let cannotGuard = ProgramRefusal.Status.cannotGuard.rawValue
     static let cannotRun = ProgramRefusal.Status.cannotRun.rawValue

@@ -43,13 +43,14 @@ struct FindingIntake {
     /// Everything as one document.
     func document(
         timeline: [TimelineSample] = [], title: String? = nil, isComplete: Bool = true, exitStatus: Int32? = nil,
-        unwritten: Int = 0
+        unwritten: Int = 0, coverage: Coverage? = nil, unknown: [String] = []
     ) -> ReportDocument {
         ReportDocument(
             findings: groups.findings, suppressedCount: groups.suppressions.occurrences, timeline: timeline,
             title: title, commandLine: CommandLine.arguments,
-            notes: notes + (unwritten == 0 ? [] : ["findings that could not be written: \(unwritten)"]),
+            notes: notes + unknown
+                + (unwritten == 0 ? [] : ["findings that could not be written: \(unwritten)"]),
             sourceRoot: Preload.workingDirectory(),
-            isComplete: isComplete, exitStatus: exitStatus)
+            isComplete: isComplete, exitStatus: exitStatus, coverage: coverage)
     }
 }

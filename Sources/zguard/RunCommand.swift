@@ -6,12 +6,29 @@ import ZombieGuard
 struct RunCommand {
     private let arguments: Arguments
     private let exitStatus: Int32
+    /// Per cent of the allocation stacks that are to be watched; nil where nothing was asked for.
+    private let requiredCoverage: Double?
 
     private static let pollMilliseconds: Int32 = 200
 
     init(_ arguments: Arguments) throws(Failure) {
         self.arguments = arguments
         exitStatus = try Self.exitStatus(arguments.value("--exit-code"))
+        requiredCoverage = try arguments.value("--require-coverage").map { text throws(Failure) in
+            try Self.percentage(text)
+        }
+    }
+
+    /// "90%", "90" or "99.5%": digits, at most one of them behind a point, from 0 to 100.
+    static func percentage(_ text: String) throws(Failure) -> Double {
+        let number = text.hasSuffix("%") ? text.dropLast() : text[...]
+        let parts = number.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
+        let areDigits = parts.allSatisfy { !$0.isEmpty && $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }
+        guard areDigits, parts.count == 1 || parts[1].count == 1, let value = Double(number), value <= 100 else {
+            throw .usage(
+                "option '--require-coverage' has the bad value '\(visible(text))': expected 0% to 100%")
+        }
+        return value
     }
 
     static func exitStatus(_ text: String?) throws(Failure) -> Int32 {
@@ -41,7 +58,10 @@ struct RunCommand {
         let raw = "\(temporary.path)/findings"
         let environment = ChildEnvironment.guarding(library: library, options: options.text(reportPath: raw))
         let file = try open(raw)
-        let unwritten = try countUnwritten(raw)
+        let unwritten = try count(raw + CountingFile.unwrittenSuffix)
+        let untold = try count(raw + RunCoverage.untoldSuffix)
+        // No reason to refuse a run: the closing line says that nothing is known, then.
+        let watching = try? RunCoverage(besides: raw)
         var reader = FindingReader(file: file)
         var intake = FindingIntake(reporting)
 
@@ -54,44 +74,64 @@ struct RunCommand {
         }
         read(&reader, &intake, &sink)
         while let rest = reader.finish() { handle(rest, &intake, &sink) }
+        var coverage = watching?.coverage
+        coverage?.untoldProcesses = untold.count
         sink.finish(
             intake.document(
                 timeline: timeline.samples, title: arguments.operands[0], exitStatus: end.status,
-                unwritten: unwritten.count))
-        return conclude(child, end, intake, sink, unwritten: unwritten.count)
+                unwritten: unwritten.count, coverage: coverage,
+                unknown: coverage == nil ? [Coverage.unknownText] : []))
+        return conclude(child, end, intake, sink, unwritten: unwritten.count, coverage)
     }
 
     private func conclude(
-        _ child: ChildProcess, _ end: ChildProcess.End, _ intake: FindingIntake, _ sink: FindingSink, unwritten: Int
+        _ child: ChildProcess, _ end: ChildProcess.End, _ intake: FindingIntake, _ sink: FindingSink, unwritten: Int,
+        _ coverage: Coverage?
     ) -> Int32 {
         if let failure = sink.failure { Output.warn(failure) }
         if !arguments.has("--quiet") {
             if let unused = intake.unusedSuppressions { Output.warn(unused) }
-            Output.error(closingLine(child, intake, sink, unwritten))
+            let watched = coverage?.text ?? Coverage.unknownText
+            Output.error(TextRenderer.mark + "\(closing(child, intake, sink, unwritten)); \(watched)\n")
         }
-        return end.status == 0 && !(intake.groups.findings.isEmpty && unwritten == 0) ? exitStatus : end.status
+        if end.status != 0 { return end.status }
+        if !intake.groups.findings.isEmpty || unwritten > 0 { return exitStatus }
+        return statusOfCoverage(coverage)
     }
 
-    private func closingLine(
+    // What was watched and what was required, on one line, where it is less.
+    private func statusOfCoverage(_ coverage: Coverage?) -> Int32 {
+        guard let requiredCoverage, !(coverage?.reaches(percent: requiredCoverage) ?? false) else {
+            return ExitStatus.success
+        }
+        var watched = coverage.map { "\($0.stacksText) were watched" } ?? Coverage.unknownText
+        if let more = coverage?.untoldProcesses, more > 0 { watched += ", and of some processes nothing is known" }
+        let required =
+            requiredCoverage.rounded() == requiredCoverage ? "\(Int(requiredCoverage))" : "\(requiredCoverage)"
+        Output.print(
+            Failure("\(watched); '--require-coverage' asks for \(required) %", status: ExitStatus.coverage))
+        return ExitStatus.coverage
+    }
+
+    /// "no findings", "2 findings (…) in prog [7], written to 'x'".
+    private func closing(
         _ child: ChildProcess, _ intake: FindingIntake, _ sink: FindingSink, _ unwritten: Int
     ) -> String {
         let isEmpty = intake.groups.findings.isEmpty
-        if isEmpty, unwritten == 0 { return TextRenderer.mark + intake.groups.summary + "\n" }
+        if isEmpty, unwritten == 0 { return intake.groups.summary }
         let program = "\(visible(arguments.operands[0])) [\(child.processID)]"
         let findings = "\(unwritten) finding\(unwritten == 1 ? "" : "s")"
-        if isEmpty { return TextRenderer.mark + "\(findings) in \(program) that could not be written\n" }
+        if isEmpty { return "\(findings) in \(program) that could not be written" }
         let report = sink.place.map { ", written to '\(visible($0))'" } ?? ""
         let more = unwritten == 0 ? "" : ", and \(findings) that could not be written"
-        return TextRenderer.mark + "\(intake.groups.summary) in \(program)\(report)\(more)\n"
+        return "\(intake.groups.summary) in \(program)\(report)\(more)"
     }
 
-    private func countUnwritten(_ raw: String) throws(Failure) -> UnwrittenFindings {
+    private func count(_ path: String) throws(Failure) -> CountingFile {
         do throws(SystemError) {
-            return try UnwrittenFindings(besides: raw, mode: TemporaryDirectory.fileMode)
+            return try CountingFile(path, mode: TemporaryDirectory.fileMode)
         } catch {
-            throw Failure(
-                "cannot create '\(visible(raw + UnwrittenFindings.suffix))': \(error)",
-                status: ExitStatus.cannotGuard)
+            throw Failure("cannot create '\(visible(path))': \(error)", status: ExitStatus.cannotGuard)
         }
     }
 

@@ -66,6 +66,7 @@ enum StatisticsText {
             text += "contexts: \(fenced) of \(contexts) had a block with pages of its own"
             text += " (\(percent(UInt64(clamping: UInt128(fenced) * 1000 / UInt128(contexts)))))\n"
         }
+        text += "watched: \(statistics.coverage.text)\n"
         let budget = statistics["overhead_budget_permille"]
         if budget > 0 {
             text += "overhead: \(percent(statistics["overhead_permille"])) of a budget of \(percent(budget)), "
@@ -86,6 +87,7 @@ enum StatisticsText {
                 ("maintenance_thread", .bool(statistics.hasMaintenanceThread)),
                 ("allocator", .string(statistics.allocator)),
                 ("degradations", .array(statistics.degradations.map { .string($0.name) })),
+                ("coverage", statistics.coverage.json),
                 ("counters", .object(statistics.counters.map { ($0.name, .natural($0.value)) })),
             ])
         }

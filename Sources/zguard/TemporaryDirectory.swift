@@ -36,8 +36,8 @@ struct TemporaryDirectory {
 
     /// Removes the directory and the files in it.
     func remove() {
-        unlink("\(path)/findings")
-        unlink("\(path)/findings\(UnwrittenFindings.suffix)")
+        let suffixes = ["", CountingFile.unwrittenSuffix, RunCoverage.suffix, RunCoverage.untoldSuffix]
+        for suffix in suffixes { unlink("\(path)/findings\(suffix)") }
         rmdir(path)
     }
 }

@@ -565,7 +565,7 @@ static const struct mode *entered;
 
 static void enter(void) {
     char options[256];
-    snprintf(options, sizeof options, "%s:report_path=/dev/null", entered->options);
+    snprintf(options, sizeof options, "%s:fence_windows=off:report_path=/dev/null", entered->options);
     setenv("ZGUARD_OPTIONS", options, 1);
     setenv("ZG_TEST_MAPPINGS", entered->mappings, 1);
 }

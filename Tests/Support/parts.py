@@ -57,6 +57,7 @@ PARTS = [
     Part("bugs", driver("Detection/bugs"), 55),
     Part("fences", driver("Detection/fences"), 12, slices=4),
     Part("zombies", driver("Detection/zombies"), 45, slices=4),
+    Part("planted", driver("Detection/planted"), 25, needs=INSTALLED, slices=11),
 
     # What programs do, what the kernel refuses, what goes wrong at any moment, what others might want.
     Part("life", driver("Robustness/life"), 28),
@@ -67,6 +68,7 @@ PARTS = [
 
     # Reports: on the command line, as text, in other forms, of many runs, of huge or broken files, in a store.
     Part("reports", driver("Reports/reports"), 3),
+    Part("coverage", driver("Reports/coverage"), 10),
     Part("snapshots", driver("Reports/snapshots"), 2),
     Part("symbols", driver("Symbols/symbols"), 35, slices=4),
     Part("formats", driver("Reports/formats"), 13),
@@ -89,6 +91,7 @@ PARTS = [
     Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 10, needs=INSTALLED, slices=3),
     Part("suites", driver("Suites/suites", "--quick"), 40, needs=INSTALLED),
 
+    Part("bundle", driver("Detection/bundle"), 200, needs=("debug", "library"), when="long", holds=("debug",)),
     # Every stack capture of every program compared with a walk from scratch; a difference traps.
     Part("stacks-library", driver("Support/builds", "library", "stacks"), 10, needs=(), says=BUILD, when="long"),
     Part("stacks", programs("--preload", "build/tests/stacks/libzguard.so"), 400, needs=(*INSTALLED, "stacks-library"), when="long"),

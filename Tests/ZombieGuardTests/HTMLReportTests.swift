@@ -33,6 +33,12 @@ import Testing
             #expect(page.contains(part), "\(part)")
         }
         #expect(page.hasPrefix("<!DOCTYPE html>") && page.hasSuffix("</html>\n"))
+        #expect(!page.contains("What was watched"))
+        let watched = ReportDocument(
+            findings: [], coverage: Coverage(blocks: 10, watchedBlocks: 1, stacks: 4, watchedStacks: 3))
+        #expect(
+            HTMLReport(watched, sources: nil).text.contains(
+                "What was watched: 10 % of the blocks of 75 % of the allocation stacks"))
     }
 
     @Test func findingsStandByKindAndClass() throws {

@@ -128,8 +128,11 @@ import Testing
     @Test func invocationSaysWhatTheReaderHasToKnow() throws {
         let document = ReportDocument(
             findings: [], commandLine: ["zguard", "report", "a b", "it's", ""], made: Timestamp(milliseconds: 1500),
-            notes: ["no names for '/x': gone"], sourceRoot: "/work/ü", isComplete: false, exitStatus: 139)
+            notes: ["no names for '/x': gone"], sourceRoot: "/work/ü", isComplete: false, exitStatus: 139,
+            coverage: Coverage(blocks: 10, watchedBlocks: 1, stacks: 4, watchedStacks: 3))
         let run = try run(document)
+        let coverage = (run["properties"] as? [String: Any])?["coverage"] as? [String: Any]
+        #expect(coverage?["stacks_percent"] as? Int == 75 && coverage?["blocks_watched"] as? Int == 1)
         let invocation = try #require((run["invocations"] as? [[String: Any]])?.first)
         #expect(invocation["executionSuccessful"] as? Bool == false)
         #expect(invocation["commandLine"] as? String == #"zguard report 'a b' 'it'\''s' ''"#)

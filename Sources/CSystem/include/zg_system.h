@@ -20,6 +20,8 @@ char **zg_system_environment(void);
 
 // An anonymous file of this name, closed on exec.
 int zg_system_memfd(const char *name);
+// The same with these contents, for other processes to map: nobody can change its size, whatever limit on files there is here.
+int zg_system_sealed_memfd(const char *name, const void *contents, size_t bytes);
 
 // Words of memory shared with another process.
 uint32_t zg_system_load(const uint32_t *word);

@@ -2,6 +2,7 @@
 
 #include "blocks/lookup.h"
 
+#include "blocks/alias.h"
 #include "blocks/slab.h"
 #include "blocks/span_table.h"
 
@@ -11,10 +12,17 @@ void zg_lookup_init(void) {
     uint64_t spans, spans_bytes;
     zg_span_area(&spans, &spans_bytes);
     zg_lookup_low = zg_min(zg_slabs.base, spans);
-    zg_lookup_bytes = zg_max(zg_slabs.base + zg_slabs.bytes, spans + spans_bytes) - zg_lookup_low;
+    uint64_t end = zg_max(zg_slabs.base + zg_slabs.bytes, spans + spans_bytes);
+    if (zg_alias_area.pages) {
+        zg_lookup_low = zg_min(zg_lookup_low, zg_alias_area.base);
+        end = zg_max(end, zg_alias_area.base + zg_alias_area.pages * ZG_PAGE_BYTES);
+    }
+    zg_lookup_bytes = end - zg_lookup_low;
 }
 
-bool zg_lookup_is_ours(uint64_t address) { return zg_slab_contains(address) || zg_span_contains(address); }
+bool zg_lookup_is_ours(uint64_t address) {
+    return zg_slab_contains(address) || zg_span_contains(address) || zg_alias_contains(address);
+}
 
 static void fill_view(struct zg_block_view *view, struct zg_block *block, const struct zg_death *death) {
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
@@ -48,6 +56,15 @@ bool zg_lookup_block(uint64_t address, struct zg_block_view *view) {
         view->offset = (int64_t)interior;
         return true;
     }
+    if (zg_alias_contains(address)) {
+        struct zg_alias *alias = zg_alias_find(address);
+        if (!alias) return false;
+        fill_view(view, &alias->block, &alias->death);
+        view->start = zg_alias_start(alias);
+        view->size = zg_alias_size(alias);
+        view->offset = (int64_t)(address - view->start);
+        return view->state != zg_state_fresh;
+    }
     struct zg_span *span = zg_span_find(address);
     if (!span) return false;
     fill_view(view, &span->block, &span->death);
@@ -59,6 +76,7 @@ bool zg_lookup_block(uint64_t address, struct zg_block_view *view) {
 }
 
 bool zg_lookup_is_fenced(const struct zg_block_view *view) {
+    if (zg_alias_contains(view->start)) return true;
     const struct zg_span *span = zg_slab_contains(view->start) ? NULL : zg_span_find(view->start);
     return span && span->fenced;
 }

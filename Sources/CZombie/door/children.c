@@ -11,6 +11,7 @@
 #include "platform/os.h"
 #include "platform/text.h"
 #include "settings/config.h"
+#include "settings/coverage.h"
 #include "settings/stats.h"
 
 enum { CANDIDATE_BYTES = 512 };
@@ -36,7 +37,12 @@ static enum zg_children_change change_for_ours(void) {
 
 enum zg_children_change zg_children_look(int directory, const char *path, char *const *environment) {
     if (!path || !has_us(environment)) return zg_children_as_it_is;
-    if (zg_program_look(directory, path) == zg_program_takes_it) return change_for_ours();
+    switch (zg_program_look(directory, path)) {
+    case zg_program_static: zg_coverage_note_unwatched_child(); return change_for_ours();
+    case zg_program_takes_it: return change_for_ours();
+    default: break;
+    }
+    zg_coverage_note_unwatched_child();
     zg_stats_note_unguarded_child();
     return zg_children_without_us;
 }

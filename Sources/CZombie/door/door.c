@@ -19,6 +19,7 @@
 #include "process/ready.h"
 #include "process/thread_entry.h"
 #include "settings/config.h"
+#include "settings/coverage.h"
 #include "settings/passing.h"
 #include "settings/stats.h"
 
@@ -35,6 +36,7 @@ static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool 
 static ZG_COLD void *allocate_exhausted(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
                                         const uint64_t *frame) {
     zg_stats_degrade(zg_degradation_heap_exhausted);
+    zg_coverage_declined(zg_shortfall_heap);
     void *block = zg_foreign_allocate(size, alignment, zero);
     struct zg_thread *thread = block || size >= HOPELESS ? NULL : zg_thread_enter(frame);
     if (thread) {

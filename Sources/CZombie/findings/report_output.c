@@ -9,6 +9,7 @@
 
 #include "platform/os.h"
 #include "settings/config.h"
+#include "settings/coverage.h"
 #include "settings/stats.h"
 
 // What was opened, and as which file: a number may be another file by now, one of the program's.
@@ -22,6 +23,8 @@ static struct output report_output = {.descriptor = -1}, error_output = {.descri
 static struct output standard_error = {.descriptor = -1};
 // Begins with the end of the line before.
 static char line[128 << 10];
+
+enum { BESIDE_BYTES = ZG_OPTION_PATH_BYTES + 32 + 16 };
 
 static bool path_names_process(void) {
     for (const char *at = zg_config.report_path; *at; at++)
@@ -165,15 +168,30 @@ bool zg_report_write_to_path(const struct zg_text *text) {
     return written;
 }
 
-// The size of a file beside the report counts, downwards, what `zguard run` is to say of at the end (UnwrittenFindings.swift).
-void zg_report_note_unwritten(void) {
-    if (!is_of_run()) return;
-    char bytes[ZG_OPTION_PATH_BYTES + 32 + 16];
+// A file beside the report of a run. False: it is not one's.
+static bool beside_report(char bytes[BESIDE_BYTES], const char *suffix) {
     struct zg_text path;
-    zg_text_init(&path, bytes, sizeof bytes);
+    zg_text_init(&path, bytes, BESIDE_BYTES);
     expand_path(&path);
-    zg_text_string(&path, ".unwritten");
-    if (!path.truncated) zg_os_shorten(bytes);
+    zg_text_string(&path, suffix);
+    return is_of_run() && !path.truncated;
+}
+
+// The size of a file beside the report counts, downwards, what `zguard run` is to say of at the end (CountingFile.swift).
+void zg_report_note_unwritten(void) {
+    char path[BESIDE_BYTES];
+    if (beside_report(path, ".unwritten")) zg_os_shorten(path);
+}
+
+// So does another one for processes that cannot tell the run what they watched (zg_coverage.h).
+void zg_report_note_untold(void) {
+    char path[BESIDE_BYTES];
+    if (beside_report(path, ZG_COVERAGE_UNTOLD_SUFFIX)) zg_os_shorten(path);
+}
+
+void zg_report_open_coverage(void) {
+    char path[BESIDE_BYTES];
+    if (beside_report(path, ZG_COVERAGE_SUFFIX) && !zg_coverage_open(path)) zg_report_note_untold();
 }
 
 // Number 2 may be a file of the program's by now: a daemon closes what it was, and the next file takes the place. NULL then.

@@ -12,6 +12,10 @@ void zg_report_open(void);
 void zg_report_after_fork_in_child(void);
 // Tells `zguard run`, where the report is its file, of a finding that is not in it.
 void zg_report_note_unwritten(void);
+// Finds the page on which the processes of a run add up what they watched (settings/coverage.h). Start-up, after zg_report_open.
+void zg_report_open_coverage(void);
+// Tells `zguard run` of a process that cannot say what it watched.
+void zg_report_note_untold(void);
 // A line for the user, where standard error still is what it was at the start.
 void zg_report_say(const char *bytes, uint64_t count);
 // The descriptors that are open for reports, in no order. Returns how many, at most 2.

@@ -12,8 +12,10 @@
 #include "pages/overread.h"
 #include "pages/page_time.h"
 #include "pages/retire.h"
+#include "pages/window.h"
 #include "platform/arch.h"
 #include "settings/config.h"
+#include "settings/coverage.h"
 #include "settings/passing.h"
 #include "settings/stats.h"
 #include "threads/capture.h"
@@ -44,12 +46,45 @@ ZG_INLINE void note_maker(struct zg_block *block, uint32_t stack, const struct z
 // Larger blocks get no pages of their own: from ZG_RETIRE_LEAST on they have them anyway, but for overruns.
 #define FENCE_MOST ((uint64_t)64 << 20)
 
+// Counters are added up, and errands looked for, once for so many of them.
+enum { WINDOWED_AT_A_TIME = 32 };
+
+static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment, enum zg_kind kind,
+                               bool zero) {
+    uint64_t ticks = zg_arch_ticks();
+    struct zg_alias *alias = zg_window_allocate(size, alignment, zero);
+    if (!alias) return NULL;
+    zg_choice_note(context);
+    note_maker(&alias->block, context, thread);
+    void *block = (void *)zg_alias_start(alias);
+    if (zg_config.fill_new && !zero) __builtin_memset(block, ZG_FILL_NEW, size);
+    __atomic_store_n(&alias->block.header, zg_block_header(zg_state_live, kind, alias->slot_bytes - (uint32_t)size),
+                     __ATOMIC_RELEASE);
+    thread->allocations++;
+    thread->allocated_bytes += size;
+    zg_page_time_spent(ticks, 1);
+    if (thread->allocations >= WINDOWED_AT_A_TIME) {
+        zg_thread_flush_counters(thread);
+        zg_thread_want(thread, zg_errand_look);
+    }
+    return block;
+}
+
 // A block with pages of its own, if the context is to have one now. `later`: not one of the context's first.
 static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment,
                                          enum zg_kind kind, bool zero, bool later) {
     struct zg_span *span = NULL;
     uint64_t ticks = zg_arch_ticks();
-    bool wanted = size <= FENCE_MOST && zg_choose(context, size, later) != zg_choice_none;
+    bool can_window = size <= ZG_WINDOW_MOST && zg_window_is_for(thread->frame[1]);
+    enum zg_choice choice = size <= FENCE_MOST ? zg_choose(context, size, later, can_window) : zg_choice_none;
+    bool wanted = choice != zg_choice_none;
+    if (choice == zg_choice_window) {
+        void *block = allocate_windowed(thread, context, size, alignment, kind, zero);
+        if (block) return block;
+        // In profile fence private pages are the next best, while they last.
+        wanted = zg_config.fence_per_context == ZG_FENCE_ALL;
+    }
+    if (size > FENCE_MOST) zg_coverage_declined(zg_shortfall_block_size);
     if (wanted) span = zg_fence_allocate(size, alignment);
     if (!span) {
         if (wanted) zg_stats_add(zg_counter_fence_declined, 1);

@@ -16,6 +16,7 @@
 #include "platform/text.h"
 #include "threads/thread.h"
 #include "settings/passing.h"
+#include "settings/coverage.h"
 #include "settings/stats.h"
 
 extern void *__libc_stack_end;
@@ -188,6 +189,7 @@ void zg_foreign_look(void) {
     zg_string_copy(zg_stats->allocator, module.path, sizeof zg_stats->allocator);
     if (!front.functions) return;
     zg_stats_degrade(zg_degradation_allocator_in_front);
+    zg_coverage_declined(zg_shortfall_other_allocator);
     // A wrapper is known by its first call.
     if (!front.may_hand_on) say_in_front();
 }

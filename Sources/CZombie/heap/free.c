@@ -17,6 +17,7 @@
 #include "pages/fence.h"
 #include "pages/page_time.h"
 #include "pages/retire.h"
+#include "pages/window.h"
 #include "platform/os.h"
 #include "settings/config.h"
 #include "threads/capture.h"
@@ -176,6 +177,39 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     zg_thread_want(thread, zg_errand_look);
 }
 
+static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
+                                   uint64_t size) {
+    struct zg_alias *alias = zg_alias_find(address);
+    if (!alias || zg_alias_start(alias) != address) return zg_free_dead(address, deallocator);
+    uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_ACQUIRE);
+    if (zg_header_state(header) != zg_state_live) return zg_free_dead(address, deallocator);
+    uint64_t bytes = zg_alias_size(alias);
+    if (zg_mismatch_is_possible(zg_header_kind(header), deallocator, bytes, size))
+        zg_free_check_mismatch(thread, address, deallocator, size);
+    uint32_t freeing = zg_header_in_state(header, zg_state_freeing);
+    if (!__atomic_compare_exchange_n(&alias->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return zg_free_dead(address, deallocator);
+    uint64_t ticks = zg_arch_ticks();
+    note_freer(&alias->block, capture_free(thread, deallocator), thread);
+    thread->frees++;
+    thread->freed_bytes += bytes;
+    struct zg_dead dead = {0, zg_language_unknown};
+    struct zg_change change;
+    // The program may have protected its page.
+    thread->filling_start = zg_alias_page(alias);
+    thread->filling_end = zg_alias_page(alias) + ZG_PAGE_BYTES;
+    if (bytes >= 8 && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), bytes);
+    bool is_overrun = zg_window_is_overrun(alias, &change);
+    alias->death = zg_zombie_death(dead.class_number);
+    __atomic_fetch_or(&alias->block.header, zombie_bits(dead), __ATOMIC_RELAXED);
+    thread->zombies += dead.class_number != 0;
+    struct zg_block_view view;
+    if (ZG_UNLIKELY(is_overrun) && zg_lookup_block(address, &view)) zg_found_overrun(&view, &change);
+    zg_window_retire(alias);
+    thread->filling_end = 0;
+    zg_page_time_spent(ticks, 1);
+}
+
 static ZG_NOINLINE void flush(struct zg_thread *thread) {
     zg_thread_flush_counters(thread);
     zg_quarantine_flush(thread);
@@ -219,6 +253,7 @@ __attribute__((always_inline)) void zg_free_in_line(struct zg_thread *thread, ui
                                                     enum zg_deallocator deallocator, uint64_t size) {
     if (ZG_UNLIKELY(!zg_slab_contains(address))) {
         if (zg_span_contains(address)) free_span(thread, address, deallocator, size);
+        else if (zg_alias_contains(address)) free_alias(thread, address, deallocator, size);
         else free_foreign(address, deallocator);
         return;
     }

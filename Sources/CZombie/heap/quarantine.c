@@ -9,6 +9,7 @@
 #include "blocks/span.h"
 #include "findings/found.h"
 #include "pages/retire.h"
+#include "pages/window.h"
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "settings/config.h"

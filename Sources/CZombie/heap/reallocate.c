@@ -3,6 +3,7 @@
 
 #include "heap/reallocate.h"
 
+#include "blocks/alias.h"
 #include "blocks/lookup.h"
 #include "blocks/slab.h"
 #include "blocks/span.h"
@@ -21,6 +22,7 @@ static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
                          __ATOMIC_RELEASE);
         return true;
     }
+    if (zg_alias_contains(view->start)) return size == view->size;
     struct zg_span *span = zg_span_find(view->start);
     uint64_t capacity = zg_span_capacity(span);
     if (span->fenced) return size == view->size;

@@ -208,13 +208,15 @@ static enum zg_program_kind look_at_image(struct image *image, const char *path)
         return zg_program_other_machine;
     if (is_emulator(last_part(path))) return zg_program_emulator;
     if (image->header.e_phentsize != sizeof(ElfW(Phdr))) return zg_program_takes_it;
-    bool has_loader = false;
+    bool has_loader = false, is_loaded = false;
     for (uint64_t i = 0; i < segment_count(image); i++) {
         ElfW(Phdr) segment;
         if (!read_segment(image, i, &segment)) break;
         if (segment.p_type == PT_DYNAMIC) {
             image->dynamic = segment.p_offset;
             image->dynamic_bytes = segment.p_filesz;
+        } else if (segment.p_type == PT_LOAD) {
+            is_loaded = true;
         } else if (segment.p_type == PT_INTERP) {
             char loader[FIRST_LINE];
             read_string(image->file, segment.p_offset, loader, zg_min(segment.p_filesz + 1, sizeof loader));
@@ -224,7 +226,10 @@ static enum zg_program_kind look_at_image(struct image *image, const char *path)
     }
     // musl's loader is executed by itself, to run a program.
     if (!has_loader && image->dynamic && is_other_loader(path)) return zg_program_other_libc;
-    return is_sanitized(image) ? zg_program_sanitized : zg_program_takes_it;
+    if (is_sanitized(image)) return zg_program_sanitized;
+    // The dynamic loader, executed by itself, preloads into the program that it is given.
+    bool is_loader = image->dynamic && begins_with(last_part(path), "ld-");
+    return has_loader || is_loader || !is_loaded ? zg_program_takes_it : zg_program_static;
 }
 
 // The interpreter that a script's first line names, in place. False where it names none.

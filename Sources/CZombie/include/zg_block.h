@@ -124,6 +124,15 @@ struct zg_span {
     struct zg_death death;
 };
 
+// A block at a page of its own in a window (pages/window.h): several pages lead to the same memory, in which the blocks lie packed.
+struct zg_alias {
+    struct zg_block block; // slack: what its slot has behind it
+    struct zg_death death;
+    uint16_t start;      // bytes from the page's start
+    uint16_t slot_bytes; // 0: no block was ever at this page
+    uint32_t window;     // its number
+};
+
 // A node of the stack depot: one frame and, through `parent`, its callers. A stack id is the index of its innermost node.
 struct zg_depot_node {
     uint64_t pc_and_depth; // bits 0-47 return address, 48-63 number of frames from here outwards

@@ -7,11 +7,12 @@
 #include <stdint.h>
 
 enum zg_program_kind {
-    zg_program_takes_it,      // or nothing is known to the contrary; a static program, whose children may take it
+    zg_program_takes_it,      // or nothing is known to the contrary
     zg_program_other_machine, // 32 bits, another processor: its loader complains
     zg_program_other_libc,    // its loader cannot resolve what the library needs of glibc
     zg_program_sanitized,     // AddressSanitizer and its kin have an allocator of their own, and want to come first
-    zg_program_emulator       // qemu's user mode hands the environment on to the program that it emulates
+    zg_program_emulator,      // qemu's user mode hands the environment on to the program that it emulates
+    zg_program_static         // nothing is preloaded into it, which does no harm, and its children may take the library
 };
 
 // `path` below the open directory `directory` (or AT_FDCWD); empty: the open file `directory` itself. Scripts are followed to their

@@ -8,10 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "zg_coverage.h"
 #include "zg_trap_place.h"
 
 #define ZG_STATS_MAGIC UINT64_C(0x314452415547475a) // "ZGGUARD1" in memory order
-#define ZG_STATS_VERSION 5u
+#define ZG_STATS_VERSION 6u
 #define ZG_STATS_NAME "zguard-stats" // the memfd's name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
 #define ZG_STATS_BYTES 8192u
 
@@ -42,6 +43,7 @@
     X(zombies, counter, "objects", "freed objects whose class was known")                                              \
     X(trims, counter, "trims", "times memory was given back on request or under pressure")                             \
     X(fenced_blocks, counter, "blocks", "blocks that got pages of their own")                                          \
+    X(windowed_blocks, counter, "blocks", "of these, blocks in windows: pages of their own that share memory with others")  \
     X(fenced_live_bytes, gauge, "bytes", "memory of blocks in use that have pages of their own")                       \
     X(fence_declined, counter, "blocks",                                                                               \
       "blocks that were to get pages of their own, and for which the budget did not reach")                            \
@@ -67,7 +69,9 @@
       "programs that were executed without the library, which they cannot take")                                       \
     X(stack_bytes, gauge, "bytes", "memory of the stack depot")                                                        \
     X(stacks_shortened, counter, "stacks",                                                                             \
-      "stacks recorded with their innermost frames only, without those that repeated at once")
+      "stacks recorded with their innermost frames only, without those that repeated at once")                         \
+    X(passed_blocks, counter, "blocks",                                                                                \
+      "blocks that the program's own allocator served because of sample_rate or overhead")
 
 // Degradations: what the runtime could not have and goes on without. One bit each, in this order.
 #define ZG_DEGRADATIONS(X)                                                                                               \
@@ -216,6 +220,8 @@ struct zg_stats_page {
     struct zg_layout layout;
     char allocator
         [256]; // path of the image with another malloc than ours and libc's, cut off where longer; empty: there is none
+    struct zg_shortfall_note shortfalls[zg_shortfall_count]; // why blocks got no pages of their own
+    uint64_t told[zg_coverage_sum_count]; // of the counters that a run adds up: what it was told so far
 };
 
 _Static_assert(sizeof(struct zg_stats_page) <= ZG_STATS_BYTES, "the statistics page has two memory pages");

@@ -5,6 +5,7 @@
 #include "platform/arch.h"
 #include "platform/clock.h"
 #include "settings/config.h"
+#include "settings/coverage.h"
 #include "settings/stats.h"
 
 #define FIRST_NS UINT64_C(4000000) // before any share counts
@@ -51,5 +52,7 @@ void zg_budget_draw(struct zg_thread *thread, uint64_t context) {
     __atomic_fetch_add(&guarded_count, 1, __ATOMIC_RELAXED);
     if (!drawn) return;
     __atomic_fetch_add(&passed_count, drawn, __ATOMIC_RELAXED);
+    zg_stats_add(zg_counter_passed_blocks, drawn);
+    zg_coverage_declined(zg_shortfall_overhead);
     __atomic_fetch_add(&spent_ns, drawn * PASSED_NS, __ATOMIC_RELAXED);
 }

@@ -7,11 +7,14 @@
 #include "platform/arch.h"
 #include "platform/os.h"
 #include "settings/config.h"
+#include "settings/coverage.h"
 #include "settings/passing.h"
 #include "settings/stats.h"
 
 __thread int32_t zg_sample_left;
 
+// What zg_sample_left was when passed_blocks was last raised.
+static __thread int32_t most_left __attribute__((tls_model("initial-exec")));
 static __thread bool has_drawn __attribute__((tls_model("initial-exec")));
 static uint64_t state;
 
@@ -28,6 +31,7 @@ void zg_sample_start(void) {
     state = zg_mix(zg_config.sample_seed);
     if (!zg_config.sample_seed) state = zg_mix(zg_arch_ticks()) ^ zg_mix((uint64_t)zg_os_pid()) ^ (uint64_t)&state;
     zg_passing = zg_passing_sample;
+    zg_coverage_declined(zg_shortfall_sample_rate);
 }
 
 void zg_sample_after_fork_in_child(void) {
@@ -52,14 +56,23 @@ static int32_t next_interval(void) {
     return 1 + (int32_t)zg_min(exponential(drawn) * zg_config.sample_rate >> 16, INT32_MAX - 1);
 }
 
+void zg_sample_count_passed(void) {
+    if (!has_drawn || zg_sample_left > most_left) return;
+    zg_stats_add(zg_counter_passed_blocks, (uint32_t)(most_left - zg_sample_left));
+    most_left = zg_sample_left;
+}
+
 bool zg_sample_draw(void) {
+    zg_sample_left++; // asked for: it is taken, or passed on as the first of the interval
+    zg_sample_count_passed();
     int32_t interval = next_interval();
+    most_left = interval;
     if (!has_drawn) {
         // A thread's first block is not taken because it is the first: the interval begins with it.
         has_drawn = true;
         zg_sample_left = interval - 1;
         if (interval > 1) return true;
-        interval = next_interval();
+        most_left = interval = next_interval();
     }
     zg_sample_left = interval;
     return false;

@@ -14,6 +14,9 @@ extern __thread int32_t zg_sample_left __attribute__((tls_model("initial-exec"),
 bool zg_sample_draw(void);
 ZG_INLINE bool zg_sample_passes(void) { return ZG_LIKELY(--zg_sample_left > 0) || zg_sample_draw(); }
 
+// The calling thread's share of passed_blocks, as far as it has not been counted. At its end.
+void zg_sample_count_passed(void);
+
 // From here on blocks are passed on. Start-up: before, the guarded heap serves.
 void zg_sample_start(void);
 // The child of a fork draws other numbers than its parent.

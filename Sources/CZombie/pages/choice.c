@@ -5,7 +5,9 @@
 #include "pages/fence.h"
 #include "pages/page_time.h"
 #include "pages/protect.h"
+#include "pages/window.h"
 #include "settings/config.h"
+#include "settings/coverage.h"
 #include "settings/passing.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
@@ -15,6 +17,7 @@ enum {
     SHARE_PAGES_MOST = 255,
     CODE_FRAMES = 4,
     CODE_BITS = 18,
+    PRIVATE_FIRST = 4,
 };
 
 // Blocks of a context, whose numbers are dense; untouched pages cost nothing. Contexts beyond these many share their counts.
@@ -58,14 +61,18 @@ static void set_count(uint32_t context, uint32_t count) {
 
 void zg_choice_begin_epoch(void) { __atomic_fetch_add(&epoch, 1, __ATOMIC_RELAXED); }
 
-enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later) {
+// Of the blocks of a profile that fences all: the first of a context, and ever fewer of the later ones.
+static bool is_private(uint32_t count) { return count < PRIVATE_FIRST || !(count & (count - 1)); }
+
+enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_window) {
     uint32_t count = count_of(context), fenced = count & FENCED_MOST;
     if (!(count & SEEN)) {
         set_count(context, count | SEEN);
         zg_stats_add(zg_counter_contexts, 1);
     }
-    if (zg_protection_is_stopped()) return zg_choice_none;
-    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample) return zg_choice_pages;
+    if (zg_protection_is_stopped()) return zg_coverage_declined(zg_shortfall_no_faults), zg_choice_none;
+    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample)
+        return can_window && (zg_window_is_forced() || !is_private(fenced)) ? zg_choice_window : zg_choice_pages;
     if (!zg_config.fence_per_context) return zg_choice_none;
     enum zg_page_use use = fenced ? zg_page_next : zg_page_first;
     // A share that falls with how many of the context's blocks have been fenced, and with what this one would cost.
@@ -78,8 +85,13 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later) {
     if (fenced && share > 1 && zg_random(&random_state) % share) return zg_choice_none;
     if (use == zg_page_first && !zg_page_time_allows(use, false) && is_new_code(code_of(context)))
         use = zg_page_new_code;
-    if (zg_page_time_allows(use, false) && zg_fence_has_room(size, use <= zg_page_first)) return zg_choice_pages;
+    bool may = zg_page_time_allows(use, false);
+    if (may && can_window &&
+        (zg_window_is_forced() || !zg_page_time_allows(use, true) || !zg_fence_has_room(size, false)))
+        return zg_choice_window;
+    if (may && zg_fence_has_room(size, use <= zg_page_first)) return zg_choice_pages;
     zg_stats_add(zg_counter_fence_declined, 1);
+    if (!may && !later) zg_coverage_declined(zg_shortfall_fence_overhead);
     return zg_choice_none;
 }
 
@@ -92,5 +104,8 @@ void zg_choice_note(uint32_t context) {
         set_bit(first_bit(code));
         set_bit(second_bit(code));
     }
-    if (fenced + 1 == zg_config.fence_per_context) zg_depot_settle(context);
+    if (fenced + 1 == zg_config.fence_per_context) {
+        zg_depot_settle(context);
+        zg_coverage_declined(zg_shortfall_fence_per_context);
+    }
 }

@@ -9,6 +9,7 @@
 #include "platform/os.h"
 #include "pressure/pressure.h"
 #include "settings/config.h"
+#include "settings/coverage.h"
 #include "settings/stats.h"
 
 enum {
@@ -180,8 +181,8 @@ static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
 }
 
 // What pages of blocks in use may take: never more than half of the machine's memory, nothing more once it gets short, and
-// where only some blocks are fenced, a share of what the program has, or twice of it.
-static uint64_t live_most(bool first) {
+// where only some blocks are fenced, a share of what the program has, or twice of it. `*limit` gets which of them it is.
+static uint64_t live_most(bool first, enum zg_shortfall *limit) {
     static uint64_t half;
     uint64_t known = zg_load(&half);
     if (ZG_UNLIKELY(!known)) {
@@ -189,13 +190,24 @@ static uint64_t live_most(bool first) {
         known = all ? all / 2 : UINT64_MAX;
         zg_store(&half, known);
     }
+    *limit = zg_shortfall_pressure;
     if (zg_stats_get(zg_counter_pressure_level)) return 0;
+    *limit = zg_shortfall_memory;
+    uint64_t most = zg_config.fence_bytes;
     if (zg_config.fence_per_context != ZG_FENCE_ALL &&
-        zg_config.fence_bytes == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial) {
+        most == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial) {
         uint64_t share = zg_max(SHARE_LEAST, zg_stats_get(zg_counter_live_bytes) / 8);
-        known = zg_min(known, first ? 2 * share : share);
+        most = zg_min(most, first ? 2 * share : share);
     }
-    return zg_min(known, zg_config.fence_bytes);
+    if (most >= known) return known;
+    *limit = zg_shortfall_fence_bytes;
+    return most;
+}
+
+// Says why there are no pages.
+static void *decline(enum zg_shortfall why) {
+    zg_coverage_declined(why);
+    return NULL;
 }
 
 // Takes the oldest dead block out; NULL where what the program goes on using after a finding stays where it is. Under the lock.
@@ -267,16 +279,20 @@ static bool take_mappings(void) {
 }
 
 bool zg_fence_has_room(uint64_t size, bool first) {
-    return zg_load(&live_bytes) + zg_round_up(size ? size : 1, ZG_PAGE_BYTES) <= live_most(first);
+    enum zg_shortfall limit;
+    if (zg_load(&live_bytes) + zg_round_up(size ? size : 1, ZG_PAGE_BYTES) <= live_most(first, &limit)) return true;
+    if (first) zg_coverage_declined(limit);
+    return false;
 }
 
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
     if (size > zg_fenced_map.units * ZG_PAGE_BYTES / 4 || alignment > zg_fenced_map.units * ZG_PAGE_BYTES / 4)
-        return NULL;
+        return decline(zg_shortfall_address_space);
     uint64_t bytes = zg_round_up(size ? size : 1, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
-    if (!zg_fence_has_room(size, true)) return NULL;
+    enum zg_shortfall limit;
+    if (zg_load(&live_bytes) + bytes > live_most(true, &limit)) return decline(limit);
     bool by_mapping = keeps_contents() || zg_protection_now() == zg_protection_mprotect, fresh = false;
-    if (by_mapping && !take_mappings()) return NULL;
+    if (by_mapping && !take_mappings()) return decline(zg_shortfall_mappings);
     zg_lock_take(&fence_lock);
     struct zg_span *span = alignment <= ZG_PAGE_BYTES ? take_dead(pages) : NULL;
     if (span && span->fenced == zg_protection_mprotect && !by_mapping) {
@@ -301,11 +317,11 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment) {
     zg_lock_drop(&fence_lock);
     if (!span || !open_range(span, fresh, skip)) {
         if (by_mapping) zg_mappings_give(2);
-        if (!span) return NULL;
+        if (!span) return decline(zg_shortfall_address_space);
         // The range is left as it is: what of it is guarded is not known.
         if (span->fenced == zg_protection_guards) zg_protection_give_up_guards();
         __atomic_fetch_sub(&live_bytes, bytes, __ATOMIC_RELAXED);
-        return NULL;
+        return decline(zg_shortfall_refused);
     }
     zg_pressure_note_taken(bytes);
     zg_store(&span->size, size);

@@ -33,7 +33,7 @@ static uint64_t limit_of(enum zg_page_use use, bool ample) {
     uint64_t granted = zg_load(&granted_ns), earned = zg_load(&earned_ns);
     uint64_t income = START_NS + granted + earned - zg_min(zg_load(&forgone_ns), earned);
     uint64_t reserve = zg_min(income / 4, RESERVE_NS);
-    if (use <= zg_page_first && ample) return income;
+    if (use <= zg_page_first && ample) return income - zg_min(income / 2, RESERVE_NS);
     if (use == zg_page_new_code) return NEW_CODE_START_NS + granted + NEW_CODE_SHARE * earned;
     if (use == zg_page_first) return zg_min(FIRST_START_NS + granted + FIRST_SHARE * earned, income + ADVANCE_NS);
     return income - reserve * (use == zg_page_next ? 1 : 2) * (ample ? 2 : 1);

@@ -2,6 +2,7 @@
 
 #include "pages/revive.h"
 
+#include "blocks/alias.h"
 #include "blocks/fill.h"
 #include "blocks/span_table.h"
 #include "pages/fence.h"
@@ -12,7 +13,7 @@
 
 // `*kept` says whether the contents were kept.
 static bool open_pages(const struct zg_block_view *view, struct zg_span **span, bool *kept) {
-    *span = zg_span_find(view->start);
+    *span = zg_span_contains(view->start) ? zg_span_find(view->start) : NULL;
     *kept = *span && (*span)->dirty;
     if (!*span || !(*span)->fenced || view->state != zg_state_retired) return false;
     void *data = (void *)(*span)->base;
@@ -36,6 +37,15 @@ static bool open_fenced_header(const struct zg_block_view *view) {
     return true;
 }
 
+// A private page, on which nothing else is: in the memory others have their blocks.
+static bool open_alias_header(const struct zg_block_view *view) {
+    if (view->state != zg_state_retired || !zg_alias_contains(view->start)) return false;
+    void *page = (void *)(view->start & ~(ZG_PAGE_BYTES - 1));
+    if (!zg_os_map_private(ZG_PAGE_BYTES, page)) return false;
+    zg_fill(page, ZG_PAGE_BYTES, ZG_FILL_FREED);
+    return true;
+}
+
 static bool open_slot_header(const struct zg_block_view *view) {
     if (view->state != zg_state_retired || !zg_slab_contains(view->start)) return false;
     void *page = (void *)(view->start & ~(ZG_PAGE_BYTES - 1));
@@ -51,7 +61,7 @@ bool zg_revive_header(const struct zg_block_view *view) {
     if (!zg_zombie_is_header(view)) return false;
     // Open already: what faulted is something else, and the object is only what a register points to.
     if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word) return false;
-    if (!open_fenced_header(view) && !open_slot_header(view)) return false;
+    if (!open_alias_header(view) && !open_fenced_header(view) && !open_slot_header(view)) return false;
     zg_zombie_write_header(view);
     return true;
 }

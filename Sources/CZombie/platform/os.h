@@ -112,6 +112,19 @@ void *zg_os_map_private(uint64_t bytes, void *at);
 // What is mapped shared is mapped once more, elsewhere. NULL where that is refused.
 void *zg_os_map_again(void *shared, uint64_t bytes);
 void *zg_os_map_shared(int descriptor, uint64_t bytes, void *at);
+// Memory that can be mapped several times, zeroed, that children do not inherit. NULL where refused.
+void *zg_os_map_common(uint64_t bytes);
+// Maps such memory once more, at `at`, in place of what is mapped there.
+int zg_os_map_window(void *common, uint64_t bytes, void *at);
+// Children inherit such memory, as memory that they share; or they do not.
+int zg_os_share_with_children(void *common, uint64_t bytes, bool share);
+// Makes the pages of a mapping be there, so that the first access to each is no fault.
+int zg_os_populate(void *start, uint64_t bytes);
+// Gives pages of such memory back, wherever they are mapped; they read as zero afterwards.
+int zg_os_remove(void *common, uint64_t bytes);
+// A file in memory of at least so many bytes that nobody can make smaller (what is mapped of it stays there), for mapping it.
+// Negative where there is none at the path.
+int zg_os_open_sealed(const char *path, uint64_t bytes);
 
 // At the start and in the child of a fork: asks what is not to be asked again under a filter of system calls (filter.h).
 void zg_os_remember(void);

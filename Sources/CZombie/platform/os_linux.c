@@ -543,10 +543,51 @@ int zg_os_memfd(const char *name, uint64_t bytes) {
     return (int)result;
 }
 
+int zg_os_open_sealed(const char *path, uint64_t bytes) {
+    int flags = O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    int descriptor = (int)ZG_CALL(SYS_openat, AT_FDCWD, path, flags, 0, 0, 0);
+    if (descriptor < 0) return descriptor;
+    struct stat status;
+    long seals = ZG_CALL(SYS_fcntl, descriptor, F_GET_SEALS, 0, 0, 0, 0);
+    if (look_at(descriptor, &status) && S_ISREG(status.st_mode) && status.st_size >= (off_t)bytes && seals >= 0 &&
+        seals & F_SEAL_SHRINK)
+        return descriptor;
+    zg_os_close(descriptor);
+    return -EPERM;
+}
+
 void *zg_os_map_again(void *shared, uint64_t bytes) {
     // An old length of 0 asks for the same pages once more (mremap(2)).
     long result = ZG_CALL(SYS_mremap, shared, 0, bytes, MREMAP_MAYMOVE, 0, 0);
     return is_error(result) ? NULL : (void *)result;
+}
+
+void *zg_os_map_common(uint64_t bytes) {
+    void *start = map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    if (!start) return NULL;
+    ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0); // a kernel without huge pages refuses it
+    // What is mapped from it again inherits both.
+    if (zg_os_share_with_children(start, bytes, false) == 0) return start;
+    zg_os_release(start, bytes);
+    return NULL;
+}
+
+int zg_os_map_window(void *common, uint64_t bytes, void *at) {
+    // As zg_os_map_again.
+    long result = ZG_CALL(SYS_mremap, common, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at, 0);
+    return is_error(result) ? (int)result : 0;
+}
+
+int zg_os_share_with_children(void *common, uint64_t bytes, bool share) {
+    return (int)ZG_CALL(SYS_madvise, common, bytes, share ? MADV_DOFORK : MADV_DONTFORK, 0, 0, 0);
+}
+
+int zg_os_populate(void *start, uint64_t bytes) {
+    return (int)ZG_CALL(SYS_madvise, start, bytes, 22 /* MADV_POPULATE_READ, Linux 5.14 */, 0, 0, 0);
+}
+
+int zg_os_remove(void *common, uint64_t bytes) {
+    return (int)ZG_CALL(SYS_madvise, common, bytes, MADV_REMOVE, 0, 0, 0);
 }
 
 void *zg_os_map_shared(int descriptor, uint64_t bytes, void *at) {

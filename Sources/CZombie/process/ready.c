@@ -13,6 +13,7 @@
 #include "images/module.h"
 #include "pages/fence.h"
 #include "pages/overread.h"
+#include "pages/window.h"
 #include "platform/clock.h"
 #include "platform/os.h"
 #include "pressure/pressure.h"
@@ -58,6 +59,7 @@ static void initialise(void) {
     zg_quarantine_init();
     uint64_t limit = zg_os_limit(RLIMIT_AS);
     bool done = zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) && reserve_heap();
+    if (done) zg_window_reserve();
     if (done) zg_lookup_init();
     if (done) zg_zombie_init(zg_config.zombies, zg_config.on_finding == zg_on_finding_continue);
     uint64_t nodes;

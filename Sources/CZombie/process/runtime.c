@@ -24,6 +24,7 @@
 #include "pages/overread.h"
 #include "pages/protect.h"
 #include "pages/retire.h"
+#include "pages/window.h"
 #include "platform/clock.h"
 #include "platform/lock.h"
 #include "platform/filter.h"
@@ -36,6 +37,8 @@
 #include "process/thread_entry.h"
 #include "process/watch.h"
 #include "settings/config.h"
+#include "settings/coverage.h"
+#include "settings/passing.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
 
@@ -57,9 +60,9 @@ static __thread struct {
     bool is_prepared, is_locked, has_streams, is_from_main_thread;
 } forking __attribute__((tls_model("initial-exec")));
 
-static void lock_for_fork(struct zg_thread *self) {
-    // Streams of a process with one thread are nobody else's.
-    forking.has_streams = !__libc_single_threaded;
+static void lock_for_fork(struct zg_thread *self, bool is_bare) {
+    // Streams of a process with one thread are nobody else's. A bare fork leaves them as they are.
+    forking.has_streams = !__libc_single_threaded && !is_bare;
     if (forking.has_streams) _IO_list_lock();
     if (self) {
         self->frame = NULL; // no call that could be abandoned
@@ -72,6 +75,7 @@ static void lock_for_fork(struct zg_thread *self) {
     zg_quarantine_lock_all();
     zg_slab_lock_all();
     zg_fence_lock();
+    zg_window_lock();
     zg_span_lock();
     zg_span_table_lock();
     zg_depot_lock();
@@ -83,19 +87,25 @@ static void lock_for_fork(struct zg_thread *self) {
 
 // Locks in the order of their ranks, so that the child finds none of them held by a thread that it does not have. Handlers
 // of others, which may wait for threads that allocate, run before this one and after the two below (zg_runtime_register_fork).
-static void before_fork(void) {
+static void prepare(bool is_bare) {
     forking.is_prepared = zg_ready();
     if (!forking.is_prepared) return;
     zg_clock_before_fork();
     // A thread that is first seen here registers now, not while the locks are held.
     struct zg_thread *entered = zg_thread_enter(__builtin_frame_address(0));
-    if (entered) zg_thread_leave(entered);
+    if (entered) {
+        zg_thread_flush_counters(entered); // else they would be counted in parent and child
+        zg_thread_leave(entered);
+    }
     struct zg_thread *self = zg_thread_current_or_null();
     forking.is_from_main_thread = zg_os_tid() == zg_os_pid();
     // A signal handler that forks while its thread is inside the runtime may hold any of the locks: none is taken.
     forking.is_locked = zg_thread_self != &zg_thread_between && (!self || !self->busy);
-    if (forking.is_locked) lock_for_fork(self);
+    if (forking.is_locked) lock_for_fork(self, is_bare);
+    zg_window_fork_prepare();
 }
+
+static void before_fork(void) { prepare(false); }
 
 static void after_fork(bool child) {
     if (!forking.is_locked && !child) return;
@@ -106,6 +116,7 @@ static void after_fork(bool child) {
     else zg_depot_unlock();
     zg_span_table_unlock(child);
     zg_span_unlock(child);
+    zg_window_unlock(child);
     zg_fence_unlock(child);
     zg_slab_unlock_all(child);
     zg_quarantine_unlock_all(child);
@@ -121,23 +132,33 @@ static void after_fork(bool child) {
 }
 
 static void after_fork_in_parent(void) {
-    if (forking.is_prepared) after_fork(false);
+    if (!forking.is_prepared) return;
+    zg_window_fork_done(false);
+    after_fork(false);
 }
 
 static void after_fork_in_child(void) {
     if (!forking.is_prepared) return;
+    zg_window_fork_done(true); // before anything of the program can run
     zg_advice_after_fork_in_child();
     after_fork(true);
     zg_os_remember();
     zg_locking_after_fork_in_child();
     if (!started) return;
     zg_stats_after_fork_in_child();
+    zg_coverage_after_fork_in_child();
     zg_clock_after_fork_in_child();
     zg_overread_after_fork_in_child();
     zg_sample_after_fork_in_child();
     zg_report_after_fork_in_child();
     zg_maintenance_after_fork_in_child(forking.is_from_main_thread);
     zg_watch_after_fork_in_child();
+}
+
+void zg_runtime_before_bare_fork(void) { prepare(true); }
+void zg_runtime_after_bare_fork(bool child) {
+    if (child) after_fork_in_child();
+    else after_fork_in_parent();
 }
 
 // The last handlers that are called before a fork, and the first after it, are those that were registered first.
@@ -199,12 +220,14 @@ void zg_runtime_start(void) {
         static const char message[] =
             "zguard: warning: no address space for the guarded heap: the program is not guarded\n";
         if (zg_ready_is_hopeless()) zg_os_write(2, message, sizeof message - 1);
+        zg_report_note_untold();
         return;
     }
     // Under a filter a program that never allocates may not call what libc's malloc calls first.
     if (!zg_filter_stands) zg_foreign_prepare();
     zg_thread_init_keys();
     zg_report_open();
+    zg_report_open_coverage();
     describe_process();
     zg_foreign_look();
     if (zg_config.handle_signals) zg_signals_start(zg_fault_handler);
@@ -219,6 +242,7 @@ void zg_runtime_start(void) {
     zg_watch_start();
     zg_swift_check_at_start();
     zg_sample_start();
+    if (!zg_config.fence_per_context && zg_passing != zg_passing_sample) zg_coverage_declined(zg_shortfall_off);
     if (zg_config.stats) zg_stats_publish(); // complete from the start: readers look as soon as it is there
     if (zg_config.children != zg_children_follow) forget_preload();
 }
@@ -231,6 +255,7 @@ void zg_runtime_finish(void) {
     zg_found_never_abort(true);
     struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
     if (!thread) return;
+    zg_sample_count_passed();
     zg_thread_flush_counters(thread);
     if (zg_config.verify_at_exit) zg_quarantine_verify_all("exit");
     zg_foreign_look_at_end();

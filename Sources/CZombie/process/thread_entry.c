@@ -11,6 +11,7 @@
 #include "heap/free.h"
 #include "heap/quarantine.h"
 #include "limits/maintenance.h"
+#include "limits/sample.h"
 #include "pages/overread.h"
 #include "pages/protect.h"
 #include "platform/lock.h"
@@ -260,6 +261,7 @@ static void end_thread(void *context) {
         if (magazine->count) zg_slab_release(class, magazine->slots, magazine->count);
         magazine->count = 0;
     }
+    zg_sample_count_passed();
     zg_thread_flush_counters(thread);
     if (zg_config.handle_signals) zg_signals_remove_stack((char *)thread + mapping_bytes() - ALTERNATE_STACK_BYTES);
     uint32_t errands = __atomic_exchange_n(&thread->errands, 0, __ATOMIC_RELAXED);

@@ -3,6 +3,7 @@
 #include "threads/thread.h"
 
 #include "platform/os.h"
+#include "settings/coverage.h"
 #include "settings/stats.h"
 
 enum { MOST_PROBED = 1 << 20 };
@@ -43,4 +44,5 @@ void zg_thread_flush_counters(struct zg_thread *thread) {
     thread->allocations = thread->frees = thread->allocated_bytes = thread->freed_bytes = thread->captures = 0;
     thread->shortened = thread->zombies = 0;
     zg_stats_note_refusals();
+    zg_coverage_tell();
 }

@@ -15,7 +15,8 @@
 #include "include/zg_trap_place.h"
 #include "platform/base.h"
 
-#define ZG_TRAP_CLASSES (ZG_CLASS_COUNT + 1) // the last one stands for spans
+// Behind the size classes: spans, and blocks in windows.
+enum { ZG_TRAP_SPANS = ZG_CLASS_COUNT, ZG_TRAP_ALIASES, ZG_TRAP_CLASSES };
 #define ZG_TRAP_ISA_SHIFT 14                 // 16 KiB of metadata for each slot
 #define ZG_TRAP_ISA_OFFSET 1024              // the pointer's distance from its window's start: negative offsets
 #define ZG_TRAP_SIDE_SHIFT 12

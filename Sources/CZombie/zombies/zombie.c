@@ -5,6 +5,7 @@
 
 #include <time.h>
 
+#include "blocks/alias.h"
 #include "blocks/span_table.h"
 #include "platform/os.h"
 #include "settings/stats.h"
@@ -67,15 +68,21 @@ uint64_t zg_zombie_time_ns(const struct zg_death *death) {
     return age_ns < last.ns ? last.ns - age_ns : 0;
 }
 
-struct zg_zombie_pattern zg_zombie_span_pattern(uint32_t bits, uint32_t number) {
+static struct zg_zombie_pattern pattern_of(uint32_t class, uint32_t bits, uint64_t number) {
     struct zg_zombie_pattern pattern = {
-        {zg_trap_first_isa(ZG_CLASS_COUNT) + zg_trap_isa_distance(number), ZG_FILL_WORD}, ZG_FILL_WORD, 0};
-    if (bits == ZG_HEADER_SWIFT) pattern.head[1] = zg_trap_first_side(ZG_CLASS_COUNT) + zg_trap_side_distance(number);
+        {zg_trap_first_isa(class) + zg_trap_isa_distance(number), ZG_FILL_WORD}, ZG_FILL_WORD, 0};
+    if (bits == ZG_HEADER_SWIFT) pattern.head[1] = zg_trap_first_side(class) + zg_trap_side_distance(number);
     return pattern;
+}
+
+struct zg_zombie_pattern zg_zombie_span_pattern(uint32_t bits, uint32_t number) {
+    return pattern_of(ZG_TRAP_SPANS, bits, number);
 }
 
 struct zg_zombie_pattern zg_zombie_pattern_at(uint64_t start, uint32_t header) {
     uint32_t bits = zg_header_zombie(header);
+    if (zg_alias_contains(start))
+        return pattern_of(ZG_TRAP_ALIASES, bits, (start - zg_alias_area.base) / ZG_PAGE_BYTES);
     if (!zg_slab_contains(start)) return zg_zombie_span_pattern(bits, zg_span_number(zg_span_find(start)));
     uint64_t number, interior;
     struct zg_slab *slab = zg_slab_find(start, &number, &interior);
@@ -121,10 +128,15 @@ struct zg_zombie_hit zg_zombie_find(uint64_t address, const uint64_t *likely, in
     struct zg_trap_place place = zg_trap_decode(address);
     struct zg_zombie_hit hit = {.part = place.part, .offset = place.offset};
     if (place.part == zg_trap_none) return hit;
-    if (place.class_number == ZG_CLASS_COUNT) {
+    if (place.class_number == ZG_TRAP_SPANS) {
         uint32_t number = (uint32_t)place.number;
         if (place.part != zg_trap_word && zg_span_exists(number))
             consider(zg_span_by_number(number)->start, &hit, likely, likely_count);
+        return hit;
+    }
+    if (place.class_number == ZG_TRAP_ALIASES) {
+        const struct zg_alias *alias = zg_alias_find(zg_alias_area.base + place.number * ZG_PAGE_BYTES);
+        if (place.part != zg_trap_word && alias) consider(zg_alias_start(alias), &hit, likely, likely_count);
         return hit;
     }
     const struct zg_slab *slab = &zg_slabs.slab[place.class_number];

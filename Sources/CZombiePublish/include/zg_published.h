@@ -38,6 +38,8 @@
     X(send) X(recv) X(__recv_chk) X(sendto) X(recvfrom) X(__recvfrom_chk) X(sendmsg) X(recvmsg)                        \
     /* filters of system calls: nothing is called that they forbid (filters.c) */                                      \
     X(prctl) X(syscall)                                                                                                \
+    /* processes that are made without fork's handlers (forks.c) */                                                    \
+    X(_Fork) X(clone)                                                                                                \
     /* programs that are executed: those that cannot take the library go without it (exec.c) */                        \
     X(execve) X(execv) X(execvp) X(execvpe) X(execl) X(execlp) X(execle) X(fexecve) X(execveat)                        \
     X(posix_spawn) X(posix_spawnp)                                                                                     \

@@ -62,6 +62,9 @@ public struct HTMLReport {
     public var text: String {
         var page = head
         page += "<body>\n\(Self.patterns)\(masthead)\n<main>\n\(notes)\(timelines)"
+        if let coverage = document.coverage {
+            page += "<p class=\"notes watched\">What was watched: \(htmlText(coverage.text))</p>\n"
+        }
         if document.findings.isEmpty { page += "<p class=\"none\">No findings.</p>\n" }
         for section in sections { page += sectionHTML(section) }
         page += suppressed + "</main>\n\(footer)<script>\(HTMLScript.text)</script>\n</body>\n</html>\n"

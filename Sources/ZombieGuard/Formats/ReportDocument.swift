@@ -36,12 +36,14 @@ public struct ReportDocument: Sendable {
     public var isComplete: Bool
     /// How the guarded program ended, as shells see it; nil where it was not watched.
     public var exitStatus: Int32?
+    /// What was watched by the run that made the report; nil where there was none, or nothing is known.
+    public var coverage: Coverage?
 
     public init(
         findings: [Finding], suppressedFindings: [Suppressed] = [], suppressedCount: Int? = nil,
         timeline: [TimelineSample] = [], title: String? = nil, version: String = zombieGuardVersion,
         commandLine: [String] = [], made: Timestamp = .now, notes: [String] = [], sourceRoot: String? = nil,
-        isComplete: Bool = true, exitStatus: Int32? = nil
+        isComplete: Bool = true, exitStatus: Int32? = nil, coverage: Coverage? = nil
     ) {
         self.findings = findings
         self.suppressedFindings = suppressedFindings
@@ -55,6 +57,7 @@ public struct ReportDocument: Sendable {
         self.sourceRoot = sourceRoot
         self.isComplete = isComplete
         self.exitStatus = exitStatus
+        self.coverage = coverage
     }
 
     /// Paths of the programs that there are findings or samples of, each once, in the order in which they come.

@@ -50,7 +50,13 @@ public struct SARIFReport: Sendable {
                 "originalUriBaseIds",
                 files.rootURI.map { .object([(FileURI.rootName, .object([("uri", .string($0))]))]) }
             ), ("columnKind", .string("unicodeCodePoints")), ("results", .array(results)),
-            ("properties", .object([("suppressedFindings", .integer(Int64(document.suppressedCount)))])),
+            (
+                "properties",
+                .object([
+                    ("suppressedFindings", .integer(Int64(document.suppressedCount))),
+                    ("coverage", document.coverage?.json),
+                ])
+            ),
         ])
     }
 

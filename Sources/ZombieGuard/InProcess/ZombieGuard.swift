@@ -24,6 +24,13 @@ public enum ZombieGuard {
         get throws(ZombieGuardError) { try GuardRuntime.active.statistics }
     }
 
+    /// How many of this process's blocks and allocation stacks have been watched until now, and why not more.
+    ///
+    /// - Throws: ``ZombieGuardError/inactive`` where the process is not guarded.
+    public static var coverage: Coverage {
+        get throws(ZombieGuardError) { try GuardRuntime.active.statistics.coverage }
+    }
+
     /// The dead block at an address, or around it; nil where no block is known to have died.
     ///
     /// The address is never followed. Blocks are known until their memory is used again.

@@ -34,6 +34,9 @@ public struct Statistics: Sendable {
     public var counters: [Counter]
     public var degradations: [Degradation]
 
+    /// What was watched, and why not more. A child's begins with what its parent had watched when it forked.
+    public var coverage: Coverage
+
     let layout: HeapLayout
 
     /// The value of a counter; 0 where there is none of that name.
@@ -56,6 +59,12 @@ public struct Statistics: Sendable {
             page.degradations >> UInt64(index) & 1 == 1 ? degradation : nil
         }
         layout = HeapLayout(page.layout)
+        let firstTimes = withUnsafeBytes(of: page.shortfalls) { notes in
+            notes.bindMemory(to: zg_shortfall_note.self).map(\.first_ns)
+        }
+        let named = counters
+        coverage = Coverage(
+            counter: { name in named.first { $0.name == name }?.value ?? 0 }, firstTimes: firstTimes, start: started)
     }
 
     /// Every counter, with the value 0.

@@ -5,6 +5,8 @@ public indirect enum JSONText: Sendable {
     case string(String)
     case integer(Int64)
     case natural(UInt64)
+    /// A percentage, given in thousandths: 614 is 61.4.
+    case permille(Int)
     case bool(Bool)
     case null
     case array([JSONText])
@@ -22,6 +24,7 @@ public indirect enum JSONText: Sendable {
         case .string(let string): Self.quote(string, to: &text)
         case .integer(let number): text += String(number)
         case .natural(let number): text += String(number)
+        case .permille(let number): text += "\(number / 10)" + (number % 10 == 0 ? "" : ".\(number % 10)")
         case .bool(let value): text += value ? "true" : "false"
         case .null: text += "null"
         case .array(let values):

@@ -1,19 +1,20 @@
-// How many findings the guarded processes could not write, where the disk is full.
+// What guarded processes can only count: findings that they could not write, where the disk is full, and processes that could
+// not say what they watched.
 
 import Glibc
 import ZombieGuard
 
 /// A file beside the one that raw findings go to. Its size alone counts, downwards: that takes no room on a disk and is within
-/// every limit. A guarded process makes it one byte shorter for each finding that it cannot write (report_output.c).
-struct UnwrittenFindings {
-    static let suffix = ".unwritten"
+/// every limit. A guarded process makes it one byte shorter for each finding that it cannot write, or for itself (report_output.c).
+struct CountingFile {
+    static let unwrittenSuffix = ".unwritten"
     private static let most: off_t = 1 << 20
 
     private let file: Descriptor
     private let start: off_t
 
-    init(besides raw: String, mode: mode_t) throws(SystemError) {
-        file = try Descriptor(opening: raw + Self.suffix, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
+    init(_ path: String, mode: mode_t) throws(SystemError) {
+        file = try Descriptor(opening: path, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
         fchmod(file.number, mode)
         // A limit on the size of files (SIGXFSZ is not blocked yet) is a limit here, too.
         var limit = rlimit()

@@ -1,0 +1,28 @@
+// Processes that are made without fork's handlers.
+
+#define _GNU_SOURCE
+#include "door/forks.h"
+
+#include <sched.h>
+#include <sys/syscall.h>
+
+#include "platform/os.h"
+#include "process/runtime.h"
+
+bool zg_forks_by_flags(uint64_t flags) { return !(flags & CLONE_VM); }
+
+bool zg_forks_by_number(long number, long a, long b) {
+#ifdef SYS_fork
+    if (number == SYS_fork) return true;
+#endif
+    // On another stack the child would not come back to where it is called from.
+    if (number == SYS_clone) return zg_forks_by_flags((uint64_t)a) && !b;
+    if (number != SYS_clone3) return false;
+    struct { uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack; } arguments = {0};
+    uint64_t bytes = zg_min((uint64_t)b, sizeof arguments);
+    if (zg_os_read_memory(&arguments, (uint64_t)a, bytes) != bytes) return false;
+    return bytes == sizeof arguments && zg_forks_by_flags(arguments.flags) && !arguments.stack;
+}
+
+void zg_forks_before(void) { zg_runtime_before_bare_fork(); }
+void zg_forks_after(bool child) { zg_runtime_after_bare_fork(child); }

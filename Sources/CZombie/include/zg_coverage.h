@@ -1,0 +1,85 @@
+// What was watched: how many blocks and allocation stacks had pages of their own, and why not more. Shared with readers outside.
+
+#ifndef ZG_COVERAGE_H
+#define ZG_COVERAGE_H
+
+#include <stdint.h>
+
+// Why a block got no pages of its own: name, kind, what it says of a run. The order is the order on the page. Of several reasons
+// one is told: a cause before an event, the event that came first, a design where there is nothing else.
+#define ZG_SHORTFALLS(X)                                                                                               \
+    X(off, cause, "fence_per_context is 0")                                                                            \
+    X(sample_rate, cause, "only what sample_rate chose")                                                               \
+    X(no_faults, cause, "faults cannot be diagnosed here, so that no page is protected")                               \
+    X(fence_bytes, event, "fence_bytes was used up")                                                                   \
+    X(fence_overhead, event, "fence_overhead was spent")                                                               \
+    X(overhead, event, "overhead was spent")                                                                           \
+    X(mappings, event, "the mappings for protected pages were used up")                                                \
+    X(memory, event, "such pages had half of the machine's memory")                                                    \
+    X(pressure, event, "memory got short")                                                                             \
+    X(address_space, event, "address space did not reach")                                                             \
+    X(refused, event, "the kernel refused pages")                                                                      \
+    X(heap, event, "the guarded heap could not serve a block")                                                         \
+    X(other_allocator, design, "another allocator serves the program")                                                 \
+    X(fence_per_context, design, "fence_per_context: only the first blocks of each stack")                             \
+    X(block_size, design, "blocks of more than 64 MiB are left out")
+
+enum zg_shortfall {
+#define ZG_X(name, kind, text) zg_shortfall_##name,
+    ZG_SHORTFALLS(ZG_X)
+#undef ZG_X
+        zg_shortfall_count
+};
+
+enum zg_shortfall_kind {
+    zg_shortfall_cause,  // holds from the start, for most blocks
+    zg_shortfall_event,  // something ran out: the time is told
+    zg_shortfall_design, // what the options, or ours, never wanted
+};
+
+struct zg_shortfall_info {
+    const char *name, *text;
+    uint32_t kind; // enum zg_shortfall_kind
+};
+extern const struct zg_shortfall_info zg_shortfall_table[zg_shortfall_count];
+
+// Of a process, in its statistics page. Causes are noticed once.
+struct zg_shortfall_note {
+    uint64_t blocks;   // that got no pages for this reason
+    uint64_t first_ns; // CLOCK_REALTIME of the first; 0: none
+};
+
+// Counters that a run adds up over all its processes, by the name that they have in the statistics page.
+#define ZG_COVERAGE_SUMS(X)                                                                                            \
+    X(allocations)                                                                                                     \
+    X(unguarded_allocations) X(passed_blocks) X(fenced_blocks) X(contexts) X(contexts_fenced)
+
+enum zg_coverage_sum {
+#define ZG_X(name) zg_coverage_sum_##name,
+    ZG_COVERAGE_SUMS(ZG_X)
+#undef ZG_X
+        zg_coverage_sum_count
+};
+extern const char *const zg_coverage_sum_names[zg_coverage_sum_count];
+
+// The page of a run: one for all processes that `zguard run` started, directly or not. A sealed memfd of zguard's; beside the file
+// of raw findings a symbolic link, of the same name with this suffix, leads to it. Each process adds what it has counted since it
+// last did, so that what killed processes counted is in the sums, too.
+#define ZG_COVERAGE_SUFFIX ".coverage"
+// Who cannot get the page shortens this file by a byte, as zg_report_note_unwritten does another.
+#define ZG_COVERAGE_UNTOLD_SUFFIX ".untold"
+#define ZG_COVERAGE_MAGIC UINT64_C(0x314e55524755475a) // "ZGUGRUN1" in memory order
+#define ZG_COVERAGE_BYTES 4096u
+
+struct zg_coverage_page {
+    uint64_t magic;              // written by zguard, like all zeros behind
+    uint32_t version;            // ZG_STATS_VERSION of whoever made it: others leave it alone
+    uint32_t programs;           // that were executed and found the page
+    uint64_t unwatched_programs; // that were executed and cannot find it: without the library, or statically linked
+    uint64_t sums[zg_coverage_sum_count];
+    uint64_t first_ns[zg_shortfall_count];
+};
+
+_Static_assert(sizeof(struct zg_coverage_page) <= ZG_COVERAGE_BYTES, "the page of a run is one page");
+
+#endif

@@ -1,0 +1,711 @@
+// Windows: chunks of packed slots, and the address space through which each block has a page of its own.
+
+#include "pages/window.h"
+
+#include <gnu/libc-version.h>
+#include <sys/resource.h>
+
+#include "blocks/fill.h"
+#include "blocks/size_class.h"
+#include "images/module.h"
+#include "pages/protect.h"
+#include "platform/arch.h"
+#include "platform/clock.h"
+#include "platform/lock.h"
+#include "platform/os.h"
+#include "pressure/pressure.h"
+#include "settings/config.h"
+#include "settings/stats.h"
+#include "zombies/zombie.h"
+
+enum {
+    CHUNK_PAGES_LEAST = 8,
+    CHUNK_PAGES_MOST = 128,
+    PAGE_SIZES = 5, // 8, 16, 32, 64, 128 pages
+    CHUNKS = 1 << 16,
+    WINDOWS = 1 << 20,
+    SLOT_LEAST = 32,
+    SLOTS_MOST = ZG_PAGE_BYTES / SLOT_LEAST,
+    GAP_LEAST = 8,        // bytes behind a block that are filled and looked at
+    POPULATED_AHEAD = 16, // pages: as many as the kernel maps at one fault
+    OPENED_PER_SIZE = 8,  // windows until a class's next chunk is larger
+    CLOSED_LEAST = 8192,  // pages of dead windows, whose records are kept
+    CLASSES = ZG_CLASS_COUNT,
+    STEP_BYTES = 64 << 10
+};
+#define SHARE_LEAST ((uint64_t)4 << 20)
+// What dying blocks may hold before they are guarded: this much, or this share of what is in use.
+#define DYING_LEAST ((uint64_t)256 << 10)
+enum { DYING_SHIFT = 2 };
+// Guarding each page by itself, when its block dies, may take this share of the processor's time, in tenths, and this much first.
+enum { ONE_BY_ONE_TENTHS = 1 };
+#define ONE_BY_ONE_FIRST_NS UINT64_C(100000000)
+#define ONE_MOST_NS UINT64_C(4000)
+#define REFRESH_NS UINT64_C(2000000) // between two looks at the process's clock
+
+// Physical pages of one size class. Invariants: 1. free[p] counts the clear bits of used[p] below `slots`. 2. `open` counts the pages
+// with a free slot. 3. A page that the current window has passed (below `cursor`) is not handed out again by way of it.
+struct chunk {
+    uint64_t memory; // its first mapping, which no block is used by
+    uint32_t next;   // of the class's chunks that are worth a window: number, 0 ends it
+    uint32_t window; // the one that goes on, 0: none
+    uint32_t live;   // blocks in use
+    uint16_t pages, slots, slot_bytes;
+    uint16_t cursor, populated; // pages of the window
+    uint16_t touched;           // pages that have memory
+    uint16_t open;
+    uint8_t class;
+    bool is_listed, is_current, is_empty; // empty: its pages have gone back
+    uint8_t free[CHUNK_PAGES_MOST];
+    uint64_t used[CHUNK_PAGES_MOST][SLOTS_MOST / 64];
+};
+
+enum window_state { window_none, window_open, window_closed };
+struct window {
+    uint64_t first; // page of the area
+    uint32_t chunk;
+    uint32_t next; // closed ones, oldest first; those to be used again
+    uint32_t next_dying;
+    uint16_t pages, live;
+    uint8_t state;
+    bool is_queued;       // among those with dying blocks, oldest first
+    uint16_t dying_count; // blocks that are dead, and filled, but not guarded yet: a bit for each page
+    uint64_t dying[CHUNK_PAGES_MOST / 64];
+};
+
+static struct zg_lock window_lock;
+static struct chunk *chunks;
+static struct window *windows;
+static uint32_t chunk_count = 1, window_count = 1;
+static uint64_t chunks_committed, windows_committed; // bytes
+static uint64_t used_pages, closed_pages, memory_bytes, dying_bytes;
+static uint32_t closed_oldest, closed_newest, dying_oldest, dying_newest, again[PAGE_SIZES];
+static struct {
+    uint32_t current, worthy; // chunk numbers
+    uint32_t opened;          // windows since the last chunk was made
+    uint16_t pages;           // of the last chunk
+} classes[CLASSES];
+
+// --- whether at all ----------------------------------------------------------------------------------------------------
+
+static uint32_t state; // 0: not asked yet
+enum { state_unknown, state_on, state_off };
+static uint64_t libc_start, libc_bytes, loader_start, loader_bytes;
+static struct { uint64_t start, bytes; } copying[4]; // functions of libc that make blocks for the program
+
+static void find_libc(void) {
+    static const char *const names[] = {"strdup", "__strdup", "strndup", "__strndup"};
+    struct zg_module module;
+    if (zg_module_find_unwind((uint64_t)gnu_get_libc_version, &module)) {
+        libc_start = module.start;
+        libc_bytes = module.end - module.start;
+    }
+    extern void *__tls_get_addr(void *);
+    if (zg_module_find_unwind((uint64_t)__tls_get_addr, &module)) {
+        loader_start = module.start;
+        loader_bytes = module.end - module.start;
+    }
+    enum { FUNCTION_BYTES = 96 };
+    for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
+        copying[i].start = (uint64_t)zg_module_function_in((uint64_t)gnu_get_libc_version, names[i]);
+        copying[i].bytes = copying[i].start ? FUNCTION_BYTES : 0;
+    }
+}
+
+// Guards for shared memory, and a window onto it.
+static bool can_guard(void) {
+    char *common = zg_os_map_common(ZG_PAGE_BYTES), *again_there = NULL;
+    if (!common) return false;
+    again_there = zg_os_map_again(common, ZG_PAGE_BYTES);
+    bool done = again_there && zg_os_populate(again_there, ZG_PAGE_BYTES) == 0 && zg_os_guard(again_there, ZG_PAGE_BYTES) == 0;
+    if (again_there) zg_os_release(again_there, ZG_PAGE_BYTES);
+    zg_os_release(common, ZG_PAGE_BYTES);
+    return done;
+}
+
+void zg_window_reserve(void) {
+    if (zg_config.fence_windows == zg_fence_windows_off || !zg_config.fence_per_context) return;
+    if (zg_config.on_finding == zg_on_finding_continue) return; // contents are needed later
+    // A window is mapped memory, dead or not, and counts.
+    if (zg_os_limit(RLIMIT_AS) != RLIM_INFINITY) return;
+    for (uint64_t pages = UINT64_C(1) << 24; pages >= 1 << 16 && !zg_alias_init(pages, POPULATED_AHEAD * ZG_PAGE_BYTES); pages /= 4) {}
+}
+
+static bool start(void) {
+    if (!zg_alias_area.pages || zg_protection_now() != zg_protection_guards || !can_guard()) return false;
+    chunks = zg_os_reserve(zg_round_up(CHUNKS * sizeof *chunks, ZG_PAGE_BYTES));
+    windows = zg_os_reserve(zg_round_up(WINDOWS * sizeof *windows, ZG_PAGE_BYTES));
+    if (!chunks || !windows) return false;
+    find_libc();
+    return libc_bytes != 0;
+}
+
+static bool is_on(void) {
+    uint32_t known = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
+    if (ZG_LIKELY(known != state_unknown)) return known == state_on;
+    zg_lock_take(&window_lock);
+    if (state == state_unknown) __atomic_store_n(&state, start() ? state_on : state_off, __ATOMIC_RELEASE);
+    zg_lock_drop(&window_lock);
+    return state == state_on;
+}
+
+void zg_window_stop(void) { __atomic_store_n(&state, state_off, __ATOMIC_RELEASE); }
+bool zg_window_is_forced(void) { return zg_config.fence_windows == zg_fence_windows_all; }
+
+bool zg_window_is_for(uint64_t caller) {
+    if (!is_on() || zg_protection_is_stopped()) return false;
+    if (ZG_LIKELY(caller - libc_start >= libc_bytes)) return caller - loader_start >= loader_bytes;
+    for (uint32_t i = 0; i < sizeof copying / sizeof *copying; i++)
+        if (caller - copying[i].start < copying[i].bytes) return true;
+    return false;
+}
+
+// --- address space -----------------------------------------------------------------------------------------------------
+
+static uint64_t address_of(uint64_t page) { return zg_alias_area.base + page * ZG_PAGE_BYTES; }
+static uint32_t size_number(uint32_t pages) { return (uint32_t)__builtin_ctz(pages / CHUNK_PAGES_LEAST); }
+
+// Makes a table readable up to entry `count`.
+static bool commit(void *table, uint64_t entry_bytes, uint64_t count, uint64_t *committed) {
+    uint64_t wanted = zg_round_up(count * entry_bytes, STEP_BYTES);
+    if (wanted <= *committed) return true;
+    if (zg_os_commit((char *)table + *committed, wanted - *committed) != 0) return false;
+    *committed = wanted;
+    return true;
+}
+
+// So many pages of dead windows may keep their records.
+static uint64_t closed_most(void) {
+    uint64_t live = zg_stats_get(zg_counter_live_bytes) >> 5;
+    return zg_min(zg_config.retired_bytes / ZG_PAGE_BYTES, zg_max(CLOSED_LEAST, live / sizeof(struct zg_alias)));
+}
+
+// The oldest dead windows are forgotten, and serve again. Under the lock.
+static void reuse_oldest(void) {
+    while (closed_oldest && closed_pages > closed_most()) {
+        uint32_t number = closed_oldest;
+        struct window *window = &windows[number];
+        closed_oldest = window->next;
+        if (!closed_oldest) closed_newest = 0;
+        closed_pages -= window->pages;
+        uint32_t forgotten = 0;
+        for (uint64_t page = window->first; page < window->first + window->pages; page++) {
+            struct zg_alias *alias = &zg_alias_area.aliases[page];
+            forgotten += alias->slot_bytes != 0;
+            alias->slot_bytes = 0;
+            __atomic_store_n(&alias->block.header, zg_block_header(zg_state_fresh, zg_kind_malloc, 0), __ATOMIC_RELEASE);
+        }
+        zg_stats_add(zg_counter_retired_blocks, -(uint64_t)forgotten);
+        zg_stats_add(zg_counter_retired_bytes, -(uint64_t)forgotten * ZG_PAGE_BYTES);
+        window->state = window_none;
+        window->next = again[size_number(window->pages)];
+        again[size_number(window->pages)] = number;
+    }
+}
+
+// A window for the chunk, its number; 0 where there is none. Under the lock.
+static uint32_t open_window(struct chunk *chunk) {
+    uint32_t *list = &again[size_number(chunk->pages)], number = *list;
+    uint64_t fresh = zg_round_up(used_pages, zg_min(chunk->pages, POPULATED_AHEAD));
+    if (number) {
+        *list = windows[number].next;
+    } else {
+        if (window_count == WINDOWS || fresh + chunk->pages > zg_alias_area.pages) return 0;
+        if (!commit(windows, sizeof *windows, window_count + UINT64_C(1), &windows_committed)) return 0;
+        if (!zg_alias_cover(fresh + chunk->pages)) return 0;
+    }
+    if (!zg_mappings_take(1)) {
+        if (number) windows[number].next = *list, *list = number;
+        return 0;
+    }
+    uint64_t first = number ? windows[number].first : fresh;
+    if (zg_os_map_window((void *)chunk->memory, chunk->pages * ZG_PAGE_BYTES, (void *)address_of(first)) != 0) {
+        // The kernel may have unmapped what was there.
+        zg_mappings_give(1);
+        zg_os_retire((void *)address_of(first), chunk->pages * ZG_PAGE_BYTES);
+        if (number) windows[number].next = *list, *list = number;
+        return 0;
+    }
+    if (!number) {
+        number = window_count++;
+        used_pages = fresh + chunk->pages;
+    }
+    struct window *window = &windows[number];
+    window->first = first;
+    window->chunk = (uint32_t)(chunk - chunks);
+    window->pages = chunk->pages;
+    window->state = window_open;
+    chunk->window = number;
+    chunk->cursor = chunk->populated = 0;
+    classes[chunk->class].opened++;
+    return number;
+}
+
+// All its blocks are dead: its guards become one inaccessible mapping. Under the lock.
+static void close_window(uint32_t number) {
+    struct window *window = &windows[number];
+    uint64_t bytes = window->pages * ZG_PAGE_BYTES;
+    if (zg_os_retire((void *)address_of(window->first), bytes) != 0) return; // as guarded as it was
+    zg_mappings_give(1);
+    window->state = window_closed;
+    window->next = 0;
+    if (closed_newest) windows[closed_newest].next = number;
+    else closed_oldest = number;
+    closed_newest = number;
+    closed_pages += window->pages;
+    reuse_oldest();
+}
+
+// --- memory ------------------------------------------------------------------------------------------------------------
+
+static bool is_worth_a_window(const struct chunk *chunk) { return chunk->open >= chunk->pages / 2; }
+
+static void list(struct chunk *chunk) {
+    if (chunk->is_listed || chunk->is_current || !is_worth_a_window(chunk)) return;
+    chunk->is_listed = true;
+    chunk->next = classes[chunk->class].worthy;
+    classes[chunk->class].worthy = (uint32_t)(chunk - chunks);
+}
+
+static struct chunk *unlist(uint32_t class) {
+    while (classes[class].worthy) {
+        struct chunk *chunk = &chunks[classes[class].worthy];
+        classes[class].worthy = chunk->next;
+        chunk->is_listed = false;
+        if (is_worth_a_window(chunk)) return chunk;
+    }
+    return NULL;
+}
+
+// What blocks in windows may lie in: as what private pages may take (fence.c), which count by themselves.
+static uint64_t memory_most(void) {
+    if (zg_stats_get(zg_counter_pressure_level)) return 0;
+    static uint64_t half;
+    if (ZG_UNLIKELY(!half)) {
+        uint64_t all = zg_os_physical_memory();
+        half = all ? all / 2 : UINT64_MAX;
+    }
+    uint64_t most = half;
+    if (zg_config.fence_per_context != ZG_FENCE_ALL)
+        most = zg_min(most, zg_max(SHARE_LEAST, zg_stats_get(zg_counter_live_bytes) / 8));
+    return most;
+}
+
+// Under the lock.
+static struct chunk *make_chunk(uint32_t class) {
+    uint32_t pages = classes[class].pages;
+    pages = pages ? zg_min(2 * pages, CHUNK_PAGES_MOST) : CHUNK_PAGES_LEAST;
+    uint64_t bytes = pages * ZG_PAGE_BYTES;
+    if (chunk_count == CHUNKS || memory_bytes + bytes > memory_most()) return NULL;
+    if (!commit(chunks, sizeof *chunks, chunk_count + UINT64_C(1), &chunks_committed)) return NULL;
+    void *memory = zg_os_map_common(bytes);
+    if (!memory) return NULL;
+    uint32_t slot_bytes = zg_class_bytes(class), slots = ZG_PAGE_BYTES / slot_bytes;
+    struct chunk *chunk = &chunks[chunk_count++];
+    *chunk = (struct chunk){.memory = (uint64_t)memory,
+                            .pages = (uint16_t)pages,
+                            .slots = (uint16_t)slots,
+                            .slot_bytes = (uint16_t)slot_bytes,
+                            .open = (uint16_t)pages,
+                            .class = (uint8_t)class};
+    for (uint32_t page = 0; page < pages; page++) chunk->free[page] = (uint8_t)slots;
+    classes[class].pages = (uint16_t)pages;
+    classes[class].opened = 0;
+    zg_store(&memory_bytes, memory_bytes + bytes);
+    zg_pressure_note_taken(bytes);
+    return chunk;
+}
+
+// The class's next chunk, with a window onto it. NULL where there is none. Under the lock.
+static struct chunk *next_chunk(uint32_t class) {
+    struct chunk *last = classes[class].current ? &chunks[classes[class].current] : NULL;
+    bool is_busy = classes[class].opened >= OPENED_PER_SIZE && classes[class].pages < CHUNK_PAGES_MOST;
+    uint32_t passed = last ? last->window : 0;
+    struct chunk *chunk = is_busy ? make_chunk(class) : NULL;
+    if (!chunk && last && is_worth_a_window(last)) chunk = last;
+    if (!chunk) chunk = unlist(class);
+    if (!chunk) chunk = make_chunk(class);
+    if (!chunk || !open_window(chunk)) {
+        if (chunk) list(chunk);
+        if (chunk != last) return NULL;
+        chunk = NULL;
+    }
+    if (passed && chunk != last) last->window = 0;
+    if (last && chunk != last) {
+        last->is_current = false;
+        list(last);
+    }
+    classes[class].current = chunk ? (uint32_t)(chunk - chunks) : 0;
+    if (chunk) chunk->is_current = true;
+    // No more blocks come by way of it.
+    if (passed && windows[passed].state == window_open && !windows[passed].live) close_window(passed);
+    return chunk;
+}
+
+// --- blocks ------------------------------------------------------------------------------------------------------------
+
+// The chunk's next page with a free slot, of which none was handed out by way of its window. Under the lock.
+static bool find_page(struct chunk *chunk) {
+    if (!chunk->window) return false;
+    while (chunk->cursor < chunk->pages && !chunk->free[chunk->cursor]) chunk->cursor++;
+    return chunk->cursor < chunk->pages;
+}
+
+// Pages that have memory come by one read: the kernel maps what is around the one that faults, 64 KiB by its default (fault_around_bytes of
+// mm/memory.c), for less than half of what MADV_POPULATE_READ takes. Entries are writable at once.
+static void populate(struct chunk *chunk) {
+    if (chunk->cursor < chunk->populated) return;
+    uint64_t page = windows[chunk->window].first + chunk->cursor;
+    if (chunk->cursor < chunk->touched) {
+        (void)*(const volatile char *)address_of(page);
+        chunk->populated = (uint16_t)zg_min(zg_round_up(page + 1, POPULATED_AHEAD) - windows[chunk->window].first, chunk->touched);
+        return;
+    }
+    uint32_t to = zg_min(chunk->cursor + POPULATED_AHEAD, chunk->pages);
+    // Where that is refused they come by faults.
+    zg_os_populate((void *)address_of(page), (to - chunk->cursor) * ZG_PAGE_BYTES);
+    chunk->populated = chunk->touched = (uint16_t)to;
+}
+
+static struct zg_alias *take_slot(struct chunk *chunk) {
+    uint32_t page = chunk->cursor++, slot = 0;
+    for (uint64_t *word = chunk->used[page];; word++, slot += 64)
+        if (~*word) {
+            uint32_t bit = (uint32_t)__builtin_ctzll(~*word);
+            *word |= UINT64_C(1) << bit;
+            slot += bit;
+            break;
+        }
+    if (!--chunk->free[page]) chunk->open--;
+    chunk->live++;
+    chunk->is_empty = false;
+    struct window *window = &windows[chunk->window];
+    window->live++;
+    struct zg_alias *alias = &zg_alias_area.aliases[window->first + page];
+    alias->start = (uint16_t)(slot * chunk->slot_bytes);
+    alias->slot_bytes = chunk->slot_bytes;
+    alias->window = chunk->window;
+    return alias;
+}
+
+static void give_slot(struct zg_alias *alias) {
+    struct window *window = &windows[alias->window];
+    struct chunk *chunk = &chunks[window->chunk];
+    uint32_t page = (uint32_t)(zg_alias_number(alias) - window->first), slot = alias->start / chunk->slot_bytes;
+    chunk->used[page][slot / 64] &= ~(UINT64_C(1) << slot % 64);
+    if (!chunk->free[page]++) chunk->open++;
+    chunk->live--;
+    if (!--window->live && chunk->window != alias->window) close_window(alias->window);
+    list(chunk);
+}
+
+// The class of slots that hold so much at this alignment, ZG_CLASS_COUNT where there is none.
+static uint32_t class_for(uint64_t size, uint64_t alignment) {
+    if (!size || size > ZG_WINDOW_MOST || alignment > ZG_WINDOW_MOST) return CLASSES;
+    uint32_t class = zg_size_class(zg_max(size + GAP_LEAST, SLOT_LEAST));
+    while (class < CLASSES && zg_class_bytes(class) & (zg_max(alignment, 16) - 1)) class++;
+    return class < CLASSES && zg_class_bytes(class) <= ZG_PAGE_BYTES / 2 ? class : CLASSES;
+}
+
+struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero) {
+    uint32_t class = class_for(size, alignment);
+    if (class == CLASSES) return NULL;
+    struct zg_alias *alias = NULL;
+    zg_lock_take(&window_lock);
+    struct chunk *chunk = classes[class].current ? &chunks[classes[class].current] : NULL;
+    for (int tries = 0; (!chunk || !find_page(chunk)) && tries < 2; tries++)
+        if (!(chunk = next_chunk(class))) break;
+    if (chunk && find_page(chunk)) {
+        populate(chunk);
+        alias = take_slot(chunk);
+    }
+    zg_lock_drop(&window_lock);
+    if (!alias) return NULL;
+    char *start = (char *)zg_alias_start(alias);
+    if (zero) __builtin_memset(start, 0, size);
+    __builtin_memset(start + size, ZG_FILL_GAP, alias->slot_bytes - size);
+    zg_stats_add(zg_counter_fenced_blocks, 1);
+    zg_stats_add(zg_counter_windowed_blocks, 1);
+    return alias;
+}
+
+bool zg_window_is_overrun(const struct zg_alias *alias, struct zg_change *change) {
+    const uint8_t *start = (const uint8_t *)zg_alias_start(alias);
+    uint64_t last = 0;
+    *change = (struct zg_change){.length = 0};
+    for (uint64_t i = zg_alias_size(alias); i < alias->slot_bytes; i++) {
+        if (start[i] == ZG_FILL_GAP) continue;
+        if (!change->length) *change = (struct zg_change){.offset = i, .old = ZG_FILL_GAP, .now = start[i], .length = 1};
+        last = i;
+    }
+    if (change->length) change->length = last - change->offset + 1;
+    return change->length != 0;
+}
+
+// Its page is guarded: its slot serves again.
+static void note_retired(struct zg_alias *alias) {
+    uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_RELAXED);
+    __atomic_store_n(&alias->block.header, zg_header_in_state(header, zg_state_retired), __ATOMIC_RELEASE);
+}
+
+static void verify(struct zg_alias *alias) {
+    uint64_t start = zg_alias_start(alias), bytes = zg_round_up(zg_alias_size(alias), 16);
+    uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_RELAXED);
+    if (header & (ZG_HEADER_OPENED | ZG_HEADER_CHANGED)) return;
+    struct zg_zombie_pattern pattern = {{ZG_FILL_WORD, ZG_FILL_WORD}, ZG_FILL_WORD, 0};
+    if (zg_header_zombie(header)) pattern = zg_zombie_pattern_at(start, header);
+    if (ZG_LIKELY(zg_zombie_is_written((const void *)start, bytes, pattern))) return;
+    struct zg_change change = {.offset = bytes};
+    for (uint64_t i = 0; i < bytes; i++) {
+        uint8_t found = *(const uint8_t *)(start + i), expected = (uint8_t)(zg_zombie_word(pattern, i / 8) >> i % 8 * 8);
+        if (found == expected) continue;
+        if (change.offset == bytes) change = (struct zg_change){.offset = i, .old = expected, .now = found};
+        change.length = i - change.offset + 1;
+    }
+    struct zg_block_view view;
+    if (zg_lookup_block(start, &view)) zg_found_write_after_free(&view, &change, "eviction");
+}
+
+// Pages of one window. Where these are the last blocks of a window that is done with, it is closed as a whole, instead of guarding each.
+static void guard(const uint32_t *numbers, uint32_t count) {
+    uint32_t number = zg_alias_area.aliases[numbers[0]].window;
+    zg_lock_take(&window_lock);
+    bool is_whole = windows[number].live == count && chunks[windows[number].chunk].window != number;
+    if (!is_whole) zg_lock_drop(&window_lock);
+    bool is_guarded = true;
+    for (uint32_t i = 0, end; i < count && !is_whole; i = end) {
+        for (end = i + 1; end < count && numbers[end] == numbers[end - 1] + 1;) end++;
+        is_guarded &= zg_os_guard((void *)address_of(numbers[i]), (end - i) * ZG_PAGE_BYTES) == 0;
+    }
+    for (uint32_t i = 0; i < count; i++) note_retired(&zg_alias_area.aliases[numbers[i]]);
+    // Which of them are is not known: their slots are never used again.
+    if (!is_guarded) return zg_window_stop();
+    if (!is_whole) zg_lock_take(&window_lock);
+    for (uint32_t i = 0; i < count; i++) give_slot(&zg_alias_area.aliases[numbers[i]]);
+    zg_lock_drop(&window_lock);
+}
+
+// Takes a window out of the queue; the numbers of its dying pages, upwards. Under the lock.
+static uint32_t take_dying(struct window *window, uint32_t numbers[CHUNK_PAGES_MOST]) {
+    uint32_t count = 0;
+    for (uint32_t word = 0; word < CHUNK_PAGES_MOST / 64; word++)
+        for (uint64_t bits = window->dying[word]; bits; bits &= bits - 1)
+            numbers[count++] = (uint32_t)window->first + 64 * word + (uint32_t)__builtin_ctzll(bits);
+    window->dying[0] = window->dying[1] = 0;
+    window->dying_count = 0;
+    dying_bytes -= (uint64_t)count * chunks[window->chunk].slot_bytes;
+    return count;
+}
+
+static void finish(const uint32_t *numbers, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) verify(&zg_alias_area.aliases[numbers[i]]);
+    if (count) guard(numbers, count);
+    zg_stats_add(zg_counter_retired_blocks, count);
+    zg_stats_add(zg_counter_retired_bytes, count * ZG_PAGE_BYTES);
+}
+
+// Those of the window that has waited longest, once there are more than `most` bytes. False: there are no more.
+static bool finish_oldest(uint64_t most) {
+    uint32_t numbers[CHUNK_PAGES_MOST], count = 0;
+    zg_lock_take(&window_lock);
+    bool is_over = dying_bytes > most && dying_oldest;
+    if (is_over) {
+        struct window *window = &windows[dying_oldest];
+        dying_oldest = window->next_dying;
+        if (!dying_oldest) dying_newest = 0;
+        window->is_queued = false;
+        count = take_dying(window, numbers);
+    }
+    zg_lock_drop(&window_lock);
+    finish(numbers, count);
+    return is_over;
+}
+
+// A block that is filled. Once all that is left in its window is dying, or too much is, pages are guarded.
+static void put_dying(struct zg_alias *alias) {
+    uint32_t numbers[CHUNK_PAGES_MOST], count = 0, number = alias->window;
+    zg_lock_take(&window_lock);
+    struct window *window = &windows[number];
+    uint64_t page = zg_alias_number(alias) - window->first;
+    window->dying[page / 64] |= UINT64_C(1) << page % 64;
+    window->dying_count++;
+    dying_bytes += alias->slot_bytes;
+    if (window->dying_count == window->live && chunks[window->chunk].window != number) {
+        count = take_dying(window, numbers); // it stays in the queue, without any
+    } else if (!window->is_queued) {
+        window->is_queued = true;
+        window->next_dying = 0;
+        if (dying_newest) windows[dying_newest].next_dying = number;
+        else dying_oldest = number;
+        dying_newest = number;
+    }
+    bool is_over = dying_bytes > DYING_LEAST;
+    zg_lock_drop(&window_lock);
+    finish(numbers, count);
+    if (is_over) finish_oldest(zg_max(DYING_LEAST, zg_stats_get(zg_counter_live_bytes) >> DYING_SHIFT));
+}
+
+static uint64_t one_by_one_ns, one_by_one_most_ns = ONE_BY_ONE_FIRST_NS, refreshed_ticks;
+
+static bool may_guard_one(uint64_t ticks) {
+    if (zg_config.fence_per_context != ZG_FENCE_ALL) return true; // there are only so many
+    uint64_t spent = zg_load(&one_by_one_ns);
+    if (ZG_LIKELY(spent < zg_load(&one_by_one_most_ns))) return true;
+    if (zg_clock_ns(ticks - zg_load(&refreshed_ticks)) < REFRESH_NS) return false;
+    zg_store(&refreshed_ticks, ticks);
+    uint64_t most = ONE_BY_ONE_FIRST_NS + zg_clock_process_ns() / 10 * ONE_BY_ONE_TENTHS;
+    zg_store(&one_by_one_most_ns, most);
+    return spent < most;
+}
+
+void zg_window_retire(struct zg_alias *alias) {
+    uint64_t start = zg_alias_start(alias), bytes = zg_round_up(zg_alias_size(alias), 16), ticks = zg_arch_ticks();
+    if (!may_guard_one(ticks)) {
+        uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_RELAXED);
+        if (zg_header_zombie(header)) zg_zombie_write((void *)start, bytes, zg_zombie_pattern_at(start, header));
+        else zg_fill((void *)start, bytes, ZG_FILL_FREED);
+        __atomic_store_n(&alias->block.header, zg_header_in_state(header, zg_state_quarantined), __ATOMIC_RELEASE);
+        return put_dying(alias);
+    }
+    bool is_guarded = zg_os_guard((void *)zg_alias_page(alias), ZG_PAGE_BYTES) == 0;
+    uint64_t ns = zg_clock_ns(zg_arch_ticks() - ticks);
+    __atomic_fetch_add(&one_by_one_ns, zg_min(ns, ONE_MOST_NS), __ATOMIC_RELAXED);
+    if (!is_guarded) {
+        // Neither guarded nor ever used again.
+        zg_fill((void *)start, bytes, ZG_FILL_FREED);
+        zg_window_stop();
+    }
+    note_retired(alias);
+    zg_stats_add(zg_counter_retired_blocks, 1);
+    zg_stats_add(zg_counter_retired_bytes, ZG_PAGE_BYTES);
+    if (!is_guarded) return;
+    zg_lock_take(&window_lock);
+    give_slot(alias);
+    zg_lock_drop(&window_lock);
+}
+
+void zg_window_flush(void) {
+    while (finish_oldest(0)) {}
+}
+
+uint64_t zg_window_bytes(void) { return zg_load(&memory_bytes); }
+
+uint64_t zg_window_trim(void) {
+    uint64_t given = 0;
+    if (chunk_count == 1) return 0;
+    zg_lock_take(&window_lock);
+    for (uint32_t number = 1; number < chunk_count; number++) {
+        struct chunk *chunk = &chunks[number];
+        if (chunk->live || chunk->is_empty) continue;
+        if (zg_os_remove((void *)chunk->memory, chunk->pages * ZG_PAGE_BYTES) != 0) continue;
+        chunk->is_empty = true;
+        chunk->touched = 0;
+        given += chunk->pages * ZG_PAGE_BYTES;
+    }
+    zg_lock_drop(&window_lock);
+    return given;
+}
+
+// --- fork --------------------------------------------------------------------------------------------------------------
+
+static __thread struct {
+    char *start;
+    uint64_t bytes;
+} copied __attribute__((tls_model("initial-exec")));
+
+void zg_window_lock(void) { zg_lock_take(&window_lock); }
+void zg_window_unlock(bool reset) {
+    if (reset) zg_lock_reset(&window_lock);
+    else zg_lock_drop(&window_lock);
+}
+
+static bool has_blocks(const struct chunk *chunk, uint32_t page) { return chunk->free[page] < chunk->slots; }
+
+void zg_window_fork_prepare(void) {
+    copied.start = NULL;
+    copied.bytes = 0;
+    uint32_t count = chunk_count;
+    if (count == 1) return;
+    uint64_t bytes = 0;
+    for (uint32_t number = 1; number < count; number++) bytes += chunks[number].pages * ZG_PAGE_BYTES;
+    char *to = zg_os_map_common(bytes);
+    if (!to) return;
+    if (zg_os_share_with_children(to, bytes, true) != 0) return zg_os_release(to, bytes);
+    copied.start = to;
+    copied.bytes = bytes;
+    for (uint32_t number = 1; number < count; to += chunks[number++].pages * ZG_PAGE_BYTES)
+        for (uint32_t page = 0; page < chunks[number].pages; page++)
+            if (has_blocks(&chunks[number], page))
+                __builtin_memcpy(to + page * ZG_PAGE_BYTES, (void *)(chunks[number].memory + page * ZG_PAGE_BYTES), ZG_PAGE_BYTES);
+}
+
+// Of a window that was just mapped: no page is guarded yet, of which the blocks are dead.
+static void guard_again(const struct window *window) {
+    uint64_t end = window->first + window->pages;
+    for (uint64_t page = window->first, next; page < end; page = next) {
+        next = page + 1;
+        if (zg_header_state(zg_alias_area.aliases[page].block.header) != zg_state_retired) continue;
+        while (next < end && zg_header_state(zg_alias_area.aliases[next].block.header) == zg_state_retired) next++;
+        zg_os_guard((void *)address_of(page), (next - page) * ZG_PAGE_BYTES);
+    }
+}
+
+void zg_window_fork_done(bool child) {
+    if (!child) {
+        if (copied.start) zg_os_release(copied.start, copied.bytes);
+        copied.start = NULL;
+        return;
+    }
+    if (chunk_count == 1) return;
+    if (!copied.start) return zg_window_stop(); // nothing could be copied
+    zg_os_share_with_children(copied.start, copied.bytes, false);
+    char *at = copied.start;
+    for (uint32_t number = 1; number < chunk_count && at < copied.start + copied.bytes; number++) {
+        chunks[number].memory = (uint64_t)at;
+        at += chunks[number].pages * ZG_PAGE_BYTES;
+    }
+    for (uint32_t number = 1; number < window_count; number++) {
+        struct window *window = &windows[number];
+        if (window->state != window_open) continue;
+        struct chunk *chunk = &chunks[window->chunk];
+        if (zg_os_map_window((void *)chunk->memory, window->pages * ZG_PAGE_BYTES, (void *)address_of(window->first)) != 0)
+            zg_window_stop();
+        guard_again(window);
+        if (chunk->window == number) chunk->populated = chunk->cursor;
+    }
+    copied.start = NULL;
+}
+
+#ifdef ZG_CHECK_INVARIANTS
+const char *zg_window_broken(void) {
+    if (chunk_count == 1) return NULL;
+    const char *broken = NULL;
+    zg_lock_take(&window_lock);
+    uint64_t bytes = 0;
+    for (uint32_t number = 1; number < chunk_count && !broken; number++) {
+        const struct chunk *chunk = &chunks[number];
+        uint32_t live = 0, open = 0;
+        bytes += chunk->pages * ZG_PAGE_BYTES;
+        for (uint32_t page = 0; page < chunk->pages; page++) {
+            uint32_t used = 0;
+            for (uint32_t word = 0; word < SLOTS_MOST / 64; word++) used += (uint32_t)__builtin_popcountll(chunk->used[page][word]);
+            if (used + chunk->free[page] != chunk->slots) broken = "a page of a chunk has another number of free slots than is counted";
+            live += used;
+            open += chunk->free[page] != 0;
+        }
+        if (live != chunk->live || open != chunk->open) broken = "a chunk's blocks are not as it counts";
+    }
+    for (uint32_t number = 1; number < window_count && !broken; number++) {
+        const struct window *window = &windows[number];
+        uint32_t live = 0;
+        for (uint64_t page = window->first; page < window->first + window->pages; page++) {
+            enum zg_state found = zg_header_state(zg_alias_area.aliases[page].block.header);
+            live += found == zg_state_live || found == zg_state_quarantined;
+        }
+        if (window->state == window_open ? live != window->live : live != 0) broken = "a window's blocks are not as it counts";
+    }
+    if (!broken && bytes != memory_bytes) broken = "chunks take another number of bytes than is counted";
+    zg_lock_drop(&window_lock);
+    return broken;
+}
+#endif

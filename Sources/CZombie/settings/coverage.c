@@ -1,0 +1,77 @@
+// Notes of what was watched. Counts are taken over by compare-and-swap: threads meet, and so do processes that were cloned
+// without libc and share the statistics page.
+
+#include "settings/coverage.h"
+
+#include "platform/os.h"
+#include "settings/stats.h"
+
+const struct zg_shortfall_info zg_shortfall_table[zg_shortfall_count] = {
+#define ZG_X(name, kind, text) {#name, text, zg_shortfall_##kind},
+    ZG_SHORTFALLS(ZG_X)
+#undef ZG_X
+};
+
+const char *const zg_coverage_sum_names[zg_coverage_sum_count] = {
+#define ZG_X(name) #name,
+    ZG_COVERAGE_SUMS(ZG_X)
+#undef ZG_X
+};
+
+static const enum zg_counter summed[zg_coverage_sum_count] = {
+#define ZG_X(name) zg_counter_##name,
+    ZG_COVERAGE_SUMS(ZG_X)
+#undef ZG_X
+};
+
+struct zg_coverage_page *zg_coverage_run;
+
+static void note_first(uint64_t *first_ns, uint64_t now) {
+    uint64_t none = 0;
+    __atomic_compare_exchange_n(first_ns, &none, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+void zg_coverage_declined(enum zg_shortfall why) {
+    struct zg_shortfall_note *own = &zg_stats->shortfalls[why];
+    if (ZG_LIKELY(__atomic_fetch_add(&own->blocks, 1, __ATOMIC_RELAXED))) return;
+    uint64_t now = zg_os_clock_ns(0 /* CLOCK_REALTIME */);
+    if (!now) now = zg_stats->started_ns | 1; // a filter of system calls
+    note_first(&own->first_ns, now);
+    if (zg_coverage_run) note_first(&zg_coverage_run->first_ns[why], now);
+}
+
+void zg_coverage_note_unwatched_child(void) {
+    if (zg_coverage_run) __atomic_fetch_add(&zg_coverage_run->unwatched_programs, 1, __ATOMIC_RELAXED);
+}
+
+void zg_coverage_tell_run(void) {
+    for (int i = 0; i < zg_coverage_sum_count; i++) {
+        uint64_t now = zg_stats_get(summed[i]), before = zg_load(&zg_stats->told[i]);
+        if (now != before &&
+            __atomic_compare_exchange_n(&zg_stats->told[i], &before, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            __atomic_fetch_add(&zg_coverage_run->sums[i], now - before, __ATOMIC_RELAXED);
+    }
+}
+
+void zg_coverage_after_fork_in_child(void) {
+    for (int i = 0; i < zg_coverage_sum_count; i++) zg_store(&zg_stats->told[i], zg_stats_get(summed[i]));
+}
+
+bool zg_coverage_open(const char *path) {
+    int descriptor = zg_os_open_sealed(path, ZG_COVERAGE_BYTES);
+    if (descriptor < 0) return false;
+    struct zg_coverage_page *page = zg_os_map_shared(descriptor, ZG_COVERAGE_BYTES, NULL);
+    zg_os_close(descriptor);
+    if (!page) return false;
+    if (page->magic != ZG_COVERAGE_MAGIC || page->version != ZG_STATS_VERSION) {
+        zg_os_release(page, ZG_COVERAGE_BYTES);
+        return false;
+    }
+    for (int why = 0; why < zg_shortfall_count; why++) {
+        uint64_t first = zg_load(&zg_stats->shortfalls[why].first_ns);
+        if (first) note_first(&page->first_ns[why], first);
+    }
+    __atomic_fetch_add(&page->programs, 1, __ATOMIC_RELAXED);
+    zg_coverage_run = page;
+    return true;
+}

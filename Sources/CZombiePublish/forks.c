@@ -1,0 +1,86 @@
+// Publishes _Fork and clone: processes that are made without fork's handlers. Any context.
+// A clone that shares memory goes on to libc's function in a jump: no frame of ours is behind it.
+
+#define _GNU_SOURCE
+#include "publish.h"
+
+#ifdef ZG_NOTHING_IS_PUBLISHED
+typedef int zg_no_fork_is_published; // C wants a declaration in every file
+#else
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/syscall.h>
+
+#include "door/forks.h"
+#include "images/loader.h"
+#include "platform/arch.h"
+
+typedef int entry_function(void *argument);
+// As many as come in registers, like syscall's (filters.c); the seventh, the child's place for its number, stands on the caller's stack.
+typedef int clone_function(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid, void *tls);
+typedef int clone_in_full(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid, void *tls,
+                          void *child_tid);
+typedef int fork_function(void);
+
+static clone_function *next_clone;
+static clone_in_full *next_in_full;
+static fork_function *next_fork; // glibc 2.34
+
+__attribute__((constructor(101))) static void look_up(void) {
+    next_clone = (clone_function *)zg_loader_next("clone");
+    next_in_full = (clone_in_full *)zg_loader_next("clone");
+    next_fork = (fork_function *)zg_loader_next("_Fork");
+}
+
+struct start {
+    entry_function *entry;
+    void *argument;
+};
+
+// In the child, which has a copy of the parent's stack.
+static int enter(void *argument) {
+    const struct start *start = argument;
+    zg_forks_after(true);
+    return start->entry(start->argument);
+}
+
+static ZG_NOINLINE int clone_process(struct start start, void *stack, int flags, void *parent_tid, void *tls, void *child_tid) {
+    zg_forks_before();
+    int pid = next_in_full(enter, stack, flags, &start, parent_tid, tls, child_tid);
+    int error = errno;
+    zg_forks_after(false);
+    errno = error;
+    return pid;
+}
+
+static ZG_NOINLINE int clone_without_memory(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid,
+                                            void *tls, const uint64_t *frame) {
+    bool has_child_tid = flags & (CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
+    return clone_process((struct start){entry, argument}, stack, flags, parent_tid, tls,
+                         has_child_tid ? (void *)frame[2] : NULL);
+}
+
+ZG_PUBLISH int zg_published_clone(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid,
+                                  void *tls) __asm__("clone");
+ZG_PUBLISH int zg_published_clone(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid,
+                                  void *tls) {
+    if (ZG_UNLIKELY(!next_clone)) look_up();
+    if (ZG_UNLIKELY(zg_forks_by_flags((uint64_t)flags)) && entry && stack)
+        return clone_without_memory(entry, stack, flags, argument, parent_tid, tls, ZG_FRAME);
+    ZG_MUST_TAIL return next_clone(entry, stack, flags, argument, parent_tid, tls);
+}
+
+ZG_PUBLISH int zg_published_Fork(void) __asm__("_Fork");
+ZG_PUBLISH int zg_published_Fork(void) {
+    if (ZG_UNLIKELY(!next_fork)) look_up();
+    if (!next_fork) return errno = ENOSYS, -1;
+    zg_forks_before();
+    int pid = next_fork();
+    int error = errno;
+    zg_forks_after(pid == 0);
+    errno = error;
+    return pid;
+}
+
+#endif

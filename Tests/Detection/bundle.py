@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""A Swift test bundle of 300 tests in which one reads a freed buffer plainly: is it found when the whole bundle runs?
+
+The package is generated under build/ and depends on ZombieGuardTesting as docs/TESTING.md says. Each test works with
+objects, collections, text, JSON and buffers by functions of its own, so that each has allocation stacks of its own. Which test has
+the bug is said by a variable of the environment, so that one build serves: none, the 10th, the 150th or the 290th. The tests run
+in parallel and one after the other in turn. In fewer than 19 of 20 runs found is a failure; so is a test that fails without
+the bug. At last it says how many blocks and allocation stacks of the bundle had pages of their own; with --tree the same of other
+checkouts, each built for itself, side by side.
+Closing line: N passed, N failed."""
+
+import argparse
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "Benchmarks"))
+
+from Support import builds  # noqa: E402
+from Support.checks import Checks, Failed, run_within  # noqa: E402
+from Support.environment import ROOT, scrubbed  # noqa: E402
+
+import coverage  # noqa: E402
+
+TESTS, PER_FILE = 300, 30
+BUGS = (10, 150, 290)
+WAYS = ((), ("--no-parallel",))
+SHARE = 0.95
+# As Tests/Support/parts.py builds the package's own tests: what is compiled there is not compiled again.
+FLAGS = ["-Xswiftc", "-warnings-as-errors", "--disable-build-manifest-caching"]
+TIMEOUT_SECONDS = 3600
+
+PACKAGE = """// swift-tools-version: 6.0
+import PackageDescription
+
+let package = Package(
+    name: "ThreeHundred",
+    dependencies: [.package(name: "ZombieGuard", path: "%s")],
+    targets: [
+        .testTarget(name: "ThreeHundredTests", dependencies: [.product(name: "ZombieGuardTesting", package: "ZombieGuard")])
+    ],
+    swiftLanguageModes: [.v6]
+)
+"""
+
+SHARED = """import Foundation
+
+let planted = Int(ProcessInfo.processInfo.environment["BUNDLE_BUG"] ?? "") ?? 0
+
+final class Node {
+    let value: Int
+    var next: Node?
+    var children: [Node] = []
+    init(_ value: Int, next: Node? = nil) {
+        self.value = value
+        self.next = next
+    }
+}
+
+struct Order: Codable, Equatable {
+    var name: String
+    var amounts: [Int]
+    var notes: [String: String]
+}
+"""
+
+# What the tests do, in turn; # is the test's number. Each works by a function of its own.
+BODIES = (
+    """    var list: Node?
+    for value in 0..<(20 + # % 7) { list = Node(value, next: list) }
+    var sum = 0
+    while let node = list { sum += node.value; list = node.next }
+    return sum""",
+    """    let words = (0..<(30 + # % 11)).map { "word number \\($0) of test # and more text" }
+    let groups = Dictionary(grouping: words) { $0.count }
+    return groups.values.map { $0.sorted().joined(separator: ", ").count }.reduce(0, +)""",
+    """    let orders = (0..<5).map { Order(name: "order \\($0) of #", amounts: Array(0...$0), notes: ["key \\($0)": "a longer note, \\($0)"]) }
+    guard let data = try? JSONEncoder().encode(orders), let back = try? JSONDecoder().decode([Order].self, from: data) else { return -1 }
+    return back == orders ? data.count : -1""",
+    """    let root = Node(#)
+    for value in 0..<6 {
+        let child = Node(value)
+        child.children = (0..<value).map { Node($0) }
+        root.children.append(child)
+    }
+    return root.children.reduce(0) { $0 + $1.children.count }""",
+    """    let buffer = UnsafeMutablePointer<Int>.allocate(capacity: 16 + # % 50)
+    defer { buffer.deallocate() }
+    buffer.initialize(repeating: #, count: 16 + # % 50)
+    let left = Set((0..<40).map { "left \\($0 % 13) with a long tail" })
+    return left.union((0..<40).map { "right \\($0 % 17) with a long tail" }).count + buffer[3]""",
+    """    var text = ""
+    for value in 0..<25 { text += "\\(value): \\(String(repeating: "x", count: value + # % 5))\\n" }
+    let lines = text.split(separator: "\\n").map { $0.uppercased() }
+    return lines.filter { $0.hasSuffix("X") }.map { Data($0.utf8).base64EncodedString() }.reduce(0) { $0 + $1.count }""",
+)
+
+BUG = """        if planted == # { #expect(readsFreed#() != 1) }
+"""
+BUG_FUNCTION = """
+// The buffer is read after its end.
+@inline(never) private func readsFreed#() -> Int {
+    let buffer = UnsafeMutablePointer<Int>.allocate(capacity: 12)
+    buffer.initialize(repeating: #, count: 12)
+    buffer.deallocate()
+    return buffer[5]
+}
+"""
+
+
+def numbered(text, number):
+    """`text` with the number for each #, but not in #expect."""
+    return re.sub(r"#(?!expect)", str(number), text)
+
+
+def test_file(first):
+    tests, functions = [], []
+    for number in range(first, first + PER_FILE):
+        bug = numbered(BUG, number) if number in BUGS else ""
+        tests.append(f"    @Test func test{number:03}() {{\n        #expect(works{number}() >= 0)\n{bug}    }}\n")
+        functions.append(f"\n@inline(never) private func works{number}() -> Int {{\n{numbered(BODIES[number % len(BODIES)], number)}\n}}\n")
+        functions += [numbered(BUG_FUNCTION, number)] if number in BUGS else []
+    return ("import Foundation\nimport Testing\nimport ZombieGuardTesting\n\n"
+            f"@Suite(.zombieGuarded) struct Tests{first:03} {{\n{''.join(tests)}}}\n{''.join(functions)}")
+
+
+class Bundle:
+    """The package, built against the ZombieGuard of one checkout."""
+
+    def __init__(self, tree):
+        self.tree, self.folder = tree, tree / "build" / "bundle"
+        sources = self.folder / "Tests" / "ThreeHundredTests"
+        sources.mkdir(parents=True, exist_ok=True)
+        builds.write_if_different(self.folder / "Package.swift", PACKAGE % tree)
+        builds.write_if_different(sources / "Shared.swift", SHARED)
+        for first in range(1, TESTS + 1, PER_FILE):
+            builds.write_if_different(sources / f"Tests{first:03}.swift", test_file(first))
+
+    def build(self):
+        scratch = self.tree / "build" / "debug"
+        command = ["swift", "build", "--build-tests", *FLAGS, "--scratch-path", scratch]
+        status, out, err = run_within(TIMEOUT_SECONDS, command, cwd=self.folder, env=scrubbed())
+        if status != 0:
+            raise Failed(f"the bundle does not build: {(out + err)[-2000:]}")
+        self.program = scratch / "debug" / "ThreeHundredPackageTests.xctest"
+        if not self.program.exists():
+            raise Failed(f"there is no {self.program}")
+
+    def run(self, *arguments, bug=0, **variables):
+        """Status and output of one run of all tests."""
+        status, out, err = run_within(TIMEOUT_SECONDS, [self.program, "--testing-library", "swift-testing", *arguments], cwd=self.folder,
+                                      env=scrubbed(BUNDLE_BUG=str(bug), NO_COLOR="1", SWIFT_BACKTRACE="enable=no", **variables))
+        return status, out + err
+
+    def run_clean(self, *arguments):
+        """The problems of a run without the bug."""
+        status, said = self.run(*arguments)
+        problems = [] if status == 0 else [f"status {status}"]
+        problems += [] if re.search(rf"Test run with {TESTS} tests in \d+ suites passed", said) else ["not all tests ran and passed"]
+        return problems + [f"says: {line}" for line in said.splitlines() if re.search(r"✘|==zguard==(?! no findings)", line)][:5]
+
+    def is_found(self, bug, *arguments):
+        """Whether the test with the bug, and it alone, fails because of it."""
+        status, said = self.run(*arguments, bug=bug)
+        if f"test{bug:03}()" not in said:
+            raise Failed(f"the tests did not run (status {status}): {said[-500:]}")
+        failed = set(re.findall(r"✘ Test (\w+)\(\) recorded", said))
+        is_reported = "use-after-free" in said
+        if failed - {f"test{bug:03}"} or is_reported != bool(failed) or (status == 0) == is_reported:
+            raise Failed(f"with the bug in test {bug}, status {status} and failures of {failed or 'none'}")
+        return is_reported
+
+    def counted(self, runs):
+        """{counter: median} of the statistics pages."""
+        numbers = coverage.counter_numbers(self.tree / "build" / "lib" / "libzguard.so")
+        samples = []
+        for number in range(runs):
+            with tempfile.TemporaryDirectory(prefix="zguard-bundle-") as kept:
+                self.run(*WAYS[number % len(WAYS)], LD_PRELOAD=str(coverage.keeper()), ZG_KEPT=kept)
+                samples.append(coverage.counters(Path(kept), numbers))
+        return coverage.median(samples)
+
+
+def try_bundle(bundle, runs, checks):
+    for way in WAYS:
+        checks.check(f"without the bug {' '.join(way)}", bundle.run_clean(*way))
+    for bug in BUGS:
+        try:
+            found = sum(bundle.is_found(bug, *WAYS[number % len(WAYS)]) for number in range(runs))
+            text = f"found in {found} of {runs} runs"
+            problems = [text] if found < SHARE * runs else []
+        except Failed as failure:
+            problems, text = [str(failure)], ""
+        if not problems:
+            print(f"bug in test {bug}: {text}", flush=True)
+        checks.check(f"bug in test {bug}", problems)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--runs", type=int, default=10, help="how often each (default 10)")
+    parser.add_argument("--tree", type=Path, action="append", help="a checkout of ZombieGuard in which build/lib is built; repeatable (default this one)")
+    parser.add_argument("--count-only", action="store_true", help="only count blocks and stacks")
+    arguments = parser.parse_args()
+    checks = Checks()
+    found = {}
+    for tree in arguments.tree or [ROOT]:
+        try:
+            bundle = Bundle(tree.resolve())
+            bundle.build()
+            if not arguments.count_only:
+                try_bundle(bundle, arguments.runs, checks)
+            found[str(tree) if arguments.tree else "this tree"] = seen = bundle.counted(2)
+            checks.check("stacks with pages of their own are counted", [] if seen["contexts_fenced"] else ["none"])
+        except (Failed, OSError) as failure:
+            checks.check(f"the bundle of {tree}", [str(failure)])
+    if found:
+        print("\n".join([*coverage.HEADING, *coverage.rows(f"bundle of {TESTS} tests", found)]))
+    return checks.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

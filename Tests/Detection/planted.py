@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""A use of freed memory that comes late in the run of a real program: is it found?
+
+Tests/Detection/Planted/planted.c, preloaded into the programs of Benchmarks beside the library, waits until at least 90 % of the run are over
+(measured once in a plain run, in calls, so that it means the same in every later run; each run takes another moment) and then allocates a block by a stack
+that has allocated nothing before, frees it, and reads it: in the main thread, or in a new one. What finds a plain read are pages
+of the block's own, so this counts how often the default profile still has some for a new stack at that time. Found in fewer than
+19 of 20 runs is a failure; so is any other finding, and a run in which the moment was not reached.
+Closing line: N passed, N failed."""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "Benchmarks"))
+
+from Support import builds  # noqa: E402
+from Support.checks import Checks, Failed, run_within  # noqa: E402
+from Support.environment import LIBRARY, TESTS, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
+
+import building  # noqa: E402
+import real_programs  # noqa: E402
+import targets  # noqa: E402
+
+SOURCE = TESTS / "Detection/Planted/planted.c"
+# Calls of the functions that are counted stay calls, and nothing that the block is for is optimised away.
+COMPILE_FLAGS = ["-std=gnu17", "-O1", "-g", "-fPIC", "-shared", "-fno-builtin", "-fno-optimize-sibling-calls", "-fno-tree-loop-distribute-patterns",
+                 "-Wall", "-Wextra", "-Werror", "-Wno-use-after-free"]
+# The name of the target in Benchmarks, and the start of the name of the executable in which it is planted.
+PROGRAMS = {"python3": "python3", "perl": "perl", "gcc": "cc1", "clang++": "clang", "git-log": "git", "sqlite3": "sqlite3", "jq": "jq", "ruby": "ruby",
+            "node": "node", "lua": "lua", "gawk": "gawk", "swift-workload": "swift-workload"}
+LARGE = ("clang++",)  # takes minutes, so it is left to runs of everything
+WAYS = ("main thread", "new thread")
+SIZES = (24, 40, 136, 500, 1500)
+TIMEOUT_SECONDS = 300
+SHARE = 0.95
+
+
+class Planting:
+    """Programs with the planted library, in a directory of their own."""
+
+    def __init__(self, library, options, size, work):
+        self.library, self.options, self.size, self.work = library, options, size, Path(work)
+        self.planted = builds.BUILD / "planted" / "libplanted.so"
+        builds.compiled(self.planted, ["gcc", *COMPILE_FLAGS, SOURCE, "-o", self.planted, "-ldl", "-pthread"], [SOURCE])
+        self.targets = {target.name: target for target in [*real_programs.all_programs(), *targets.swift_targets()]}
+        self.prepared = {}
+
+    def target(self, name):
+        """The target, its inputs made."""
+        target = self.targets[name]
+        if name not in self.prepared:
+            if target.missing():
+                raise Failed(f"not installed: {', '.join(target.missing())}")
+            target.build(building.Compilers(with_asan=False))
+            folder = self.work / name
+            folder.mkdir()
+            target.prepare(folder, self.size)
+            self.prepared[name] = folder
+        return target, self.prepared[name]
+
+    def run(self, name, guarded, **variables):
+        """One run. Returns its status, the lines that the planted library has written, the findings, and its standard error."""
+        target, folder = self.target(name)
+        out, report = self.work / "out", self.work / "report"
+        for path in (out, report):
+            path.unlink(missing_ok=True)
+        preload = f"{self.library}:{self.planted}" if guarded else str(self.planted)
+        options = ":".join([f"report_path={report}", *([self.options] if self.options else [])])
+        # Nobody's hashes vary, and the Swift runtime's own report of a crash would only take time.
+        environment = scrubbed(**target.environment, **variables, PYTHONHASHSEED="0", PERL_HASH_SEED="0", SWIFT_BACKTRACE="enable=no",
+                               LD_PRELOAD=preload, ZGUARD_OPTIONS=options, PLANTED_PROGRAM=PROGRAMS[name], PLANTED_OUT=str(out))
+        status, _, errors = run_within(TIMEOUT_SECONDS, target.command(folder, self.size, "zguard"), text=False, cwd=folder, env=environment)
+        lines = out.read_text().splitlines() if out.exists() else []
+        findings = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
+        findings = [finding for finding in findings if not finding.get("again")]
+        return status, lines, findings, errors.decode(errors="replace")
+
+    def moments(self, name, runs):
+        """Counts of calls after 90 % of a plain run, one for each run, none at the very end."""
+        status, lines, _, errors = self.run(name, guarded=False)
+        if status != 0 or len(lines) != 1:
+            raise Failed(f"{name}, plain: status {status}, {lines}, {errors[-300:]}")
+        late, calls = map(int, lines[0].split())
+        if not 0 < late < calls:
+            raise Failed(f"{name}: {calls} calls are too few to tell the time by")
+        return [late + (calls - late) * number // (runs + runs // 4) for number in range(runs)]
+
+    def is_found(self, name, way, number, moment):
+        """Whether run `number` finds what is planted; raises where it shows anything else."""
+        size = SIZES[number % len(SIZES)]
+        thread = {"PLANTED_THREAD": "1"} if way == "new thread" else {}
+        status, lines, findings, errors = self.run(name, guarded=True, PLANTED_AT=str(moment), PLANTED_BYTES=str(size), **thread)
+        if lines[:1] != ["planted"]:
+            raise Failed(f"run {number}: the moment was not reached (status {status}): {errors[-300:]}")
+        kinds = [(finding["kind"], finding.get("block", {}).get("size")) for finding in findings]
+        if any(kind != ("use-after-free", size) for kind in kinds) or len(kinds) > 1:
+            raise Failed(f"run {number}: finds {kinds}")
+        if not kinds and (status != 0 or "went on" not in lines):
+            raise Failed(f"run {number}: nothing was found, but it ended with {status}: {errors[-300:]}")
+        return bool(kinds)
+
+
+def try_case(planting, name, way, runs):
+    """The line that says how often it was found, and the problems."""
+    try:
+        found = sum(planting.is_found(name, way, number, moment) for number, moment in enumerate(planting.moments(name, runs)))
+    except Failed as failure:
+        return "", [str(failure)]
+    text = f"found in {found} of {runs} runs"
+    return text, [text] if found < SHARE * runs else []
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--library", type=Path, default=LIBRARY, help="the preload library (default build/lib/libzguard.so)")
+    parser.add_argument("-o", "--options", default="", metavar="key=value:…", help="options; without them the default profile")
+    parser.add_argument("--runs", type=int, default=20, help="how often each (default 20)")
+    parser.add_argument("--size", type=float, default=0.3, help="share of the work that the benchmarks do (default 0.3)")
+    parser.add_argument("--filter", default="", help="only programs whose name has this in it")
+    add_slice_option(parser)
+    arguments = parser.parse_args()
+    checks = Checks()
+    cases = [(name, way) for name in PROGRAMS for way in WAYS]
+    chosen = arguments.slice.deal([case for case in cases if arguments.filter in case[0] and (arguments.slice.is_whole or case[0] not in LARGE)])
+    arguments.slice.say(len(chosen), len(cases), "programs and threads")
+    with tempfile.TemporaryDirectory(prefix="zguard-planted-") as work:
+        planting = Planting(arguments.library.resolve(), arguments.options, arguments.size, work)
+        for name, way in chosen:
+            text, problems = try_case(planting, name, way, arguments.runs)
+            if text and not problems:
+                print(f"{name}, {way}: {text}", flush=True)
+            checks.check(f"{name}, {way}", problems)
+    return checks.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

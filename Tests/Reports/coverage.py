@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""What a run says it watched: the closing line of 'zguard run', --require-coverage, 'zguard stats', SARIF and HTML, of programs whose
+blocks and stacks are counted, one process or several, that end in every way. Closing line: N passed, N failed."""
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Support.checks import run_tests  # noqa: E402
+from Support.environment import LIBRARY, ZGUARD, scrubbed  # noqa: E402
+
+TIMEOUT_SECONDS = 60
+ALL_BLOCKS = 65535  # of fence_per_context
+
+# usage: blocks STACKS BLOCKS [END [CHILDREN]]: so many stacks, at most 65,536, and of each so many blocks; then the end. Each child does
+# the same, and ends the same way; the parent waits for each. END spawn: the program itself is executed once more, with END exit.
+# `wait` is for somebody who closes standard input.
+SOURCE = r"""
+#define _GNU_SOURCE
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void *kept[16];
+static unsigned next;
+static __attribute__((noinline)) void take(int blocks) {
+    for (int i = 0; i < blocks; i++) {
+        void **slot = &kept[next++ % 16];
+        free(*slot);
+        *slot = malloc(40);
+    }
+}
+// One of 2^16 ways down: each is a stack of its own.
+static __attribute__((noinline)) void descend(int way, int depth, int blocks);
+static __attribute__((noinline)) void left(int way, int depth, int blocks) { descend(way >> 1, depth - 1, blocks); __asm__(""); }
+static __attribute__((noinline)) void right(int way, int depth, int blocks) { descend(way >> 1, depth - 1, blocks); __asm__(""); }
+static __attribute__((noinline)) void descend(int way, int depth, int blocks) {
+    if (!depth) take(blocks);
+    else if (way & 1) right(way, depth, blocks);
+    else left(way, depth, blocks);
+    __asm__("");
+}
+
+static void end(const char *how, char *self) {
+    if (!strcmp(how, "_exit")) _exit(0);
+    if (!strcmp(how, "kill")) kill(getpid(), SIGKILL);
+    if (!strcmp(how, "abort")) abort();
+    if (!strcmp(how, "fault")) *(volatile int *)16 = 1;
+    if (!strcmp(how, "exec")) execl("/bin/true", "true", (char *)NULL);
+    if (!strcmp(how, "wait")) (void)!read(0, &(char){0}, 1);
+    if (!strcmp(how, "double")) { void *block = kept[0]; free(block); free(block); }
+    if (!strcmp(how, "fail")) exit(7);
+    if (!strcmp(how, "spawn")) {
+        char *words[] = {self, "3", "5", "exit", NULL};
+        extern char **environ;
+        pid_t child;
+        if (!posix_spawn(&child, self, NULL, NULL, words, environ)) waitpid(child, NULL, 0);
+    }
+    exit(0);
+}
+
+int main(int count, char **words) {
+    int stacks = atoi(words[1]), blocks = atoi(words[2]);
+    const char *how = count > 3 ? words[3] : "exit";
+    for (int children = count > 4 ? atoi(words[4]) : 0; children > 0; children--) {
+        pid_t child = fork();
+        if (!child) {
+            for (int way = 0; way < stacks; way++) descend(way, 16, blocks);
+            end(how, words[0]);
+        }
+        waitpid(child, NULL, 0);
+    }
+    for (int way = 0; way < stacks; way++) descend(way, 16, blocks);
+    end(count > 4 ? "exit" : how, words[0]);
+}
+"""
+
+
+class Workplace:
+    def __init__(self, directory):
+        self.path = Path(directory)
+        (self.path / "blocks.c").write_text(SOURCE)
+        self.program = self.path / "blocks"
+        # With optimisation calls would become jumps and loops.
+        subprocess.run(["gcc", "-O0", "-g", "-o", self.program, self.path / "blocks.c"], check=True)
+
+    def zguard(self, *words, status=0, limits=None, environment=()):
+        result = subprocess.run([ZGUARD, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                timeout=TIMEOUT_SECONDS, env=scrubbed(**dict(environment)), cwd=self.path, preexec_fn=limits)
+        assert result.returncode == status, (words, result.returncode, result.stdout, result.stderr)
+        return result
+
+    def run(self, *arguments, flags=(), status=0, **more):
+        return self.zguard("run", *flags, "--", self.program, *arguments, status=status, **more)
+
+    def coverage(self, *arguments, flags=(), status=0, **more):
+        """The same, as SARIF has it."""
+        path = self.path / "report.sarif"
+        self.run(*arguments, flags=["--report", path, "--format", "sarif", *flags], status=status, **more)
+        return json.loads(path.read_text())["runs"][0]["properties"]["coverage"]
+
+
+def options(**values):
+    return [word for name, value in values.items() for word in ("-o", f"{name}={value}")]
+
+
+LINE = re.compile(r"^==zguard== (no findings|\d+ findings? .*); ([\d.]+) % of the blocks of ([\d.]+) % of the allocation stacks"
+                  r" had pages of their own(?: \((.*)\))?$")
+
+
+def closing(result):
+    """What stands in front, the two shares and the reason."""
+    match = LINE.match(result.stderr.splitlines()[-1])
+    assert match, result.stderr
+    return match[1], float(match[2]), float(match[3]), match[4]
+
+
+def shares_are_counted(work):
+    assert closing(work.run(10, 100, flags=options(fence_per_context=ALL_BLOCKS))) == ("no findings", 100, 100, None)
+    found = work.coverage(10, 100, flags=options(fence_per_context=ALL_BLOCKS))
+    assert (found["blocks"], found["blocks_watched"], found["stacks"], found["stacks_watched"]) == (1000, 1000, 10, 10), found
+    assert found["reason"] is None, found
+    found = work.coverage(10, 100)
+    assert (found["blocks"], found["stacks"], found["stacks_watched"]) == (1000, 10, 10) and 10 <= found["blocks_watched"] < 1000, found
+    assert found["stacks_percent"] == 100 and found["blocks_percent"] < 100 and found["reason"] == "fence_per_context", found
+    # Statistics that nobody else can see are said all the same.
+    assert work.coverage(10, 100, flags=options(stats=0, fence_per_context=ALL_BLOCKS))["blocks_watched"] == 1000
+    _, blocks, stacks, reason = closing(work.run(10, 100, flags=options(fence_per_context=0)))
+    assert (blocks, stacks) == (0, 0) and reason.startswith("fence_per_context"), (blocks, stacks, reason)
+    assert work.zguard("run", "true").stderr == "==zguard== no findings; no block was allocated\n"
+
+
+def processes_are_added_up(work):
+    # A block with pages is counted at once: none is lost, however the process ends.
+    for end in "exit", "_exit", "kill", "abort", "fault", "exec", "spawn":
+        expected = 4 * 3 * 7 + (3 * 3 * 5 if end == "spawn" else 0)
+        found = work.coverage(3, 7, end, 3, flags=options(fence_per_context=ALL_BLOCKS, handle_signals=0))
+        assert found["blocks"] == found["blocks_watched"] == expected, (end, found)
+        # Children go on where the parent was: their stacks are new to each of them.
+        assert found["stacks"] == found["stacks_watched"] == (21 if end == "spawn" else 12), (end, found)
+        assert found["unknown_processes"] == found["unguarded_programs"] == 0, (end, found)
+    found = work.coverage(20, 500, "kill", 3)
+    assert 0.95 * 40_000 <= found["blocks"] <= 40_000, found
+
+
+def an_end_by_a_signal_is_said_too(work):
+    for end, status in ("kill", 137), ("abort", 134):
+        assert closing(work.run(5, 5, end, flags=options(fence_per_context=ALL_BLOCKS), status=status)) == ("no findings", 100, 100, None)
+    # A program that executes another one: both are counted.
+    assert closing(work.run(5, 5, "exec", flags=options(fence_per_context=ALL_BLOCKS)))[1:3] == (100, 100)
+
+
+def reasons_are_told(work):
+    for name, given, arguments in (
+            ("fence_bytes", {"fence_bytes": "16k", "fence_overhead": "100%"}, (1000, 1)),
+            ("mappings", {"mappings": 64, "protect": "mprotect", "fence_overhead": "100%"}, (1000, 1)),
+            ("sample_rate", {"sample_rate": 100}, (100, 1000)),
+            ("overhead", {"overhead": "0.1%", "fence_overhead": "100%", "fence_bytes": "1g"}, (200, 20_000))):
+        found = work.coverage(*arguments, flags=options(**given))
+        assert found["reason"] == name, (name, found)
+        timed = name != "sample_rate"
+        assert (isinstance(found["reason_ms"], int) and found["reason_ms"] < TIMEOUT_SECONDS * 1000) == timed, found
+        _, blocks, stacks, reason = closing(work.run(*arguments, flags=options(**given)))
+        assert name in reason and bool(re.search(r" at [\d.]+ s$", reason)) == timed and blocks < 100, (name, reason)
+    # Blocks that the program's own allocator served are blocks, too.
+    found = work.coverage(100, 1000, flags=options(sample_rate=100))
+    assert 95_000 <= found["blocks"] <= 100_000 and 0 < found["blocks_watched"] < 5000 and found["stacks_percent"] < 5, found
+    assert 0.9 * 4e6 <= work.coverage(200, 20_000, flags=options(overhead="0.1%"))["blocks"] <= 1.1 * 4e6
+
+
+def findings_say_it_too(work):
+    out = work.run(5, 5, "double", flags=options(on_finding="continue"), status=99)
+    assert closing(out)[0].startswith("1 finding (1 double-free) in "), out.stderr
+    out = work.run(5, 5, "double", flags=["--report", "found.jsonl", *options(on_finding="continue")], status=99)
+    assert closing(out)[0].endswith("written to 'found.jsonl'"), out.stderr
+    assert [json.loads(line)["kind"] for line in (work.path / "found.jsonl").read_text().splitlines()] == ["double-free"]
+    assert work.run(5, 5, flags=["--quiet"]).stderr == ""
+
+
+def required_share(work):
+    for value in "100%", "100", "61.5%", "0":
+        assert closing(work.run(10, 1, flags=["--require-coverage", value])), value
+    less = options(fence_bytes="16k")
+    out = work.run(1000, 1, flags=["--require-coverage=90%", *less], status=98)
+    assert re.fullmatch(r"zguard: error: [\d.]+ % of the allocation stacks were watched; '--require-coverage' asks for 90 %",
+                        out.stderr.splitlines()[-1]) and LINE.match(out.stderr.splitlines()[0]), out.stderr
+    assert "asks for 90 %" in work.run(1000, 1, flags=["--require-coverage", "90", "--quiet", *less], status=98).stderr
+    assert closing(work.run(1000, 1, flags=["--require-coverage", "0.1%", *less]))
+    # What went wrong otherwise comes first.
+    work.run(1000, 1, "fail", flags=["--require-coverage", "90%", *less], status=7)
+    work.run(1000, 1, "kill", flags=["--require-coverage", "90%", *less], status=137)
+    work.run(1000, 20, "double", flags=["--require-coverage", "90%", *less, *options(on_finding="continue")], status=99)
+    for value in "101%", "x", "90 %", "1e1", "-5", "5.55":
+        assert "require-coverage" in work.run(1, 1, flags=[f"--require-coverage={value}"], status=64).stderr, value
+
+
+def nothing_is_known(work):
+    def no_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    out = work.run(1, 1, limits=no_files)
+    assert out.stderr == "==zguard== no findings; what was watched is not known\n", out.stderr
+    out = work.run(1, 1, flags=["--require-coverage", "1"], limits=no_files, status=98)
+    assert "what was watched is not known; '--require-coverage' asks for 1 %" in out.stderr, out.stderr
+    # A soft limit alone is none of ours, and the program has it.
+    out = work.zguard("run", "sh", "-c", "ulimit -S -f", limits=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)))
+    assert out.stdout == "0\n" and closing(out)[2] == 100, (out.stdout, out.stderr)
+    if os.geteuid() == 0:
+        # Another user's program may not look where zguard's page is: it is said that there is one.
+        script = f"{work.program} 2 2; setpriv --reuid 65534 --clear-groups {work.program} 2 2"
+        os.chmod(work.path, 0o755)
+        out = work.zguard("run", "sh", "-c", script)
+        assert out.stderr.endswith(", of 1 more process nothing is known\n"), out.stderr
+        out = work.zguard("run", "--require-coverage", "1%", "sh", "-c", script, status=98)
+        assert "of some processes nothing is known" in out.stderr, out.stderr
+
+
+def programs_without_the_library(work):
+    (work.path / "static.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["gcc", "-O1", "-static", "-o", work.path / "static", work.path / "static.c"], check=True)
+    subprocess.run(["gcc", "-O1", "-static-pie", "-o", work.path / "static-pie", work.path / "static.c"], check=True)
+    subprocess.run(["gcc", "-O1", "-fsanitize=address", "-o", work.path / "sanitized", work.path / "static.c"], check=True)
+    for shell in "sh", "bash":
+        out = work.zguard("run", shell, "-c", "./static; ./static-pie; ./sanitized; true; /lib64/ld-linux-x86-64.so.2 /bin/true; exit 0")
+        assert out.stderr.endswith(", 3 programs ran unguarded\n"), (shell, out.stderr)
+
+
+def running_processes(work):
+    process = subprocess.Popen([work.program, "10", "100", "wait"], stdin=subprocess.PIPE,
+                               env=scrubbed(LD_PRELOAD=str(LIBRARY), ZGUARD_OPTIONS=f"fence_per_context={ALL_BLOCKS}"))
+
+    def allocated():
+        said = json.loads(work.zguard("stats", "--json").stdout)["processes"]
+        return next((one["counters"]["allocations"] for one in said if one["pid"] == process.pid), 0)
+
+    try:
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while allocated() < 1000:
+            assert time.monotonic() < deadline, "it never allocated what it should"
+            time.sleep(0.05)
+        text = work.zguard("stats", process.pid).stdout
+        assert "\nwatched: 100 % of the blocks of 100 % of the allocation stacks had pages of their own\n" in text, text
+        (said,) = json.loads(work.zguard("stats", process.pid, "--json").stdout)["processes"]
+        coverage = said["coverage"]
+        assert (coverage["stacks_percent"], coverage["blocks_percent"], coverage["blocks"], coverage["stacks"]) == (100, 100, 1000, 10), said
+        assert said["counters"]["contexts_fenced"] == 10, said
+        closes = work.zguard("check", process.pid).stdout.splitlines()[-1]
+        assert closes.endswith("; 100 % of the blocks of 100 % of the allocation stacks had pages of their own"), closes
+    finally:
+        process.stdin.close()
+        assert process.wait(TIMEOUT_SECONDS) == 0
+
+
+def reports_have_it(work):
+    path = work.path / "report.html"
+    work.run(10, 100, flags=["--report", path, "--format", "html"])
+    page = path.read_text()
+    assert re.search(r"What was watched: [\d.]+ % of the blocks of 100 % of the allocation stacks", page) and "No findings." in page
+    # JSON lines hold findings, and nothing else where there are none.
+    work.run(10, 100, flags=["--report", work.path / "report.jsonl"])
+    assert (work.path / "report.jsonl").read_text() == ""
+
+
+def plain_preload_says_nothing(work):
+    for given in "", f"report_path={work.path}/raw":
+        result = subprocess.run([work.program, "10", "100"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS,
+                                env=scrubbed(LD_PRELOAD=str(LIBRARY), ZGUARD_OPTIONS=given))
+        assert (result.returncode, result.stdout, result.stderr) == (0, "", ""), result
+    assert (work.path / "raw").read_text() == ""
+
+
+def nothing_is_left(work):
+    before = set(os.listdir(work.path))
+    work.zguard("run", work.program, 1, 1, environment={"TMPDIR": str(work.path)})
+    assert set(os.listdir(work.path)) == before, set(os.listdir(work.path)) - before
+    # No descriptor more than the program had without this.
+    out = work.zguard("run", "ls", "-l", "/proc/self/fd")
+    assert "zguard-coverage" not in out.stdout, out.stdout
+
+
+def main():
+    tests = (shares_are_counted, processes_are_added_up, an_end_by_a_signal_is_said_too, reasons_are_told, findings_say_it_too,
+             required_share, nothing_is_known, programs_without_the_library, running_processes, reports_have_it,
+             plain_preload_says_nothing, nothing_is_left)
+    return run_tests([(test.__name__, test) for test in tests], "zguard-coverage-", workplace=Workplace)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
