@@ -54,7 +54,7 @@ static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint6
     uint64_t ticks = zg_arch_ticks();
     struct zg_alias *alias = zg_window_allocate(size, alignment, zero);
     if (!alias) return NULL;
-    zg_choice_note(context);
+    zg_choice_note(context, true);
     note_maker(&alias->block, context, thread);
     void *block = (void *)zg_alias_start(alias);
     if (zg_config.fill_new && !zero) __builtin_memset(block, ZG_FILL_NEW, size);
@@ -63,6 +63,7 @@ static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint6
     thread->allocations++;
     thread->allocated_bytes += size;
     zg_page_time_spent(ticks, 1);
+    zg_page_time_charge_window();
     if (thread->allocations >= WINDOWED_AT_A_TIME) {
         zg_thread_flush_counters(thread);
         zg_thread_want(thread, zg_errand_look);
@@ -92,7 +93,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
         if (!later) zg_capture_settle(thread);
         return NULL;
     }
-    zg_choice_note(context);
+    zg_choice_note(context, can_window);
     note_maker(&span->block, context, thread);
     __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
     zg_overread_note(span);

@@ -18,6 +18,7 @@ enum {
     CODE_FRAMES = 4,
     CODE_BITS = 18,
     PRIVATE_FIRST = 4,
+    WINDOWED_MORE = 4, // so many times fence_per_context blocks are the first ones, where windows make them cheap
 };
 
 // Blocks of a context, whose numbers are dense; untouched pages cost nothing. Contexts beyond these many share their counts.
@@ -64,6 +65,10 @@ void zg_choice_begin_epoch(void) { __atomic_fetch_add(&epoch, 1, __ATOMIC_RELAXE
 // Of the blocks of a profile that fences all: the first of a context, and ever fewer of the later ones.
 static bool is_private(uint32_t count) { return count < PRIVATE_FIRST || !(count & (count - 1)); }
 
+static uint32_t first_most(bool can_window) {
+    return zg_config.fence_per_context * (can_window ? WINDOWED_MORE : 1);
+}
+
 enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_window) {
     uint32_t count = count_of(context), fenced = count & FENCED_MOST;
     if (!(count & SEEN)) {
@@ -77,10 +82,11 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_w
     enum zg_page_use use = fenced ? zg_page_next : zg_page_first;
     // A share that falls with how many of the context's blocks have been fenced, and with what this one would cost.
     uint64_t share = zg_min(size / ZG_PAGE_BYTES, SHARE_PAGES_MOST) + 1;
-    if (fenced >= zg_config.fence_per_context) {
+    uint32_t most = first_most(can_window);
+    if (fenced >= most) {
         if (!later) return zg_choice_none;
         use = zg_page_later;
-        share *= fenced - zg_config.fence_per_context + 2;
+        share *= (fenced - most) / (can_window ? WINDOWED_MORE : 1) + 2;
     }
     if (fenced && share > 1 && zg_random(&random_state) % share) return zg_choice_none;
     if (use == zg_page_first && !zg_page_time_allows(use, false) && is_new_code(code_of(context)))
@@ -95,7 +101,7 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_w
     return zg_choice_none;
 }
 
-void zg_choice_note(uint32_t context) {
+void zg_choice_note(uint32_t context, bool can_window) {
     uint32_t count = count_of(context), fenced = count & FENCED_MOST;
     set_count(context, (count | EVER_FENCED) + (fenced < FENCED_MOST));
     if (!(count & EVER_FENCED)) {
@@ -104,7 +110,7 @@ void zg_choice_note(uint32_t context) {
         set_bit(first_bit(code));
         set_bit(second_bit(code));
     }
-    if (fenced + 1 == zg_config.fence_per_context) {
+    if (fenced + 1 == first_most(can_window)) {
         zg_depot_settle(context);
         zg_coverage_declined(zg_shortfall_fence_per_context);
     }

@@ -15,6 +15,6 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_w
 // From now on the counts of all contexts begin again, for as long as a test's.
 void zg_choice_begin_epoch(void);
 // Counts a block that got it as one of the context's.
-void zg_choice_note(uint32_t context);
+void zg_choice_note(uint32_t context, bool can_window);
 
 #endif

@@ -7,9 +7,9 @@
 #include "settings/config.h"
 
 // Before any share counts; and what first blocks and new code may have had by then.
-#define START_NS UINT64_C(4000000)
-#define FIRST_START_NS UINT64_C(5000000)
-#define NEW_CODE_START_NS UINT64_C(6000000)
+#define START_NS UINT64_C(3000000)
+#define FIRST_START_NS UINT64_C(4000000)
+#define NEW_CODE_START_NS UINT64_C(5000000)
 
 #define ADVANCE_NS UINT64_C(64000000) // of later income
 #define KEPT_NS UINT64_C(64000000)    // of income that nobody spent
@@ -19,6 +19,7 @@
 #define CALL_MOST_NS UINT64_C(8000)
 #define PAGE_MOST_NS UINT64_C(600)
 #define CALL_NS UINT64_C(1000)
+#define WINDOW_NS UINT64_C(2000) // of a block: its part of a fault, and entries of the page tables and of the caches for them
 #define FRESH_PAGE_NS UINT64_C(2500) // its fault, its zeroing, and what it drives out of the caches
 // The most that new code and first blocks may have had of the processor time, as multiples of fence_overhead, and the part of
 // one fence_overhead for retiring.
@@ -78,6 +79,10 @@ void zg_page_time_spent(uint64_t since, uint64_t pages) {
 
 void zg_page_time_charge(uint64_t pages) {
     __atomic_fetch_add(&spent_ns, CALL_NS + pages * FRESH_PAGE_NS, __ATOMIC_RELAXED);
+}
+
+void zg_page_time_charge_window(void) {
+    __atomic_fetch_add(&spent_ns, WINDOW_NS, __ATOMIC_RELAXED);
 }
 
 void zg_page_time_retired(uint64_t since, uint64_t pages) {

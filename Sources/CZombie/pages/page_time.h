@@ -2,7 +2,7 @@
 // income that comes with the process's processor time, so that there is something left for whoever comes late: what is not
 // spent is kept, up to a bound, and of that the less urgent uses leave a reserve to the more urgent ones.
 //
-// All together stay below 6 ms + 3 times fence_overhead of the processor time. In the long run it is fence_overhead: only first
+// All together stay below 5 ms + 3 times fence_overhead of the processor time. In the long run it is fence_overhead: only first
 // blocks of stacks may spend in advance, at most twice the income so far and 64 ms of what comes later, and a little more
 // where the code that allocates is new, too, of which there is only so much in a program.
 // Slow path; no lock: counts are approximate where threads meet.
@@ -31,6 +31,7 @@ void zg_page_time_grant(void);
 void zg_page_time_spent(uint64_t since, uint64_t pages);
 // The same for work whose price is paid later, by the faults of fresh pages.
 void zg_page_time_charge(uint64_t pages);
+void zg_page_time_charge_window(void);
 // Both, for pages that were retired: as many fresh ones will be touched.
 void zg_page_time_retired(uint64_t since, uint64_t pages);
 
