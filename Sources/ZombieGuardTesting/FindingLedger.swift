@@ -38,6 +38,7 @@ enum FindingLedger {
 
     /// From now on findings may belong to the scope.
     static func open(_ scope: FindingScope) {
+        if scope.parent == nil { GuardRuntime.current?.beginTest() }
         state.withLock {
             deliver(&$0)
             $0.open.append(OpenScope(scope: scope, repetitionsBefore: repetitions))

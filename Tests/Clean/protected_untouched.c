@@ -16,9 +16,9 @@ static char *protected_block(size_t bytes, int protection) {
 }
 
 int main(void) {
-    mallopt(M_MMAP_THRESHOLD, 4096); // libc: every such block has a mapping of its own, and stays so
+    mallopt(M_MMAP_THRESHOLD, 128 << 10); // libc: every such block has a mapping of its own, and stays so
     long other = 0;
-    for (size_t bytes = 16384; bytes <= 4 << 20; bytes += bytes / 3) {
+    for (size_t bytes = 160000; bytes <= 4 << 20; bytes += bytes / 3) {
         for (int i = 0; i < 8; i++) free(protected_block(bytes, i & 1 ? PROT_READ : PROT_NONE));
         for (int i = 0; i < 20; i++) {
             free(memset(malloc(bytes), 'x', bytes));

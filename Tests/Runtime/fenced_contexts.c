@@ -1,6 +1,8 @@
-// Of every context the first fence_per_context blocks have pages of their own, and few of the later ones.
+// Of every context the first fence_per_context blocks have pages of their own, and few of the later ones; in each test again.
 // link: runtime
 // options: fence_overhead=100%
+
+#include "include/zg_api.h"
 
 #include "check.h"
 #include "heap_calls.h"
@@ -37,7 +39,12 @@ static void check_context(char *(*make)(void)) {
 int main(void) {
     zg_runtime_start();
     CHECK(zg_config.fence_per_context > 1 && zg_config.fence_per_context < 100, "a few of each context");
-    check_context(made_here);
-    check_context(made_there);
+    for (int test = 0; test < 4; test++) {
+        if (test) zg_api_own()->begin_test();
+        check_context(made_here);
+        check_context(made_there);
+        CHECK_EQUAL(zg_stats_get(zg_counter_contexts), 2, "a context is counted once");
+        CHECK_EQUAL(zg_stats_get(zg_counter_contexts_fenced), 2, "and once as fenced");
+    }
     return check_end();
 }

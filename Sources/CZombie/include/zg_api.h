@@ -41,6 +41,9 @@ struct zg_api {
 
     // Verifies all quarantined blocks. Returns the number of new findings.
     uint64_t (*verify)(void);
+    // A test begins: the first blocks of each allocation stack from now on get pages of their own again, and what that may cost
+    // is at least 1 ms of processor time, whatever was spent before.
+    void (*begin_test)(void);
 };
 
 // The table, or NULL. Looks among all loaded images, so the caller need not link the runtime.

@@ -14,7 +14,6 @@
 
 enum {
     CONTEXTS = 1 << 21,
-    SEEN = 0x8000, // of a context's count: it is counted in the statistics
     SHARE_PAGES_MOST = 255,
     CODE_FRAMES = 4,
     CODE_BITS = 18,
@@ -22,9 +21,15 @@ enum {
     WINDOWED_MORE = 4, // so many times fence_per_context blocks are the first ones, where windows make them cheap
 };
 
-// Blocks fenced so far, by context, whose numbers are dense; untouched pages cost nothing. Contexts beyond these many share
-// their counts.
-static uint16_t counts[CONTEXTS];
+// Blocks of a context, whose numbers are dense; untouched pages cost nothing. Contexts beyond these many share their counts.
+// A word each: how many were fenced in the epoch, that epoch, and whether the statistics count the context as seen and as fenced.
+enum { FENCED_BITS = 16, EPOCH_BITS = 14 };
+#define FENCED_MOST ((UINT32_C(1) << FENCED_BITS) - 1)
+#define EPOCH_MASK (((UINT32_C(1) << EPOCH_BITS) - 1) << FENCED_BITS)
+#define SEEN (UINT32_C(1) << 30)
+#define EVER_FENCED (UINT32_C(1) << 31)
+
+static uint32_t counts[CONTEXTS], epoch;
 static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
 
 // The innermost calls of the stacks of which a block was fenced: a Bloom filter (CACM 13:7, 1970) with two bits each. In a
@@ -45,20 +50,27 @@ static void set_bit(uint32_t bit) {
 
 static bool is_new_code(uint64_t code) { return code && !(has_bit(first_bit(code)) && has_bit(second_bit(code))); }
 
-static uint16_t *count_of(uint32_t context) { return &counts[context % CONTEXTS]; }
+// As of this epoch.
+static uint32_t count_of(uint32_t context) {
+    uint32_t count = __atomic_load_n(&counts[context % CONTEXTS], __ATOMIC_RELAXED);
+    uint32_t now = __atomic_load_n(&epoch, __ATOMIC_RELAXED) << FENCED_BITS & EPOCH_MASK;
+    return (count & EPOCH_MASK) == now ? count : (count & (SEEN | EVER_FENCED)) | now;
+}
+static void set_count(uint32_t context, uint32_t count) {
+    __atomic_store_n(&counts[context % CONTEXTS], count, __ATOMIC_RELAXED);
+}
+
+void zg_choice_begin_epoch(void) { __atomic_fetch_add(&epoch, 1, __ATOMIC_RELAXED); }
 
 // Of the blocks of a profile that fences all: the first of a context, and ever fewer of the later ones.
 static bool is_private(uint32_t count) { return count < PRIVATE_FIRST || !(count & (count - 1)); }
 
-static uint32_t first_most(bool can_window) {
-    return zg_config.fence_per_context * (can_window ? WINDOWED_MORE : 1);
-}
+static uint32_t first_most(bool can_window) { return zg_config.fence_per_context * (can_window ? WINDOWED_MORE : 1); }
 
 enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_window) {
-    uint16_t *count = count_of(context);
-    uint32_t seen = __atomic_load_n(count, __ATOMIC_RELAXED), fenced = seen & ~(uint32_t)SEEN;
-    if (!(seen & SEEN)) {
-        __atomic_fetch_or(count, SEEN, __ATOMIC_RELAXED);
+    uint32_t count = count_of(context), fenced = count & FENCED_MOST;
+    if (!(count & SEEN)) {
+        set_count(context, count | SEEN);
         zg_stats_add(zg_counter_contexts, 1);
     }
     if (zg_protection_is_stopped()) return zg_coverage_declined(zg_shortfall_no_faults), zg_choice_none;
@@ -90,10 +102,9 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_w
 }
 
 void zg_choice_note(uint32_t context, bool can_window) {
-    uint16_t *count = count_of(context);
-    uint32_t fenced = __atomic_load_n(count, __ATOMIC_RELAXED) & ~(uint32_t)SEEN;
-    if (fenced < SEEN - 1) __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
-    if (!fenced) {
+    uint32_t count = count_of(context), fenced = count & FENCED_MOST;
+    set_count(context, (count | EVER_FENCED) + (fenced < FENCED_MOST));
+    if (!(count & EVER_FENCED)) {
         zg_stats_add(zg_counter_contexts_fenced, 1);
         uint64_t code = code_of(context);
         set_bit(first_bit(code));

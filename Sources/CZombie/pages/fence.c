@@ -19,7 +19,8 @@ enum {
     CLOSED = 0xffff, // of a chunk's count: one inaccessible mapping
     CLOSED_RUNS_MOST = 400,
     REOPENED_LEAST = 128,
-    MAP_STEP = 1 << 16,       // pages for which the map is made accessible at once
+    MAP_STEP = 1 << 16, // pages for which the map is made accessible at once
+    REUSED_AT_ONCE = 64,
     LEAD_MOST = ZG_LEAD_MOST, // also of an open guard behind a block
 };
 // Address space is made accessible in steps, because each is a system call.
@@ -218,6 +219,76 @@ static void *decline(enum zg_shortfall why) {
     return NULL;
 }
 
+// Takes the oldest dead block out; NULL where what the program goes on using after a finding stays where it is. Under the lock.
+static struct zg_span *take_oldest(void) {
+    struct zg_span *span = zg_span_by_number(retired_head);
+    retired_head = span->next;
+    if (!retired_head) retired_tail = 0;
+    uint64_t bytes = span->units * ZG_PAGE_BYTES;
+    retired_bytes -= bytes;
+    retired_count--;
+    zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
+    zg_stats_add(zg_counter_retired_bytes, -bytes);
+    return span->block.header & ZG_HEADER_OPENED ? NULL : span;
+}
+
+// Its addresses may be used again. Under the lock.
+static void reuse(struct zg_span *span) {
+    if (keeps_contents() && has_data(span)) zg_mappings_give(2);
+    __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable), __ATOMIC_RELEASE);
+    give_range(span);
+}
+
+// Once the budget of addresses is spent, or half of the addresses there are, or records take too much memory. Under the lock.
+static void keep_to_addresses(void) {
+    uint64_t most = zg_min(zg_config.retired_bytes, zg_fenced_map.units * ZG_PAGE_BYTES / 2);
+    uint64_t records = zg_max(RECORDS_LEAST, zg_stats_get(zg_counter_live_bytes) >> RECORDS_SHIFT);
+    while ((retired_bytes > most || retired_count * sizeof(struct zg_span) > records) && retired_head) {
+        struct zg_span *span = take_oldest();
+        if (span) reuse(span);
+    }
+}
+
+// Kept contents go, and with them the mappings that they took: neighbours, whose guards lie between them, at once.
+static void drop_contents(struct zg_span *const *spans, uint32_t count) {
+    const struct zg_span *last = spans[count - 1];
+    uint64_t from = spans[0]->base, bytes = last->base + zg_fence_data_bytes(last) - from;
+    if (zg_os_guard((void *)from, bytes) != 0 || zg_os_commit((void *)from, bytes) != 0)
+        return; // when they are used again
+    for (uint32_t i = 0; i < count; i++) spans[i]->dirty = 0;
+}
+
+// Of some of the oldest dead blocks, of which contents are kept. False where there are none. Under the lock.
+static bool reuse_oldest(void) {
+    struct zg_span *spans[REUSED_AT_ONCE];
+    uint32_t count = 0;
+    for (int i = 0; i < REUSED_AT_ONCE && retired_head; i++) {
+        struct zg_span *span = take_oldest();
+        if (span) spans[count++] = span;
+    }
+    for (uint32_t from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count; to++) {
+            const struct zg_span *before = spans[to - 1];
+            if (before->base + before->units * ZG_PAGE_BYTES != spans[to]->base || before->fenced != spans[to]->fenced)
+                break;
+        }
+        if (spans[from]->fenced == zg_protection_guards) drop_contents(spans + from, to - from);
+    }
+    for (uint32_t i = 0; i < count; i++) reuse(spans[i]);
+    return count != 0;
+}
+
+// The mappings for a block; where contents are kept, those of the oldest dead blocks once there are no others.
+static bool take_mappings(void) {
+    while (keeps_contents() && !zg_mappings_are_left(2)) {
+        zg_lock_take(&fence_lock);
+        bool is_some = reuse_oldest();
+        zg_lock_drop(&fence_lock);
+        if (!is_some) break;
+    }
+    return zg_mappings_take(2);
+}
+
 bool zg_fence_has_room(uint64_t size, bool first) {
     enum zg_shortfall limit;
     if (zg_load(&live_bytes) + zg_round_up(size, ZG_PAGE_BYTES) <= live_most(first, &limit)) return true;
@@ -256,7 +327,7 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment, enum zg_kin
     enum zg_shortfall limit;
     if (zg_load(&live_bytes) + bytes > live_most(true, &limit)) return decline(limit);
     bool by_mapping = size && (keeps_contents() || zg_protection_now() == zg_protection_mprotect), fresh = false;
-    if (by_mapping && !zg_mappings_take(2)) return decline(zg_shortfall_mappings);
+    if (by_mapping && !take_mappings()) return decline(zg_shortfall_mappings);
     zg_lock_take(&fence_lock);
     struct zg_span *span = alignment <= ZG_PAGE_BYTES ? take_dead(pages) : NULL;
     if (span && size && span->fenced == zg_protection_mprotect && !by_mapping) {
@@ -455,28 +526,6 @@ void zg_fence_fill_again(uint64_t from, uint64_t to) {
     __builtin_memset((void *)from, ZG_FILL_GAP, to - from);
 }
 
-// Oldest first, once the budget of addresses is spent, or half of the addresses there are. Under the lock.
-static void reuse_oldest(void) {
-    uint64_t most = zg_min(zg_config.retired_bytes, zg_fenced_map.units * ZG_PAGE_BYTES / 2);
-    uint64_t records = zg_max(RECORDS_LEAST, zg_stats_get(zg_counter_live_bytes) >> RECORDS_SHIFT);
-    while ((retired_bytes > most || retired_count * sizeof(struct zg_span) > records) && retired_head) {
-        struct zg_span *span = zg_span_by_number(retired_head);
-        retired_head = span->next;
-        if (!retired_head) retired_tail = 0;
-        uint64_t bytes = span->units * ZG_PAGE_BYTES;
-        retired_bytes -= bytes;
-        retired_count--;
-        zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
-        zg_stats_add(zg_counter_retired_bytes, -bytes);
-        // What the program goes on using after a finding stays where it is.
-        if (span->block.header & ZG_HEADER_OPENED) continue;
-        if (keeps_contents() && has_data(span)) zg_mappings_give(2);
-        __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
-                         __ATOMIC_RELEASE);
-        give_range(span);
-    }
-}
-
 // Takes the pages away. False: the kernel does not let us.
 static bool protect(struct zg_span *span, enum zg_fence_end end) {
     void *data = (void *)span->base;
@@ -530,7 +579,7 @@ void zg_fence_retire(struct zg_span *span, enum zg_fence_end end) {
         retired_bytes += bytes;
         retired_count++;
     }
-    reuse_oldest();
+    keep_to_addresses();
     zg_lock_drop(&fence_lock);
 }
 

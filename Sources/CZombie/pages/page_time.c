@@ -14,11 +14,13 @@
 #define ADVANCE_NS UINT64_C(64000000) // of later income
 #define KEPT_NS UINT64_C(64000000)    // of income that nobody spent
 #define RESERVE_NS UINT64_C(16000000) // left for more urgent uses
+#define GRANT_NS UINT64_C(1000000)    // for a test
 #define REFRESH_NS UINT64_C(1000000)  // between two looks at the process's clock
 #define CALL_MOST_NS UINT64_C(8000)
 #define PAGE_MOST_NS UINT64_C(600)
 #define CALL_NS UINT64_C(1000)
-#define WINDOW_NS UINT64_C(2000) // of a block: its part of a fault, and entries of the page tables and of the caches for them
+#define WINDOW_NS                                                                                                      \
+    UINT64_C(2000) // of a block: its part of a fault, and entries of the page tables and of the caches for them
 #define FRESH_PAGE_NS UINT64_C(2500) // its fault, its zeroing, and what it drives out of the caches
 // The most that new code and first blocks may have had of the processor time, as multiples of fence_overhead, and the part of
 // one fence_overhead for retiring.
@@ -26,14 +28,16 @@ enum { NEW_CODE_SHARE = 3, FIRST_SHARE = 2, RETIRE_PART = 4 };
 
 // As of the last look at the clock: the share of the processor time so far, and of that what was kept too long.
 static uint64_t spent_ns, retired_ns, earned_ns, forgone_ns, refreshed_ticks;
+static uint64_t granted_ns; // besides
 
 // What may have been spent by now so that this use may spend more.
 static uint64_t limit_of(enum zg_page_use use, bool ample) {
-    uint64_t earned = zg_load(&earned_ns), income = START_NS + earned - zg_min(zg_load(&forgone_ns), earned);
+    uint64_t granted = zg_load(&granted_ns), earned = zg_load(&earned_ns);
+    uint64_t income = START_NS + granted + earned - zg_min(zg_load(&forgone_ns), earned);
     uint64_t reserve = zg_min(income / 4, RESERVE_NS);
-    if (use <= zg_page_first && ample) return income / 2;
-    if (use == zg_page_new_code) return NEW_CODE_START_NS + NEW_CODE_SHARE * earned;
-    if (use == zg_page_first) return zg_min(FIRST_START_NS + FIRST_SHARE * earned, income + ADVANCE_NS);
+    if (use <= zg_page_first && ample) return income - zg_min(income / 2, RESERVE_NS);
+    if (use == zg_page_new_code) return NEW_CODE_START_NS + granted + NEW_CODE_SHARE * earned;
+    if (use == zg_page_first) return zg_min(FIRST_START_NS + granted + FIRST_SHARE * earned, income + ADVANCE_NS);
     return income - reserve * (use == zg_page_next ? 1 : 2) * (ample ? 2 : 1);
 }
 
@@ -50,8 +54,8 @@ static void look_at_clock(uint64_t ticks) {
     uint64_t share = zg_config.fence_overhead;
     if (zg_config.overhead && zg_config.overhead / 2 < share) share = zg_config.overhead / 2;
     uint64_t earned = zg_clock_process_ns() / 1000 * share, forgone = zg_load(&forgone_ns);
-    uint64_t kept = zg_load(&spent_ns) + KEPT_NS + forgone;
-    if (START_NS + earned > kept) zg_store(&forgone_ns, forgone + START_NS + earned - kept);
+    uint64_t kept = zg_load(&spent_ns) + KEPT_NS + forgone, income = START_NS + zg_load(&granted_ns) + earned;
+    if (income > kept) zg_store(&forgone_ns, forgone + income - kept);
     zg_store(&earned_ns, earned);
 }
 
@@ -59,6 +63,11 @@ bool zg_page_time_allows(enum zg_page_use use, bool ample) {
     if (zg_config.fence_overhead >= ZG_NO_LIMIT_PERCENT || is_allowed(use, ample)) return true;
     look_at_clock(zg_arch_ticks());
     return is_allowed(use, ample);
+}
+
+void zg_page_time_grant(void) {
+    uint64_t limit = limit_of(zg_page_first, false), needed = zg_load(&spent_ns) + GRANT_NS;
+    if (limit < needed) __atomic_fetch_add(&granted_ns, needed - limit, __ATOMIC_RELAXED);
 }
 
 static uint64_t measured(uint64_t since, uint64_t pages) {
@@ -73,9 +82,7 @@ void zg_page_time_charge(uint64_t pages) {
     __atomic_fetch_add(&spent_ns, CALL_NS + pages * FRESH_PAGE_NS, __ATOMIC_RELAXED);
 }
 
-void zg_page_time_charge_window(void) {
-    __atomic_fetch_add(&spent_ns, WINDOW_NS, __ATOMIC_RELAXED);
-}
+void zg_page_time_charge_window(void) { __atomic_fetch_add(&spent_ns, WINDOW_NS, __ATOMIC_RELAXED); }
 
 void zg_page_time_retired(uint64_t since, uint64_t pages) {
     uint64_t ns = measured(since, pages) + CALL_NS + pages * FRESH_PAGE_NS;

@@ -24,6 +24,8 @@ enum zg_page_use {
 // Whether there is time for that. `ample`: and for more urgent uses to come twice of what they are left otherwise; of first
 // blocks, half of the income, and nothing in advance.
 bool zg_page_time_allows(enum zg_page_use use, bool ample);
+// At least 1 ms for first blocks from now on, whatever was spent before: for tests, whose shares are their own.
+void zg_page_time_grant(void);
 // The time that fencing took since `since` (zg_arch_ticks). A thread that was put aside meanwhile did not spend it: it counts
 // only as far as system calls for so many pages take.
 void zg_page_time_spent(uint64_t since, uint64_t pages);

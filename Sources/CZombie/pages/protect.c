@@ -71,6 +71,8 @@ bool zg_unprotect(void *start, uint64_t bytes, enum zg_protection protection) {
     return true;
 }
 
+bool zg_mappings_are_left(uint64_t count) { return zg_load(&mappings) + count <= zg_config.mappings; }
+
 bool zg_mappings_take(uint64_t count) {
     uint64_t taken = __atomic_add_fetch(&mappings, count, __ATOMIC_RELAXED);
     bool has_room = taken <= zg_config.mappings;

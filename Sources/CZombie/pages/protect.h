@@ -24,8 +24,10 @@ enum zg_protection zg_protect(void *start, uint64_t bytes);
 // Makes such pages accessible again; they read as zero. False where the kernel refuses. The caller gives the mappings back.
 bool zg_unprotect(void *start, uint64_t bytes, enum zg_protection protection);
 
-// Mappings that protected pages may cost: takes `count` of them, false where that is too many. / Gives them back.
+// Mappings that protected pages may cost: takes `count` of them, false where that is too many. / Gives them back. / Whether so many
+// are left.
 bool zg_mappings_take(uint64_t count);
+bool zg_mappings_are_left(uint64_t count);
 void zg_mappings_give(uint64_t count);
 
 #endif

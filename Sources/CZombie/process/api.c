@@ -6,7 +6,9 @@
 #include "findings/report.h"
 #include "blocks/lookup.h"
 #include "heap/quarantine.h"
+#include "pages/choice.h"
 #include "pages/fence.h"
+#include "pages/page_time.h"
 #include "blocks/slab.h"
 #include "blocks/span_table.h"
 #include "platform/os.h"
@@ -14,6 +16,7 @@
 #include "process/runtime.h"
 #include "process/thread_entry.h"
 #include "settings/stats.h"
+#include "threads/capture.h"
 #include "zombies/classes.h"
 
 static uint64_t finding(uint64_t index, char *text, uint64_t capacity) {
@@ -109,6 +112,12 @@ static uint64_t verify(void) {
     return findings;
 }
 
+static void begin_test(void) {
+    zg_page_time_grant();
+    zg_choice_begin_epoch();
+    zg_capture_ask_again();
+}
+
 static struct zg_api table = {
     .version = ZG_API_VERSION,
     .bytes = sizeof(struct zg_api),
@@ -120,6 +129,7 @@ static struct zg_api table = {
     .next_referrer = next_referrer,
     .is_live = is_live,
     .verify = verify,
+    .begin_test = begin_test,
 };
 
 const struct zg_api *zg_api_own(void) {

@@ -8,9 +8,14 @@
 
 enum { EXTENSION_PERIOD = 256, SHORTENED_MOST = 8, ASKED = 7 };
 
+// Contexts that had all their fenced blocks get some again.
+static bool asks_again;
+
 // The context that the depot found or added, with the bit where fewer than fence_per_context of its blocks have been fenced.
 static uint32_t mark(uint32_t found) {
-    if (!found || found & ZG_DEPOT_SETTLED) return found & ~ZG_DEPOT_SETTLED;
+    bool settled = found & ZG_DEPOT_SETTLED && !__atomic_load_n(&asks_again, __ATOMIC_RELAXED);
+    found &= ~ZG_DEPOT_SETTLED;
+    if (!found || settled) return found;
     return zg_config.fence_per_context && zg_config.fence_per_context != ZG_FENCE_ALL ? found | ZG_STACK_FENCE : found;
 }
 
@@ -97,4 +102,9 @@ uint32_t zg_capture_slow(struct zg_thread *thread, struct zg_caller caller, bool
 void zg_capture_settle(struct zg_thread *thread) {
     struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
     zg_stack_cache_clear(&thread->stack_cache, caller, ZG_STACK_FENCE);
+}
+
+void zg_capture_ask_again(void) {
+    __atomic_store_n(&asks_again, true, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zg_unwind_epoch, 1, __ATOMIC_RELAXED); // the caches' entries have lost the bit
 }

@@ -15,6 +15,8 @@
 ZG_INLINE uint32_t zg_capture(struct zg_thread *thread, bool allocates);
 // Captures of the caller's stack come without ZG_STACK_FENCE from now on.
 void zg_capture_settle(struct zg_thread *thread);
+// The next capture of every stack has it again, whatever its context had before.
+void zg_capture_ask_again(void);
 
 // -- inline part --
 

@@ -47,6 +47,9 @@ package final class GuardRuntime: @unchecked Sendable {
 
     package func verify() -> Int { Int(table.verify()) }
 
+    /// What is watched is chosen anew, so that each test has its share.
+    package func beginTest() { table.begin_test() }
+
     // MARK: Findings
 
     /// How many findings there were, and the first that is still kept.

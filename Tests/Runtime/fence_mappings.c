@@ -1,0 +1,43 @@
+// Where contents of dead blocks are kept, and their mappings are used up, new blocks get pages in the place of the oldest dead ones.
+// link: runtime
+// options: profile=fence:on_finding=continue:mappings=1000
+
+#include "check.h"
+#include "heap_calls.h"
+
+#include <string.h>
+
+enum { BLOCKS = 6000, MAPPINGS = 1000, OTHERS = 300 };
+
+static int count_mappings(void) {
+    static char text[1 << 16];
+    int lines = 0;
+    FILE *file = fopen("/proc/self/maps", "r");
+    if (!file) return -1;
+    for (size_t count; (count = fread(text, 1, sizeof text, file)) != 0;)
+        for (size_t i = 0; i < count; i++) lines += text[i] == '\n';
+    fclose(file);
+    return lines;
+}
+
+int main(void) {
+    zg_runtime_start();
+    int fenced = 0, most = 0;
+    char *newest = NULL;
+    for (int i = 0; i < BLOCKS; i++) {
+        // Sizes of one to five pages in turn, in long stretches: ranges of one size are of no use to the next.
+        char *block = heap_allocate(100 + (uint64_t)(i / 1000) % 5 * 4096, 16, false);
+        struct zg_block_view view;
+        fenced += zg_lookup_block((uint64_t)block, &view) && zg_lookup_is_fenced(&view);
+        memset(block, 'x', 100);
+        heap_free(newest = block);
+        int now = i % 500 ? 0 : count_mappings();
+        most = now > most ? now : most;
+    }
+    CHECK_EQUAL(fenced, BLOCKS, "every block has pages of its own");
+    CHECK(most <= MAPPINGS + OTHERS, "their mappings stay within the limit");
+    if (most > MAPPINGS + OTHERS) fprintf(stderr, "%d mappings\n", most);
+    CHECK_EQUAL(heap_state_of(newest), zg_state_retired, "the newest dead block is kept");
+    CHECK(!(zg_stats->degradations >> zg_degradation_mappings_spent & 1), "nothing went without protection");
+    return check_end();
+}
