@@ -115,6 +115,8 @@
     X(filtered, "a filter of system calls forbids some that the runtime makes: it goes without them, and finds less")    \
     X(filtered_at_start,                                                                                                 \
       "a filter of system calls stood before the start: only calls that any start makes are made, and less is found")    \
+    X(windows_shared,                                                                                                    \
+      "a filter of system calls forbids to copy blocks in windows: children of a fork share them with their parent")     \
     X(stacks_shortened,                                                                                                  \
       "too many stacks were new, or their memory is used up: of new ones only the innermost frames are recorded")
 

@@ -4,6 +4,7 @@
 
 #include <gnu/libc-version.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "blocks/fill.h"
 #include "blocks/size_class.h"
@@ -622,7 +623,7 @@ uint64_t zg_window_bytes(void) { return zg_load(&memory_bytes); }
 
 uint64_t zg_window_trim(void) {
     uint64_t given = 0;
-    if (chunk_count == 1) return 0;
+    if (chunk_count == 1 || __atomic_load_n(&state, __ATOMIC_RELAXED) != state_on) return 0;
     zg_lock_take(&window_lock);
     for (uint32_t number = 1; number < chunk_count; number++) {
         struct chunk *chunk = &chunks[number];
@@ -651,6 +652,19 @@ void zg_window_unlock(bool reset) {
 
 static bool has_blocks(const struct chunk *chunk, uint32_t page) { return chunk->free[page] < chunk->slots; }
 
+// Of windows in use.
+static void share_all(bool share) {
+    for (uint32_t number = 1; number < window_count; number++)
+        if (windows[number].state == window_open)
+            zg_os_share_with_children((void *)address_of(windows[number].first), windows[number].pages * ZG_PAGE_BYTES,
+                                      share);
+}
+
+// A filter of system calls lets the child do what it has to.
+static bool may_copy(void) {
+    return zg_os_may_call(SYS_mremap) && zg_os_may_call(SYS_mmap) && zg_os_may_call(SYS_madvise);
+}
+
 void zg_window_fork_prepare(void) {
     copied.start = NULL;
     copied.bytes = 0;
@@ -658,9 +672,17 @@ void zg_window_fork_prepare(void) {
     if (count == 1) return;
     uint64_t bytes = 0;
     for (uint32_t number = 1; number < count; number++) bytes += chunks[number].pages * ZG_PAGE_BYTES;
-    char *to = zg_os_map_common(bytes);
-    if (!to) return;
-    if (zg_os_share_with_children(to, bytes, true) != 0) return zg_os_release(to, bytes);
+    char *to = may_copy() ? zg_os_map_common(bytes) : NULL;
+    if (to && zg_os_share_with_children(to, bytes, true) != 0) {
+        zg_os_release(to, bytes);
+        to = NULL;
+    }
+    if (!to) {
+        // Slots that one of the two gives back would be the other's.
+        zg_window_stop();
+        zg_stats_degrade(zg_degradation_windows_shared);
+        return share_all(true);
+    }
     copied.start = to;
     copied.bytes = bytes;
     for (uint32_t number = 1; number < count; to += chunks[number++].pages * ZG_PAGE_BYTES)
@@ -687,8 +709,7 @@ void zg_window_fork_done(bool child) {
         copied.start = NULL;
         return;
     }
-    if (chunk_count == 1) return;
-    if (!copied.start) return zg_window_stop(); // nothing could be copied
+    if (chunk_count == 1 || !copied.start) return;
     zg_os_share_with_children(copied.start, copied.bytes, false);
     char *at = copied.start;
     for (uint32_t number = 1; number < chunk_count && at < copied.start + copied.bytes; number++) {

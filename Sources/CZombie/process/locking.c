@@ -15,6 +15,7 @@
 #include "blocks/lookup.h"
 #include "images/module.h"
 #include "limits/maintenance.h"
+#include "pages/window.h"
 #include "platform/os.h"
 #include "settings/stats.h"
 
@@ -167,6 +168,7 @@ static int refuse(int flags, int error) {
 }
 
 int zg_locking_lock_all(int flags, struct zg_locking next) {
+    zg_window_stop();
     if (flags & MCL_FUTURE) zg_os_lock_later(true); // now, while address space is not locked yet
     int before = errno, result = next.lock_all(flags), error = errno;
     if (result == 0 && (flags & MCL_CURRENT)) return leave_reservations_out(flags);
