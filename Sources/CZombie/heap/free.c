@@ -186,9 +186,11 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
     uint64_t bytes = zg_alias_size(alias);
     if (zg_mismatch_is_possible(zg_header_kind(header), deallocator, bytes, size))
         zg_free_check_mismatch(thread, address, deallocator, size);
-    uint32_t freeing = zg_header_in_state(header, zg_state_freeing);
-    if (!__atomic_compare_exchange_n(&alias->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        return zg_free_dead(address, deallocator);
+    // As above.
+    while (!__atomic_compare_exchange_n(&alias->block.header, &header,
+                                        zg_header_in_state(header & ~ZG_HEADER_CHANGED, zg_state_freeing), false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        if (zg_header_state(header) != zg_state_live) return zg_free_dead(address, deallocator);
     uint64_t ticks = zg_arch_ticks();
     note_freer(&alias->block, capture_free(thread, deallocator), thread);
     thread->frees++;
@@ -199,7 +201,7 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
     thread->filling_start = zg_alias_page(alias);
     thread->filling_end = zg_alias_page(alias) + ZG_PAGE_BYTES;
     if (bytes >= 8 && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), bytes);
-    bool is_overrun = zg_window_is_overrun(alias, &change);
+    bool is_overrun = !(header & ZG_HEADER_CHANGED) && zg_window_is_overrun(alias, &change);
     alias->death = zg_zombie_death(dead.class_number);
     __atomic_fetch_or(&alias->block.header, zombie_bits(dead), __ATOMIC_RELAXED);
     thread->zombies += dead.class_number != 0;

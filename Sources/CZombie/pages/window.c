@@ -253,7 +253,11 @@ static uint32_t open_window(struct chunk *chunk) {
 static void close_window(uint32_t number) {
     struct window *window = &windows[number];
     uint64_t bytes = window->pages * ZG_PAGE_BYTES;
-    if (zg_os_retire((void *)address_of(window->first), bytes) != 0) return; // as guarded as it was
+    if (zg_os_retire((void *)address_of(window->first), bytes) != 0) {
+        // Some of its pages may not be guarded yet.
+        if (zg_os_guard((void *)address_of(window->first), bytes) != 0) zg_window_stop();
+        return;
+    }
     zg_mappings_give(1);
     window->state = window_closed;
     window->next = 0;
@@ -617,6 +621,35 @@ void zg_window_retire(struct zg_alias *alias) {
 void zg_window_flush(void) {
     while (finish_oldest(0)) {
     }
+}
+
+// The fill behind a block in use, copied: another thread may free it, and guard its page, meanwhile.
+static bool look_at_live(struct zg_alias *alias, const char *found_by) {
+    uint8_t gap[64];
+    uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_ACQUIRE);
+    if (zg_header_state(header) != zg_state_live || header & ZG_HEADER_CHANGED) return false;
+    uint64_t from = zg_alias_size(alias), bytes = zg_min(alias->slot_bytes - from, sizeof gap);
+    if (zg_os_read_memory(gap, zg_alias_start(alias) + from, bytes) != bytes) return false;
+    struct zg_change change = {.length = 0};
+    for (uint64_t i = 0; i < bytes; i++) {
+        if (gap[i] == ZG_FILL_GAP) continue;
+        if (!change.length) change = (struct zg_change){.offset = from + i, .old = ZG_FILL_GAP, .now = gap[i]};
+        change.length = from + i - change.offset + 1;
+    }
+    // Who marks it reports it; whoever frees it has changed its state.
+    if (!change.length || !__atomic_compare_exchange_n(&alias->block.header, &header, header | ZG_HEADER_CHANGED, false,
+                                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return false;
+    struct zg_block_view view;
+    if (zg_lookup_block(zg_alias_start(alias), &view)) zg_found_overrun(&view, &change, found_by);
+    return true;
+}
+
+uint64_t zg_window_verify_live(const char *found_by) {
+    uint64_t found = 0, end = __atomic_load_n(&zg_alias_area.covered, __ATOMIC_ACQUIRE);
+    end = zg_min(end, zg_load(&used_pages));
+    for (uint64_t page = 0; page < end; page++) found += look_at_live(&zg_alias_area.aliases[page], found_by);
+    return found;
 }
 
 uint64_t zg_window_bytes(void) { return zg_load(&memory_bytes); }

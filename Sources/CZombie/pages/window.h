@@ -47,6 +47,9 @@ void zg_window_retire(struct zg_alias *alias);
 // Guards what waits for it.
 void zg_window_flush(void);
 
+// Looks at the fill behind all blocks in use, and reports each that has changed once. Returns the number of findings.
+uint64_t zg_window_verify_live(const char *found_by);
+
 // Memory of chunks without blocks goes back. Returns the bytes.
 uint64_t zg_window_trim(void);
 // Bytes of memory that blocks in windows lie in.

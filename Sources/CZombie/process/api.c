@@ -9,6 +9,7 @@
 #include "pages/choice.h"
 #include "pages/fence.h"
 #include "pages/page_time.h"
+#include "pages/window.h"
 #include "blocks/slab.h"
 #include "blocks/span_table.h"
 #include "platform/os.h"
@@ -107,7 +108,8 @@ static uint64_t verify(void) {
     struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
     if (!thread) return 0;
     // Blocks that no queue has yet are found through their records, as all others.
-    uint64_t findings = zg_quarantine_verify_all("check") + zg_fence_verify_live(thread, "check");
+    uint64_t findings = zg_quarantine_verify_all("check") + zg_fence_verify_live(thread, "check") +
+                        zg_window_verify_live("check");
     zg_thread_leave(thread);
     return findings;
 }

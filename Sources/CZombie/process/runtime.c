@@ -260,6 +260,7 @@ void zg_runtime_finish(void) {
     if (zg_config.verify_at_exit) {
         zg_quarantine_verify_all("exit");
         zg_fence_verify_live(thread, "exit");
+        zg_window_verify_live("exit");
     }
     zg_foreign_look_at_end();
     zg_report_end();
