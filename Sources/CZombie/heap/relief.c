@@ -11,6 +11,7 @@
 uint64_t zg_relief_trim(struct zg_thread *thread, bool quarantine) {
     zg_retire_all_begin(thread);
     if (quarantine) zg_quarantine_trim(thread, 0);
+    zg_window_flush(); // else what dying blocks lie in stays
     uint64_t bytes = zg_retire_all_end() + zg_span_trim() + zg_window_trim();
     zg_stats_add(zg_counter_relieved_bytes, bytes);
     zg_stats_add(zg_counter_trims, 1);

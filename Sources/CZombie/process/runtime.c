@@ -259,6 +259,7 @@ void zg_runtime_finish(void) {
     zg_thread_flush_counters(thread);
     if (zg_config.verify_at_exit) {
         zg_quarantine_verify_all("exit");
+        zg_window_flush();
         zg_fence_verify_live(thread, "exit");
         zg_window_verify_live("exit");
     }
