@@ -15,7 +15,7 @@ struct zg_alias_area {
 };
 extern struct zg_alias_area zg_alias_area;
 
-// Reserves address space for so many pages, from a multiple of `alignment` on, and their records. False where there is none.
+// Takes address space for so many pages, from a multiple of `alignment` on, from that of fenced blocks. False where there is none.
 bool zg_alias_init(uint64_t pages, uint64_t alignment);
 // Makes the records readable up to page `end`. False where there is no memory. One caller at a time.
 bool zg_alias_cover(uint64_t end);

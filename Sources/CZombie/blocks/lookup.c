@@ -13,10 +13,7 @@ void zg_lookup_init(void) {
     zg_span_area(&spans, &spans_bytes);
     zg_lookup_low = zg_min(zg_slabs.base, spans);
     uint64_t end = zg_max(zg_slabs.base + zg_slabs.bytes, spans + spans_bytes);
-    if (zg_alias_area.pages) {
-        zg_lookup_low = zg_min(zg_lookup_low, zg_alias_area.base);
-        end = zg_max(end, zg_alias_area.base + zg_alias_area.pages * ZG_PAGE_BYTES);
-    }
+    if (zg_alias_area.pages) end = zg_max(end, zg_alias_area.base + zg_alias_area.pages * ZG_PAGE_BYTES);
     zg_lookup_bytes = end - zg_lookup_low;
 }
 

@@ -52,6 +52,16 @@ bool zg_span_table_init(uint64_t large_bytes, uint64_t fenced_bytes, uint64_t fe
     return true;
 }
 
+uint64_t zg_span_table_cut(uint64_t bytes, uint64_t alignment) {
+    uint64_t end = zg_fenced_map.base + (zg_fenced_map.units << zg_fenced_map.unit_shift);
+    if (bytes > (zg_fenced_map.units << zg_fenced_map.unit_shift) / 4) return 0;
+    uint64_t start = (end - bytes) & ~(alignment - 1);
+    zg_fenced_map.units = (start - zg_fenced_map.base) >> zg_fenced_map.unit_shift;
+    area_bytes = start - area_base;
+    describe(&zg_stats->layout.fenced, &zg_fenced_map);
+    return start;
+}
+
 bool zg_span_map_cover(struct zg_span_map *map, uint64_t end, uint64_t step) {
     if (end <= map->covered) return true;
     uint64_t to = zg_min(zg_round_up(end, step), map->units), count = to - map->covered;

@@ -26,6 +26,8 @@ extern struct zg_span_map zg_large_map, zg_fenced_map;
 // space does not allow it.
 bool zg_span_table_init(uint64_t large_bytes, uint64_t fenced_bytes, uint64_t fenced_alignment);
 
+// Takes the end of the fenced blocks' area for something else, from a multiple of `alignment` on; 0 where it has not four times as much.
+uint64_t zg_span_table_cut(uint64_t bytes, uint64_t alignment);
 // Makes the map's entries readable up to unit `end`, in steps of `step`. False where there is no memory. One caller at a time.
 bool zg_span_map_cover(struct zg_span_map *map, uint64_t end, uint64_t step);
 // A new record whose span is `units` units from `first` on, all of them covered. NULL where there is no memory for one. Records

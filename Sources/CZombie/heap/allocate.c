@@ -54,7 +54,7 @@ static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint6
     uint64_t ticks = zg_arch_ticks();
     struct zg_alias *alias = zg_window_allocate(size, alignment, zero);
     if (!alias) return NULL;
-    zg_choice_note(context, true);
+    zg_choice_note(context, thread->frame[1]);
     note_maker(&alias->block, context, thread);
     void *block = (void *)zg_alias_start(alias);
     if (zg_config.fill_new && !zero) __builtin_memset(block, ZG_FILL_NEW, size);
@@ -77,9 +77,9 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     struct zg_span *span = NULL;
     uint64_t ticks = zg_arch_ticks();
     // A slot of a window has room behind a block: not where its end is to be exact, nor where it is all that there is.
-    bool can_window = size && size <= ZG_WINDOW_MOST && zg_config.fence_align == zg_fence_align_16 &&
-                      zg_window_is_for(thread->frame[1]);
-    enum zg_choice choice = size <= FENCE_MOST ? zg_choose(context, size, later, can_window) : zg_choice_none;
+    bool can_window = size && size <= ZG_WINDOW_MOST && zg_config.fence_align == zg_fence_align_16;
+    uint64_t caller = can_window ? thread->frame[1] : 0;
+    enum zg_choice choice = size <= FENCE_MOST ? zg_choose(context, size, later, caller) : zg_choice_none;
     bool wanted = choice != zg_choice_none;
     if (choice == zg_choice_window) {
         void *block = allocate_windowed(thread, context, size, alignment, kind, zero);
@@ -95,7 +95,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
         if (!later) zg_capture_settle(thread);
         return NULL;
     }
-    zg_choice_note(context, can_window);
+    zg_choice_note(context, caller);
     note_maker(&span->block, context, thread);
     __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
     zg_overread_note(span);

@@ -67,7 +67,8 @@ static bool is_private(uint32_t count) { return count < PRIVATE_FIRST || !(count
 
 static uint32_t first_most(bool can_window) { return zg_config.fence_per_context * (can_window ? WINDOWED_MORE : 1); }
 
-enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_window) {
+enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, uint64_t caller) {
+    bool can_window = caller && zg_window_may_be();
     uint32_t count = count_of(context), fenced = count & FENCED_MOST;
     if (!(count & SEEN)) {
         set_count(context, count | SEEN);
@@ -75,7 +76,8 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_w
     }
     if (zg_protection_is_stopped()) return zg_coverage_declined(zg_shortfall_no_faults), zg_choice_none;
     if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample)
-        return can_window && (zg_window_is_forced() || !is_private(fenced) || !zg_fence_is_affordable())
+        return can_window && (zg_window_is_forced() || !is_private(fenced) || !zg_fence_is_affordable()) &&
+                       zg_window_is_for(caller)
                    ? zg_choice_window
                    : zg_choice_pages;
     if (!zg_config.fence_per_context) return zg_choice_none;
@@ -93,7 +95,8 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_w
         use = zg_page_new_code;
     bool may = zg_page_time_allows(use, false);
     if (may && can_window &&
-        (zg_window_is_forced() || !zg_page_time_allows(use, true) || !zg_fence_has_room(size, false)))
+        (zg_window_is_forced() || !zg_page_time_allows(use, true) || !zg_fence_has_room(size, false)) &&
+        zg_window_is_for(caller))
         return zg_choice_window;
     if (may && zg_fence_has_room(size, use <= zg_page_first)) return zg_choice_pages;
     zg_stats_add(zg_counter_fence_declined, 1);
@@ -101,7 +104,7 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_w
     return zg_choice_none;
 }
 
-void zg_choice_note(uint32_t context, bool can_window) {
+void zg_choice_note(uint32_t context, uint64_t caller) {
     uint32_t count = count_of(context), fenced = count & FENCED_MOST;
     set_count(context, (count | EVER_FENCED) + (fenced < FENCED_MOST));
     if (!(count & EVER_FENCED)) {
@@ -110,7 +113,7 @@ void zg_choice_note(uint32_t context, bool can_window) {
         set_bit(first_bit(code));
         set_bit(second_bit(code));
     }
-    if (fenced + 1 == first_most(can_window)) {
+    if (fenced + 1 == first_most(caller && zg_window_may_be())) {
         zg_depot_settle(context);
         zg_coverage_declined(zg_shortfall_fence_per_context);
     }

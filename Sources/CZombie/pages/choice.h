@@ -10,11 +10,12 @@
 enum zg_choice { zg_choice_none, zg_choice_pages, zg_choice_window };
 
 // What a block of this context is to get now: one of its first, or (`later`) one of those that are chosen now and then. Private pages
-// (fence.h), which are guarded on their outside, too, where they are cheap enough, and otherwise, if it `can`, a window (window.h).
-enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, bool can_window);
+// (fence.h), which are guarded on their outside, too, where they are cheap enough, and otherwise a window (window.h), if the
+// block can lie in one: then `caller` is who asked for it, a return address, and not 0.
+enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, uint64_t caller);
 // From now on the counts of all contexts begin again, for as long as a test's.
 void zg_choice_begin_epoch(void);
 // Counts a block that got it as one of the context's.
-void zg_choice_note(uint32_t context, bool can_window);
+void zg_choice_note(uint32_t context, uint64_t caller);
 
 #endif

@@ -242,7 +242,10 @@ static void reuse(struct zg_span *span) {
 // Once the budget of addresses is spent, or half of the addresses there are, or records take too much memory. Under the lock.
 static void keep_to_addresses(void) {
     uint64_t most = zg_min(zg_config.retired_bytes, zg_fenced_map.units * ZG_PAGE_BYTES / 2);
+    // Not where the program's user says how much.
     uint64_t records = zg_max(RECORDS_LEAST, zg_stats_get(zg_counter_live_bytes) >> RECORDS_SHIFT);
+    if (zg_config.retired_bytes != (uint64_t)zg_option_table[zg_option_name_retired_bytes].initial)
+        records = UINT64_MAX;
     while ((retired_bytes > most || retired_count * sizeof(struct zg_span) > records) && retired_head) {
         struct zg_span *span = take_oldest();
         if (span) reuse(span);

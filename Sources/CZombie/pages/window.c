@@ -157,6 +157,7 @@ static bool is_on(void) {
 }
 
 void zg_window_stop(void) { __atomic_store_n(&state, state_off, __ATOMIC_RELEASE); }
+bool zg_window_may_be(void) { return zg_alias_area.pages && __atomic_load_n(&state, __ATOMIC_RELAXED) != state_off; }
 bool zg_window_is_forced(void) { return zg_config.fence_windows == zg_fence_windows_all; }
 
 bool zg_window_is_for(uint64_t caller) {

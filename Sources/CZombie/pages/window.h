@@ -29,6 +29,8 @@
 
 // Sets the address space aside. At the start, once the heap has its own.
 void zg_window_reserve(void);
+// They may be on; whether the system can is asked when the first is wanted.
+bool zg_window_may_be(void);
 // Small blocks of this caller (a return address) may get windows. Finds out at the first call whether the system can.
 bool zg_window_is_for(uint64_t caller);
 // Every block that can lie in a window is to lie in one (fence_windows=all).
