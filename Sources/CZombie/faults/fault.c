@@ -14,6 +14,7 @@
 #include "images/module.h"
 #include "pages/retire.h"
 #include "pages/revive.h"
+#include "pages/window.h"
 #include "platform/arch.h"
 #include "platform/lock.h"
 #include "platform/os.h"
@@ -228,6 +229,9 @@ void zg_fault_handler(int signal, siginfo_t *info, void *context) {
         if (info->si_code <= 0 && info->si_pid == zg_os_pid()) work_alone(work_on_abort, &work);
     } else if (info->si_code > 0) {
         if (zg_arch_recover_read(context) || is_own_fill(info)) return;
+        enum zg_window_fault window = zg_window_fault((uint64_t)info->si_addr);
+        if (window == zg_window_fault_mended) return;
+        if (window == zg_window_fault_lost) return zg_signals_hand_on(signal, info, context);
         if (!is_borrowed_thread() && work_alone(work_on_fault, &work) && work.resolved) return;
     } else if (zg_signals_hold(signal, info, context)) {
         return;

@@ -92,6 +92,7 @@ static struct {
 
 // --- whether at all ----------------------------------------------------------------------------------------------------
 
+static uint64_t owner; // the process that the windows are mapped in
 static uint32_t state; // 0: not asked yet
 enum { state_unknown, state_on, state_off };
 static uint64_t libc_start, libc_bytes, loader_start, loader_bytes;
@@ -144,6 +145,7 @@ static bool start(void) {
     windows = zg_os_reserve(zg_round_up(WINDOWS * sizeof *windows, ZG_PAGE_BYTES));
     if (!chunks || !windows) return false;
     find_libc();
+    zg_store(&owner, (uint64_t)zg_os_pid());
     return libc_bytes != 0;
 }
 
@@ -737,16 +739,11 @@ static void guard_again(const struct window *window) {
     }
 }
 
-void zg_window_fork_done(bool child) {
-    if (!child) {
-        if (copied.start) zg_os_release(copied.start, copied.bytes);
-        copied.start = NULL;
-        return;
-    }
-    if (chunk_count == 1 || !copied.start) return;
-    zg_os_share_with_children(copied.start, copied.bytes, false);
-    char *at = copied.start;
-    for (uint32_t number = 1; number < chunk_count && at < copied.start + copied.bytes; number++) {
+// The process's windows lead to this copy of all chunks from now on.
+static void map_copy(char *start, uint64_t bytes) {
+    zg_os_share_with_children(start, bytes, false);
+    char *at = start;
+    for (uint32_t number = 1; number < chunk_count && at < start + bytes; number++) {
         chunks[number].memory = (uint64_t)at;
         at += chunks[number].pages * ZG_PAGE_BYTES;
     }
@@ -754,13 +751,41 @@ void zg_window_fork_done(bool child) {
         struct window *window = &windows[number];
         if (window->state != window_open) continue;
         struct chunk *chunk = &chunks[window->chunk];
-        if (zg_os_map_window((void *)chunk->memory, window->pages * ZG_PAGE_BYTES, (void *)address_of(window->first)) !=
-            0)
-            zg_window_stop();
+        void *place = (void *)address_of(window->first);
+        if (zg_os_map_window((void *)chunk->memory, window->pages * ZG_PAGE_BYTES, place) != 0) zg_window_stop();
         guard_again(window);
         if (chunk->window == number) chunk->populated = chunk->cursor;
     }
+    zg_store(&owner, (uint64_t)zg_os_pid());
+}
+
+void zg_window_fork_done(bool child) {
+    if (child && copied.start) map_copy(copied.start, copied.bytes);
+    else if (copied.start) zg_os_release(copied.start, copied.bytes);
     copied.start = NULL;
+}
+
+enum zg_window_fault zg_window_fault(uint64_t address) {
+    int parent = (int)zg_load(&owner);
+    if (ZG_LIKELY(!zg_alias_contains(address)) || !parent || parent == zg_os_pid()) return zg_window_fault_other;
+    uint64_t bytes = 0;
+    for (uint32_t number = 1; number < chunk_count; number++) bytes += chunks[number].pages * ZG_PAGE_BYTES;
+    char *start = zg_os_map_common(bytes), *to = start;
+    bool is_whole = start != NULL;
+    for (uint32_t number = 1; number < chunk_count && is_whole; to += chunks[number++].pages * ZG_PAGE_BYTES)
+        for (uint32_t page = 0; page < chunks[number].pages && is_whole; page++)
+            if (has_blocks(&chunks[number], page))
+                is_whole = zg_os_read_process(parent, to + page * ZG_PAGE_BYTES,
+                                              chunks[number].memory + page * ZG_PAGE_BYTES, ZG_PAGE_BYTES);
+    if (!is_whole) {
+        static const char message[] =
+            "zguard: a process made by a bare system call lacks blocks in windows, and its parent cannot be "
+            "read: it ends. Run it with ZGUARD_OPTIONS=fence_windows=off\n";
+        zg_os_write(2, message, sizeof message - 1);
+        return zg_window_fault_lost;
+    }
+    map_copy(start, bytes);
+    return zg_window_fault_mended;
 }
 
 #ifdef ZG_CHECK_INVARIANTS

@@ -63,6 +63,11 @@ void zg_window_unlock(bool reset);
 void zg_window_fork_prepare(void);
 void zg_window_fork_done(bool child);
 
+// A fault at an address of the windows in a process that was made by a system call which nothing of ours has seen: it gets what its
+// parent has by now, or cannot go on. Signal context; no lock.
+enum zg_window_fault { zg_window_fault_other, zg_window_fault_mended, zg_window_fault_lost };
+enum zg_window_fault zg_window_fault(uint64_t address);
+
 #ifdef ZG_CHECK_INVARIANTS
 // What is broken, in words; NULL where all is well.
 const char *zg_window_broken(void);

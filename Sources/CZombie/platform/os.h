@@ -67,6 +67,8 @@ bool zg_os_map_hole(void *start, uint64_t bytes);
 uint64_t zg_os_read_memory(void *to, uint64_t from, uint64_t bytes);
 // The same, and why nothing could be read: -EFAULT where nothing is mapped, anything else says nothing about the address.
 int64_t zg_os_try_read_memory(void *to, uint64_t from, uint64_t bytes);
+// Copies all of it from another process. False where the kernel does not let us, or it is gone.
+bool zg_os_read_process(int process, void *to, uint64_t from, uint64_t bytes);
 // Every page of [low, high) can be read.
 bool zg_os_is_readable(uint64_t low, uint64_t high);
 // process_vm_readv works in this process (a sandbox may refuse it).

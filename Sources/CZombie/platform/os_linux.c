@@ -335,6 +335,11 @@ uint64_t zg_os_read_memory(void *to, uint64_t from, uint64_t bytes) {
     return result > 0 ? (uint64_t)result : 0;
 }
 
+bool zg_os_read_process(int process, void *to, uint64_t from, uint64_t bytes) {
+    struct iovec local = {to, bytes}, remote = {(void *)from, bytes};
+    return ZG_CALL(SYS_process_vm_readv, process, &local, 1, &remote, 1, 0) == (long)bytes;
+}
+
 bool zg_os_is_readable(uint64_t low, uint64_t high) {
     enum { BATCH = 32 };
     char bytes[BATCH];
