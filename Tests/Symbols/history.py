@@ -213,11 +213,12 @@ def violations(value, schema, root, path="$"):
 
 
 ADDRESS = "0x[0-9a-f]+"
+WINDOWS = "profile=fence:fence_windows=all"
 LIVE = dict(what="block", state="live", free="", alloc="^make_block$", allocated_with="malloc", alloc_thread=1)
 DEAD = dict(what="block", free="^drop_block$", alloc="^make_block$", allocated_with="malloc", alloc_thread=1)
 
 
-def expect_blocks(name, origin, at, fenced, **more):
+def expect_blocks(name, origin, at, fenced, windows=False, **more):
     live_end = at["live"] + 100
     expect(f"{name} live", origin, at["live"], sentence="the start of a live block of 100 bytes", size=100, offset=0,
            fenced=fenced, **LIVE, **more)
@@ -236,7 +237,23 @@ def expect_blocks(name, origin, at, fenced, **more):
     expect(f"{name} retired", origin, at["retired"] + 2000000, state="retired",
            sentence=f"2000000 bytes into a freed block of 3000000 bytes at {ADDRESS}", **DEAD, **more)
     expect(f"{name} empty", origin, at["empty"], "block", "the start of a live block of 0 bytes", "live", size=0, **more)
-    if fenced:
+    if windows:
+        said = expect(f"{name} in a window", origin, at["live"] + 1, sentence=f"1 byte into a live block of 100 bytes at {ADDRESS}",
+                      in_window=True, **LIVE, **more)
+        text = history(origin, at["live"]).stdout
+        check(f"{name} in a window: text", not said or "in a window (a page of its own that shares memory)" in text, text)
+        expect(f"{name} dead in a window", origin, at["dead"] | 4095, state="retired", in_window=True, **DEAD,
+               sentence=f"[0-9]+ bytes (into|after the end of) a freed block of 101 bytes at {ADDRESS}", **more)
+        expect(f"{name} before", origin, at["live"] & ~4095, in_window=True,
+               sentence=f"([0-9]+ bytes before|the start of) a live block of 100 bytes{'' if at['live'] % 4096 == 0 else f' at {ADDRESS}'}",
+               **LIVE, **more)
+        expect(f"{name} large block", origin, at["page"] + 1, "block", fenced=True, in_window=None,
+               sentence=f"1 byte into a live block of 4096 bytes at {ADDRESS}", **more)
+        unused = expect(f"{name} unused", origin, at["live"] + (1 << 30), "unused",
+                        "in address space for blocks with pages of their own, of which no block was ever", **more)
+        if unused:
+            check(f"{name} unused: no block", "block" not in unused)
+    elif fenced:
         expect(f"{name} guard", origin, (live_end | 4095) + 50, in_guard=True,
                sentence=f"in the guard page behind a live block of 100 bytes at {ADDRESS}, [0-9]+ bytes after its end",
                **LIVE, **more)
@@ -313,11 +330,13 @@ def check_processes(folder):
         state = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
         check("a stopped process stays stopped", state == "T", state)
         os.kill(process.pid, signal.SIGCONT)
-    with waiting(PROGRAMS / "blocks", "profile=fence") as (process, at):
+    with waiting(PROGRAMS / "blocks", "profile=fence:fence_windows=off") as (process, at):
         expect_blocks("fenced", process.pid, at, fenced=True)
-    for options in ("fence_per_context=0", "profile=fence"):
+    with waiting(PROGRAMS / "blocks", WINDOWS) as (process, at):
+        expect_blocks("windows", process.pid, at, fenced=True, windows=True)
+    for options in ("fence_per_context=0", "profile=fence:fence_windows=off", WINDOWS):
         with waiting(PROGRAMS / "objects", options) as (process, at):
-            said = expect_objects(options, process.pid, at, fenced=options == "profile=fence")
+            said = expect_objects(options, process.pid, at, fenced=options != "fence_per_context=0")
             if said:
                 died = said.get("block", {}).get("free_time_ns", 0)
                 check(f"{options}: time of death", abs(time.time() - died / 1e9) < SECONDS, f"{died} at {time.time()}")
@@ -385,6 +404,8 @@ def check_cores(folder):
     expect_elsewhere("core", core, at, **more)
     check_damage(folder, core, at)
     finding, found = core_of(folder, PROGRAMS / "blocks", "double-free", "", "core-finding")
+    core_windows, at_windows = core_of(folder, PROGRAMS / "blocks", "abort", WINDOWS, "core-windows")
+    expect_blocks("core with windows", core_windows, at_windows, fenced=True, windows=True, **more)
     expect_blocks("core of a finding", finding, found, fenced=True, **more)
     for options in ("fence_per_context=0", "on_finding=continue:fence_per_context=0"):
         core, at = core_of(folder, PROGRAMS / "objects", "abort", options, f"core-objects-{options}")

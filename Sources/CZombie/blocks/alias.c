@@ -15,6 +15,11 @@ bool zg_alias_init(uint64_t pages, uint64_t alignment) {
     uint64_t base = zg_span_table_cut(pages * ZG_PAGE_BYTES, alignment);
     if (!base) return false;
     zg_alias_area = (struct zg_alias_area){base, pages, NULL, 0};
+    struct zg_layout_windows *layout = &zg_stats->layout.windows;
+    layout->base = base;
+    layout->bytes = pages * ZG_PAGE_BYTES;
+    layout->record_bytes = sizeof(struct zg_alias);
+    layout->page_bytes = ZG_PAGE_BYTES;
     return true;
 }
 
@@ -23,6 +28,7 @@ bool zg_alias_cover(uint64_t end) {
     if (end <= covered) return true;
     if (!zg_alias_area.aliases) zg_alias_area.aliases = zg_os_reserve(zg_alias_area.pages * sizeof(struct zg_alias));
     if (!zg_alias_area.aliases) return false;
+    zg_store(&zg_stats->layout.windows.records, (uint64_t)zg_alias_area.aliases);
     uint64_t to = zg_min(zg_round_up(end, STEP), zg_alias_area.pages);
     if (end > to) return false;
     if (zg_os_commit(zg_alias_area.aliases + covered, (to - covered) * sizeof(struct zg_alias)) != 0) return false;

@@ -169,6 +169,16 @@ struct zg_layout_area {
     uint64_t page_bytes; // of one entry of the map
 };
 
+// The address space of windows (pages/window.h), and the records of its pages: that of page n is the struct zg_alias number n.
+// Records that cannot be read are of pages that were never used.
+struct zg_layout_windows {
+    uint64_t base, bytes; // 0 bytes: there are none
+    uint64_t records;
+    uint64_t trap_isa, trap_side; // of page 0; the rest of a dead object is the common fill
+    uint32_t record_bytes;        // sizeof(struct zg_alias)
+    uint32_t page_bytes;
+};
+
 // The processor's clock (zg_arch_ticks) and the time of day, read together.
 struct zg_layout_time {
     uint64_t ticks, ns; // nanoseconds since 1970
@@ -196,6 +206,7 @@ struct zg_layout {
     uint32_t class_table_count;
     uint64_t class_table; // words: pointer | language, see struct zg_death; 4 set: its library may be gone
     struct zg_layout_area large, fenced;
+    struct zg_layout_windows windows;
     struct zg_layout_time first_time,
         last_time; // the start; the last finding or look at memory, 0 where there was none
     struct zg_traps traps;

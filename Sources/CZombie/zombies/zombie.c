@@ -24,6 +24,8 @@ static void describe_layout(void) {
     layout->class_table_count = ZG_ARRAY_COUNT(zg_classes);
     layout->span_trap_isa = zg_trap_first_isa(ZG_CLASS_COUNT);
     layout->span_trap_side = zg_trap_first_side(ZG_CLASS_COUNT);
+    layout->windows.trap_isa = zg_trap_first_isa(ZG_TRAP_ALIASES);
+    layout->windows.trap_side = zg_trap_first_side(ZG_TRAP_ALIASES);
 }
 
 struct zg_layout_time zg_layout_time_now(void) {

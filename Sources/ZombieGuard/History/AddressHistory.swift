@@ -60,6 +60,8 @@ public struct AddressHistory: Sendable {
     public var block: Finding.Block?
     /// The block has pages of its own, and a guard behind them.
     public var isFenced = false
+    /// The block lies in a window: its page is its own, and shares memory with others.
+    public var isInWindow = false
     /// The address lies in that guard.
     public var isInGuard = false
     /// Which function made the block, such as `operator new`.

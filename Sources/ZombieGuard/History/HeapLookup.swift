@@ -15,6 +15,8 @@ struct BlockRecord {
     /// It has pages of its own, and a guard behind them.
     var isFenced: Bool
     var guardIsOpen: Bool
+    /// Its page is one of several that lead to the same memory, in which blocks lie packed.
+    var isInWindow = false
     /// The record changed while it was read, again and again.
     var isChanging = false
 
@@ -67,6 +69,10 @@ struct HeapLookup {
         if address &- layout.slabs.start < layout.slabs.size { return slot(at: address) }
         for area in [layout.large, layout.fenced] where area.contains(address) {
             return span(at: address, in: area) ?? .unusedArea(fenced: area.start == layout.fenced.start)
+        }
+        if layout.windows.contains(address) {
+            let page = (address &- layout.windows.start) / layout.windows.pageSize
+            return settled({ windowed(page) }).map { .block($0) } ?? .unusedArea(fenced: true)
         }
         return .notOurs
     }
@@ -136,7 +142,21 @@ struct HeapLookup {
             room: room &- (span.start &- span.base), isFenced: isFenced, guardIsOpen: span.guard_is_open != 0)
     }
 
-    // MARK: Both
+    // MARK: Blocks in windows
+
+    private func windowed(_ page: UInt64) -> BlockRecord? {
+        let at = layout.windows.records &+ page &* UInt64(MemoryLayout<zg_alias>.stride)
+        guard let alias = memory.record(zg_alias.self, at: at), alias.slot_bytes > 0,
+            alias.block.state != zg_state_fresh.rawValue
+        else { return nil }
+        let room = UInt64(alias.slot_bytes)
+        return BlockRecord(
+            block: alias.block, death: alias.death,
+            start: layout.windows.start &+ page &* layout.windows.pageSize &+ UInt64(alias.start),
+            size: room - min(alias.block.slack, room), room: room, isFenced: true, guardIsOpen: false, isInWindow: true)
+    }
+
+    // MARK: All
 
     /// A record that is the same when it is read again, if it is to be had: the program goes on meanwhile.
     private func settled(_ read: () -> BlockRecord?) -> BlockRecord? {
@@ -179,6 +199,7 @@ struct HeapLookup {
             else { return [] }
             return [(record, 0)]
         }
+        if index == layout.classes.count + 1 { return windowedObjects(at: place) }
         guard index < layout.classes.count, layout.classes[index].slotSize > 0 else { return [] }
         let sizeClass = layout.classes[index]
         var found: [(record: BlockRecord, byte: UInt64)] = []
@@ -197,6 +218,16 @@ struct HeapLookup {
             let next = byte.addingReportingOverflow(step)
             if next.overflow { break }
             byte = next.partialValue
+        }
+        return found
+    }
+
+    private func windowedObjects(at place: zg_trap_place) -> [(record: BlockRecord, byte: UInt64)] {
+        guard place.part != zg_trap_word else { return [] }
+        var found: [(record: BlockRecord, byte: UInt64)] = []
+        for page in stride(from: place.number, to: layout.windows.pageCount, by: Int(layout.traps.slotMask &+ 1)) {
+            if let record = settled({ windowed(page) }), record.isHeldZombie { found.append((record, 0)) }
+            if found.count == Self.mostObjects { break }
         }
         return found
     }

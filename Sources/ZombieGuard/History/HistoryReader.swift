@@ -59,7 +59,8 @@ public struct HistoryReader {
         }
         history.block = found ?? plain(record, offset: offset)
         history.isFenced = record.isFenced
-        history.isInGuard = record.isFenced && offset >= Int64(clamping: record.room)
+        history.isInWindow = record.isInWindow
+        history.isInGuard = record.isFenced && !record.isInWindow && offset >= Int64(clamping: record.room)
         history.isChanging = record.isChanging
         history.family = Self.family(of: block)
         history.stacks.alloc = frames(of: block.alloc_stack)

@@ -47,7 +47,11 @@ public struct HistoryRenderer {
         case .unused, nil: parts.append("in an unknown state")
         }
         if let family = history.family { parts.append("from \(family)") }
-        if history.isFenced { parts.append("fenced (with pages of its own)") }
+        if history.isInWindow {
+            parts.append("in a window (a page of its own that shares memory)")
+        } else if history.isFenced {
+            parts.append("fenced (with pages of its own)")
+        }
         if let time = history.freeTime {
             parts.append(
                 "freed at \(Timestamp(rawValue: Int64(clamping: time)).description)" + (now.map { ago(time, $0) } ?? "")

@@ -37,6 +37,16 @@ struct FreedContents {
         )
     }
 
+    /// Contents of the block at this page of the windows.
+    init(_ block: zg_block, page: UInt64, _ windows: HeapLayout.Windows, _ traps: HeapLayout.Traps) {
+        guard block.isZombie else { return }
+        let number = page & traps.slotMask
+        head = (
+            windows.trapISA &+ number << traps.isaShift,
+            block.isSwiftZombie ? windows.trapSide &+ number << traps.sideShift : Self.fill
+        )
+    }
+
     /// What surrounds a live block with pages of its own.
     static let gap = {
         var contents = FreedContents()

@@ -40,6 +40,7 @@ public struct HeapCheck {
     public mutating func run(_ report: (Finding) -> Void) {
         for sizeClass in statistics.layout.classes { verify(sizeClass, report) }
         verifySpans(report)
+        verifyWindows(report)
     }
 
     // Blocks of a size class
@@ -133,6 +134,44 @@ public struct HeapCheck {
         return nil
     }
 
+    // Blocks in windows: those that wait for a guard are filled, live ones have a gap behind them.
+
+    private mutating func verifyWindows(_ report: (Finding) -> Void) {
+        let windows = statistics.layout.windows
+        let stride = UInt64(MemoryLayout<zg_alias>.stride)
+        var first: UInt64 = 0
+        while first < windows.pageCount {
+            let count = Int(min(UInt64(Self.recordsAtOnce), windows.pageCount - first))
+            let aliases = memory.records(zg_alias.self, at: windows.records &+ first * stride, count: count)
+            for (index, alias) in aliases.enumerated() where alias.isLiveWithGap || alias.block.isQuarantined {
+                let page = first + UInt64(index)
+                if let finding = change(of: alias, page, windows.records &+ page * stride) { report(finding) }
+            }
+            if aliases.count < count { return }
+            first += UInt64(count)
+        }
+    }
+
+    private mutating func change(of alias: zg_alias, _ page: UInt64, _ record: UInt64) -> Finding? {
+        let windows = statistics.layout.windows
+        let room = UInt64(alias.slot_bytes)
+        guard alias.block.slack <= room else { return nil }
+        let size = room - alias.block.slack
+        let isLive = alias.block.state == zg_state_live.rawValue
+        let part = isLive ? size : 0
+        let length = isLive ? room - size : min(room, (size + 15) & ~15)
+        let start = windows.start &+ page &* windows.pageSize &+ UInt64(alias.start)
+        let expected =
+            isLive ? FreedContents.gap : FreedContents(alias.block, page: page, windows, statistics.layout.traps)
+        let contents = memory.read(at: start &+ part, upTo: Int(length))
+        guard contents.count == Int(length) else { return nil }
+        if isLive { verifiedLiveBlocks += 1 } else { verifiedBlocks += 1 }
+        verifiedBytes += length
+        guard expected.changes(in: contents[...], from: part) != nil else { return nil }
+        return confirm(
+            alias.block, record, Contents(start: start, size: size, part: part, length: length, expected: expected))
+    }
+
     // Gaps of live blocks
 
     // Behind the block all that its pages hold, in front of it what the runtime fills.
@@ -220,5 +259,12 @@ extension zg_span {
             return false
         }
         return !(zg_kind_is_aligned(zg_header_kind(block.header)) && size >= ZG_PROGRAMS_LEAST && start % 4096 == 0)
+    }
+}
+
+extension zg_alias {
+    /// A live block of which no change was reported yet.
+    fileprivate var isLiveWithGap: Bool {
+        block.state == zg_state_live.rawValue && block.header & UInt32(ZG_HEADER_CHANGED) == 0
     }
 }

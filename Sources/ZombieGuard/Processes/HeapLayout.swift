@@ -43,11 +43,35 @@ struct HeapLayout: Sendable {
         func contains(_ address: UInt64) -> Bool { address &- start < size }
     }
 
+    /// Address space in which each page has a record of its own: that of the block that is, or was, there.
+    struct Windows: Sendable {
+        var start: UInt64
+        var size: UInt64
+        var records: UInt64
+        var pageSize: UInt64
+        var trapISA: UInt64
+        var trapSide: UInt64
+
+        init(_ windows: zg_layout_windows) {
+            start = windows.base
+            size = windows.page_bytes > 0 ? windows.bytes : 0
+            records = windows.records
+            pageSize = UInt64(windows.page_bytes)
+            trapISA = windows.trap_isa
+            trapSide = windows.trap_side
+        }
+
+        var pageCount: UInt64 { size == 0 ? 0 : size / pageSize }
+
+        func contains(_ address: UInt64) -> Bool { address &- start < size }
+    }
+
     var classes: [SizeClass]
     /// The size classes' regions, side by side.
     var slabs: (start: UInt64, size: UInt64, shift: UInt64)
     var large: Area
     var fenced: Area
+    var windows: Windows
     /// The table of classes: words that are a pointer and, in its low bits, a language.
     var classTable: UInt64
     var classTableCount: UInt64
@@ -80,6 +104,7 @@ struct HeapLayout: Sendable {
         slabs = (layout.slabs_base, layout.slabs_bytes, UInt64(layout.slabs_shift))
         large = Area(layout.large)
         fenced = Area(layout.fenced)
+        windows = Windows(layout.windows)
         classTable = layout.class_table
         classTableCount = UInt64(layout.class_table_count)
         firstTime = layout.first_time
@@ -94,6 +119,7 @@ struct HeapLayout: Sendable {
             Int(layout.block_bytes) == MemoryLayout<zg_block>.size
             && Int(layout.death_bytes) == MemoryLayout<zg_death>.size
             && Int(layout.span_bytes) == MemoryLayout<zg_span>.size
+            && (windows.size == 0 || Int(layout.windows.record_bytes) == MemoryLayout<zg_alias>.size)
             && Int(layout.node_bytes) == MemoryLayout<zg_depot_node>.size
     }
 }
