@@ -115,8 +115,10 @@ static int wrong_meanwhile(void) {
 
 static void wait_for(const char *way, pid_t child) {
     int wrong = wrong_meanwhile(), status = -1;
-    while (waitpid(child, &status, 0) < 0) {}
-    printf("%s: child %d, parent %d\n", way, WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), wrong + lost());
+    while (waitpid(child, &status, 0) < 0) {
+    }
+    printf("%s: child %d, parent %d\n", way, WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status),
+           wrong + lost());
     fflush(stdout);
 }
 
@@ -178,11 +180,13 @@ int main(void) {
         run("_Fork", _Fork());
         run("syscall fork", (pid_t)syscall(SYS_fork));
         run("syscall clone", (pid_t)syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L));
-        run("syscall clone, files shared", (pid_t)syscall(SYS_clone, (long)(SIGCHLD | CLONE_FILES | CLONE_FS), 0L, 0L, 0L, 0L));
+        run("syscall clone, files shared",
+            (pid_t)syscall(SYS_clone, (long)(SIGCHLD | CLONE_FILES | CLONE_FS), 0L, 0L, 0L, 0L));
         struct clone_args arguments = {.exit_signal = SIGCHLD};
         run("syscall clone3", (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments));
         wait_for("clone", clone(work_on_stack, stack + stack_bytes, SIGCHLD, NULL));
-        wait_for("clone, files shared", clone(work_on_stack, stack + stack_bytes, SIGCHLD | CLONE_FILES | CLONE_FS, NULL));
+        wait_for("clone, files shared",
+                 clone(work_on_stack, stack + stack_bytes, SIGCHLD | CLONE_FILES | CLONE_FS, NULL));
         run_daemon();
         run_terminal();
         run_shells();

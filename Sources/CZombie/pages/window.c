@@ -1,8 +1,10 @@
 // Windows: chunks of packed slots, and the address space through which each block has a page of its own.
 
+#define _GNU_SOURCE
 #include "pages/window.h"
 
 #include <gnu/libc-version.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -96,24 +98,25 @@ static uint64_t owner; // the process that the windows are mapped in
 static uint32_t state; // 0: not asked yet
 enum { state_unknown, state_on, state_off };
 static uint64_t libc_start, libc_bytes, loader_start, loader_bytes;
-static struct { uint64_t start, bytes; } copying[4]; // functions of libc that make blocks for the program
+static struct { uint64_t start, bytes; } copying[2]; // functions of libc that make blocks for the program
 
+// At the start: later another thread may have the loader's lock.
 static void find_libc(void) {
-    static const char *const names[] = {"strdup", "__strdup", "strndup", "__strndup"};
+    extern void *__tls_get_addr(void *); // the loader's
+    const uint64_t functions[] = {(uint64_t)strdup, (uint64_t)strndup};
     struct zg_module module;
     if (zg_module_find_unwind((uint64_t)gnu_get_libc_version, &module)) {
         libc_start = module.start;
         libc_bytes = module.end - module.start;
     }
-    extern void *__tls_get_addr(void *);
     if (zg_module_find_unwind((uint64_t)__tls_get_addr, &module)) {
         loader_start = module.start;
         loader_bytes = module.end - module.start;
     }
     enum { FUNCTION_BYTES = 96 };
-    for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
-        copying[i].start = (uint64_t)zg_module_function_in((uint64_t)gnu_get_libc_version, names[i]);
-        copying[i].bytes = copying[i].start ? FUNCTION_BYTES : 0;
+    for (uint32_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        copying[i].start = functions[i];
+        copying[i].bytes = FUNCTION_BYTES;
     }
 }
 
@@ -134,6 +137,7 @@ void zg_window_reserve(void) {
     if (zg_config.on_finding == zg_on_finding_continue) return; // contents are needed later
     // A window is mapped memory, dead or not, and counts.
     if (zg_os_limit(RLIMIT_AS) != RLIM_INFINITY) return;
+    find_libc();
     for (uint64_t pages = UINT64_C(1) << 24; pages >= 1 << 16 && !zg_alias_init(pages, POPULATED_AHEAD * ZG_PAGE_BYTES);
          pages /= 4) {
     }
@@ -144,7 +148,6 @@ static bool start(void) {
     chunks = zg_os_reserve(zg_round_up(CHUNKS * sizeof *chunks, ZG_PAGE_BYTES));
     windows = zg_os_reserve(zg_round_up(WINDOWS * sizeof *windows, ZG_PAGE_BYTES));
     if (!chunks || !windows) return false;
-    find_libc();
     zg_store(&owner, (uint64_t)zg_os_pid());
     return libc_bytes != 0;
 }

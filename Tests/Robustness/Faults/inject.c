@@ -46,6 +46,8 @@
     X(madvise_dump, "madvise-dump")                                                                                    \
     X(madvise_huge, "madvise-huge")                                                                                    \
     X(madvise_fork, "madvise-fork")                                                                                    \
+    X(madvise_populate, "madvise-populate")                                                                            \
+    X(madvise_remove, "madvise-remove")                                                                                \
     X(mincore, "mincore")                                                                                              \
     X(read_memory, "process_vm_readv")                                                                                 \
     X(write, "write")                                                                                                  \
@@ -216,9 +218,12 @@ static enum kind kind_of_madvise(long advice) {
     case MADV_DODUMP: return kind_madvise_dump;
     case MADV_HUGEPAGE:
     case MADV_NOHUGEPAGE: return kind_madvise_huge;
+    case MADV_DONTFORK:
     case MADV_DOFORK:
     case MADV_WIPEONFORK:
     case MADV_KEEPONFORK: return kind_madvise_fork;
+    case 22: return kind_madvise_populate;
+    case MADV_REMOVE: return kind_madvise_remove;
     default: return kind_other;
     }
 }
