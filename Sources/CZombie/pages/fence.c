@@ -563,7 +563,7 @@ void zg_fence_retire(struct zg_span *span, enum zg_fence_end end) {
     if (!is_protected) {
         // Neither protected nor ever used again. The kernel may have got half way.
         zg_os_unguard((void *)span->base, zg_fence_data_bytes(span));
-        zg_fill((void *)span->base, zg_fence_data_bytes(span), ZG_FILL_FREED);
+        if (has_data(span)) zg_fill((void *)span->base, zg_fence_data_bytes(span), ZG_FILL_FREED);
         zg_stats_degrade(zg_degradation_mappings_spent);
     }
     __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_retired), __ATOMIC_RELEASE);
