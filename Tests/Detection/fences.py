@@ -10,6 +10,7 @@ follows from the rules of where such blocks lie, which stand here in `Fault`. A 
   continue    a share of them, with on_finding=continue: the program goes on, and the block's drop is no bug
   default     a share of them, with no options at all: the first block of each allocation context is one of these, too
   align8, align1   a share of them, with fence_align=8 and fence_align=1: ends that are more exact
+  windows, windows-clean   small blocks in windows: uses of dead ones, writes behind live ones, and neither
 With --slice all of that is thinned out: every use, every way to make and to drop a block and every size stays, in each mode.
 Every fault that is not found exactly as stated is a line of output. Closing line: N passed, N failed.
 """
@@ -163,6 +164,18 @@ class Fault:
         uses = f"{self.use} at {self.offset}" + (f", {self.count} bytes" if self.use not in WIDTH else "")
         return (f"{at}: {uses}{'' if self.mode == 'dead' else ', ' + self.mode}, dropped by {self.drop}"
                 + (f", block {self.earlier + 1} of its stack" if self.earlier else ""))
+
+
+WINDOW_MOST = 2040  # larger blocks lie in no window
+WINDOW_SIZES = [size for size in SIZES if size <= 1024] + [1400, 2039, WINDOW_MOST]
+
+
+class InWindow(Fault):
+    """As Fault, of a block that has a page of its own in a window: anywhere in it, and its neighbours in memory are readable."""
+
+    def expect(self):
+        self.fence, self.first_page, self.page_offset = 1 << 20, -1 << 20, None
+        super().expect()
 
 
 # MARK: the matrix
@@ -361,6 +374,46 @@ def found_late():
     return faults
 
 
+def slot_bytes(size, alignment):
+    """What a block takes of a window's memory: 8 bytes more, rounded up to a size class of which all slots are aligned."""
+    wanted, step = max(size + 8, 32), 16
+    while True:
+        step = max(16, 1 << (wanted - 1).bit_length() - 3) if wanted > 128 else 16
+        wanted = round_up(wanted, step)
+        if wanted % max(alignment, 16) == 0:
+            return wanted
+        wanted += 1
+
+
+def in_windows(widths):
+    """Uses of dead blocks, and writes behind live ones, which are found when those are dropped, or looked at."""
+    faults = []
+    drops = itertools.cycle(DROPS)
+    forms = [(size, make, alignment) for size, make, alignment in makes(WINDOW_SIZES)
+             if make != "valloc" and slot_bytes(size, alignment) <= PAGE // 2]
+    single = [use for use in SINGLE if use[2] in widths]
+    for size in WINDOW_SIZES:
+        for use, _, width in single:
+            faults += [InWindow("dead", size, use, offset, drop=next(drops)) for offset in offsets_within(size, width)]
+        for use, _ in STRING_INSTRUCTIONS + MEMORY + STRINGS:
+            faults.append(InWindow("dead", size, use, 0, drop=next(drops), count=size))
+    uses = itertools.cycle(single)
+    for (size, make, alignment), earlier, drop in itertools.product(forms, (0, 1), DROPS):
+        use, _, width = next(uses)
+        end = slot_bytes(size, alignment)
+        offsets = [max(0, size - width), max(0, end - width)]
+        faults.append(InWindow("dead", size, use, offsets[earlier], make, drop, alignment, earlier=earlier))
+    for (size, make, alignment), earlier in itertools.product(forms, (0, 2)):
+        end = slot_bytes(size, alignment)
+        for offset in sorted({size, size + 7, (size + end) // 2, end - 1}):
+            faults.append(InWindow("live", size, "write_1", offset, make, next(drops), alignment, earlier=earlier))
+        for drop in LATE_DROPS if make == "malloc" else []:
+            faults += [InWindow("live", size, "write_1", offset, make, drop, alignment, earlier=earlier) for offset in (size, end - 1)]
+        if make == "malloc":
+            faults.append(InWindow("live", size, "memset", 0, make, next(drops), alignment, count=end, earlier=earlier))
+    return faults
+
+
 # MARK: running
 
 
@@ -441,7 +494,7 @@ def check_fault(fault, outcome, symbols, goes_on):
     problems = []
     if outcome.start is None:
         return [f"the child never came to its fault, status {outcome.status}"]
-    if outcome.start % PAGE != fault.page_offset:
+    if fault.page_offset is not None and outcome.start % PAGE != fault.page_offset:
         problems.append(f"placed at {outcome.start % PAGE} of its page, expected {fault.page_offset}")
     if outcome.start % fault.alignment:
         problems.append(f"{outcome.start:#x} is not aligned to {fault.alignment}")
@@ -509,7 +562,8 @@ def symbolicated(zguard, reports, wanted, names):
 
 class Part:
     def __init__(self, name, options, share=1, is_clean=False, goes_on=False, fence_align=16, earlier_most=5,
-                 earlier_bytes_most=1 << 30):
+                 earlier_bytes_most=1 << 30, faults=matrix):
+        self.faults = faults
         self.name, self.options, self.share, self.is_clean, self.goes_on = name, options, share, is_clean, goes_on
         self.fence_align = fence_align
         # Of the stack, what else the budget is sure to allow.
@@ -523,6 +577,8 @@ PARTS = [
     Part("mprotect", "profile=fence:fence_windows=off:protect=mprotect", share=5),
     Part("continue", "profile=fence:fence_windows=off:on_finding=continue", share=7, goes_on=True),
     Part("default", "", share=5, earlier_most=1, earlier_bytes_most=PAGE),
+    Part("windows", "profile=fence:fence_windows=all", faults=in_windows),
+    Part("windows-clean", "profile=fence:fence_windows=all", share=2, is_clean=True, faults=in_windows),
     Part("align8", "profile=fence:fence_windows=off:fence_align=8", share=7, fence_align=8),
     Part("align1", "profile=fence:fence_windows=off:fence_align=1", share=3, fence_align=1),
 ]
@@ -594,7 +650,7 @@ def main():
 
     def faults_of(part):
         Fault.fence_align = part.fence_align
-        return [fault for fault in matrix({int(width) for width in widths.split()})
+        return [fault for fault in part.faults({int(width) for width in widths.split()})
                 if re.search(arguments.only, str(fault)) and
                 fault.earlier <= part.earlier_most and fault.earlier * fault.size <= part.earlier_bytes_most]
 

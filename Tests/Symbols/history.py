@@ -342,8 +342,23 @@ def check_processes(folder):
                 check(f"{options}: time of death", abs(time.time() - died / 1e9) < SECONDS, f"{died} at {time.time()}")
         with waiting(PROGRAMS / "shapes", options) as (process, at):
             expect_shapes(options, process.pid, at)
+    check_writes(WINDOWS)
     with waiting(PROGRAMS / "objects", "zombies=0:fence_per_context=0") as (process, at):
         expect("zombies off", process.pid, at["dead"], "block", "the start of a freed block of 48 bytes", "quarantined")
+
+
+def check_writes(options):
+    """`zguard check` looks at the same records: what was written behind a live block and into a dead one."""
+    with waiting(PROGRAMS / "blocks", options, ["write"]) as (process, at):
+        done = run([ZGUARD, "check", "--format", "json", process.pid])
+        found = {finding["kind"]: finding for finding in map(json.loads, done.stdout.splitlines())}
+        shown = done.stdout + done.stderr
+        check(f"{options}: zguard check finds both writes", sorted(found) == ["heap-overflow", "write-after-free"], shown)
+        for kind, address, size in (("heap-overflow", at["live"] + 100, 100), ("write-after-free", at["accessible"] + 7, 48)):
+            finding = found.get(kind, {"block": {}, "stacks": {"alloc": []}})
+            check(f"{options}: {kind} at its address", finding.get("address") == hex(address), shown)
+            check(f"{options}: {kind} of its block", finding["block"].get("size") == size, shown)
+            check(f"{options}: {kind} with its stack", "make_block" in [frame.get("function") for frame in finding["stacks"]["alloc"]], shown)
 
 
 def check_busy(folder):

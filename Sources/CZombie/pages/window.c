@@ -634,13 +634,15 @@ static bool look_at_live(struct zg_alias *alias, const char *found_by) {
     uint8_t gap[64];
     uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_ACQUIRE);
     if (zg_header_state(header) != zg_state_live || header & ZG_HEADER_CHANGED) return false;
-    uint64_t from = zg_alias_size(alias), bytes = zg_min(alias->slot_bytes - from, sizeof gap);
-    if (zg_os_read_memory(gap, zg_alias_start(alias) + from, bytes) != bytes) return false;
     struct zg_change change = {.length = 0};
-    for (uint64_t i = 0; i < bytes; i++) {
-        if (gap[i] == ZG_FILL_GAP) continue;
-        if (!change.length) change = (struct zg_change){.offset = from + i, .old = ZG_FILL_GAP, .now = gap[i]};
-        change.length = from + i - change.offset + 1;
+    for (uint64_t at = zg_alias_size(alias), bytes; at < alias->slot_bytes; at += bytes) {
+        bytes = zg_min(alias->slot_bytes - at, sizeof gap);
+        if (zg_os_read_memory(gap, zg_alias_start(alias) + at, bytes) != bytes) return false;
+        for (uint64_t i = 0; i < bytes; i++) {
+            if (gap[i] == ZG_FILL_GAP) continue;
+            if (!change.length) change = (struct zg_change){.offset = at + i, .old = ZG_FILL_GAP, .now = gap[i]};
+            change.length = at + i - change.offset + 1;
+        }
     }
     // Who marks it reports it; whoever frees it has changed its state.
     if (!change.length || !__atomic_compare_exchange_n(&alias->block.header, &header, header | ZG_HEADER_CHANGED, false,

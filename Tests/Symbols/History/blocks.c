@@ -1,10 +1,13 @@
 // Blocks of every kind, whose addresses it prints, one "NAME 0xADDRESS" a line, then "ready". It waits until its standard input
-// ends; with the argument "abort" it aborts, with "double-free" it frees twice, with "read" it reads what it freed.
+// ends; with the argument "abort" it aborts, with "double-free" it frees twice, with "read" it reads what it freed, with "write" it
+// writes behind a live block, and into one that is dead and still accessible, where there comes to be one.
 
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 int global_value = 42;
@@ -33,6 +36,16 @@ static void *churn(void *unused) {
     return unused;
 }
 
+static char *accessible_block(void) {
+    for (int i = 0; i < 4000000; i++) {
+        char *block = make_block(48), byte;
+        struct iovec to = {&byte, 1}, from = {block, 1};
+        drop_block(block);
+        if (i % 1000 == 0 && process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1) return block;
+    }
+    return NULL;
+}
+
 int main(int count, char **arguments) {
     const char *end = count > 1 ? arguments[1] : "";
     int local = 1;
@@ -46,6 +59,10 @@ int main(int count, char **arguments) {
     pthread_join(thread, NULL);
     if (!strcmp(end, "churn")) pthread_create(&thread, NULL, churn, NULL);
     while (!strcmp(end, "churn") && !busy) usleep(1000);
+    char *accessible = !strcmp(end, "write") ? accessible_block() : NULL;
+    if (!strcmp(end, "write")) live[100] = '!';
+    if (accessible) accessible[7] = '!';
+    say("accessible", accessible);
     say("live", live);
     say("dead", dead);
     say("elsewhere", elsewhere);
