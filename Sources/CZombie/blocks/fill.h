@@ -29,7 +29,8 @@ ZG_INLINE void zg_fill_small(void *start, uint64_t bytes, uint64_t word) {
 
 // Any length.
 ZG_INLINE void zg_fill(void *start, uint64_t bytes, uint8_t byte) {
-    if (bytes && bytes <= ZG_FILL_SMALL && !(bytes & 15)) zg_fill_small(start, bytes, UINT64_C(0x0101010101010101) * byte);
+    if (bytes && bytes <= ZG_FILL_SMALL && !(bytes & 15))
+        zg_fill_small(start, bytes, UINT64_C(0x0101010101010101) * byte);
     else __builtin_memset(start, byte, bytes);
 }
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "pages/window.h"
 
+#include <errno.h>
 #include <gnu/libc-version.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -773,6 +774,10 @@ void zg_window_fork_done(bool child) {
 enum zg_window_fault zg_window_fault(uint64_t address) {
     int parent = (int)zg_load(&owner);
     if (ZG_LIKELY(!zg_alias_contains(address)) || !parent || parent == zg_os_pid()) return zg_window_fault_other;
+    // A child of vfork shares the windows.
+    unsigned char present;
+    if (zg_os_find_present((void *)(address & ~(ZG_PAGE_BYTES - 1)), ZG_PAGE_BYTES, &present) != -ENOMEM)
+        return zg_window_fault_other;
     uint64_t bytes = 0;
     for (uint32_t number = 1; number < chunk_count; number++) bytes += chunks[number].pages * ZG_PAGE_BYTES;
     char *start = zg_os_map_common(bytes), *to = start;

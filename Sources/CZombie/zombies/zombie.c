@@ -137,8 +137,12 @@ struct zg_zombie_hit zg_zombie_find(uint64_t address, const uint64_t *likely, in
         return hit;
     }
     if (place.class_number == ZG_TRAP_ALIASES) {
-        const struct zg_alias *alias = zg_alias_find(zg_alias_area.base + place.number * ZG_PAGE_BYTES);
-        if (place.part != zg_trap_word && alias) consider(zg_alias_start(alias), &hit, likely, likely_count);
+        uint64_t end = __atomic_load_n(&zg_alias_area.covered, __ATOMIC_ACQUIRE);
+        for (uint64_t page = place.number; page < end && place.part != zg_trap_word;
+             page += UINT64_C(1) << zg_traps.slots_shift) {
+            const struct zg_alias *alias = zg_alias_find(zg_alias_area.base + page * ZG_PAGE_BYTES);
+            if (alias) consider(zg_alias_start(alias), &hit, likely, likely_count);
+        }
         return hit;
     }
     const struct zg_slab *slab = &zg_slabs.slab[place.class_number];
