@@ -22,6 +22,17 @@ int zg_system_probe_guard_pages(void) {
     return result;
 }
 
+int zg_system_probe_windows(void) {
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *common = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (common == MAP_FAILED) return -errno;
+    void *window = mremap(common, 0, size, MREMAP_MAYMOVE); // an old length of 0: the same pages once more
+    int result = window == MAP_FAILED ? -errno : madvise(window, size, guard_install) ? -errno : 0;
+    if (window != MAP_FAILED) munmap(window, size);
+    munmap(common, size);
+    return result;
+}
+
 int zg_system_probe_vm_read(void) {
     uint64_t from = 0x5a475a475a47, to = 0;
     struct iovec local = {&to, sizeof to}, remote = {&from, sizeof from};

@@ -1,4 +1,5 @@
-// Publishes what programs ask of whole mappings: mlockall and munlockall, over libc's; and madvise. Cold.
+// Publishes what programs ask of whole mappings: mlockall and munlockall, over libc's; madvise; and limits
+// of address space. Cold.
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -7,9 +8,13 @@
 typedef int zg_nothing_is_published_here; // C wants a declaration in every file
 #else
 
+#include <errno.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
+#include "door/forks.h"
 #include "images/loader.h"
+#include "platform/arch.h"
 #include "process/advice.h"
 #include "process/locking.h"
 #include "process/runtime.h"
@@ -34,5 +39,29 @@ ZG_PUBLISH int madvise(void *start, size_t bytes, int advice) {
     if (!zg_advice_concerns((uint64_t)start, bytes, advice)) return next(start, bytes, advice);
     return zg_advice_follow(start, bytes, advice, next);
 }
+
+// Without <sys/resource.h>, which declares them itself. A limit has the same layout under both names.
+enum { ADDRESS_SPACE = 9 /* RLIMIT_AS */ };
+static int limit(int process, int resource, const void *wanted, void *before, const uint64_t *frame) {
+    bool is_self = !process || process == zg_arch_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    if (resource == ADDRESS_SPACE && wanted && is_self && zg_runtime_is_started()) zg_forks_leave_windows(frame);
+    long result = zg_arch_syscall(SYS_prlimit64, process, resource, (long)wanted, (long)before, 0, 0);
+    if (result >= 0) return 0;
+    errno = (int)-result;
+    return -1;
+}
+
+#define PUBLISH_LIMITS(set, exchange)                                                                                  \
+    ZG_PUBLISH int zg_published_##set(int resource, const void *wanted) __asm__(#set);                                 \
+    ZG_PUBLISH int zg_published_##set(int resource, const void *wanted) {                                              \
+        return limit(0, resource, wanted, NULL, ZG_FRAME);                                                             \
+    }                                                                                                                  \
+    ZG_PUBLISH int zg_published_##exchange(int process, int resource, const void *wanted,                              \
+                                           void *before) __asm__(#exchange);                                           \
+    ZG_PUBLISH int zg_published_##exchange(int process, int resource, const void *wanted, void *before) {              \
+        return limit(process, resource, wanted, before, ZG_FRAME);                                                     \
+    }
+PUBLISH_LIMITS(setrlimit, prlimit)
+PUBLISH_LIMITS(setrlimit64, prlimit64)
 
 #endif

@@ -23,7 +23,8 @@ struct DoctorCommand {
         var rows: [[String]] = []
         var works = false
         for probe in [
-            kernel, libc, findObject, memfd, guardPages, maskedLoads, safeRead, overcommit, mapCount, addressSpace,
+            kernel, libc, findObject, memfd, guardPages, windows, maskedLoads, safeRead, overcommit, mapCount,
+            addressSpace,
             ptraceScope,
             memoryPressure, hugePages,
             library, swift,
@@ -73,6 +74,14 @@ struct DoctorCommand {
             "freed pages are protected without extra mappings",
             .limited,
             "needs Linux 6.13; mprotect is used instead")
+    }
+
+    private var windows: Probe {
+        result(
+            "guards in windows", zg_system_probe_windows(), .ok,
+            "small blocks with pages of their own share memory",
+            .limited,
+            "needs Linux 6.15; each takes a page of memory, and fewer are watched")
     }
 
     private var maskedLoads: Probe {

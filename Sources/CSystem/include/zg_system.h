@@ -57,6 +57,8 @@ int zg_system_has_file_capabilities(const char *path);
 // Probes of what the kernel and the C library offer.
 int zg_system_has_find_object(void);
 int zg_system_probe_guard_pages(void);
+// Shared memory can be mapped again and guarded there, as windows are (Linux 6.15): 0 or a negative errno.
+int zg_system_probe_windows(void);
 int zg_system_probe_vm_read(void);
 // 1: the processor has masked vector loads (AVX-512), which are slow beside protected pages.
 int zg_system_has_masked_loads(void);

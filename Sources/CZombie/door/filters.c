@@ -6,6 +6,7 @@
 
 #include "blocks/slab.h"
 #include "blocks/span.h"
+#include "door/forks.h"
 #include "platform/arch.h"
 #include "platform/filter.h"
 #include "platform/os.h"
@@ -44,6 +45,7 @@ static const struct zg_filter_instruction *copy(const void *program, uint32_t *c
 int zg_filters_before(const void *program, bool all_threads, const uint64_t *frame) {
     // Libraries try what the kernel knows without a filter. A child that shares our memory stands under its filter alone.
     if (!program || !zg_os_is_own_process()) return NOTHING_TO_DO;
+    zg_forks_leave_windows(frame);
     zg_os_before_filter();
     if (all_threads) zg_watch_stop();
     uint32_t count = 0;
@@ -79,6 +81,7 @@ void zg_filters_after(int number, bool taken) {
 
 void zg_filters_before_strict(const uint64_t *frame) {
     if (!zg_os_is_own_process()) return;
+    zg_forks_leave_windows(frame);
     zg_os_before_filter();
     open_reserve(frame);
 }

@@ -6,8 +6,10 @@
 #include <sched.h>
 #include <sys/syscall.h>
 
+#include "pages/window.h"
 #include "platform/os.h"
 #include "process/runtime.h"
+#include "process/thread_entry.h"
 
 bool zg_forks_by_flags(uint64_t flags) { return !(flags & CLONE_VM); }
 
@@ -24,6 +26,14 @@ bool zg_forks_by_number(long number, long a, long b) {
     uint64_t bytes = zg_min((uint64_t)b, sizeof arguments);
     if (zg_os_read_memory(&arguments, (uint64_t)a, bytes) != bytes) return false;
     return bytes == sizeof arguments && zg_forks_by_flags(arguments.flags) && !arguments.stack;
+}
+
+void zg_forks_leave_windows(const uint64_t *frame) {
+    if (!zg_window_may_be() || !zg_os_is_own_process()) return;
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (!thread) return;
+    zg_window_leave();
+    zg_thread_leave(thread);
 }
 
 void zg_forks_before(void) { zg_runtime_before_bare_fork(); }

@@ -5,8 +5,10 @@
 
 #include <errno.h>
 #include <gnu/libc-version.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 
 #include "blocks/fill.h"
@@ -95,6 +97,7 @@ static struct {
 
 // --- whether at all ----------------------------------------------------------------------------------------------------
 
+static bool is_left;   // all pages of windows are private by now
 static uint64_t owner; // the process that the windows are mapped in
 static uint32_t state; // 0: not asked yet
 enum { state_unknown, state_on, state_off };
@@ -135,6 +138,7 @@ static bool can_guard(void) {
 
 void zg_window_reserve(void) {
     if (zg_config.fence_windows == zg_fence_windows_off || !zg_config.fence_per_context) return;
+    if (zg_config.fence_windows == zg_fence_windows_auto && zg_config.fence_per_context != ZG_FENCE_ALL) return;
     if (zg_config.on_finding == zg_on_finding_continue) return; // contents are needed later
     // A window is mapped memory, dead or not, and counts.
     if (zg_os_limit(RLIMIT_AS) != RLIM_INFINITY) return;
@@ -692,6 +696,54 @@ void zg_window_unlock(bool reset) {
     else zg_lock_drop(&window_lock);
 }
 
+// Of a window that was just mapped: no page is guarded yet, of which the blocks are dead.
+static void guard_again(const struct window *window) {
+    uint64_t end = window->first + window->pages;
+    for (uint64_t page = window->first, next; page < end; page = next) {
+        next = page + 1;
+        if (zg_header_state(zg_alias_area.aliases[page].block.header) != zg_state_retired) continue;
+        while (next < end && zg_header_state(zg_alias_area.aliases[next].block.header) == zg_state_retired) next++;
+        zg_os_guard((void *)address_of(page), (next - page) * ZG_PAGE_BYTES);
+    }
+}
+
+// The page is a block's that can be read still.
+static bool is_open(uint64_t page) {
+    enum zg_state found = zg_header_state(__atomic_load_n(&zg_alias_area.aliases[page].block.header, __ATOMIC_RELAXED));
+    return found == zg_state_live || found == zg_state_freeing || found == zg_state_quarantined;
+}
+
+// Pages of a window become private ones, at the same addresses, with what is in them. Signals are held back. Under the lock.
+static bool make_private(const struct window *window, char *copy) {
+    char *at = (char *)address_of(window->first);
+    for (uint32_t page = 0; page < window->pages; page++)
+        if (is_open(window->first + page))
+            __builtin_memcpy(copy + page * ZG_PAGE_BYTES, at + page * ZG_PAGE_BYTES, ZG_PAGE_BYTES);
+    if (!zg_os_map_private(window->pages * ZG_PAGE_BYTES, at)) return false;
+    for (uint32_t page = 0; page < window->pages; page++)
+        if (is_open(window->first + page))
+            __builtin_memcpy(at + page * ZG_PAGE_BYTES, copy + page * ZG_PAGE_BYTES, ZG_PAGE_BYTES);
+    guard_again(window);
+    return true;
+}
+
+void zg_window_leave(void) {
+    zg_window_stop();
+    if (chunk_count == 1 || is_left || !__libc_single_threaded) return;
+    uint64_t signals;
+    zg_lock_take(&window_lock);
+    char *copy = zg_os_map(CHUNK_PAGES_MOST * ZG_PAGE_BYTES);
+    bool is_held = zg_os_mask_signals(SIG_SETMASK, UINT64_MAX, &signals), done = copy && is_held;
+    for (uint32_t number = 1; number < window_count && done; number++)
+        if (windows[number].state == window_open) done = make_private(&windows[number], copy);
+    for (uint32_t number = 1; number < chunk_count && done; number++)
+        zg_os_release((void *)chunks[number].memory, chunks[number].pages * ZG_PAGE_BYTES);
+    is_left = done;
+    if (is_held) zg_os_restore_signals(signals);
+    if (copy) zg_os_release(copy, CHUNK_PAGES_MOST * ZG_PAGE_BYTES);
+    zg_lock_drop(&window_lock);
+}
+
 static bool has_blocks(const struct chunk *chunk, uint32_t page) { return chunk->free[page] < chunk->slots; }
 
 // Of windows in use.
@@ -711,7 +763,7 @@ void zg_window_fork_prepare(void) {
     copied.start = NULL;
     copied.bytes = 0;
     uint32_t count = chunk_count;
-    if (count == 1) return;
+    if (count == 1 || is_left) return;
     uint64_t bytes = 0;
     for (uint32_t number = 1; number < count; number++) bytes += chunks[number].pages * ZG_PAGE_BYTES;
     char *to = may_copy() ? zg_os_map_common(bytes) : NULL;
@@ -732,17 +784,6 @@ void zg_window_fork_prepare(void) {
             if (has_blocks(&chunks[number], page))
                 __builtin_memcpy(to + page * ZG_PAGE_BYTES, (void *)(chunks[number].memory + page * ZG_PAGE_BYTES),
                                  ZG_PAGE_BYTES);
-}
-
-// Of a window that was just mapped: no page is guarded yet, of which the blocks are dead.
-static void guard_again(const struct window *window) {
-    uint64_t end = window->first + window->pages;
-    for (uint64_t page = window->first, next; page < end; page = next) {
-        next = page + 1;
-        if (zg_header_state(zg_alias_area.aliases[page].block.header) != zg_state_retired) continue;
-        while (next < end && zg_header_state(zg_alias_area.aliases[next].block.header) == zg_state_retired) next++;
-        zg_os_guard((void *)address_of(page), (next - page) * ZG_PAGE_BYTES);
-    }
 }
 
 // The process's windows lead to this copy of all chunks from now on.
@@ -773,7 +814,8 @@ void zg_window_fork_done(bool child) {
 
 enum zg_window_fault zg_window_fault(uint64_t address) {
     int parent = (int)zg_load(&owner);
-    if (ZG_LIKELY(!zg_alias_contains(address)) || !parent || parent == zg_os_pid()) return zg_window_fault_other;
+    if (ZG_LIKELY(!zg_alias_contains(address)) || !parent || is_left || parent == zg_os_pid())
+        return zg_window_fault_other;
     // A child of vfork shares the windows.
     unsigned char present;
     if (zg_os_find_present((void *)(address & ~(ZG_PAGE_BYTES - 1)), ZG_PAGE_BYTES, &present) != -ENOMEM)

@@ -37,6 +37,9 @@ bool zg_window_is_for(uint64_t caller);
 bool zg_window_is_forced(void);
 // Nothing more is to get windows: the program locks its memory, say.
 void zg_window_stop(void);
+// The same, and what lies in windows goes on in private pages, if the process has one thread: before something comes by which a fork
+// could not copy it any more. The thread is entered.
+void zg_window_leave(void);
 
 // A block of state fresh, of `zero` contents or any, the rest of its slot filled. NULL where memory, mappings or address space do not
 // reach, or the size or alignment is too large.

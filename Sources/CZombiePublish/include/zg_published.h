@@ -29,7 +29,7 @@
     /* fork handlers: ours are the innermost */                                                                        \
     X(__register_atfork)                                                                                               \
     /* locking all memory: what is merely reserved is left out (memory.c) */                                           \
-    X(mlockall) X(munlockall) X(madvise)                                                                                          \
+    X(setrlimit) X(setrlimit64) X(prlimit) X(prlimit64) X(mlockall) X(munlockall) X(madvise)                                                                                          \
     /* the loader: no library binds past us */                                                                         \
     X(dlopen) X(dlclose)                                                                                               \
     /* system calls that take buffers: none may be dead (calls.c) */                                                   \
