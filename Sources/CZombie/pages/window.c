@@ -612,6 +612,9 @@ void zg_window_retire(struct zg_alias *alias) {
         __atomic_store_n(&alias->block.header, zg_header_in_state(header, zg_state_quarantined), __ATOMIC_RELEASE);
         return put_dying(alias);
     }
+    // The slot's next block is no object before it has been made one.
+    if (zg_header_zombie(__atomic_load_n(&alias->block.header, __ATOMIC_RELAXED)))
+        zg_fill_small((void *)start, 16, ZG_FILL_WORD);
     bool is_guarded = zg_os_guard((void *)zg_alias_page(alias), ZG_PAGE_BYTES) == 0;
     uint64_t ns = zg_clock_ns(zg_arch_ticks() - ticks);
     __atomic_fetch_add(&one_by_one_ns, zg_min(ns, ONE_MOST_NS), __ATOMIC_RELAXED);
