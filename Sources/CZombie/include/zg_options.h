@@ -30,7 +30,7 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(quarantine_per_context, number, 4, 0, 16, (),                                                                                             \
       "newest freed blocks of each allocation stack, kept in quarantine however much other code frees")                                         \
     X(fence_per_context, number, 8, 0, 65535, (),                                                                                               \
-      "first blocks of each allocation stack that get their own pages (small ones 4 times as many); 65535: all blocks")                         \
+      "first blocks of each allocation stack that get their own pages, protected on free; 65535: all blocks")                                   \
     X(fence_bytes, bytes, 16777216, 0, 1099511627776, (),                                                                                       \
       "memory for live blocks with their own pages; the default is also capped at 8 MiB or, if more, a quarter of live memory")                 \
     X(fence_overhead, percent, 30, 0, 1000, (),                                                                                                 \
