@@ -82,11 +82,14 @@ class Planting:
 
     def moments(self, name, runs):
         """Counts of calls after 90 % of a plain run, one for each run, none at the very end."""
-        status, lines, _, errors = self.run(name, guarded=False)
-        if status != 0 or len(lines) != 1:
-            raise Failed(f"{name}, plain: status {status}, {lines}, {errors[-300:]}")
-        late, calls = map(int, lines[0].split())
-        if not 0 < late < calls:
+        for attempt in range(3):  # the clock of processor time goes in large steps where the machine is busy
+            status, lines, _, errors = self.run(name, guarded=False)
+            if status != 0 or len(lines) != 1:
+                raise Failed(f"{name}, plain: status {status}, {lines}, {errors[-300:]}")
+            late, calls = map(int, lines[0].split())
+            if 0 < late < calls:
+                break
+        else:
             raise Failed(f"{name}: {calls} calls are too few to tell the time by")
         return [late + (calls - late) * number // (runs + runs // 4) for number in range(runs)]
 
