@@ -19,6 +19,7 @@ typedef int zg_no_filter_is_published; // C wants a declaration in every file
 #include "faults/signals.h"
 #include "images/loader.h"
 #include "platform/arch.h"
+#include "process/runtime.h"
 
 // Without <unistd.h>, which declares syscall itself.
 int execve(const char *path, char *const arguments[], char *const environment[]);
@@ -94,10 +95,10 @@ static ZG_COLD long seccomp(long operation, long flags, long arguments, const ui
 }
 
 static ZG_NOINLINE long fork_by_number(long number, long a, long b, long c, long d, long e) {
-    zg_forks_before();
+    zg_runtime_before_bare_fork();
     long result = next_syscall(number, a, b, c, d, e);
     int error = errno;
-    zg_forks_after(result == 0);
+    zg_runtime_after_bare_fork(result == 0);
     errno = error;
     return result;
 }

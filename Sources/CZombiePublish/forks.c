@@ -15,6 +15,7 @@ typedef int zg_no_fork_is_published; // C wants a declaration in every file
 #include "door/forks.h"
 #include "images/loader.h"
 #include "platform/arch.h"
+#include "process/runtime.h"
 
 typedef int entry_function(void *argument);
 // As many as come in registers, like syscall's (filters.c); the seventh, the child's place for its number, stands on the caller's stack.
@@ -41,16 +42,16 @@ struct start {
 // In the child, which has a copy of the parent's stack.
 static int enter(void *argument) {
     const struct start *start = argument;
-    zg_forks_after(true);
+    zg_runtime_after_bare_fork(true);
     return start->entry(start->argument);
 }
 
 static ZG_NOINLINE int clone_process(struct start start, void *stack, int flags, void *parent_tid, void *tls,
                                      void *child_tid) {
-    zg_forks_before();
+    zg_runtime_before_bare_fork();
     int pid = next_in_full(enter, stack, flags, &start, parent_tid, tls, child_tid);
     int error = errno;
-    zg_forks_after(false);
+    zg_runtime_after_bare_fork(false);
     errno = error;
     return pid;
 }
@@ -76,10 +77,10 @@ ZG_PUBLISH int zg_published_Fork(void) __asm__("_Fork");
 ZG_PUBLISH int zg_published_Fork(void) {
     if (ZG_UNLIKELY(!next_fork)) look_up();
     if (!next_fork) return errno = ENOSYS, -1;
-    zg_forks_before();
+    zg_runtime_before_bare_fork();
     int pid = next_fork();
     int error = errno;
-    zg_forks_after(pid == 0);
+    zg_runtime_after_bare_fork(pid == 0);
     errno = error;
     return pid;
 }

@@ -35,6 +35,3 @@ void zg_forks_leave_windows(const uint64_t *frame) {
     zg_window_leave();
     zg_thread_leave(thread);
 }
-
-void zg_forks_before(void) { zg_runtime_before_bare_fork(); }
-void zg_forks_after(bool child) { zg_runtime_after_bare_fork(child); }

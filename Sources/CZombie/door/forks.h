@@ -13,8 +13,5 @@ bool zg_forks_by_number(long number, long a, long b);
 bool zg_forks_by_flags(uint64_t flags);
 // Before what forbids a fork to copy blocks in windows takes effect: a limit of address space, a filter of system calls.
 void zg_forks_leave_windows(const uint64_t *frame);
-// Around the call. The second is for both processes.
-void zg_forks_before(void);
-void zg_forks_after(bool child);
 
 #endif

@@ -189,9 +189,7 @@ static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
     return zg_os_unguard(data, bytes) == 0;
 }
 
-// What pages of blocks in use may take: never more than half of the machine's memory, nothing more once it gets short, and
-// where only some blocks are fenced, a share of what the program has, or twice of it. `*limit` gets which of them it is.
-static uint64_t live_most(bool first, enum zg_shortfall *limit) {
+uint64_t zg_fence_memory_most(bool first, enum zg_shortfall *limit) {
     static uint64_t half;
     uint64_t known = zg_load(&half);
     if (ZG_UNLIKELY(!known)) {
@@ -294,7 +292,7 @@ static bool take_mappings(void) {
 
 bool zg_fence_has_room(uint64_t size, bool first) {
     enum zg_shortfall limit;
-    if (zg_load(&live_bytes) + zg_round_up(size, ZG_PAGE_BYTES) <= live_most(first, &limit)) return true;
+    if (zg_load(&live_bytes) + zg_round_up(size, ZG_PAGE_BYTES) <= zg_fence_memory_most(first, &limit)) return true;
     if (first) zg_coverage_declined(limit);
     return false;
 }
@@ -328,7 +326,7 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment, enum zg_kin
         return decline(zg_shortfall_address_space);
     uint64_t bytes = zg_round_up(size, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
     enum zg_shortfall limit;
-    if (zg_load(&live_bytes) + bytes > live_most(true, &limit)) return decline(limit);
+    if (zg_load(&live_bytes) + bytes > zg_fence_memory_most(true, &limit)) return decline(limit);
     bool by_mapping = size && (keeps_contents() || zg_protection_now() == zg_protection_mprotect), fresh = false;
     if (by_mapping && !take_mappings()) return decline(zg_shortfall_mappings);
     zg_lock_take(&fence_lock);

@@ -20,6 +20,7 @@
 
 #include "findings/found.h"
 #include "include/zg_block.h"
+#include "include/zg_coverage.h"
 #include "platform/base.h"
 #include "threads/thread.h"
 
@@ -31,6 +32,10 @@ enum { ZG_FENCE_REUSED_MOST = 512 };
 // Bytes of the pages of a fenced block, without the guard behind them.
 ZG_INLINE uint64_t zg_fence_data_bytes(const struct zg_span *span) { return (span->units - 1) * ZG_PAGE_BYTES; }
 
+// What the pages of blocks in use may take, bytes: never more than half of the machine's memory, nothing more once it gets short, and
+// where only some blocks are fenced, a share of what the program has, or for `first` blocks of stacks twice of it. `*limit` gets
+// which of them it is.
+uint64_t zg_fence_memory_most(bool first, enum zg_shortfall *limit);
 // Whether there is memory for the pages of a block of this size: the first block of its stack, or one of the others, which leave
 // those half of it.
 bool zg_fence_has_room(uint64_t size, bool first);

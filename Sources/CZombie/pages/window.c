@@ -14,6 +14,7 @@
 #include "blocks/fill.h"
 #include "blocks/size_class.h"
 #include "images/module.h"
+#include "pages/fence.h"
 #include "pages/protect.h"
 #include "platform/arch.h"
 #include "platform/clock.h"
@@ -41,7 +42,6 @@ enum {
     CLASSES = ZG_CLASS_COUNT,
     STEP_BYTES = 64 << 10
 };
-#define SHARE_LEAST ((uint64_t)4 << 20)
 // What dying blocks may hold before they are guarded: this much, or this share of what is in use.
 #define DYING_LEAST ((uint64_t)256 << 10)
 enum { DYING_SHIFT = 3 };
@@ -198,6 +198,13 @@ static uint64_t closed_most(void) {
     return zg_min(zg_config.retired_bytes / ZG_PAGE_BYTES, zg_max(CLOSED_LEAST, live / sizeof(struct zg_alias)));
 }
 
+// Its address space serves the next window of this size. Under the lock.
+static void put_again(uint32_t number) {
+    uint32_t *list = &again[size_number(windows[number].pages)];
+    windows[number].next = *list;
+    *list = number;
+}
+
 // The oldest dead windows are forgotten, and serve again. Under the lock.
 static void reuse_oldest(void) {
     while (closed_oldest && closed_pages > closed_most()) {
@@ -217,8 +224,7 @@ static void reuse_oldest(void) {
         zg_stats_add(zg_counter_retired_blocks, -(uint64_t)forgotten);
         zg_stats_add(zg_counter_retired_bytes, -(uint64_t)forgotten * ZG_PAGE_BYTES);
         window->state = window_none;
-        window->next = again[size_number(window->pages)];
-        again[size_number(window->pages)] = number;
+        put_again(number);
     }
 }
 
@@ -234,7 +240,7 @@ static uint32_t open_window(struct chunk *chunk) {
         if (!zg_alias_cover(fresh + chunk->pages)) return 0;
     }
     if (!zg_mappings_take(1)) {
-        if (number) windows[number].next = *list, *list = number;
+        if (number) put_again(number);
         return 0;
     }
     uint64_t first = number ? windows[number].first : fresh;
@@ -242,7 +248,7 @@ static uint32_t open_window(struct chunk *chunk) {
         // The kernel may have unmapped what was there.
         zg_mappings_give(1);
         zg_os_retire((void *)address_of(first), chunk->pages * ZG_PAGE_BYTES);
-        if (number) windows[number].next = *list, *list = number;
+        if (number) put_again(number);
         return 0;
     }
     if (!number) {
@@ -303,26 +309,6 @@ static struct chunk *unlist(uint32_t class) {
 // Why there was no memory or window for a block when that was last so. Under the lock.
 static enum zg_shortfall lacking = zg_shortfall_address_space;
 
-// What blocks in windows may lie in: as what private pages may take (fence.c), which count by themselves. `*limit` gets which of the
-// limits it is.
-static uint64_t memory_most(enum zg_shortfall *limit) {
-    *limit = zg_shortfall_pressure;
-    if (zg_stats_get(zg_counter_pressure_level)) return 0;
-    *limit = zg_shortfall_memory;
-    static uint64_t half;
-    if (ZG_UNLIKELY(!half)) {
-        uint64_t all = zg_os_physical_memory();
-        half = all ? all / 2 : UINT64_MAX;
-    }
-    uint64_t most = zg_config.fence_bytes;
-    if (zg_config.fence_per_context != ZG_FENCE_ALL &&
-        most == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial)
-        most = zg_min(most, zg_max(SHARE_LEAST, zg_stats_get(zg_counter_live_bytes) / 8));
-    if (most >= half) return half;
-    *limit = zg_shortfall_fence_bytes;
-    return most;
-}
-
 // Under the lock.
 static struct chunk *make_chunk(uint32_t class) {
     uint32_t pages = classes[class].pages;
@@ -330,7 +316,7 @@ static struct chunk *make_chunk(uint32_t class) {
     uint64_t bytes = pages * ZG_PAGE_BYTES;
     lacking = zg_shortfall_address_space;
     if (chunk_count == CHUNKS) return NULL;
-    if (memory_bytes + bytes > memory_most(&lacking)) return NULL;
+    if (memory_bytes + bytes > zg_fence_memory_most(false, &lacking)) return NULL;
     lacking = zg_shortfall_refused;
     if (!commit(chunks, sizeof *chunks, chunk_count + UINT64_C(1), &chunks_committed)) return NULL;
     void *memory = zg_os_map_common(bytes);
@@ -472,17 +458,19 @@ struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero
     return alias;
 }
 
-bool zg_window_is_overrun(const struct zg_alias *alias, struct zg_change *change) {
-    const uint8_t *start = (const uint8_t *)zg_alias_start(alias);
-    uint64_t last = 0;
-    *change = (struct zg_change){.length = 0};
-    for (uint64_t i = zg_alias_size(alias); i < alias->slot_bytes; i++) {
-        if (start[i] == ZG_FILL_GAP) continue;
-        if (!change->length)
-            *change = (struct zg_change){.offset = i, .old = ZG_FILL_GAP, .now = start[i], .length = 1};
-        last = i;
+// Notes what of the fill behind a block is another; `offset` is that of `fill` in the block.
+static void look_at_gap(const uint8_t *fill, uint64_t bytes, uint64_t offset, struct zg_change *change) {
+    for (uint64_t i = 0; i < bytes; i++) {
+        if (fill[i] == ZG_FILL_GAP) continue;
+        if (!change->length) *change = (struct zg_change){.offset = offset + i, .old = ZG_FILL_GAP, .now = fill[i]};
+        change->length = offset + i - change->offset + 1;
     }
-    if (change->length) change->length = last - change->offset + 1;
+}
+
+bool zg_window_is_overrun(const struct zg_alias *alias, struct zg_change *change) {
+    uint64_t size = zg_alias_size(alias);
+    *change = (struct zg_change){.length = 0};
+    look_at_gap((const uint8_t *)zg_alias_start(alias) + size, alias->slot_bytes - size, size, change);
     return change->length != 0;
 }
 
@@ -646,11 +634,7 @@ static bool look_at_live(struct zg_alias *alias, const char *found_by) {
     for (uint64_t at = zg_alias_size(alias), bytes; at < alias->slot_bytes; at += bytes) {
         bytes = zg_min(alias->slot_bytes - at, sizeof gap);
         if (zg_os_read_memory(gap, zg_alias_start(alias) + at, bytes) != bytes) return false;
-        for (uint64_t i = 0; i < bytes; i++) {
-            if (gap[i] == ZG_FILL_GAP) continue;
-            if (!change.length) change = (struct zg_change){.offset = at + i, .old = ZG_FILL_GAP, .now = gap[i]};
-            change.length = at + i - change.offset + 1;
-        }
+        look_at_gap(gap, bytes, at, &change);
     }
     // Who marks it reports it; whoever frees it has changed its state.
     if (!change.length || !__atomic_compare_exchange_n(&alias->block.header, &header, header | ZG_HEADER_CHANGED, false,

@@ -7,11 +7,7 @@
 // confidence: exact
 // detail: what="free memory"
 
-#include <malloc.h>
-
-#include "../bug.h"
-
-enum { COUNT = 200000, BYTES = 112 };
+#include "../forgotten.h"
 
 FRAME void drop_again(char *block) {
     free(block);
@@ -19,12 +15,7 @@ FRAME void drop_again(char *block) {
 }
 
 int main(void) {
-    static char *blocks[COUNT];
-    for (int i = 0; i < COUNT; i++) blocks[i] = malloc(BYTES);
-    for (int i = 0; i < COUNT; i++) free(blocks[i]);
-    malloc_trim(0);
-    char *block = blocks[COUNT / 8];
-    puts("given back");
+    char *block = forgotten_block();
 #ifdef FIXED
     block = malloc(BYTES);
 #endif

@@ -7,11 +7,7 @@
 // confidence: inferred
 // detail: what="free memory"
 
-#include <malloc.h>
-
-#include "../bug.h"
-
-enum { COUNT = 200000, BYTES = 112 };
+#include "../forgotten.h"
 
 FRAME char look_again(const char *block) {
     char first = *block;
@@ -20,12 +16,7 @@ FRAME char look_again(const char *block) {
 }
 
 int main(void) {
-    static char *blocks[COUNT];
-    for (int i = 0; i < COUNT; i++) blocks[i] = malloc(BYTES);
-    for (int i = 0; i < COUNT; i++) free(blocks[i]);
-    malloc_trim(0);
-    char *block = blocks[COUNT / 8];
-    puts("given back");
+    char *block = forgotten_block();
 #ifdef FIXED
     block = calloc(1, BYTES);
 #endif

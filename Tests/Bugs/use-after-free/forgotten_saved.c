@@ -8,12 +8,9 @@
 // detail: call="write" bytes="112" what="free memory"
 
 #include <fcntl.h>
-#include <malloc.h>
 #include <unistd.h>
 
-#include "../bug.h"
-
-enum { COUNT = 200000, BYTES = 112 };
+#include "../forgotten.h"
 
 FRAME ssize_t save_again(int file, const char *block) {
     ssize_t written = write(file, block, BYTES);
@@ -22,12 +19,7 @@ FRAME ssize_t save_again(int file, const char *block) {
 }
 
 int main(void) {
-    static char *blocks[COUNT];
-    for (int i = 0; i < COUNT; i++) blocks[i] = malloc(BYTES);
-    for (int i = 0; i < COUNT; i++) free(blocks[i]);
-    malloc_trim(0);
-    char *block = blocks[COUNT / 8];
-    puts("given back");
+    char *block = forgotten_block();
 #ifdef FIXED
     block = calloc(1, BYTES);
 #endif
