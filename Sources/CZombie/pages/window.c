@@ -625,24 +625,34 @@ void zg_window_flush(void) {
     }
 }
 
-// The fill behind a block in use, copied: another thread may free it, and guard its page, meanwhile.
-static bool look_at_live(struct zg_alias *alias, const char *found_by) {
+// The fill behind a block in use, copied: another thread may free it, and guard its page, meanwhile. False: it is as it was.
+static bool copy_change(const struct zg_alias *alias, struct zg_change *change) {
     uint8_t gap[64];
-    uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_ACQUIRE);
-    if (zg_header_state(header) != zg_state_live || header & ZG_HEADER_CHANGED) return false;
-    struct zg_change change = {.length = 0};
+    *change = (struct zg_change){.length = 0};
     for (uint64_t at = zg_alias_size(alias), bytes; at < alias->slot_bytes; at += bytes) {
         bytes = zg_min(alias->slot_bytes - at, sizeof gap);
         if (zg_os_read_memory(gap, zg_alias_start(alias) + at, bytes) != bytes) return false;
-        look_at_gap(gap, bytes, at, &change);
+        look_at_gap(gap, bytes, at, change);
     }
-    // Who marks it reports it; whoever frees it has changed its state.
-    if (!change.length || !__atomic_compare_exchange_n(&alias->block.header, &header, header | ZG_HEADER_CHANGED, false,
-                                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+    return change->length != 0;
+}
+
+static bool look_at_live(struct zg_alias *alias, const char *found_by) {
+    uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_ACQUIRE);
+    struct zg_change change;
+    if (zg_header_state(header) != zg_state_live || header & ZG_HEADER_CHANGED || !copy_change(alias, &change))
         return false;
+    // Once more where no page can be given to another block meanwhile. Who marks it reports it; whoever frees it has changed its state.
+    zg_lock_take(&window_lock);
+    header = __atomic_load_n(&alias->block.header, __ATOMIC_ACQUIRE);
+    bool is_changed =
+        zg_header_state(header) == zg_state_live && !(header & ZG_HEADER_CHANGED) && copy_change(alias, &change);
+    is_changed = is_changed && __atomic_compare_exchange_n(&alias->block.header, &header, header | ZG_HEADER_CHANGED,
+                                                           false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    zg_lock_drop(&window_lock);
     struct zg_block_view view;
-    if (zg_lookup_block(zg_alias_start(alias), &view)) zg_found_overrun(&view, &change, found_by);
-    return true;
+    if (is_changed && zg_lookup_block(zg_alias_start(alias), &view)) zg_found_overrun(&view, &change, found_by);
+    return is_changed;
 }
 
 uint64_t zg_window_verify_live(const char *found_by) {
