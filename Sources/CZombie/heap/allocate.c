@@ -51,8 +51,8 @@ enum { WINDOWED_AT_A_TIME = 32 };
 
 static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment,
                                enum zg_kind kind, bool zero) {
-    uint64_t ticks = zg_arch_ticks();
-    struct zg_alias *alias = zg_window_allocate(size, alignment, zero);
+    uint64_t ticks = zg_page_time_start();
+    struct zg_alias *alias = zg_window_allocate(size, alignment, zero, context);
     if (!alias) return NULL;
     zg_choice_note(context, thread->frame[1]);
     note_maker(&alias->block, context, thread);
@@ -61,6 +61,7 @@ static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint6
     __atomic_store_n(&alias->block.header, zg_block_header(zg_state_live, kind, alias->slot_bytes - (uint32_t)size),
                      __ATOMIC_RELEASE);
     thread->allocations++;
+    thread->windowed++;
     thread->allocated_bytes += size;
     zg_page_time_spent(ticks, 1);
     zg_page_time_charge_window();
@@ -75,7 +76,7 @@ static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint6
 static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment,
                                          enum zg_kind kind, bool zero, bool later) {
     struct zg_span *span = NULL;
-    uint64_t ticks = zg_arch_ticks();
+    uint64_t ticks = zg_page_time_start();
     // A slot of a window has room behind a block: not where its end is to be exact, nor where it is all that there is.
     bool can_window = size && size <= ZG_WINDOW_MOST && zg_config.fence_align == zg_fence_align_16;
     uint64_t caller = can_window ? thread->frame[1] : 0;

@@ -107,7 +107,7 @@ static ZG_NOINLINE bool fill_touched(uint64_t start, uint64_t bytes) {
 // A fenced block dies: what it was is noted, then its pages are protected. `was_found`: what has changed beside it was reported.
 static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum zg_kind kind, bool was_found) {
     struct zg_dead dead = {0, zg_language_unknown};
-    uint64_t ticks = zg_arch_ticks();
+    uint64_t ticks = zg_page_time_start();
     struct zg_change change;
     // Replaced by a mapping, whatever is there.
     if (zg_fence_is_programs(span, kind)) {
@@ -191,7 +191,7 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
                                         zg_header_in_state(header & ~ZG_HEADER_CHANGED, zg_state_freeing), false,
                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         if (zg_header_state(header) != zg_state_live) return zg_free_dead(address, deallocator);
-    uint64_t ticks = zg_arch_ticks();
+    uint64_t ticks = zg_page_time_start();
     note_freer(&alias->block, capture_free(thread, deallocator), thread);
     thread->frees++;
     thread->freed_bytes += bytes;

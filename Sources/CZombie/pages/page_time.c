@@ -75,14 +75,18 @@ static uint64_t measured(uint64_t since, uint64_t pages) {
 }
 
 void zg_page_time_spent(uint64_t since, uint64_t pages) {
+    if (!since) return;
     __atomic_fetch_add(&spent_ns, measured(since, pages), __ATOMIC_RELAXED);
 }
 
 void zg_page_time_charge(uint64_t pages) {
+    if (zg_config.fence_overhead >= ZG_NO_LIMIT_PERCENT) return;
     __atomic_fetch_add(&spent_ns, CALL_NS + pages * FRESH_PAGE_NS, __ATOMIC_RELAXED);
 }
 
-void zg_page_time_charge_window(void) { __atomic_fetch_add(&spent_ns, WINDOW_NS, __ATOMIC_RELAXED); }
+void zg_page_time_charge_window(void) {
+    if (zg_config.fence_overhead < ZG_NO_LIMIT_PERCENT) __atomic_fetch_add(&spent_ns, WINDOW_NS, __ATOMIC_RELAXED);
+}
 
 void zg_page_time_retired(uint64_t since, uint64_t pages) {
     uint64_t ns = measured(since, pages) + CALL_NS + pages * FRESH_PAGE_NS;

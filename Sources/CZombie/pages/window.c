@@ -15,6 +15,7 @@
 #include "blocks/size_class.h"
 #include "images/module.h"
 #include "pages/fence.h"
+#include "pages/lifetimes.h"
 #include "pages/protect.h"
 #include "platform/arch.h"
 #include "platform/clock.h"
@@ -40,30 +41,32 @@ enum {
     CLOSED_LEAST = 32768, // pages of dead windows, whose records are kept: so many, or of this share of what is in use
     CLOSED_SHIFT = 3,
     CLASSES = ZG_CLASS_COUNT,
+    STREAMS = 2 * CLASSES, // of a class: blocks that likely die soon, and those that likely last
+    AGE = 16,              // windows of a stream from when one was passed until what is in use there has lasted
     STEP_BYTES = 64 << 10
 };
 // What dying blocks may hold before they are guarded: this much, or this share of what is in use.
 #define DYING_LEAST ((uint64_t)256 << 10)
 enum { DYING_SHIFT = 3 };
 #define BUSY_LEAST ((uint64_t)1 << 20)
-// Guarding each page by itself, when its block dies, may take this share of the processor's time, in tenths, and this much first.
-enum { ONE_BY_ONE_TENTHS = 1 };
-#define ONE_BY_ONE_FIRST_NS UINT64_C(100000000)
+// Guarding each page by itself, when its block dies, may take this part of the processor's time, and this much first.
+enum { ONE_BY_ONE_PART = 20, LOOK_EVERY = 64 };
+#define ONE_BY_ONE_FIRST_NS UINT64_C(50000000)
 #define ONE_MOST_NS UINT64_C(4000)
 #define REFRESH_NS UINT64_C(2000000) // between two looks at the process's clock
 
-// Physical pages of one size class. Invariants: 1. free[p] counts the clear bits of used[p] below `slots`. 2. `open` counts the pages
+// Physical pages of one size class, and of blocks that are likely to last, or not to. Invariants: 1. free[p] counts the clear bits of used[p] below `slots`. 2. `open` counts the pages
 // with a free slot. 3. A page that the current window has passed (below `cursor`) is not handed out again by way of it.
 struct chunk {
     uint64_t memory; // its first mapping, which no block is used by
-    uint32_t next;   // of the class's chunks that are worth a window: number, 0 ends it
+    uint32_t next;   // of the stream's chunks that are worth a window: number, 0 ends it
     uint32_t window; // the one that goes on, 0: none
     uint32_t live;   // blocks in use
     uint16_t pages, slots, slot_bytes;
     uint16_t cursor, populated; // pages of the window
     uint16_t touched;           // pages that have memory
     uint16_t open;
-    uint8_t class;
+    uint8_t stream;
     bool is_listed, is_current, is_empty; // empty: its pages have gone back
     uint8_t free[CHUNK_PAGES_MOST];
     uint64_t used[CHUNK_PAGES_MOST][SLOTS_MOST / 64];
@@ -77,6 +80,7 @@ struct window {
     uint32_t next_dying;
     uint16_t pages, live;
     uint8_t state;
+    bool is_judged;       // what was in use when others of its age were dead has been looked at
     bool is_queued;       // among those with dying blocks, oldest first
     uint16_t dying_count; // blocks that are dead, and filled, but not guarded yet: a bit for each page
     uint64_t dying[CHUNK_PAGES_MOST / 64];
@@ -93,7 +97,9 @@ static struct {
     uint32_t current, worthy; // chunk numbers
     uint32_t opened;          // windows since the last chunk was made
     uint16_t pages;           // of the last chunk
-} classes[CLASSES];
+    uint16_t passed_count;
+    uint32_t passed[AGE]; // windows by which no more blocks come: a ring
+} streams[STREAMS];
 
 // --- whether at all ----------------------------------------------------------------------------------------------------
 
@@ -247,7 +253,7 @@ static uint32_t open_window(struct chunk *chunk) {
     if (zg_os_map_window((void *)chunk->memory, chunk->pages * ZG_PAGE_BYTES, (void *)address_of(first)) != 0) {
         // The kernel may have unmapped what was there.
         zg_mappings_give(1);
-        zg_os_retire((void *)address_of(first), chunk->pages * ZG_PAGE_BYTES);
+        zg_os_blank((void *)address_of(first), chunk->pages * ZG_PAGE_BYTES);
         if (number) put_again(number);
         return 0;
     }
@@ -260,9 +266,10 @@ static uint32_t open_window(struct chunk *chunk) {
     window->chunk = (uint32_t)(chunk - chunks);
     window->pages = chunk->pages;
     window->state = window_open;
+    window->is_judged = false;
     chunk->window = number;
     chunk->cursor = chunk->populated = 0;
-    classes[chunk->class].opened++;
+    streams[chunk->stream].opened++;
     return number;
 }
 
@@ -270,7 +277,7 @@ static uint32_t open_window(struct chunk *chunk) {
 static void close_window(uint32_t number) {
     struct window *window = &windows[number];
     uint64_t bytes = window->pages * ZG_PAGE_BYTES;
-    if (zg_os_retire((void *)address_of(window->first), bytes) != 0) {
+    if (zg_os_blank((void *)address_of(window->first), bytes) != 0) {
         // Some of its pages may not be guarded yet.
         if (zg_os_guard((void *)address_of(window->first), bytes) != 0) zg_window_stop();
         return;
@@ -292,14 +299,14 @@ static bool is_worth_a_window(const struct chunk *chunk) { return chunk->open >=
 static void list(struct chunk *chunk) {
     if (chunk->is_listed || chunk->is_current || !is_worth_a_window(chunk)) return;
     chunk->is_listed = true;
-    chunk->next = classes[chunk->class].worthy;
-    classes[chunk->class].worthy = (uint32_t)(chunk - chunks);
+    chunk->next = streams[chunk->stream].worthy;
+    streams[chunk->stream].worthy = (uint32_t)(chunk - chunks);
 }
 
-static struct chunk *unlist(uint32_t class) {
-    while (classes[class].worthy) {
-        struct chunk *chunk = &chunks[classes[class].worthy];
-        classes[class].worthy = chunk->next;
+static struct chunk *unlist(uint32_t stream) {
+    while (streams[stream].worthy) {
+        struct chunk *chunk = &chunks[streams[stream].worthy];
+        streams[stream].worthy = chunk->next;
         chunk->is_listed = false;
         if (is_worth_a_window(chunk)) return chunk;
     }
@@ -310,8 +317,8 @@ static struct chunk *unlist(uint32_t class) {
 static enum zg_shortfall lacking = zg_shortfall_address_space;
 
 // Under the lock.
-static struct chunk *make_chunk(uint32_t class) {
-    uint32_t pages = classes[class].pages;
+static struct chunk *make_chunk(uint32_t stream) {
+    uint32_t pages = streams[stream].pages;
     pages = pages ? zg_min(2 * pages, CHUNK_PAGES_MOST) : CHUNK_PAGES_LEAST;
     uint64_t bytes = pages * ZG_PAGE_BYTES;
     lacking = zg_shortfall_address_space;
@@ -321,33 +328,54 @@ static struct chunk *make_chunk(uint32_t class) {
     if (!commit(chunks, sizeof *chunks, chunk_count + UINT64_C(1), &chunks_committed)) return NULL;
     void *memory = zg_os_map_common(bytes);
     if (!memory) return NULL;
-    uint32_t slot_bytes = zg_class_bytes(class), slots = ZG_PAGE_BYTES / slot_bytes;
+    uint32_t slot_bytes = zg_class_bytes(stream / 2), slots = ZG_PAGE_BYTES / slot_bytes;
     struct chunk *chunk = &chunks[chunk_count++];
     *chunk = (struct chunk){.memory = (uint64_t)memory,
                             .pages = (uint16_t)pages,
                             .slots = (uint16_t)slots,
                             .slot_bytes = (uint16_t)slot_bytes,
                             .open = (uint16_t)pages,
-                            .class = (uint8_t) class};
+                            .stream = (uint8_t)stream};
     for (uint32_t page = 0; page < pages; page++) chunk->free[page] = (uint8_t)slots;
-    classes[class].pages = (uint16_t)pages;
-    classes[class].opened = 0;
+    streams[stream].pages = (uint16_t)pages;
+    streams[stream].opened = 0;
     zg_store(&memory_bytes, memory_bytes + bytes);
     zg_pressure_note_taken(bytes);
     return chunk;
 }
 
-// The class's next chunk, with a window onto it. NULL where there is none. Under the lock.
-static struct chunk *next_chunk(uint32_t class) {
-    struct chunk *last = classes[class].current ? &chunks[classes[class].current] : NULL;
+// What is in use by way of the window has outlived the others of its age. Under the lock.
+static void judge(uint32_t number) {
+    struct window *window = &windows[number];
+    // Its number may be another window's by now.
+    if (window->state != window_open || window->is_judged || chunks[window->chunk].window == number) return;
+    window->is_judged = true;
+    for (uint64_t page = window->first; page < window->first + window->pages; page++) {
+        const struct zg_block *block = &zg_alias_area.aliases[page].block;
+        if (zg_header_state(__atomic_load_n(&block->header, __ATOMIC_RELAXED)) == zg_state_live)
+            zg_lifetime_lasted(__atomic_load_n(&block->alloc_stack, __ATOMIC_RELAXED));
+    }
+}
+
+// No more blocks come by way of the window. Under the lock.
+static void pass(uint32_t stream, uint32_t number) {
+    uint32_t *place = &streams[stream].passed[streams[stream].passed_count++ % AGE];
+    if (*place) judge(*place);
+    *place = number;
+    if (windows[number].state == window_open && !windows[number].live) close_window(number);
+}
+
+// The stream's next chunk, with a window onto it. NULL where there is none. Under the lock.
+static struct chunk *next_chunk(uint32_t stream) {
+    struct chunk *last = streams[stream].current ? &chunks[streams[stream].current] : NULL;
     // Larger windows cost less for each block, and more memory than the blocks need.
-    bool is_busy = classes[class].opened >= OPENED_PER_SIZE && classes[class].pages < CHUNK_PAGES_MOST &&
+    bool is_busy = streams[stream].opened >= OPENED_PER_SIZE && streams[stream].pages < CHUNK_PAGES_MOST &&
                    memory_bytes < zg_max(BUSY_LEAST, zg_stats_get(zg_counter_live_bytes) / 4);
     uint32_t passed = last ? last->window : 0;
-    struct chunk *chunk = is_busy ? make_chunk(class) : NULL;
+    struct chunk *chunk = is_busy ? make_chunk(stream) : NULL;
     if (!chunk && last && is_worth_a_window(last)) chunk = last;
-    if (!chunk) chunk = unlist(class);
-    if (!chunk) chunk = make_chunk(class);
+    if (!chunk) chunk = unlist(stream);
+    if (!chunk) chunk = make_chunk(stream);
     if (chunk) lacking = zg_shortfall_refused;
     if (!chunk || !open_window(chunk)) {
         if (chunk) list(chunk);
@@ -359,10 +387,9 @@ static struct chunk *next_chunk(uint32_t class) {
         last->is_current = false;
         list(last);
     }
-    classes[class].current = chunk ? (uint32_t)(chunk - chunks) : 0;
+    streams[stream].current = chunk ? (uint32_t)(chunk - chunks) : 0;
     if (chunk) chunk->is_current = true;
-    // No more blocks come by way of it.
-    if (passed && windows[passed].state == window_open && !windows[passed].live) close_window(passed);
+    if (passed) pass(stream, passed);
     return chunk;
 }
 
@@ -410,6 +437,8 @@ static struct zg_alias *take_slot(struct chunk *chunk) {
     alias->start = (uint16_t)(slot * chunk->slot_bytes);
     alias->slot_bytes = chunk->slot_bytes;
     alias->window = chunk->window;
+    // The next page is in no cache of translations yet. One that is not there is not fetched.
+    __builtin_prefetch((void *)address_of(window->first + chunk->cursor), 1);
     return alias;
 }
 
@@ -417,6 +446,7 @@ static void give_slot(struct zg_alias *alias) {
     struct window *window = &windows[alias->window];
     struct chunk *chunk = &chunks[window->chunk];
     uint32_t page = (uint32_t)(zg_alias_number(alias) - window->first), slot = alias->start / chunk->slot_bytes;
+    if (!window->is_judged) zg_lifetime_ended(__atomic_load_n(&alias->block.alloc_stack, __ATOMIC_RELAXED));
     chunk->used[page][slot / 64] &= ~(UINT64_C(1) << slot % 64);
     if (!chunk->free[page]++) chunk->open++;
     chunk->live--;
@@ -432,14 +462,15 @@ static uint32_t class_for(uint64_t size, uint64_t alignment) {
     return class < CLASSES && zg_class_bytes(class) <= ZG_PAGE_BYTES / 2 ? class : CLASSES;
 }
 
-struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero) {
+struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero, uint32_t context) {
     uint32_t class = class_for(size, alignment);
     if (class == CLASSES) return NULL;
+    uint32_t stream = 2 * class + zg_lifetime_is_long(context);
     struct zg_alias *alias = NULL;
     zg_lock_take(&window_lock);
-    struct chunk *chunk = classes[class].current ? &chunks[classes[class].current] : NULL;
+    struct chunk *chunk = streams[stream].current ? &chunks[streams[stream].current] : NULL;
     for (int tries = 0; (!chunk || !find_page(chunk)) && tries < 2; tries++)
-        if (!(chunk = next_chunk(class))) break;
+        if (!(chunk = next_chunk(stream))) break;
     if (chunk && find_page(chunk)) {
         populate(chunk);
         alias = take_slot(chunk);
@@ -453,8 +484,6 @@ struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero
     char *start = (char *)zg_alias_start(alias);
     if (zero) __builtin_memset(start, 0, size);
     __builtin_memset(start + size, ZG_FILL_GAP, alias->slot_bytes - size);
-    zg_stats_add(zg_counter_fenced_blocks, 1);
-    zg_stats_add(zg_counter_windowed_blocks, 1);
     return alias;
 }
 
@@ -580,20 +609,25 @@ static void put_dying(struct zg_alias *alias) {
 
 static uint64_t one_by_one_ns, one_by_one_most_ns = ONE_BY_ONE_FIRST_NS, refreshed_ticks;
 
-static bool may_guard_one(uint64_t ticks) {
+static bool may_guard_one(void) {
     if (zg_config.fence_per_context != ZG_FENCE_ALL) return true; // there are only so many
     uint64_t spent = zg_load(&one_by_one_ns);
     if (ZG_LIKELY(spent < zg_load(&one_by_one_most_ns))) return true;
+    static uint32_t looks; // approximate where threads meet
+    uint32_t look = __atomic_load_n(&looks, __ATOMIC_RELAXED);
+    __atomic_store_n(&looks, look + 1, __ATOMIC_RELAXED);
+    if (look % LOOK_EVERY) return false;
+    uint64_t ticks = zg_arch_ticks();
     if (zg_clock_ns(ticks - zg_load(&refreshed_ticks)) < REFRESH_NS) return false;
     zg_store(&refreshed_ticks, ticks);
-    uint64_t most = ONE_BY_ONE_FIRST_NS + zg_clock_process_ns() / 10 * ONE_BY_ONE_TENTHS;
+    uint64_t most = ONE_BY_ONE_FIRST_NS + zg_clock_process_ns() / ONE_BY_ONE_PART;
     zg_store(&one_by_one_most_ns, most);
     return spent < most;
 }
 
 void zg_window_retire(struct zg_alias *alias) {
-    uint64_t start = zg_alias_start(alias), bytes = zg_round_up(zg_alias_size(alias), 16), ticks = zg_arch_ticks();
-    if (!may_guard_one(ticks)) {
+    uint64_t start = zg_alias_start(alias), bytes = zg_round_up(zg_alias_size(alias), 16), ticks;
+    if (!may_guard_one()) {
         uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_RELAXED);
         if (zg_header_zombie(header)) zg_zombie_write((void *)start, bytes, zg_zombie_pattern_at(start, header));
         else zg_fill((void *)start, bytes, ZG_FILL_FREED);
@@ -603,6 +637,7 @@ void zg_window_retire(struct zg_alias *alias) {
     // The slot's next block is no object before it has been made one.
     if (zg_header_zombie(__atomic_load_n(&alias->block.header, __ATOMIC_RELAXED)))
         zg_fill_small((void *)start, 16, ZG_FILL_WORD);
+    ticks = zg_arch_ticks();
     bool is_guarded = zg_os_guard((void *)zg_alias_page(alias), ZG_PAGE_BYTES) == 0;
     uint64_t ns = zg_clock_ns(zg_arch_ticks() - ticks);
     __atomic_fetch_add(&one_by_one_ns, zg_min(ns, ONE_MOST_NS), __ATOMIC_RELAXED);
@@ -625,14 +660,21 @@ void zg_window_flush(void) {
     }
 }
 
-// The fill behind a block in use, copied: another thread may free it, and guard its page, meanwhile. False: it is as it was.
-static bool copy_change(const struct zg_alias *alias, struct zg_change *change) {
-    uint8_t gap[64];
+// The fill behind a block in use, by way of the chunk's own mapping: another thread may free the block, and guard its page,
+// meanwhile, or the program may have protected it. Without windows any more the kernel copies it. False: it is as it was.
+static bool find_change(const struct zg_alias *alias, struct zg_change *change) {
+    uint64_t size = zg_alias_size(alias), end = alias->slot_bytes;
+    const struct window *window = &windows[alias->window];
+    uint64_t slot =
+        chunks[window->chunk].memory + (zg_alias_number(alias) - window->first) * ZG_PAGE_BYTES + alias->start;
+    uint8_t copy[64];
     *change = (struct zg_change){.length = 0};
-    for (uint64_t at = zg_alias_size(alias), bytes; at < alias->slot_bytes; at += bytes) {
-        bytes = zg_min(alias->slot_bytes - at, sizeof gap);
-        if (zg_os_read_memory(gap, zg_alias_start(alias) + at, bytes) != bytes) return false;
-        look_at_gap(gap, bytes, at, change);
+    if (size >= end) return false;
+    if (!is_left) look_at_gap((const uint8_t *)slot + size, end - size, size, change);
+    for (uint64_t at = size, bytes; is_left && at < end; at += bytes) {
+        bytes = zg_min(end - at, sizeof copy);
+        if (zg_os_read_memory(copy, zg_alias_start(alias) + at, bytes) != bytes) return false;
+        look_at_gap(copy, bytes, at, change);
     }
     return change->length != 0;
 }
@@ -640,13 +682,13 @@ static bool copy_change(const struct zg_alias *alias, struct zg_change *change) 
 static bool look_at_live(struct zg_alias *alias, const char *found_by) {
     uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_ACQUIRE);
     struct zg_change change;
-    if (zg_header_state(header) != zg_state_live || header & ZG_HEADER_CHANGED || !copy_change(alias, &change))
+    if (zg_header_state(header) != zg_state_live || header & ZG_HEADER_CHANGED || !find_change(alias, &change))
         return false;
     // Once more where no page can be given to another block meanwhile. Who marks it reports it; whoever frees it has changed its state.
     zg_lock_take(&window_lock);
     header = __atomic_load_n(&alias->block.header, __ATOMIC_ACQUIRE);
     bool is_changed =
-        zg_header_state(header) == zg_state_live && !(header & ZG_HEADER_CHANGED) && copy_change(alias, &change);
+        zg_header_state(header) == zg_state_live && !(header & ZG_HEADER_CHANGED) && find_change(alias, &change);
     is_changed = is_changed && __atomic_compare_exchange_n(&alias->block.header, &header, header | ZG_HEADER_CHANGED,
                                                            false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
     zg_lock_drop(&window_lock);
@@ -657,6 +699,8 @@ static bool look_at_live(struct zg_alias *alias, const char *found_by) {
 
 uint64_t zg_window_verify_live(const char *found_by) {
     uint64_t found = 0, end = __atomic_load_n(&zg_alias_area.covered, __ATOMIC_ACQUIRE);
+    // A child that has not what its parent had (zg_window_fault) looks at nothing.
+    if (!is_left && zg_load(&owner) != (uint64_t)zg_os_pid()) return 0;
     end = zg_min(end, zg_load(&used_pages));
     for (uint64_t page = 0; page < end; page++) found += look_at_live(&zg_alias_area.aliases[page], found_by);
     return found;

@@ -43,7 +43,7 @@ void zg_window_leave(void);
 
 // A block of state fresh, of `zero` contents or any, the rest of its slot filled. NULL where memory, mappings or address space do not
 // reach, or the size or alignment is too large.
-struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero);
+struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero, uint32_t context);
 // What of the fill behind the block has changed. False: nothing.
 bool zg_window_is_overrun(const struct zg_alias *alias, struct zg_change *change);
 // A block that dies, state freeing: its page is guarded, by itself as long as there is time for that, or with others

@@ -20,6 +20,8 @@ void zg_os_leave_out_of_core(void *start, uint64_t bytes);
 int zg_os_discard(void *start, uint64_t bytes);
 // Gives the pages back and makes the range inaccessible until it is committed again.
 int zg_os_retire(void *start, uint64_t bytes);
+// The same without the advice that a reservation has: it merges with its like alone, and cannot be committed.
+int zg_os_blank(void *start, uint64_t bytes);
 // Makes the range inaccessible, and keeps its pages.
 int zg_os_protect(void *start, uint64_t bytes);
 // Makes pages of an accessible mapping inaccessible, and gives their memory back, without a mapping of their own; and back.

@@ -184,15 +184,20 @@ int zg_os_discard(void *start, uint64_t bytes) {
     return result;
 }
 
-int zg_os_retire(void *start, uint64_t bytes) {
+int zg_os_blank(void *start, uint64_t bytes) {
     // A fresh reservation over the old mapping: one call, and it merges with its inaccessible neighbours.
     long result =
         ZG_CALL(SYS_mmap, start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     if (is_error(result)) return (int)result;
     if (ZG_UNLIKELY(__atomic_load_n(&locks_later, __ATOMIC_RELAXED))) zg_os_unlock(start, bytes);
-    // As zg_os_reserve: else it never merges with what is around it, not even when it is accessible again.
-    advise_reserved(start, bytes);
     return 0;
+}
+
+int zg_os_retire(void *start, uint64_t bytes) {
+    int result = zg_os_blank(start, bytes);
+    // As zg_os_reserve: else it never merges with what is around it, not even when it is accessible again.
+    if (result == 0) advise_reserved(start, bytes);
+    return result;
 }
 
 // A call that a signal may interrupt before it has done anything.

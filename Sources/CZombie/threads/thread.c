@@ -40,9 +40,13 @@ void zg_thread_flush_counters(struct zg_thread *thread) {
     zg_stats_add(zg_counter_stacks_captured, thread->captures);
     if (thread->shortened) zg_stats_add(zg_counter_stacks_shortened, thread->shortened);
     if (thread->zombies) zg_stats_add(zg_counter_zombies, thread->zombies);
+    if (thread->windowed) {
+        zg_stats_add(zg_counter_fenced_blocks, thread->windowed);
+        zg_stats_add(zg_counter_windowed_blocks, thread->windowed);
+    }
     zg_stats_raise_peak(zg_counter_live_bytes_peak, zg_stats_get(zg_counter_live_bytes));
     thread->allocations = thread->frees = thread->allocated_bytes = thread->freed_bytes = thread->captures = 0;
-    thread->shortened = thread->zombies = 0;
+    thread->shortened = thread->zombies = thread->windowed = 0;
     zg_stats_note_refusals();
     zg_coverage_tell();
 }

@@ -57,7 +57,7 @@ struct zg_thread {
     uint64_t faults_hidden, hidden_with;
 
     // Counts since the last flush to the statistics page.
-    uint64_t allocations, frees, allocated_bytes, freed_bytes, captures, shortened, zombies;
+    uint64_t allocations, frees, allocated_bytes, freed_bytes, captures, shortened, zombies, windowed;
     uint32_t time; // of a zombie of late, as in struct zg_death
 
     struct zg_jump jump; // that the program has made out of a handler which interrupted the runtime
