@@ -37,7 +37,7 @@ enum {
     SLOTS_MOST = ZG_PAGE_BYTES / SLOT_LEAST,
     GAP_LEAST = 8,        // bytes behind a block that are filled and looked at
     POPULATED_AHEAD = 16, // pages: as many as the kernel maps at one fault
-    OPENED_PER_SIZE = 16, // windows until a class's next chunk is larger
+    OPENED_PER_SIZE = 8, // windows until a class's next chunk is larger
     CLOSED_LEAST = 32768, // pages of dead windows, whose records are kept: so many, or of this share of what is in use
     CLOSED_SHIFT = 3,
     CLASSES = ZG_CLASS_COUNT,
@@ -48,7 +48,7 @@ enum {
 // What dying blocks may hold before they are guarded: this much, or this share of what is in use.
 #define DYING_LEAST ((uint64_t)256 << 10)
 enum { DYING_SHIFT = 3 };
-#define BUSY_LEAST ((uint64_t)1 << 20)
+#define BUSY_LEAST ((uint64_t)2 << 20)
 // Guarding each page by itself, when its block dies, may take this part of the processor's time, and this much first.
 enum { ONE_BY_ONE_PART = 20, LOOK_EVERY = 64 };
 #define ONE_BY_ONE_FIRST_NS UINT64_C(50000000)
@@ -370,7 +370,7 @@ static struct chunk *next_chunk(uint32_t stream) {
     struct chunk *last = streams[stream].current ? &chunks[streams[stream].current] : NULL;
     // Larger windows cost less for each block, and more memory than the blocks need.
     bool is_busy = streams[stream].opened >= OPENED_PER_SIZE && streams[stream].pages < CHUNK_PAGES_MOST &&
-                   memory_bytes < zg_max(BUSY_LEAST, zg_stats_get(zg_counter_live_bytes) / 4);
+                   memory_bytes < zg_max(BUSY_LEAST, zg_stats_get(zg_counter_live_bytes) / 2);
     uint32_t passed = last ? last->window : 0;
     struct chunk *chunk = is_busy ? make_chunk(stream) : NULL;
     if (!chunk && last && is_worth_a_window(last)) chunk = last;
