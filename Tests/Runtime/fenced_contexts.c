@@ -1,6 +1,6 @@
-// Of every context the first fence_per_context blocks have pages of their own, and few of the later ones; in each test again.
+// Of every context the first fence_per_context blocks have pages of their own, and few of the later ones; in each test again. (Without windows, which leave more.)
 // link: runtime
-// options: fence_overhead=100%
+// options: fence_overhead=100%:fence_windows=off
 
 #include "include/zg_api.h"
 

@@ -57,7 +57,7 @@ PARTS = [
     Part("bugs", driver("Detection/bugs"), 55),
     Part("fences", driver("Detection/fences"), 12, slices=4),
     Part("zombies", driver("Detection/zombies"), 45, slices=4),
-    Part("planted", driver("Detection/planted", "-o", "fence_windows=all"), 25, needs=INSTALLED, slices=11),
+    Part("planted", driver("Detection/planted"), 25, needs=INSTALLED, slices=11),
 
     # What programs do, what the kernel refuses, what goes wrong at any moment, what others might want.
     Part("life", driver("Robustness/life"), 28),

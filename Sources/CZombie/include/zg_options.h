@@ -36,7 +36,7 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(fence_overhead, percent, 30, 0, 1000, (),                                                                                                 \
       "CPU time for protected pages, as a share of the program's; first blocks of stacks up to three times of it; 100%: no limit")              \
     X(fence_windows, choice, 0, 0, 2, (auto, off, all),                                                                                         \
-      "small blocks with pages of their own share memory by windows (Linux 6.15): in profile fence, never, or all that can")                    \
+      "small blocks with pages of their own share memory by windows (Linux 6.15): where that is cheaper, never, or all that can")               \
     X(overread_ms, number, 20, 0, 1000000, (),                                                                                                  \
       "CPU time after which reads past the end of a live block with its own pages are allowed, where masked loads are slow; 0: never")          \
     X(fence_align, choice, 0, 0, 2, (16, 8, 1),                                                                                                 \

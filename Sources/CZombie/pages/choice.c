@@ -18,7 +18,9 @@ enum {
     CODE_FRAMES = 4,
     CODE_BITS = 18,
     PRIVATE_FIRST = 4,
-    WINDOWED_MORE = 4, // so many times fence_per_context blocks are the first ones, where windows make them cheap
+    PASSED = 32,
+    WINDOWED_LATER = 256, // blocks of a context until half as many of the later ones get windows
+    WINDOWED_MORE = 2,    // so many times fence_per_context blocks are the first ones, where windows make them cheap
 };
 
 // Blocks of a context, whose numbers are dense; untouched pages cost nothing. Contexts beyond these many share their counts.
@@ -30,6 +32,7 @@ enum { FENCED_BITS = 16, EPOCH_BITS = 14 };
 #define EVER_FENCED (UINT32_C(1) << 31)
 
 static uint32_t counts[CONTEXTS], epoch;
+static uint32_t passes; // of those that are not first blocks: so many need not ask, after one was refused
 static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
 
 // The innermost calls of the stacks of which a block was fenced: a Bloom filter (CACM 13:7, 1970) with two bits each. In a
@@ -65,7 +68,19 @@ void zg_choice_begin_epoch(void) { __atomic_fetch_add(&epoch, 1, __ATOMIC_RELAXE
 // Of the blocks of a profile that fences all: the first of a context, and ever fewer of the later ones.
 static bool is_private(uint32_t count) { return count < PRIVATE_FIRST || !(count & (count - 1)); }
 
+// Approximate where threads meet.
+static bool is_passed(void) {
+    uint32_t left = __atomic_load_n(&passes, __ATOMIC_RELAXED);
+    if (left) __atomic_store_n(&passes, left - 1, __ATOMIC_RELAXED);
+    return left;
+}
+
 static uint32_t first_most(bool can_window) { return zg_config.fence_per_context * (can_window ? WINDOWED_MORE : 1); }
+
+// Where not all is fenced private pages are preferred, as long as they leave enough time and memory to others.
+static bool is_better_in_window(enum zg_page_use use, uint64_t size) {
+    return zg_window_is_forced() || !zg_page_time_allows(use, true) || !zg_fence_has_room(size, false);
+}
 
 enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, uint64_t caller) {
     bool can_window = caller && zg_window_may_be();
@@ -81,25 +96,24 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, uint64_t c
                    ? zg_choice_window
                    : zg_choice_pages;
     if (!zg_config.fence_per_context) return zg_choice_none;
+    if (fenced && is_passed()) return zg_choice_none;
     enum zg_page_use use = fenced ? zg_page_next : zg_page_first;
     // A share that falls with how many of the context's blocks have been fenced, and with what this one would cost.
     uint64_t share = zg_min(size / ZG_PAGE_BYTES, SHARE_PAGES_MOST) + 1;
     uint32_t most = first_most(can_window);
     if (fenced >= most) {
         if (!later) return zg_choice_none;
-        use = zg_page_later;
-        share *= (fenced - most) / (can_window ? WINDOWED_MORE : 1) + 2;
+        use = can_window ? zg_page_next : zg_page_later;
+        share *= can_window ? (fenced - most) / WINDOWED_LATER + 1 : fenced - most + 2;
     }
     if (fenced && share > 1 && zg_random(&random_state) % share) return zg_choice_none;
     if (use == zg_page_first && !zg_page_time_allows(use, false) && is_new_code(code_of(context)))
         use = zg_page_new_code;
     bool may = zg_page_time_allows(use, false);
-    if (may && can_window &&
-        (zg_window_is_forced() || !zg_page_time_allows(use, true) || !zg_fence_has_room(size, false)) &&
-        zg_window_is_for(caller))
-        return zg_choice_window;
+    if (may && can_window && is_better_in_window(use, size) && zg_window_is_for(caller)) return zg_choice_window;
     if (may && zg_fence_has_room(size, use <= zg_page_first)) return zg_choice_pages;
     zg_stats_add(zg_counter_fence_declined, 1);
+    if (!may && fenced) __atomic_store_n(&passes, PASSED, __ATOMIC_RELAXED);
     if (!may && !later) zg_coverage_declined(zg_shortfall_fence_overhead);
     return zg_choice_none;
 }

@@ -20,7 +20,7 @@
 #define PAGE_MOST_NS UINT64_C(600)
 #define CALL_NS UINT64_C(1000)
 #define WINDOW_NS                                                                                                      \
-    UINT64_C(2000) // of a block: its part of a fault, and entries of the page tables and of the caches for them
+    UINT64_C(300) // of a block: its part of a fault, and entries of the page tables and of the caches for them
 #define FRESH_PAGE_NS UINT64_C(2500) // its fault, its zeroing, and what it drives out of the caches
 // The most that new code and first blocks may have had of the processor time, as multiples of fence_overhead, and the part of
 // one fence_overhead for retiring.
@@ -34,7 +34,7 @@ static uint64_t granted_ns; // besides
 static uint64_t limit_of(enum zg_page_use use, bool ample) {
     uint64_t granted = zg_load(&granted_ns), earned = zg_load(&earned_ns);
     uint64_t income = START_NS + granted + earned - zg_min(zg_load(&forgone_ns), earned);
-    uint64_t reserve = zg_min(income / 4, RESERVE_NS);
+    uint64_t reserve = zg_min(income / 8, RESERVE_NS);
     if (use <= zg_page_first && ample) return income - zg_min(income / 2, RESERVE_NS);
     if (use == zg_page_new_code) return NEW_CODE_START_NS + granted + NEW_CODE_SHARE * earned;
     if (use == zg_page_first) return zg_min(FIRST_START_NS + granted + FIRST_SHARE * earned, income + ADVANCE_NS);

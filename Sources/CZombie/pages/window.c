@@ -37,12 +37,13 @@ enum {
     SLOTS_MOST = ZG_PAGE_BYTES / SLOT_LEAST,
     GAP_LEAST = 8,        // bytes behind a block that are filled and looked at
     POPULATED_AHEAD = 16, // pages: as many as the kernel maps at one fault
-    OPENED_PER_SIZE = 8, // windows until a class's next chunk is larger
+    OPENED_PER_SIZE = 8,  // windows until a class's next chunk is larger
     CLOSED_LEAST = 32768, // pages of dead windows, whose records are kept: so many, or of this share of what is in use
     CLOSED_SHIFT = 3,
     CLASSES = ZG_CLASS_COUNT,
     STREAMS = 2 * CLASSES, // of a class: blocks that likely die soon, and those that likely last
     AGE = 16,              // windows of a stream from when one was passed until what is in use there has lasted
+    FORKS_MOST = 4,        // of a process, and of those that it comes from
     STEP_BYTES = 64 << 10
 };
 // What dying blocks may hold before they are guarded: this much, or this share of what is in use.
@@ -144,7 +145,6 @@ static bool can_guard(void) {
 
 void zg_window_reserve(void) {
     if (zg_config.fence_windows == zg_fence_windows_off || !zg_config.fence_per_context) return;
-    if (zg_config.fence_windows == zg_fence_windows_auto && zg_config.fence_per_context != ZG_FENCE_ALL) return;
     if (zg_config.on_finding == zg_on_finding_continue) return; // contents are needed later
     // A window is mapped memory, dead or not, and counts.
     if (zg_os_limit(RLIMIT_AS) != RLIM_INFINITY) return;
@@ -800,7 +800,15 @@ static bool may_copy(void) {
     return zg_os_may_call(SYS_mremap) && zg_os_may_call(SYS_mmap) && zg_os_may_call(SYS_madvise);
 }
 
+// Where windows are a choice, who forks again and again gets no more: each fork copies what lies there.
+static void count_fork(void) {
+    static uint32_t forks;
+    bool is_choice = zg_config.fence_windows == zg_fence_windows_auto && zg_config.fence_per_context != ZG_FENCE_ALL;
+    if (is_choice && ++forks == FORKS_MOST) zg_window_stop();
+}
+
 void zg_window_fork_prepare(void) {
+    count_fork();
     copied.start = NULL;
     copied.bytes = 0;
     uint32_t count = chunk_count;

@@ -1,11 +1,12 @@
-// The late write is found when the block leaves a small quarantine, long before the program would have ended.
+// The late write is found when the block leaves a small quarantine, long before the program would have ended. (In a window it is
+// found when it is made.)
 // finding: write-after-free
 // access: write
 // block: size=200 offset=50 language=unknown
 // stack-access: - (the writer is gone)
 // stack-free: drop_page
 // stack-alloc: make_page
-// options: quarantine_bytes=64k
+// options: quarantine_bytes=64k:fence_windows=off
 // exit: 134
 // detail: found_by="eviction"
 
