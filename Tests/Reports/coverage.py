@@ -130,7 +130,7 @@ def shares_are_counted(work):
     found = work.coverage(10, 100, flags=options(fence_per_context=ALL_BLOCKS))
     assert (found["blocks"], found["blocks_watched"], found["stacks"], found["stacks_watched"]) == (1000, 1000, 10, 10), found
     assert found["reason"] is None, found
-    found = work.coverage(10, 100)
+    found = work.coverage(10, 100, flags=options(fence_overhead="100%", fence_windows="off"))
     assert (found["blocks"], found["stacks"], found["stacks_watched"]) == (1000, 10, 10) and 10 <= found["blocks_watched"] < 1000, found
     assert found["stacks_percent"] == 100 and found["blocks_percent"] < 100 and found["reason"] == "fence_per_context", found
     # Statistics that nobody else can see are said all the same.

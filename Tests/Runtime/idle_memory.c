@@ -317,7 +317,8 @@ int main(int argc, char **argv) {
         check_mode("change_sizes", ways[i]);
         check_mode("keep_some", ways[i]);
     }
-    check_mode("change_sizes_in_threads", "");
+    // Resident size counts a page once for each block that it serves by way of windows.
+    check_mode("change_sizes_in_threads", "fence_windows=off");
     check_mode("touch_little", "");
     check_mode("repeat_large", "");
     check_mode("repeat_large", "retired_bytes=64M");
