@@ -542,7 +542,7 @@ static const struct mode {
     {"resizing-mprotect", "profile=fence:retired_bytes=4m:protect=mprotect", "", check_resizing},
     {"churn", "profile=fence", "", check_churn},
     {"churn-small", "profile=fence:retired_bytes=64m", "", check_churn},
-    {"mappings", "profile=fence:protect=mprotect", "16000", check_interleaved},
+    {"mappings", "profile=fence:protect=mprotect", "32000", check_interleaved},
     {"mappings-some", "profile=fence:protect=mprotect:mappings=1000", "1000", check_interleaved},
     {"mappings-few", "profile=fence:protect=mprotect:mappings=300", "300", check_interleaved},
     {"borders", "profile=fence:retired_bytes=8m", "", check_borders},

@@ -20,7 +20,7 @@
 #define PAGE_MOST_NS UINT64_C(600)
 #define CALL_NS UINT64_C(1000)
 #define WINDOW_NS                                                                                                      \
-    UINT64_C(300) // of a block: its part of a fault, and entries of the page tables and of the caches for them
+    UINT64_C(100) // of a block, besides what is measured: entries of the caches for page tables, and of those
 #define FRESH_PAGE_NS UINT64_C(2500) // its fault, its zeroing, and what it drives out of the caches
 // The most that new code and first blocks may have had of the processor time, as multiples of fence_overhead, and the part of
 // one fence_overhead for retiring.
