@@ -567,7 +567,7 @@ static void finish(const uint32_t *numbers, uint32_t count) {
 }
 
 // Those of the window that has waited longest, once there are more than `most` bytes. False: there are no more.
-static bool finish_oldest(uint64_t most) {
+static ZG_NOINLINE bool finish_oldest(uint64_t most) {
     uint32_t numbers[CHUNK_PAGES_MOST], count = 0;
     zg_lock_take(&window_lock);
     bool is_over = dying_bytes > most && dying_oldest;
@@ -584,7 +584,7 @@ static bool finish_oldest(uint64_t most) {
 }
 
 // A block that is filled. Once all that is left in its window is dying, or too much is, pages are guarded.
-static void put_dying(struct zg_alias *alias) {
+static ZG_NOINLINE void put_dying(struct zg_alias *alias) {
     uint32_t numbers[CHUNK_PAGES_MOST], count = 0, number = alias->window;
     zg_lock_take(&window_lock);
     struct window *window = &windows[number];

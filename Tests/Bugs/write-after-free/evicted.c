@@ -1,5 +1,4 @@
-// The late write is found when the block leaves a small quarantine, long before the program would have ended. (In a window it is
-// found when it is made.)
+// The late write is found when the block leaves a small quarantine, long before the end. (In a window it is found when it is made.)
 // finding: write-after-free
 // access: write
 // block: size=200 offset=50 language=unknown
