@@ -474,6 +474,8 @@ struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero
     if (chunk && find_page(chunk)) {
         populate(chunk);
         alias = take_slot(chunk);
+        // Before another thread's fork can copy the page: its child looks at the fill of what was live by then.
+        __builtin_memset((char *)zg_alias_start(alias) + size, ZG_FILL_GAP, alias->slot_bytes - size);
     }
     enum zg_shortfall why = lacking;
     zg_lock_drop(&window_lock);
@@ -481,9 +483,7 @@ struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero
         zg_coverage_declined(why);
         return NULL;
     }
-    char *start = (char *)zg_alias_start(alias);
-    if (zero) __builtin_memset(start, 0, size);
-    __builtin_memset(start + size, ZG_FILL_GAP, alias->slot_bytes - size);
+    if (zero) __builtin_memset((void *)zg_alias_start(alias), 0, size);
     return alias;
 }
 
