@@ -1,4 +1,4 @@
-// Of every context the first fence_per_context blocks have pages of their own, and few of the later ones; in each test again. (Without windows, which leave more.)
+// Of every context the first blocks have pages of their own, few of the later ones; in each test again. Without windows.
 // link: runtime
 // options: fence_overhead=100%:fence_windows=off
 
@@ -9,16 +9,8 @@
 
 enum { SIZE = 100, LATER = 400 };
 
-static __attribute__((noinline)) char *made_here(void) {
-    char *block = heap_allocate(SIZE, 16, false);
-    __asm__ volatile("" : "+r"(block)::"memory");
-    return block;
-}
-static __attribute__((noinline)) char *made_there(void) {
-    char *block = heap_allocate(SIZE, 16, false);
-    __asm__ volatile("" : "+r"(block)::"memory");
-    return block;
-}
+HEAP_PLACE(made_here, SIZE)
+HEAP_PLACE(made_there, SIZE)
 
 static bool is_fenced(const char *block) {
     struct zg_block_view view;

@@ -20,6 +20,14 @@ static __attribute__((noinline, unused)) void *heap_allocate(uint64_t size, uint
     return block;
 }
 
+// A function that makes blocks of this size: an allocation context of its own, wherever it is called once.
+#define HEAP_PLACE(name, size)                                                                                         \
+    static __attribute__((noinline)) char *name(void) {                                                                \
+        char *block = heap_allocate(size, 16, false);                                                                  \
+        __asm__ volatile("" : "+r"(block)::"memory");                                                                  \
+        return block;                                                                                                  \
+    }
+
 static __attribute__((noinline, unused)) void heap_free(void *block) {
     zg_door_free(block, zg_deallocator_free, ZG_ANY_SIZE, HEAP_FRAME);
     __asm__ volatile("" ::: "memory");

@@ -8,16 +8,8 @@
 
 enum { BLOCKS = 64000, EVERY = 8, WAITING = 64, SIZE = 100 };
 
-static __attribute__((noinline)) char *make_lasting(void) {
-    char *block = heap_allocate(SIZE, 16, false);
-    __asm__ volatile("" : "+r"(block)::"memory");
-    return block;
-}
-static __attribute__((noinline)) char *make_passing(void) {
-    char *block = heap_allocate(SIZE, 16, false);
-    __asm__ volatile("" : "+r"(block)::"memory");
-    return block;
-}
+HEAP_PLACE(make_lasting, SIZE)
+HEAP_PLACE(make_passing, SIZE)
 
 static char *lasting[BLOCKS / EVERY], *passing[WAITING];
 

@@ -13,12 +13,11 @@
 #include "stacks/depot.h"
 
 enum {
-    CONTEXTS = 1 << 21,
     SHARE_PAGES_MOST = 255,
     CODE_FRAMES = 4,
     CODE_BITS = 18,
     PRIVATE_FIRST = 4,
-    PASSED = 32,
+    PASSED = 32,          // blocks for which the clock is not asked again, once there was no time for one
     WINDOWED_LATER = 256, // blocks of a context until half as many of the later ones get windows
     WINDOWED_MORE = 2,    // so many times fence_per_context blocks are the first ones, where windows make them cheap
 };
@@ -31,8 +30,8 @@ enum { FENCED_BITS = 16, EPOCH_BITS = 14 };
 #define SEEN (UINT32_C(1) << 30)
 #define EVER_FENCED (UINT32_C(1) << 31)
 
-static uint32_t counts[CONTEXTS], epoch;
-static uint32_t passes; // of those that are not first blocks: so many need not ask, after one was refused
+static uint32_t counts[ZG_DEPOT_PLACES], epoch;
+static uint32_t passes; // blocks that need not ask; none of them the first of its context
 static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
 
 // The innermost calls of the stacks of which a block was fenced: a Bloom filter (CACM 13:7, 1970) with two bits each. In a
@@ -55,12 +54,12 @@ static bool is_new_code(uint64_t code) { return code && !(has_bit(first_bit(code
 
 // As of this epoch.
 static uint32_t count_of(uint32_t context) {
-    uint32_t count = __atomic_load_n(&counts[context % CONTEXTS], __ATOMIC_RELAXED);
+    uint32_t count = __atomic_load_n(&counts[context % ZG_DEPOT_PLACES], __ATOMIC_RELAXED);
     uint32_t now = __atomic_load_n(&epoch, __ATOMIC_RELAXED) << FENCED_BITS & EPOCH_MASK;
     return (count & EPOCH_MASK) == now ? count : (count & (SEEN | EVER_FENCED)) | now;
 }
 static void set_count(uint32_t context, uint32_t count) {
-    __atomic_store_n(&counts[context % CONTEXTS], count, __ATOMIC_RELAXED);
+    __atomic_store_n(&counts[context % ZG_DEPOT_PLACES], count, __ATOMIC_RELAXED);
 }
 
 void zg_choice_begin_epoch(void) { __atomic_fetch_add(&epoch, 1, __ATOMIC_RELAXED); }
@@ -96,7 +95,6 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, uint64_t c
                    ? zg_choice_window
                    : zg_choice_pages;
     if (!zg_config.fence_per_context) return zg_choice_none;
-    if (fenced && is_passed()) return zg_choice_none;
     enum zg_page_use use = fenced ? zg_page_next : zg_page_first;
     // A share that falls with how many of the context's blocks have been fenced, and with what this one would cost.
     uint64_t share = zg_min(size / ZG_PAGE_BYTES, SHARE_PAGES_MOST) + 1;
@@ -107,6 +105,7 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, uint64_t c
         share *= can_window ? (fenced - most) / WINDOWED_LATER + 1 : fenced - most + 2;
     }
     if (fenced && share > 1 && zg_random(&random_state) % share) return zg_choice_none;
+    if (fenced && is_passed()) return zg_stats_add(zg_counter_fence_declined, 1), zg_choice_none;
     if (use == zg_page_first && !zg_page_time_allows(use, false) && is_new_code(code_of(context)))
         use = zg_page_new_code;
     bool may = zg_page_time_allows(use, false);

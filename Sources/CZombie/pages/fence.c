@@ -12,6 +12,7 @@
 #include "settings/config.h"
 #include "settings/coverage.h"
 #include "settings/stats.h"
+#include "stacks/depot.h"
 
 enum {
     CHUNK_PAGES = ZG_FENCE_REUSED_MOST, // one page of the kernel's page tables
@@ -314,10 +315,10 @@ static bool may_be_programs(uint64_t size, enum zg_kind kind) {
 
 // Of each context every fourth block, from the second on, stands at the start of its pages, and what is in front of it is a guard:
 // of the first eight two do, and the first never does.
-enum { START_EVERY = 4, START_AT = 1, CONTEXTS = 1 << 21 };
-static uint8_t turns[CONTEXTS]; // blocks so far, the lower bits
+enum { START_EVERY = 4, START_AT = 1 };
+static uint8_t turns[ZG_DEPOT_PLACES]; // blocks so far, the lower bits
 static bool is_start_due(uint32_t context) {
-    uint8_t turn = __atomic_fetch_add(&turns[context % CONTEXTS], 1, __ATOMIC_RELAXED);
+    uint8_t turn = __atomic_fetch_add(&turns[context % ZG_DEPOT_PLACES], 1, __ATOMIC_RELAXED);
     return turn % START_EVERY == START_AT;
 }
 

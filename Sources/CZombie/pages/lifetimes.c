@@ -2,16 +2,17 @@
 
 #include "pages/lifetimes.h"
 
+#include "stacks/depot.h"
+
 enum {
-    CONTEXTS = 1 << 21, // those beyond share
-    LASTED = 2,         // a block that lasted counts so much, one that died early 1: long from a third on
+    LASTED = 2, // a block that lasted counts so much, one that died early 1: long from a third on
     LONG = 8,
     MOST = 16
 };
 
-static uint8_t scores[CONTEXTS]; // untouched pages cost nothing
+static uint8_t scores[ZG_DEPOT_PLACES];
 
-static uint8_t *score_of(uint32_t context) { return &scores[context % CONTEXTS]; }
+static uint8_t *score_of(uint32_t context) { return &scores[context % ZG_DEPOT_PLACES]; }
 
 void zg_lifetime_lasted(uint32_t context) {
     uint8_t score = __atomic_load_n(score_of(context), __ATOMIC_RELAXED);

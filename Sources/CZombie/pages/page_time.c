@@ -60,7 +60,7 @@ static void look_at_clock(uint64_t ticks) {
 }
 
 bool zg_page_time_allows(enum zg_page_use use, bool ample) {
-    if (zg_config.fence_overhead >= ZG_NO_LIMIT_PERCENT || is_allowed(use, ample)) return true;
+    if (!zg_page_time_is_limited() || is_allowed(use, ample)) return true;
     look_at_clock(zg_arch_ticks());
     return is_allowed(use, ample);
 }
@@ -80,12 +80,12 @@ void zg_page_time_spent(uint64_t since, uint64_t pages) {
 }
 
 void zg_page_time_charge(uint64_t pages) {
-    if (zg_config.fence_overhead >= ZG_NO_LIMIT_PERCENT) return;
+    if (!zg_page_time_is_limited()) return;
     __atomic_fetch_add(&spent_ns, CALL_NS + pages * FRESH_PAGE_NS, __ATOMIC_RELAXED);
 }
 
 void zg_page_time_charge_window(void) {
-    if (zg_config.fence_overhead < ZG_NO_LIMIT_PERCENT) __atomic_fetch_add(&spent_ns, WINDOW_NS, __ATOMIC_RELAXED);
+    if (zg_page_time_is_limited()) __atomic_fetch_add(&spent_ns, WINDOW_NS, __ATOMIC_RELAXED);
 }
 
 void zg_page_time_retired(uint64_t since, uint64_t pages) {

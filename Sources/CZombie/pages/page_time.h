@@ -28,10 +28,9 @@ enum zg_page_use {
 bool zg_page_time_allows(enum zg_page_use use, bool ample);
 // At least 1 ms for first blocks from now on, whatever was spent before: for tests, whose shares are their own.
 void zg_page_time_grant(void);
+ZG_INLINE bool zg_page_time_is_limited(void) { return zg_config.fence_overhead < ZG_NO_LIMIT_PERCENT; }
 // The start of work that is to be added up, in ticks; 0 where nothing is, because there is no limit: the clock costs 25 ns.
-ZG_INLINE uint64_t zg_page_time_start(void) {
-    return zg_config.fence_overhead >= ZG_NO_LIMIT_PERCENT ? 0 : zg_arch_ticks();
-}
+ZG_INLINE uint64_t zg_page_time_start(void) { return zg_page_time_is_limited() ? zg_arch_ticks() : 0; }
 // The time that fencing took since that. A thread that was put aside meanwhile did not spend it: it counts
 // only as far as system calls for so many pages take.
 void zg_page_time_spent(uint64_t since, uint64_t pages);

@@ -37,7 +37,7 @@ enum {
     SLOTS_MOST = ZG_PAGE_BYTES / SLOT_LEAST,
     GAP_LEAST = 8,        // bytes behind a block that are filled and looked at
     POPULATED_AHEAD = 16, // pages: as many as the kernel maps at one fault
-    OPENED_PER_SIZE = 8,  // windows until a class's next chunk is larger
+    OPENED_PER_SIZE = 8,  // windows until a stream's next chunk is larger
     CLOSED_LEAST = 32768, // pages of dead windows, whose records are kept: so many, or of this share of what is in use
     CLOSED_SHIFT = 3,
     CLASSES = ZG_CLASS_COUNT,
@@ -56,8 +56,9 @@ enum { ONE_BY_ONE_PART = 20, LOOK_EVERY = 64 };
 #define ONE_MOST_NS UINT64_C(4000)
 #define REFRESH_NS UINT64_C(2000000) // between two looks at the process's clock
 
-// Physical pages of one size class, and of blocks that are likely to last, or not to. Invariants: 1. free[p] counts the clear bits of used[p] below `slots`. 2. `open` counts the pages
-// with a free slot. 3. A page that the current window has passed (below `cursor`) is not handed out again by way of it.
+// Physical pages of one stream: a size class, and blocks that are likely to last, or that are not. Invariants: 1. free[p] counts the
+// clear bits of used[p] below `slots`. 2. `open` counts the pages with a free slot. 3. A page that the current window has passed (below
+// `cursor`) is not handed out again by way of it.
 struct chunk {
     uint64_t memory; // its first mapping, which no block is used by
     uint32_t next;   // of the stream's chunks that are worth a window: number, 0 ends it
@@ -613,9 +614,9 @@ static bool may_guard_one(void) {
     if (zg_config.fence_per_context != ZG_FENCE_ALL) return true; // there are only so many
     uint64_t spent = zg_load(&one_by_one_ns);
     if (ZG_LIKELY(spent < zg_load(&one_by_one_most_ns))) return true;
-    static uint32_t looks; // approximate where threads meet
-    uint32_t look = __atomic_load_n(&looks, __ATOMIC_RELAXED);
-    __atomic_store_n(&looks, look + 1, __ATOMIC_RELAXED);
+    static uint64_t looks; // approximate where threads meet
+    uint64_t look = zg_load(&looks);
+    zg_store(&looks, look + 1);
     if (look % LOOK_EVERY) return false;
     uint64_t ticks = zg_arch_ticks();
     if (zg_clock_ns(ticks - zg_load(&refreshed_ticks)) < REFRESH_NS) return false;
@@ -626,7 +627,7 @@ static bool may_guard_one(void) {
 }
 
 void zg_window_retire(struct zg_alias *alias) {
-    uint64_t start = zg_alias_start(alias), bytes = zg_round_up(zg_alias_size(alias), 16), ticks;
+    uint64_t start = zg_alias_start(alias), bytes = zg_round_up(zg_alias_size(alias), 16);
     if (!may_guard_one()) {
         uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_RELAXED);
         if (zg_header_zombie(header)) zg_zombie_write((void *)start, bytes, zg_zombie_pattern_at(start, header));
@@ -637,7 +638,7 @@ void zg_window_retire(struct zg_alias *alias) {
     // The slot's next block is no object before it has been made one.
     if (zg_header_zombie(__atomic_load_n(&alias->block.header, __ATOMIC_RELAXED)))
         zg_fill_small((void *)start, 16, ZG_FILL_WORD);
-    ticks = zg_arch_ticks();
+    uint64_t ticks = zg_arch_ticks();
     bool is_guarded = zg_os_guard((void *)zg_alias_page(alias), ZG_PAGE_BYTES) == 0;
     uint64_t ns = zg_clock_ns(zg_arch_ticks() - ticks);
     __atomic_fetch_add(&one_by_one_ns, zg_min(ns, ONE_MOST_NS), __ATOMIC_RELAXED);

@@ -41,7 +41,8 @@ void zg_window_stop(void);
 // could not copy it any more. The thread is entered.
 void zg_window_leave(void);
 
-// A block of state fresh, of `zero` contents or any, the rest of its slot filled. NULL where memory, mappings or address space do not
+// A block of state fresh, of `zero` contents or any, the rest of its slot filled; beside others that live as long as those of its
+// context do (lifetimes.h). NULL where memory, mappings or address space do not
 // reach, or the size or alignment is too large.
 struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero, uint32_t context);
 // What of the fill behind the block has changed. False: nothing.

@@ -28,6 +28,8 @@ ZG_INLINE uint64_t zg_depot_hash(uint64_t outer, uint64_t frame) {
     uint64_t h = (outer ^ frame) * UINT64_C(0x9fb21c651e98df25);
     return (h ^ h >> 29) * UINT64_C(0xd6e8feb86659fd93);
 }
+// Tables that hold a byte or a word for each stack have so many places; those beyond share. Untouched pages cost nothing.
+#define ZG_DEPOT_PLACES (UINT32_C(1) << 21)
 // With an id: zg_depot_settle was called for the stack.
 #define ZG_DEPOT_SETTLED (UINT32_C(1) << 26)
 // The id of the stack with this hash, captured before; `outer` is the hash of all frames but the innermost. 0 where it was not.
