@@ -5,6 +5,7 @@
 
 #include "pressure/pressure.h"
 #include "platform/os.h"
+#include "settings/config.h"
 #include "settings/stats.h"
 
 // Memory is made accessible in steps: a quarter of what the class has, within these bounds.
@@ -50,6 +51,8 @@ bool zg_slab_init(uint32_t region_shift) {
         slab->base = layout->slots_base = base;
         slab->reciprocal = UINT64_MAX / slab->slot_bytes + 1;
         slab->magazine = zg_magazine_slots(slab->slot_bytes);
+        slab->first = (uint64_t)(slab - zg_slabs.slab) << 48 | (uint64_t)slab->slot_bytes << 28;
+        slab->filled = zg_min(slab->slot_bytes, zg_config.fill_freed_bytes & ~UINT64_C(15));
         slab->blocks = take_part(&tables, slab->limit * sizeof(struct zg_block));
         slab->deaths = take_part(&tables, slab->limit * sizeof(struct zg_death));
         slab->free_slots = take_part(&tables, slab->limit * sizeof(uint32_t));
