@@ -183,7 +183,7 @@ static ZG_NOINLINE void chosen_free(void *block) {
 
 ZG_PUBLISH void free(void *block) {
     if (ZG_UNLIKELY(zg_passing)) ZG_MUST_TAIL return chosen_free(block);
-    zg_door_free(block, zg_deallocator_free, ZG_ANY_SIZE, ZG_FRAME);
+    zg_door_free_plainly(block, ZG_FRAME);
     ZG_KEEP_CALL();
 }
 

@@ -71,7 +71,7 @@ ZG_INLINE void *allocate_quickly(uint64_t size, enum zg_kind kind, bool zero, co
     struct zg_thread *thread = zg_thread_enter_quickly(frame);
     if (ZG_UNLIKELY(!thread)) return NULL;
     bool is_zero;
-    void *block = zg_allocate_quickly(thread, size, kind, zg_capture_known(thread), &is_zero);
+    void *block = zg_allocate_quickly(thread, size, kind, zg_capture_known(thread, frame), &is_zero);
     if (ZG_UNLIKELY(!block)) {
         thread->busy = 0;
         return NULL;
@@ -132,18 +132,35 @@ static ZG_NOINLINE void hand_over_and_leave(struct zg_thread *thread) {
     zg_thread_leave(thread);
 }
 
-// As allocate_quickly: jumps where it takes longer.
-void zg_door_free(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
-    if (ZG_UNLIKELY(!address)) return;
+// As allocate_quickly: jumps where it takes longer. True: it is done.
+ZG_INLINE bool free_quickly(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
+    if (ZG_UNLIKELY(!address)) return true;
     struct zg_thread *thread = zg_thread_enter_quickly(frame);
-    if (ZG_UNLIKELY(!thread)) ZG_MUST_TAIL return free_slowly(address, deallocator, size, frame);
+    if (ZG_UNLIKELY(!thread)) return false;
     struct zg_dying dying;
-    enum zg_freed freed = zg_free_quickly(thread, (uint64_t)address, deallocator, size, 0, &dying);
-    if (ZG_LIKELY(freed == zg_freed_whole)) return zg_thread_leave(thread);
-    if (freed == zg_freed_partly)
-        return finish_and_leave(thread, (uint64_t)address, dying.slab, dying.index, dying.header);
-    if (freed == zg_freed_last) return hand_over_and_leave(thread);
-    thread->busy = 0;
+    enum zg_freed freed = zg_free_quickly(thread, (uint64_t)address, deallocator, size, frame, 0, &dying);
+    if (ZG_UNLIKELY(freed == zg_freed_not)) {
+        thread->busy = 0;
+        return false;
+    }
+    if (ZG_LIKELY(freed == zg_freed_whole)) zg_thread_leave(thread);
+    else if (freed == zg_freed_partly)
+        finish_and_leave(thread, (uint64_t)address, dying.slab, dying.index, dying.header);
+    else hand_over_and_leave(thread);
+    return true;
+}
+
+static ZG_NOINLINE void plain_free_slowly(void *address, const uint64_t *frame) {
+    free_slowly(address, zg_deallocator_free, ZG_ANY_SIZE, frame);
+}
+
+void zg_door_free_plainly(void *address, const uint64_t *frame) {
+    if (ZG_LIKELY(free_quickly(address, zg_deallocator_free, ZG_ANY_SIZE, frame))) return;
+    ZG_MUST_TAIL return plain_free_slowly(address, frame);
+}
+
+void zg_door_free(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
+    if (ZG_LIKELY(free_quickly(address, deallocator, size, frame))) return;
     ZG_MUST_TAIL return free_slowly(address, deallocator, size, frame);
 }
 
@@ -189,7 +206,7 @@ static ZG_NOINLINE void *reallocate_slowly(void *address, uint64_t size, const u
 void *zg_door_reallocate(void *address, uint64_t size, const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_enter_quickly(frame);
     if (ZG_LIKELY(thread != NULL)) {
-        void *block = zg_reallocate_quickly(thread, (uint64_t)address, size);
+        void *block = zg_reallocate_quickly(thread, (uint64_t)address, size, frame);
         if (ZG_LIKELY(block != NULL)) {
             zg_thread_leave(thread);
             return block;

@@ -135,7 +135,9 @@ ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t siz
                      __ATOMIC_RELEASE);
     thread->allocations++;
     thread->allocated_bytes += slab->slot_bytes;
-    return (void *)zg_slab_slot_address(slab, index);
+    char *start = (char *)zg_slab_slot_address(slab, index);
+    if (!start) __builtin_unreachable(); // callers ask whether there is a block
+    return start;
 }
 
 __attribute__((always_inline)) void *zg_allocate_quickly(struct zg_thread *thread, uint64_t size, enum zg_kind kind,

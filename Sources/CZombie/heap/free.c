@@ -272,7 +272,8 @@ ZG_INLINE bool end(struct zg_thread *thread, struct zg_dying dying) {
 
 __attribute__((always_inline)) enum zg_freed zg_free_quickly(struct zg_thread *thread, uint64_t address,
                                                              enum zg_deallocator deallocator, uint64_t size,
-                                                             uint32_t stack, struct zg_dying *dying) {
+                                                             const uint64_t *frame, uint32_t stack,
+                                                             struct zg_dying *dying) {
     uint64_t index, interior;
     if (ZG_UNLIKELY(!zg_slab_contains(address))) return zg_freed_not;
     struct zg_slab *slab = zg_slab_find(address, &index, &interior);
@@ -282,7 +283,7 @@ __attribute__((always_inline)) enum zg_freed zg_free_quickly(struct zg_thread *t
     // The record was last touched when the block was made, the contents perhaps too: they come while the stack is captured.
     __builtin_prefetch(block, 1);
     __builtin_prefetch((void *)address, 1);
-    if (!stack) stack = zg_capture_known(thread);
+    if (!stack) stack = zg_capture_known(thread, frame);
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
     enum zg_kind kind = zg_header_kind(header);
     if (ZG_UNLIKELY(!stack || zg_header_state(header) != zg_state_live ||

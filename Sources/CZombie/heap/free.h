@@ -28,7 +28,7 @@ struct zg_dying {
     uint32_t header; // state freeing
 };
 enum zg_freed zg_free_quickly(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
-                              uint64_t size, uint32_t stack, struct zg_dying *dying);
+                              uint64_t size, const uint64_t *frame, uint32_t stack, struct zg_dying *dying);
 void zg_free_finish(struct zg_thread *thread, uint64_t address, struct zg_dying dying);
 void zg_free_hand_over(struct zg_thread *thread);
 

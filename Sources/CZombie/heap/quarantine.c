@@ -303,8 +303,10 @@ static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count
     for (const zg_slot *end = slots + count; slots < end;) {
         const zg_slot *until = slots + zg_min((uint64_t)(end - slots), AHEAD);
         look_ahead(until, (uint32_t)zg_min((uint64_t)(end - until), AHEAD), next);
-        for (const struct leaving *leaving = now; slots < until; slots++, leaving++)
-            if (evict_slot(*slots, leaving, hold)) give_slot(thread, zg_slot_class(*slots), zg_slot_index(*slots));
+        for (const struct leaving *leaving = now; slots < until; leaving++) {
+            zg_slot slot = *slots++;
+            if (evict_slot(slot, leaving, hold)) give_slot(thread, zg_slot_class(slot), zg_slot_index(slot));
+        }
         struct leaving *former = now;
         now = next, next = former;
     }

@@ -35,7 +35,7 @@ static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
 }
 
 // The new block and the old one's death are from one place: one capture serves both.
-void *zg_reallocate_quickly(struct zg_thread *thread, uint64_t address, uint64_t size) {
+void *zg_reallocate_quickly(struct zg_thread *thread, uint64_t address, uint64_t size, const uint64_t *frame) {
     uint64_t index, interior;
     if (ZG_UNLIKELY(!zg_slab_contains(address) || size >= zg_allocate_quick_end)) return NULL;
     struct zg_slab *slab = zg_slab_find(address, &index, &interior);
@@ -45,13 +45,13 @@ void *zg_reallocate_quickly(struct zg_thread *thread, uint64_t address, uint64_t
     if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live || zg_header_kind(header) != zg_kind_malloc)) return NULL;
     if (resize_in_slot(slab, block, zg_kind_malloc, size)) return (void *)address;
     bool is_zero;
-    void *moved = (stack = zg_capture_known(thread)) == 0
+    void *moved = (stack = zg_capture_known(thread, frame)) == 0
                       ? NULL
                       : zg_allocate_quickly(thread, size, zg_kind_malloc, stack, &is_zero);
     if (ZG_UNLIKELY(!moved)) return NULL;
     __builtin_memcpy(moved, (void *)address, zg_min(zg_slab_requested(slab, header), size));
     struct zg_dying dying;
-    switch (zg_free_quickly(thread, address, zg_deallocator_moved, ZG_ANY_SIZE, stack, &dying)) {
+    switch (zg_free_quickly(thread, address, zg_deallocator_moved, ZG_ANY_SIZE, frame, stack, &dying)) {
     case zg_freed_not: zg_free_entered(thread, address, zg_deallocator_moved, ZG_ANY_SIZE); break;
     case zg_freed_partly: zg_free_finish(thread, address, dying); break;
     case zg_freed_whole: break;

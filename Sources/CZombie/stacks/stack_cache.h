@@ -37,10 +37,10 @@ enum {
 };
 
 struct __attribute__((aligned(64))) zg_cached_stack {
-    uint32_t stack; // id in the depot, and the caller's bits
-    bool uses_fp;   // the caller's frame pointer takes part
-    uint8_t pair_groups;
+    uint32_t stack;      // id in the depot, and the caller's bits
     uint16_t word_bytes; // of the groups of single words
+    // Both 0 where no frame counts from a frame pointer:
+    uint8_t pair_groups, uses_fp; // the caller's frame pointer takes part
     uint64_t fp;
     uint8_t groups[]; // struct zg_cached_pairs, then struct zg_cached_words
 };
@@ -104,13 +104,13 @@ ZG_INLINE zg_half_words zg_low_halves(uint64_t sp, const uint16_t *places) {
     return __builtin_shufflevector(one, other, 0, 2, 4, 6);
 }
 
-ZG_INLINE bool zg_cached_pairs_are_unchanged(const struct zg_cached_stack *entry, struct zg_caller caller) {
-    if (entry->uses_fp && entry->fp != caller.fp) return false;
+ZG_INLINE bool zg_cached_pairs_are_unchanged(const struct zg_cached_stack *entry, uint64_t sp, uint64_t fp) {
+    if (entry->uses_fp && entry->fp != fp) return false;
     const struct zg_cached_pairs *pair = (const void *)entry->groups;
     for (uint32_t left = entry->pair_groups; left; left--, pair++) {
         zg_half_words changed =
-            (zg_low_halves(caller.sp, pair->places) ^ *(const zg_half_words *)pair->words) |
-            (zg_low_halves(caller.sp, pair->places + 2) ^ *(const zg_half_words *)(pair->words + ZG_CACHE_GROUP));
+            (zg_low_halves(sp, pair->places) ^ *(const zg_half_words *)pair->words) |
+            (zg_low_halves(sp, pair->places + 2) ^ *(const zg_half_words *)(pair->words + ZG_CACHE_GROUP));
         typedef uint64_t halves __attribute__((vector_size(16)));
         if (((halves)changed)[0] | ((halves)changed)[1]) return false;
     }
@@ -119,15 +119,17 @@ ZG_INLINE bool zg_cached_pairs_are_unchanged(const struct zg_cached_stack *entry
 
 ZG_INLINE bool zg_cached_stack_is_unchanged(const struct zg_cached_stack *entry, struct zg_caller caller) {
     const uint8_t *at = entry->groups, *end = at + entry->word_bytes;
-    if (entry->pair_groups | entry->uses_fp) {
-        if (!zg_cached_pairs_are_unchanged(entry, caller)) return false;
+    uint16_t pairs;
+    __builtin_memcpy(&pairs, &entry->pair_groups, sizeof pairs);
+    if (pairs) {
+        if (!zg_cached_pairs_are_unchanged(entry, caller.sp, caller.fp)) return false;
         at += entry->pair_groups * sizeof(struct zg_cached_pairs);
         end += entry->pair_groups * sizeof(struct zg_cached_pairs);
     }
     for (; at != end; at += sizeof(struct zg_cached_words)) {
         const struct zg_cached_words *group = (const void *)at;
         for (int i = 0; i < ZG_CACHE_GROUP; i++)
-            if (group->words[i] != *(const uint32_t *)(caller.sp + group->places[i] * UINT64_C(8))) return false;
+            if (*(const uint32_t *)(caller.sp + group->places[i] * UINT64_C(8)) != group->words[i]) return false;
     }
     return true;
 }

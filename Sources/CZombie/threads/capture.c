@@ -86,7 +86,7 @@ static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_call
 }
 
 uint32_t zg_capture_slow(struct zg_thread *thread, bool allocates) {
-    struct zg_caller caller = zg_capture_caller(thread);
+    struct zg_caller caller = zg_capture_caller(thread->frame);
     if (ZG_UNLIKELY(!zg_config.stack_depth)) return 0;
     // Where coroutines' stacks lie below the thread's own, that is asked once, and now and then: they may become the thread's.
     if (ZG_UNLIKELY(caller.sp < thread->stack.low) &&
@@ -101,7 +101,7 @@ uint32_t zg_capture_slow(struct zg_thread *thread, bool allocates) {
 }
 
 void zg_capture_settle(struct zg_thread *thread) {
-    zg_stack_cache_clear(&thread->stack_cache, zg_capture_caller(thread), ZG_STACK_FENCE);
+    zg_stack_cache_clear(&thread->stack_cache, zg_capture_caller(thread->frame), ZG_STACK_FENCE);
 }
 
 void zg_capture_ask_again(void) {
