@@ -7,7 +7,9 @@ there at the last, largest look. Pages that are mapped several times count once,
 import argparse
 import bisect
 import contextlib
+import ctypes
 import json
+import mmap
 import os
 import re
 import signal
@@ -39,16 +41,18 @@ PRESENT, NUMBER = 1 << 63, (1 << 55) - 1  # of an entry of /proc/PID/pagemap
 # of pages/window.c, struct table of stacks/depot.c.
 SLAB = struct.Struct("<QQQQIIQQQQ56xQQQQ32x")
 SPAN_MAP = struct.Struct("<QQIxxxxQQ")
+SPAN = struct.Struct("<I20xQ20xH10x")
 ALIAS_AREA = struct.Struct("<QQQQ")
-BLOCK_BYTES, DEATH_BYTES, NODE_BYTES, ALIAS_BYTES, SPAN_BYTES = 16, 8, 16, 32, 72
+BLOCK_BYTES, DEATH_BYTES, NODE_BYTES, ALIAS_BYTES, SPAN_BYTES = 16, 8, 16, 32, 64
 LIVE, DEAD, REUSABLE, RETIRED = 1, (2, 3, 6), 5, 4
 
+AGAIN = "windows: pages mapped again"
 # Rows of the table, in its order. Those that begin with a mark are no memory of their own, but say what a row above consists of.
 ROWS = ("files", "own memory: stacks, data, libc's heap", "slots", "· requested by live blocks", "· rounding up to slots",
         "· dead blocks, quarantined or held", "· reusable", "· the rest of the pages", "records of slots", "death records", "lists of free slots",
-        "large blocks", "records of large blocks", "private pages of fenced blocks", "windows: memory of the chunks", "· of it in live blocks",
+        "large blocks", "· of it in live ones", "records of large blocks", "private pages of fenced blocks", "· requested by live ones up to 2,040 bytes", "· requested by larger ones", "windows: memory of the chunks", "· of it in live blocks",
         "records of windows", "depot: nodes", "depot: tables", "unwind rules", "thread states", "quarantine: rows and queues",
-        "tables of the library", "library: relocated", "other", "page tables", "sum", "windows: pages mapped again")
+        "tables of the library", "library: relocated", "other", "page tables", "sum", AGAIN, "· pages of live blocks in windows")
 
 
 def symbols(library):
@@ -58,6 +62,17 @@ def symbols(library):
     for address, size, name in re.findall(r"^(\w+) (\w+) [bBdD] (\w+)\S*$", said, re.M):
         found[name] = max(found.get(name, (0, 0)), (int(address, 16), int(size, 16)), key=lambda place: place[1])
     return found
+
+
+def page_of_zeros():
+    """The number of the kernel's page for memory that was only read: it is nobody's. 0 where numbers are not told."""
+    with mmap.mmap(-1, PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory, open("/proc/self/pagemap", "rb", 0) as pagemap:
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        ctypes.string_at(address, 1)
+        return struct.unpack("<Q", os.pread(pagemap.fileno(), 8, address // PAGE * 8))[0] & NUMBER
+
+
+ZEROS = page_of_zeros()
 
 
 class Mapping:
@@ -117,6 +132,11 @@ class Look:
             self.claim(base, units << shift, "large blocks" if name == "zg_large_map" else "private pages of fenced blocks")
             self.claim(numbers, 4 * units, "records of large blocks")
         self.claim(self.word("spans"), SPAN_BYTES * self.word("spans_limit"), "records of large blocks")
+        records = self.read(self.word("spans"), SPAN_BYTES * self.word("spans_used"))
+        for header, size, is_fenced in SPAN.iter_unpack(records):
+            if header & 0xFF == LIVE:
+                row = "· of it in live ones" if not is_fenced else "· requested by larger ones" if size > 2040 else "· requested by live ones up to 2,040 bytes"
+                self.sums[row] += size
         self.claim_windows()
         limit = self.word("node_limit")
         self.claim(self.word("nodes"), NODE_BYTES * limit, "depot: nodes")
@@ -135,7 +155,7 @@ class Look:
     def claim_slots(self):
         _, _, shift = struct.unpack("<QQI4x", self.read(self.base + self.variables["zg_slabs"][0], 24))
         for number in range((self.variables["zg_slabs"][1] - 64) // SLAB.size):
-            base, blocks, deaths, _, slot_bytes, _, used, _, _, _, _, limit, free, _ = self.words("zg_slabs", SLAB, 64 + number * SLAB.size)
+            base, blocks, deaths, _, slot_bytes, _, used, _, _, _, _, _, limit, free = self.words("zg_slabs", SLAB, 64 + number * SLAB.size)
             self.claim(base, 1 << shift, "slots")
             self.claim(blocks, BLOCK_BYTES * limit, "records of slots")
             self.claim(deaths, DEATH_BYTES * limit, "death records")
@@ -146,14 +166,15 @@ class Look:
         base, pages, records, covered = self.words("zg_alias_area", ALIAS_AREA)
         if not pages:
             return
-        self.claim(base, pages * PAGE, "windows: pages mapped again")
+        self.claim(base, pages * PAGE, AGAIN)
         self.claim(records, pages * ALIAS_BYTES, "records of windows")
         for name in ("chunks", "windows"):
             self.claim(self.word(name), self.word(f"{name}_committed"), "records of windows")
-        live = 0
+        live = blocks = 0
         for header, slot_bytes in struct.iter_unpack("<I22xH4x", self.read(records, ALIAS_BYTES * covered)):
             live += slot_bytes if header & 0xFF == LIVE else 0
-        self.sums["· of it in live blocks"] = live
+            blocks += header & 0xFF == LIVE
+        self.sums["· of it in live blocks"], self.sums["· pages of live blocks in windows"] = live, PAGE * blocks
 
     def claim_threads(self):
         size = self.variables["late"][1]
@@ -167,7 +188,7 @@ class Look:
         shard = size // 8
         for number in range(8):
             lock, total, head, _, spare, newest = struct.unpack("<QQQQQQ", self.read(self.base + address + number * shard, 48))
-            self.claim(newest, self.variables["newest_row_bytes"], "quarantine: rows and queues")
+            self.claim(newest, self.variables["newest_row_bytes"][1], "quarantine: rows and queues")
             for chunk in (head, spare):
                 while chunk:
                     self.claim(chunk, PAGE, "quarantine: rows and queues")
@@ -186,20 +207,18 @@ class Look:
         starts = [start for start, _, _ in self.claims]
         seen = set()
         pages_again = []
-        data_end = 0
+        data_end = 0 if self.base is None else self.base + max(start + size for start, size in self.variables.values())
         for mapping in self.mappings:
-            if mapping.path == self.library:
-                data_end = mapping.end
             if not mapping.resident:
                 continue
-            is_data = self.base is not None and not mapping.path and mapping.start == data_end
+            is_data = self.base is not None and not mapping.path and self.base <= mapping.start < data_end
             count = (mapping.end - mapping.start) // PAGE
             entries = os.pread(self.pagemap.fileno(), 8 * count, mapping.start // PAGE * 8)
             mapping.is_private_copy = False
             for number, (entry,) in enumerate(struct.iter_unpack("<Q", entries)):
-                if not entry & PRESENT:
-                    continue
                 address, frame = mapping.start + number * PAGE, entry & NUMBER
+                if not entry & PRESENT or (ZEROS and frame == ZEROS):
+                    continue
                 at = bisect.bisect(starts, address) - 1
                 row = self.claims[at][2] if at >= 0 and address < self.claims[at][1] else None
                 if not row and mapping.path == self.library:
@@ -214,7 +233,7 @@ class Look:
                 self.sums[row] += PAGE
         seen = set(pages_again)
         self.sums["windows: memory of the chunks"] = PAGE * len(seen)
-        self.sums["windows: pages mapped again"] = PAGE * (len(pages_again) - len(seen))
+        self.sums[AGAIN] = PAGE * (len(pages_again) - len(seen))
 
     def is_ours(self, mapping):
         """A mapping in which something is claimed, and not all of it."""
@@ -240,7 +259,7 @@ class Look:
             sums["· requested by live blocks"], sums["· rounding up to slots"] = live, rounding
             sums["· dead blocks, quarantined or held"], sums["· reusable"] = dead, reusable
             sums["· the rest of the pages"] = sums["slots"] - live - rounding - dead - reusable
-        sums["sum"] = sum(size for row, size in sums.items() if not row.startswith("·") and row not in ("sum", ROWS[-1]))
+        sums["sum"] = sum(size for row, size in sums.items() if not row.startswith("·") and row not in ("sum", AGAIN))
         return self
 
 
@@ -310,7 +329,7 @@ def mebibytes(size):
 def rows_per_context(library):
     """Bytes of a shard's rows in the quarantine: 2,048 of quarantine_per_context words."""
     text = (building.ROOT / "Sources" / "CZombie" / "include" / "zg_options.h").read_text()
-    return 2048 * 8 * int(re.search(r"quarantine_per_context,[^0-9]*(\d+)", text)[1])
+    return 0, 2048 * 8 * int(re.search(r"quarantine_per_context,[^0-9]*(\d+)", text)[1])
 
 
 def main():
