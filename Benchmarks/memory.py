@@ -159,7 +159,7 @@ class Look:
             self.claim(base, 1 << shift, "slots")
             self.claim(blocks, BLOCK_BYTES * limit, "records of slots")
             self.claim(deaths, DEATH_BYTES * limit, "death records")
-            self.claim(free, 4 * limit, "lists of free slots")
+            self.claim(free - 4 * limit, 4 * limit, "lists of free slots")
             self.kept.append((slot_bytes, self.read(blocks, BLOCK_BYTES * used)))
 
     def claim_windows(self):
