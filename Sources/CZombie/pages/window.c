@@ -51,7 +51,7 @@ enum {
 enum { DYING_SHIFT = 3 };
 // Chunks grow while they take less than this, or this share of what is in use; where windows are one way among others, than less.
 #define BUSY_LEAST ((uint64_t)2 << 20)
-#define BUSY_LEAST_OF_SOME ((uint64_t)512 << 10)
+#define BUSY_LEAST_OF_SOME ((uint64_t)256 << 10)
 enum { BUSY_SHIFT = 1, BUSY_SHIFT_OF_SOME = 5 };
 // Pages of windows that may be in the page tables there: so many bytes, or this share of what is in use.
 #define MAPPED_LEAST ((uint64_t)512 << 10)
