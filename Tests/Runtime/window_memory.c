@@ -1,5 +1,4 @@
-// What blocks in windows take where only some blocks lie in them: few private pages beside them, few pages of old windows in the page
-// tables, contents as they were.
+// Where only some blocks lie in windows: few private pages beside them, few pages of old windows resident, contents kept.
 // preload
 // options: fence_overhead=100
 // timeout: 120
@@ -69,8 +68,8 @@ int main(void) {
     make(BITS);
     size_t shared = status("RssShmem"), grown = status("RssAnon") - anonymous;
     for (size_t i = 0; i < BLOCKS; i += 64) in_windows += is_page_of_its_own(blocks[i]);
-    fprintf(stderr, "%zu of %d blocks that were looked at lie in windows; %zu KiB of windows are resident, %zu KiB besides\n",
-            in_windows, BLOCKS / 64, shared / 1024, grown / 1024);
+    fprintf(stderr, "%zu of %d blocks lie in windows; %zu KiB of windows are resident, %zu KiB besides\n", in_windows,
+            BLOCKS / 64, shared / 1024, grown / 1024);
     if (!in_windows) {
         fprintf(stderr, "this kernel has no guards for shared memory: no windows\n");
         return check_end();
