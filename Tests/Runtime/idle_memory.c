@@ -207,6 +207,38 @@ static int mix_large(void) {
     return can_move() && (size_t)(faults() - before) > pages / 20 ? 2 : 0;
 }
 
+// One large block after the other, each larger than those before: at no time there is memory for more than one of them.
+static int rise_large(void) {
+    size_t before = status("VmHWM"), last = 0;
+    for (size_t size = 5 * MIB; size < 32 * MIB; size += size / 2) {
+        unsigned char *block = malloc(size);
+        if (!block) return 1;
+        memset(block, 1, size);
+        free(block);
+        last = size;
+    }
+    size_t grown = status("VmHWM") - before;
+    fprintf(stderr, "%zu KiB for blocks of up to %zu KiB\n", grown / 1024, last / 1024);
+    return grown < last + 5 * MIB ? 0 : 2;
+}
+
+// Where the same sizes come again and again, their pages are not given back again and again.
+static int take_turns(void) {
+    enum { ROUNDS = 200 };
+    size_t pages = 0;
+    long before = faults();
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t size = round % 2 ? 4 * MIB : 9 * MIB;
+        unsigned char *block = malloc(size);
+        if (!block) return 1;
+        memset(block, 1, size);
+        free(block);
+        pages += size / PAGE;
+    }
+    fprintf(stderr, "%zu pages with %ld faults\n", pages, faults() - before);
+    return can_move() && (size_t)(faults() - before) > pages / 8 ? 2 : 0;
+}
+
 // A block that grows step by step takes the pages that it has along: what is faulted in is what is new.
 static int grow_large(void) {
     enum { ROUNDS = 8, MOST = 24 };
@@ -306,6 +338,8 @@ static const struct {
              {"touch_little", touch_little},
              {"repeat_large", repeat_large},
              {"mix_large", mix_large},
+             {"rise_large", rise_large},
+             {"take_turns", take_turns},
              {"grow_large", grow_large},
              {"change_pages", change_pages}};
 
@@ -323,6 +357,8 @@ int main(int argc, char **argv) {
     check_mode("repeat_large", "");
     check_mode("repeat_large", "retired_bytes=64M");
     check_mode("mix_large", "");
+    check_mode("rise_large", "");
+    check_mode("take_turns", "");
     check_mode("grow_large", "");
     check_mode("grow_large", "retired_bytes=0");
     check_mode("change_pages", "");

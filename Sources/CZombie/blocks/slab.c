@@ -12,6 +12,9 @@
 #define COMMIT_LEAST ((uint64_t)256 << 10)
 #define COMMIT_MOST ((uint64_t)32 << 20)
 
+// What one page of the kernel's page tables maps.
+#define TABLE_BYTES ((uint64_t)2 << 20)
+
 struct zg_slabs zg_slabs;
 
 // A part of a reservation, in whole pages. `*at` goes on behind it.
@@ -31,8 +34,10 @@ bool zg_slab_init(uint32_t region_shift) {
         slots += slab->limit = region / bytes;
         if (bytes >= 128 && !(bytes & (bytes - 1))) step = bytes / 4; // as zg_class_bytes
     }
+    // A list of free slots and the records behind it begin in the middle of what a page of the page tables maps, and share that page.
+    uint64_t shared = region >= ZG_CLASS_COUNT * TABLE_BYTES ? TABLE_BYTES : 0;
     uint64_t tables_bytes = slots * (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)) +
-                            3 * ZG_PAGE_BYTES * ZG_CLASS_COUNT;
+                            (3 * ZG_PAGE_BYTES + shared) * ZG_CLASS_COUNT;
     char *start = zg_os_reserve(slots_bytes + region); // one region more, to align
     if (!start) return false;
     char *tables = zg_os_reserve(zg_round_up(tables_bytes, ZG_PAGE_BYTES));
@@ -53,9 +58,11 @@ bool zg_slab_init(uint32_t region_shift) {
         slab->magazine = zg_magazine_slots(slab->slot_bytes);
         slab->first = (uint64_t)(slab - zg_slabs.slab) << 48 | (uint64_t)slab->slot_bytes << 28;
         slab->filled = zg_min(slab->slot_bytes, zg_config.fill_freed_bytes & ~UINT64_C(15));
+        take_part(&tables, slab->limit * sizeof(uint32_t));
+        if (shared) tables += (shared / 2 - (uint64_t)tables) & (shared - 1);
+        slab->free_slots = (uint32_t *)tables;
         slab->blocks = take_part(&tables, slab->limit * sizeof(struct zg_block));
         slab->deaths = take_part(&tables, slab->limit * sizeof(struct zg_death));
-        slab->free_slots = take_part(&tables, slab->limit * sizeof(uint32_t));
         layout->blocks_base = (uint64_t)slab->blocks;
         layout->deaths_base = (uint64_t)slab->deaths;
         layout->slot_bytes = slab->slot_bytes;
@@ -73,13 +80,29 @@ bool zg_slab_is_valid(const struct zg_slab *slab) {
     return slab->free_count <= slab->used;                                           // 2
 }
 
-// Makes elements [from, to) of a table accessible, in whole pages: begins at the page that the last step ended in.
-static bool commit_part(const void *table, uint64_t from, uint64_t to, uint64_t element_bytes) {
-    uint64_t start = ((uint64_t)table + from * element_bytes) & ~(ZG_PAGE_BYTES - 1);
-    uint64_t end = zg_round_up((uint64_t)table + to * element_bytes, ZG_PAGE_BYTES);
+static uint32_t *free_slot(const struct zg_slab *slab, uint64_t place) { return slab->free_slots - 1 - place; }
+
+// Makes whole pages accessible.
+static bool commit_range(uint64_t start, uint64_t end) {
+    start &= ~(ZG_PAGE_BYTES - 1);
+    end = zg_round_up(end, ZG_PAGE_BYTES);
     if (zg_os_commit((void *)start, end - start) == 0) return true;
     zg_pressure_note_failure();
     return false;
+}
+
+// Elements [from, to) of a table: begins at the page that the last step ended in.
+static bool commit_part(const void *table, uint64_t from, uint64_t to, uint64_t element_bytes) {
+    return commit_range((uint64_t)table + from * element_bytes, (uint64_t)table + to * element_bytes);
+}
+
+// Records, and the list of free slots in front of them as well: when memory is short is the time when there must be room in it. The first
+// time is one call.
+static bool commit_records(const struct zg_slab *slab, uint64_t from, uint64_t to) {
+    uint64_t list_start = (uint64_t)(slab->free_slots - to), list_end = (uint64_t)(slab->free_slots - from);
+    uint64_t start = (uint64_t)(slab->blocks + from), end = (uint64_t)(slab->blocks + to);
+    if (!from) return commit_range(list_start, end);
+    return commit_range(start, end) && commit_range(list_start, list_end);
 }
 
 // Makes room for `step` bytes of fresh slots more. Under the lock.
@@ -87,10 +110,8 @@ static bool commit_step(struct zg_slab *slab, uint64_t step) {
     uint64_t committed = zg_min(slab->committed + step / slab->slot_bytes, slab->limit);
     if (committed == slab->committed) return false;
     if (!commit_part((void *)slab->base, slab->committed, committed, slab->slot_bytes)) return false;
-    if (!commit_part(slab->blocks, slab->committed, committed, sizeof(struct zg_block))) return false;
+    if (!commit_records(slab, slab->committed, committed)) return false;
     if (!commit_part(slab->deaths, slab->committed, committed, sizeof(struct zg_death))) return false;
-    // The list of free slots as well: when memory is short is the time when there must be room in it.
-    if (!commit_part(slab->free_slots, slab->committed, committed, sizeof(uint32_t))) return false;
     zg_stats_add(zg_counter_heap_committed_bytes, (committed - slab->committed) * slab->slot_bytes);
     zg_stats_add(zg_counter_metadata_bytes, (committed - slab->committed) *
                                                 (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)));
@@ -118,7 +139,7 @@ void zg_slab_open_reserve(uint64_t bytes) {
 static uint32_t take_free(struct zg_slab *slab, uint32_t *slots, uint32_t most) {
     uint64_t left = slab->free_count;
     uint32_t count = (uint32_t)zg_min(most, left);
-    for (uint32_t i = 0; i < count; i++) slots[i] = slab->free_slots[--left];
+    for (uint32_t i = 0; i < count; i++) slots[i] = *free_slot(slab, --left);
     zg_store(&slab->free_count, left);
     return count;
 }
@@ -143,7 +164,7 @@ void zg_slab_open(uint32_t class, uint64_t from, uint64_t to) {
     } else {
         // Another thread has opened some at the same time.
         uint64_t at = slab->free_count;
-        for (uint64_t i = from; i < to; i++) slab->free_slots[at++] = (uint32_t)i;
+        for (uint64_t i = from; i < to; i++) *free_slot(slab, at++) = (uint32_t)i;
         zg_store(&slab->free_count, at);
     }
     zg_lock_drop(&slab->lock);
@@ -176,7 +197,7 @@ void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     zg_lock_take(&slab->lock);
     uint64_t at = slab->free_count;
-    for (uint32_t i = 0; i < count; i++) slab->free_slots[at++] = slots[i];
+    for (uint32_t i = 0; i < count; i++) *free_slot(slab, at++) = slots[i];
     zg_store(&slab->free_count, at);
     zg_lock_drop(&slab->lock);
 }
@@ -184,8 +205,8 @@ void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
 void zg_slab_trim_list(uint32_t class) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     zg_lock_take(&slab->lock);
-    uint64_t from = zg_round_up((uint64_t)(slab->free_slots + slab->free_count), ZG_PAGE_BYTES);
-    uint64_t to = (uint64_t)(slab->free_slots + slab->committed) & ~(ZG_PAGE_BYTES - 1);
+    uint64_t from = zg_round_up((uint64_t)(slab->free_slots - slab->committed), ZG_PAGE_BYTES);
+    uint64_t to = (uint64_t)(slab->free_slots - slab->free_count) & ~(ZG_PAGE_BYTES - 1);
     if (from < to) zg_os_discard((void *)from, to - from);
     zg_lock_drop(&slab->lock);
 }

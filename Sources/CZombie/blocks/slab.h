@@ -40,7 +40,8 @@ struct __attribute__((aligned(256))) zg_slab { // whose number is shifted to its
     // Under the lock:
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t committed, limit;
-    uint32_t *free_slots;        // room for all that are committed
+    uint32_t *
+        free_slots; // ends here, in front of the records: the newest at the lowest address; room for all that are committed
     uint64_t free_count;         // this, and what was opened, is looked at without the lock, too
     uint64_t opened, opened_end; // slots below `used` that are as fresh as those above, and handed out first
 };

@@ -16,6 +16,10 @@ enum { EXACT_BINS = 16, BIN_COUNT = EXACT_BINS + 8 * 44 };
 // Free spans may keep this much touched memory, or this share of what is in use; beyond it pages are given back.
 #define DIRTY_LEAST ((uint64_t)32 << 20)
 #define DIRTY_SHIFT 3
+// When fresh memory is about to be touched, free spans of other sizes may keep, together with it, this much, or that share. Not where what
+// was given back so was wanted again, this often.
+#define DIRTY_BESIDE_FRESH ((uint64_t)4 << 20)
+enum { REGRETS_MOST = 8 };
 // Each retired span may cost the kernel a mapping, of which a process has 65,530 by default.
 enum { RETIRED_MOST = 16384 };
 // So often the kernel may refuse to move pages before it is not asked any more.
@@ -30,7 +34,9 @@ static struct zg_lock span_lock;
 static uint64_t units_used;
 // Free spans: those whose pages may hold something, and those that read as zeros. The newest first.
 static uint32_t dirty_bins[BIN_COUNT], bins[BIN_COUNT];
-static uint64_t dirty_bytes; // in dirty_bins; looked at without the lock, too
+static uint64_t dirty_bytes;      // in dirty_bins; looked at without the lock, too
+static bool was_given[BIN_COUNT]; // pages of a span went back, for other ones
+static uint32_t regrets;
 static uint32_t refused_moves;
 static uint32_t retired_head, retired_tail, retired_count;
 static uint64_t retired_bytes;
@@ -125,13 +131,14 @@ static void reuse_retired(void) {
     }
 }
 
-// A dirty span whose pages are given back, one bin after the other. False where there is none. Under the lock.
-static bool clean_one(void) {
+// A dirty span whose pages are given back, one bin after the other; `for_fresh` is noted. False where there is none. Under the lock.
+static bool clean_one(bool for_fresh) {
     static uint32_t hand;
     for (uint32_t looked = 0; looked < BIN_COUNT; looked++, hand = (hand + 1) % BIN_COUNT) {
         struct zg_span *span = pop_dirty(hand);
         if (!span) continue;
         bool clean = give_back(span) != 0;
+        was_given[hand] |= for_fresh && clean;
         push(span);
         hand = (hand + 1) % BIN_COUNT;
         return clean;
@@ -145,8 +152,19 @@ static bool make_room(uint64_t bytes) {
     uint64_t most = zg_max(DIRTY_LEAST, live > 0 ? (uint64_t)live >> DIRTY_SHIFT : 0);
     if (bytes > most) return false;
     while (dirty_bytes + bytes > most)
-        if (!clean_one()) return false;
+        if (!clean_one(false)) return false;
     return true;
+}
+
+// A block gets memory that was in no use yet. A program that needs one large block after the other, each of another size, would pay
+// for all of them. Under the lock.
+static void make_room_for_fresh(uint32_t bin, uint64_t bytes) {
+    if (was_given[bin]) regrets++;
+    was_given[bin] = false;
+    int64_t live = (int64_t)zg_stats_get(zg_counter_live_bytes);
+    uint64_t most = zg_max(DIRTY_BESIDE_FRESH, live > 0 ? (uint64_t)live >> DIRTY_SHIFT : 0);
+    while (regrets < REGRETS_MOST && dirty_bytes && dirty_bytes + bytes > most)
+        if (!clean_one(true)) return;
 }
 
 // Pages that may hold something from now on.
@@ -166,6 +184,7 @@ struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero) 
     uint32_t bin = bin_for(&units);
     struct zg_span *span = take(bin, room);
     if (!span) span = new_span(units);
+    if (span && !span->dirty) make_room_for_fresh(bin, size);
     zg_lock_drop(&span_lock);
     if (!span) return NULL;
     *zero = !span->dirty;
@@ -191,6 +210,9 @@ void zg_span_resize(struct zg_span *span, uint64_t size) {
 
 // They wait in their bins like freed ones that may hold anything.
 void zg_span_open_reserve(uint32_t each) {
+    zg_lock_take(&span_lock);
+    regrets = REGRETS_MOST; // what goes back could not be opened again
+    zg_lock_drop(&span_lock);
     for (uint32_t i = 0; i < EXACT_BINS * each; i++) {
         uint64_t units = i % EXACT_BINS + 1;
         bin_for(&units);

@@ -78,7 +78,8 @@ static uint32_t first_most(bool can_window) { return zg_config.fence_per_context
 
 // Where not all is fenced private pages are preferred, as long as they leave enough time and memory to others.
 static bool is_better_in_window(enum zg_page_use use, uint64_t size) {
-    return zg_window_is_forced() || !zg_page_time_allows(use, true) || !zg_fence_has_room(size, false);
+    return zg_window_is_forced() || !zg_fence_is_affordable() || !zg_page_time_allows(use, true) ||
+           !zg_fence_has_room(size, false);
 }
 
 enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, uint64_t caller) {

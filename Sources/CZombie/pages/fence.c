@@ -30,7 +30,10 @@ enum {
 // What records of dead blocks may take: this much, or this share of what is in use.
 #define RECORDS_LEAST ((uint64_t)2 << 20)
 enum { RECORDS_SHIFT = 3 };
+// Pages of blocks that could have windows: this much, or this share of what is in use. Where all blocks are fenced, pages of any.
 #define AFFORDABLE_LEAST ((uint64_t)2 << 20)
+#define SMALL_LEAST ((uint64_t)256 << 10)
+enum { SMALL_SHIFT = 6 };
 
 static struct zg_lock fence_lock;
 static uint64_t used_pages, committed_pages;
@@ -41,7 +44,8 @@ static uint16_t opened[CHUNKS];             // blocks in use of a closed chunk: 
 static uint32_t closed_runs;                // of chunks side by side: two mappings each
 static uint8_t too_soon[CHUNKS];            // blocks until a chunk that was opened again may be closed again
 static uint32_t retired_head, retired_tail; // span numbers, oldest first
-static uint64_t retired_bytes, retired_count, live_bytes;
+static uint64_t retired_bytes, retired_count, live_bytes,
+    small_bytes; // small: of blocks that leave half of their page empty
 
 // --- pages -------------------------------------------------------------------------------------------------------------
 
@@ -299,7 +303,15 @@ bool zg_fence_has_room(uint64_t size, bool first) {
 }
 
 bool zg_fence_is_affordable(void) {
-    return zg_load(&live_bytes) < zg_max(AFFORDABLE_LEAST, zg_stats_get(zg_counter_live_bytes) / 4);
+    uint64_t live = zg_stats_get(zg_counter_live_bytes);
+    if (zg_config.fence_per_context == ZG_FENCE_ALL) return zg_load(&live_bytes) < zg_max(AFFORDABLE_LEAST, live / 4);
+    return zg_load(&small_bytes) < zg_max(SMALL_LEAST, live >> SMALL_SHIFT);
+}
+
+// Of a block in use.
+static void count_live(uint64_t size, int64_t bytes) {
+    __atomic_fetch_add(&live_bytes, (uint64_t)bytes, __ATOMIC_RELAXED);
+    if (size <= ZG_PAGE_BYTES / 2) __atomic_fetch_add(&small_bytes, (uint64_t)bytes, __ATOMIC_RELAXED);
 }
 
 // Where no alignment was asked for, fence_align says what the end of a block is rounded to.
@@ -346,7 +358,7 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment, enum zg_kin
         span = take_fresh(pages, alignment, &skip);
     }
     if (span) {
-        __atomic_fetch_add(&live_bytes, bytes, __ATOMIC_RELAXED);
+        count_live(size, (int64_t)bytes);
         enter_chunks(span);
         // The one before the frontier has all its blocks now; they may be dead already.
         if (fresh && first_chunk(span)) close_chunk(first_chunk(span) - 1);
@@ -357,7 +369,7 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment, enum zg_kin
         if (!span) return decline(zg_shortfall_address_space);
         // The range is left as it is: what of it is guarded is not known.
         if (span->fenced == zg_protection_guards) zg_protection_give_up_guards();
-        __atomic_fetch_sub(&live_bytes, bytes, __ATOMIC_RELAXED);
+        count_live(size, -(int64_t)bytes);
         return decline(zg_shortfall_refused);
     }
     zg_pressure_note_taken(bytes);
@@ -570,8 +582,8 @@ void zg_fence_retire(struct zg_span *span, enum zg_fence_end end) {
     zg_stats_add(zg_counter_retired_bytes, bytes);
     zg_lock_take(&fence_lock);
     leave_chunks(span);
-    uint64_t live = __atomic_sub_fetch(&live_bytes, zg_fence_data_bytes(span), __ATOMIC_RELAXED);
-    zg_stats_set(zg_counter_fenced_live_bytes, live);
+    count_live(span->size, -(int64_t)zg_fence_data_bytes(span));
+    zg_stats_set(zg_counter_fenced_live_bytes, zg_load(&live_bytes));
     if (is_protected) {
         uint32_t number = zg_span_number(span);
         span->next = 0;

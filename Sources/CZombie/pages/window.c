@@ -49,7 +49,13 @@ enum {
 // What dying blocks may hold before they are guarded: this much, or this share of what is in use.
 #define DYING_LEAST ((uint64_t)256 << 10)
 enum { DYING_SHIFT = 3 };
+// Chunks grow while they take less than this, or this share of what is in use; where windows are one way among others, than less.
 #define BUSY_LEAST ((uint64_t)2 << 20)
+#define BUSY_LEAST_OF_SOME ((uint64_t)256 << 10)
+enum { BUSY_SHIFT = 1, BUSY_SHIFT_OF_SOME = 5 };
+// Pages of windows that may be in the page tables there: so many bytes, or this share of what is in use.
+#define MAPPED_LEAST ((uint64_t)512 << 10)
+enum { MAPPED_SHIFT = 5 };
 // Guarding each page by itself, when its block dies, may take this part of the processor's time, and this much first.
 enum { ONE_BY_ONE_PART = 20, LOOK_EVERY = 64 };
 #define ONE_BY_ONE_FIRST_NS UINT64_C(50000000)
@@ -82,8 +88,11 @@ struct window {
     uint32_t next_dying;
     uint16_t pages, live;
     uint8_t state;
-    bool is_judged;       // what was in use when others of its age were dead has been looked at
-    bool is_queued;       // among those with dying blocks, oldest first
+    bool is_judged;  // what was in use when others of its age were dead has been looked at
+    bool is_queued;  // among those with dying blocks, oldest first
+    bool is_in_line; // among those that were passed, oldest first, of which pages are mapped
+    uint16_t mapped; // pages that are in the page tables, as far as is known
+    uint32_t next_mapped;
     uint16_t dying_count; // blocks that are dead, and filled, but not guarded yet: a bit for each page
     uint64_t dying[CHUNK_PAGES_MOST / 64];
 };
@@ -95,6 +104,8 @@ static uint32_t chunk_count = 1, window_count = 1;
 static uint64_t chunks_committed, windows_committed; // bytes
 static uint64_t used_pages, closed_pages, memory_bytes, dying_bytes;
 static uint32_t closed_oldest, closed_newest, dying_oldest, dying_newest, again[PAGE_SIZES];
+static uint32_t mapped_oldest, mapped_newest;
+static uint64_t mapped_pages;
 static struct {
     uint32_t current, worthy; // chunk numbers
     uint32_t opened;          // windows since the last chunk was made
@@ -171,6 +182,11 @@ static bool is_on(void) {
     if (state == state_unknown) __atomic_store_n(&state, start() ? state_on : state_off, __ATOMIC_RELEASE);
     zg_lock_drop(&window_lock);
     return state == state_on;
+}
+
+// Only some blocks lie in windows, and the memory and the page tables of these are a price that others do not have.
+static bool is_of_some(void) {
+    return zg_config.fence_per_context != ZG_FENCE_ALL && zg_config.fence_windows == zg_fence_windows_auto;
 }
 
 void zg_window_stop(void) { __atomic_store_n(&state, state_off, __ATOMIC_RELEASE); }
@@ -268,10 +284,51 @@ static uint32_t open_window(struct chunk *chunk) {
     window->pages = chunk->pages;
     window->state = window_open;
     window->is_judged = false;
+    window->mapped = 0;
     chunk->window = number;
     chunk->cursor = chunk->populated = 0;
     streams[chunk->stream].opened++;
     return number;
+}
+
+static void note_mapped(struct window *window, uint32_t pages) {
+    window->mapped += pages;
+    mapped_pages += pages;
+}
+static void note_unmapped(struct window *window, uint32_t pages) {
+    pages = (uint32_t)zg_min(pages, window->mapped);
+    window->mapped -= pages;
+    mapped_pages -= pages;
+}
+
+// Pages of the windows that were passed first go out of the page tables, once there are too many: each counts as resident memory.
+// Their contents are in the chunk's memory, and a block that is used there again costs a fault. Guards stay. Under the lock.
+static void unmap_oldest(void) {
+    uint64_t most = zg_max(MAPPED_LEAST, zg_stats_get(zg_counter_live_bytes) >> MAPPED_SHIFT) / ZG_PAGE_BYTES;
+    while (is_of_some() && mapped_oldest && mapped_pages > most) {
+        struct window *window = &windows[mapped_oldest];
+        uint32_t number = mapped_oldest;
+        mapped_oldest = window->next_mapped;
+        if (!mapped_oldest) mapped_newest = 0;
+        window->is_in_line = false;
+        // Its number may be another window's by now, which has not been passed.
+        if (window->state != window_open || chunks[window->chunk].window == number) continue;
+        if (window->mapped) zg_os_discard((void *)address_of(window->first), window->pages * ZG_PAGE_BYTES);
+        note_unmapped(window, window->mapped);
+    }
+}
+
+// Under the lock.
+static void stand_in_line(uint32_t number) {
+    struct window *window = &windows[number];
+    if (!window->is_in_line && is_of_some()) {
+        window->is_in_line = true;
+        window->next_mapped = 0;
+        if (mapped_newest) windows[mapped_newest].next_mapped = number;
+        else mapped_oldest = number;
+        mapped_newest = number;
+    }
+    unmap_oldest();
 }
 
 // All its blocks are dead: its guards become one inaccessible mapping. Under the lock.
@@ -284,6 +341,7 @@ static void close_window(uint32_t number) {
         return;
     }
     zg_mappings_give(1);
+    note_unmapped(window, window->mapped);
     window->state = window_closed;
     window->next = 0;
     if (closed_newest) windows[closed_newest].next = number;
@@ -364,14 +422,18 @@ static void pass(uint32_t stream, uint32_t number) {
     if (*place) judge(*place);
     *place = number;
     if (windows[number].state == window_open && !windows[number].live) close_window(number);
+    else stand_in_line(number);
 }
 
 // The stream's next chunk, with a window onto it. NULL where there is none. Under the lock.
 static struct chunk *next_chunk(uint32_t stream) {
     struct chunk *last = streams[stream].current ? &chunks[streams[stream].current] : NULL;
     // Larger windows cost less for each block, and more memory than the blocks need.
-    bool is_busy = streams[stream].opened >= OPENED_PER_SIZE && streams[stream].pages < CHUNK_PAGES_MOST &&
-                   memory_bytes < zg_max(BUSY_LEAST, zg_stats_get(zg_counter_live_bytes) / 2);
+    uint64_t live = zg_stats_get(zg_counter_live_bytes);
+    uint64_t most =
+        is_of_some() ? zg_max(BUSY_LEAST_OF_SOME, live >> BUSY_SHIFT_OF_SOME) : zg_max(BUSY_LEAST, live >> BUSY_SHIFT);
+    bool is_busy =
+        streams[stream].opened >= OPENED_PER_SIZE && streams[stream].pages < CHUNK_PAGES_MOST && memory_bytes < most;
     uint32_t passed = last ? last->window : 0;
     struct chunk *chunk = is_busy ? make_chunk(stream) : NULL;
     if (!chunk && last && is_worth_a_window(last)) chunk = last;
@@ -412,11 +474,13 @@ static void populate(struct chunk *chunk) {
         (void)*(const volatile char *)address_of(page);
         chunk->populated =
             (uint16_t)zg_min(zg_round_up(page + 1, POPULATED_AHEAD) - windows[chunk->window].first, chunk->touched);
+        note_mapped(&windows[chunk->window], chunk->populated - chunk->cursor);
         return;
     }
     uint32_t to = zg_min(chunk->cursor + POPULATED_AHEAD, chunk->pages);
     // Where that is refused they come by faults.
     zg_os_populate((void *)address_of(page), (to - chunk->cursor) * ZG_PAGE_BYTES);
+    note_mapped(&windows[chunk->window], to - chunk->cursor);
     chunk->populated = chunk->touched = (uint16_t)to;
 }
 
@@ -451,15 +515,21 @@ static void give_slot(struct zg_alias *alias) {
     chunk->used[page][slot / 64] &= ~(UINT64_C(1) << slot % 64);
     if (!chunk->free[page]++) chunk->open++;
     chunk->live--;
+    note_unmapped(window, 1);
     if (!--window->live && chunk->window != alias->window) close_window(alias->window);
     list(chunk);
+}
+
+// Where only some blocks lie in windows their slots have few sizes: chunks of one for each class would be nearly empty.
+static bool is_slot_size(uint32_t bytes, uint64_t alignment) {
+    return !(bytes & (alignment - 1)) && (!is_of_some() || !(bytes & (bytes - 1)));
 }
 
 // The class of slots that hold so much at this alignment, ZG_CLASS_COUNT where there is none.
 static uint32_t class_for(uint64_t size, uint64_t alignment) {
     if (!size || size > ZG_WINDOW_MOST || alignment > ZG_WINDOW_MOST) return CLASSES;
     uint32_t class = zg_size_class(zg_max(size + GAP_LEAST, SLOT_LEAST));
-    while (class < CLASSES && zg_class_bytes(class) & (zg_max(alignment, 16) - 1)) class++;
+    while (class < CLASSES && !is_slot_size(zg_class_bytes(class), zg_max(alignment, 16))) class++;
     return class < CLASSES && zg_class_bytes(class) <= ZG_PAGE_BYTES / 2 ? class : CLASSES;
 }
 
@@ -804,8 +874,7 @@ static bool may_copy(void) {
 // Where windows are a choice, who forks again and again gets no more: each fork copies what lies there.
 static void count_fork(void) {
     static uint32_t forks;
-    bool is_choice = zg_config.fence_windows == zg_fence_windows_auto && zg_config.fence_per_context != ZG_FENCE_ALL;
-    if (is_choice && ++forks == FORKS_MOST) zg_window_stop();
+    if (is_of_some() && ++forks == FORKS_MOST) zg_window_stop();
 }
 
 void zg_window_fork_prepare(void) {

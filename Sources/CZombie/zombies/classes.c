@@ -22,6 +22,7 @@ uint64_t zg_classes[ZG_CLASSES + ZG_CLASS_PROBES];
 static uint32_t name_hashes[ZG_CLASSES + ZG_CLASS_PROBES];
 // Pointers that are no classes, the last one seen in each place.
 static uint64_t strangers[STRANGERS];
+static bool is_used; // a class or a stranger was noted: where none was, none need be looked for
 
 void zg_classes_init(bool on) { zg_classes_on = on; }
 
@@ -157,6 +158,7 @@ static bool may_be_made(uint64_t metadata) {
 static ZG_COLD uint32_t validate(uint64_t pointer, enum zg_language language) {
     bool is_class = false;
     uint32_t name_hash = 0;
+    __atomic_store_n(&is_used, true, __ATOMIC_RELAXED);
     if (language == zg_language_swift) {
         enum zg_swift_layout layout = known_swift_layout();
         if (layout == zg_swift_unchecked) return 0; // asked for: later objects of the class will be known
@@ -186,6 +188,7 @@ struct zg_class zg_class_get(uint32_t number) {
 }
 
 void zg_classes_forget_cxx(void) {
+    if (!__atomic_load_n(&is_used, __ATOMIC_RELAXED)) return;
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(zg_classes); i++) {
         uint64_t entry = zg_load(&zg_classes[i]);
         if ((entry & LANGUAGE_BITS) == zg_language_cxx && !(entry & GONE)) zg_store(&zg_classes[i], entry | GONE);
