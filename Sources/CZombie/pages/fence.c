@@ -32,7 +32,7 @@ enum {
 enum { RECORDS_SHIFT = 3 };
 // Pages of blocks that could have windows: this much, or this share of what is in use. Where all blocks are fenced, pages of any.
 #define AFFORDABLE_LEAST ((uint64_t)2 << 20)
-#define SMALL_LEAST ((uint64_t)256 << 10)
+#define SMALL_LEAST ((uint64_t)1 << 20)
 enum { SMALL_SHIFT = 6 };
 
 static struct zg_lock fence_lock;
