@@ -4,7 +4,7 @@
 
 #include "platform/clock.h"
 
-#define START_NS INT64_C(20000000)      // before any share counts
+#define START_NS INT64_C(10000000)      // before any share counts
 #define KEPT_NS INT64_C(64000000)       // of income that nobody spent, at the most
 #define PERIOD_NS INT64_C(4000000)      // of processor time between two steps
 #define RETURN_NS INT64_C(10000000)     // what must be left over for a step back, the first time
@@ -15,6 +15,8 @@
 #define STACK_MOST_NS UINT64_C(10000)   // of one: a thread that was put aside meanwhile did not spend the time
 
 uint64_t zg_stack_time_step;
+// What stacks must take before a step is left for the next one, as multiples of the share: a few frames say much more than one.
+static const uint8_t excess[ZG_STACK_TIME_STEPS] = {1, 1, 1, 2, 3, 4};
 static uint64_t spent_ns, refreshed_ticks;
 
 // As of the last period's end. Only who has moved refreshed_ticks writes these.
@@ -35,7 +37,7 @@ static void end_period(int64_t processor_ns) {
     period.spent_ns = spent;
     uint64_t step = zg_load(&zg_stack_time_step);
     bool tries = period.returned_ns && processor_ns - period.returned_ns < TRY_NS;
-    if (left < 0 && cost > income && step < ZG_STACK_TIME_STEPS) {
+    if (left < 0 && step < ZG_STACK_TIME_STEPS && cost > income * excess[step]) {
         zg_store(&zg_stack_time_step, step + 1);
         if (tries && period.wanted_ns < WANTED_MOST_NS) period.wanted_ns *= 2;
         period.returned_ns = 0;

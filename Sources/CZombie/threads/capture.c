@@ -8,7 +8,7 @@
 #include "stacks/depot.h"
 #include "stacks/stack_time.h"
 
-enum { EXTENSION_PERIOD = 256, SHORTENED_MOST = 10, ASKED = 7, TIMED = 16, VARIANTS = 16, LIBRARY_FRAMES = 2 };
+enum { EXTENSION_PERIOD = 256, SHORTENED_MOST = 10, ASKED = 7, TIMED = 16, VARIANTS = 16, FAMILY_FRAMES = 3, LIBRARY_FRAMES = 2 };
 
 // Contexts that had all their fenced blocks get some again.
 static bool asks_again;
@@ -71,16 +71,17 @@ static struct extent extent_of(struct zg_thread *thread, uint64_t pc) {
 // same innermost frames are still recorded whole.
 static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_caller caller, struct extent extent,
                                            enum answer *how) {
-    uint64_t frames[SHORTENED_MOST], hash = 0;
+    uint64_t frames[SHORTENED_MOST], hash = 0, family = 0;
     int depth = extent.frames;
     int count = depth <= SHORTENED_MOST ? zg_unwind_innermost(caller, &thread->stack, depth, frames) : 0;
     for (int i = 0; i < count; i++) {
+        if (i == FAMILY_FRAMES) family = hash;
         uint64_t mixed = (frames[i] + (uint64_t)i) * UINT64_C(0x9fb21c651e98df25);
         hash += (mixed ^ mixed >> 32) * (UINT64_C(0xd6e8feb86659fd93) + 2 * (uint64_t)i);
     }
     if (!count) return 0;
-    uint8_t *variants = &thread->variants[hash >> 28 & (ZG_STACK_FAMILIES - 1)];
-    if (ZG_UNLIKELY(extent.for_time && *variants < VARIANTS)) {
+    uint8_t *variants = &thread->variants[family >> 28 & (ZG_STACK_FAMILIES - 1)];
+    if (ZG_UNLIKELY(extent.for_time && family && *variants < VARIANTS)) {
         uint32_t whole = zg_trail_capture(&thread->trail, caller, &thread->stack, extent.most, true);
         ++*variants;
         if (whole) {
