@@ -4,15 +4,15 @@
 
 #include "platform/clock.h"
 
-#define START_NS INT64_C(10000000)      // before any share counts
-#define KEPT_NS INT64_C(64000000)       // of income that nobody spent, at the most
-#define PERIOD_NS INT64_C(4000000)      // of processor time between two steps
-#define RETURN_NS INT64_C(10000000)     // what must be left over for a step back, the first time
+#define START_NS INT64_C(10000000)  // before any share counts
+#define KEPT_NS INT64_C(64000000)   // of income that nobody spent, at the most
+#define PERIOD_NS INT64_C(4000000)  // of processor time between two steps
+#define RETURN_NS INT64_C(10000000) // what must be left over for a step back, the first time
 #define WANTED_MOST_NS INT64_C(10000000000)
-#define TRY_NS INT64_C(256000000)       // a step back that does not last so long proves wrong
-#define REFRESH_NS UINT64_C(1000000)    // between two looks at the process's clock
-#define CLOCK_NS UINT64_C(20)           // what looking at the clock takes of what it tells
-#define STACK_MOST_NS UINT64_C(10000)   // of one: a thread that was put aside meanwhile did not spend the time
+#define TRY_NS INT64_C(256000000)     // a step back that does not last so long proves wrong
+#define REFRESH_NS UINT64_C(1000000)  // between two looks at the process's clock
+#define CLOCK_NS UINT64_C(20)         // what looking at the clock takes of what it tells
+#define STACK_MOST_NS UINT64_C(10000) // of one: a thread that was put aside meanwhile did not spend the time
 
 uint64_t zg_stack_time_step;
 // What stacks must take before a step is left for the next one, as multiples of the share: a few frames say much more than one.

@@ -8,7 +8,15 @@
 #include "stacks/depot.h"
 #include "stacks/stack_time.h"
 
-enum { EXTENSION_PERIOD = 256, SHORTENED_MOST = 10, ASKED = 7, TIMED = 16, VARIANTS = 16, FAMILY_FRAMES = 3, LIBRARY_FRAMES = 2 };
+enum {
+    EXTENSION_PERIOD = 256,
+    SHORTENED_MOST = 10,
+    ASKED = 7,
+    TIMED = 16,
+    VARIANTS = 16,
+    FAMILY_FRAMES = 3,
+    LIBRARY_FRAMES = 2
+};
 
 // Contexts that had all their fenced blocks get some again.
 static bool asks_again;
