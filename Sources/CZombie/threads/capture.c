@@ -103,7 +103,7 @@ static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_c
     // Of the blocks of a context that the thread knows, one in ASKED may be fenced: to ask for each would cost as much again.
     if (thread->shortened_stacks[place].hash == hash)
         return thread->shortened_stacks[place].id | (thread->captures % ASKED ? ZG_DEPOT_SETTLED : 0);
-    uint32_t found = zg_depot_put(frames, count);
+    uint32_t found = (count == depth ? zg_depot_put_shortened : zg_depot_put)(frames, count);
     thread->shortened_stacks[place].hash = found ? hash : 0;
     thread->shortened_stacks[place].id = found;
     return found;
@@ -125,12 +125,14 @@ static ZG_NOINLINE uint32_t record(struct zg_thread *thread, struct zg_caller ca
     zg_observe_answer(how == by_trail ? zg_answer_trail : zg_answer_walk);
     if (how == by_walk) {
         zg_unwind_fast(caller, &thread->stack, depth, walk);
-        found = zg_depot_put(walk->frames, walk->count);
+        bool shortens = depth < extent.most && walk->count >= depth;
+        found = (shortens ? zg_depot_put_shortened : zg_depot_put)(walk->frames, walk->count);
         if (!found) { // the depot is full
-            found = zg_depot_put(walk->frames, depth = 1);
+            found = zg_depot_put_shortened(walk->frames, 1);
             walk->repeatable = false;
+            shortens = true;
         }
-        thread->shortened += depth < extent.most && walk->count >= depth;
+        thread->shortened += shortens;
     }
     stack = allocates ? mark(found) : found & ~ZG_DEPOT_SETTLED;
     if (how != by_walk && !zg_stack_cache_wants(&thread->stack_cache, caller, stack)) return stack;
