@@ -87,17 +87,6 @@ static void put_depot_stack(struct zg_text *text, const char *name, uint32_t sta
     put_stack(text, name, frames, zg_depot_get(stack, frames, ZG_STACK_MAX_DEPTH), true);
 }
 
-// Which stacks of the block lack their outer frames.
-static void put_shortened(struct zg_text *text, const struct zg_finding *finding) {
-    bool freed = finding->has_block && zg_depot_is_shortened(finding->block.free_stack);
-    bool allocated = finding->has_block && zg_depot_is_shortened(finding->block.alloc_stack);
-    if (!freed && !allocated) return;
-    zg_text_string(text, "\"shortened\":\"");
-    if (freed) zg_text_string(text, allocated ? "free, alloc" : "free");
-    else zg_text_string(text, "alloc");
-    zg_text_string(text, finding->detail_count ? "\"," : "\"");
-}
-
 // The class of a dead object: its name where the runtime can read it, the mangled one where names are made later.
 static void put_class(struct zg_text *text, uint32_t class_number) {
     struct zg_class class = zg_class_get(class_number);
@@ -174,7 +163,6 @@ void zg_report_put_json(struct zg_text *text, const struct zg_finding *finding) 
     zg_text_char(text, ',');
     put_depot_stack(text, "alloc", finding->has_block ? finding->block.alloc_stack : 0);
     zg_text_string(text, "},\"detail\":{");
-    put_shortened(text, finding);
     for (int i = 0; i < finding->detail_count; i++) {
         if (i) zg_text_char(text, ',');
         zg_text_json_string(text, finding->details[i].name);

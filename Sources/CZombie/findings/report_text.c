@@ -32,7 +32,6 @@ static void put_stack(struct zg_text *text, const char *title, const uint64_t *f
 static void put_depot_stack(struct zg_text *text, const char *title, uint32_t stack) {
     uint64_t frames[ZG_STACK_MAX_DEPTH];
     put_stack(text, title, frames, zg_depot_get(stack, frames, ZG_STACK_MAX_DEPTH), true);
-    if (zg_depot_is_shortened(stack)) zg_text_string(text, "    (only the innermost calls were recorded)\n");
 }
 
 static void put_class(struct zg_text *text, const struct zg_finding *finding) {

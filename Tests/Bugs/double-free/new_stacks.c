@@ -6,6 +6,7 @@
 // stack-free: drop
 // stack-alloc: make
 // exit: 134
+// detail: shortened="alloc"
 // confidence: exact
 // options: stack_overhead=0%:fence_per_context=0
 
