@@ -77,12 +77,12 @@ struct zg_thread {
 
     struct zg_magazine magazines[ZG_CLASS_COUNT];
     struct zg_stack_cache stack_cache;
-    struct zg_trail trail;
-    struct zg_walk walk; // of the capture that is going on: the program's stack may be small
     // New stacks (capture.c): how many are still recorded before one is timed, and how many that stands for.
     uint32_t untimed, timed_for;
     uint64_t stack_step; // as zg_stack_time_step was then
-    // While they are shortened: how likely the depot still knows a whole one; how many stacks with some innermost frames were recorded
+    struct zg_trail trail;
+    struct zg_walk walk; // of the capture that is going on: the program's stack may be small
+    // While new stacks are shortened: how likely the depot still knows a whole one; how many stacks with some innermost frames were recorded
     // whole, by a hash of these frames; of shortened ones of late, by the same hash, the ids; of callers, whether they are libraries.
     int whole_stacks;
     uint8_t variants[ZG_STACK_FAMILIES];
