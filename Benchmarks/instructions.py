@@ -28,8 +28,9 @@ OPERATIONS = 20480
 NEW, WHOLE = "new-stack", "whole-new-stack"
 START_UP = "start-up"  # of `true`: the whole run, in instructions
 ALLOWED = 0.03
-# Which blocks and dead pages get protection of their own depends on processor time, and so would the counts.
-OPTIONS = "fence_per_context=0:fence_overhead=0"
+# Which blocks and dead pages get protection of their own, and how much of a stack is recorded, depends on processor time, and so would
+# the counts.
+OPTIONS = "fence_per_context=0:fence_overhead=0:stack_overhead=100%"
 # What is read of the machine's memory at the start is as long as the machine says.
 START_UP_OPTIONS = OPTIONS + ":pressure=off"
 

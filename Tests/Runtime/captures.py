@@ -166,7 +166,7 @@ class Runner:
         counts, sums = Path(tempfile.mkdtemp(prefix=f"{mode}-", dir=self.work)), Sums()
         guard = ObservedGuard(preload=self.library)
         guard.variables = {"ZG_CAPTURES": str(counts), "ZG_CAPTURES_MODE": mode, "ZG_CAPTURES_EVERY": str(every),
-                           "ZGUARD_OPTIONS": "stack_bytes=16g"}  # no stack is shortened
+                           "ZGUARD_OPTIONS": "stack_bytes=16g:stack_overhead=100%"}  # no stack is shortened
         problems = run(guard)
         sums.add_folder(counts)
         self.show_suspects(counts)

@@ -1,5 +1,6 @@
 // Where stacks do not repeat, they are shortened and the statistics say so; their memory is bounded; where they repeat again, they are whole.
 // preload
+// options: stack_overhead=100%
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -8,7 +8,7 @@
 #include "platform/base.h"
 #include "stacks/unwind.h"
 
-enum { ZG_FINDING_DETAILS = 10 };
+enum { ZG_FINDING_DETAILS = 11 };
 
 struct zg_finding {
     enum zg_finding_kind kind;

@@ -7,13 +7,23 @@
 #include "platform/arch.h"
 #include "settings/config.h"
 #include "settings/stats.h"
+#include "stacks/depot.h"
 #include "threads/thread.h"
 
 static bool never_abort;
 
 void zg_found_never_abort(bool never) { never_abort = never; }
 
+// Which stacks of the block lack their outer frames.
+static void tell_shortened(struct zg_finding *finding) {
+    bool freed = finding->has_block && zg_depot_is_shortened(finding->block.free_stack);
+    bool allocated = finding->has_block && zg_depot_is_shortened(finding->block.alloc_stack);
+    if (freed || allocated)
+        zg_finding_detail_text(finding, "shortened", !allocated ? "free" : freed ? "free, alloc" : "alloc");
+}
+
 void zg_found_report(struct zg_finding *finding) {
+    tell_shortened(finding);
     if (zg_report_write(finding, zg_repeats_is_first)) {
         zg_stats_add(zg_counter_findings, 1);
     } else {

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <sys/auxv.h>
 
 #include "platform/os.h"
 #include "platform/text.h"
@@ -65,6 +66,11 @@ bool zg_module_find_unwind(uint64_t pc, struct zg_module *module) {
                                  .eh_frame_hdr = object.dlfo_eh_frame,
                                  .path = object.dlfo_link_map->l_name};
     return true;
+}
+
+bool zg_module_is_library(uint64_t address) {
+    struct zg_module module;
+    return zg_module_find_unwind(address, &module) && getauxval(AT_PHDR) - module.start >= module.end - module.start;
 }
 
 // The image's program headers in memory; NULL where its first page is not the ELF header.

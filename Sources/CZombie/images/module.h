@@ -19,6 +19,8 @@ struct zg_module {
 void zg_module_init(bool use_find_object);
 bool zg_module_has_find_object(void);
 bool zg_module_find_unwind(uint64_t pc, struct zg_module *module);
+// The address lies in a loaded image other than the program's executable. Where zg_module_find_unwind may be called.
+bool zg_module_is_library(uint64_t address);
 // The address lies in a loaded image; fills everything.
 bool zg_module_find(uint64_t address, struct zg_module *module);
 // The address lies in the part of a loaded image that can be executed. Cold.

@@ -143,7 +143,7 @@ struct zg_alias {
 
 // A node of the stack depot: one frame and, through `parent`, its callers. A stack id is the index of its innermost node.
 struct zg_depot_node {
-    uint64_t pc_and_depth; // bits 0-47 return address, 48-63 number of frames from here outwards
+    uint64_t pc_and_depth; // bits 0-47 return address, 48-62 number of frames from here outwards, 63 there were more
     uint32_t parent;       // 0: outermost
     uint32_t hash;
 };

@@ -64,6 +64,8 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(stack_depth, number, 32, 0, 128, (), "frames kept of each allocation and free stack; 0: none")                                            \
     X(stack_bytes, bytes, 67108864, 1048576, 1099511627776, (),                                                                                 \
       "memory for stacks, or a tenth of live memory if more; fewer frames are kept as it fills, or where stacks do not repeat")                 \
+    X(stack_overhead, percent, 30, 0, 1000, (),                                                                                                 \
+      "CPU time for recording new stacks, as a share of the program's; where they take more, fewer frames are kept; 100%: no limit")            \
     X(on_finding, choice, 0, 0, 1, (abort, continue), "what the program does after a finding: end, or go on")                                   \
     X(dealloc_mismatch, choice, 1, 0, 2, (off, certain, all),                                                                                   \
       "report mismatches such as new/free and new[]/delete: never, only when certain, or all")                                                  \
@@ -107,7 +109,7 @@ ZG_OPTIONS(ZG_X)
 #undef ZG_X
 
 #define ZG_FENCE_ALL 65535       // of fence_per_context: every block
-#define ZG_NO_LIMIT_PERCENT 1000 // of fence_overhead
+#define ZG_NO_LIMIT_PERCENT 1000 // of fence_overhead and stack_overhead
 
 struct zg_option_info {
     const char *name;

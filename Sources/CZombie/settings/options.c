@@ -177,6 +177,7 @@ static const struct {
     {zg_profile_fence, zg_option_name_fence_per_context, ZG_FENCE_ALL},
     {zg_profile_fence, zg_option_name_fence_bytes, INT64_C(1) << 40},
     {zg_profile_fence, zg_option_name_fence_overhead, ZG_NO_LIMIT_PERCENT},
+    {zg_profile_fence, zg_option_name_stack_overhead, ZG_NO_LIMIT_PERCENT},
     {zg_profile_fence, zg_option_name_overread_ms, 0},
     {zg_profile_fence, zg_option_name_mappings, 32000}, // half of what the kernel allows by its default
     {zg_profile_fence, zg_option_name_retired_bytes, INT64_C(16) << 30},

@@ -19,8 +19,12 @@
 
 enum { NODE_BITS = 26, FIRST_TABLE_BITS = 12, LINE = 8 };
 #define NODE_MOST (UINT64_C(1) << NODE_BITS)
+#define PC_MASK ((UINT64_C(1) << 48) - 1)
 #define COMMIT_NODES (UINT64_C(1) << 14)
 _Static_assert(ZG_DEPOT_SETTLED == NODE_MOST, "the flag lies above the node's number");
+// The hash of what a shortened stack lacks further out, and the flag of its nodes, which the inner ones inherit.
+#define LACKING UINT64_C(0x2545f4914f6cdd1d)
+#define SHORTENED (UINT64_C(1) << 63)
 #define TAG_MASK (~UINT64_C(0) << (NODE_BITS + 1))
 
 static struct zg_lock depot_lock;
@@ -163,11 +167,11 @@ static bool commit_nodes(void) {
 }
 
 // Under the lock: a node that is not there yet. 0 where the depot is full.
-static uint32_t add_node(uint32_t parent, uint64_t pc, uint64_t hash) {
+static uint32_t add_node(uint32_t parent, uint64_t pc, uint64_t hash, bool shortened) {
     if (node_count >= node_committed && !commit_nodes()) return 0;
-    uint64_t depth = (parent ? nodes[parent].pc_and_depth >> 48 : 0) + 1;
+    uint64_t outer = parent ? nodes[parent].pc_and_depth & ~PC_MASK : shortened ? SHORTENED : 0;
     uint32_t id = (uint32_t)node_count;
-    nodes[id] = (struct zg_depot_node){pc | depth << 48, parent, (uint32_t)(hash >> 32)};
+    nodes[id] = (struct zg_depot_node){pc | (outer + PC_MASK + 1), parent, (uint32_t)(hash >> 32)};
     node_hashes[id] = hash;
     if (!insert(&known, id)) return 0;
     __atomic_store_n(&node_count, node_count + 1, __ATOMIC_RELEASE);
@@ -184,6 +188,7 @@ static void tell_size(void) {
 
 // `first` is the outermost frame, `step` leads inwards. `ids`: of each frame; may be NULL.
 static uint32_t add(uint32_t outer, uint64_t outer_hash, const uint64_t *first, int step, int count, uint32_t *ids) {
+    const bool shortened = !outer && outer_hash == LACKING;
     uint64_t hash = outer_hash;
     uint32_t id = outer;
     // Each look-up is a cache miss: all of them at once.
@@ -199,10 +204,10 @@ static uint32_t add(uint32_t outer, uint64_t outer_hash, const uint64_t *first, 
     bool adds = (!outer && count == 1) || bytes_with(node_count + (uint64_t)count, NULL) <= most_bytes();
     for (int i = 0; i < count; i++) {
         uint64_t frame = first[i * step];
-        outer_hash = hash;
+        outer_hash = id ? hash : 0; // as outer_hash_of the node
         hash = zg_depot_hash(hash, frame);
         uint32_t found = find_in(&known, hash, 0);
-        id = found || !adds ? found : add_node(id, frame & ((UINT64_C(1) << 48) - 1), hash);
+        id = found || !adds ? found : add_node(id, frame & PC_MASK, hash, shortened);
         if (ids) ids[i] = id;
         if (!id) break;
     }
@@ -219,15 +224,22 @@ uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const uint64_t *frame
 }
 
 // No copy the other way round: the program's stack may be small.
-uint32_t zg_depot_put(const uint64_t *frames, int count) {
-    uint64_t hash = 0, outer = 0;
+static uint32_t put(const uint64_t *frames, int count, uint64_t lacking) {
+    uint64_t hash = lacking, outer = 0;
     if (count <= 0) return 0;
     for (int i = count - 1; i >= 0; i--) {
-        outer = hash;
+        outer = i == count - 1 ? 0 : hash;
         hash = zg_depot_hash(hash, frames[i]);
     }
     uint32_t id = zg_depot_find(hash, outer);
-    return id ? id : add(0, 0, frames + count - 1, -1, count, NULL);
+    return id ? id : add(0, lacking, frames + count - 1, -1, count, NULL);
+}
+
+uint32_t zg_depot_put(const uint64_t *frames, int count) { return put(frames, count, 0); }
+uint32_t zg_depot_put_shortened(const uint64_t *frames, int count) { return put(frames, count, LACKING); }
+
+bool zg_depot_is_shortened(uint32_t stack) {
+    return stack && stack < __atomic_load_n(&node_count, __ATOMIC_ACQUIRE) && nodes[stack].pc_and_depth & SHORTENED;
 }
 
 void zg_depot_settle(uint32_t stack) {
@@ -242,6 +254,6 @@ int zg_depot_get(uint32_t stack, uint64_t *frames, int depth) {
     int count = 0;
     uint64_t known = __atomic_load_n(&node_count, __ATOMIC_ACQUIRE);
     for (; stack && stack < known && count < depth; stack = nodes[stack].parent)
-        frames[count++] = nodes[stack].pc_and_depth & ((UINT64_C(1) << 48) - 1);
+        frames[count++] = nodes[stack].pc_and_depth & PC_MASK;
     return count;
 }

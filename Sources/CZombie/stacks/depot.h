@@ -37,6 +37,10 @@ uint32_t zg_depot_find(uint64_t hash, uint64_t outer);
 // The id of a stack, innermost frame first, added where it is new. 0 where the depot is full or count is 0. Past its bound the
 // depot still takes stacks of one frame, which are few.
 uint32_t zg_depot_put(const uint64_t *frames, int count);
+// The same of the innermost frames of a stack that has more: another stack than the whole one of these frames.
+uint32_t zg_depot_put_shortened(const uint64_t *frames, int count);
+// The stack was added so.
+bool zg_depot_is_shortened(uint32_t stack);
 // The id of the stack that `frames`, the outermost first, make inside the one with id and hash `outer` (0: none), added
 // where it is new. Writes the id of each frame on the way. 0 where the depot is full.
 uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const uint64_t *frames, int count, uint32_t *ids);

@@ -2,11 +2,21 @@
 
 #include "threads/capture.h"
 
+#include "images/module.h"
 #include "settings/config.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
+#include "stacks/stack_time.h"
 
-enum { EXTENSION_PERIOD = 256, SHORTENED_MOST = 8, ASKED = 7 };
+enum {
+    EXTENSION_PERIOD = 256,
+    SHORTENED_MOST = 10,
+    ASKED = 7,
+    TIMED = 16,
+    VARIANTS = 16,
+    FAMILY_FRAMES = 3,
+    LIBRARY_FRAMES = 2
+};
 
 // Contexts that had all their fenced blocks get some again.
 static bool asks_again;
@@ -31,51 +41,98 @@ static ZG_NOINLINE uint32_t find_whole(struct zg_thread *thread, struct zg_calle
     return found;
 }
 
+// Of a stack that a library's code captures, more frames are recorded: libswiftCore and libstdc++ stand between malloc and the
+// program.
+static ZG_NOINLINE bool look_for_library(uint64_t *known, uint64_t pc) {
+    bool is_library = zg_module_is_library(pc - 1);
+    *known = pc << 1 | is_library;
+    return is_library;
+}
+
+static bool is_library(struct zg_thread *thread, uint64_t pc) {
+    uint64_t *known = &thread->callers[(pc ^ pc >> 6) % ZG_KNOWN_CALLERS];
+    return ZG_LIKELY(*known >> 1 == pc) ? *known & 1 : look_for_library(known, pc);
+}
+
+enum answer { by_trail, by_innermost, by_walk };
+
+// How much of a new stack is recorded.
+struct extent {
+    int most, frames; // of a whole one; of this one
+    bool for_time;    // because of stack_overhead
+};
+
+static struct extent extent_of(struct zg_thread *thread, uint64_t pc) {
+    int most = (int)zg_config.stack_depth;
+    struct extent extent = {most, most, false};
+    if (ZG_UNLIKELY(thread->stack_step)) {
+        int frames = zg_stack_time_frames(thread->stack_step) + (is_library(thread, pc) ? LIBRARY_FRAMES : 0);
+        if (frames < most) return (struct extent){most, frames, true};
+    } else if (ZG_UNLIKELY(__atomic_load_n(&zg_depot_is_scarce, __ATOMIC_RELAXED))) {
+        extent.frames = zg_depot_depth(zg_stats_get(zg_counter_stacks_captured) + thread->allocations, most);
+    }
+    return extent;
+}
+
 // The innermost frames only. Their hash is not the depot's: it can be computed in any order, and what is found by it lies close
-// together. Two stacks agree in it as rarely as in the depot's tags.
-static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_caller caller, int depth) {
-    uint64_t frames[SHORTENED_MOST], hash = 0;
+// together. Two stacks agree in it as rarely as in the depot's tags. Where stacks take too much time, the first of those with the
+// same innermost frames are still recorded whole.
+static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_caller caller, struct extent extent,
+                                           enum answer *how) {
+    uint64_t frames[SHORTENED_MOST], hash = 0, family = 0;
+    int depth = extent.frames;
     int count = depth <= SHORTENED_MOST ? zg_unwind_innermost(caller, &thread->stack, depth, frames) : 0;
     for (int i = 0; i < count; i++) {
+        if (i == FAMILY_FRAMES) family = hash;
         uint64_t mixed = (frames[i] + (uint64_t)i) * UINT64_C(0x9fb21c651e98df25);
         hash += (mixed ^ mixed >> 32) * (UINT64_C(0xd6e8feb86659fd93) + 2 * (uint64_t)i);
     }
     if (!count) return 0;
+    uint8_t *variants = &thread->variants[family >> 28 & (ZG_STACK_FAMILIES - 1)];
+    if (ZG_UNLIKELY(extent.for_time && family && *variants < VARIANTS)) {
+        uint32_t whole = zg_trail_capture(&thread->trail, caller, &thread->stack, extent.most, true);
+        ++*variants;
+        if (whole) {
+            *how = by_trail;
+            return whole;
+        }
+    }
+    *how = by_innermost;
     thread->shortened += count == depth;
     uint32_t place = hash >> 40 & (ZG_SHORTENED_STACKS - 1);
     // Of the blocks of a context that the thread knows, one in ASKED may be fenced: to ask for each would cost as much again.
     if (thread->shortened_stacks[place].hash == hash)
         return thread->shortened_stacks[place].id | (thread->slow_captures % ASKED ? ZG_DEPOT_SETTLED : 0);
-    uint32_t found = zg_depot_put(frames, count);
+    uint32_t found = (count == depth ? zg_depot_put_shortened : zg_depot_put)(frames, count);
     thread->shortened_stacks[place].hash = found ? hash : 0;
     thread->shortened_stacks[place].id = found;
     return found;
 }
 
 // Along the trail, or where that cannot follow (another stack than the thread's own, signal frames) by a walk.
-static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_caller caller, bool own_stack,
-                                        bool allocates) {
-    enum { by_trail, by_innermost, by_walk } how = by_walk;
+static ZG_NOINLINE uint32_t record(struct zg_thread *thread, struct zg_caller caller, bool own_stack, bool allocates) {
+    enum answer how = by_walk;
     struct zg_walk *walk = &thread->walk;
+    struct extent extent = extent_of(thread, caller.pc);
     uint32_t found = 0, stack;
-    int most = (int)zg_config.stack_depth, depth = most;
-    if (ZG_UNLIKELY(__atomic_load_n(&zg_depot_is_scarce, __ATOMIC_RELAXED)))
-        depth = zg_depot_depth(zg_stats_get(zg_counter_stacks_captured) + thread->allocations, most);
-    if (own_stack && depth == most) {
+    int depth = extent.frames;
+    if (own_stack && depth == extent.most) {
         if ((found = zg_trail_capture(&thread->trail, caller, &thread->stack, depth, true))) how = by_trail;
     } else if (own_stack) {
-        if ((found = find_whole(thread, caller, most))) how = by_trail;
-        else if ((found = find_shortened(thread, caller, depth))) how = by_innermost;
+        if (!extent.for_time && (found = find_whole(thread, caller, extent.most))) how = by_trail;
+        else if (!(found = find_shortened(thread, caller, extent, &how))) how = by_walk;
     }
     zg_observe_answer(how == by_trail ? zg_answer_trail : zg_answer_walk);
     if (how == by_walk) {
         zg_unwind_fast(caller, &thread->stack, depth, walk);
-        found = zg_depot_put(walk->frames, walk->count);
+        bool shortens = depth < extent.most && walk->count >= depth;
+        found = (shortens ? zg_depot_put_shortened : zg_depot_put)(walk->frames, walk->count);
         if (!found) { // the depot is full
-            found = zg_depot_put(walk->frames, depth = 1);
+            found = zg_depot_put_shortened(walk->frames, 1);
             walk->repeatable = false;
+            shortens = true;
         }
-        thread->shortened += depth < most && walk->count >= depth;
+        thread->shortened += shortens;
     }
     stack = allocates ? mark(found) : found & ~ZG_DEPOT_SETTLED;
     if (how != by_walk && !zg_stack_cache_wants(&thread->stack_cache, caller, stack)) return stack;
@@ -83,6 +140,28 @@ static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_call
     if (how == by_innermost) zg_unwind_fast(caller, &thread->stack, depth, walk);
     zg_stack_cache_add(&thread->stack_cache, caller, walk, stack);
     return stack;
+}
+
+// One new stack in so many is timed, at uneven distances: what a program does again and again must not meet their beat.
+static ZG_NOINLINE uint32_t record_timed(struct zg_thread *thread, struct zg_caller caller, bool own_stack,
+                                         bool allocates) {
+    uint64_t since = zg_arch_ticks();
+    uint32_t stack = record(thread, caller, own_stack, allocates);
+    if (zg_stack_time_is_limited()) zg_stack_time_spent(since, thread->timed_for + 1);
+    thread->untimed = thread->timed_for = TIMED / 2 + since % TIMED;
+    uint64_t step = zg_load(&zg_stack_time_step);
+    if (ZG_LIKELY(step == thread->stack_step)) return stack;
+    if (!thread->stack_step) zg_stats_degrade(zg_degradation_stacks_shortened);
+    // One stack is recorded in one way, and what is found again takes the places of what is not.
+    zg_stack_cache_forget(&thread->stack_cache);
+    thread->stack_step = step;
+    return stack;
+}
+
+static uint32_t capture_new(struct zg_thread *thread, struct zg_caller caller, bool own_stack, bool allocates) {
+    if (ZG_UNLIKELY(!thread->untimed)) return record_timed(thread, caller, own_stack, allocates);
+    thread->untimed--;
+    return record(thread, caller, own_stack, allocates);
 }
 
 uint32_t zg_capture_slow(struct zg_thread *thread, bool allocates) {

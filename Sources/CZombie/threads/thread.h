@@ -15,7 +15,9 @@ enum {
     ZG_EVICTED_BLOCKS = 64,
     ZG_DEFERRED_FREES = 64,
     ZG_BUDGET_CONTEXT_BITS = 11,
-    ZG_SHORTENED_STACKS = 2048
+    ZG_SHORTENED_STACKS = 2048,
+    ZG_STACK_FAMILIES = 4096,
+    ZG_KNOWN_CALLERS = 64
 };
 
 // What is noticed below and done above, when the runtime is left.
@@ -76,15 +78,20 @@ struct zg_thread {
 
     struct zg_magazine magazines[ZG_CLASS_COUNT];
     struct zg_stack_cache stack_cache;
+    // New stacks (capture.c): how many are still recorded before one is timed, and how many that stands for.
+    uint32_t untimed, timed_for;
+    uint64_t stack_step; // as zg_stack_time_step was then
     struct zg_trail trail;
     struct zg_walk walk; // of the capture that is going on: the program's stack may be small
-    // While new stacks are shortened (capture.c): how likely the depot still knows a whole one; and of shortened ones of late,
-    // by a hash of their frames, the ids.
+    // While new stacks are shortened: how likely the depot still knows a whole one; how many stacks with some innermost frames were recorded
+    // whole, by a hash of these frames; of shortened ones of late, by the same hash, the ids; of callers, whether they are libraries.
     int whole_stacks;
+    uint8_t variants[ZG_STACK_FAMILIES];
     struct {
         uint64_t hash;
         uint32_t id;
     } shortened_stacks[ZG_SHORTENED_STACKS];
+    uint64_t callers[ZG_KNOWN_CALLERS];
 
     // With an overhead budget (budget.h), for each context: blocks that are still passed on, and how many were guarded. Not in
     // thread-local storage, which is taken from the threads' stacks.

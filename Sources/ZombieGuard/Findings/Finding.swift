@@ -107,6 +107,13 @@ extension Finding: Codable {
     }
 }
 
+extension Finding {
+    /// Whether only the innermost calls of the stack "free" or "alloc" were recorded.
+    func hasShortened(_ stack: String) -> Bool {
+        detail["shortened"]?.split(separator: ", ").contains(stack[...]) ?? false
+    }
+}
+
 /// A value of a finding's detail. Later versions may write numbers there; what is neither number nor text is left out.
 private struct DetailText: Decodable {
     var text: String?

@@ -20,13 +20,17 @@ extension Finding {
         let all = [
             Event(role: .access, title: accessTitle(by: name), thread: thread?.id, frames: stacks.access),
             Event(
-                role: .free, title: "freed" + (block?.freeingThread.map { " by thread \($0)" } ?? ""),
+                role: .free, title: pastTitle("freed", by: block?.freeingThread, stack: "free"),
                 thread: block?.freeingThread, frames: stacks.free),
             Event(
-                role: .alloc, title: "allocated" + (block?.allocatingThread.map { " by thread \($0)" } ?? ""),
+                role: .alloc, title: pastTitle("allocated", by: block?.allocatingThread, stack: "alloc"),
                 thread: block?.allocatingThread, frames: stacks.alloc),
         ]
         return all.filter { !$0.frames.isEmpty }
+    }
+
+    private func pastTitle(_ event: String, by thread: Int?, stack: String) -> String {
+        event + (thread.map { " by thread \($0)" } ?? "") + (hasShortened(stack) ? " (innermost calls only)" : "")
     }
 
     private func accessTitle(by name: String) -> String {

@@ -26,8 +26,9 @@ public struct TextRenderer {
             finding.stacks.access, title: isLate ? "found here; the write itself was earlier and elsewhere:" : nil,
             linesAround: isLate ? nil : Self.linesAround)
         let block = finding.block
-        text += render(finding.stacks.free, title: title("freed", block?.freeingThread))
-        text += render(finding.stacks.alloc, title: title("allocated", block?.allocatingThread))
+        text += render(finding.stacks.free, title: title("freed", block?.freeingThread, finding.hasShortened("free")))
+        text += render(
+            finding.stacks.alloc, title: title("allocated", block?.allocatingThread, finding.hasShortened("alloc")))
         return text + mark + style.paint(closing(finding), .mark) + "\n"
     }
 
@@ -61,8 +62,9 @@ public struct TextRenderer {
 
     private var mark: String { style.paint(Self.mark, .mark) }
 
-    private func title(_ event: String, _ thread: Int?) -> String {
-        thread.map { "\(event) by thread \($0):" } ?? "\(event) here:"
+    private func title(_ event: String, _ thread: Int?, _ isShortened: Bool) -> String {
+        (thread.map { "\(event) by thread \($0)" } ?? "\(event) here")
+            + (isShortened ? " (innermost calls only):" : ":")
     }
 
     private func describe(_ frame: Finding.Frame, number: Int) -> String {
