@@ -3,6 +3,7 @@
 
 #include "blocks/slab.h"
 
+#include "blocks/fill.h"
 #include "pressure/pressure.h"
 #include "platform/os.h"
 #include "settings/stats.h"
@@ -50,9 +51,10 @@ bool zg_slab_init(uint32_t region_shift) {
         slab->base = layout->slots_base = base;
         slab->reciprocal = UINT64_MAX / slab->slot_bytes + 1;
         slab->magazine = zg_magazine_slots(slab->slot_bytes);
+        take_part(&tables, slab->limit * sizeof(uint32_t));
+        slab->free_end = (uint32_t *)tables;
         slab->blocks = take_part(&tables, slab->limit * sizeof(struct zg_block));
         slab->deaths = take_part(&tables, slab->limit * sizeof(struct zg_death));
-        slab->free_slots = take_part(&tables, slab->limit * sizeof(uint32_t));
         layout->blocks_base = (uint64_t)slab->blocks;
         layout->deaths_base = (uint64_t)slab->deaths;
         layout->slot_bytes = slab->slot_bytes;
@@ -70,13 +72,43 @@ bool zg_slab_is_valid(const struct zg_slab *slab) {
     return slab->free_count <= slab->used;                                           // 2
 }
 
-// Makes elements [from, to) of a table accessible, in whole pages: begins at the page that the last step ended in.
-static bool commit_part(const void *table, uint64_t from, uint64_t to, uint64_t element_bytes) {
-    uint64_t start = ((uint64_t)table + from * element_bytes) & ~(ZG_PAGE_BYTES - 1);
-    uint64_t end = zg_round_up((uint64_t)table + to * element_bytes, ZG_PAGE_BYTES);
-    if (zg_os_commit((void *)start, end - start) == 0) return true;
+static bool commit_range(uint64_t from, uint64_t to) {
+    uint64_t start = from & ~(ZG_PAGE_BYTES - 1);
+    if (zg_os_commit((void *)start, zg_round_up(to, ZG_PAGE_BYTES) - start) == 0) return true;
     zg_pressure_note_failure();
     return false;
+}
+
+// Makes elements [from, to) of a table accessible, in whole pages: begins at the page that the last step ended in.
+static bool commit_part(const void *table, uint64_t from, uint64_t to, uint64_t element_bytes) {
+    return commit_range((uint64_t)table + from * element_bytes, (uint64_t)table + to * element_bytes);
+}
+
+// Room for as many in the list of free slots as well: when memory is short is the time when there must be room in it.
+static bool commit_records(const struct zg_slab *slab, uint64_t from, uint64_t to) {
+    uint64_t low = (uint64_t)(slab->free_end - to), high = (uint64_t)(slab->free_end - from);
+    if (!from) return commit_range(low, (uint64_t)(slab->blocks + to));
+    return commit_part(slab->blocks, from, to, sizeof(struct zg_block)) && commit_range(low, high);
+}
+
+// Whoever opens more slots of a class takes care of these; all have them.
+static bool deaths_needed, deaths_complete;
+
+bool zg_slab_has_deaths(const struct zg_slab *slab) {
+    return slab->slot_bytes >= ZG_SPARSE_LEAST || __atomic_load_n(&deaths_complete, __ATOMIC_ACQUIRE);
+}
+
+bool zg_slab_need_deaths(void) {
+    if (__atomic_load_n(&deaths_complete, __ATOMIC_ACQUIRE)) return true;
+    __atomic_store_n(&deaths_needed, true, __ATOMIC_RELAXED); // seen by whoever gets a class's lock after this thread
+    bool all = true;
+    for (struct zg_slab *slab = zg_slabs.slab; slab < zg_slabs.slab + ZG_CLASS_COUNT && all; slab++) {
+        zg_lock_take(&slab->lock);
+        all = !slab->committed || commit_part(slab->deaths, 0, slab->committed, sizeof(struct zg_death));
+        zg_lock_drop(&slab->lock);
+    }
+    if (all) __atomic_store_n(&deaths_complete, true, __ATOMIC_RELEASE);
+    return all;
 }
 
 // Makes room for `step` bytes of fresh slots more. Under the lock.
@@ -84,10 +116,9 @@ static bool commit_step(struct zg_slab *slab, uint64_t step) {
     uint64_t committed = zg_min(slab->committed + step / slab->slot_bytes, slab->limit);
     if (committed == slab->committed) return false;
     if (!commit_part((void *)slab->base, slab->committed, committed, slab->slot_bytes)) return false;
-    if (!commit_part(slab->blocks, slab->committed, committed, sizeof(struct zg_block))) return false;
-    if (!commit_part(slab->deaths, slab->committed, committed, sizeof(struct zg_death))) return false;
-    // The list of free slots as well: when memory is short is the time when there must be room in it.
-    if (!commit_part(slab->free_slots, slab->committed, committed, sizeof(uint32_t))) return false;
+    if (!commit_records(slab, slab->committed, committed)) return false;
+    bool with_deaths = slab->slot_bytes >= ZG_SPARSE_LEAST || __atomic_load_n(&deaths_needed, __ATOMIC_RELAXED);
+    if (with_deaths && !commit_part(slab->deaths, slab->committed, committed, sizeof(struct zg_death))) return false;
     zg_stats_add(zg_counter_heap_committed_bytes, (committed - slab->committed) * slab->slot_bytes);
     zg_stats_add(zg_counter_metadata_bytes, (committed - slab->committed) *
                                                 (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)));
@@ -101,6 +132,7 @@ static bool commit_more(struct zg_slab *slab) {
 }
 
 void zg_slab_open_reserve(uint64_t bytes) {
+    zg_slab_need_deaths();
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         struct zg_slab *slab = &zg_slabs.slab[class];
         zg_lock_take(&slab->lock);
@@ -115,7 +147,7 @@ void zg_slab_open_reserve(uint64_t bytes) {
 static uint32_t take_free(struct zg_slab *slab, uint32_t *slots, uint32_t most) {
     uint64_t left = slab->free_count;
     uint32_t count = (uint32_t)zg_min(most, left);
-    for (uint32_t i = 0; i < count; i++) slots[i] = slab->free_slots[--left];
+    for (uint32_t i = 0; i < count; i++) slots[i] = *zg_slab_free_slot(slab, --left);
     zg_store(&slab->free_count, left);
     return count;
 }
@@ -140,7 +172,7 @@ void zg_slab_open(uint32_t class, uint64_t from, uint64_t to) {
     } else {
         // Another thread has opened some at the same time.
         uint64_t at = slab->free_count;
-        for (uint64_t i = from; i < to; i++) slab->free_slots[at++] = (uint32_t)i;
+        for (uint64_t i = from; i < to; i++) *zg_slab_free_slot(slab, at++) = (uint32_t)i;
         zg_store(&slab->free_count, at);
     }
     zg_lock_drop(&slab->lock);
@@ -173,7 +205,7 @@ void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     zg_lock_take(&slab->lock);
     uint64_t at = slab->free_count;
-    for (uint32_t i = 0; i < count; i++) slab->free_slots[at++] = slots[i];
+    for (uint32_t i = 0; i < count; i++) *zg_slab_free_slot(slab, at++) = slots[i];
     zg_store(&slab->free_count, at);
     zg_lock_drop(&slab->lock);
 }
@@ -181,8 +213,8 @@ void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
 void zg_slab_trim_list(uint32_t class) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     zg_lock_take(&slab->lock);
-    uint64_t from = zg_round_up((uint64_t)(slab->free_slots + slab->free_count), ZG_PAGE_BYTES);
-    uint64_t to = (uint64_t)(slab->free_slots + slab->committed) & ~(ZG_PAGE_BYTES - 1);
+    uint64_t from = zg_round_up((uint64_t)(slab->free_end - slab->committed), ZG_PAGE_BYTES);
+    uint64_t to = (uint64_t)(slab->free_end - slab->free_count) & ~(ZG_PAGE_BYTES - 1);
     if (from < to) zg_os_discard((void *)from, to - from);
     zg_lock_drop(&slab->lock);
 }
