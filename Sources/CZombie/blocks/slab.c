@@ -11,6 +11,8 @@
 // Memory is made accessible in steps: a quarter of what the class has, within these bounds.
 #define COMMIT_LEAST ((uint64_t)256 << 10)
 #define COMMIT_MOST ((uint64_t)32 << 20)
+// So many blocks of a size lie in larger slots before there are slots of its own, up to this size.
+enum { SHARED_BLOCKS = 32, SHARED_MOST = 4096 };
 
 struct zg_slabs zg_slabs;
 
@@ -199,6 +201,16 @@ uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine) {
     zg_lock_drop(&slab->lock);
     magazine->count = count;
     return count;
+}
+
+uint32_t zg_slab_source(uint32_t class) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    if (__atomic_load_n(&slab->used, __ATOMIC_RELAXED) || slab->slot_bytes > SHARED_MOST) return class;
+    uint32_t asked = __atomic_load_n(&slab->asked, __ATOMIC_RELAXED);
+    uint32_t bytes = slab->slot_bytes - 1, larger = zg_max(32, UINT32_C(1) << (32 - __builtin_clz(bytes)));
+    if (asked == SHARED_BLOCKS || larger == slab->slot_bytes) return class;
+    __atomic_store_n(&slab->asked, asked + 1, __ATOMIC_RELAXED);
+    return zg_size_class(larger);
 }
 
 void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {

@@ -40,6 +40,7 @@ struct zg_slab {
     uint64_t committed, limit;
     uint32_t *free_end; // of the list of free slots, which grows downwards (zg_slab_free_slot): room for all that are committed
     uint64_t free_count; // this, and what was opened, is looked at without the lock, too
+    uint32_t asked;              // for blocks that a larger class served, approximate where threads meet
     uint64_t opened, opened_end; // slots below `used` that are as fresh as those above, and handed out first
 };
 
@@ -55,6 +56,9 @@ bool zg_slab_init(uint32_t region_shift);
 
 // Moves free slots into the empty magazine. Returns how many; 0 where the class's region or the memory is used up.
 uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine);
+// The class whose slots are to serve this one. The first few blocks of a size get the slots of a larger one, the next power of two:
+// each class that is in use costs pages of the kernel's tables, calls and faults at first, and every fork copies them.
+uint32_t zg_slab_source(uint32_t class);
 // Takes `count` slots back. They are in state reusable.
 void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count);
 // Makes so much accessible of each class beyond what is in use, and as much again as a class has: for a time when nothing more can

@@ -123,7 +123,9 @@ __attribute__((always_inline)) void *zg_allocate_slot(struct zg_thread *thread, 
         void *fenced =
             zg_config.fence_per_context ? allocate_fenced(thread, stack, size, alignment, kind, zero, true) : NULL;
         if (fenced) return fenced;
-        if (!refill(thread, class)) return NULL;
+        class = zg_slab_source(class);
+        magazine = &thread->magazines[class];
+        if (!magazine->count && !refill(thread, class)) return NULL;
     }
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t index = magazine->slots[--magazine->count];
