@@ -12,7 +12,7 @@
 #define COMMIT_LEAST ((uint64_t)256 << 10)
 #define COMMIT_MOST ((uint64_t)32 << 20)
 // So many blocks of a size lie in larger slots before there are slots of its own, up to this size.
-enum { SHARED_BLOCKS = 32, SHARED_MOST = 4096 };
+enum { SHARED_BLOCKS = 64, SHARED_MOST = 4096 };
 
 struct zg_slabs zg_slabs;
 
