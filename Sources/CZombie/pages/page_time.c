@@ -17,6 +17,9 @@
 #define NEW_CODE_AT_ONCE_NS UINT64_C(1200000)
 enum { START_PART = 16 };
 #define EARLY_NS UINT64_C(20000000)
+// Of a process made by fork, at once and by its own time.
+#define CHILD_AT_ONCE_NS UINT64_C(50000)
+enum { CHILD_PART = 8 };
 
 #define ADVANCE_NS UINT64_C(64000000) // of later income
 #define KEPT_NS UINT64_C(64000000)    // of income that nobody spent
@@ -37,6 +40,9 @@ enum { NEW_CODE_SHARE = 3, FIRST_SHARE = 2, RETIRE_PART = 4 };
 static uint64_t spent_ns, retired_ns, earned_ns, forgone_ns, refreshed_ticks;
 static uint64_t ran_ns; // the process's time, as of then
 static uint64_t granted_ns; // besides
+// As of the fork that made this process: what its parent left would be spent by each of its children, on the same code.
+static struct { uint64_t spent_ns, ran_ns, granted_ns; } inherited;
+static bool is_child;
 
 static uint64_t start_of(uint64_t at_once, uint64_t whole) {
     return zg_min(whole, at_once + zg_load(&ran_ns) / START_PART);
@@ -54,9 +60,14 @@ static uint64_t limit_of(enum zg_page_use use, bool ample) {
     return income - reserve * (use == zg_page_next ? 1 : 2) * (ample ? 2 : 1);
 }
 
+static bool has_spent_childs(void) {
+    return zg_load(&spent_ns) - inherited.spent_ns >= CHILD_AT_ONCE_NS + (zg_load(&ran_ns) - inherited.ran_ns) / CHILD_PART +
+                                                           zg_load(&granted_ns) - inherited.granted_ns;
+}
+
 static bool is_allowed(enum zg_page_use use, bool ample) {
     if (use == zg_page_retire && zg_load(&retired_ns) >= (start_ns() + zg_load(&earned_ns)) / RETIRE_PART) return false;
-    return zg_load(&spent_ns) < limit_of(use, ample);
+    return zg_load(&spent_ns) < limit_of(use, ample) && !(is_child && has_spent_childs());
 }
 
 static void look_at_clock(uint64_t ticks) {
@@ -80,6 +91,14 @@ bool zg_page_time_allows(enum zg_page_use use, bool ample) {
 }
 
 bool zg_page_time_is_early(void) { return zg_load(&ran_ns) < EARLY_NS; }
+
+void zg_page_time_after_fork_in_child(void) {
+    is_child = true;
+    inherited.spent_ns = spent_ns;
+    inherited.granted_ns = granted_ns;
+    inherited.ran_ns = ran_ns = zg_clock_process_ns();
+    refreshed_ticks = zg_arch_ticks();
+}
 
 void zg_page_time_grant(void) {
     uint64_t limit = limit_of(zg_page_first, false), needed = zg_load(&spent_ns) + GRANT_NS;

@@ -22,6 +22,7 @@
 #include "limits/sample.h"
 #include "pages/fence.h"
 #include "pages/overread.h"
+#include "pages/page_time.h"
 #include "pages/protect.h"
 #include "pages/retire.h"
 #include "pages/window.h"
@@ -158,6 +159,7 @@ static void after_fork_in_child(void) {
     zg_stats_after_fork_in_child();
     zg_coverage_after_fork_in_child();
     zg_clock_after_fork_in_child();
+    zg_page_time_after_fork_in_child();
     zg_overread_after_fork_in_child();
     zg_sample_after_fork_in_child();
     zg_report_after_fork_in_child();
