@@ -41,7 +41,7 @@ static uint64_t spent_ns, retired_ns, earned_ns, forgone_ns, refreshed_ticks;
 static uint64_t ran_ns; // the process's time, as of then
 static uint64_t granted_ns; // besides
 // As of the fork that made this process: what its parent left would be spent by each of its children, on the same code.
-static struct { uint64_t spent_ns, ran_ns, granted_ns; } inherited;
+static struct { uint64_t spent_ns, ran_ns, at_once_ns; } inherited;
 static bool is_child;
 
 static uint64_t start_of(uint64_t at_once, uint64_t whole) {
@@ -60,14 +60,15 @@ static uint64_t limit_of(enum zg_page_use use, bool ample) {
     return income - reserve * (use == zg_page_next ? 1 : 2) * (ample ? 2 : 1);
 }
 
-static bool has_spent_childs(void) {
-    return zg_load(&spent_ns) - inherited.spent_ns >= CHILD_AT_ONCE_NS + (zg_load(&ran_ns) - inherited.ran_ns) / CHILD_PART +
-                                                           zg_load(&granted_ns) - inherited.granted_ns;
+// What a child may have spent by now of its own.
+static uint64_t limit_of_child(void) {
+    return inherited.spent_ns + zg_load(&inherited.at_once_ns) + (zg_load(&ran_ns) - inherited.ran_ns) / CHILD_PART;
 }
 
 static bool is_allowed(enum zg_page_use use, bool ample) {
     if (use == zg_page_retire && zg_load(&retired_ns) >= (start_ns() + zg_load(&earned_ns)) / RETIRE_PART) return false;
-    return zg_load(&spent_ns) < limit_of(use, ample) && !(is_child && has_spent_childs());
+    uint64_t spent = zg_load(&spent_ns);
+    return spent < limit_of(use, ample) && (!is_child || spent < limit_of_child());
 }
 
 static void look_at_clock(uint64_t ticks) {
@@ -95,7 +96,7 @@ bool zg_page_time_is_early(void) { return zg_load(&ran_ns) < EARLY_NS; }
 void zg_page_time_after_fork_in_child(void) {
     is_child = true;
     inherited.spent_ns = spent_ns;
-    inherited.granted_ns = granted_ns;
+    inherited.at_once_ns = CHILD_AT_ONCE_NS;
     inherited.ran_ns = ran_ns = zg_clock_process_ns();
     refreshed_ticks = zg_arch_ticks();
 }
@@ -103,6 +104,8 @@ void zg_page_time_after_fork_in_child(void) {
 void zg_page_time_grant(void) {
     uint64_t limit = limit_of(zg_page_first, false), needed = zg_load(&spent_ns) + GRANT_NS;
     if (limit < needed) __atomic_fetch_add(&granted_ns, needed - limit, __ATOMIC_RELAXED);
+    limit = is_child ? limit_of_child() : needed;
+    if (limit < needed) __atomic_fetch_add(&inherited.at_once_ns, needed - limit, __ATOMIC_RELAXED);
 }
 
 static uint64_t measured(uint64_t since, uint64_t pages) {
