@@ -114,9 +114,16 @@ static ZG_NOINLINE void *guarded_malloc(size_t size) {
     return block;
 }
 
-ZG_PUBLISH void *malloc(size_t size) {
+static ZG_NOINLINE void *chosen_malloc(size_t size) {
     if (ZG_PASSES(malloc)) ZG_MUST_TAIL return zg_next.malloc(size);
     ZG_MUST_TAIL return guarded_malloc(size);
+}
+
+ZG_PUBLISH void *malloc(size_t size) {
+    if (ZG_UNLIKELY(zg_passing)) ZG_MUST_TAIL return chosen_malloc(size);
+    void *block = zg_door_malloc(size, ZG_FRAME);
+    ZG_KEEP(block);
+    return block;
 }
 
 static ZG_NOINLINE void *guarded_calloc(size_t count, size_t size) {
@@ -169,9 +176,15 @@ static ZG_NOINLINE void guarded_free(void *block) {
     ZG_KEEP_CALL();
 }
 
-ZG_PUBLISH void free(void *block) {
+static ZG_NOINLINE void chosen_free(void *block) {
     if (ZG_IS_PASSED(block)) ZG_MUST_TAIL return zg_next.free(block);
     ZG_MUST_TAIL return guarded_free(block);
+}
+
+ZG_PUBLISH void free(void *block) {
+    if (ZG_UNLIKELY(zg_passing)) ZG_MUST_TAIL return chosen_free(block);
+    zg_door_free_plainly(block, ZG_FRAME);
+    ZG_KEEP_CALL();
 }
 
 // C23, 7.24.3.4 and 7.24.3.5; glibc has them since 2.43.
@@ -329,7 +342,8 @@ ZG_PUBLISH int malloc_info(int options, FILE *stream) {
 // A program that replaces some of the operators expects the others to call them, and one that has its own malloc or free
 // expects all of them to call that. Then ours step aside for the C++ library's, which do. Asked once, at the first use of any
 // operator.
-static bool operators_are_replaced(void) {
+static uint32_t replaced; // 1 no, 2 yes
+static ZG_COLD bool ask_replaced(void) {
     static const char *const names[] = {"_Znwm",
                                         "_Znam",
                                         "_ZdlPv",
@@ -340,20 +354,21 @@ static bool operators_are_replaced(void) {
                                         "_ZnamRKSt9nothrow_t",
                                         "_ZnwmSt11align_val_t",
                                         "_ZdlPvSt11align_val_t"};
-    static int known; // 1 no, 2 yes
-    int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    if (ZG_LIKELY(answer)) return answer == 2;
     Dl_info ours, theirs;
     zg_ready();
-    answer = zg_foreign_is_in_front() ? 2 : 1;
+    uint32_t answer = zg_foreign_is_in_front() ? 2 : 1;
     if (dladdr((void *)start, &ours))
         for (size_t i = 0; i < ZG_ARRAY_COUNT(names); i++) {
             void *found = dlsym(RTLD_DEFAULT, names[i]);
             if (found && dladdr(found, &theirs) && theirs.dli_fbase != ours.dli_fbase) answer = 2;
         }
     if (answer == 2) zg_stats_degrade(zg_degradation_cxx_operators_replaced);
-    __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+    __atomic_store_n(&replaced, answer, __ATOMIC_RELAXED);
     return answer == 2;
+}
+ZG_INLINE bool operators_are_replaced(void) {
+    uint32_t answer = __atomic_load_n(&replaced, __ATOMIC_RELAXED);
+    return ZG_UNLIKELY(answer != 1) && (answer == 2 || ask_replaced());
 }
 
 // Each operator: the guarded heap, and the C++ library's own definition where the program replaces operators or memory
@@ -363,12 +378,10 @@ static bool operators_are_replaced(void) {
     ZG_PUBLISH void *symbol parameters {                                                                               \
         void *block = NULL;                                                                                            \
         if (ZG_LIKELY(!operators_are_replaced())) {                                                                    \
-            int saved = errno;                                                                                         \
             if (ZG_PASSES(count)) block = (alignment) > 16 ? zg_next.memalign(alignment, size) : zg_next.malloc(size); \
             else block = allocate(size, alignment, zg_kind_##kind, false, ZG_FRAME);                                   \
             ZG_KEEP(block);                                                                                            \
             if (ZG_LIKELY(block != NULL)) return block;                                                                \
-            errno = saved;                                                                                             \
         }                                                                                                              \
         ZG_NEXT(void *, symbol, parameters);                                                                           \
         return next ? next arguments : block;                                                                          \

@@ -13,14 +13,8 @@
 #define ZG_NOTHING_IS_PUBLISHED
 #endif
 
-// A call that leaves no frame of ours behind: stacks of threads look as they do unguarded, the loader finds its caller's
-// search path by its own return address, and what is passed on to libc costs no more than the question.
-#if defined(__clang__)
-#define ZG_MUST_TAIL __attribute__((musttail))
-#else
-#define ZG_MUST_TAIL
-#endif
-
+// Many of them end in ZG_MUST_TAIL: stacks of threads look as they do unguarded, the loader finds its caller's search path by its
+// own return address, and what is passed on to libc costs no more than the question.
 #define ZG_PUBLISH __attribute__((visibility("default")))
 #define ZG_FRAME ((const uint64_t *)__builtin_frame_address(0))
 // The value is "changed" after the call: the frame has to live that long.

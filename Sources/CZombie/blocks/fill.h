@@ -21,10 +21,14 @@ typedef uint64_t zg_vector __attribute__((vector_size(16), may_alias));
 ZG_INLINE void zg_fill_small(void *start, uint64_t bytes, uint64_t word) {
     zg_vector *at = start, *end = (void *)((char *)start + bytes);
     zg_vector value = {word, word};
-    do {
-        *at++ = value;
+    for (; end - at >= 4; at += 4) {
+        at[0] = at[1] = at[2] = at[3] = value;
         __asm__ volatile("" ::: "memory"); // the compiler would call memset, which costs more than the few words
-    } while (at < end);
+    }
+    for (; at < end; at++) {
+        *at = value;
+        __asm__ volatile("" ::: "memory");
+    }
 }
 
 // Any length.
@@ -38,8 +42,9 @@ ZG_INLINE void zg_fill(void *start, uint64_t bytes, uint8_t byte) {
 ZG_INLINE bool zg_fill_is_intact(const void *start, uint64_t bytes) {
     const zg_vector *at = start, *end = (const void *)((const char *)start + bytes);
     zg_vector expected = {ZG_FILL_WORD, ZG_FILL_WORD}, changed = {0, 0};
-    do changed |= *at++ ^ expected;
-    while (at < end);
+    for (; end - at >= 4; at += 4)
+        changed |= (at[0] ^ expected) | (at[1] ^ expected) | (at[2] ^ expected) | (at[3] ^ expected);
+    for (; at < end; at++) changed |= *at ^ expected;
     return !(changed[0] | changed[1]);
 }
 

@@ -11,7 +11,8 @@ enum { ZG_CLASS_COUNT = 40 };
 
 // The smallest class whose slots hold `size` bytes (at most ZG_LARGEST_SLOT).
 ZG_INLINE uint32_t zg_size_class(uint64_t size) {
-    if (ZG_LIKELY(size <= 128)) return size ? (uint32_t)(size - 1) / 16 : 0;
+    if (ZG_LIKELY(size - 1 < 128)) return (uint32_t)(size - 1) / 16;
+    if (!size) return 0;
     uint32_t log = 63 - (uint32_t)__builtin_clzll(size - 1); // 2^log < size <= 2^(log+1), or equal at its quarters
     return (log - 7) * 4 + ((uint32_t)((size - 1) >> (log - 2)) & 3) + 8;
 }

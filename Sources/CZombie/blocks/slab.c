@@ -6,6 +6,7 @@
 #include "blocks/fill.h"
 #include "pressure/pressure.h"
 #include "platform/os.h"
+#include "settings/config.h"
 #include "settings/stats.h"
 
 // Memory is made accessible in steps: a quarter of what the class has, within these bounds.
@@ -55,6 +56,8 @@ bool zg_slab_init(uint32_t region_shift) {
         slab->magazine = zg_magazine_slots(slab->slot_bytes);
         take_part(&tables, slab->limit * sizeof(uint32_t));
         slab->free_end = (uint32_t *)tables;
+        slab->first = (uint64_t)(slab - zg_slabs.slab) << 48 | (uint64_t)slab->slot_bytes << 28;
+        slab->filled = zg_min(slab->slot_bytes, zg_config.fill_freed_bytes & ~UINT64_C(15));
         slab->blocks = take_part(&tables, slab->limit * sizeof(struct zg_block));
         slab->deaths = take_part(&tables, slab->limit * sizeof(struct zg_death));
         layout->blocks_base = (uint64_t)slab->blocks;

@@ -17,22 +17,24 @@ struct zg_magazine {
     uint32_t slots[ZG_MAGAZINE_SLOTS]; // slot numbers of one size class, the last is the next to go
 };
 
-// A freed slot: its number and class in one word.
+// A freed slot in one word: bits 0-31 its number, 32-47 a sixteenth of its bytes, 48-63 its class.
 typedef uint64_t zg_slot;
-ZG_INLINE zg_slot zg_slot_make(uint32_t class, uint32_t index) { return (uint64_t) class << 32 | index; }
-ZG_INLINE uint32_t zg_slot_class(zg_slot slot) { return (uint32_t)(slot >> 32); }
+ZG_INLINE uint32_t zg_slot_class(zg_slot slot) { return (uint32_t)(slot >> 48); }
 ZG_INLINE uint32_t zg_slot_index(zg_slot slot) { return (uint32_t)slot; }
+ZG_INLINE uint64_t zg_slot_bytes(zg_slot slot) { return slot >> 28 & UINT64_C(0xffff0); }
 
 // Invariants: 1. used <= committed <= limit. 2. free_count <= used. 3. Slots above `used`, and those that were opened, read as
 // zero, and so do their records.
-struct zg_slab {
-    uint64_t base; // address of slot 0
+struct __attribute__((aligned(256))) zg_slab { // whose number is shifted to its place
+    uint64_t base;                             // address of slot 0
     struct zg_block *blocks;
     struct zg_death *deaths; // one for each slot, as blocks; accessible where zg_slab_has_deaths
     uint64_t reciprocal;     // ceil(2^64 / slot_bytes): index = offset * reciprocal >> 64, exact below 2^48 bytes
     uint32_t slot_bytes;
     uint32_t magazine; // capacity of a magazine
     uint64_t used;     // the slots below were handed out at least once
+    zg_slot first;     // slot 0, in one word
+    uint64_t filled;   // bytes of a dead block that are filled
     // Trap pointers of slot 0 (trap.h); 0 where there are none.
     uint64_t trap_isa, trap_side, trap_word;
     // Under the lock:
@@ -100,6 +102,8 @@ ZG_INLINE struct zg_slab *zg_slab_find(uint64_t address, uint64_t *index, uint64
     *interior = inside - *index * slab->slot_bytes;
     return slab;
 }
+
+ZG_INLINE zg_slot zg_slab_slot(const struct zg_slab *slab, uint64_t index) { return slab->first | index; }
 
 ZG_INLINE uint64_t zg_slab_requested(const struct zg_slab *slab, uint32_t header) {
     return slab->slot_bytes - zg_header_slack(header);

@@ -22,6 +22,7 @@
 #include "settings/coverage.h"
 #include "settings/passing.h"
 #include "settings/stats.h"
+#include "threads/capture.h"
 
 static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool zero) {
     void *block = zg_foreign_allocate(size, alignment, zero);
@@ -50,8 +51,8 @@ static ZG_COLD void *allocate_exhausted(uint64_t size, uint64_t alignment, enum 
     return block;
 }
 
-static ZG_NOINLINE void *allocate_odd(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
-                                      const uint64_t *frame) {
+static ZG_NOINLINE void *allocate_slowly(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
+                                         const uint64_t *frame) {
     if (ZG_UNLIKELY(size > PTRDIFF_MAX)) {
         errno = ENOMEM;
         return NULL;
@@ -65,16 +66,36 @@ static ZG_NOINLINE void *allocate_odd(uint64_t size, uint64_t alignment, enum zg
     return block;
 }
 
-void *zg_door_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
-    if (ZG_UNLIKELY(size > ZG_LARGEST_SLOT || alignment > 16 || zg_config.fence_per_context == ZG_FENCE_ALL ||
-                    zg_passing == zg_passing_sample))
-        return allocate_odd(size, alignment, kind, zero, frame);
-    struct zg_thread *thread = zg_thread_enter(frame);
-    if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero);
-    void *block = zg_allocate_slot(thread, zg_size_class(size), size, 16, kind, zero);
+// Nothing but jumps to what takes longer: no register has to be saved.
+ZG_INLINE void *allocate_quickly(uint64_t size, enum zg_kind kind, bool zero, const uint64_t *frame) {
+    struct zg_thread *thread = zg_thread_enter_quickly(frame);
+    if (ZG_UNLIKELY(!thread)) return NULL;
+    bool is_zero;
+    void *block = zg_allocate_quickly(thread, size, kind, zg_capture_known(thread, frame), &is_zero);
+    if (ZG_UNLIKELY(!block)) {
+        thread->busy = 0;
+        return NULL;
+    }
     zg_thread_leave(thread);
-    if (ZG_UNLIKELY(!block)) return allocate_exhausted(size, alignment, kind, zero, frame);
+    if (zero && !is_zero) return __builtin_memset(block, 0, size);
     return block;
+}
+
+static ZG_NOINLINE void *malloc_slowly(uint64_t size, const uint64_t *frame) {
+    return allocate_slowly(size, 16, zg_kind_malloc, false, frame);
+}
+
+void *zg_door_malloc(uint64_t size, const uint64_t *frame) {
+    void *block = ZG_LIKELY(size < zg_allocate_quick_end) ? allocate_quickly(size, zg_kind_malloc, false, frame) : NULL;
+    if (ZG_LIKELY(block != NULL)) return block;
+    ZG_MUST_TAIL return malloc_slowly(size, frame);
+}
+
+void *zg_door_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
+    void *block = NULL;
+    if (ZG_LIKELY(size < zg_allocate_quick_end && alignment <= 16)) block = allocate_quickly(size, kind, zero, frame);
+    if (ZG_LIKELY(block != NULL)) return block;
+    ZG_MUST_TAIL return allocate_slowly(size, alignment, kind, zero, frame);
 }
 
 // The runtime is not to be entered: not ready, or interrupted by a signal handler that frees.
@@ -92,15 +113,58 @@ static ZG_COLD void free_elsewhere(void *address) {
     errno = saved;
 }
 
-void zg_door_free(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
-    if (!address) return;
+static ZG_NOINLINE void free_slowly(void *address, enum zg_deallocator deallocator, uint64_t size,
+                                    const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_enter(frame);
     if (ZG_UNLIKELY(!thread)) return free_elsewhere(address);
-    zg_free_in_line(thread, (uint64_t)address, deallocator, size);
+    zg_free_entered(thread, (uint64_t)address, deallocator, size);
     zg_thread_leave(thread);
 }
 
-void *zg_door_reallocate(void *address, uint64_t size, const uint64_t *frame) {
+static ZG_NOINLINE void finish_and_leave(struct zg_thread *thread, uint64_t address, struct zg_slab *slab,
+                                         uint64_t index, uint32_t header) {
+    zg_free_finish(thread, address, (struct zg_dying){&slab->blocks[index], slab, index, header});
+    zg_thread_leave(thread);
+}
+
+static ZG_NOINLINE void hand_over_and_leave(struct zg_thread *thread) {
+    zg_free_hand_over(thread);
+    zg_thread_leave(thread);
+}
+
+// As allocate_quickly: jumps where it takes longer. True: it is done.
+ZG_INLINE bool free_quickly(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
+    if (ZG_UNLIKELY(!address)) return true;
+    struct zg_thread *thread = zg_thread_enter_quickly(frame);
+    if (ZG_UNLIKELY(!thread)) return false;
+    struct zg_dying dying;
+    enum zg_freed freed = zg_free_quickly(thread, (uint64_t)address, deallocator, size, frame, 0, &dying);
+    if (ZG_UNLIKELY(freed == zg_freed_not)) {
+        thread->busy = 0;
+        return false;
+    }
+    if (ZG_LIKELY(freed == zg_freed_whole)) zg_thread_leave(thread);
+    else if (freed == zg_freed_partly)
+        finish_and_leave(thread, (uint64_t)address, dying.slab, dying.index, dying.header);
+    else hand_over_and_leave(thread);
+    return true;
+}
+
+static ZG_NOINLINE void plain_free_slowly(void *address, const uint64_t *frame) {
+    free_slowly(address, zg_deallocator_free, ZG_ANY_SIZE, frame);
+}
+
+void zg_door_free_plainly(void *address, const uint64_t *frame) {
+    if (ZG_LIKELY(free_quickly(address, zg_deallocator_free, ZG_ANY_SIZE, frame))) return;
+    ZG_MUST_TAIL return plain_free_slowly(address, frame);
+}
+
+void zg_door_free(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
+    if (ZG_LIKELY(free_quickly(address, deallocator, size, frame))) return;
+    ZG_MUST_TAIL return free_slowly(address, deallocator, size, frame);
+}
+
+static ZG_NOINLINE void *reallocate_slowly(void *address, uint64_t size, const uint64_t *frame) {
     if (size > PTRDIFF_MAX) {
         errno = ENOMEM;
         return NULL;
@@ -137,6 +201,19 @@ void *zg_door_reallocate(void *address, uint64_t size, const uint64_t *frame) {
     __builtin_memcpy(block, address, zg_min(view.size, size));
     zg_door_free(address, zg_deallocator_realloc, ZG_ANY_SIZE, frame);
     return block;
+}
+
+void *zg_door_reallocate(void *address, uint64_t size, const uint64_t *frame) {
+    struct zg_thread *thread = zg_thread_enter_quickly(frame);
+    if (ZG_LIKELY(thread != NULL)) {
+        void *block = zg_reallocate_quickly(thread, (uint64_t)address, size, frame);
+        if (ZG_LIKELY(block != NULL)) {
+            zg_thread_leave(thread);
+            return block;
+        }
+        thread->busy = 0;
+    }
+    ZG_MUST_TAIL return reallocate_slowly(address, size, frame);
 }
 
 static ZG_COLD void found_misused(const struct zg_block_view *view, void *address, const uint64_t *frame) {

@@ -10,8 +10,12 @@
 
 // NULL and errno ENOMEM where the size is over PTRDIFF_MAX or there is no memory. `alignment` is a power of two.
 void *zg_door_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame);
+// The same for malloc.
+void *zg_door_malloc(uint64_t size, const uint64_t *frame);
 // `size` is what a sized function was told, ZG_ANY_SIZE otherwise. errno is kept.
 void zg_door_free(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame);
+// The same for free.
+void zg_door_free_plainly(void *address, const uint64_t *frame);
 void *zg_door_reallocate(void *address, uint64_t size, const uint64_t *frame);
 // What is no live block's start is a finding.
 uint64_t zg_door_usable_size(void *address, const uint64_t *frame);

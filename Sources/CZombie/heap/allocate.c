@@ -1,5 +1,5 @@
 // Blocks are made: from the thread's magazine, with pages of their own, or as large spans.
-// Hot path: zg_allocate_slot; takes no lock itself, refills do. The calling thread is entered.
+// Hot path: zg_allocate_quickly; takes no lock itself, refills do. The calling thread is entered.
 
 #include "heap/allocate.h"
 
@@ -110,10 +110,48 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     return (void *)span->start;
 }
 
-__attribute__((always_inline)) void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size,
-                                                      uint64_t alignment, enum zg_kind kind, bool zero) {
+uint64_t zg_allocate_quick_end;
+
+void zg_allocate_init(void) {
+    bool is_odd = zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample || zg_config.fill_new;
+    zg_allocate_quick_end = is_odd ? 0 : ZG_LARGEST_SLOT + 1;
+}
+
+// The thread's newest free slot of the class, which has one, becomes a live block.
+ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t size, enum zg_kind kind, uint32_t stack,
+                          bool *is_zero) {
     struct zg_magazine *magazine = &thread->magazines[class];
-    uint32_t stack = zg_capture(thread, true);
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    uint32_t left = magazine->count - 1, index = magazine->slots[left];
+    magazine->count = left;
+    struct zg_block *block = &slab->blocks[index];
+    // The next one is likely cold, record and contents.
+    uint32_t next = magazine->slots[left - (left != 0)];
+    __builtin_prefetch(&slab->blocks[next], 1);
+    __builtin_prefetch((void *)zg_slab_slot_address(slab, next), 1);
+    *is_zero = zg_header_state(block->header) == zg_state_fresh;
+    note_maker(block, stack, thread);
+    __atomic_store_n(&block->header, zg_block_header(zg_state_live, kind, slab->slot_bytes - (uint32_t)size),
+                     __ATOMIC_RELEASE);
+    thread->allocations++;
+    thread->allocated_bytes += slab->slot_bytes;
+    char *start = (char *)zg_slab_slot_address(slab, index);
+    if (!start) __builtin_unreachable(); // callers ask whether there is a block
+    return start;
+}
+
+__attribute__((always_inline)) void *zg_allocate_quickly(struct zg_thread *thread, uint64_t size, enum zg_kind kind,
+                                                         uint32_t stack, bool *is_zero) {
+    uint32_t class = zg_size_class(size);
+    // Neither 0 nor with ZG_STACK_FENCE.
+    if (ZG_UNLIKELY((int32_t)(stack - 1) < 0 || !thread->magazines[class].count)) return NULL;
+    return take_slot(thread, class, size, kind, stack, is_zero);
+}
+
+void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, uint64_t alignment, enum zg_kind kind,
+                       bool zero) {
+    struct zg_magazine *magazine = &thread->magazines[class];
+    uint32_t stack = zg_capture_unknown(thread, true);
     if (ZG_UNLIKELY(stack & ZG_STACK_FENCE)) {
         stack &= ~ZG_STACK_FENCE;
         void *fenced = allocate_fenced(thread, stack, size, alignment, kind, zero, false);
@@ -127,25 +165,13 @@ __attribute__((always_inline)) void *zg_allocate_slot(struct zg_thread *thread, 
         magazine = &thread->magazines[class];
         if (!magazine->count && !refill(thread, class)) return NULL;
     }
-    struct zg_slab *slab = &zg_slabs.slab[class];
-    uint32_t index = magazine->slots[--magazine->count];
-    struct zg_block *block = &slab->blocks[index];
-    char *start = (char *)zg_slab_slot_address(slab, index);
-    // The next one is likely cold, record and contents.
-    uint32_t next = magazine->slots[magazine->count - (magazine->count != 0)];
-    __builtin_prefetch(&slab->blocks[next], 1);
-    __builtin_prefetch((void *)zg_slab_slot_address(slab, next), 1);
-    bool is_zero = zero && zg_header_state(block->header) == zg_state_fresh;
-    note_maker(block, stack, thread);
-    __atomic_store_n(&block->header, zg_block_header(zg_state_live, kind, slab->slot_bytes - (uint32_t)size),
-                     __ATOMIC_RELEASE);
+    bool is_zero;
+    void *start = take_slot(thread, class, size, kind, stack, &is_zero);
     if (zero) {
         if (!is_zero) __builtin_memset(start, 0, size);
     } else if (ZG_UNLIKELY(zg_config.fill_new)) {
-        zg_fill(start, slab->slot_bytes, ZG_FILL_NEW);
+        zg_fill(start, zg_class_bytes(class), ZG_FILL_NEW);
     }
-    thread->allocations++;
-    thread->allocated_bytes += slab->slot_bytes;
     return start;
 }
 

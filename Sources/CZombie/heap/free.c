@@ -74,7 +74,7 @@ ZG_COLD void zg_free_check_mismatch(struct zg_thread *thread, uint64_t address, 
     zg_mismatch_check(&view, address, deallocator, size, thread->frame[1]);
 }
 
-// realloc captures for its new block and for the old one from one place: what the cache keeps has to serve both.
+// As in free_slot.
 ZG_INLINE uint32_t capture_free(struct zg_thread *thread, enum zg_deallocator deallocator) {
     return zg_capture(thread, deallocator == zg_deallocator_moved) & ~ZG_STACK_FENCE;
 }
@@ -212,7 +212,7 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
     zg_page_time_spent(ticks, 1);
 }
 
-static ZG_NOINLINE void flush(struct zg_thread *thread) {
+ZG_NOINLINE void zg_free_hand_over(struct zg_thread *thread) {
     zg_thread_flush_counters(thread);
     zg_quarantine_flush(thread);
     zg_thread_want(thread, zg_errand_look);
@@ -264,56 +264,95 @@ ZG_INLINE bool claim(struct zg_block *block, uint32_t header, uint32_t freeing) 
     return __atomic_compare_exchange_n(&block->header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-__attribute__((always_inline)) void zg_free_in_line(struct zg_thread *thread, uint64_t address,
-                                                    enum zg_deallocator deallocator, uint64_t size) {
-    if (ZG_UNLIKELY(!zg_slab_contains(address))) {
-        if (zg_span_contains(address)) free_span(thread, address, deallocator, size);
-        else if (zg_alias_contains(address)) free_alias(thread, address, deallocator, size);
-        else free_foreign(address, deallocator);
-        return;
-    }
+// live to freeing, noted by whom.
+ZG_INLINE bool begin(const struct zg_thread *thread, struct zg_dying *dying, uint32_t header, uint32_t stack) {
+    dying->header = zg_header_in_state(header, zg_state_freeing);
+    if (ZG_UNLIKELY(!claim(dying->block, header, dying->header))) return false;
+    note_freer(dying->block, stack & ~ZG_STACK_FENCE, thread);
+    return true;
+}
+
+// freeing to quarantined, once it is filled. True: it is the last that the thread may keep.
+ZG_INLINE bool end(struct zg_thread *thread, struct zg_dying dying) {
+    thread->filling_end = 0;
+    __atomic_store_n(&dying.block->header, zg_header_in_state(dying.header, zg_state_quarantined), __ATOMIC_RELEASE);
+    uint32_t at = thread->pending_count;
+    thread->pending_contexts[at] = dying.block->alloc_stack;
+    thread->pending[at] = zg_slab_slot(dying.slab, dying.index);
+    thread->pending_count = at + 1;
+    return at + 1 == ZG_PENDING_BLOCKS;
+}
+
+__attribute__((always_inline)) enum zg_freed zg_free_quickly(struct zg_thread *thread, uint64_t address,
+                                                             enum zg_deallocator deallocator, uint64_t size,
+                                                             const uint64_t *frame, uint32_t stack,
+                                                             struct zg_dying *dying) {
     uint64_t index, interior;
+    if (ZG_UNLIKELY(!zg_slab_contains(address))) return zg_freed_not;
     struct zg_slab *slab = zg_slab_find(address, &index, &interior);
-    if (ZG_UNLIKELY(interior || index >= __atomic_load_n(&slab->used, __ATOMIC_RELAXED)))
-        return zg_free_dead(address, deallocator);
+    if (ZG_UNLIKELY(interior || index >= __atomic_load_n(&slab->used, __ATOMIC_RELAXED))) return zg_freed_not;
     struct zg_block *block = &slab->blocks[index];
+    *dying = (struct zg_dying){block, slab, index, 0};
     // The record was last touched when the block was made, the contents perhaps too: they come while the stack is captured.
     __builtin_prefetch(block, 1);
     __builtin_prefetch((void *)address, 1);
-    uint32_t stack = capture_free(thread, deallocator);
+    if (!stack) stack = zg_capture_known(thread, frame);
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
-    if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live)) return zg_free_dead(address, deallocator);
-    if (ZG_UNLIKELY(
-            zg_mismatch_is_possible(zg_header_kind(header), deallocator, zg_slab_requested(slab, header), size)))
-        zg_free_check_mismatch(thread, address, deallocator, size);
-    uint32_t kind_and_slack = header & ~UINT32_C(0xff);
-    if (ZG_UNLIKELY(!claim(block, header, kind_and_slack | zg_state_freeing)))
-        return zg_free_dead(address, deallocator);
-    note_freer(block, stack, thread);
-    uint64_t filled = zg_min(slab->slot_bytes, zg_config.fill_freed_bytes & ~UINT64_C(15));
+    enum zg_kind kind = zg_header_kind(header);
+    if (ZG_UNLIKELY(!stack || zg_header_state(header) != zg_state_live ||
+                    zg_mismatch_is_possible(kind, deallocator, zg_slab_requested(slab, header), size)))
+        return zg_freed_not;
+    if (ZG_UNLIKELY(!begin(thread, dying, header, stack))) return zg_freed_not;
     thread->filling_start = address;
-    thread->filling_end = address + filled;
+    thread->filling_end = address + slab->filled;
+    if (ZG_UNLIKELY(slab->filled - 1 >= ZG_FILL_SMALL || zg_class_may_be_dead((const uint64_t *)address, kind)))
+        return zg_freed_partly;
+    zg_fill_small((void *)address, slab->filled, ZG_FILL_WORD);
+    return end(thread, *dying) ? zg_freed_last : zg_freed_whole;
+}
+
+__attribute__((always_inline)) void zg_free_finish(struct zg_thread *thread, uint64_t address, struct zg_dying dying) {
+    struct zg_slab *slab = dying.slab;
+    uint64_t filled = slab->filled;
     if (ZG_LIKELY(filled)) {
-        struct zg_dead dead =
-            zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), zg_slab_requested(slab, header));
-        uint32_t zombie = dead.class_number ? make_zombie(thread, slab, index, address, filled, dead) : 0;
-        kind_and_slack |= zombie;
+        struct zg_dead dead = zg_class_of_dead((const uint64_t *)address, zg_header_kind(dying.header),
+                                               zg_slab_requested(slab, dying.header));
+        uint32_t zombie = dead.class_number ? make_zombie(thread, slab, dying.index, address, filled, dead) : 0;
+        dying.header |= zombie;
         if (!zombie) {
             if (ZG_LIKELY(filled <= ZG_FILL_SMALL)) zg_fill_small((void *)address, filled, ZG_FILL_WORD);
             else if (ZG_LIKELY(filled < ZG_SPARSE_LEAST)) __builtin_memset((void *)address, ZG_FILL_FREED, filled);
-            else kind_and_slack |= fill_slot(slab, index, address, filled);
+            else dying.header |= fill_slot(slab, dying.index, address, filled);
         }
     }
-    thread->filling_end = 0;
-    __atomic_store_n(&block->header, kind_and_slack | zg_state_quarantined, __ATOMIC_RELEASE);
-    thread->frees++;
-    thread->freed_bytes += slab->slot_bytes;
-    uint32_t at = thread->pending_count++;
-    thread->pending[at] = zg_slot_make((uint32_t)(slab - zg_slabs.slab), (uint32_t)index);
-    thread->pending_contexts[at] = block->alloc_stack;
-    if (ZG_UNLIKELY(at + 1 == ZG_PENDING_BLOCKS)) flush(thread);
+    if (ZG_UNLIKELY(end(thread, dying))) zg_free_hand_over(thread);
+}
+
+static void free_slot(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size) {
+    struct zg_dying dying;
+    uint64_t interior;
+    dying.slab = zg_slab_find(address, &dying.index, &interior);
+    if (ZG_UNLIKELY(interior || dying.index >= __atomic_load_n(&dying.slab->used, __ATOMIC_RELAXED)))
+        return zg_free_dead(address, deallocator);
+    dying.block = &dying.slab->blocks[dying.index];
+    __builtin_prefetch(dying.block, 1);
+    __builtin_prefetch((void *)address, 1);
+    // realloc captures for its new block and for the old one from one place: what the cache keeps has to serve both.
+    uint32_t stack = zg_capture_unknown(thread, deallocator == zg_deallocator_moved);
+    uint32_t header = __atomic_load_n(&dying.block->header, __ATOMIC_ACQUIRE);
+    if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live)) return zg_free_dead(address, deallocator);
+    if (ZG_UNLIKELY(
+            zg_mismatch_is_possible(zg_header_kind(header), deallocator, zg_slab_requested(dying.slab, header), size)))
+        zg_free_check_mismatch(thread, address, deallocator, size);
+    if (ZG_UNLIKELY(!begin(thread, &dying, header, stack))) return zg_free_dead(address, deallocator);
+    thread->filling_start = address;
+    thread->filling_end = address + dying.slab->filled;
+    zg_free_finish(thread, address, dying);
 }
 
 void zg_free_entered(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size) {
-    zg_free_in_line(thread, address, deallocator, size);
+    if (ZG_LIKELY(zg_slab_contains(address))) free_slot(thread, address, deallocator, size);
+    else if (zg_span_contains(address)) free_span(thread, address, deallocator, size);
+    else if (zg_alias_contains(address)) free_alias(thread, address, deallocator, size);
+    else free_foreign(address, deallocator);
 }

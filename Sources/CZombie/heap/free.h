@@ -13,8 +13,24 @@
 // `size` is what a sized function was told, ZG_ANY_SIZE otherwise. What is no live block is a finding, unless another
 // allocator made it.
 void zg_free_entered(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size);
-// The same in line, for the door.
-void zg_free_in_line(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size);
+
+// The same for a live block of a slab, in line, where the thread knows the stack: `stack`, or 0 where it is to be asked.
+enum zg_freed {
+    zg_freed_not,    // nothing was done: it is no such block, or its free may be a finding
+    zg_freed_partly, // zg_free_finish goes on with `dying`
+    zg_freed_whole,
+    zg_freed_last, // so many blocks wait that they have to be handed over (zg_free_hand_over)
+};
+struct zg_dying {
+    struct zg_block *block;
+    struct zg_slab *slab;
+    uint64_t index;
+    uint32_t header; // state freeing
+};
+enum zg_freed zg_free_quickly(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
+                              uint64_t size, const uint64_t *frame, uint32_t stack, struct zg_dying *dying);
+void zg_free_finish(struct zg_thread *thread, uint64_t address, struct zg_dying dying);
+void zg_free_hand_over(struct zg_thread *thread);
 
 // An address in the heap that is not a live block's start is freed: reports what it is.
 void zg_free_dead(uint64_t address, enum zg_deallocator deallocator);

@@ -21,12 +21,6 @@
 // cursor requests (what is at this line and column) are thrown away.
 static const char *const deletes_with_size_of_base[] = {"libsourcekitdInProc.so"};
 
-const uint32_t zg_mismatch_accepted[zg_deallocator_count] = {
-#define ZG_X(name, text, mask) mask,
-    ZG_DEALLOCATORS(ZG_X)
-#undef ZG_X
-};
-
 static const char *const names[zg_deallocator_count] = {
 #define ZG_X(name, text, mask) text,
     ZG_DEALLOCATORS(ZG_X)

@@ -29,7 +29,11 @@ enum zg_deallocator {
 // What a function that is told no size passes as one.
 #define ZG_ANY_SIZE UINT64_MAX
 
-extern const uint32_t zg_mismatch_accepted[zg_deallocator_count];
+static const uint32_t zg_mismatch_accepted[zg_deallocator_count] = {
+#define ZG_X(name, text, mask) mask,
+    ZG_DEALLOCATORS(ZG_X)
+#undef ZG_X
+};
 
 // The block of this kind and size should not have been freed like this, or with `size`; which may not be certain.
 ZG_INLINE bool zg_mismatch_is_possible(enum zg_kind kind, enum zg_deallocator deallocator, uint64_t requested,

@@ -17,8 +17,10 @@
 #include "zombies/zombie.h"
 
 #define NOT_VERIFIED (ZG_HEADER_OPENED | ZG_HEADER_CHANGED)
+// Not just filled.
+#define UNUSUAL (NOT_VERIFIED | ZG_HEADER_SPARSE | ZG_HEADER_SWIFT | ZG_HEADER_CXX)
 
-enum { SHARDS = 8, CONTEXTS = 2048, CHUNK_SLOTS = 510, BATCH = ZG_EVICTED_BLOCKS, AHEAD = 6 };
+enum { SHARDS = 8, CONTEXTS = 2048, CHUNK_SLOTS = 510, BATCH = ZG_EVICTED_BLOCKS, AHEAD = 8 };
 
 // Part of a queue; 4 KiB.
 struct chunk {
@@ -65,8 +67,6 @@ static void account(int64_t bytes, int64_t blocks) {
     zg_stats_raise_peak(zg_counter_quarantined_bytes_peak, now);
 }
 
-ZG_INLINE uint64_t slot_bytes(zg_slot slot) { return zg_slabs.slab[zg_slot_class(slot)].slot_bytes; }
-
 // False where there is no memory for the queue: the caller evicts the block at once.
 static bool queue_push(struct shard *shard, zg_slot slot) {
     struct chunk *tail = shard->tail;
@@ -88,17 +88,13 @@ static bool queue_push(struct shard *shard, zg_slot slot) {
     return true;
 }
 
-static bool queue_pop(struct shard *shard, zg_slot *slot) {
+// The oldest part is empty.
+static void queue_drop_head(struct shard *shard) {
     struct chunk *head = shard->head;
-    if (!head) return false;
-    *slot = head->slots[head->first++];
-    if (head->first == head->count) {
-        shard->head = head->next;
-        if (!shard->head) shard->tail = NULL;
-        head->next = shard->spare;
-        shard->spare = head;
-    }
-    return true;
+    shard->head = head->next;
+    if (!shard->head) shard->tail = NULL;
+    head->next = shard->spare;
+    shard->spare = head;
 }
 
 // Puts a block into its context's row and returns the one that has to leave, or 0.
@@ -126,13 +122,18 @@ ZG_INLINE uint32_t row_of(uint32_t context) { return (uint32_t)zg_mix(context) &
 static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots) {
     uint32_t count = 0;
     uint64_t bytes = 0;
-    while (count < BATCH && bytes < wanted && queue_pop(shard, &slots[count])) bytes += slot_bytes(slots[count++]);
+    for (struct chunk *head; count < BATCH && bytes < wanted && (head = shard->head) != NULL;) {
+        uint32_t from = head->first, to = (uint32_t)zg_min(head->count, from + BATCH - count);
+        while (from < to && bytes < wanted) bytes += zg_slot_bytes(slots[count++] = head->slots[from++]);
+        head->first = from;
+        if (from == head->count) queue_drop_head(shard);
+    }
     // The queue is empty and the contexts' newest blocks alone are over the cap: row by row, the oldest of each.
     for (uint32_t looked = 0; shard->newest && count < BATCH && bytes < wanted && looked < CONTEXTS; looked++) {
         zg_slot oldest = row_remove(shard, shard->sweep++ & (CONTEXTS - 1));
         if (!oldest) continue;
         slots[count] = oldest - 1;
-        bytes += slot_bytes(slots[count++]);
+        bytes += zg_slot_bytes(slots[count++]);
     }
     zg_store(&shard->bytes, shard->bytes - bytes);
     return count;
@@ -217,9 +218,9 @@ static ZG_COLD void report_change(struct zg_block *block, uint64_t start, uint64
     if (change.offset < bytes && zg_lookup_block(start, &view)) zg_found_write_after_free(&view, &change, found_by);
 }
 
-// The same for a slot, of which class and number are known: it is looked at in line.
+// The same for a slot, of which class and number are known.
 ZG_INLINE void verify_slot(const struct zg_slab *slab, uint64_t index, const char *found_by) {
-    uint64_t start = zg_slab_slot_address(slab, index), bytes = filled_bytes(slab->slot_bytes);
+    uint64_t start = zg_slab_slot_address(slab, index), bytes = slab->filled;
     struct zg_block *block = &slab->blocks[index];
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_RELAXED), zombie = zg_header_zombie(header);
     bool intact;
@@ -253,35 +254,61 @@ static void give_slot(struct zg_thread *thread, uint32_t class, uint32_t index) 
     magazine->slots[magazine->count++] = index;
 }
 
+// What is known of a block on its way out.
+struct leaving {
+    struct zg_block *block;
+    uint64_t start;
+};
+
+ZG_INLINE void look_ahead(const zg_slot *slots, uint32_t count, struct leaving *leaving) {
+    for (uint32_t i = 0; i < count; i++) {
+        const struct zg_slab *slab = &zg_slabs.slab[zg_slot_class(slots[i])];
+        leaving[i].block = &slab->blocks[zg_slot_index(slots[i])];
+        leaving[i].start = zg_slab_slot_address(slab, zg_slot_index(slots[i]));
+        __builtin_prefetch(leaving[i].block, 1);
+        __builtin_prefetch((void *)leaving[i].start, 1);
+        if (slab->slot_bytes > 64) __builtin_prefetch((void *)(leaving[i].start + 64), 1);
+    }
+}
+
+// Its place may be used again. False where the program goes on using an object after its finding: that keeps its place.
+ZG_INLINE bool let_go(struct zg_block *block, uint32_t header) {
+    if (ZG_LIKELY(!zg_zombie_contents)) {
+        __atomic_store_n(&block->header, zg_header_in_state(header, zg_state_reusable), __ATOMIC_RELEASE);
+        return true;
+    }
+    header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
+    return !(header & ZG_HEADER_OPENED) &&
+           __atomic_compare_exchange_n(&block->header, &header, zg_header_in_state(header, zg_state_reusable), false,
+                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+// True where its slot is free now.
+ZG_INLINE bool evict_slot(zg_slot slot, const struct leaving *leaving, bool hold) {
+    struct zg_slab *slab = &zg_slabs.slab[zg_slot_class(slot)];
+    uint32_t header = __atomic_load_n(&leaving->block->header, __ATOMIC_RELAXED);
+    if (ZG_UNLIKELY(header & UNUSUAL || !slab->filled || !zg_fill_is_intact((void *)leaving->start, slab->filled))) {
+        verify_slot(slab, zg_slot_index(slot), "eviction");
+        header = __atomic_load_n(&leaving->block->header, __ATOMIC_ACQUIRE);
+    }
+    if (ZG_UNLIKELY(hold) && zg_retire_hold(slab, zg_slot_class(slot), zg_slot_index(slot))) return false;
+    return ZG_LIKELY(let_go(leaving->block, header));
+}
+
 // Verifies blocks that no queue holds any more and gives their slots to the thread.
 static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count) {
     bool hold = count && zg_retire_enter(thread);
-    for (uint32_t i = 0; i < count + AHEAD; i++) {
-        if (i < count) {
-            const struct zg_slab *slab = &zg_slabs.slab[zg_slot_class(slots[i])];
-            uint32_t index = zg_slot_index(slots[i]);
-            const char *start = (const char *)zg_slab_slot_address(slab, index);
-            __builtin_prefetch(&slab->blocks[index], 1);
-            __builtin_prefetch(start, 1);
-            if (slab->slot_bytes > 64) __builtin_prefetch(start + 64, 1);
+    struct leaving groups[2][AHEAD], *now = groups[0], *next = groups[1];
+    look_ahead(slots, (uint32_t)zg_min(count, AHEAD), now);
+    for (const zg_slot *end = slots + count; slots < end;) {
+        const zg_slot *until = slots + zg_min((uint64_t)(end - slots), AHEAD);
+        look_ahead(until, (uint32_t)zg_min((uint64_t)(end - until), AHEAD), next);
+        for (const struct leaving *leaving = now; slots < until; leaving++) {
+            zg_slot slot = *slots++;
+            if (evict_slot(slot, leaving, hold)) give_slot(thread, zg_slot_class(slot), zg_slot_index(slot));
         }
-        if (i < AHEAD) continue;
-        uint32_t class = zg_slot_class(slots[i - AHEAD]), index = zg_slot_index(slots[i - AHEAD]);
-        struct zg_slab *slab = &zg_slabs.slab[class];
-        struct zg_block *block = &slab->blocks[index];
-        verify_slot(slab, index, "eviction");
-        if (hold && zg_retire_hold(slab, class, index)) continue;
-        uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
-        // An object that the program goes on using after its finding keeps its place.
-        if (ZG_UNLIKELY(zg_zombie_contents != 0)) {
-            if (header & ZG_HEADER_OPENED ||
-                !__atomic_compare_exchange_n(&block->header, &header, zg_header_in_state(header, zg_state_reusable),
-                                             false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-                continue;
-        } else {
-            __atomic_store_n(&block->header, zg_header_in_state(header, zg_state_reusable), __ATOMIC_RELEASE);
-        }
-        give_slot(thread, class, index);
+        struct leaving *former = now;
+        now = next, next = former;
     }
     if (hold) zg_retire_leave(thread);
     zg_stats_add(zg_counter_evictions, count);
@@ -351,7 +378,8 @@ static bool ensure_rows(struct shard *shard) {
 
 void zg_quarantine_flush(struct zg_thread *thread) {
     uint32_t count = thread->pending_count, rejected = 0;
-    thread->pending_count = 0;
+    zg_thread_count_pending(thread);
+    thread->pending_count = thread->pending_counted = 0;
     struct shard *shard = &shards[thread->number % SHARDS];
     zg_slot *pending = thread->pending;
     if (ZG_UNLIKELY(!zg_load(&cap))) {
@@ -360,7 +388,7 @@ void zg_quarantine_flush(struct zg_thread *thread) {
         evict_down_to(thread, 0);
         return;
     }
-    uint64_t bytes = 0, kept = 0;
+    uint64_t bytes = 0;
     zg_lock_take(&shard->lock);
     bool rows = ensure_rows(shard);
     uint32_t row[ZG_PENDING_BLOCKS];
@@ -368,17 +396,29 @@ void zg_quarantine_flush(struct zg_thread *thread) {
         row[i] = row_of(thread->pending_contexts[i]);
         __builtin_prefetch(shard->newest + row[i] * newest_count, 1);
     }
+    struct chunk *tail = shard->tail;
+    zg_slot *at = tail ? tail->slots + tail->count : NULL, *end = tail ? tail->slots + CHUNK_SLOTS : NULL;
     for (uint32_t i = 0; i < count; i++) {
         zg_slot slot = pending[i], out = slot + 1;
-        bytes += slot_bytes(slot);
-        kept++;
-        if (rows) out = row_insert(shard, row[i], slot);
-        if (!out || queue_push(shard, out - 1)) continue;
+        bytes += zg_slot_bytes(slot);
+        if (ZG_LIKELY(rows)) out = row_insert(shard, row[i], slot);
+        if (!out) continue;
+        if (ZG_LIKELY(at != end)) {
+            *at++ = out - 1;
+            continue;
+        }
+        if (tail) tail->count = CHUNK_SLOTS;
+        if (queue_push(shard, out - 1)) {
+            tail = shard->tail;
+            at = tail->slots + tail->count, end = tail->slots + CHUNK_SLOTS;
+            continue;
+        }
         // No memory for the queue: the block leaves at once.
-        bytes -= slot_bytes(out - 1);
-        kept--;
+        bytes -= zg_slot_bytes(out - 1);
         pending[rejected++] = out - 1;
     }
+    if (tail) tail->count = (uint32_t)(at - tail->slots);
+    uint64_t kept = count - rejected;
     zg_store(&shard->bytes, shard->bytes + bytes);
     // Before somebody else can evict them: the sum never is less than nothing, which would look like more than there may be.
     account((int64_t)bytes, (int64_t)kept);
@@ -470,10 +510,10 @@ const char *zg_quarantine_broken(void (*slot)(zg_slot slot), void (*span)(uint32
                 return "a part of a shard's queue is empty, or overfull";
             if (!chunk->next && chunk != shard->tail) return "a shard's queue does not end where it should";
             for (uint32_t j = chunk->first; j < chunk->count; j++)
-                bytes += slot_bytes(chunk->slots[j]), slot(chunk->slots[j]);
+                bytes += zg_slot_bytes(chunk->slots[j]), slot(chunk->slots[j]);
         }
         for (uint32_t j = 0; shard->newest && j < CONTEXTS * newest_count; j++)
-            if (shard->newest[j]) bytes += slot_bytes(shard->newest[j] - 1), slot(shard->newest[j] - 1);
+            if (shard->newest[j]) bytes += zg_slot_bytes(shard->newest[j] - 1), slot(shard->newest[j] - 1);
         if (bytes != shard->bytes) return "a shard holds another number of bytes than it counts";
         total += bytes;
     }

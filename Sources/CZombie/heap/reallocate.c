@@ -1,5 +1,5 @@
 // Blocks change their size: in place, by moving the pages of large ones, or by another block that takes the contents.
-// Slow path; no lock of its own. The calling thread is entered.
+// Hot path: zg_reallocate_quickly; no lock of its own. The calling thread is entered.
 
 #include "heap/reallocate.h"
 
@@ -9,18 +9,21 @@
 #include "blocks/span.h"
 #include "heap/allocate.h"
 #include "heap/free.h"
+#include "threads/capture.h"
+
+// The slot holds the new size without wasting more than half of it.
+ZG_INLINE bool resize_in_slot(const struct zg_slab *slab, struct zg_block *block, enum zg_kind kind, uint64_t size) {
+    if (size > slab->slot_bytes || size <= slab->slot_bytes / 2) return false;
+    __atomic_store_n(&block->header, zg_block_header(zg_state_live, kind, slab->slot_bytes - (uint32_t)size),
+                     __ATOMIC_RELEASE);
+    return true;
+}
 
 // Resizes in place where the block's slot or span fits the new size without wasting more than half of it.
 static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
     if (zg_slab_contains(view->start)) {
-        if (size > ZG_LARGEST_SLOT) return false;
         uint64_t index, interior;
-        struct zg_slab *slab = zg_slab_find(view->start, &index, &interior);
-        if (size > slab->slot_bytes || size <= slab->slot_bytes / 2) return false;
-        __atomic_store_n(&view->block->header,
-                         zg_block_header(zg_state_live, view->kind, slab->slot_bytes - (uint32_t)size),
-                         __ATOMIC_RELEASE);
-        return true;
+        return resize_in_slot(zg_slab_find(view->start, &index, &interior), view->block, view->kind, size);
     }
     if (zg_alias_contains(view->start)) return size == view->size;
     struct zg_span *span = zg_span_find(view->start);
@@ -29,6 +32,32 @@ static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
     if (size > capacity || size <= ZG_LARGEST_SLOT || size < capacity / 2) return false;
     zg_span_resize(span, size);
     return true;
+}
+
+// The new block and the old one's death are from one place: one capture serves both.
+void *zg_reallocate_quickly(struct zg_thread *thread, uint64_t address, uint64_t size, const uint64_t *frame) {
+    uint64_t index, interior;
+    if (ZG_UNLIKELY(!zg_slab_contains(address) || size >= zg_allocate_quick_end)) return NULL;
+    struct zg_slab *slab = zg_slab_find(address, &index, &interior);
+    if (ZG_UNLIKELY(interior || index >= __atomic_load_n(&slab->used, __ATOMIC_RELAXED))) return NULL;
+    struct zg_block *block = &slab->blocks[index];
+    uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE), stack;
+    if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live || zg_header_kind(header) != zg_kind_malloc)) return NULL;
+    if (resize_in_slot(slab, block, zg_kind_malloc, size)) return (void *)address;
+    bool is_zero;
+    void *moved = (stack = zg_capture_known(thread, frame)) == 0
+                      ? NULL
+                      : zg_allocate_quickly(thread, size, zg_kind_malloc, stack, &is_zero);
+    if (ZG_UNLIKELY(!moved)) return NULL;
+    __builtin_memcpy(moved, (void *)address, zg_min(zg_slab_requested(slab, header), size));
+    struct zg_dying dying;
+    switch (zg_free_quickly(thread, address, zg_deallocator_moved, ZG_ANY_SIZE, frame, stack, &dying)) {
+    case zg_freed_not: zg_free_entered(thread, address, zg_deallocator_moved, ZG_ANY_SIZE); break;
+    case zg_freed_partly: zg_free_finish(thread, address, dying); break;
+    case zg_freed_whole: break;
+    case zg_freed_last: zg_free_hand_over(thread); break;
+    }
+    return moved;
 }
 
 void *zg_reallocate(struct zg_thread *thread, uint64_t address, uint64_t size) {

@@ -3,6 +3,7 @@
 
 #include "limits/sample.h"
 
+#include "heap/allocate.h"
 #include "heap/foreign.h"
 #include "platform/arch.h"
 #include "platform/os.h"
@@ -31,6 +32,7 @@ void zg_sample_start(void) {
     state = zg_mix(zg_config.sample_seed);
     if (!zg_config.sample_seed) state = zg_mix(zg_arch_ticks()) ^ zg_mix((uint64_t)zg_os_pid()) ^ (uint64_t)&state;
     zg_passing = zg_passing_sample;
+    zg_allocate_init();
     zg_coverage_declined(zg_shortfall_sample_rate);
 }
 

@@ -14,6 +14,12 @@
 #define ZG_INLINE static inline __attribute__((always_inline))
 #define ZG_COLD __attribute__((noinline, cold))
 #define ZG_UNUSED __attribute__((unused))
+// A call that leaves no frame of ours behind: a jump.
+#if defined(__clang__)
+#define ZG_MUST_TAIL __attribute__((musttail))
+#else
+#define ZG_MUST_TAIL
+#endif
 // Keeps a signal handler of the same thread from seeing stores in another order than written.
 #define ZG_SIGNAL_FENCE() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 

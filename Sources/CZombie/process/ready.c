@@ -8,6 +8,7 @@
 #include "blocks/lookup.h"
 #include "blocks/slab.h"
 #include "blocks/span_table.h"
+#include "heap/allocate.h"
 #include "heap/foreign.h"
 #include "heap/quarantine.h"
 #include "images/module.h"
@@ -68,6 +69,7 @@ static void initialise(void) {
     zg_stats->layout.nodes_used = nodes;
     if (!done) zg_stats_degrade(zg_degradation_heap_exhausted);
     if (!done) zg_passing = zg_passing_none;
+    if (done) zg_allocate_init();
     __atomic_store_n(&heap_state, done ? ready : failed, __ATOMIC_RELEASE);
 }
 

@@ -2,23 +2,21 @@
 
 #include "stacks/stack_cache.h"
 
+#include <stddef.h>
+
+#include "settings/config.h"
+
 uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller caller, uint64_t key) {
-    uint32_t epoch = __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED);
-    if (ZG_UNLIKELY(cache->epoch != epoch)) {
-        cache->epoch = epoch;
-        zg_stack_cache_forget(cache);
-        return 0;
-    }
     struct zg_cache_set *set = zg_stack_cache_set(cache, key);
     uint64_t *keys = set->keys;
-    uint16_t *places = set->places;
+    uint32_t *places = set->places;
     for (int way = 0; way < ZG_CACHE_WAYS; way++) {
         if (keys[way] != key) continue;
-        const struct zg_cached_stack *entry = &cache->entries[places[way]];
+        const struct zg_cached_stack *entry = zg_stack_cache_entry(cache, places[way]);
         if (!zg_cached_stack_is_unchanged(entry, caller)) continue;
         set->resistance = ZG_CACHE_RESISTANCE;
         // The same caller with another past: the last one seen is the likeliest next.
-        uint16_t place = places[way];
+        uint32_t place = places[way];
         for (int i = way; i; i--) keys[i] = keys[i - 1], places[i] = places[i - 1];
         keys[0] = key, places[0] = place;
         return entry->stack;
@@ -40,34 +38,50 @@ bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller,
 
 static uint64_t place_of(uint64_t word) { return word >> 48; }
 
-// The words in the entry's order.
-static void fill(struct zg_cached_stack *entry, const struct zg_walk *walk) {
-    uint32_t places = 0, words = 0;
+#define NO_KEY 1 // no more likely than any other key
+
+// The words in the entry's order. False where it has no room for them.
+static bool fill(struct zg_cached_stack *entry, uint32_t bytes, const struct zg_walk *walk) {
+    struct zg_cached_pairs *pairs = (void *)entry->groups;
+    uint32_t count = 0, single = 0, most = bytes - (uint32_t)offsetof(struct zg_cached_stack, groups);
     uint64_t paired[(ZG_WALK_WORDS + 63) / 64] = {0};
     for (uint32_t i = 0; i < walk->word_count; i++) {
         // A saved frame pointer and the return address above it come one after the other, in either order.
         uint64_t one = walk->words[i], other = i + 1 < walk->word_count ? walk->words[i + 1] : one;
         if (place_of(one) > place_of(other)) one = other, other = walk->words[i];
         if (place_of(one) + 1 != place_of(other)) continue;
+        if ((count / ZG_CACHE_GROUP + 1) * sizeof *pairs > most) return false;
         paired[i / 64] |= UINT64_C(1) << i % 64, i++, paired[i / 64] |= UINT64_C(1) << i % 64;
-        entry->places[places++] = (uint16_t)place_of(one);
-        entry->words[words++] = (uint32_t)one, entry->words[words++] = (uint32_t)other;
+        struct zg_cached_pairs *group = &pairs[count / ZG_CACHE_GROUP];
+        uint32_t at = count++ % ZG_CACHE_GROUP;
+        // The last is repeated.
+        for (; at < ZG_CACHE_GROUP; at++) {
+            group->places[at] = (uint16_t)place_of(one);
+            group->words[2 * at] = (uint32_t)one, group->words[2 * at + 1] = (uint32_t)other;
+        }
     }
-    for (; places % ZG_CACHE_GROUP; places++, words += 2) {
-        entry->places[places] = entry->places[places - 1];
-        entry->words[words] = entry->words[words - 2], entry->words[words + 1] = entry->words[words - 1];
-    }
-    entry->pair_groups = (uint8_t)(places / ZG_CACHE_GROUP);
+    entry->pair_groups = (uint8_t)((count + ZG_CACHE_GROUP - 1) / ZG_CACHE_GROUP);
+    struct zg_cached_words *words = (void *)(pairs + entry->pair_groups);
+    most -= entry->pair_groups * (uint32_t)sizeof *pairs;
     for (uint32_t i = 0; i < walk->word_count; i++) {
         if (paired[i / 64] >> i % 64 & 1) continue;
-        entry->places[places++] = (uint16_t)place_of(walk->words[i]);
-        entry->words[words++] = (uint32_t)walk->words[i];
+        if ((single / ZG_CACHE_GROUP + 1) * sizeof *words > most) return false;
+        struct zg_cached_words *group = &words[single / ZG_CACHE_GROUP];
+        for (uint32_t at = single++ % ZG_CACHE_GROUP; at < ZG_CACHE_GROUP; at++) {
+            group->places[at] = (uint16_t)place_of(walk->words[i]);
+            group->words[at] = (uint32_t)walk->words[i];
+        }
     }
-    for (; places % ZG_CACHE_GROUP; places++, words++) {
-        entry->places[places] = entry->places[places - 1];
-        entry->words[words] = entry->words[words - 1];
-    }
-    entry->word_groups = (uint8_t)(places / ZG_CACHE_GROUP - entry->pair_groups);
+    entry->word_bytes = (uint16_t)((single + ZG_CACHE_GROUP - 1) / ZG_CACHE_GROUP * sizeof *words);
+    return true;
+}
+
+// Longer walks than by default come with a larger depth: there are fewer entries then. UINT32_MAX where none is left.
+static uint32_t take_entry(struct zg_stack_cache *cache, uint32_t bytes) {
+    uint32_t place = cache->used;
+    if (place + bytes > ZG_CACHE_BYTES) return UINT32_MAX;
+    cache->used += bytes;
+    return place;
 }
 
 void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, const struct zg_walk *walk,
@@ -75,23 +89,33 @@ void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, c
     if (!walk->repeatable || !stack) return;
     uint64_t key = zg_stack_cache_key(cache, caller);
     struct zg_cache_set *set = zg_stack_cache_set(cache, key);
+    uint32_t bytes = zg_config.stack_depth > ZG_CACHE_DEPTH ? ZG_CACHE_ENTRY_MOST : ZG_CACHE_ENTRY_BYTES;
     uint64_t *keys = set->keys;
-    uint16_t *places = set->places;
-    uint16_t place = keys[ZG_CACHE_WAYS - 1] ? places[ZG_CACHE_WAYS - 1] : (uint16_t)cache->used++;
-    for (int i = ZG_CACHE_WAYS - 1; i; i--) keys[i] = keys[i - 1], places[i] = places[i - 1];
+    uint32_t *places = set->places;
+    int last = 0; // way whose entry is used
+    while (last < ZG_CACHE_WAYS - 1 && keys[last]) last++;
+    uint32_t place = keys[last] ? places[last] : take_entry(cache, bytes);
+    if (ZG_UNLIKELY(place == UINT32_MAX)) {
+        if (!last) return;
+        place = places[--last];
+    }
+    struct zg_cached_stack *entry = zg_stack_cache_entry(cache, place);
+    if (ZG_UNLIKELY(!fill(entry, bytes, walk))) {
+        keys[last] = NO_KEY, places[last] = place;
+        return;
+    }
+    for (int i = last; i; i--) keys[i] = keys[i - 1], places[i] = places[i - 1];
     keys[0] = key, places[0] = place;
-    struct zg_cached_stack *entry = &cache->entries[place];
     entry->stack = stack;
     entry->uses_fp = walk->uses_fp;
     entry->fp = caller.fp;
-    fill(entry, walk);
 }
 
 void zg_stack_cache_clear(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t bits) {
     uint64_t key = zg_stack_cache_key(cache, caller);
     struct zg_cache_set *set = zg_stack_cache_set(cache, key);
     for (int way = 0; way < ZG_CACHE_WAYS; way++)
-        if (set->keys[way] == key) cache->entries[set->places[way]].stack &= ~bits;
+        if (set->keys[way] == key) zg_stack_cache_entry(cache, set->places[way])->stack &= ~bits;
 }
 
 void zg_stack_cache_forget(struct zg_stack_cache *cache) { cache->life += UINT64_C(1) << 48; }

@@ -16,31 +16,47 @@
 enum { ZG_CACHE_WAYS = 4, ZG_CACHE_SETS = 256 };
 
 // Words are compared in groups of four pairs (two neighbours: where a frame pointer is saved the return address lies above
-// it) and then of four single words, the inner frames' first; the last of each kind is repeated to fill its group.
-enum { ZG_CACHE_GROUP = 4, ZG_CACHE_WORDS = ZG_WALK_WORDS + 3 * ZG_CACHE_GROUP };
+// it) and then of four single words, the inner frames' first; the last of each kind is repeated to fill its group. Each group has its
+// places with it, so that most entries are read from one or two cache lines.
+enum { ZG_CACHE_GROUP = 4 };
+struct zg_cached_pairs {
+    uint16_t places[ZG_CACHE_GROUP];    // distance from the caller's sp / 8
+    uint32_t words[2 * ZG_CACHE_GROUP]; // the low half of what is expected there
+};
+struct zg_cached_words {
+    uint16_t places[ZG_CACHE_GROUP];
+    uint32_t words[ZG_CACHE_GROUP];
+};
+
+// What an entry takes: room for two words a frame down to the depth that is kept by default; with a larger one for ZG_WALK_WORDS.
+enum {
+    ZG_CACHE_DEPTH = 32,
+    ZG_CACHE_ENTRY_BYTES = 384,
+    ZG_CACHE_ENTRY_MOST = 704,
+    ZG_CACHE_BYTES = ZG_CACHE_SETS * ZG_CACHE_WAYS * ZG_CACHE_ENTRY_BYTES,
+};
 
 struct __attribute__((aligned(64))) zg_cached_stack {
-    uint32_t stack; // id in the depot, and the caller's bits
-    uint8_t pair_groups, word_groups;
-    bool uses_fp; // the caller's frame pointer takes part
+    uint32_t stack;      // id in the depot, and the caller's bits
+    uint16_t word_bytes; // of the groups of single words
+    // Both 0 where no frame counts from a frame pointer:
+    uint8_t pair_groups, uses_fp; // the caller's frame pointer takes part
     uint64_t fp;
-    uint16_t places[ZG_CACHE_WORDS]; // of pairs, then of single words: distance from the caller's sp / 8
-    uint32_t words[ZG_CACHE_WORDS];  // the low half of what is expected there
+    uint8_t groups[]; // struct zg_cached_pairs, then struct zg_cached_words
 };
 
 struct __attribute__((aligned(64))) zg_cache_set {
     uint64_t keys[ZG_CACHE_WAYS];   // 0: empty
-    uint16_t places[ZG_CACHE_WAYS]; // way -> entry; hits move to way 0
+    uint32_t places[ZG_CACHE_WAYS]; // way -> entry: bytes from the first; hits move to way 0
     uint8_t resistance;             // additions that the set still turns down; raised by hits
 };
 
 struct zg_stack_cache {
-    uint32_t epoch;      // of the unwind rules that the entries were made with
-    uint32_t used;       // entries, from the first
     uint64_t life;       // takes part in the keys: another one makes every entry unknown
+    uint32_t used;       // bytes of entries, from the first
     uint32_t seen[1024]; // stacks that were captured lately, by their id
     struct zg_cache_set sets[ZG_CACHE_SETS];
-    struct zg_cached_stack entries[ZG_CACHE_SETS * ZG_CACHE_WAYS];
+    uint8_t entries[ZG_CACHE_BYTES] __attribute__((aligned(64)));
 };
 
 // The stack id, 0 where the stack is not known. Callers that have looked at the set's first entry themselves come with its
@@ -63,13 +79,21 @@ void zg_stack_cache_forget(struct zg_stack_cache *cache);
 // each newcomer would otherwise drive out one that is needed again sooner.
 enum { ZG_CACHE_RESISTANCE = 8 };
 
+// Of the rules that the walks followed, too: with others every entry is unknown. Whoever finds a key finds a walk of the thread's own
+// stack: there is no other kind, so that the words may be read.
 ZG_INLINE uint64_t zg_stack_cache_key(const struct zg_stack_cache *cache, struct zg_caller caller) {
-    return ((caller.pc * UINT64_C(0x9e3779b97f4a7c15)) ^ caller.sp ^ cache->life) * UINT64_C(0xd6e8feb86659fd93) | 1;
+    uint64_t life = cache->life + __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED);
+    return (caller.pc * UINT64_C(0x9e3779b97f4a7c15)) ^ (caller.sp + life);
 }
+// By bits in which callers differ and the places of recursive calls do.
 ZG_INLINE struct zg_cache_set *zg_stack_cache_set(struct zg_stack_cache *cache, uint64_t key) {
-    return &cache->sets[key >> 56];
+    return (struct zg_cache_set *)((char *)cache->sets + (key << 2 & (ZG_CACHE_SETS - 1) * sizeof cache->sets[0]));
 }
-_Static_assert(ZG_CACHE_SETS == 256, "zg_stack_cache_set takes eight bits");
+_Static_assert(sizeof(struct zg_cache_set) == 64,
+               "zg_stack_cache_set shifts by the difference from a stack's alignment");
+ZG_INLINE struct zg_cached_stack *zg_stack_cache_entry(struct zg_stack_cache *cache, uint32_t place) {
+    return (struct zg_cached_stack *)(void *)(cache->entries + place);
+}
 
 typedef uint32_t zg_half_words __attribute__((vector_size(16), aligned(4), may_alias));
 
@@ -80,22 +104,32 @@ ZG_INLINE zg_half_words zg_low_halves(uint64_t sp, const uint16_t *places) {
     return __builtin_shufflevector(one, other, 0, 2, 4, 6);
 }
 
-ZG_INLINE bool zg_cached_stack_is_unchanged(const struct zg_cached_stack *entry, struct zg_caller caller) {
-    const uint32_t *word = entry->words;
-    const uint16_t *place = entry->places, *end = place + entry->pair_groups * ZG_CACHE_GROUP;
-    if (entry->uses_fp && entry->fp != caller.fp) return false;
-    for (; place < end; place += ZG_CACHE_GROUP, word += 2 * ZG_CACHE_GROUP) {
-        zg_half_words changed = (zg_low_halves(caller.sp, place) ^ *(const zg_half_words *)word) |
-                                (zg_low_halves(caller.sp, place + 2) ^ *(const zg_half_words *)(word + 4));
+ZG_INLINE bool zg_cached_pairs_are_unchanged(const struct zg_cached_stack *entry, uint64_t sp, uint64_t fp) {
+    if (entry->uses_fp && entry->fp != fp) return false;
+    const struct zg_cached_pairs *pair = (const void *)entry->groups;
+    for (uint32_t left = entry->pair_groups; left; left--, pair++) {
+        zg_half_words changed =
+            (zg_low_halves(sp, pair->places) ^ *(const zg_half_words *)pair->words) |
+            (zg_low_halves(sp, pair->places + 2) ^ *(const zg_half_words *)(pair->words + ZG_CACHE_GROUP));
         typedef uint64_t halves __attribute__((vector_size(16)));
         if (((halves)changed)[0] | ((halves)changed)[1]) return false;
     }
-    for (end = place + entry->word_groups * ZG_CACHE_GROUP; place < end;
-         place += ZG_CACHE_GROUP, word += ZG_CACHE_GROUP) {
-        uint32_t changed = 0;
+    return true;
+}
+
+ZG_INLINE bool zg_cached_stack_is_unchanged(const struct zg_cached_stack *entry, struct zg_caller caller) {
+    const uint8_t *at = entry->groups, *end = at + entry->word_bytes;
+    uint16_t pairs;
+    __builtin_memcpy(&pairs, &entry->pair_groups, sizeof pairs);
+    if (pairs) {
+        if (!zg_cached_pairs_are_unchanged(entry, caller.sp, caller.fp)) return false;
+        at += entry->pair_groups * sizeof(struct zg_cached_pairs);
+        end += entry->pair_groups * sizeof(struct zg_cached_pairs);
+    }
+    for (; at != end; at += sizeof(struct zg_cached_words)) {
+        const struct zg_cached_words *group = (const void *)at;
         for (int i = 0; i < ZG_CACHE_GROUP; i++)
-            changed |= word[i] ^ *(const uint32_t *)(caller.sp + place[i] * UINT64_C(8));
-        if (changed) return false;
+            if (*(const uint32_t *)(caller.sp + group->places[i] * UINT64_C(8)) != group->words[i]) return false;
     }
     return true;
 }

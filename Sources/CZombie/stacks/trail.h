@@ -25,7 +25,7 @@ struct zg_trail_frame {
 };
 
 struct zg_trail {
-    uint32_t epoch; // of the unwind rules
+    uint64_t epoch; // of the unwind rules
     uint32_t count;
     uint64_t end_place,
         end_word; // why frames[0] is the outermost, where a word of the stack says so; place 0: it does not

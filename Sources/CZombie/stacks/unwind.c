@@ -54,10 +54,10 @@ static ZG_COLD void grow(void) {
     __atomic_store_n(&current, table + 1, __ATOMIC_RELEASE);
 }
 
-uint32_t zg_unwind_epoch;
+uint64_t zg_unwind_epoch;
 
 void zg_unwind_forget(void) {
-    __atomic_fetch_add(&zg_unwind_epoch, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zg_unwind_epoch, ZG_UNWIND_EPOCH, __ATOMIC_RELAXED);
     struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
     for (uint64_t i = 0; i < UINT64_C(1) << table->bits; i++) __atomic_store_n(&table->entries[i], 0, __ATOMIC_RELAXED);
 }

@@ -81,7 +81,8 @@ extern bool zg_unwind_recovers;
 
 // Forgets all cached rules; after an image was unloaded. Any thread.
 void zg_unwind_forget(void);
-// Raised by zg_unwind_forget: what was derived from older rules is void.
-extern uint32_t zg_unwind_epoch;
+// Raised by zg_unwind_forget, by ZG_UNWIND_EPOCH: what was derived from older rules is void.
+extern uint64_t zg_unwind_epoch;
+#define ZG_UNWIND_EPOCH (UINT64_C(1) << 48)
 
 #endif

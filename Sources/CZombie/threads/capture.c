@@ -24,7 +24,7 @@ static uint32_t mark(uint32_t found) {
 enum { KNOWN_GAIN = 1, KNOWN_LOSS = 4, KNOWN_MOST = 64, SELDOM = 256 };
 
 static ZG_NOINLINE uint32_t find_whole(struct zg_thread *thread, struct zg_caller caller, int depth) {
-    if (thread->whole_stacks <= 0 && thread->captures % SELDOM) return 0;
+    if (thread->whole_stacks <= 0 && thread->slow_captures % SELDOM) return 0;
     uint32_t found = zg_trail_capture(&thread->trail, caller, &thread->stack, depth, false);
     int likely = thread->whole_stacks + (found ? KNOWN_GAIN : -KNOWN_LOSS);
     thread->whole_stacks = likely < 0 ? 0 : likely < KNOWN_MOST ? likely : KNOWN_MOST;
@@ -45,7 +45,7 @@ static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_c
     uint32_t place = hash >> 40 & (ZG_SHORTENED_STACKS - 1);
     // Of the blocks of a context that the thread knows, one in ASKED may be fenced: to ask for each would cost as much again.
     if (thread->shortened_stacks[place].hash == hash)
-        return thread->shortened_stacks[place].id | (thread->captures % ASKED ? ZG_DEPOT_SETTLED : 0);
+        return thread->shortened_stacks[place].id | (thread->slow_captures % ASKED ? ZG_DEPOT_SETTLED : 0);
     uint32_t found = zg_depot_put(frames, count);
     thread->shortened_stacks[place].hash = found ? hash : 0;
     thread->shortened_stacks[place].id = found;
@@ -60,7 +60,7 @@ static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_call
     uint32_t found = 0, stack;
     int most = (int)zg_config.stack_depth, depth = most;
     if (ZG_UNLIKELY(__atomic_load_n(&zg_depot_is_scarce, __ATOMIC_RELAXED)))
-        depth = zg_depot_depth(zg_stats_get(zg_counter_stacks_captured) + thread->captures, most);
+        depth = zg_depot_depth(zg_stats_get(zg_counter_stacks_captured) + thread->allocations, most);
     if (own_stack && depth == most) {
         if ((found = zg_trail_capture(&thread->trail, caller, &thread->stack, depth, true))) how = by_trail;
     } else if (own_stack) {
@@ -85,13 +85,14 @@ static ZG_NOINLINE uint32_t capture_new(struct zg_thread *thread, struct zg_call
     return stack;
 }
 
-uint32_t zg_capture_slow(struct zg_thread *thread, struct zg_caller caller, bool allocates) {
+uint32_t zg_capture_slow(struct zg_thread *thread, bool allocates) {
+    struct zg_caller caller = zg_capture_caller(thread->frame);
     if (ZG_UNLIKELY(!zg_config.stack_depth)) return 0;
     // Where coroutines' stacks lie below the thread's own, that is asked once, and now and then: they may become the thread's.
     if (ZG_UNLIKELY(caller.sp < thread->stack.low) &&
-        (!zg_unwind_has_read(caller.sp) || thread->captures % EXTENSION_PERIOD == 0))
+        (!zg_unwind_has_read(caller.sp) || thread->slow_captures % EXTENSION_PERIOD == 0))
         zg_thread_extend_stack(&thread->stack, caller.sp);
-    thread->captures++;
+    thread->slow_captures++;
     // What is known is of this thread's own stack: on another one (a coroutine's) its words must not be read.
     bool own_stack = caller.sp >= thread->stack.low && caller.sp < thread->stack.high;
     struct zg_stack_cache *cache = &thread->stack_cache;
@@ -100,11 +101,10 @@ uint32_t zg_capture_slow(struct zg_thread *thread, struct zg_caller caller, bool
 }
 
 void zg_capture_settle(struct zg_thread *thread) {
-    struct zg_caller caller = {thread->frame[1], zg_arch_caller_sp(thread->frame), thread->frame[0]};
-    zg_stack_cache_clear(&thread->stack_cache, caller, ZG_STACK_FENCE);
+    zg_stack_cache_clear(&thread->stack_cache, zg_capture_caller(thread->frame), ZG_STACK_FENCE);
 }
 
 void zg_capture_ask_again(void) {
     __atomic_store_n(&asks_again, true, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&zg_unwind_epoch, 1, __ATOMIC_RELAXED); // the caches' entries have lost the bit
+    __atomic_fetch_add(&zg_unwind_epoch, ZG_UNWIND_EPOCH, __ATOMIC_RELAXED); // the caches' entries have lost the bit
 }

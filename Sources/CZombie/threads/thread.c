@@ -33,11 +33,12 @@ void zg_thread_extend_stack(struct zg_stack_bounds *bounds, uint64_t sp) {
 }
 
 void zg_thread_flush_counters(struct zg_thread *thread) {
+    zg_thread_count_pending(thread);
     zg_stats_add(zg_counter_allocations, thread->allocations);
     zg_stats_add(zg_counter_frees, thread->frees);
     zg_stats_add(zg_counter_live_blocks, thread->allocations - thread->frees);
     zg_stats_add(zg_counter_live_bytes, thread->allocated_bytes - thread->freed_bytes);
-    zg_stats_add(zg_counter_stacks_captured, thread->captures);
+    zg_stats_add(zg_counter_stacks_captured, thread->allocations + thread->frees); // each has one
     if (thread->shortened) zg_stats_add(zg_counter_stacks_shortened, thread->shortened);
     if (thread->zombies) zg_stats_add(zg_counter_zombies, thread->zombies);
     if (thread->windowed) {
@@ -45,7 +46,7 @@ void zg_thread_flush_counters(struct zg_thread *thread) {
         zg_stats_add(zg_counter_windowed_blocks, thread->windowed);
     }
     zg_stats_raise_peak(zg_counter_live_bytes_peak, zg_stats_get(zg_counter_live_bytes));
-    thread->allocations = thread->frees = thread->allocated_bytes = thread->freed_bytes = thread->captures = 0;
+    thread->allocations = thread->frees = thread->allocated_bytes = thread->freed_bytes = 0;
     thread->shortened = thread->zombies = thread->windowed = 0;
     zg_stats_note_refusals();
     zg_coverage_tell();

@@ -57,15 +57,16 @@ struct zg_thread {
     uint64_t faults_hidden, hidden_with;
 
     // Counts since the last flush to the statistics page.
-    uint64_t allocations, frees, allocated_bytes, freed_bytes, captures, shortened, zombies, windowed;
-    uint32_t time; // of a zombie of late, as in struct zg_death
+    uint64_t allocations, frees, allocated_bytes, freed_bytes, shortened, zombies, windowed;
+    uint64_t slow_captures; // whose stack the cache did not know at its first look; never reset
+    uint32_t time;          // of a zombie of late, as in struct zg_death
 
     struct zg_jump jump; // that the program has made out of a handler which interrupted the runtime
 
     // What is being filled: a page in it that the program has protected is opened again by the fault handler.
     uint64_t filling_start, filling_end;
 
-    uint32_t pending_count;
+    uint32_t pending_count, pending_counted; // so many of them are in the counts above
     uint32_t pending_contexts[ZG_PENDING_BLOCKS];
     zg_slot pending[ZG_PENDING_BLOCKS]; // filled, state quarantined, not yet in a queue
     zg_slot evicted[ZG_EVICTED_BLOCKS]; // on their way out of it: the program's stack may be small
@@ -110,6 +111,13 @@ struct zg_stack_bounds zg_thread_stack_bounds(void);
 // Lowers the known part of a stack to `sp`, if all between is readable.
 void zg_thread_extend_stack(struct zg_stack_bounds *bounds, uint64_t sp);
 
+// Counts the blocks that were freed since the last time.
+ZG_INLINE void zg_thread_count_pending(struct zg_thread *thread) {
+    uint32_t counted = thread->pending_counted, count = thread->pending_count;
+    thread->frees += count - counted;
+    for (; counted < count; counted++) thread->freed_bytes += zg_slot_bytes(thread->pending[counted]);
+    thread->pending_counted = count;
+}
 // Adds the thread's counts to the statistics page.
 void zg_thread_flush_counters(struct zg_thread *thread);
 

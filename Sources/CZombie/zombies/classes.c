@@ -6,6 +6,8 @@
 #include "blocks/slab.h"
 #include "blocks/words.h"
 #include "images/space.h"
+#include "platform/arch.h"
+#include "stacks/unwind.h"
 #include "threads/thread.h"
 
 enum { STRANGERS = 1024 };
@@ -143,13 +145,23 @@ static enum zg_swift_layout known_swift_layout(void) {
     return known;
 }
 
+// Most words that only look like metadata lead to blocks of the heap: nodes that are linked, in a program that has no Swift. Metadata
+// that the Swift runtime has made may lie there, too. False: this is none, which two reads say without a system call.
+static bool may_be_made(uint64_t metadata) {
+    uint64_t kind, destroy;
+    if (!zg_slab_contains(metadata) || !zg_slab_contains(metadata - 16) || !zg_unwind_recovers) return true;
+    if (!zg_arch_try_read(metadata, &kind) || !zg_arch_try_read(metadata - 16, &destroy)) return false;
+    return (kind == 0 || (kind >= 0x400 && kind <= 0x502)) &&
+           destroy - ZG_PAGE_BYTES < (UINT64_C(1) << 47) - ZG_PAGE_BYTES;
+}
+
 static ZG_COLD uint32_t validate(uint64_t pointer, enum zg_language language) {
     bool is_class = false;
     uint32_t name_hash = 0;
     if (language == zg_language_swift) {
         enum zg_swift_layout layout = known_swift_layout();
         if (layout == zg_swift_unchecked) return 0; // asked for: later objects of the class will be known
-        is_class = layout == zg_swift_expected && zg_class_is_swift(&zg_space_own, pointer);
+        is_class = layout == zg_swift_expected && may_be_made(pointer) && zg_class_is_swift(&zg_space_own, pointer);
     } else {
         char name[256];
         is_class = !zg_lookup_is_ours(pointer) && zg_class_cxx_name(&zg_space_own, pointer, name, sizeof name);

@@ -74,6 +74,15 @@ ZG_INLINE struct zg_dead zg_class_look_up(uint64_t pointer, enum zg_language lan
     return (struct zg_dead){zg_class_number(pointer, language), language};
 }
 
+// Such a block may have been an object: whether it was, zg_class_of_dead says.
+ZG_INLINE bool zg_class_may_be_dead(const uint64_t *words, enum zg_kind kind) {
+    if (kind == zg_kind_malloc || kind == zg_kind_aligned) {
+        uint64_t bits = words[1];
+        return (bits | 2) == ZG_SWIFT_DEAD_BITS || bits >> 62 == 3;
+    }
+    return zg_class_may_be_pointer(words[0]) && !zg_slab_contains(words[0]);
+}
+
 // The class of an object that lay in a block being freed. Reads two words of the block.
 ZG_INLINE struct zg_dead zg_class_of_dead(const uint64_t *words, enum zg_kind kind, uint64_t size) {
     const struct zg_dead none = {0, zg_language_unknown};
