@@ -42,7 +42,8 @@ static void check_start(void) {
     uint64_t new_code = spend(zg_page_new_code, false);
     CHECK(later >= MS / 10 && next > 0 && first >= MS / 2 && new_code >= MS / 5,
           "at the start each leaves some to the more urgent");
-    CHECK(spent_ns <= 5 * MS / 4 + 4 * BLOCK_NS, "before any processor time, no more than a process that ends at once can afford");
+    CHECK(spent_ns <= 5 * MS / 4 + 4 * BLOCK_NS,
+          "before any processor time, no more than a process that ends at once can afford");
     CHECK(!zg_page_time_allows(zg_page_new_code, false), "nothing is left for anybody");
     CHECK(zg_page_time_is_early(), "no time has passed");
     processor_ns += 16 * MS;

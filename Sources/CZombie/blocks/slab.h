@@ -40,8 +40,9 @@ struct __attribute__((aligned(256))) zg_slab { // whose number is shifted to its
     // Under the lock:
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t committed, limit;
-    uint32_t *free_end; // of the list of free slots, which grows downwards (zg_slab_free_slot): room for all that are committed
-    uint64_t free_count; // this, and what was opened, is looked at without the lock, too
+    uint32_t *
+        free_end; // of the list of free slots, which grows downwards (zg_slab_free_slot): room for all that are committed
+    uint64_t free_count;         // this, and what was opened, is looked at without the lock, too
     uint32_t asked;              // for blocks that a larger class served, approximate where threads meet
     uint64_t opened, opened_end; // slots below `used` that are as fresh as those above, and handed out first
 };
@@ -87,9 +88,7 @@ ZG_INLINE uint64_t zg_slab_slot_address(const struct zg_slab *slab, uint64_t ind
 }
 
 // The list begins where the records do, side by side with them, so that both are one mapping and one page of the kernel's tables at first.
-ZG_INLINE uint32_t *zg_slab_free_slot(const struct zg_slab *slab, uint64_t place) {
-    return slab->free_end - 1 - place;
-}
+ZG_INLINE uint32_t *zg_slab_free_slot(const struct zg_slab *slab, uint64_t place) { return slab->free_end - 1 - place; }
 
 ZG_INLINE bool zg_slab_contains(uint64_t address) { return address - zg_slabs.base < zg_slabs.bytes; }
 

@@ -38,7 +38,7 @@ enum { NEW_CODE_SHARE = 3, FIRST_SHARE = 2, RETIRE_PART = 4 };
 
 // As of the last look at the clock: the share of the processor time so far, and of that what was kept too long.
 static uint64_t spent_ns, retired_ns, earned_ns, forgone_ns, refreshed_ticks;
-static uint64_t ran_ns; // the process's time, as of then
+static uint64_t ran_ns;     // the process's time, as of then
 static uint64_t granted_ns; // besides
 // As of the fork that made this process: what its parent left would be spent by each of its children, on the same code.
 static struct { uint64_t spent_ns, ran_ns, at_once_ns; } inherited;
@@ -55,8 +55,10 @@ static uint64_t limit_of(enum zg_page_use use, bool ample) {
     uint64_t income = start_ns() + granted + earned - zg_min(zg_load(&forgone_ns), earned);
     uint64_t reserve = zg_min(income / 8, RESERVE_NS);
     if (use <= zg_page_first && ample) return income - zg_min(income / 2, RESERVE_NS);
-    if (use == zg_page_new_code) return start_of(NEW_CODE_AT_ONCE_NS, NEW_CODE_START_NS) + granted + NEW_CODE_SHARE * earned;
-    if (use == zg_page_first) return zg_min(start_of(FIRST_AT_ONCE_NS, FIRST_START_NS) + granted + FIRST_SHARE * earned, income + ADVANCE_NS);
+    if (use == zg_page_new_code)
+        return start_of(NEW_CODE_AT_ONCE_NS, NEW_CODE_START_NS) + granted + NEW_CODE_SHARE * earned;
+    if (use == zg_page_first)
+        return zg_min(start_of(FIRST_AT_ONCE_NS, FIRST_START_NS) + granted + FIRST_SHARE * earned, income + ADVANCE_NS);
     return income - reserve * (use == zg_page_next ? 1 : 2) * (ample ? 2 : 1);
 }
 
