@@ -158,12 +158,14 @@ void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, 
         if (fenced) return fenced;
     }
     if (ZG_UNLIKELY(!magazine->count)) {
+        class = zg_slab_source(class);
+        magazine = &thread->magazines[class];
+    }
+    if (ZG_UNLIKELY(!magazine->count)) {
         void *fenced =
             zg_config.fence_per_context ? allocate_fenced(thread, stack, size, alignment, kind, zero, true) : NULL;
         if (fenced) return fenced;
-        class = zg_slab_source(class);
-        magazine = &thread->magazines[class];
-        if (!magazine->count && !refill(thread, class)) return NULL;
+        if (!refill(thread, class)) return NULL;
     }
     bool is_zero;
     void *start = take_slot(thread, class, size, kind, stack, &is_zero);

@@ -884,6 +884,10 @@ enum zg_window_fault zg_window_fault(uint64_t address) {
         return zg_window_fault_other;
     uint64_t bytes = 0;
     for (uint32_t number = 1; number < chunk_count; number++) bytes += chunks[number].pages * ZG_PAGE_BYTES;
+    // The windows are not there, and the copy must not come to lie where they are to be.
+    for (uint32_t number = 1; number < window_count; number++)
+        if (windows[number].state == window_open)
+            zg_os_blank((void *)address_of(windows[number].first), windows[number].pages * ZG_PAGE_BYTES);
     char *start = zg_os_map_common(bytes), *to = start;
     bool is_whole = start != NULL;
     for (uint32_t number = 1; number < chunk_count && is_whole; to += chunks[number++].pages * ZG_PAGE_BYTES)
