@@ -40,10 +40,19 @@ static void check_start(void) {
     uint64_t later = spend(zg_page_later, false), next = spend(zg_page_next, false),
              first = spend(zg_page_first, false);
     uint64_t new_code = spend(zg_page_new_code, false);
-    CHECK(later >= MS && next >= MS / 4 && first >= MS && new_code >= MS / 2,
+    CHECK(later >= MS / 10 && next > 0 && first >= MS / 2 && new_code >= MS / 5,
           "at the start each leaves some to the more urgent");
-    CHECK(spent_ns <= 6 * MS + BLOCK_NS, "before any processor time, no more than the start");
+    CHECK(spent_ns <= 5 * MS / 4 + 4 * BLOCK_NS,
+          "before any processor time, no more than a process that ends at once can afford");
     CHECK(!zg_page_time_allows(zg_page_new_code, false), "nothing is left for anybody");
+    CHECK(zg_page_time_is_early(), "no time has passed");
+    processor_ns += 16 * MS;
+    CHECK(spend(zg_page_new_code, false) <= 16 * MS / 6, "new code has a sixth of the first milliseconds");
+    processor_ns += 64 * MS;
+    spend(zg_page_first, false);
+    CHECK(spent_ns >= 4 * MS + 2 * share_of(processor_ns), "after 80 ms all of the start has come");
+    CHECK(spent_ns <= 4 * MS + 2 * share_of(processor_ns) + BLOCK_NS, "and no more");
+    CHECK(!zg_page_time_is_early(), "windows are worth their price by now");
 }
 
 // Stacks that are new again and again, for ten seconds.
@@ -112,6 +121,20 @@ static void check_grant(void) {
     CHECK(spend(zg_page_first, false) <= MS + BLOCK_NS, "what a test does not use is not the next one's");
 }
 
+// Whatever its parent has left.
+static void check_child(void) {
+    processor_ns += 100000 * MS;
+    CHECK(zg_page_time_allows(zg_page_first, true), "the parent has something left");
+    zg_page_time_after_fork_in_child();
+    CHECK(spend(zg_page_new_code, false) <= MS / 20 + BLOCK_NS, "a child has fifty microseconds");
+    CHECK(!zg_page_time_allows(zg_page_first, false), "of all kinds");
+    processor_ns += 8 * MS;
+    uint64_t spent = spend(zg_page_first, false);
+    CHECK(spent >= MS - BLOCK_NS && spent <= MS + BLOCK_NS, "and an eighth of its time");
+    zg_page_time_grant();
+    CHECK(zg_page_time_allows(zg_page_first, false), "a test in a child has its own");
+}
+
 static void check_no_limit(void) {
     zg_config.fence_overhead = ZG_NO_LIMIT_PERCENT;
     CHECK(zg_page_time_allows(zg_page_retire, true) && zg_page_time_allows(zg_page_later, true), "100 % is no limit");
@@ -125,6 +148,7 @@ int main(void) {
     check_burst();
     check_retiring();
     check_grant();
+    check_child();
     check_no_limit();
     return check_end();
 }

@@ -432,14 +432,14 @@ static int fork_under_signals(void) {
     write_all(&one);
     setpgid(0, 0);
     int own = getpid(), status, wrong = 0;
+    struct sigaction action = {.sa_handler = read_block, .sa_flags = SA_RESTART};
+    sigaction(SIGUSR1, &action, NULL);
     pid_t sender = fork();
     if (!sender) {
         signal(SIGUSR1, SIG_IGN);
         while (getppid() == own) kill(-own, SIGUSR1);
         _exit(0);
     }
-    struct sigaction action = {.sa_handler = read_block, .sa_flags = SA_RESTART};
-    sigaction(SIGUSR1, &action, NULL);
     for (int i = 0; i < 300; i++) {
         pid_t child = fork();
         if (!child) _exit(changed || !is_kept(&one));

@@ -3,6 +3,7 @@
 
 #include "blocks/slab.h"
 
+#include "blocks/fill.h"
 #include "pressure/pressure.h"
 #include "platform/os.h"
 #include "settings/config.h"
@@ -11,6 +12,8 @@
 // Memory is made accessible in steps: a quarter of what the class has, within these bounds.
 #define COMMIT_LEAST ((uint64_t)256 << 10)
 #define COMMIT_MOST ((uint64_t)32 << 20)
+// So many blocks of a size lie in larger slots before there are slots of its own, up to this size.
+enum { SHARED_BLOCKS = 64, SHARED_MOST = 4096 };
 
 // What one page of the kernel's page tables maps.
 #define TABLE_BYTES ((uint64_t)2 << 20)
@@ -60,7 +63,7 @@ bool zg_slab_init(uint32_t region_shift) {
         slab->filled = zg_min(slab->slot_bytes, zg_config.fill_freed_bytes & ~UINT64_C(15));
         take_part(&tables, slab->limit * sizeof(uint32_t));
         if (shared) tables += (shared / 2 - (uint64_t)tables) & (shared - 1);
-        slab->free_slots = (uint32_t *)tables;
+        slab->free_end = (uint32_t *)tables;
         slab->blocks = take_part(&tables, slab->limit * sizeof(struct zg_block));
         slab->deaths = take_part(&tables, slab->limit * sizeof(struct zg_death));
         layout->blocks_base = (uint64_t)slab->blocks;
@@ -80,29 +83,43 @@ bool zg_slab_is_valid(const struct zg_slab *slab) {
     return slab->free_count <= slab->used;                                           // 2
 }
 
-static uint32_t *free_slot(const struct zg_slab *slab, uint64_t place) { return slab->free_slots - 1 - place; }
-
-// Makes whole pages accessible.
-static bool commit_range(uint64_t start, uint64_t end) {
-    start &= ~(ZG_PAGE_BYTES - 1);
-    end = zg_round_up(end, ZG_PAGE_BYTES);
-    if (zg_os_commit((void *)start, end - start) == 0) return true;
+static bool commit_range(uint64_t from, uint64_t to) {
+    uint64_t start = from & ~(ZG_PAGE_BYTES - 1);
+    if (zg_os_commit((void *)start, zg_round_up(to, ZG_PAGE_BYTES) - start) == 0) return true;
     zg_pressure_note_failure();
     return false;
 }
 
-// Elements [from, to) of a table: begins at the page that the last step ended in.
+// Makes elements [from, to) of a table accessible, in whole pages: begins at the page that the last step ended in.
 static bool commit_part(const void *table, uint64_t from, uint64_t to, uint64_t element_bytes) {
     return commit_range((uint64_t)table + from * element_bytes, (uint64_t)table + to * element_bytes);
 }
 
-// Records, and the list of free slots in front of them as well: when memory is short is the time when there must be room in it. The first
-// time is one call.
+// Room for as many in the list of free slots as well: when memory is short is the time when there must be room in it.
 static bool commit_records(const struct zg_slab *slab, uint64_t from, uint64_t to) {
-    uint64_t list_start = (uint64_t)(slab->free_slots - to), list_end = (uint64_t)(slab->free_slots - from);
-    uint64_t start = (uint64_t)(slab->blocks + from), end = (uint64_t)(slab->blocks + to);
-    if (!from) return commit_range(list_start, end);
-    return commit_range(start, end) && commit_range(list_start, list_end);
+    uint64_t low = (uint64_t)(slab->free_end - to), high = (uint64_t)(slab->free_end - from);
+    if (!from) return commit_range(low, (uint64_t)(slab->blocks + to));
+    return commit_part(slab->blocks, from, to, sizeof(struct zg_block)) && commit_range(low, high);
+}
+
+// Whoever opens more slots of a class takes care of these; all have them.
+static bool deaths_needed, deaths_complete;
+
+bool zg_slab_has_deaths(const struct zg_slab *slab) {
+    return slab->slot_bytes >= ZG_SPARSE_LEAST || __atomic_load_n(&deaths_complete, __ATOMIC_ACQUIRE);
+}
+
+bool zg_slab_need_deaths(void) {
+    if (__atomic_load_n(&deaths_complete, __ATOMIC_ACQUIRE)) return true;
+    __atomic_store_n(&deaths_needed, true, __ATOMIC_RELAXED); // seen by whoever gets a class's lock after this thread
+    bool all = true;
+    for (struct zg_slab *slab = zg_slabs.slab; slab < zg_slabs.slab + ZG_CLASS_COUNT && all; slab++) {
+        zg_lock_take(&slab->lock);
+        all = !slab->committed || commit_part(slab->deaths, 0, slab->committed, sizeof(struct zg_death));
+        zg_lock_drop(&slab->lock);
+    }
+    if (all) __atomic_store_n(&deaths_complete, true, __ATOMIC_RELEASE);
+    return all;
 }
 
 // Makes room for `step` bytes of fresh slots more. Under the lock.
@@ -111,7 +128,8 @@ static bool commit_step(struct zg_slab *slab, uint64_t step) {
     if (committed == slab->committed) return false;
     if (!commit_part((void *)slab->base, slab->committed, committed, slab->slot_bytes)) return false;
     if (!commit_records(slab, slab->committed, committed)) return false;
-    if (!commit_part(slab->deaths, slab->committed, committed, sizeof(struct zg_death))) return false;
+    bool with_deaths = slab->slot_bytes >= ZG_SPARSE_LEAST || __atomic_load_n(&deaths_needed, __ATOMIC_RELAXED);
+    if (with_deaths && !commit_part(slab->deaths, slab->committed, committed, sizeof(struct zg_death))) return false;
     zg_stats_add(zg_counter_heap_committed_bytes, (committed - slab->committed) * slab->slot_bytes);
     zg_stats_add(zg_counter_metadata_bytes, (committed - slab->committed) *
                                                 (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)));
@@ -125,6 +143,7 @@ static bool commit_more(struct zg_slab *slab) {
 }
 
 void zg_slab_open_reserve(uint64_t bytes) {
+    zg_slab_need_deaths();
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         struct zg_slab *slab = &zg_slabs.slab[class];
         zg_lock_take(&slab->lock);
@@ -139,7 +158,7 @@ void zg_slab_open_reserve(uint64_t bytes) {
 static uint32_t take_free(struct zg_slab *slab, uint32_t *slots, uint32_t most) {
     uint64_t left = slab->free_count;
     uint32_t count = (uint32_t)zg_min(most, left);
-    for (uint32_t i = 0; i < count; i++) slots[i] = *free_slot(slab, --left);
+    for (uint32_t i = 0; i < count; i++) slots[i] = *zg_slab_free_slot(slab, --left);
     zg_store(&slab->free_count, left);
     return count;
 }
@@ -164,7 +183,7 @@ void zg_slab_open(uint32_t class, uint64_t from, uint64_t to) {
     } else {
         // Another thread has opened some at the same time.
         uint64_t at = slab->free_count;
-        for (uint64_t i = from; i < to; i++) *free_slot(slab, at++) = (uint32_t)i;
+        for (uint64_t i = from; i < to; i++) *zg_slab_free_slot(slab, at++) = (uint32_t)i;
         zg_store(&slab->free_count, at);
     }
     zg_lock_drop(&slab->lock);
@@ -193,11 +212,21 @@ uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine) {
     return count;
 }
 
+uint32_t zg_slab_source(uint32_t class) {
+    struct zg_slab *slab = &zg_slabs.slab[class];
+    if (__atomic_load_n(&slab->used, __ATOMIC_RELAXED) || slab->slot_bytes > SHARED_MOST) return class;
+    uint32_t asked = __atomic_load_n(&slab->asked, __ATOMIC_RELAXED);
+    uint32_t bytes = slab->slot_bytes - 1, larger = zg_max(32, UINT32_C(1) << (32 - __builtin_clz(bytes)));
+    if (asked == SHARED_BLOCKS || larger == slab->slot_bytes) return class;
+    __atomic_store_n(&slab->asked, asked + 1, __ATOMIC_RELAXED);
+    return zg_size_class(larger);
+}
+
 void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     zg_lock_take(&slab->lock);
     uint64_t at = slab->free_count;
-    for (uint32_t i = 0; i < count; i++) *free_slot(slab, at++) = slots[i];
+    for (uint32_t i = 0; i < count; i++) *zg_slab_free_slot(slab, at++) = slots[i];
     zg_store(&slab->free_count, at);
     zg_lock_drop(&slab->lock);
 }
@@ -205,8 +234,8 @@ void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
 void zg_slab_trim_list(uint32_t class) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     zg_lock_take(&slab->lock);
-    uint64_t from = zg_round_up((uint64_t)(slab->free_slots - slab->committed), ZG_PAGE_BYTES);
-    uint64_t to = (uint64_t)(slab->free_slots - slab->free_count) & ~(ZG_PAGE_BYTES - 1);
+    uint64_t from = zg_round_up((uint64_t)(slab->free_end - slab->committed), ZG_PAGE_BYTES);
+    uint64_t to = (uint64_t)(slab->free_end - slab->free_count) & ~(ZG_PAGE_BYTES - 1);
     if (from < to) zg_os_discard((void *)from, to - from);
     zg_lock_drop(&slab->lock);
 }

@@ -28,7 +28,7 @@ ZG_INLINE uint64_t zg_slot_bytes(zg_slot slot) { return slot >> 28 & UINT64_C(0x
 struct __attribute__((aligned(256))) zg_slab { // whose number is shifted to its place
     uint64_t base;                             // address of slot 0
     struct zg_block *blocks;
-    struct zg_death *deaths; // one for each slot, as blocks
+    struct zg_death *deaths; // one for each slot, as blocks; accessible where zg_slab_has_deaths
     uint64_t reciprocal;     // ceil(2^64 / slot_bytes): index = offset * reciprocal >> 64, exact below 2^48 bytes
     uint32_t slot_bytes;
     uint32_t magazine; // capacity of a magazine
@@ -41,8 +41,9 @@ struct __attribute__((aligned(256))) zg_slab { // whose number is shifted to its
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t committed, limit;
     uint32_t *
-        free_slots; // ends here, in front of the records: the newest at the lowest address; room for all that are committed
+        free_end; // of the list of free slots, which grows downwards (zg_slab_free_slot): room for all that are committed
     uint64_t free_count;         // this, and what was opened, is looked at without the lock, too
+    uint32_t asked;              // for blocks that a larger class served, approximate where threads meet
     uint64_t opened, opened_end; // slots below `used` that are as fresh as those above, and handed out first
 };
 
@@ -58,11 +59,18 @@ bool zg_slab_init(uint32_t region_shift);
 
 // Moves free slots into the empty magazine. Returns how many; 0 where the class's region or the memory is used up.
 uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine);
+// The class whose slots are to serve this one. The first few blocks of a size get the slots of a larger one, the next power of two:
+// each class that is in use costs pages of the kernel's tables, calls and faults at first, and every fork copies them.
+uint32_t zg_slab_source(uint32_t class);
 // Takes `count` slots back. They are in state reusable.
 void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count);
 // Makes so much accessible of each class beyond what is in use, and as much again as a class has: for a time when nothing more can
 // be. Untouched, it costs no memory.
 void zg_slab_open_reserve(uint64_t bytes);
+// From now on there are death records of all slots, until then only of those whose blocks may be sparse: most programs have no
+// objects. False where there is no memory for them.
+bool zg_slab_need_deaths(void);
+bool zg_slab_has_deaths(const struct zg_slab *slab);
 void zg_slab_lock_all(void);
 void zg_slab_unlock_all(bool reset);
 bool zg_slab_is_valid(const struct zg_slab *slab);
@@ -78,6 +86,9 @@ uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most);
 ZG_INLINE uint64_t zg_slab_slot_address(const struct zg_slab *slab, uint64_t index) {
     return slab->base + index * slab->slot_bytes;
 }
+
+// The list begins where the records do, side by side with them, so that both are one mapping and one page of the kernel's tables at first.
+ZG_INLINE uint32_t *zg_slab_free_slot(const struct zg_slab *slab, uint64_t place) { return slab->free_end - 1 - place; }
 
 ZG_INLINE bool zg_slab_contains(uint64_t address) { return address - zg_slabs.base < zg_slabs.bytes; }
 

@@ -219,7 +219,7 @@ void zg_fault_fork_done(bool child) {
         zg_lock_drop(&fault_lock);
         return;
     }
-    fault_owner = 0;
+    if (fault_owner) fault_owner = 0;
     zg_lock_reset(&fault_lock);
 }
 

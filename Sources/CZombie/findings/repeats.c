@@ -67,7 +67,8 @@ const struct zg_finding *zg_repeats_take(uint32_t *cursor, bool all) {
 }
 
 void zg_repeats_forget(void) {
-    for (uint32_t i = 0; repeats && i < MOST; i++) repeats[i].waiting = 0;
+    if (!repeats) return;
+    for (uint32_t i = 0; i < MOST; i++) repeats[i].waiting = 0;
     waiting = 0;
     are_due = false;
 }

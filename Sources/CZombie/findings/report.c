@@ -30,7 +30,7 @@ void zg_report_lock(void) {
 }
 
 void zg_report_unlock(bool reset) {
-    lock_owner = 0;
+    if (lock_owner) lock_owner = 0;
     if (reset) zg_repeats_forget();
     if (reset) zg_lock_reset(&report_lock);
     else zg_lock_drop(&report_lock);

@@ -158,6 +158,10 @@ void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, 
         if (fenced) return fenced;
     }
     if (ZG_UNLIKELY(!magazine->count)) {
+        class = zg_slab_source(class);
+        magazine = &thread->magazines[class];
+    }
+    if (ZG_UNLIKELY(!magazine->count)) {
         void *fenced =
             zg_config.fence_per_context ? allocate_fenced(thread, stack, size, alignment, kind, zero, true) : NULL;
         if (fenced) return fenced;

@@ -229,6 +229,18 @@ static uint32_t make_zombie(struct zg_thread *thread, struct zg_slab *slab, uint
     return zg_zombie_make(slab, index, address, filled, dead.language);
 }
 
+// A slot that goes round, no more than so much being freed in between, gets memory for all its pages: to ask for those that have some,
+// here and at the eviction, takes four system calls each time.
+#define ROUND_KIB ((uint32_t)4 << 10)
+static bool goes_round(struct zg_death *death, uint64_t bytes) {
+    static uint64_t freed; // approximate where threads meet
+    zg_store(&freed, zg_load(&freed) + bytes);
+    uint32_t now = (uint32_t)(zg_load(&freed) >> 10);
+    if (death->class_number == ZG_DEATH_OF_SPARSE && now - death->time <= ROUND_KIB) return true;
+    *death = (struct zg_death){ZG_DEATH_OF_SPARSE, now};
+    return false;
+}
+
 // Returns ZG_HEADER_SPARSE where pages were left out. That all of them have memory is noted in the place of the death record.
 static ZG_NOINLINE uint32_t fill_slot(struct zg_slab *slab, uint64_t index, uint64_t address, uint64_t filled) {
     struct zg_death *death = &slab->deaths[index];
@@ -236,7 +248,8 @@ static ZG_NOINLINE uint32_t fill_slot(struct zg_slab *slab, uint64_t index, uint
         zg_fill((void *)address, filled, ZG_FILL_FREED);
         return 0;
     }
-    if (!fill_touched(address, filled)) return ZG_HEADER_SPARSE;
+    if (goes_round(death, filled)) zg_fill((void *)address, filled, ZG_FILL_FREED);
+    else if (!fill_touched(address, filled)) return ZG_HEADER_SPARSE;
     death->class_number = ZG_DEATH_OF_WHOLE;
     return 0;
 }

@@ -116,6 +116,8 @@ struct zg_death {
 #define ZG_TIME_SHIFT 20
 // In the place of the number, while the header has no class bit: all pages of the slot have memory.
 #define ZG_DEATH_OF_WHOLE UINT32_MAX
+// Or some had none at its last free, and `time` says when that was, in KiB of such slots that were freed.
+#define ZG_DEATH_OF_SPARSE (UINT32_MAX - 1)
 
 // A large block: whole units of address space of its own. `block.header`'s slack is unused (0).
 struct zg_span {

@@ -220,7 +220,7 @@ void zg_maintenance_stop(void) {
 }
 
 void zg_maintenance_after_fork_in_child(bool from_main_thread) {
-    answering = 0;
+    if (answering) answering = 0;
     zg_lock_reset(&looking);
     if (!zg_maintenance.on) return;
     zg_stats->has_maintenance_thread = 0;

@@ -76,10 +76,12 @@ static bool is_passed(void) {
 
 static uint32_t first_most(bool can_window) { return zg_config.fence_per_context * (can_window ? WINDOWED_MORE : 1); }
 
-// Where not all is fenced private pages are preferred, as long as they leave enough time and memory to others.
+// Where not all is fenced private pages are preferred, as long as they leave enough time and memory to others. The first windows of
+// each size cost as much, and most processes end before there are more.
 static bool is_better_in_window(enum zg_page_use use, uint64_t size) {
-    return zg_window_is_forced() || !zg_fence_is_affordable() || !zg_page_time_allows(use, true) ||
-           !zg_fence_has_room(size, false);
+    if (zg_window_is_forced()) return true;
+    if (zg_page_time_is_early()) return false;
+    return !zg_fence_is_affordable() || !zg_page_time_allows(use, true) || !zg_fence_has_room(size, false);
 }
 
 enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, uint64_t caller) {

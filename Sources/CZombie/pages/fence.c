@@ -601,7 +601,7 @@ void zg_fence_lock(void) { zg_lock_take(&fence_lock); }
 void zg_fence_unlock(bool reset) {
     if (!reset) return zg_lock_drop(&fence_lock);
     zg_lock_reset(&fence_lock);
-    lookers = 0; // they are not in the child
+    if (lookers) lookers = 0; // they are not in the child
 }
 
 #ifdef ZG_CHECK_INVARIANTS

@@ -6,10 +6,20 @@
 #include "platform/clock.h"
 #include "settings/config.h"
 
-// Before any share counts; and what first blocks and new code may have had by then.
+// Before any share counts; and what first blocks and new code may have had by then. It comes with the first milliseconds that the
+// process runs: most processes end soon, and would spend it on what is over in a moment.
 #define START_NS UINT64_C(3000000)
 #define FIRST_START_NS UINT64_C(4000000)
 #define NEW_CODE_START_NS UINT64_C(5000000)
+// At once, so that a program of a few hundred blocks has all that it can have; the rest as a part of the time so far.
+#define START_AT_ONCE_NS UINT64_C(200000)
+#define FIRST_AT_ONCE_NS UINT64_C(900000)
+#define NEW_CODE_AT_ONCE_NS UINT64_C(1200000)
+enum { START_PART = 16 };
+#define EARLY_NS UINT64_C(20000000)
+// Of a process made by fork, at once and by its own time.
+#define CHILD_AT_ONCE_NS UINT64_C(50000)
+enum { CHILD_PART = 8 };
 
 #define ADVANCE_NS UINT64_C(64000000) // of later income
 #define KEPT_NS UINT64_C(64000000)    // of income that nobody spent
@@ -28,22 +38,39 @@ enum { NEW_CODE_SHARE = 3, FIRST_SHARE = 2, RETIRE_PART = 4 };
 
 // As of the last look at the clock: the share of the processor time so far, and of that what was kept too long.
 static uint64_t spent_ns, retired_ns, earned_ns, forgone_ns, refreshed_ticks;
+static uint64_t ran_ns;     // the process's time, as of then
 static uint64_t granted_ns; // besides
+// As of the fork that made this process: what its parent left would be spent by each of its children, on the same code.
+static struct { uint64_t spent_ns, ran_ns, at_once_ns; } inherited;
+static bool is_child;
+
+static uint64_t start_of(uint64_t at_once, uint64_t whole) {
+    return zg_min(whole, at_once + zg_load(&ran_ns) / START_PART);
+}
+static uint64_t start_ns(void) { return start_of(START_AT_ONCE_NS, START_NS); }
 
 // What may have been spent by now so that this use may spend more.
 static uint64_t limit_of(enum zg_page_use use, bool ample) {
     uint64_t granted = zg_load(&granted_ns), earned = zg_load(&earned_ns);
-    uint64_t income = START_NS + granted + earned - zg_min(zg_load(&forgone_ns), earned);
+    uint64_t income = start_ns() + granted + earned - zg_min(zg_load(&forgone_ns), earned);
     uint64_t reserve = zg_min(income / 8, RESERVE_NS);
     if (use <= zg_page_first && ample) return income - zg_min(income / 2, RESERVE_NS);
-    if (use == zg_page_new_code) return NEW_CODE_START_NS + granted + NEW_CODE_SHARE * earned;
-    if (use == zg_page_first) return zg_min(FIRST_START_NS + granted + FIRST_SHARE * earned, income + ADVANCE_NS);
+    if (use == zg_page_new_code)
+        return start_of(NEW_CODE_AT_ONCE_NS, NEW_CODE_START_NS) + granted + NEW_CODE_SHARE * earned;
+    if (use == zg_page_first)
+        return zg_min(start_of(FIRST_AT_ONCE_NS, FIRST_START_NS) + granted + FIRST_SHARE * earned, income + ADVANCE_NS);
     return income - reserve * (use == zg_page_next ? 1 : 2) * (ample ? 2 : 1);
 }
 
+// What a child may have spent by now of its own.
+static uint64_t limit_of_child(void) {
+    return inherited.spent_ns + zg_load(&inherited.at_once_ns) + (zg_load(&ran_ns) - inherited.ran_ns) / CHILD_PART;
+}
+
 static bool is_allowed(enum zg_page_use use, bool ample) {
-    if (use == zg_page_retire && zg_load(&retired_ns) >= (START_NS + zg_load(&earned_ns)) / RETIRE_PART) return false;
-    return zg_load(&spent_ns) < limit_of(use, ample);
+    if (use == zg_page_retire && zg_load(&retired_ns) >= (start_ns() + zg_load(&earned_ns)) / RETIRE_PART) return false;
+    uint64_t spent = zg_load(&spent_ns);
+    return spent < limit_of(use, ample) && (!is_child || spent < limit_of_child());
 }
 
 static void look_at_clock(uint64_t ticks) {
@@ -53,10 +80,11 @@ static void look_at_clock(uint64_t ticks) {
         return;
     uint64_t share = zg_config.fence_overhead;
     if (zg_config.overhead && zg_config.overhead / 2 < share) share = zg_config.overhead / 2;
-    uint64_t earned = zg_clock_process_ns() / 1000 * share, forgone = zg_load(&forgone_ns);
-    uint64_t kept = zg_load(&spent_ns) + KEPT_NS + forgone, income = START_NS + zg_load(&granted_ns) + earned;
+    uint64_t ran = zg_clock_process_ns(), earned = ran / 1000 * share, forgone = zg_load(&forgone_ns);
+    uint64_t kept = zg_load(&spent_ns) + KEPT_NS + forgone, income = start_ns() + zg_load(&granted_ns) + earned;
     if (income > kept) zg_store(&forgone_ns, forgone + income - kept);
     zg_store(&earned_ns, earned);
+    zg_store(&ran_ns, ran);
 }
 
 bool zg_page_time_allows(enum zg_page_use use, bool ample) {
@@ -65,9 +93,21 @@ bool zg_page_time_allows(enum zg_page_use use, bool ample) {
     return is_allowed(use, ample);
 }
 
+bool zg_page_time_is_early(void) { return zg_load(&ran_ns) < EARLY_NS; }
+
+void zg_page_time_after_fork_in_child(void) {
+    is_child = true;
+    inherited.spent_ns = spent_ns;
+    inherited.at_once_ns = CHILD_AT_ONCE_NS;
+    inherited.ran_ns = ran_ns = zg_clock_process_ns();
+    refreshed_ticks = zg_arch_ticks();
+}
+
 void zg_page_time_grant(void) {
     uint64_t limit = limit_of(zg_page_first, false), needed = zg_load(&spent_ns) + GRANT_NS;
     if (limit < needed) __atomic_fetch_add(&granted_ns, needed - limit, __ATOMIC_RELAXED);
+    limit = is_child ? limit_of_child() : needed;
+    if (limit < needed) __atomic_fetch_add(&inherited.at_once_ns, needed - limit, __ATOMIC_RELAXED);
 }
 
 static uint64_t measured(uint64_t since, uint64_t pages) {

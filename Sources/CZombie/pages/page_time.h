@@ -26,6 +26,10 @@ enum zg_page_use {
 // Whether there is time for that. `ample`: and for more urgent uses to come twice of what they are left otherwise; of first
 // blocks, half of the income, and nothing in advance.
 bool zg_page_time_allows(enum zg_page_use use, bool ample);
+// In the first milliseconds that the process runs, as of the last look at its clock.
+bool zg_page_time_is_early(void);
+// A child has little at once, whatever its parent had left, and more as it runs.
+void zg_page_time_after_fork_in_child(void);
 // At least 1 ms for first blocks from now on, whatever was spent before: for tests, whose shares are their own.
 void zg_page_time_grant(void);
 ZG_INLINE bool zg_page_time_is_limited(void) { return zg_config.fence_overhead < ZG_NO_LIMIT_PERCENT; }

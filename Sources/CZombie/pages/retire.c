@@ -203,7 +203,7 @@ static void make_empty(uint32_t class, uint64_t number) {
     struct run *run = &runs[class][number];
     uint64_t from = first_slot(slab, number), to = first_slot(slab, number + 1);
     clear_entries(slab, class, from, to, slab->blocks, sizeof(struct zg_block));
-    clear_entries(slab, class, from, to, slab->deaths, sizeof(struct zg_death));
+    if (zg_slab_has_deaths(slab)) clear_entries(slab, class, from, to, slab->deaths, sizeof(struct zg_death));
     run->dead = 0;
     run->empty = run->forgotten = 1;
     zg_store(&empty_bytes, empty_bytes + (to - from) * slab->slot_bytes);

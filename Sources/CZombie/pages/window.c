@@ -905,6 +905,15 @@ void zg_window_fork_prepare(void) {
                                  ZG_PAGE_BYTES);
 }
 
+// The kernel does not map a window in a child: what lies there goes on in private pages.
+static void copy_private(const struct window *window) {
+    char *at = (char *)address_of(window->first), *from = (char *)chunks[window->chunk].memory;
+    if (!zg_os_map_private(window->pages * ZG_PAGE_BYTES, at)) return;
+    for (uint32_t page = 0; page < window->pages; page++)
+        if (is_open(window->first + page))
+            __builtin_memcpy(at + page * ZG_PAGE_BYTES, from + page * ZG_PAGE_BYTES, ZG_PAGE_BYTES);
+}
+
 // The process's windows lead to this copy of all chunks from now on.
 static void map_copy(char *start, uint64_t bytes) {
     zg_os_share_with_children(start, bytes, false);
@@ -918,7 +927,10 @@ static void map_copy(char *start, uint64_t bytes) {
         if (window->state != window_open) continue;
         struct chunk *chunk = &chunks[window->chunk];
         void *place = (void *)address_of(window->first);
-        if (zg_os_map_window((void *)chunk->memory, window->pages * ZG_PAGE_BYTES, place) != 0) zg_window_stop();
+        if (zg_os_map_window((void *)chunk->memory, window->pages * ZG_PAGE_BYTES, place) != 0) {
+            zg_window_stop();
+            copy_private(window);
+        }
         guard_again(window);
         if (chunk->window == number) chunk->populated = chunk->cursor;
     }
@@ -941,6 +953,10 @@ enum zg_window_fault zg_window_fault(uint64_t address) {
         return zg_window_fault_other;
     uint64_t bytes = 0;
     for (uint32_t number = 1; number < chunk_count; number++) bytes += chunks[number].pages * ZG_PAGE_BYTES;
+    // The windows are not there, and the copy must not come to lie where they are to be.
+    for (uint32_t number = 1; number < window_count; number++)
+        if (windows[number].state == window_open)
+            zg_os_blank((void *)address_of(windows[number].first), windows[number].pages * ZG_PAGE_BYTES);
     char *start = zg_os_map_common(bytes), *to = start;
     bool is_whole = start != NULL;
     for (uint32_t number = 1; number < chunk_count && is_whole; to += chunks[number++].pages * ZG_PAGE_BYTES)

@@ -35,7 +35,9 @@ ZG_INLINE void zg_lock_drop(struct zg_lock *lock) {
     if (ZG_UNLIKELY(__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2)) zg_lock_wake(lock);
 }
 
-// Only in the child of a fork, where no other thread exists.
-ZG_INLINE void zg_lock_reset(struct zg_lock *lock) { lock->word = 0; }
+// Only in the child of a fork, where no other thread exists. A page that is not written is not copied.
+ZG_INLINE void zg_lock_reset(struct zg_lock *lock) {
+    if (lock->word) lock->word = 0;
+}
 
 #endif

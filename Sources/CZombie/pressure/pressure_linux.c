@@ -399,8 +399,11 @@ void zg_pressure_after_fork_in_child(bool from_main_thread) {
     struct zg_process_state parent;
     bool may_open = from_main_thread && zg_pressure_process(&parent) && parent.as_at_start;
     if (is_same(&kept[kept_status])) zg_os_close(kept[kept_status].descriptor);
-    kept[kept_status].open = filter_known = false;
-    if (may_open) zg_pressure_start();
+    kept[kept_status].open = false;
+    filter_known = filter_known && may_open; // a child has its parent's filters
+    if (!may_open) return;
+    keep(kept_status, zg_os_open_system("/proc/self/status"));
+    if (!kept[kept_status].open) zg_stats_degrade(zg_degradation_no_status);
 }
 
 void zg_pressure_read(struct zg_readings *readings, enum zg_pressure_reach reach) {

@@ -123,8 +123,8 @@ int zg_advice_follow(void *start, uint64_t bytes, int advice, int (*next)(void *
     return result;
 }
 
-void zg_advice_fork_prepare(void) {
-    zg_lock_take(&lock);
+void zg_advice_fork_prepare(bool alone) {
+    if (!alone) zg_lock_take(&lock);
     end_old();
 }
 

@@ -11,8 +11,9 @@ bool zg_advice_concerns(uint64_t start, uint64_t bytes, int advice);
 // `next` is libc's madvise; its result.
 int zg_advice_follow(void *start, uint64_t bytes, int advice, int (*next)(void *, uint64_t, int));
 
-// Parent, before other locks are taken: memory whose blocks have died since is inherited again.
-void zg_advice_fork_prepare(void);
+// Parent, before other locks are taken: memory whose blocks have died since is inherited again. `alone`: there is no other thread,
+// no lock is taken, and the parent is done.
+void zg_advice_fork_prepare(bool alone);
 void zg_advice_fork_done(bool child);
 // Child, before the heap is used: address space that is missing is closed, so that nothing else is mapped there, and blocks that
 // share pages with what was not inherited are made good.

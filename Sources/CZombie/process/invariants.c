@@ -127,7 +127,7 @@ const char *zg_invariants_broken(void) {
     span_places = map(span_count);
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++)
         for (uint64_t i = 0; i < zg_slabs.slab[class].free_count && !broken; i++)
-            see_slot(class, zg_slabs.slab[class].free_slots[-1 - (int64_t)i], in_free_list);
+            see_slot(class, *zg_slab_free_slot(&zg_slabs.slab[class], i), in_free_list);
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++)
         for (uint64_t i = zg_slabs.slab[class].opened; i < zg_slabs.slab[class].opened_end && !broken; i++)
             see_slot(class, i, in_free_list);

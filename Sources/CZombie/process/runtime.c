@@ -22,6 +22,7 @@
 #include "limits/sample.h"
 #include "pages/fence.h"
 #include "pages/overread.h"
+#include "pages/page_time.h"
 #include "pages/protect.h"
 #include "pages/retire.h"
 #include "pages/window.h"
@@ -57,11 +58,14 @@ extern void _IO_list_resetlock(void);
 
 // What the calling thread's fork has done: several threads may be about to fork, and one of them in a signal handler.
 static __thread struct {
-    bool is_prepared, is_locked, has_streams, is_from_main_thread;
+    bool is_prepared, is_locked, is_alone, has_streams, is_from_main_thread;
 } forking __attribute__((tls_model("initial-exec")));
 
 static void lock_for_fork(struct zg_thread *self, bool is_bare) {
-    // Streams of a process with one thread are nobody else's. A bare fork leaves them as they are.
+    // Nobody else can hold a lock of a process with one thread, which libc's own fork counts on, too; and what is not written, to
+    // take it and to drop it, need not be copied by both processes. A bare fork may be the call of a thread that libc does not know.
+    forking.is_alone = __libc_single_threaded && !is_bare;
+    // Streams of such a process are nobody else's, either. A bare fork leaves them as they are.
     forking.has_streams = !__libc_single_threaded && !is_bare;
     if (forking.has_streams) _IO_list_lock();
     if (self) {
@@ -69,8 +73,9 @@ static void lock_for_fork(struct zg_thread *self, bool is_bare) {
         ZG_SIGNAL_FENCE();
         self->busy++;
     }
-    zg_advice_fork_prepare();
-    zg_thread_fork_prepare();
+    zg_advice_fork_prepare(forking.is_alone);
+    zg_thread_fork_prepare(forking.is_alone);
+    if (forking.is_alone) return zg_signals_fork_prepare();
     zg_retire_lock();
     zg_quarantine_lock_all();
     zg_slab_lock_all();
@@ -110,6 +115,12 @@ static void before_fork(void) { prepare(false); }
 static void after_fork(bool child) {
     if (!forking.is_locked && !child) return;
     zg_signals_fork_done(child, forking.is_locked);
+    if (forking.is_locked && forking.is_alone && !child) {
+        zg_thread_fork_done(false, true);
+        struct zg_thread *self = zg_thread_current_or_null();
+        if (self) self->busy--;
+        return;
+    }
     zg_report_unlock(child);
     zg_fault_fork_done(child);
     if (child) zg_depot_reset_lock();
@@ -121,7 +132,7 @@ static void after_fork(bool child) {
     zg_slab_unlock_all(child);
     zg_quarantine_unlock_all(child);
     zg_retire_unlock(child);
-    zg_thread_fork_done(child);
+    zg_thread_fork_done(child, false);
     zg_advice_fork_done(child);
     if (!forking.is_locked) return;
     struct zg_thread *self = zg_thread_current_or_null();
@@ -148,6 +159,7 @@ static void after_fork_in_child(void) {
     zg_stats_after_fork_in_child();
     zg_coverage_after_fork_in_child();
     zg_clock_after_fork_in_child();
+    zg_page_time_after_fork_in_child();
     zg_overread_after_fork_in_child();
     zg_sample_after_fork_in_child();
     zg_report_after_fork_in_child();

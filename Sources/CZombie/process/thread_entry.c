@@ -278,15 +278,16 @@ void zg_thread_init_keys(void) {
     // pthread_exit and leaves what it holds to nobody.
 }
 
-void zg_thread_fork_prepare(void) {
-    zg_lock_take(&list_lock);
-    zg_lock_take(&late_lock);
+void zg_thread_fork_prepare(bool alone) {
+    if (!alone) zg_lock_take(&list_lock);
+    if (!alone) zg_lock_take(&late_lock);
     // A thread after its end: its calls meanwhile must not wait for the lock that it holds.
     if (zg_thread_self == &zg_thread_ended) zg_thread_self = &zg_thread_between;
 }
 
-void zg_thread_fork_done(bool child) {
+void zg_thread_fork_done(bool child, bool alone) {
     if (zg_thread_self == &zg_thread_between) zg_thread_self = &zg_thread_ended;
+    if (!child && alone) return;
     if (!child) {
         zg_lock_drop(&late_lock);
         zg_lock_drop(&list_lock);
@@ -294,7 +295,7 @@ void zg_thread_fork_done(bool child) {
     }
     zg_lock_reset(&late_lock);
     zg_lock_reset(&list_lock);
-    late.busy = 0;
+    if (late.busy) late.busy = 0;
     // The other threads are gone; what their magazines held may be half changed and stays lost.
     struct zg_thread *self = zg_thread_self;
     if (self) self->tid = zg_os_tid();

@@ -17,8 +17,9 @@ ZG_INLINE void zg_thread_leave(struct zg_thread *thread);
 ZG_INLINE struct zg_thread *zg_thread_enter_quickly(const uint64_t *frame);
 
 void zg_thread_init_keys(void);
-void zg_thread_fork_prepare(void);
-void zg_thread_fork_done(bool child);
+// `alone`: no other thread exists that could hold a lock.
+void zg_thread_fork_prepare(bool alone);
+void zg_thread_fork_done(bool child, bool alone);
 
 // Who carries zg_errand_start_thread out, which needs to enter the runtime itself (process/watch.h). Not entered; `frame` is the
 // frame address of the published function that is being left. Set at the start; until then the errand is dropped.

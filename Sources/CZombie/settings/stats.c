@@ -4,7 +4,6 @@
 #include "settings/stats.h"
 
 #include "platform/os.h"
-#include "platform/text.h"
 
 const struct zg_counter_info zg_counter_table[zg_counter_count] = {
 #define ZG_X(name, type, unit, text) {#name, #type, unit, text},
@@ -25,6 +24,7 @@ static union {
 
 struct zg_stats_page *zg_stats = &early.page;
 static int stats_descriptor = -1;
+static uint64_t stats_device, stats_inode; // of the file that it is open on
 
 void zg_stats_raise_peak(enum zg_counter peak, uint64_t value) {
     uint64_t seen = zg_stats_get(peak);
@@ -78,6 +78,7 @@ static bool replace_page(const void *contents) {
         return false;
     }
     stats_descriptor = descriptor;
+    if (!zg_os_identify(descriptor, &stats_device, &stats_inode)) stats_inode = 0;
     return true;
 }
 
@@ -98,13 +99,9 @@ static void begin_child(struct zg_stats_page *page) {
 // The inherited descriptor may have been closed by the program and its number given to a file: it is closed only where
 // it still is the parent's page.
 static void close_inherited(void) {
-    char path[32], target[64];
-    struct zg_text text;
-    zg_text_init(&text, path, sizeof path);
-    zg_text_string(&text, "/proc/self/fd/");
-    zg_text_decimal(&text, (uint64_t)stats_descriptor);
-    zg_os_readlink(path, target, sizeof target);
-    if (zg_string_equal(target, "/memfd:" ZG_STATS_NAME " (deleted)")) zg_os_close(stats_descriptor);
+    uint64_t device, inode;
+    bool is_known = zg_os_identify(stats_descriptor, &device, &inode);
+    if (is_known && inode && inode == stats_inode && device == stats_device) zg_os_close(stats_descriptor);
     stats_descriptor = -1;
 }
 

@@ -3,6 +3,7 @@
 #include "zombies/classes.h"
 
 #include "blocks/lookup.h"
+#include "blocks/slab.h"
 #include "blocks/words.h"
 #include "images/space.h"
 #include "platform/arch.h"
@@ -168,6 +169,7 @@ static ZG_COLD uint32_t validate(uint64_t pointer, enum zg_language language) {
         is_class = !zg_lookup_is_ours(pointer) && zg_class_cxx_name(&zg_space_own, pointer, name, sizeof name);
         for (uint64_t i = 0; is_class && name[i]; i++) name_hash = name_hash * 33 + (uint8_t)name[i];
     }
+    if (is_class && !zg_slab_need_deaths()) return 0;
     uint32_t number = is_class ? add(pointer, language, name_hash) : 0;
     if (number) return number;
     zg_store(&strangers[(pointer >> 3) % STRANGERS], pointer | language);
