@@ -50,11 +50,10 @@ ZG_INLINE bool all_unchanged(const struct zg_trail *trail, uint32_t first, uint3
 }
 
 // The known innermost frame was reached another way: frame pointers that passed through it come from elsewhere now.
-static ZG_NOINLINE void move_fp(struct zg_trail *trail, uint64_t place) {
-    uint64_t old = trail->frames[trail->count - 1].fp_place;
-    for (uint32_t i = trail->use_counts[trail->count - 1]; i-- && trail->uses[i].place == old;)
-        trail->uses[i].place = place;
-    for (uint32_t i = trail->count; i-- && trail->frames[i].fp_place == old;) trail->frames[i].fp_place = place;
+static ZG_NOINLINE void move_fp(struct zg_trail *trail, uint32_t count, uint64_t place) {
+    uint64_t old = trail->frames[count - 1].fp_place;
+    for (uint32_t i = trail->use_counts[count - 1]; i-- && trail->uses[i].place == old;) trail->uses[i].place = place;
+    for (uint32_t i = count; i-- && trail->frames[i].fp_place == old;) trail->frames[i].fp_place = place;
 }
 
 // The hash of a chain: the frames from its anchor up to, and without, this one.
@@ -71,38 +70,45 @@ ZG_INLINE uint64_t outer_hash(const struct zg_trail *trail, uint32_t at) {
     return hash_between(trail, anchor, at);
 }
 
-// The walk's new frames, from the outermost, become the innermost ones. Returns the hash of all but the last.
-ZG_INLINE uint64_t append(struct zg_trail *trail, const struct zg_rule_frame *new_frame,
-                          const struct zg_rule_frame *end) {
-    uint32_t at = trail->count, depth = trail->depth, uses = uses_before(trail, at);
-    if (ZG_UNLIKELY(new_frame == end)) return outer_hash(trail, at - 1);
+// What makes a new frame more than an ordinary one: its caller was found from fp, or its stack is cut. Its hash without it.
+static ZG_NOINLINE uint64_t note_rare(struct zg_trail *trail, uint32_t at, const struct zg_rule_frame *new_frame,
+                                      uint64_t outer) {
+    if (new_frame->fp_place & 1)
+        trail->uses[trail->use_count++] = (struct zg_trail_word){new_frame->fp_place - 1, new_frame->fp};
+    return at >= trail->depth ? outer_hash(trail, at) : outer;
+}
+
+// The walk's new frames, from the outermost, become the innermost ones behind `at` others. Returns the hash of all but the last.
+ZG_INLINE uint64_t append(struct zg_trail *trail, uint32_t at, const struct zg_rule_frame *new_frame) {
+    const struct zg_rule_frame *end = &trail->new_frames[ZG_TRAIL_NEW];
     uint64_t hash = at ? trail->frames[at - 1].hash : 0, outer;
-    struct zg_trail_word *returned = &trail->returns[at];
-    struct zg_trail_frame *frame = &trail->frames[at];
+    trail->count = at + (uint32_t)(end - new_frame);
+    if (ZG_UNLIKELY(new_frame == end)) return outer_hash(trail, at - 1);
+    trail->use_count = uses_before(trail, at);
+    if (trail->with_nodes > at) trail->with_nodes = at;
     do {
-        uint64_t fp_place = new_frame->fp_place;
-        if (ZG_UNLIKELY(fp_place & 1)) trail->uses[uses++] = (struct zg_trail_word){--fp_place, new_frame->fp};
-        outer = ZG_UNLIKELY(at >= depth) ? outer_hash(trail, at) : hash;
+        outer = hash;
+        if (ZG_UNLIKELY(new_frame->fp_place & 1 || at >= trail->depth)) outer = note_rare(trail, at, new_frame, hash);
         hash = zg_depot_hash(outer, new_frame->pc);
-        *returned++ = (struct zg_trail_word){new_frame->place, new_frame->pc};
-        *frame++ = (struct zg_trail_frame){new_frame->sp, new_frame->fp, fp_place, hash};
-        trail->use_counts[at] = (uint16_t)uses;
+        trail->returns[at] = (struct zg_trail_word){new_frame->place, new_frame->pc};
+        trail->frames[at] =
+            (struct zg_trail_frame){new_frame->sp, new_frame->fp, new_frame->fp_place & ~UINT64_C(1), hash};
+        trail->use_counts[at] = (uint16_t)trail->use_count;
         trail->nodes[at] = 0;
         at++;
     } while (++new_frame < end);
-    trail->count = at;
     return outer;
 }
 
 // Adds the frames that the depot does not have under this chain.
 static ZG_NOINLINE uint32_t put(struct zg_trail *trail) {
     uint32_t last = trail->count - 1, anchor = last_anchor(trail), begin = first_with(anchor, trail->depth);
-    const uint32_t *node = &trail->nodes[last];
-    while (node > &trail->nodes[begin] && !node[-1]) node--;
-    uint32_t first = (uint32_t)(node - trail->nodes), outer = 0;
+    uint32_t first = trail->with_nodes < last ? trail->with_nodes : last, outer = 0;
+    if (first < begin) first = begin;
+    while (first > begin && !trail->nodes[first - 1]) first--;
     struct zg_depot_frames frames = {.pc_step = sizeof *trail->returns / 8, .hash_step = sizeof *trail->frames / 8};
     if (first > begin) {
-        outer = node[-1];
+        outer = trail->nodes[first - 1];
     } else if (first > anchor) { // frames that have nodes and hashes of an older chain
         frames.pcs = &trail->returns[anchor].word;
         frames.count = first - anchor;
@@ -112,6 +118,7 @@ static ZG_NOINLINE uint32_t put(struct zg_trail *trail) {
     frames.hashes = &trail->frames[first].hash;
     frames.ids = &trail->nodes[first];
     frames.count = last + 1 - first;
+    trail->with_nodes = last + 1;
     return zg_depot_add(outer, outer_hash(trail, first), &frames);
 }
 
@@ -143,6 +150,40 @@ void zg_trail_describe(const struct zg_trail *trail, uint64_t sp, struct zg_walk
     if (!first && trail->end_place && walk->repeatable) depend(walk, sp, trail->end_place, trail->end_word);
 }
 
+// The innermost frame, and with it the stack, is new or found again.
+ZG_INLINE uint32_t stack_of(struct zg_trail *trail, uint64_t outer, bool adds) {
+    uint32_t last = trail->count - 1, stack = zg_depot_find(trail->frames[last].hash, outer);
+    if (ZG_UNLIKELY(!stack)) return adds ? put(trail) : 0;
+    trail->nodes[last] = stack & ~ZG_DEPOT_SETTLED;
+    trail->with_nodes = last + 1;
+    return stack;
+}
+
+enum { NOT_JOINED = -1 };
+
+// Walked to the innermost of `count` known frames, by the words at these places. The stack, as zg_trail_capture gives it; NOT_JOINED
+// where what that frame's own stack depended on has changed: the frames that are left may still be joined.
+// Not a part of the walk, which needs the registers.
+static ZG_NOINLINE int64_t join(struct zg_trail *trail, uint32_t count, const struct zg_rule_frame *first,
+                                uint64_t place, uint64_t fp_place, bool adds) {
+    uint32_t depth = trail->depth, anchor = anchor_of(count - 1, depth);
+    uint64_t new_count = (uint64_t)(&trail->new_frames[ZG_TRAIL_NEW] - first);
+    if (ZG_UNLIKELY(count + new_count > ZG_TRAIL_FRAMES)) {
+        trail->count = 0;
+        return 0;
+    }
+    trail->returns[count - 1].place = place;
+    if (trail->frames[count - 1].fp_place != fp_place) move_fp(trail, count, fp_place);
+    uint64_t outer = append(trail, count, first);
+    zg_depot_expect(outer); // while all is compared
+    if (ZG_UNLIKELY(anchor < trail->compared && !all_unchanged(trail, anchor, count))) {
+        trail->count = unchanged_count(trail, anchor, count);
+        trail->compared = anchor;
+        return NOT_JOINED;
+    }
+    return stack_of(trail, outer, adds);
+}
+
 ZG_INLINE uint64_t last_sp(const struct zg_trail *trail, uint32_t count) {
     return ZG_LIKELY(count) ? trail->frames[count - 1].sp : UINT64_MAX;
 }
@@ -150,66 +191,50 @@ ZG_INLINE uint64_t last_sp(const struct zg_trail *trail, uint32_t count) {
 uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const struct zg_stack_bounds *bounds,
                           int depth, bool adds) {
     const struct zg_unwind_rules *rules = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
-    struct zg_rule_frame *const end = &trail->new_frames[ZG_TRAIL_NEW], *first = end;
+    struct zg_rule_frame *first = &trail->new_frames[ZG_TRAIL_NEW];
     struct zg_rule_frame frame = {.pc = caller.pc, .sp = caller.sp, .fp = caller.fp};
-    uint64_t high = bounds->high, outer;
-    uint32_t epoch = __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED);
-    uint32_t compared = UINT32_MAX; // the frames from here on are as they were
+    uint64_t high = bounds->high, end_place;
+    uint32_t epoch = __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED), count = trail->count;
+    trail->compared = UINT32_MAX;
     if (ZG_UNLIKELY(trail->epoch != epoch || trail->depth != (uint32_t)depth)) {
         trail->epoch = epoch;
         trail->depth = (uint32_t)depth;
-        trail->count = 0;
+        count = 0;
     }
     if (ZG_UNLIKELY(frame.sp & 7)) goto lost;
-    for (uint32_t count = trail->count;;) {
-        for (uint64_t known_sp = last_sp(trail, count);;) {
-            if (known_sp <= frame.sp) {
-                while (known_sp < frame.sp) known_sp = last_sp(trail, --count); // they have returned
-                if (known_sp == frame.sp) {
-                    if (trail->returns[count - 1].word == frame.pc && trail->frames[count - 1].fp == frame.fp) break;
-                    known_sp = last_sp(trail, --count);
+    for (uint64_t known_sp = last_sp(trail, count);;) {
+        if (known_sp <= frame.sp) {
+            while (known_sp < frame.sp) known_sp = last_sp(trail, --count); // they have returned
+            if (known_sp == frame.sp) {
+                if (trail->returns[count - 1].word == frame.pc && trail->frames[count - 1].fp == frame.fp) {
+                    int64_t stack = join(trail, count, first, frame.place, frame.fp_place, adds);
+                    if (ZG_LIKELY(stack != NOT_JOINED)) return (uint32_t)stack;
+                    count = trail->count + 1;
                 }
+                known_sp = last_sp(trail, --count);
             }
-            if (ZG_UNLIKELY(first == trail->new_frames)) goto lost;
-            *--first = frame;
-            uint64_t looked = zg_rules_look(rules, frame.pc - 1), end_place;
-            if (ZG_LIKELY(zg_rule_is_simple(looked))) {
-                if (looked & ZG_RULE_FROM_FP) first->fp_place++;
-                if (ZG_UNLIKELY(!zg_rule_step((zg_rule)looked, &frame, high))) goto lost;
-                end_place = frame.place;
-                if (ZG_LIKELY(frame.pc)) continue;
-            } else {
-                struct zg_rule_frame next = frame; // what has an address is not in registers
-                bool used_fp;
-                enum zg_step_result result = zg_unwind_step(&next, high, &used_fp, &end_place);
-                first->fp_place += used_fp;
-                frame = next;
-                if (result == zg_step_done) continue;
-                if (result == zg_step_lost) goto lost;
-            }
-            trail->count = 0;
-            trail->end_place = end_place;
-            if (end_place) trail->end_word = *(const uint64_t *)end_place;
-            outer = append(trail, first, end);
-            goto found;
         }
-        // A known frame, reached by these words.
-        trail->count = count;
-        trail->returns[count - 1].place = frame.place;
-        if (trail->frames[count - 1].fp_place != frame.fp_place) move_fp(trail, frame.fp_place);
-        if (ZG_UNLIKELY(count + (uint64_t)(end - first) > ZG_TRAIL_FRAMES)) goto lost;
-        outer = append(trail, first, end);
-        zg_depot_expect(outer);
-        uint32_t anchor = anchor_of(count - 1, (uint32_t)depth);
-        if (ZG_LIKELY(anchor >= compared || all_unchanged(trail, anchor, count))) break;
-        count = unchanged_count(trail, anchor, count); // further out it may still be joined
-        compared = anchor;
+        if (ZG_UNLIKELY(first == trail->new_frames)) goto lost;
+        *--first = frame;
+        uint64_t looked = zg_rules_look(rules, frame.pc - 1);
+        if (ZG_LIKELY(zg_rule_is_simple(looked))) {
+            if (looked & ZG_RULE_FROM_FP) first->fp_place++;
+            if (ZG_UNLIKELY(!zg_rule_step((zg_rule)looked, &frame, high))) goto lost;
+            if (ZG_LIKELY(frame.pc)) continue;
+            end_place = frame.place;
+            break;
+        }
+        struct zg_rule_frame next = frame; // what has an address is not in registers
+        bool used_fp;
+        enum zg_step_result result = zg_unwind_step(&next, high, &used_fp, &end_place);
+        first->fp_place += used_fp;
+        if (result == zg_step_lost) goto lost;
+        if (result == zg_step_outermost) break;
+        frame = next;
     }
-found:;
-    uint32_t last = trail->count - 1, stack = zg_depot_find(trail->frames[last].hash, outer);
-    if (ZG_UNLIKELY(!stack)) return adds ? put(trail) : 0;
-    trail->nodes[last] = stack & ~ZG_DEPOT_SETTLED;
-    return stack;
+    trail->end_place = end_place;
+    if (end_place) trail->end_word = *(const uint64_t *)end_place;
+    return stack_of(trail, append(trail, 0, first), adds);
 lost:
     trail->count = 0;
     return 0;

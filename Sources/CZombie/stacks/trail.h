@@ -30,7 +30,10 @@ struct zg_trail_frame {
 struct zg_trail {
     uint32_t epoch; // of the unwind rules
     uint32_t count;
-    uint32_t depth; // that the frames' anchors are for
+    uint32_t depth;      // that the frames' anchors are for
+    uint32_t compared;   // in the capture that is going on: the frames from here on are as they were
+    uint32_t use_count;  // of `uses`, while frames are added
+    uint32_t with_nodes; // the frames from here on have none
     // Why the first frame is the outermost, where a word of the stack says so; place 0: it does not.
     uint64_t end_place, end_word;
     // Each frame's pc, and where it was read (the innermost one's: it was not).
