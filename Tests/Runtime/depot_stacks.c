@@ -44,6 +44,19 @@ static void check_basics(void) {
     CHECK_EQUAL(node_count(), before + 1, "that costs one node");
     uint64_t swapped[] = {0x1002, 0x1001, 0x1003, 0x1004};
     CHECK(zg_depot_put(swapped, 4) != whole, "order counts");
+    // A branch off each frame of the first stack, and a stack that ends there.
+    for (int i = 0; i < 4; i++) {
+        uint64_t branch[] = {0x3001, 0x3002, frames[i], frames[(i + 1) & 3], frames[(i + 2) & 3], frames[(i + 3) & 3]};
+        before = node_count();
+        uint32_t id = zg_depot_put(branch, 6 - i);
+        CHECK_EQUAL(node_count(), before + 2, "a stack that leaves a known one costs its own frames");
+        CHECK(zg_depot_put(branch, 6 - i) == id && zg_depot_put(branch + 1, 5 - i) != id, "and is found again");
+        CHECK_EQUAL(zg_depot_get(id, read, 8), 6 - i, "with all frames");
+        CHECK(memcmp(read, branch, (size_t)(6 - i) * sizeof *branch) == 0, "in order");
+        CHECK(zg_depot_put(branch + 2, 4 - i) == zg_depot_put(frames + i, 4 - i),
+              "outside of which it is the known one");
+        CHECK_EQUAL(node_count(), before + 2, "without another node");
+    }
     uint64_t repeated[] = {0x1001, 0x1001}, once[] = {0x1001};
     CHECK(zg_depot_put(repeated, 2) != zg_depot_put(once, 1), "repetition counts");
     CHECK_EQUAL(zg_depot_get(UINT32_MAX, read, 8), 0, "an id that nobody gave has no frames");
@@ -57,6 +70,8 @@ static void check_growth(void) {
         ids[stacks++] = zg_depot_put(frames, DEPTH);
     }
     CHECK(node_count() >= 2000000, "two million nodes");
+    CHECK(zg_stats_get(zg_counter_stack_bytes) <= node_count() * 32,
+          "which take 32 bytes each at the most, tables included");
     for (uint64_t i = 0; i < stacks; i++) {
         make_stack(i * 7919, frames);
         wrong += !ids[i] || zg_depot_put(frames, DEPTH) != ids[i];

@@ -51,7 +51,7 @@ int main(void) {
     uint64_t bytes = count_of(zg_counter_stack_bytes), nodes = count_of(zg_counter_stack_nodes);
     if (!CHECK(bytes <= UINT64_C(64) << 20, "they keep to their bound"))
         fprintf(stderr, "%ju bytes\n", (uintmax_t)bytes);
-    CHECK(bytes >= nodes * 24, "in which the nodes lie");
+    CHECK(bytes >= nodes * 16, "in which the nodes lie");
     // One stack, again and again, makes up for it.
     for (uint64_t i = 0; i < KNOWN; i++) free(left(1, 0));
     uint64_t shortened = count_of(zg_counter_stacks_shortened), before = count_of(zg_counter_stack_nodes);

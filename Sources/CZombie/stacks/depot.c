@@ -1,9 +1,11 @@
-// The stack depot. Three parts:
-//   nodes   the tree, append-only in one reservation: frame, depth, parent; and beside it each node's hash
-//   stacks  table of {tag, settled, node} of all stacks that were captured. A stack's home is the cache line that the hash of
-//           its outer frames names, which it shares with its family; where that line is full, a place that its own hash names
-//   known   the same of all nodes, by their own hash: only new stacks are looked up there, frame by frame
-// Tables are read without a lock, written under it, replaced by a larger one when they fill up. Old ones stay mapped,
+// The stack depot. Two parts:
+//   nodes   the tree, append-only in one reservation: frame, depth, parent, the low half of the hash. What is new of a stack is added as
+//           one run of nodes, each the parent of the next: so a node's successor is often the only child that it will ever have
+//   stacks  table of {tag, settled, node} of all stacks that were captured, and of the nodes that begin a run: whatever is
+//           not its predecessor's child is found there. A stack's home is the cache line that the hash of its outer frames names,
+//           which it shares with its family; where that line is full, a place that its own hash names
+// So a new stack is looked up frame by frame only as far as it is known, and its new frames cost their nodes and one or two entries.
+// The table is read without a lock, written under it, replaced by a larger one when it fills up. Old ones stay mapped,
 // emptied: a reader may still be in them, finds nothing, and looks again under the lock.
 // The tag stands for the stack: a new one is compared with about three others by 37 bits each, so that among 2^26 stacks one
 // is taken for another with a probability below 2^-9 over the process's whole life.
@@ -19,33 +21,30 @@
 
 enum { NODE_BITS = 26, FIRST_TABLE_BITS = 12, LINE = 8 };
 #define NODE_MOST (UINT64_C(1) << NODE_BITS)
-#define PC_MASK ((UINT64_C(1) << 48) - 1)
 #define COMMIT_NODES (UINT64_C(1) << 14)
 _Static_assert(ZG_DEPOT_SETTLED == NODE_MOST, "the flag lies above the node's number");
+#define TAG_MASK (~UINT64_C(0) << (NODE_BITS + 1))
+#define PC_MASK ((UINT64_C(1) << 48) - 1)
 // The hash of what a shortened stack lacks further out, and the flag of its nodes, which the inner ones inherit.
 #define LACKING UINT64_C(0x2545f4914f6cdd1d)
 #define SHORTENED (UINT64_C(1) << 63)
-#define TAG_MASK (~UINT64_C(0) << (NODE_BITS + 1))
 
 static struct zg_lock depot_lock;
 static struct zg_depot_node *nodes;
-static uint64_t *node_hashes;
-static uint64_t node_count = 1; // node 0 means unknown
+static uint64_t node_count = 1; // node 0 means unknown; its hash is 0, as that of no frames
 static uint64_t node_committed, node_limit;
 
 struct table {
     uint64_t *entries; // the hash's high bits, ZG_DEPOT_SETTLED, the node; 0: empty
     uint64_t mask;
 };
-// Each of twice the size of the one before it. A home is by families or by the stacks' own hashes alone.
-struct tables {
-    struct table sizes[NODE_BITS + 2 - FIRST_TABLE_BITS];
-    struct table *current;
-    uint64_t count;
-    bool by_family;
-};
-static struct tables stacks = {.current = stacks.sizes, .by_family = true};
-static struct tables known = {.current = known.sizes};
+// Each of twice the size of the one before it.
+static struct table sizes[NODE_BITS + 2 - FIRST_TABLE_BITS];
+static struct table *stacks = sizes;
+static uint64_t entry_count;
+// The tag and the node's half of the hash are the whole of it, and the half alone says where in a table its entry is.
+_Static_assert(NODE_BITS + 1 <= 32, "no bit of the hash is in neither");
+_Static_assert(NODE_BITS + 2 + 3 <= 32, "a place that the hash names is made of its low half");
 
 void zg_depot_lock(void) { zg_lock_take(&depot_lock); }
 void zg_depot_unlock(void) { zg_lock_drop(&depot_lock); }
@@ -59,11 +58,9 @@ static bool make_table(struct table *table, uint32_t bits) {
 }
 
 bool zg_depot_init(uint64_t bytes) {
-    node_limit = zg_min(bytes / (sizeof *nodes + sizeof *node_hashes), NODE_MOST) / COMMIT_NODES * COMMIT_NODES;
-    nodes = zg_os_reserve(node_limit * (sizeof *nodes + sizeof *node_hashes));
-    if (!nodes) return false;
-    node_hashes = (uint64_t *)(nodes + node_limit);
-    return make_table(&stacks.sizes[0], FIRST_TABLE_BITS) && make_table(&known.sizes[0], FIRST_TABLE_BITS);
+    node_limit = zg_min(bytes / sizeof *nodes, NODE_MOST) / COMMIT_NODES * COMMIT_NODES;
+    nodes = zg_os_reserve(node_limit * sizeof *nodes);
+    return nodes && make_table(&sizes[0], FIRST_TABLE_BITS);
 }
 
 const struct zg_depot_node *zg_depot_nodes(uint64_t *count) {
@@ -71,47 +68,47 @@ const struct zg_depot_node *zg_depot_nodes(uint64_t *count) {
     return nodes;
 }
 
-ZG_INLINE bool has_tag(uint64_t entry, uint64_t hash) { return !((entry ^ hash) & TAG_MASK); }
+ZG_INLINE uint32_t node_of(uint64_t entry) { return (uint32_t)(entry & (NODE_MOST - 1)); }
 
-// The entry that says what is known of the stack, or the empty one that would. A family's line is searched from a place that
-// differs from member to member. `outer` is ignored where homes are not by families.
-ZG_INLINE uint64_t *entry_of(const struct table *table, bool by_family, uint64_t hash, uint64_t outer) {
-    uint64_t *line = &table->entries[outer & table->mask & ~(uint64_t)(LINE - 1)];
-    for (uint64_t i = 0; by_family && i < LINE; i++) {
+ZG_INLINE uint64_t *line_of(const struct table *table, uint64_t outer) {
+    return &table->entries[outer & table->mask & ~(uint64_t)(LINE - 1)];
+}
+
+// The entry that is empty or agrees with `looked_for` in the bits of `mask`. A family's line is searched from a place that differs from
+// member to member. Outermost frames are no family, they may be many.
+ZG_INLINE uint64_t *entry_of(const struct table *table, uint64_t hash, uint64_t outer, uint64_t looked_for,
+                             uint64_t mask) {
+    uint64_t *line = line_of(table, outer);
+    for (uint64_t i = 0; outer && i < LINE; i++) {
         uint64_t *at = &line[(hash + i) % LINE], entry = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-        if (!entry || has_tag(entry, hash)) return at;
+        if (!entry || !((entry ^ looked_for) & mask)) return at;
     }
     for (uint64_t i = hash / LINE;; i++) {
         uint64_t *at = &table->entries[i & table->mask], entry = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-        if (!entry || has_tag(entry, hash)) return at;
+        if (!entry || !((entry ^ looked_for) & mask)) return at;
     }
 }
 
-ZG_INLINE uint32_t find_in(const struct tables *tables, uint64_t hash, uint64_t outer) {
-    const struct table *table = __atomic_load_n(&tables->current, __ATOMIC_ACQUIRE);
-    return (uint32_t)(__atomic_load_n(entry_of(table, tables->by_family, hash, outer), __ATOMIC_ACQUIRE) & ~TAG_MASK);
+ZG_INLINE uint64_t *entry_with(const struct table *table, uint64_t hash, uint64_t outer) {
+    return entry_of(table, hash, outer, hash, TAG_MASK);
 }
 
-uint32_t zg_depot_find(uint64_t hash, uint64_t outer) { return find_in(&stacks, hash, outer); }
-
-static uint64_t outer_hash_of(uint32_t node) { return node_hashes[nodes[node].parent]; } // node_hashes[0] is 0
-
-static void insert_into(const struct table *table, bool by_family, uint64_t node_and_flag) {
-    uint32_t node = (uint32_t)(node_and_flag & (NODE_MOST - 1));
-    uint64_t hash = node_hashes[node];
-    __atomic_store_n(entry_of(table, by_family, hash, outer_hash_of(node)), (hash & TAG_MASK) | node_and_flag,
-                     __ATOMIC_RELEASE);
+uint32_t zg_depot_find(uint64_t hash, uint64_t outer) {
+    const struct table *table = __atomic_load_n(&stacks, __ATOMIC_ACQUIRE);
+    return (uint32_t)(__atomic_load_n(entry_with(table, hash, outer), __ATOMIC_ACQUIRE) & ~TAG_MASK);
 }
+
+void zg_depot_expect(uint64_t outer) { __builtin_prefetch(line_of(__atomic_load_n(&stacks, __ATOMIC_ACQUIRE), outer)); }
+
+static uint64_t outer_half_of(uint32_t node) { return nodes[nodes[node].parent].hash; }
 
 // What the depot may take.
 static uint64_t most_bytes(void) {
     return zg_max(zg_config.stack_bytes, zg_stats_get(zg_counter_live_bytes_peak) / 10);
 }
 
-static uint64_t bytes_with(uint64_t count, const struct tables *growing) {
-    uint64_t entries = stacks.current->mask + known.current->mask + 2;
-    if (growing) entries += growing->current->mask + 1;
-    return count * (sizeof *nodes + sizeof *node_hashes) + entries * sizeof *stacks.current->entries;
+static uint64_t bytes_with(uint64_t count, uint64_t more_entries) {
+    return count * sizeof *nodes + (stacks->mask + 1 + more_entries) * sizeof *stacks->entries;
 }
 
 // Every program may fill an eighth of stack_bytes at once, and adds one node more for so many captures: what new stacks take
@@ -136,91 +133,126 @@ int zg_depot_depth(uint64_t captures, int depth) {
     return frames < depth ? frames : depth;
 }
 
-// Under the lock. Tables of families are kept half empty, so that most find room at home; what memory there may be decides
-// where they become fuller.
-static bool make_room(struct tables *tables) {
-    struct table *old = tables->current, *larger = old + 1;
-    uint64_t size = old->mask + 1;
-    if (tables->count + 1 <= (tables->by_family ? size / 2 : size / 4 * 3)) return true;
-    if (bytes_with(node_count, tables) > most_bytes()) return tables->count + 1 < size / 8 * 7;
-    if (!make_table(larger, (uint32_t)__builtin_ctzll(size) + 1)) return tables->count + 1 < size;
-    for (uint64_t i = 0; i < size; i++)
-        if (old->entries[i]) insert_into(larger, tables->by_family, old->entries[i] & ~TAG_MASK);
-    __atomic_store_n(&tables->current, larger, __ATOMIC_RELEASE);
+// Under the lock: for so many more entries. The table is kept half empty, so that most families find room at home; what memory there
+// may be decides where it becomes fuller.
+static bool make_room(uint64_t more) {
+    struct table *old = stacks, *larger = old + 1;
+    uint64_t size = old->mask + 1, count = entry_count + more;
+    if (ZG_LIKELY(count <= size / 2)) return true;
+    if (bytes_with(node_count, size) > most_bytes()) return count < size / 8 * 7;
+    if (!make_table(larger, (uint32_t)__builtin_ctzll(size) + 1)) return count < size;
+    for (uint64_t i = 0; i < size; i++) {
+        uint64_t entry = old->entries[i];
+        if (!entry) continue;
+        uint64_t hash = (entry & TAG_MASK) | nodes[node_of(entry)].hash;
+        __atomic_store_n(entry_with(larger, hash, outer_half_of(node_of(entry))), entry, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&stacks, larger, __ATOMIC_RELEASE);
     zg_os_discard(old->entries, size * sizeof *old->entries);
     return true;
 }
 
-static bool insert(struct tables *tables, uint32_t node) {
-    if (!make_room(tables)) return false;
-    insert_into(tables->current, tables->by_family, node);
-    tables->count++;
+// Under the lock, where there is room. Stacks that are there already stay as they are.
+static void insert(uint32_t node, uint64_t hash, uint64_t outer_hash) {
+    uint64_t *entry = entry_with(stacks, hash, outer_hash);
+    if (*entry) return;
+    __atomic_store_n(entry, (hash & TAG_MASK) | node, __ATOMIC_RELEASE);
+    entry_count++;
+}
+
+static bool commit_nodes(uint64_t count) {
+    while (count > node_committed) {
+        if (node_committed == node_limit) return false;
+        if (zg_os_commit(nodes + node_committed, COMMIT_NODES * sizeof *nodes) != 0) return false;
+        node_committed += COMMIT_NODES;
+    }
     return true;
 }
 
-static bool commit_nodes(void) {
-    if (node_committed == node_limit) return false;
-    if (zg_os_commit(nodes + node_committed, COMMIT_NODES * sizeof *nodes) != 0) return false;
-    if (zg_os_commit(node_hashes + node_committed, COMMIT_NODES * sizeof *node_hashes) != 0) return false;
-    node_committed += COMMIT_NODES;
-    return true;
-}
+// The flag of frames that nothing is known outside of.
+ZG_INLINE uint64_t flag_of(uint64_t outer_hash) { return outer_hash == LACKING ? SHORTENED : 0; }
 
-// Under the lock: a node that is not there yet. 0 where the depot is full.
-static uint32_t add_node(uint32_t parent, uint64_t pc, uint64_t hash, bool shortened) {
-    if (node_count >= node_committed && !commit_nodes()) return 0;
-    uint64_t outer = parent ? nodes[parent].pc_and_depth & ~PC_MASK : shortened ? SHORTENED : 0;
-    uint32_t id = (uint32_t)node_count;
-    nodes[id] = (struct zg_depot_node){pc | (outer + PC_MASK + 1), parent, (uint32_t)(hash >> 32)};
-    node_hashes[id] = hash;
-    if (!insert(&known, id)) return 0;
-    __atomic_store_n(&node_count, node_count + 1, __ATOMIC_RELEASE);
-    if (node_count >= free_nodes()) __atomic_store_n(&zg_depot_is_scarce, true, __ATOMIC_RELAXED);
-    return id;
+// By what a node's family is found, of which outermost frames have none.
+ZG_INLINE uint64_t home_of(uint32_t parent, uint64_t outer_hash) { return parent ? outer_hash : 0; }
+
+// Under the lock: the node's child with this frame. 0 where there is none.
+ZG_INLINE uint32_t child_of(uint32_t parent, uint64_t pc, uint64_t hash, uint64_t outer_hash) {
+    const struct zg_depot_node *next = &nodes[parent + 1]; // there is one behind the last, all 0
+    if (next->parent == parent && parent && !((next->pc_and_depth ^ pc) << 16)) return parent + 1;
+    return node_of(*entry_with(stacks, hash, home_of(parent, outer_hash)));
 }
 
 // Before anybody has the id of a new node. Under the lock.
 static void tell_size(void) {
     zg_stats_set(zg_counter_stack_nodes, node_count - 1);
-    zg_stats_set(zg_counter_stack_bytes, bytes_with(node_count, NULL));
+    zg_stats_set(zg_counter_stack_bytes, bytes_with(node_count, 0));
     zg_store(&zg_stats->layout.nodes_used, node_count);
 }
 
-// `first` is the outermost frame, `step` leads inwards. `ids`: of each frame; may be NULL.
-static uint32_t add(uint32_t outer, uint64_t outer_hash, const uint64_t *first, int step, int count, uint32_t *ids) {
-    const bool shortened = !outer && outer_hash == LACKING;
+// The hash of the next frame inwards.
+ZG_INLINE uint64_t hash_of(const struct zg_depot_frames *frames, uint64_t outer_hash, bool knows_hashes) {
+    return knows_hashes ? *frames->hashes : zg_depot_hash(outer_hash, *frames->pcs);
+}
+ZG_INLINE void go_on(struct zg_depot_frames *frames, bool knows_hashes) {
+    frames->pcs += frames->pc_step;
+    if (knows_hashes) frames->hashes += frames->hash_step;
+}
+
+// Under the lock: a run of nodes inside `parent`, which has no child like the first. The id of the last; 0 where the depot is full.
+ZG_INLINE uint32_t append(uint32_t parent, uint64_t outer_hash, struct zg_depot_frames frames, bool knows_hashes) {
+    uint64_t end = node_count + frames.count;
+    // Past the bound only the shortest stacks are added.
+    if (bytes_with(end, 0) > most_bytes() && (parent || frames.count != 1)) return 0;
+    if (!commit_nodes(end + 1) || !make_room(2)) return 0;
+    uint64_t depth = parent ? nodes[parent].pc_and_depth & ~PC_MASK : flag_of(outer_hash), hash = outer_hash;
+    uint64_t last_outer = 0;
+    uint64_t first_hash = hash_of(&frames, outer_hash, knows_hashes);
+    uint32_t first = (uint32_t)node_count, id = first, before = parent;
+    do {
+        last_outer = home_of(before, hash);
+        hash = hash_of(&frames, hash, knows_hashes);
+        depth += PC_MASK + 1;
+        nodes[id] = (struct zg_depot_node){(*frames.pcs & PC_MASK) | depth, before, (uint32_t)hash};
+        if (frames.ids) *frames.ids++ = id;
+        before = id++;
+        go_on(&frames, knows_hashes);
+    } while (id < end);
+    __atomic_store_n(&node_count, end, __ATOMIC_RELEASE);
+    if (end >= free_nodes()) __atomic_store_n(&zg_depot_is_scarce, true, __ATOMIC_RELAXED);
+    tell_size();
+    if ((first != parent + 1 || !parent) && before != first) insert(first, first_hash, home_of(parent, outer_hash));
+    insert(before, hash, last_outer);
+    return before;
+}
+
+ZG_INLINE uint32_t add(uint32_t outer, uint64_t outer_hash, struct zg_depot_frames frames, bool knows_hashes) {
     uint64_t hash = outer_hash;
     uint32_t id = outer;
-    // Each look-up is a cache miss: all of them at once.
-    const struct table *table = __atomic_load_n(&known.current, __ATOMIC_ACQUIRE);
-    for (int i = 0; i < count; i++) {
-        hash = zg_depot_hash(hash, first[i * step]);
-        __builtin_prefetch(&table->entries[hash / LINE & table->mask], 1);
-    }
-    hash = outer_hash;
     zg_lock_take(&depot_lock);
-    uint64_t before = node_count;
-    // Past the bound only the shortest stacks are added.
-    bool adds = (!outer && count == 1) || bytes_with(node_count + (uint64_t)count, NULL) <= most_bytes();
-    for (int i = 0; i < count; i++) {
-        uint64_t frame = first[i * step];
-        outer_hash = id ? hash : 0; // as outer_hash_of the node
-        hash = zg_depot_hash(hash, frame);
-        uint32_t found = find_in(&known, hash, 0);
-        id = found || !adds ? found : add_node(id, frame & PC_MASK, hash, shortened);
-        if (ids) ids[i] = id;
-        if (!id) break;
+    for (bool has_nodes = commit_nodes(2) || (id = 0); has_nodes; go_on(&frames, knows_hashes)) {
+        uint64_t inner_hash = hash_of(&frames, hash, knows_hashes);
+        uint32_t child = child_of(id, *frames.pcs, inner_hash, hash);
+        if (!child) {
+            id = append(id, hash, frames, knows_hashes);
+            break;
+        }
+        if (frames.ids) *frames.ids++ = child;
+        if (!--frames.count) { // a stack now, or as another thread has added it meanwhile
+            uint64_t home = home_of(id, hash);
+            id = make_room(1) ? child : 0;
+            if (id) insert(id, inner_hash, home);
+            break;
+        }
+        id = child;
+        hash = inner_hash;
     }
-    // Another thread may have added it meanwhile.
-    if (id && !find_in(&stacks, hash, outer_hash) && !insert(&stacks, id)) id = 0;
-    if (node_count != before) tell_size();
     zg_lock_drop(&depot_lock);
-    if (!id && count) zg_stats_degrade(zg_degradation_depot_full);
+    if (!id) zg_stats_degrade(zg_degradation_depot_full);
     return id;
 }
 
-uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const uint64_t *frames, int count, uint32_t *ids) {
-    return add(outer, outer_hash, frames, 1, count, ids);
+uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const struct zg_depot_frames *frames) {
+    return frames->hashes ? add(outer, outer_hash, *frames, true) : add(outer, outer_hash, *frames, false);
 }
 
 // No copy the other way round: the program's stack may be small.
@@ -232,7 +264,9 @@ static uint32_t put(const uint64_t *frames, int count, uint64_t lacking) {
         hash = zg_depot_hash(hash, frames[i]);
     }
     uint32_t id = zg_depot_find(hash, outer);
-    return id ? id : add(0, lacking, frames + count - 1, -1, count, NULL);
+    if (id) return id;
+    return zg_depot_add(0, lacking,
+                        &(struct zg_depot_frames){frames + count - 1, .pc_step = -1, .count = (uint32_t)count});
 }
 
 uint32_t zg_depot_put(const uint64_t *frames, int count) { return put(frames, count, 0); }
@@ -245,7 +279,7 @@ bool zg_depot_is_shortened(uint32_t stack) {
 void zg_depot_settle(uint32_t stack) {
     if (!stack) return;
     zg_lock_take(&depot_lock);
-    uint64_t *entry = entry_of(stacks.current, true, node_hashes[stack], outer_hash_of(stack));
+    uint64_t *entry = entry_of(stacks, nodes[stack].hash, outer_half_of(stack), stack, NODE_MOST - 1);
     if (*entry) __atomic_store_n(entry, *entry | ZG_DEPOT_SETTLED, __ATOMIC_RELEASE);
     zg_lock_drop(&depot_lock);
 }

@@ -32,8 +32,10 @@ ZG_INLINE uint64_t zg_depot_hash(uint64_t outer, uint64_t frame) {
 #define ZG_DEPOT_PLACES (UINT32_C(1) << 21)
 // With an id: zg_depot_settle was called for the stack.
 #define ZG_DEPOT_SETTLED (UINT32_C(1) << 26)
-// The id of the stack with this hash, captured before; `outer` is the hash of all frames but the innermost. 0 where it was not.
+// The id of the stack with this hash; `outer` is the hash of all frames but the innermost. 0 where it was not captured before.
 uint32_t zg_depot_find(uint64_t hash, uint64_t outer);
+// zg_depot_find will be called for a stack with this outer hash: asks the memory for what it reads.
+void zg_depot_expect(uint64_t outer);
 // The id of a stack, innermost frame first, added where it is new. 0 where the depot is full or count is 0. Past its bound the
 // depot still takes stacks of one frame, which are few.
 uint32_t zg_depot_put(const uint64_t *frames, int count);
@@ -41,9 +43,17 @@ uint32_t zg_depot_put(const uint64_t *frames, int count);
 uint32_t zg_depot_put_shortened(const uint64_t *frames, int count);
 // The stack was added so.
 bool zg_depot_is_shortened(uint32_t stack);
-// The id of the stack that `frames`, the outermost first, make inside the one with id and hash `outer` (0: none), added
-// where it is new. Writes the id of each frame on the way. 0 where the depot is full.
-uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const uint64_t *frames, int count, uint32_t *ids);
+// Frames from the outermost inwards.
+struct zg_depot_frames {
+    const uint64_t *pcs;
+    const uint64_t *hashes;     // of the stack up to each of them; NULL: not known yet
+    uint32_t *ids;              // where the id of the stack up to each of them is written; NULL: nowhere
+    int64_t pc_step, hash_step; // words from one frame's to the next one's
+    uint32_t count;             // 1 or more
+};
+// The id of the stack that these frames make inside the one with id and hash `outer` (0: none), added where it is new. 0 where the
+// depot is full: then not all ids were written.
+uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const struct zg_depot_frames *frames);
 // The next zg_depot_find of this stack says so.
 void zg_depot_settle(uint32_t stack);
 // Writes at most `depth` frames, innermost first; returns how many.

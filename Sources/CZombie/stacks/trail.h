@@ -11,29 +11,40 @@
 
 enum { ZG_TRAIL_FRAMES = 512, ZG_TRAIL_NEW = 128, ZG_TRAIL_STEP = 16 };
 
-// Invariants: 1. frames are ordered from the outermost; sp falls strictly. 2. hash is the depot's, of the frames from
-// `anchor` to this one. 3. pc was read from `place` (the innermost frame's: not read). 4. fp was read from `fp_place`, where some inner
-// frame had saved it; 0: it still is in the register.
-struct zg_trail_frame {
-    uint64_t pc, sp, fp; // as they are in this frame
-    uint64_t place, fp_place;
-    uint64_t hash;
-    uint32_t node; // the depot's, of the same frames; 0: not known yet
-    uint16_t anchor;
-    uint16_t words; // that this frame and all further out depend on, at the most
-    bool fp_used;   // the next frame outwards was found from fp
+// A word of the stack that the walk read, and what it was.
+struct zg_trail_word {
+    uint64_t place, word;
 };
 
+// Invariants: 1. frames are ordered from the outermost; sp falls strictly. 2. fp was read from `fp_place`, where some inner
+// frame had saved it; 0: it still is in the register. 3. hash is the depot's, of the frames from this one's anchor (trail.c)
+// to itself.
+struct zg_trail_frame {
+    uint64_t sp, fp; // as they are in this frame
+    uint64_t fp_place;
+    uint64_t hash;
+};
+
+// What is compared for every frame at every capture lies apart from the rest: 16 bytes for a frame, and as much again where
+// the walk counted from its fp.
 struct zg_trail {
     uint64_t epoch; // of the unwind rules
     uint32_t count;
-    uint64_t end_place,
-        end_word; // why frames[0] is the outermost, where a word of the stack says so; place 0: it does not
+    uint32_t depth;      // that the frames' anchors are for
+    uint32_t compared;   // in the capture that is going on: the frames from here on are as they were
+    uint32_t use_count;  // of `uses`, while frames are added
+    uint32_t with_nodes; // the frames from here on have none
+    // Why the first frame is the outermost, where a word of the stack says so; place 0: it does not.
+    uint64_t end_place, end_word;
+    // Each frame's pc, and where it was read (the innermost one's: it was not).
+    struct zg_trail_word returns[ZG_TRAIL_FRAMES];
+    // The fp of frames whose caller was found from it, and its fp_place.
+    struct zg_trail_word uses[ZG_TRAIL_FRAMES];
     struct zg_trail_frame frames[ZG_TRAIL_FRAMES];
-    // Of the capture that is going on: the program's stack may be small.
-    struct zg_trail_frame new_frames[ZG_TRAIL_NEW];
-    uint64_t added_frames[ZG_STACK_MAX_DEPTH + ZG_TRAIL_STEP];
-    uint32_t added_ids[ZG_STACK_MAX_DEPTH + ZG_TRAIL_STEP];
+    uint16_t use_counts[ZG_TRAIL_FRAMES]; // of `uses`, in this frame and all further out
+    uint32_t nodes[ZG_TRAIL_FRAMES];      // the depot's, of the same frames as hash; 0: not known yet
+    // Of the capture that is going on, filled from the end: the program's stack may be small.
+    struct zg_rule_frame new_frames[ZG_TRAIL_NEW]; // bit 0 of fp_place: the next frame outwards was found from fp
 };
 
 // The stack id, as zg_depot_find gives it, for a caller on the thread's own stack, with `depth` to `depth + ZG_TRAIL_STEP` frames where there are as

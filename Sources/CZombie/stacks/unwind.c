@@ -1,7 +1,4 @@
-// The stack walker and its cache of compact rules.
-//
-// A compact rule covers what nearly every frame needs: CFA = stack or frame pointer + offset, the return address and the
-// saved frame pointer at fixed distances below the CFA.
+// The stack walker, and what fills the cache of compact rules.
 
 #include "stacks/unwind.h"
 
@@ -9,113 +6,89 @@
 #include "platform/os.h"
 #include "stacks/unwind_cfi.h"
 
-enum { rule_none, rule_simple, rule_complex, rule_end };
-
-// bits 0-1 what, 2 the CFA counts from the frame pointer, 3-16 CFA offset / 8, 17-24 frame pointer's place below the CFA
-// / 8 (0: unchanged). The return address's place below the CFA follows (zg_arch_return_place).
-typedef uint32_t compact_rule;
-enum { RULE_BITS = 25, CFA_BITS = 14, FP_BITS = 8, PC_BITS = 48 };
-
-// An entry is one word: the rule, and the rest of the scrambled pc that its place in the table does not say already. The
-// scrambling is a bijection of 48 bits, so an entry names its pc exactly, and one word needs no lock.
-// Grows with the program: a small one must not touch a large table's pages at random.
-enum { FIRST_BITS = 9, LAST_BITS = 16 };
-_Static_assert(PC_BITS - FIRST_BITS + RULE_BITS <= 64, "rule and tag share a word");
-struct table {
-    uint64_t *entries;
-    uint64_t bits;
-};
-static uint64_t first_entries[1 << FIRST_BITS];
-static struct table tables[LAST_BITS - FIRST_BITS + 1] = {{first_entries, FIRST_BITS}};
-static struct table *current = tables;
+static uint64_t first_entries[1 << ZG_RULES_FIRST_BITS];
+static struct zg_unwind_rules tables[ZG_RULES_LAST_BITS - ZG_RULES_FIRST_BITS + 1] = {
+    {first_entries, 64 - ZG_RULES_FIRST_BITS}};
+struct zg_unwind_rules *zg_unwind_rules = tables;
 static uint32_t misses_in_table;
-
-#define PC_MASK ((UINT64_C(1) << PC_BITS) - 1)
-ZG_INLINE uint64_t scramble(uint64_t pc) { return (pc * UINT64_C(0x9e3779b97f4b)) & PC_MASK; }
-ZG_INLINE uint64_t *entry_of(const struct table *table, uint64_t scrambled) {
-    return &table->entries[scrambled >> (PC_BITS - table->bits)];
-}
-ZG_INLINE uint64_t tag_of(const struct table *table, uint64_t scrambled) {
-    return (scrambled & (PC_MASK >> table->bits)) << RULE_BITS;
-}
 
 // A bigger table once the present one misses more often than it has entries. Losing the race costs one unused mapping.
 static ZG_COLD void grow(void) {
-    struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+    struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
     __atomic_store_n(&misses_in_table, 0, __ATOMIC_RELAXED);
-    if (table == &tables[LAST_BITS - FIRST_BITS]) return;
-    uint64_t bits = table->bits + 1, *entries = zg_os_map(sizeof *entries << bits), *none = NULL;
+    if (table == &tables[ZG_RULES_LAST_BITS - ZG_RULES_FIRST_BITS]) return;
+    uint64_t bits = 64 - table->shift + 1, *entries = zg_os_map(sizeof *entries << bits), *none = NULL;
     if (!entries) return;
     if (!__atomic_compare_exchange_n(&table[1].entries, &none, entries, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
         zg_os_release(entries, sizeof *entries << bits);
         return;
     }
-    __atomic_store_n(&table[1].bits, bits, __ATOMIC_RELEASE);
-    __atomic_store_n(&current, table + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&table[1].shift, 64 - bits, __ATOMIC_RELEASE);
+    __atomic_store_n(&zg_unwind_rules, table + 1, __ATOMIC_RELEASE);
 }
 
 uint64_t zg_unwind_epoch;
 
 void zg_unwind_forget(void) {
     __atomic_fetch_add(&zg_unwind_epoch, ZG_UNWIND_EPOCH, __ATOMIC_RELAXED);
-    struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
-    for (uint64_t i = 0; i < UINT64_C(1) << table->bits; i++) __atomic_store_n(&table->entries[i], 0, __ATOMIC_RELAXED);
+    struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
+    for (uint64_t i = 0; i < UINT64_C(1) << (64 - table->shift); i++)
+        __atomic_store_n(&table->entries[i], 0, __ATOMIC_RELAXED);
 }
 
-static compact_rule compact(const struct zg_cfi_row *row) {
+static zg_rule compact(const struct zg_cfi_row *row) {
     const struct zg_cfi_rule *ra = &row->registers[row->return_register], *fp = &row->registers[ZG_ARCH_FP];
-    if (ra->how == zg_cfi_undefined) return rule_end;
-    if (row->signal_frame || row->cfa.how != zg_cfi_in_register || ra->how != zg_cfi_at_offset) return rule_complex;
-    if (row->cfa_register != ZG_ARCH_SP && row->cfa_register != ZG_ARCH_FP) return rule_complex;
-    if (row->registers[ZG_ARCH_SP].how != zg_cfi_same) return rule_complex;
+    if (ra->how == zg_cfi_undefined) return zg_rule_end;
+    if (row->signal_frame || row->cfa.how != zg_cfi_in_register || ra->how != zg_cfi_at_offset) return zg_rule_complex;
+    if (row->cfa_register != ZG_ARCH_SP && row->cfa_register != ZG_ARCH_FP) return zg_rule_complex;
+    if (row->registers[ZG_ARCH_SP].how != zg_cfi_same) return zg_rule_complex;
     int64_t cfa = row->cfa.value, back = -ra->value, fp_back = 0;
     if (fp->how == zg_cfi_at_offset) fp_back = -fp->value;
-    else if (fp->how != zg_cfi_same) return rule_complex;
-    if ((cfa | back | fp_back) & 7 || cfa < 0 || cfa >= 8 << CFA_BITS || fp_back < 0 || fp_back >= 8 << FP_BITS)
-        return rule_complex;
-    if ((uint64_t)back != zg_arch_return_place((uint64_t)fp_back)) return rule_complex;
-    return rule_simple | (compact_rule)(row->cfa_register == ZG_ARCH_FP) << 2 | (compact_rule)(cfa / 8) << 3 |
-           (compact_rule)(fp_back / 8) << (3 + CFA_BITS);
+    else if (fp->how != zg_cfi_same) return zg_rule_complex;
+    if ((cfa | back | fp_back) & 7 || cfa < 0 || cfa >= 8 << ZG_RULE_CFA_BITS || fp_back < 0 ||
+        fp_back >= 8 << ZG_RULE_FP_BITS)
+        return zg_rule_complex;
+    if ((uint64_t)back != zg_arch_return_place((uint64_t)fp_back)) return zg_rule_complex;
+    if (back > cfa || fp_back > cfa) return zg_rule_complex; // below where the CFA counts from
+    return zg_rule_simple | (zg_rule)(row->cfa_register == ZG_ARCH_FP) << 2 | (zg_rule)(cfa / 8) << 3 |
+           (zg_rule)(fp_back / 8) << (3 + ZG_RULE_CFA_BITS);
 }
 
 // A third of the functions in Swift's libraries have no unwind information, most of them a frame pointer: then the CFA lies
 // two words above where it points. Where what it points to is no frame, the walk ends.
-enum { rule_guess = rule_end | 1 << 2, GUESSED_CFA = 16 };
-static const compact_rule guessed_rule =
-    rule_simple | 1 << 2 | (GUESSED_CFA / 8) << 3 | (compact_rule)(GUESSED_CFA / 8) << (3 + CFA_BITS);
+enum { rule_guess = zg_rule_end | 1 << 2, GUESSED_CFA = 16 };
+static const zg_rule guessed_rule =
+    zg_rule_simple | 1 << 2 | (GUESSED_CFA / 8) << 3 | (zg_rule)(GUESSED_CFA / 8) << (3 + ZG_RULE_CFA_BITS);
 
-static ZG_NOINLINE compact_rule find_rule(uint64_t pc) {
+static ZG_NOINLINE zg_rule find_rule(uint64_t pc) {
     struct zg_module module;
     struct zg_cfi_row row;
-    if (!zg_module_find_unwind(pc, &module)) return rule_none; // generated code: not cached, it may change
-    compact_rule rule = zg_cfi_find_row(&module, pc, &row) ? compact(&row) : rule_guess;
-    struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
-    uint64_t scrambled = scramble(pc);
-    __atomic_store_n(entry_of(table, scrambled), tag_of(table, scrambled) | rule, __ATOMIC_RELAXED);
+    if (!zg_module_find_unwind(pc, &module)) return zg_rule_none; // generated code: not cached, it may change
+    zg_rule rule = zg_cfi_find_row(&module, pc, &row) ? compact(&row) : rule_guess;
+    struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
+    uint64_t scrambled = zg_rules_scramble(pc);
+    __atomic_store_n(zg_rules_entry(table, scrambled), scrambled << ZG_RULE_BITS | rule, __ATOMIC_RELAXED);
     uint32_t misses = __atomic_add_fetch(&misses_in_table, 1, __ATOMIC_RELAXED);
-    if (misses == UINT32_C(1) << table->bits) grow();
+    if (misses == UINT32_C(1) << (64 - table->shift)) grow();
     return rule;
 }
 
-ZG_INLINE compact_rule rule_for(const struct table *table, uint64_t pc) {
-    uint64_t scrambled = scramble(pc), entry = __atomic_load_n(entry_of(table, scrambled), __ATOMIC_RELAXED);
-    uint64_t rule = entry ^ tag_of(table, scrambled);
-    if (ZG_LIKELY(rule >> RULE_BITS == 0 && (rule & 3))) return (compact_rule)rule;
+ZG_INLINE zg_rule rule_for(const struct zg_unwind_rules *table, uint64_t pc) {
+    uint64_t rule = zg_rules_look(table, pc);
+    if (ZG_LIKELY(rule >> ZG_RULE_BITS == 0 && (rule & 3))) return (zg_rule)rule;
     return find_rule(pc);
 }
 
 // What the frame pointer leads to looks like a frame: within [low, high), and with a return address into an image.
 // `place` is where that address was read; 0 where the frame pointer alone decided.
-ZG_INLINE bool is_frame(const struct table *table, uint64_t fp, uint64_t low, uint64_t high, uint64_t *place) {
+ZG_INLINE bool is_frame(const struct zg_unwind_rules *table, uint64_t fp, uint64_t low, uint64_t high,
+                        uint64_t *place) {
     *place = 0;
     if (fp < low || fp >= high || high - fp < GUESSED_CFA || fp & 7) return false;
     *place = fp + zg_arch_return_place(0);
     uint64_t pc = *(const uint64_t *)*place;
-    return pc && rule_for(table, pc - 1) != rule_none; // every pc in an image has a rule
+    return pc && rule_for(table, pc - 1) != zg_rule_none; // every pc in an image has a rule
 }
-
-ZG_INLINE uint64_t rule_cfa(compact_rule rule) { return (uint64_t)(rule >> 3 & ((1 << CFA_BITS) - 1)) * 8; }
-ZG_INLINE uint64_t rule_fp(compact_rule rule) { return (uint64_t)(rule >> (3 + CFA_BITS) & ((1 << FP_BITS) - 1)) * 8; }
 
 // Pages outside of the threads' own stacks that walks have read, 16 to an entry: the address of the first, and a bit for
 // each. A program with thousands of coroutines would otherwise probe the same pages at every call. They may be gone by
@@ -224,43 +197,38 @@ static ZG_NOINLINE bool step_complex(uint64_t *pc, uint64_t *sp, uint64_t *fp, s
     return true;
 }
 
-ZG_INLINE enum zg_step_result step_within(uint64_t *pc, uint64_t *sp, uint64_t *fp,
-                                          const struct zg_stack_bounds *bounds, struct zg_step *step) {
-    compact_rule rule = rule_for(__atomic_load_n(&current, __ATOMIC_ACQUIRE), *pc - 1);
-    *step = (struct zg_step){0};
-    if (ZG_UNLIKELY(rule == rule_guess)) {
-        step->used_fp = true;
-        if (!is_frame(__atomic_load_n(&current, __ATOMIC_ACQUIRE), *fp, *sp, bounds->high, &step->end_place))
-            return zg_step_outermost;
+enum zg_step_result zg_unwind_step(struct zg_rule_frame *frame, uint64_t high, bool *used_fp, uint64_t *end_place) {
+    const struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
+    zg_rule rule = rule_for(table, frame->pc - 1);
+    *used_fp = rule == rule_guess;
+    *end_place = 0;
+    if (rule == rule_guess) {
+        if (!is_frame(table, frame->fp, frame->sp, high, end_place)) return zg_step_outermost;
         rule = guessed_rule;
     }
-    if (ZG_UNLIKELY((rule & 3) != rule_simple)) return (rule & 3) == rule_complex ? zg_step_lost : zg_step_outermost;
-    step->used_fp = rule >> 2 & 1;
-    uint64_t cfa = (step->used_fp ? *fp : *sp) + rule_cfa(rule), fp_at = cfa - rule_fp(rule);
-    uint64_t at = cfa - zg_arch_return_place(rule_fp(rule));
-    if (ZG_UNLIKELY(cfa <= *sp || cfa > bounds->high || at < *sp || fp_at < *sp || cfa & 7)) return zg_step_lost;
-    *pc = *(const uint64_t *)at;
-    step->pc_place = step->end_place = at;
-    if (fp_at != cfa) {
-        *fp = *(const uint64_t *)fp_at;
-        step->fp_place = fp_at;
-    }
-    *sp = cfa;
-    return *pc ? zg_step_done : zg_step_outermost;
-}
-
-enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, const struct zg_stack_bounds *bounds,
-                                   struct zg_step *step) {
-    return step_within(pc, sp, fp, bounds, step);
+    if ((rule & 3) != zg_rule_simple) return (rule & 3) == zg_rule_complex ? zg_step_lost : zg_step_outermost;
+    *used_fp = rule & ZG_RULE_FROM_FP;
+    if (!zg_rule_step(rule, frame, high)) return zg_step_lost;
+    *end_place = frame->place;
+    return frame->pc ? zg_step_done : zg_step_outermost;
 }
 
 int zg_unwind_innermost(struct zg_caller caller, const struct zg_stack_bounds *bounds, int depth, uint64_t *frames) {
-    struct zg_step step;
-    int count = 0;
-    for (;;) {
-        frames[count++] = caller.pc;
+    const struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
+    struct zg_rule_frame frame = {.pc = caller.pc, .sp = caller.sp, .fp = caller.fp};
+    uint64_t high = bounds->high, end_place;
+    bool used_fp;
+    if (ZG_UNLIKELY(caller.sp & 7)) return 0;
+    for (int count = 0;;) {
+        frames[count++] = frame.pc;
         if (count == depth) return count;
-        switch (step_within(&caller.pc, &caller.sp, &caller.fp, bounds, &step)) {
+        uint64_t looked = zg_rules_look(table, frame.pc - 1);
+        if (ZG_LIKELY(zg_rule_is_simple(looked))) {
+            if (!zg_rule_step((zg_rule)looked, &frame, high)) return 0;
+            if (!frame.pc) return count;
+            continue;
+        }
+        switch (zg_unwind_step(&frame, high, &used_fp, &end_place)) {
         case zg_step_done: break;
         case zg_step_outermost: return count;
         case zg_step_lost: return 0;
@@ -279,7 +247,7 @@ ZG_INLINE void depend_on(struct zg_walk *walk, uint64_t sp, uint64_t address, ui
 }
 
 void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bounds, int depth, struct zg_walk *walk) {
-    const struct table *table = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+    const struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
     uint64_t pc = caller.pc, sp = caller.sp, fp = caller.fp;
     uint64_t fp_place = 1; // where the frame pointer was read from; 1: it is the caller's own, 0: noted already
     struct reader reader = reader_for(sp, bounds);
@@ -290,10 +258,10 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
     walk->word_count = 0;
     while (count < depth && pc) {
         walk->frames[count++] = pc + exact;
-        compact_rule rule = rule_for(table, exact ? pc : pc - 1);
+        zg_rule rule = rule_for(table, exact ? pc : pc - 1);
         bool guessed = ZG_UNLIKELY(rule == rule_guess);
         if (guessed) rule = guessed_rule;
-        if (ZG_LIKELY((rule & 3) == rule_simple)) {
+        if (ZG_LIKELY((rule & 3) == zg_rule_simple)) {
             uint64_t base = sp;
             if (rule & 4) {
                 base = fp;
@@ -306,8 +274,8 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
                 if (end_place) depend_on(walk, caller.sp, end_place, *(const uint64_t *)end_place);
                 break;
             }
-            uint64_t cfa = base + rule_cfa(rule), fp_at = cfa - rule_fp(rule);
-            uint64_t at = cfa - zg_arch_return_place(rule_fp(rule));
+            uint64_t cfa = base + zg_rule_cfa(rule), fp_at = cfa - zg_rule_fp(rule);
+            uint64_t at = cfa - zg_arch_return_place(zg_rule_fp(rule));
             exact = false;
             if (ZG_LIKELY(cfa > sp && cfa <= reader.high && at >= reader.low && fp_at >= reader.low && !(cfa & 7))) {
                 pc = *(const uint64_t *)at;
@@ -320,7 +288,7 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
             if (count < depth) depend_on(walk, caller.sp, at, pc);
             if (fp_at != cfa) fp_place = fp_at;
             sp = cfa;
-        } else if ((rule & 3) == rule_complex) {
+        } else if ((rule & 3) == zg_rule_complex) {
             walk->repeatable = false;
             if (!step_complex(&pc, &sp, &fp, &reader, &exact)) break;
             // What lies below the caller may be protected, or not there yet.

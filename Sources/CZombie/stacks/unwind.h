@@ -5,6 +5,7 @@
 #define ZG_UNWIND_H
 
 #include "platform/arch.h"
+#include "stacks/unwind_rule.h"
 
 #define ZG_STACK_MAX_DEPTH 128
 
@@ -33,20 +34,14 @@ struct zg_walk {
 
 void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bounds, int depth, struct zg_walk *walk);
 
-// One step outwards on the thread's own stack.
-struct zg_step {
-    uint64_t pc_place;  // the word that the new pc was read from
-    uint64_t fp_place;  // the word that the new fp was read from; 0: fp is unchanged
-    bool used_fp;       // the step counted from fp
-    uint64_t end_place; // outermost: the word that says so; 0: the rules do
-};
+// One step outwards on the thread's own stack, from a stack pointer that is a multiple of 8, where zg_rules_look has no simple rule.
 enum zg_step_result {
     zg_step_done,
     zg_step_outermost, // there is no frame further out, or none that is known
     zg_step_lost,      // the full rules are needed, or the words lie outside the stack
 };
-enum zg_step_result zg_unwind_step(uint64_t *pc, uint64_t *sp, uint64_t *fp, const struct zg_stack_bounds *bounds,
-                                   struct zg_step *step);
+// `used_fp`: the step counted from fp. `end_place`: of the outermost frame, the word that says so; 0: the rules do.
+enum zg_step_result zg_unwind_step(struct zg_rule_frame *frame, uint64_t high, bool *used_fp, uint64_t *end_place);
 
 // The frames alone, as zg_unwind_fast gives them, of a caller on the thread's own stack. 0 where a step needs more than the
 // compact rules.
