@@ -114,7 +114,7 @@ bool zg_slab_need_deaths(void) {
     __atomic_store_n(&deaths_needed, true, __ATOMIC_RELAXED); // seen by whoever gets a class's lock after this thread
     bool all = true;
     for (struct zg_slab *slab = zg_slabs.slab; slab < zg_slabs.slab + ZG_CLASS_COUNT && all; slab++) {
-        zg_lock_take(&slab->lock);
+        zg_lock_take_inside(&slab->lock);
         all = !slab->committed || commit_part(slab->deaths, 0, slab->committed, sizeof(struct zg_death));
         zg_lock_drop(&slab->lock);
     }
@@ -146,7 +146,7 @@ void zg_slab_open_reserve(uint64_t bytes) {
     zg_slab_need_deaths();
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         struct zg_slab *slab = &zg_slabs.slab[class];
-        zg_lock_take(&slab->lock);
+        zg_lock_take_inside(&slab->lock);
         uint64_t wanted = zg_max(bytes, slab->committed * slab->slot_bytes);
         uint64_t open = (slab->committed - slab->used) * slab->slot_bytes;
         if (open < wanted) commit_step(slab, wanted - open);
@@ -176,7 +176,7 @@ bool zg_slab_is_dry(uint32_t class) {
 
 void zg_slab_open(uint32_t class, uint64_t from, uint64_t to) {
     struct zg_slab *slab = &zg_slabs.slab[class];
-    zg_lock_take(&slab->lock);
+    zg_lock_take_inside(&slab->lock);
     if (slab->opened == slab->opened_end) {
         zg_store(&slab->opened, from);
         zg_store(&slab->opened_end, to);
@@ -192,7 +192,7 @@ void zg_slab_open(uint32_t class, uint64_t from, uint64_t to) {
 uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t wanted = slab->magazine / 2;
-    zg_lock_take(&slab->lock);
+    zg_lock_take_inside(&slab->lock);
     uint32_t count = take_free(slab, magazine->slots, wanted);
     if (!count && slab->opened < slab->opened_end) {
         uint64_t opened = zg_min(wanted, slab->opened_end - slab->opened);
@@ -224,7 +224,7 @@ uint32_t zg_slab_source(uint32_t class) {
 
 void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
     struct zg_slab *slab = &zg_slabs.slab[class];
-    zg_lock_take(&slab->lock);
+    zg_lock_take_inside(&slab->lock);
     uint64_t at = slab->free_count;
     for (uint32_t i = 0; i < count; i++) *zg_slab_free_slot(slab, at++) = slots[i];
     zg_store(&slab->free_count, at);
@@ -233,7 +233,7 @@ void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
 
 void zg_slab_trim_list(uint32_t class) {
     struct zg_slab *slab = &zg_slabs.slab[class];
-    zg_lock_take(&slab->lock);
+    zg_lock_take_inside(&slab->lock);
     uint64_t from = zg_round_up((uint64_t)(slab->free_end - slab->committed), ZG_PAGE_BYTES);
     uint64_t to = (uint64_t)(slab->free_end - slab->free_count) & ~(ZG_PAGE_BYTES - 1);
     if (from < to) zg_os_discard((void *)from, to - from);
@@ -242,7 +242,7 @@ void zg_slab_trim_list(uint32_t class) {
 
 uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most) {
     struct zg_slab *slab = &zg_slabs.slab[class];
-    zg_lock_take(&slab->lock);
+    zg_lock_take_inside(&slab->lock);
     uint32_t count = take_free(slab, slots, most);
     zg_lock_drop(&slab->lock);
     return count;

@@ -83,7 +83,7 @@ static bool has_record(void) {
 }
 
 struct zg_span *zg_span_table_add(struct zg_span_map *map, uint64_t first, uint64_t units) {
-    zg_lock_take(&table_lock);
+    zg_lock_take_inside(&table_lock);
     bool has_room = has_record();
     uint32_t number = (uint32_t)spans_used;
     struct zg_span *span = &spans[number];

@@ -306,6 +306,7 @@ static bool may_begin(void) {
 bool zg_retire_enter(const struct zg_thread *thread) {
     if (__atomic_load_n(&forced_by, __ATOMIC_RELAXED) == thread) return is_on();
     if (!__atomic_load_n(&phase.active, __ATOMIC_RELAXED) && !may_begin()) return false;
+    ZG_ARCH_REACH_STACK(ZG_LOCKED_STACK_BYTES);
     if (!zg_lock_try(&retire_lock)) return false;
     __atomic_store_n(&phase.active, true, __ATOMIC_RELAXED);
     return true;

@@ -20,6 +20,12 @@
 #else
 #define ZG_MUST_TAIL
 #endif
+// A function that leaves nearly all registers as they are: for the rare turn of a hot path.
+#if defined(__clang__)
+#define ZG_KEEPS_REGISTERS __attribute__((noinline, preserve_most))
+#else
+#define ZG_KEEPS_REGISTERS ZG_NOINLINE
+#endif
 // Keeps a signal handler of the same thread from seeing stores in another order than written.
 #define ZG_SIGNAL_FENCE() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 

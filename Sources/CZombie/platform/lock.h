@@ -31,6 +31,13 @@ ZG_INLINE void zg_lock_take(struct zg_lock *lock) {
     if (ZG_UNLIKELY(!zg_lock_try(lock))) zg_lock_wait(lock);
 }
 
+// Of a lock that is also taken while another one is held: what is done under it needs less, so that the room which the other one was taken
+// with is enough for both. A stack that ran over here would leave the other one held.
+ZG_INLINE void zg_lock_take_inside(struct zg_lock *lock) {
+    ZG_ARCH_REACH_STACK(ZG_LOCKED_STACK_BYTES / 2);
+    if (ZG_UNLIKELY(!zg_lock_try(lock))) zg_lock_wait(lock);
+}
+
 ZG_INLINE void zg_lock_drop(struct zg_lock *lock) {
     if (ZG_UNLIKELY(__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2)) zg_lock_wake(lock);
 }

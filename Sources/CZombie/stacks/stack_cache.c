@@ -21,6 +21,7 @@ uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller call
         keys[0] = key, places[0] = place;
         return entry->stack;
     }
+    cache->missed = key;
     return 0;
 }
 

@@ -53,15 +53,17 @@ struct __attribute__((aligned(64))) zg_cache_set {
 
 struct zg_stack_cache {
     uint64_t life;       // takes part in the keys: another one makes every entry unknown
+    uint64_t missed;     // the key that was looked for last, in vain
     uint32_t used;       // bytes of entries, from the first
     uint32_t seen[1024]; // stacks that were captured lately, by their id
     struct zg_cache_set sets[ZG_CACHE_SETS];
     uint8_t entries[ZG_CACHE_BYTES] __attribute__((aligned(64)));
 };
 
-// The stack id, 0 where the stack is not known. Callers that have looked at the set's first entry themselves come with its
-// key; it is looked at again.
+// The stack id, 0 where the stack is not known: which is noted, so that zg_stack_cache_was_looked_for says it once. Callers that have
+// looked at the set's first entry themselves come with its key; it is looked at again.
 uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller caller, uint64_t key);
+ZG_INLINE bool zg_stack_cache_was_looked_for(struct zg_stack_cache *cache, uint64_t key);
 // Whether this stack, captured just now without the cache's help, should be added: it was captured not long ago, and the
 // entries of its set have not proved more useful lately. Notes it otherwise.
 bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack);
@@ -93,6 +95,12 @@ _Static_assert(sizeof(struct zg_cache_set) == 64,
                "zg_stack_cache_set shifts by the difference from a stack's alignment");
 ZG_INLINE struct zg_cached_stack *zg_stack_cache_entry(struct zg_stack_cache *cache, uint32_t place) {
     return (struct zg_cached_stack *)(void *)(cache->entries + place);
+}
+
+ZG_INLINE bool zg_stack_cache_was_looked_for(struct zg_stack_cache *cache, uint64_t key) {
+    bool was = cache->missed == key;
+    cache->missed = 0;
+    return was;
 }
 
 typedef uint32_t zg_half_words __attribute__((vector_size(16), aligned(4), may_alias));

@@ -164,6 +164,11 @@ static uint32_t capture_new(struct zg_thread *thread, struct zg_caller caller, b
     return record(thread, caller, own_stack, allocates);
 }
 
+ZG_KEEPS_REGISTERS uint32_t zg_capture_known_further(struct zg_thread *thread, const uint64_t *frame) {
+    struct zg_caller caller = zg_capture_caller(frame);
+    return zg_stack_cache_find(&thread->stack_cache, caller, zg_stack_cache_key(&thread->stack_cache, caller));
+}
+
 uint32_t zg_capture_slow(struct zg_thread *thread, bool allocates) {
     struct zg_caller caller = zg_capture_caller(thread->frame);
     if (ZG_UNLIKELY(!zg_config.stack_depth)) return 0;
@@ -175,7 +180,9 @@ uint32_t zg_capture_slow(struct zg_thread *thread, bool allocates) {
     // What is known is of this thread's own stack: on another one (a coroutine's) its words must not be read.
     bool own_stack = caller.sp >= thread->stack.low && caller.sp < thread->stack.high;
     struct zg_stack_cache *cache = &thread->stack_cache;
-    uint32_t stack = own_stack ? zg_stack_cache_find(cache, caller, zg_stack_cache_key(cache, caller)) : 0;
+    uint64_t key = zg_stack_cache_key(cache, caller);
+    uint32_t stack = 0;
+    if (own_stack && !zg_stack_cache_was_looked_for(cache, key)) stack = zg_stack_cache_find(cache, caller, key);
     return stack ? stack : capture_new(thread, caller, own_stack, allocates);
 }
 

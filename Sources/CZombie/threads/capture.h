@@ -13,7 +13,7 @@
 // The caller's stack as recorded from the published function's frame: its id in the depot. `allocates`: with ZG_STACK_FENCE
 // where that context is to have a fenced block; otherwise that bit means nothing.
 ZG_INLINE uint32_t zg_capture(struct zg_thread *thread, bool allocates);
-// The same where the thread's cache knows the stack at its first look. 0: it does not. `frame` is the thread's, which is at hand.
+// The same where the thread's cache knows the stack. 0: it does not. `frame` is the thread's, which is at hand.
 ZG_INLINE uint32_t zg_capture_known(struct zg_thread *thread, const uint64_t *frame);
 // Captures of the caller's stack come without ZG_STACK_FENCE from now on.
 void zg_capture_settle(struct zg_thread *thread);
@@ -22,7 +22,9 @@ void zg_capture_ask_again(void);
 
 // -- inline part --
 
-// Where zg_capture_known has looked in vain.
+// The same where another entry than the set's first one may be the stack's.
+ZG_KEEPS_REGISTERS uint32_t zg_capture_known_further(struct zg_thread *thread, const uint64_t *frame);
+// Where zg_capture_known may have looked in vain.
 uint32_t zg_capture_slow(struct zg_thread *thread, bool allocates);
 
 ZG_INLINE struct zg_caller zg_capture_caller(const uint64_t *frame) {
@@ -35,11 +37,14 @@ ZG_INLINE uint32_t zg_capture_known(struct zg_thread *thread, const uint64_t *fr
     struct zg_stack_cache *cache = &thread->stack_cache;
     uint64_t key = zg_stack_cache_key(cache, caller);
     struct zg_cache_set *set = zg_stack_cache_set(cache, key);
-    if (ZG_UNLIKELY(set->keys[0] != key)) return 0;
-    const struct zg_cached_stack *entry = zg_stack_cache_entry(cache, set->places[0]);
-    if (ZG_UNLIKELY(!zg_cached_stack_is_unchanged(entry, caller))) return 0;
-    set->resistance = ZG_CACHE_RESISTANCE;
-    return entry->stack;
+    if (ZG_LIKELY(set->keys[0] == key)) {
+        const struct zg_cached_stack *entry = zg_stack_cache_entry(cache, set->places[0]);
+        if (ZG_LIKELY(zg_cached_stack_is_unchanged(entry, caller))) {
+            set->resistance = ZG_CACHE_RESISTANCE;
+            return entry->stack;
+        }
+    }
+    return zg_capture_known_further(thread, frame);
 }
 
 ZG_INLINE uint32_t zg_capture(struct zg_thread *thread, bool allocates) {
