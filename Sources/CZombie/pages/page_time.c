@@ -13,12 +13,12 @@
 #define NEW_CODE_START_NS UINT64_C(5000000)
 // At once, so that a program of a few hundred blocks has all that it can have; the rest as a part of the time so far.
 #define START_AT_ONCE_NS UINT64_C(200000)
-#define FIRST_AT_ONCE_NS UINT64_C(900000)
-#define NEW_CODE_AT_ONCE_NS UINT64_C(1200000)
+#define FIRST_AT_ONCE_NS UINT64_C(1200000)
+#define NEW_CODE_AT_ONCE_NS UINT64_C(1600000)
 enum { START_PART = 16 };
 #define EARLY_NS UINT64_C(20000000)
 // Of a process made by fork, at once and by its own time.
-#define CHILD_AT_ONCE_NS UINT64_C(50000)
+#define CHILD_AT_ONCE_NS UINT64_C(300000)
 enum { CHILD_PART = 8 };
 
 #define ADVANCE_NS UINT64_C(64000000) // of later income

@@ -922,18 +922,24 @@ static void map_copy(char *start, uint64_t bytes) {
         chunks[number].memory = (uint64_t)at;
         at += chunks[number].pages * ZG_PAGE_BYTES;
     }
+    // Where one is refused all of them become private, as where windows were left: a child of this child copies what it finds there.
+    bool is_refused = false;
     for (uint32_t number = 1; number < window_count; number++) {
         struct window *window = &windows[number];
         if (window->state != window_open) continue;
         struct chunk *chunk = &chunks[window->chunk];
         void *place = (void *)address_of(window->first);
-        if (zg_os_map_window((void *)chunk->memory, window->pages * ZG_PAGE_BYTES, place) != 0) {
+        if (!is_refused && zg_os_map_window((void *)chunk->memory, window->pages * ZG_PAGE_BYTES, place) != 0) {
+            is_refused = true;
             zg_window_stop();
-            copy_private(window);
+            number = 0;
+            continue;
         }
+        if (is_refused) copy_private(window);
         guard_again(window);
         if (chunk->window == number) chunk->populated = chunk->cursor;
     }
+    if (is_refused) is_left = true;
     zg_store(&owner, (uint64_t)zg_os_pid());
 }
 

@@ -195,7 +195,12 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
     late.errands = zg_errand_unlock;
     late.frame = frame;
     late.tid = zg_os_tid();
-    late.stack = own_stack_bounds();
+    struct zg_stack_bounds bounds = own_stack_bounds();
+    if (bounds.high != late.stack.high) { // what is known is of another thread's stack
+        zg_stack_cache_forget(&late.stack_cache);
+        late.trail.count = 0;
+    }
+    late.stack = bounds;
     ZG_SIGNAL_FENCE();
     zg_thread_self = &late;
     return &late;

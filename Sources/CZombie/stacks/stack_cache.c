@@ -119,4 +119,5 @@ void zg_stack_cache_clear(struct zg_stack_cache *cache, struct zg_caller caller,
         if (set->keys[way] == key) zg_stack_cache_entry(cache, set->places[way])->stack &= ~bits;
 }
 
-void zg_stack_cache_forget(struct zg_stack_cache *cache) { cache->life += UINT64_C(1) << 48; }
+// By 16 times an odd number: no life comes back, and the bits that choose sets stay spread as the stack's are.
+void zg_stack_cache_forget(struct zg_stack_cache *cache) { cache->life += UINT64_C(0xd6e8feb86659fd90); }

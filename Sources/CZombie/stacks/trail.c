@@ -194,7 +194,7 @@ uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const
     struct zg_rule_frame *first = &trail->new_frames[ZG_TRAIL_NEW];
     struct zg_rule_frame frame = {.pc = caller.pc, .sp = caller.sp, .fp = caller.fp};
     uint64_t high = bounds->high, end_place;
-    uint32_t epoch = __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED), count = trail->count;
+    uint64_t epoch = __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED), count = trail->count;
     trail->compared = UINT32_MAX;
     if (ZG_UNLIKELY(trail->epoch != epoch || trail->depth != (uint32_t)depth)) {
         trail->epoch = epoch;

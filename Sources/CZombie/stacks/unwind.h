@@ -78,6 +78,6 @@ extern bool zg_unwind_recovers;
 void zg_unwind_forget(void);
 // Raised by zg_unwind_forget, by ZG_UNWIND_EPOCH: what was derived from older rules is void.
 extern uint64_t zg_unwind_epoch;
-#define ZG_UNWIND_EPOCH (UINT64_C(1) << 48)
+#define ZG_UNWIND_EPOCH UINT64_C(0xa0761d6478bd6430) // 16 times an odd number: it does not come back
 
 #endif

@@ -6,8 +6,6 @@
 #include "blocks/slab.h"
 #include "blocks/words.h"
 #include "images/space.h"
-#include "platform/arch.h"
-#include "stacks/unwind.h"
 #include "threads/thread.h"
 
 enum { STRANGERS = 1024 };
@@ -146,14 +144,14 @@ static enum zg_swift_layout known_swift_layout(void) {
     return known;
 }
 
-// Most words that only look like metadata lead to blocks of the heap: nodes that are linked, in a program that has no Swift. Metadata
-// that the Swift runtime has made may lie there, too. False: this is none, which two reads say without a system call.
+// Most words that only look like metadata lead to the start of a block: nodes that are linked, in a program that has no Swift. Metadata
+// that the Swift runtime has made may lie in a block, too, behind what stands before its address point. False: this is none, which is
+// known without reading anything: the program may have protected the page, and the thread may have signals blocked.
 static bool may_be_made(uint64_t metadata) {
-    uint64_t kind, destroy;
-    if (!zg_slab_contains(metadata) || !zg_slab_contains(metadata - 16) || !zg_unwind_recovers) return true;
-    if (!zg_arch_try_read(metadata, &kind) || !zg_arch_try_read(metadata - 16, &destroy)) return false;
-    return (kind == 0 || (kind >= 0x400 && kind <= 0x502)) &&
-           destroy - ZG_PAGE_BYTES < (UINT64_C(1) << 47) - ZG_PAGE_BYTES;
+    uint64_t index, interior;
+    if (!zg_slab_contains(metadata)) return true;
+    struct zg_slab *slab = zg_slab_find(metadata, &index, &interior);
+    return interior >= 16 && index < __atomic_load_n(&slab->used, __ATOMIC_RELAXED);
 }
 
 static ZG_COLD uint32_t validate(uint64_t pointer, enum zg_language language) {
