@@ -12,9 +12,9 @@
 #define FIRST_START_NS UINT64_C(4000000)
 #define NEW_CODE_START_NS UINT64_C(5000000)
 // At once, so that a program of a few hundred blocks has all that it can have; the rest as a part of the time so far.
-#define START_AT_ONCE_NS UINT64_C(200000)
-#define FIRST_AT_ONCE_NS UINT64_C(1200000)
-#define NEW_CODE_AT_ONCE_NS UINT64_C(1600000)
+#define START_AT_ONCE_NS UINT64_C(1500000)
+#define FIRST_AT_ONCE_NS UINT64_C(3000000)
+#define NEW_CODE_AT_ONCE_NS UINT64_C(4000000)
 enum { START_PART = 16 };
 #define EARLY_NS UINT64_C(20000000)
 // Of a process made by fork, at once and by its own time.
