@@ -373,6 +373,7 @@ static void handle(struct input *input) {
     memset(&info, 0, sizeof info);
     make_up_heap(input);
     // Dead blocks that were objects: of what class, the input says.
+    CHECK(zg_slab_need_deaths());
     for (int i = 0; i < REAL; i += 3) {
         uint64_t index, interior;
         if (!zg_slab_contains(real_blocks[i])) continue;

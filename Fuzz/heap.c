@@ -18,6 +18,7 @@
 #include "findings/finding.h"
 #include "findings/found.h"
 #include "fuzz.h"
+#include "heap/allocate.h"
 #include "heap/quarantine.h"
 #include "limits/sample.h"
 #include "pages/retire.h"
@@ -507,6 +508,7 @@ static void set_options(struct input *input) {
     zg_config.fill_new = one >> 4 & 1;
     zg_config.retired_bytes = retired[two & 3];
     zg_passing = two >> 2 & 1 && (one & 3) != 3 && !(one >> 5) ? zg_passing_sample : zg_passing_none;
+    zg_allocate_init();
 }
 
 static void *park(void *where) {

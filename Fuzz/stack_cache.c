@@ -16,11 +16,7 @@
 #define zg_module_find_unwind fuzz_find_image
 #include "stacks/unwind.c"
 #undef zg_module_find_unwind
-#define table depot_table
-#define entry_of depot_entry_of
 #include "stacks/depot.c"
-#undef table
-#undef entry_of
 
 #include "stacks/stack_cache.h"
 #include "stacks/trail.h"
@@ -224,9 +220,9 @@ static int walk_by_full_rules(int most, uint64_t *frames, bool *left) {
         uint64_t look = exact ? pc : pc - 1, cfa, at, fp_at = 0;
         frames[count++] = pc + exact;
         if (!fuzz_find_image(look, &module)) break;
-        compact_rule rule = zg_cfi_find_row(&module, look, &row) ? compact(&row) : rule_guess;
-        if (rule == rule_end) break;
-        if (rule == rule_complex) {
+        zg_rule rule = zg_cfi_find_row(&module, look, &row) ? compact(&row) : rule_guess;
+        if (rule == zg_rule_end) break;
+        if (rule == zg_rule_complex) {
             struct zg_registers registers = {.known = UINT64_C(1) << ZG_ARCH_SP | UINT64_C(1) << ZG_ARCH_FP, .pc = pc};
             registers.value[ZG_ARCH_SP] = sp, registers.value[ZG_ARCH_FP] = fp;
             if (!zg_cfi_step(&row, &registers, read_by_kernel, NULL)) break;
@@ -359,15 +355,20 @@ static void build_frames(struct input *input, uint64_t pc, uint64_t sp, uint64_t
     }
 }
 
-static void fuzz_captures(struct input *input) {
-    function_count = 1 + take8(input) % FUNCTIONS_MOST;
+// The functions' tables, as this part of the input says.
+static void make_tables(struct input input) {
     struct output output = {(uint8_t *)TABLES_LOW, 0, true};
-    put_tables(&output, *input);
+    put_tables(&output, input);
     CHECK(output.count <= TABLES_BYTES);
     output = (struct output){(uint8_t *)(TABLES_LOW + ((TABLES_BYTES - output.count) & ~UINT64_C(7))), 0, false};
     memset((void *)TABLES_LOW, 0, TABLES_BYTES);
-    put_tables(&output, *input);
+    put_tables(&output, input);
     image_tables = output.base;
+}
+
+static void fuzz_captures(struct input *input) {
+    function_count = 1 + take8(input) % FUNCTIONS_MOST;
+    make_tables(*input);
     // Which part of the input made the tables is of no interest: all of it makes the stacks, too.
     depth = 1 + take8(input) % (take8(input) & 1 ? 127 : 32);
     open_stack(STACK_LOW);
@@ -396,7 +397,9 @@ static void fuzz_captures(struct input *input) {
             caller.pc = code_from(input);
             break;
         case 8:
-            if (what > 200) zg_unwind_forget();
+            if (what <= 200) break;
+            if (what > 230) make_tables(*input); // other code at the same addresses
+            zg_unwind_forget();
             break;
         default: break; // once more
         }
@@ -421,6 +424,27 @@ static void check_stack(const struct stack *stack) {
           !memcmp(frames, stack->frames, sizeof *frames * (size_t)stack->count));
     CHECK(zg_depot_find(hash, outer) == (stack->id | (stack->settled ? ZG_DEPOT_SETTLED : 0)));
     CHECK((zg_depot_put(stack->frames, stack->count) & ~ZG_DEPOT_SETTLED) == stack->id);
+}
+
+// What `stack` has more frames than `outer`, as the trail adds them.
+static uint32_t add_inside(const struct stack *outer, const struct stack *stack, bool knows_hashes, bool wants_ids) {
+    int fresh = stack->count - outer->count;
+    uint64_t outer_hash = 0, hashes[2 * FRAMES], frames[FRAMES];
+    uint32_t ids[FRAMES];
+    for (int i = outer->count; i-- > 0;) outer_hash = zg_depot_hash(outer_hash, outer->frames[i]);
+    for (int i = 0; i < fresh; i++)
+        hashes[2 * i] = zg_depot_hash(i ? hashes[2 * i - 2] : outer_hash, stack->frames[fresh - 1 - i]);
+    struct zg_depot_frames inwards = {
+        stack->frames + fresh - 1, knows_hashes ? hashes : NULL, wants_ids ? ids : NULL, .pc_step = -1, .hash_step = 2,
+        .count = (uint32_t)fresh};
+    uint32_t id = zg_depot_add(outer->id, outer_hash, &inwards);
+    for (int i = 0; wants_ids && i < fresh; i++) {
+        int count = outer->count + i + 1;
+        CHECK(zg_depot_get(ids[i], frames, FRAMES) == count &&
+              !memcmp(frames, stack->frames + stack->count - count, sizeof *frames * (size_t)count));
+    }
+    CHECK(!wants_ids || ids[fresh - 1] == id);
+    return id;
 }
 
 static void fuzz_depot(struct input *input) {
@@ -453,12 +477,7 @@ static void fuzz_depot(struct input *input) {
         }
         for (int i = 0; outer && i < outer->count; i++) stack->frames[stack->count++] = outer->frames[i];
         if (outer && what & 32) { // inside a known one
-            uint64_t inwards[8], hash = 0;
-            uint32_t ids[8];
-            for (int i = 0; i < fresh; i++) inwards[i] = stack->frames[fresh - 1 - i];
-            for (int i = outer->count; i-- > 0;) hash = zg_depot_hash(hash, outer->frames[i]);
-            stack->id = zg_depot_add(outer->id, hash, inwards, fresh, ids);
-            CHECK(ids[fresh - 1] == stack->id);
+            stack->id = add_inside(outer, stack, what & 16, what & 8);
         } else {
             stack->id = zg_depot_put(stack->frames, stack->count) & ~ZG_DEPOT_SETTLED;
         }
@@ -494,23 +513,29 @@ int LLVMFuzzerInitialize(int *count, char ***words) {
     return 0;
 }
 
-static void start_anew(struct tables *tables_of) {
-    while (tables_of->current > tables_of->sizes) {
-        zg_os_release(tables_of->current->entries, (tables_of->current->mask + 1) * sizeof(uint64_t));
-        tables_of->current--;
+static void forget_stacks(void) {
+    for (; stacks > sizes; stacks--) zg_os_release(stacks->entries, (stacks->mask + 1) * sizeof *stacks->entries);
+    memset(stacks->entries, 0, (stacks->mask + 1) * sizeof *stacks->entries);
+    entry_count = 0;
+    memset(nodes + 1, 0, (node_count - 1) * sizeof *nodes); // those behind the last are 0
+    node_count = 1;
+    zg_depot_is_scarce = false;
+}
+
+static void forget_rules(void) {
+    for (; zg_unwind_rules > tables; zg_unwind_rules--) {
+        zg_os_release(zg_unwind_rules->entries, sizeof(uint64_t) << (64 - zg_unwind_rules->shift));
+        zg_unwind_rules->entries = NULL;
     }
-    memset(tables_of->current->entries, 0, (tables_of->current->mask + 1) * sizeof(uint64_t));
-    tables_of->count = 0;
+    misses_in_table = 0;
+    zg_unwind_forget();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count) {
     struct input input = {data, data + count};
-    start_anew(&stacks);
-    start_anew(&known);
-    node_count = 1;
-    current = tables;
-    misses_in_table = 0;
-    zg_unwind_forget();
+    forget_stacks();
+    forget_rules();
+    cache.missed = 0;
     cache.used = 0;
     memset(cache.sets, 0, sizeof cache.sets);
     memset(cache.seen, 0, sizeof cache.seen);
