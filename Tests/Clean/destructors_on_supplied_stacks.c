@@ -1,0 +1,61 @@
+// Destructors of the fourth round use blocks on stacks of different sizes at one place, always at the same address.
+// libs: -lpthread -fno-omit-frame-pointer
+
+#define _GNU_SOURCE
+#include <alloca.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { THREADS = 60, MOST = 1 << 20, LONGER = 500 << 10, SHORTER = 300 << 10, USED_AT = 200000 };
+
+static pthread_key_t key;
+static char *stack;
+static int last_rounds;
+static __thread int rounds;
+
+__attribute__((noinline)) static void use_blocks(void) {
+    for (int i = 0; i < 40; i++) {
+        char *volatile block = malloc(24);
+        free(block);
+    }
+    last_rounds++;
+}
+
+__attribute__((noinline)) static void go_down(void) {
+    char *here = __builtin_frame_address(0);
+    volatile char *room = alloca((size_t)(here - (stack + USED_AT)));
+    room[0] = 1;
+    use_blocks();
+    room[0] = 2;
+}
+
+static void drop(void *value) {
+    pthread_setspecific(key, value);
+    if (++rounds == PTHREAD_DESTRUCTOR_ITERATIONS) go_down();
+}
+
+static void *work(void *value) {
+    pthread_setspecific(key, value);
+    return NULL;
+}
+
+int main(void) {
+    pthread_key_create(&key, drop);
+    stack = mmap(NULL, MOST, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < THREADS; i++) {
+        size_t bytes = i % 2 ? SHORTER : LONGER;
+        pthread_attr_t attributes;
+        pthread_t thread;
+        mprotect(stack, bytes, PROT_READ | PROT_WRITE);
+        mprotect(stack + bytes, MOST - bytes, PROT_NONE);
+        pthread_attr_init(&attributes);
+        if (pthread_attr_setstack(&attributes, stack, bytes)) return 1;
+        if (pthread_create(&thread, &attributes, work, &stack)) return 2;
+        pthread_join(thread, NULL);
+    }
+    printf("%d\n", last_rounds);
+    return 0;
+}

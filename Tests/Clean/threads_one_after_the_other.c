@@ -1,0 +1,52 @@
+// 65,536 threads live on one stack one after the other; the last has a shorter one, and calls where the first did.
+// libs: -lpthread -fno-omit-frame-pointer
+
+#define _GNU_SOURCE
+#include <alloca.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { THREADS = 65536, MOST = 500 << 10, SHORTER = 300 << 10, LEAST = 64 << 10, USED_AT = 200000 };
+
+static char *stack;
+
+__attribute__((noinline)) static void use_blocks(void) {
+    for (int i = 0; i < 40; i++) {
+        char *volatile block = malloc(24);
+        free(block);
+    }
+}
+
+__attribute__((noinline)) static void go_down(void) {
+    char *here = __builtin_frame_address(0);
+    volatile char *room = alloca((size_t)(here - (stack + USED_AT)));
+    room[0] = 1;
+    use_blocks();
+    room[0] = 2;
+}
+
+static void *work(void *goes_down) {
+    if (goes_down) go_down();
+    return NULL;
+}
+
+static void live(size_t bytes, void *goes_down) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    if (pthread_attr_setstack(&attributes, stack, bytes)) exit(1);
+    if (pthread_create(&thread, &attributes, work, goes_down)) exit(2);
+    pthread_join(thread, NULL);
+}
+
+int main(void) {
+    stack = mmap(NULL, MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    live(MOST, &stack);
+    for (int i = 1; i < THREADS; i++) live(LEAST, NULL);
+    mprotect(stack + SHORTER, MOST - SHORTER, PROT_NONE);
+    live(SHORTER, &stack);
+    puts("done");
+    return 0;
+}
