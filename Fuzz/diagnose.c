@@ -73,6 +73,12 @@ static bool json_number(struct json *json) {
     return json->at > digits && (*digits != '0' || json->at == digits + 1) && json->at > start;
 }
 
+static bool json_true(struct json *json) {
+    for (const char *word = "true"; *word; word++)
+        if (json->at == json->end || *json->at++ != *word) return false;
+    return true;
+}
+
 static bool json_list(struct json *json, char close, bool named) {
     json->at++;
     if (json->at < json->end && *json->at == close) return json->at++, true;
@@ -90,6 +96,7 @@ static bool json_value(struct json *json) {
     bool valid = *json->at == '"'   ? json_string(json)
                  : *json->at == '{' ? json_list(json, '}', true)
                  : *json->at == '[' ? json_list(json, ']', false)
+                 : *json->at == 't' ? json_true(json)
                                     : json_number(json);
     json->depth--;
     return valid;
