@@ -261,9 +261,9 @@ def expect_blocks(name, origin, at, fenced, windows=False, **more):
                sentence=f"9 bytes before a live block of 4096 bytes at {ADDRESS}", **more)
         expect(f"{name} before", origin, at["live"] - 7, offset=-7,
                sentence=f"7 bytes before a live block of 100 bytes at {ADDRESS}", **LIVE, **more)
-    else:
+    else:  # the first blocks of a size lie in slots of the next power of two
         unused = expect(f"{name} unused", origin, at["live"] + (1 << 30), "unused", state="unused",
-                        sentence=f"in a free place for a block of up to 112 bytes at {ADDRESS}, which was never used, or whose blocks are forgotten", **more)
+                        sentence=f"in a free place for a block of up to 128 bytes at {ADDRESS}, which was never used, or whose blocks are forgotten", **more)
         if unused:
             check(f"{name} unused: no stacks", not any(unused["stacks"].values()))
 
