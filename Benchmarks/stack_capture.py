@@ -34,7 +34,7 @@ def build(compilers):
 def measure(compilers, progress):
     """{depth: {method: [nanoseconds for one capture, in each round]}}; the depths' order changes from round to round."""
     program = build(compilers)
-    environment = {**with_tools.clean_environment(), "ZGUARD_OPTIONS": "stack_depth=64"}
+    environment = {**with_tools.clean_environment(), "ZGUARD_OPTIONS": "stack_depth=64:stack_overhead=100%"}
     results = {str(depth): {method: [] for method in METHODS} for depth in DEPTHS}
     for number in range(ROUNDS):
         result = with_tools.run_quietly([program, *with_tools.turns(DEPTHS, number)], environment)
