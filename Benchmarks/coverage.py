@@ -121,10 +121,7 @@ def main():
     problems = []
     print("\n".join(HEADING), flush=True)
     for name in arguments.only or PROGRAMS:
-        if name not in known or known[name].missing():
-            sys.exit(f"coverage: error: {name} is not known or not installed")
-        target = known[name]
-        target.build(building.Compilers(with_asan=False))
+        target = targets.built(known, name, "coverage")
         with tempfile.TemporaryDirectory(prefix="zguard-coverage-") as work:
             target.prepare(Path(work), arguments.size)
             found = {label: median([run_program(target, library, counter_numbers(library), arguments.options, arguments.size, Path(work))

@@ -346,10 +346,7 @@ def main():
     names = arguments.only or [name for name, target in known.items() if target.kind == "real" and not target.missing()]
     found = {}
     for name in names:
-        if name not in known or known[name].missing():
-            sys.exit(f"memory: error: {name} is not known or not installed")
-        target = known[name]
-        target.build(building.Compilers(with_asan=False))
+        target = targets.built(known, name, "memory")
         with tempfile.TemporaryDirectory(prefix="zguard-memory-") as work:
             target.prepare(Path(work), arguments.size)
             plain = run(target, None, variables, "", arguments.size, Path(work))

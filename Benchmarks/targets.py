@@ -1,6 +1,7 @@
 """What is measured as whole processes: the allocation micro-benchmarks of micro/, Swift objects in swift/, real programs,
 and on demand those that are built from their sources."""
 
+import sys
 from pathlib import Path
 
 import building
@@ -76,3 +77,11 @@ def all_targets():
     small = [target for target in swift if target.kind == "micro"]
     return [*micro_targets(), Starts("starts"), *small, *real_programs.all_programs(), *(target for target in swift if target.kind == "real"),
             *built_programs.all_built()]
+
+
+def built(known, name, program):
+    """The target of this name among {name: target}, built; ends `program` with an error where it is not known or not installed."""
+    if name not in known or known[name].missing():
+        sys.exit(f"{program}: error: {name} is not known or not installed")
+    known[name].build(building.Compilers(with_asan=False))
+    return known[name]

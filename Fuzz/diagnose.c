@@ -248,6 +248,12 @@ static const char *text_from(struct input *input, char *bytes, int capacity) {
     return bytes;
 }
 
+// As many slots away as the address's last bits say.
+static bool find_by_tag(uint64_t pointer, struct zg_block_view *view, uint32_t *distance) {
+    *distance = pointer & 3;
+    return pointer & 4 && find_view(pointer & ~UINT64_C(7), view);
+}
+
 static bool is_new(const struct zg_finding *finding) { return finding; }
 
 static void diagnose_pure(struct input *input) {
@@ -271,6 +277,9 @@ static void diagnose_pure(struct input *input) {
     fault->bounds.low = value_from(input), fault->bounds.high = value_from(input);
     fault->lookup = find_view, fault->is_ours = is_in_heap, fault->is_forgotten = is_forgotten,
     fault->is_fenced = is_fenced, fault->find_zombie = find_zombie;
+    fault->pointer = how & 32 ? fault->address : 0, fault->find_by_tag = find_by_tag;
+    fault->operand_count = how & 64 ? 2 : 0;
+    for (int i = 0; i < 2; i++) fault->operands[i] = fault->registers.value[i];
 
     struct zg_fault before = *fault;
     struct zg_verdict verdict, again;
@@ -419,12 +428,12 @@ static void handle(struct input *input) {
 // --- start -------------------------------------------------------------------------------------------------------------
 
 static __attribute__((noinline)) uint64_t allocate(uint64_t size, uint64_t alignment) {
-    uint64_t block = (uint64_t)zg_door_allocate(size, alignment, zg_kind_malloc, false, __builtin_frame_address(0));
+    uint64_t block = (uint64_t)zg_door_allocate(size, alignment, zg_kind_malloc, false, ZG_ARCH_FRAME());
     __asm__ volatile("" : "+r"(block)::"memory");
     return block;
 }
 static __attribute__((noinline)) void release(uint64_t block) {
-    zg_door_free((void *)block, zg_deallocator_free, ZG_ANY_SIZE, __builtin_frame_address(0));
+    zg_door_free((void *)block, zg_deallocator_free, ZG_ANY_SIZE, ZG_ARCH_FRAME());
     __asm__ volatile("" ::: "memory");
 }
 

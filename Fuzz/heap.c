@@ -75,7 +75,7 @@ struct call {
 };
 
 static __attribute__((noinline)) void *call_at(int depth, const struct call *call) {
-    const uint64_t *frame = __builtin_frame_address(0);
+    const uint64_t *frame = ZG_ARCH_FRAME();
     void *result = NULL;
     if (depth > 0) result = call_at(depth - 1, call);
     else if (call->what == call_allocate)
@@ -178,10 +178,10 @@ static void enter(unsigned char *start, uint64_t size, uint64_t alignment, enum 
         block->maker = view.alloc_thread;
         CHECK(view.alloc_thread == zg_thread_self->number_in_records);
         check_view(block, 0);
-        CHECK(zg_door_usable_size(start, __builtin_frame_address(0)) == size);
+        CHECK(zg_door_usable_size(start, ZG_ARCH_FRAME()) == size);
         forget_dead(view.block);
     } else {
-        CHECK(zg_door_usable_size(start, __builtin_frame_address(0)) >= size);
+        CHECK(zg_door_usable_size(start, ZG_ARCH_FRAME()) >= size);
     }
     for (int i = 0; i < live_count - 1; i++) {
         uint64_t one = (uint64_t)start, other = (uint64_t)live[i].start;
@@ -418,7 +418,7 @@ static void do_foreign(struct input *input) {
     unsigned char *block = malloc(size + 1);
     CHECK(block && !zg_lookup_is_ours((uint64_t)block));
     memset(block, 0x3c, size + 1);
-    CHECK(zg_door_usable_size(block, __builtin_frame_address(0)) >= size + 1);
+    CHECK(zg_door_usable_size(block, ZG_ARCH_FRAME()) >= size + 1);
     struct call call = {.what = call_resize, .address = block, .size = size * 2 + 1};
     if (take8(input) & 1) {
         block = call_at(0, &call);
@@ -496,7 +496,7 @@ static void do_give_back(struct input *input) {
         CHECK(zg_quarantine_bytes() == 0);
         return;
     }
-    thread = zg_thread_enter(__builtin_frame_address(0));
+    thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (how % 4 == 2) zg_quarantine_trim(thread, take(input, 2));
     else zg_retire_reuse(take8(input) % ZG_CLASS_COUNT);
     zg_thread_leave(thread);
@@ -516,7 +516,7 @@ static void set_options(struct input *input) {
 }
 
 static void *park(void *where) {
-    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     zg_thread_leave(thread);
     __atomic_store_n((struct zg_thread **)where, thread, __ATOMIC_RELEASE);
     for (;;) pause();
@@ -615,7 +615,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count) {
     }
     for (int i = 0; i < STATES; i++) {
         zg_thread_self = states[i];
-        struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+        struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
         zg_quarantine_trim(thread, 0);
         zg_thread_leave(thread);
     }

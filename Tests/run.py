@@ -18,8 +18,10 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from Support.environment import ROOT  # noqa: E402
-from Support.parts import BUILD, LINE, PARTS, SWIFT  # noqa: E402
+from Support import compatibility  # noqa: E402
+from Support.environment import HERE, ROOT  # noqa: E402
+from Support.parts import BUILD, LINE, PARTS, SWIFT, elsewhere  # noqa: E402
+from Support.processors import DEBIAN  # noqa: E402
 from Support.slices import Slice, slice_of  # noqa: E402
 
 LOGS = ROOT / "build" / "tests"
@@ -109,8 +111,8 @@ def end_session(session):
 class Queue:
     """Runs parts, SLOTS at a time: builds, then those that are longest with all that waits for them."""
 
-    def __init__(self, parts, slice_for):
-        self.parts, self.slice_for = parts, slice_for
+    def __init__(self, parts, slice_for, logs=None):
+        self.parts, self.slice_for, self.logs = parts, slice_for, logs or LOGS
         self.by_name = {part.name: part for part in parts}
         self.outcomes, self.running, self.processes = {}, {}, {}
         self.changed = threading.Condition()
@@ -154,14 +156,14 @@ class Queue:
         return None
 
     def give_up(self, part):
-        outcome = Outcome(part, LOGS / f"{part.name}.log")
+        outcome = Outcome(part, self.logs / f"{part.name}.log")
         outcome.status, outcome.failed = 1, 1
         outcome.trouble = [f"not run: {', '.join(self.lacks(part))} failed"]
         self.outcomes[part.name] = outcome
         print(f"== {part.name}: {outcome.trouble[0]}", flush=True)
 
     def work(self, part):
-        outcome = Outcome(part, LOGS / f"{part.name.replace(' ', '-')}.log")
+        outcome = Outcome(part, self.logs / f"{part.name.replace(' ', '-')}.log")
         try:
             self.start(part, outcome)
             outcome.read()
@@ -209,7 +211,7 @@ def print_table(outcomes, seconds):
     print(f"{'the whole':20} {seconds:8.1f} {sum(outcome.processor for outcome in outcomes):10.1f}")
 
 
-def print_left_out(arguments, outcomes, parts):
+def print_left_out(arguments, outcomes, parts, table):
     sliced = [outcome for outcome in outcomes if outcome.slice]
     if sliced:
         print("\nOf these parts a slice was run; scripts/test --full runs all of them, and --slice K/N another slice:")
@@ -217,19 +219,27 @@ def print_left_out(arguments, outcomes, parts):
             print(f"    {outcome.part.name}: slice {outcome.slice}")
     names = {part.name for part in parts}
     for option in ("full", "long"):
-        left = [part.name for part in PARTS if part.when == option and part.name not in names]
+        left = [part.name for part in table if part.when == option and part.name not in names]
         if left and not arguments.part:
             print(f"\nNot run without --{option}: {', '.join(left)}")
 
 
-def chosen_parts(arguments):
+def chosen_parts(arguments, table):
     times = {"always"} | ({"full"} if arguments.full or arguments.long else set()) | ({"long"} if arguments.long else set())
     if not arguments.part:
-        return [part for part in PARTS if part.when in times]
-    wanted, by_name = list(arguments.part), {part.name: part for part in PARTS}
+        return [part for part in table if part.when in times]
+    wanted, by_name = list(arguments.part), {part.name: part for part in table}
     for name in wanted:
         wanted += [need for need in by_name[name].needs if need not in wanted and by_name[need].says == BUILD]
-    return [part for part in PARTS if part.name in wanted]
+    return [part for part in table if part.name in wanted]
+
+
+def keep_for_table(arguments, passed, failed, skipped):
+    """For docs/COMPATIBILITY.md: the whole suite on this system."""
+    how = "long" if arguments.long else "full" if arguments.full else ""
+    said = subprocess.run(["swift", "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+    swift = re.search(r"Swift version (\d+\.\d+(?:\.\d+)?)", said)
+    compatibility.record("suite", f"scripts/test{f' --{how}' if how else ''}", passed, failed, skipped, swift=swift[1] if swift else "")
 
 
 def slices(arguments):
@@ -259,21 +269,24 @@ def main():
     parser.add_argument("--slice", type=slice_of, metavar="K/N", help="this slice of each sliced part, instead of the commit's")
     parser.add_argument("--part", action="append", metavar="NAME", help="only this part and what it needs built; repeatable")
     parser.add_argument("--list", action="store_true", help="list the parts, then end")
+    parser.add_argument("--arch", default=HERE, choices=[HERE, *DEBIAN], help="the parts that are run for this processor, under qemu")
     arguments = parser.parse_args()
+    table = PARTS if arguments.arch == HERE else elsewhere(arguments.arch)
     for name in arguments.part or ():
-        if name not in {part.name for part in PARTS}:
+        if name not in {part.name for part in table}:
             parser.error(f"there is no part '{name}'")
     if arguments.slice and (arguments.full or arguments.long):
         parser.error("--slice is for a run that is not --full or --long")
     if arguments.list:
-        for part in PARTS:
+        for part in table:
             how = [part.when, f"one slice of {part.slices}" if part.slices > 1 else "", "alone" if part.quiet else "",
                    "needs " + ", ".join(part.needs) if part.needs else ""]
             print(f"{part.name:18} {part.seconds:5} s  {'; '.join(filter(None, how))}")
         return 0
-    LOGS.mkdir(parents=True, exist_ok=True)
-    parts = chosen_parts(arguments)
-    queue = Queue(parts, slices(arguments))
+    logs = LOGS / (arguments.arch if arguments.arch != HERE else "")
+    logs.mkdir(parents=True, exist_ok=True)
+    parts = chosen_parts(arguments, table)
+    queue = Queue(parts, slices(arguments), logs)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began = time.monotonic()
     try:
@@ -288,9 +301,11 @@ def main():
         print("\nWhat failed (whole logs are in build/tests):")
         for outcome in bad:
             print(f"== {outcome.part.name}", *outcome.trouble, sep="\n")
-    print_left_out(arguments, outcomes, parts)
+    print_left_out(arguments, outcomes, parts, table)
     passed, failed, skipped = (sum(getattr(outcome, key) for outcome in outcomes) for key in ("passed", "failed", "skipped"))
     print(f"\n{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    if not arguments.part:
+        keep_for_table(arguments, passed, failed, skipped)
     return 1 if bad else 0
 
 

@@ -20,6 +20,11 @@ find_toolchain() {
     [ -x "$toolchain/clang" ] || fail "the Swift toolchain at $toolchain has no clang"
 }
 
+# The toolchain's version, such as 6.3.1; nothing where it does not say.
+swift_version() {
+    swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9.]*[0-9]\).*/\1/p' | head -1
+}
+
 # need COMMAND-OR-FILE PACKAGE ...: installs the packages whose command or file is missing.
 need() {
     local missing=()
@@ -54,13 +59,25 @@ library_compile_flags() {
     version=$(sed -n 's/^let version = "\(.*\)"$/\1/p' Package.swift)
     [ -n "$version" ] || fail "Package.swift names no version"
     printf '%s\n' -std=c17 -O2 -gdwarf-4 -DZG_VERSION="\"$version\"" -Wall -Wextra -Werror -fPIC -fexceptions \
-        -fvisibility=hidden -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -flto
+        -fvisibility=hidden -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -flto \
+        -ffile-prefix-map="$root=."
 }
 
 # What the linker is told.
 library_link_flags() {
-    printf '%s\n' -shared -fuse-ld=lld -Wl,-soname,libzguard.so -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,-z,nodelete \
+    printf '%s\n' -shared -fuse-ld=lld -static-libgcc -Wl,-soname,libzguard.so -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,-z,nodelete \
         -Wl,--build-id -Wl,--no-undefined
+}
+
+# need_cross_compiler ARCH: libc and libgcc of another processor, as Debian packages them for its cross compilers.
+need_cross_compiler() {
+    local name=${1/_/-}
+    need "/usr/$1-linux-gnu/lib/libc.so.6" "libc6-dev-${name/aarch64/arm64}-cross" "$1-linux-gnu-gcc" "gcc-$name-linux-gnu"
+}
+
+# What clang is told to compile for another processor, one flag a line.
+cross_flags() {
+    printf '%s\n' "--target=$1-linux-gnu"
 }
 
 # build_library OUTPUT [FLAG...]: the preload library.

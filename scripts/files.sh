@@ -1,5 +1,25 @@
-# What an installed ZombieGuard consists of: one list for scripts/install and scripts/package-deb.
+# What an installed ZombieGuard consists of: one list for scripts/install, scripts/package-deb and scripts/release.
 # Sourced after common.sh, never run.
+
+version=$(sed -n 's/^let version = "\(.*\)"$/\1/p' Package.swift)
+host=$(uname -m)
+built=${ZG_BUILT:-build} # scripts/release has its own
+
+# built_for ARCHITECTURE: the directory with bin/zguard and lib/libzguard.so for it.
+built_for() { if [ "$1" = "$host" ]; then echo "$built"; else echo "$built/$1"; fi; }
+
+# need_build ARCHITECTURE: what is not built yet is built. Otherwise fails, saying in one line what is missing.
+need_build() {
+    local there
+    there=$(built_for "$1")
+    if [ -x "$there/bin/zguard" ] && [ -e "$there/lib/libzguard.so" ]; then return 0; fi
+    if [ "$1" = "$host" ] && [ "$there" = build ]; then
+        scripts/build
+    else
+        echo "$(basename "$0"): error: $there has no bin/zguard or no lib/libzguard.so: scripts/build --arch $1 --zguard makes them" >&2
+        return 1
+    fi
+}
 
 # The seconds since 1970 that generated files are dated by: SOURCE_DATE_EPOCH, else the last commit, else Package.swift.
 find_epoch() {
@@ -15,20 +35,20 @@ make_documents() {
     local shell
     documents_made=$1
     mkdir -p "$documents_made"
-    build/bin/zguard help --man >"$documents_made/zguard.1"
+    "$(built_for "$host")/bin/zguard" help --man >"$documents_made/zguard.1"
     gzip -9nf "$documents_made/zguard.1"
-    for shell in bash zsh fish; do build/bin/zguard completions "$shell" >"$documents_made/completions.$shell"; done
+    for shell in bash zsh fish; do "$(built_for "$host")/bin/zguard" completions "$shell" >"$documents_made/completions.$shell"; done
 }
 
-# list_files ZSH_FOLDER: lines "MODE SOURCE TARGET", the targets below a prefix such as /usr. Names have no blanks.
+# list_files BUILT ZSH_FOLDER: lines "MODE SOURCE TARGET", the targets below a prefix such as /usr. Names have no blanks.
 list_files() {
     local path
     cat <<EOF
-755 build/bin/zguard bin/zguard
-644 build/lib/libzguard.so lib/zguard/libzguard.so
+755 $1/bin/zguard bin/zguard
+644 $1/lib/libzguard.so lib/zguard/libzguard.so
 644 $documents_made/zguard.1.gz share/man/man1/zguard.1.gz
 644 $documents_made/completions.bash share/bash-completion/completions/zguard
-644 $documents_made/completions.zsh share/zsh/$1/_zguard
+644 $documents_made/completions.zsh share/zsh/$2/_zguard
 644 $documents_made/completions.fish share/fish/vendor_completions.d/zguard.fish
 644 README.md share/doc/zguard/README.md
 EOF
@@ -40,10 +60,16 @@ EOF
     done
 }
 
-# install_files PREFIX ZSH_FOLDER: copies them.
+# install_files BUILT PREFIX ZSH_FOLDER: copies them.
 install_files() {
     local mode source target
-    list_files "$2" | while read -r mode source target; do
-        install -D -m "$mode" "$source" "$1/$target" || fail "cannot install $1/$target"
+    list_files "$1" "$3" | while read -r mode source target; do
+        install -D -m "$mode" "$source" "$2/$target" || fail "cannot install $2/$target"
     done
+}
+
+# strip_files PREFIX: leaves out what only debuggers read. The toolchain's tool, which knows every processor.
+strip_files() {
+    "$toolchain/llvm-objcopy" --strip-all --remove-section=.comment "$1/bin/zguard"
+    "$toolchain/llvm-objcopy" --strip-unneeded --remove-section=.comment "$1/lib/zguard/libzguard.so"
 }

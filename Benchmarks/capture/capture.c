@@ -24,13 +24,13 @@ __attribute__((visibility("default"))) struct capture_seen capture_seen;
 static volatile uint32_t kept; // so that no capture is left out
 
 EXPORTED void capture_entered(void) {
-    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     kept = thread->number;
     zg_thread_leave(thread);
 }
 
 EXPORTED void capture_product(void) {
-    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     kept = zg_capture(thread, false);
     zg_thread_leave(thread);
 }
@@ -40,7 +40,7 @@ static struct zg_caller caller_of(const uint64_t *frame) {
 }
 
 EXPORTED void capture_walk(void) {
-    const uint64_t *frame = __builtin_frame_address(0);
+    const uint64_t *frame = ZG_ARCH_FRAME();
     struct zg_thread *thread = zg_thread_enter(frame);
     struct zg_caller caller = caller_of(frame);
     struct zg_walk walk;
@@ -69,7 +69,7 @@ static bool is_whole(uint32_t stack) {
 }
 
 EXPORTED void capture_look(void) {
-    const uint64_t *frame = __builtin_frame_address(0);
+    const uint64_t *frame = ZG_ARCH_FRAME();
     struct zg_thread *thread = zg_thread_enter(frame);
     struct zg_caller caller = caller_of(frame);
     struct zg_stack_cache *cache = &thread->stack_cache;

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <gnu/libc-version.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -41,12 +42,12 @@ int zg_system_probe_vm_read(void) {
     return count == sizeof to && from == to ? 0 : -EIO;
 }
 
-int zg_system_has_masked_loads(void) {
-#if defined(__x86_64__)
-    return __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
-#else
-    return 0;
-#endif
+size_t zg_system_page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+// The stack lies at their upper end, but for a random distance that is small beside the whole.
+int zg_system_address_bits(void) {
+    unsigned long place = getauxval(AT_RANDOM);
+    return place ? 64 - __builtin_clzl(place) : 0;
 }
 
 const char *zg_system_libc_version(void) { return gnu_get_libc_version(); }

@@ -11,6 +11,13 @@
 
 const char *zg_system_version(void) { return ZG_VERSION; }
 
+// Set by scripts/build: a compiler knows of itself only what `#if compiler` can ask.
+#ifndef ZG_SWIFT_VERSION
+#define ZG_SWIFT_VERSION ""
+#endif
+
+const char *zg_system_swift_version(void) { return ZG_SWIFT_VERSION; }
+
 char **zg_system_environment(void) { return environ; }
 
 int zg_system_signal_descriptor(const sigset_t *mask) {

@@ -123,9 +123,12 @@ ZG_PUBLISH int fexecve(int file, char *const arguments[], char *const environmen
         errno = EINVAL;
         return -1;
     }
-    return execveat(file, "", arguments, environment, AT_EMPTY_PATH);
+    struct start start = {by_execveat, .file = file, .flags = AT_EMPTY_PATH, .path = "", .arguments = arguments};
+    return start_program(&start, environment);
 }
 
+ZG_PUBLISH int execveat(int directory, const char *path, char *const arguments[], char *const environment[],
+                        int flags); // glibc 2.34 declares it
 ZG_PUBLISH int execveat(int directory, const char *path, char *const arguments[], char *const environment[],
                         int flags) {
     struct start start = {by_execveat, .file = directory, .flags = flags, .path = path, .arguments = arguments};

@@ -28,7 +28,7 @@ int execveat(int directory, const char *path, char *const arguments[], char *con
 // As many as come in registers (System V ABI): a sixth argument of the call stands in the caller's frame, whoever reads it there. It
 // is left alone by a jump, while a C function that has it as a parameter writes it anew: over what is in that place where the
 // program passed fewer arguments, a futex that another thread has just changed, say.
-typedef long syscall_function(long number, long a, long b, long c, long d, long e);
+typedef long syscall_function(long number, long a, long b, long c, long d, long e ZG_SEVENTH(long f));
 
 static syscall_function *next_syscall;
 
@@ -78,33 +78,34 @@ static ZG_COLD long seccomp(long operation, long flags, long arguments, const ui
     long result;
     if (operation == SECCOMP_SET_MODE_STRICT && !flags && !arguments) {
         zg_filters_before_strict(frame);
-        result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0);
+        result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0 ZG_SEVENTH(0));
         zg_filters_after_strict(result == 0);
     } else if (operation == SECCOMP_SET_MODE_FILTER) {
         int number = zg_filters_before((const void *)arguments, flags & SECCOMP_FILTER_FLAG_TSYNC, frame);
-        result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0);
+        result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0 ZG_SEVENTH(0));
         // A listener's descriptor may be the result. With TSYNC the number of a thread that could not follow is, and then nothing
         // was done.
         bool is_thread =
             result > 0 && (flags & SECCOMP_FILTER_FLAG_TSYNC) && !(flags & SECCOMP_FILTER_FLAG_NEW_LISTENER);
         zg_filters_after(number, result >= 0 && !is_thread);
     } else {
-        result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0);
+        result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0 ZG_SEVENTH(0));
     }
     return result;
 }
 
 static ZG_NOINLINE long fork_by_number(long number, long a, long b, long c, long d, long e) {
     zg_runtime_before_bare_fork();
-    long result = next_syscall(number, a, b, c, d, e);
+    long result = next_syscall(number, a, b, c, d, e ZG_SEVENTH(0));
     int error = errno;
     zg_runtime_after_bare_fork(result == 0);
     errno = error;
     return result;
 }
 
-ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d, long e) __asm__("syscall");
-ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d, long e) {
+ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d,
+                                     long e ZG_SEVENTH(long f)) __asm__("syscall");
+ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d, long e ZG_SEVENTH(long f)) {
     if (ZG_UNLIKELY(number == SYS_seccomp)) return seccomp(a, b, c, ZG_FRAME);
     if (ZG_UNLIKELY(number == SYS_prctl && (a == PR_SET_SECCOMP || a == PR_SET_TSC)))
         return watched_prctl((int)a, (unsigned long)b, (unsigned long)c, (unsigned long)d, (unsigned long)e);
@@ -118,7 +119,7 @@ ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d
     }
     if (ZG_UNLIKELY(!next_syscall)) look_up();
     if (ZG_UNLIKELY(zg_forks_by_number(number, a, b))) return fork_by_number(number, a, b, c, d, e);
-    ZG_MUST_TAIL return next_syscall(number, a, b, c, d, e);
+    ZG_MUST_TAIL return next_syscall(number, a, b, c, d, e ZG_SEVENTH(f));
 }
 
 #endif

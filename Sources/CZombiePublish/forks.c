@@ -18,8 +18,9 @@ typedef int zg_no_fork_is_published; // C wants a declaration in every file
 #include "process/runtime.h"
 
 typedef int entry_function(void *argument);
-// As many as come in registers, like syscall's (filters.c); the seventh, the child's place for its number, stands on the caller's stack.
-typedef int clone_function(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid, void *tls);
+// As many as come in registers, like syscall's (filters.c); the seventh, the child's place for its number, may stand on the caller's stack.
+typedef int clone_function(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid,
+                           void *tls ZG_SEVENTH(void *child_tid));
 typedef int clone_in_full(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid, void *tls,
                           void *child_tid);
 typedef int fork_function(void);
@@ -57,20 +58,20 @@ static ZG_NOINLINE int clone_process(struct start start, void *stack, int flags,
 }
 
 static ZG_NOINLINE int clone_without_memory(entry_function *entry, void *stack, int flags, void *argument,
-                                            void *parent_tid, void *tls, const uint64_t *frame) {
+                                            void *parent_tid, void *tls, const uint64_t *child_tid) {
     bool has_child_tid = flags & (CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
     return clone_process((struct start){entry, argument}, stack, flags, parent_tid, tls,
-                         has_child_tid ? (void *)frame[2] : NULL);
+                         has_child_tid ? (void *)*child_tid : NULL);
 }
 
 ZG_PUBLISH int zg_published_clone(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid,
-                                  void *tls) __asm__("clone");
+                                  void *tls ZG_SEVENTH(void *child_tid)) __asm__("clone");
 ZG_PUBLISH int zg_published_clone(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid,
-                                  void *tls) {
+                                  void *tls ZG_SEVENTH(void *child_tid)) {
     if (ZG_UNLIKELY(!next_clone)) look_up();
     if (ZG_UNLIKELY(zg_forks_by_flags((uint64_t)flags)) && entry && stack)
-        return clone_without_memory(entry, stack, flags, argument, parent_tid, tls, ZG_FRAME);
-    ZG_MUST_TAIL return next_clone(entry, stack, flags, argument, parent_tid, tls);
+        return clone_without_memory(entry, stack, flags, argument, parent_tid, tls, ZG_SEVENTH_PLACE(child_tid));
+    ZG_MUST_TAIL return next_clone(entry, stack, flags, argument, parent_tid, tls ZG_SEVENTH(child_tid));
 }
 
 ZG_PUBLISH int zg_published_Fork(void) __asm__("_Fork");

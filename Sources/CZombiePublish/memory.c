@@ -36,8 +36,9 @@ ZG_PUBLISH int munlockall(void) {
 ZG_PUBLISH int madvise(void *start, size_t bytes, int advice) {
     static int (*next)(void *, uint64_t, int);
     if (!next) next = (int (*)(void *, uint64_t, int))zg_loader_next("madvise");
-    if (!zg_advice_concerns((uint64_t)start, bytes, advice)) return next(start, bytes, advice);
-    return zg_advice_follow(start, bytes, advice, next);
+    void *address = (void *)zg_arch_address((uint64_t)start);
+    if (!zg_advice_concerns((uint64_t)address, bytes, advice)) return next(start, bytes, advice);
+    return zg_advice_follow(address, bytes, advice, next);
 }
 
 // Without <sys/resource.h>, which declares them itself. A limit has the same layout under both names.

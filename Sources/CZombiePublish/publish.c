@@ -10,7 +10,6 @@
 typedef int zg_nothing_is_published; // C wants a declaration in every file
 #else
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -23,6 +22,7 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include "faults/signals.h"
 #include "heap/foreign.h"
 #include "images/loader.h"
+#include "images/module.h"
 #include "include/zg_api.h"
 #include "limits/budget.h"
 #include "limits/sample.h"
@@ -274,24 +274,30 @@ ZG_PUBLISH int malloc_trim(size_t pad) {
     return trimmed;
 }
 
-ZG_PUBLISH struct mallinfo2 mallinfo2(void) {
+// As glibc 2.33 declares it (malloc.h: struct mallinfo2), for C libraries whose headers do not.
+struct wide_mallinfo {
+    size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+
+ZG_PUBLISH struct wide_mallinfo zg_published_mallinfo2(void) __asm__("mallinfo2");
+ZG_PUBLISH struct wide_mallinfo zg_published_mallinfo2(void) {
     if (zg_passing) {
-        ZG_NEXT(struct mallinfo2, mallinfo2, (void));
+        ZG_NEXT(struct wide_mallinfo, mallinfo2, (void));
         if (next) return next();
-        return (struct mallinfo2){0};
+        return (struct wide_mallinfo){0};
     }
     uint64_t committed = zg_stats_get(zg_counter_heap_committed_bytes), live = zg_stats_get(zg_counter_live_bytes);
     uint64_t held = zg_stats_get(zg_counter_quarantined_bytes);
-    return (struct mallinfo2){.arena = committed,
-                              .ordblks = 1,
-                              .usmblks = zg_stats_get(zg_counter_live_bytes_peak),
-                              .fsmblks = held,
-                              .uordblks = live,
-                              .fordblks = committed > live ? committed - live : 0};
+    return (struct wide_mallinfo){.arena = committed,
+                                  .ordblks = 1,
+                                  .usmblks = zg_stats_get(zg_counter_live_bytes_peak),
+                                  .fsmblks = held,
+                                  .uordblks = live,
+                                  .fordblks = committed > live ? committed - live : 0};
 }
 
 ZG_PUBLISH struct mallinfo mallinfo(void) {
-    struct mallinfo2 wide = mallinfo2();
+    struct wide_mallinfo wide = zg_published_mallinfo2();
     return (struct mallinfo){.arena = (int)wide.arena,
                              .ordblks = (int)wide.ordblks,
                              .usmblks = (int)wide.usmblks,
@@ -318,7 +324,7 @@ ZG_PUBLISH void malloc_stats(void) {
         if (next) next();
         return;
     }
-    struct mallinfo2 info = mallinfo2();
+    struct wide_mallinfo info = zg_published_mallinfo2();
     fprintf(stderr, "system bytes     = %10zu\nin use bytes     = %10zu\n", info.arena, info.uordblks);
 }
 
@@ -329,7 +335,7 @@ ZG_PUBLISH int malloc_info(int options, FILE *stream) {
         return 0;
     }
     if (options != 0) return EINVAL;
-    struct mallinfo2 info = mallinfo2();
+    struct wide_mallinfo info = zg_published_mallinfo2();
     fprintf(stream,
             "<malloc version=\"1\">\n<system type=\"current\" size=\"%zu\"/>\n<total type=\"in-use\" size=\"%zu\"/>\n"
             "<total type=\"quarantine\" size=\"%zu\"/>\n</malloc>\n",
@@ -354,13 +360,13 @@ static ZG_COLD bool ask_replaced(void) {
                                         "_ZnamRKSt9nothrow_t",
                                         "_ZnwmSt11align_val_t",
                                         "_ZdlPvSt11align_val_t"};
-    Dl_info ours, theirs;
+    struct zg_module ours, theirs;
     zg_ready();
     uint32_t answer = zg_foreign_is_in_front() ? 2 : 1;
-    if (dladdr((void *)start, &ours))
+    if (zg_module_find_unwind((uint64_t)start, &ours))
         for (size_t i = 0; i < ZG_ARRAY_COUNT(names); i++) {
-            void *found = dlsym(RTLD_DEFAULT, names[i]);
-            if (found && dladdr(found, &theirs) && theirs.dli_fbase != ours.dli_fbase) answer = 2;
+            void *found = zg_loader_first(names[i]);
+            if (found && zg_module_find_unwind((uint64_t)found, &theirs) && theirs.start != ours.start) answer = 2;
         }
     if (answer == 2) zg_stats_degrade(zg_degradation_cxx_operators_replaced);
     __atomic_store_n(&replaced, answer, __ATOMIC_RELAXED);
@@ -530,18 +536,30 @@ static void *start_thread(void *pointer) {
     ZG_MUST_TAIL return start.function(start.argument);
 }
 
+// Since glibc 2.32 a thread's mask may be one of its attributes.
+static bool get_own_mask(const pthread_attr_t *attributes, sigset_t *mask) {
+    static int (*get)(const pthread_attr_t *, sigset_t *);
+    static bool is_known;
+    if (!__atomic_load_n(&is_known, __ATOMIC_ACQUIRE)) {
+        get = (int (*)(const pthread_attr_t *, sigset_t *))zg_module_function("pthread_attr_getsigmask_np");
+        __atomic_store_n(&is_known, true, __ATOMIC_RELEASE);
+    }
+    return get && get(attributes, mask) == 0;
+}
+
 ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
                               void *argument) {
     ZG_NEXT(int, pthread_create,
             (pthread_t * thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument));
     if (zg_runtime_is_started()) zg_watch_before_thread();
+    zg_thread_before_new();
     struct thread_start *start =
         zg_ready() && (zg_passing != zg_passing_sample || zg_signals_hidden().signals) ? take_start() : NULL;
     if (!start) return next(thread, attributes, function, argument);
     start->function = function;
     start->argument = argument;
     sigset_t own;
-    bool has_own = attributes && pthread_attr_getsigmask_np(attributes, &own) == 0;
+    bool has_own = attributes && get_own_mask(attributes, &own);
     start->hidden = has_own ? (struct zg_hidden_faults){0, 0} : zg_signals_hidden();
     int result = next(thread, attributes, start_thread, start);
     if (result != 0) drop_start(start);

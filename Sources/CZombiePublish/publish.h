@@ -3,6 +3,7 @@
 #ifndef ZG_PUBLISH_H
 #define ZG_PUBLISH_H
 
+#include "platform/arch.h"
 #include "zg_published.h"
 
 // A sanitizer has a malloc of its own, which must stay: built with one, nothing is published.
@@ -16,7 +17,16 @@
 // Many of them end in ZG_MUST_TAIL: stacks of threads look as they do unguarded, the loader finds its caller's search path by its
 // own return address, and what is passed on to libc costs no more than the question.
 #define ZG_PUBLISH __attribute__((visibility("default")))
-#define ZG_FRAME ((const uint64_t *)__builtin_frame_address(0))
+#define ZG_FRAME ZG_ARCH_FRAME()
+// The seventh argument of functions that are called with as many, or with fewer. Where it comes on the caller's stack it stays there
+// when the call is passed on in a jump; where it comes in a register it has to be named. ZG_SEVENTH_PLACE: where it is.
+#if ZG_ARCH_ARGUMENT_REGISTERS > 6
+#define ZG_SEVENTH(...) , __VA_ARGS__
+#define ZG_SEVENTH_PLACE(name) ((const uint64_t[1]){(uint64_t)(name)})
+#else
+#define ZG_SEVENTH(...)
+#define ZG_SEVENTH_PLACE(name) (ZG_FRAME + 2)
+#endif
 // The value is "changed" after the call: the frame has to live that long.
 #define ZG_KEEP(value) __asm__ volatile("" : "+r"(value)::"memory")
 #define ZG_KEEP_CALL() __asm__ volatile("" ::: "memory")

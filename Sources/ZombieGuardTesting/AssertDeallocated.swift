@@ -1,7 +1,7 @@
 // Assertions that an object is gone.
 
 import Testing
-import ZombieGuard
+import ZombieGuardCore
 
 /// Fails the current test where the object that `make` returns outlives the call: somebody still holds it.
 ///
@@ -12,6 +12,14 @@ import ZombieGuard
 /// The failure names the class, the number of references and, where the process is guarded, who holds them: the class
 /// and the property of each object that does, and where that object was allocated. References from the stack, from
 /// globals and from memory that is not the guarded heap's are not found.
+///
+/// - Parameters:
+///   - fileID: module and file of the call.
+///   - filePath: path of the file of the call.
+///   - line: line of the call.
+///   - column: column of the call.
+///   - make: makes the object and returns it.
+/// - Throws: what `make` throws.
 public func assertDeallocated<Object: AnyObject>(
     fileID: String = #fileID, filePath: String = #filePath, line: Int = #line, column: Int = #column,
     _ make: () throws -> Object
@@ -28,13 +36,22 @@ public func assertDeallocated<Object: AnyObject>(
 
 /// Fails the current test where the object that `make` returns outlives the call, like the function of the same name for
 /// synchronous code.
+///
+/// - Parameters:
+///   - isolation: the actor that `make` runs on.
+///   - fileID: module and file of the call.
+///   - filePath: path of the file of the call.
+///   - line: line of the call.
+///   - column: column of the call.
+///   - make: makes the object and returns it.
+/// - Throws: what `make` throws.
 public func assertDeallocated<Object: AnyObject>(
     isolation: isolated (any Actor)? = #isolation, fileID: String = #fileID, filePath: String = #filePath,
     line: Int = #line, column: Int = #column, _ make: () async throws -> Object
 ) async rethrows {
     weak var object: Object?
     do {
-        let made = try await make()
+        let made = try await OlderTesting.inPlace { try await make() }
         object = made
     }
     if let survivor = object.map({ Unmanaged<AnyObject>.passRetained($0) }) {

@@ -3,7 +3,7 @@
 import CSystem
 import CZombieTesting
 import Glibc
-import ZombieGuard
+import ZombieGuardCore
 
 /// The child, from its start until its temporary files are read and deleted. For one task at a time.
 final class ChildRun {
@@ -106,7 +106,8 @@ final class ChildRun {
     }
 
     private func findings() -> [Finding] {
-        guard var reader = try? FindingReader(opening: "\(directory)/\(Self.findingsFile)") else { return [] }
+        guard let file = try? Descriptor(opening: "\(directory)/\(Self.findingsFile)") else { return [] }
+        var reader = FindingReader(source: file)
         var findings: [Finding] = []
         while let entry = (try? reader.next()) ?? reader.finish() {
             if case .finding(let finding, _) = entry { findings.append(finding) }

@@ -3,7 +3,7 @@
 import Synchronization
 import Testing
 @preconcurrency import XCTest
-import ZombieGuard
+import ZombieGuardCore
 
 /// The test that runs now.
 enum CurrentTest {
@@ -47,14 +47,12 @@ enum CurrentTest {
     /// Fails the test; the report is attached where the library can.
     static func fail(_ message: String, at location: SourceLocation, report: String? = nil) {
         guard case .xctest(let testCase) = now else {
-            if let report {
-                Attachment.record(Array(report.utf8), named: "zombie-report.txt", sourceLocation: location)
-            }
+            if let report { OlderTesting.attach(report, at: location) }
             Issue.record(Comment(rawValue: message), sourceLocation: location)
             return
         }
         testCase.recordFailure(
-            withDescription: message, inFile: location.filePath, atLine: location.line, expected: true)
+            withDescription: message, inFile: location.path, atLine: location.line, expected: true)
     }
 
     // "ShopTests.CartTests/testAdd"

@@ -1,7 +1,7 @@
 // Expectations that some code touches no zombie.
 
 import Testing
-import ZombieGuard
+import ZombieGuardCore
 
 /// Runs `body` and fails the current test for every finding that is made meanwhile: each use of a deallocated object,
 /// each double free. Works in tests of Swift Testing and of XCTest.
@@ -12,20 +12,38 @@ import ZombieGuard
 ///
 /// The failure stands at the line that touched the zombie; where that is unknown, as with late writes, at the call of
 /// this function. `body` goes on after a finding. Fails as well where this process is not guarded.
+///
+/// - Parameters:
+///   - isolation: the actor that `body` runs on.
+///   - fileID: module and file of the call.
+///   - filePath: path of the file of the call.
+///   - line: line of the call.
+///   - column: column of the call.
+///   - body: the code to watch.
 /// - Returns: what `body` returns.
+/// - Throws: what `body` throws.
 @discardableResult
 public func expectNoZombies<Value>(
     isolation: isolated (any Actor)? = #isolation, fileID: String = #fileID, filePath: String = #filePath,
     line: Int = #line, column: Int = #column, _ body: () async throws -> Value
 ) async rethrows -> Value {
     let location = SourceLocation(fileID: fileID, filePath: filePath, line: line, column: column)
-    guard let scope = openScope(location) else { return try await body() }
+    guard let scope = openScope(location) else { return try await OlderTesting.inPlace { try await body() } }
     defer { close(scope, location) }
     return try await FindingScope.$current.withValue(scope) { try await body() }
 }
 
 /// Runs `body` and fails the current test for every finding that is made meanwhile, like the function of the same name
 /// for asynchronous code.
+///
+/// - Parameters:
+///   - fileID: module and file of the call.
+///   - filePath: path of the file of the call.
+///   - line: line of the call.
+///   - column: column of the call.
+///   - body: the code to watch.
+/// - Returns: what `body` returns.
+/// - Throws: what `body` throws.
 @_disfavoredOverload @discardableResult
 public func expectNoZombies<Value>(
     fileID: String = #fileID, filePath: String = #filePath, line: Int = #line, column: Int = #column,
@@ -38,6 +56,16 @@ public func expectNoZombies<Value>(
 }
 
 /// `expectNoZombies` under the name that suits XCTest.
+///
+/// - Parameters:
+///   - isolation: the actor that `body` runs on.
+///   - fileID: module and file of the call.
+///   - filePath: path of the file of the call.
+///   - line: line of the call.
+///   - column: column of the call.
+///   - body: the code to watch.
+/// - Returns: what `body` returns.
+/// - Throws: what `body` throws.
 @discardableResult
 public func assertNoZombies<Value>(
     isolation: isolated (any Actor)? = #isolation, fileID: String = #fileID, filePath: String = #filePath,
@@ -47,6 +75,15 @@ public func assertNoZombies<Value>(
 }
 
 /// `expectNoZombies` under the name that suits XCTest, for synchronous code.
+///
+/// - Parameters:
+///   - fileID: module and file of the call.
+///   - filePath: path of the file of the call.
+///   - line: line of the call.
+///   - column: column of the call.
+///   - body: the code to watch.
+/// - Returns: what `body` returns.
+/// - Throws: what `body` throws.
 @discardableResult
 public func assertNoZombies<Value>(
     fileID: String = #fileID, filePath: String = #filePath, line: Int = #line, column: Int = #column,

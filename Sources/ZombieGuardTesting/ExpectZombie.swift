@@ -1,7 +1,7 @@
 // Expectations that some code touches a zombie, proved in a child process.
 
 import Testing
-import ZombieGuard
+import ZombieGuardCore
 
 /// Proves that `body` touches a deallocated object of the class, and that ZombieGuard catches it.
 ///
@@ -23,11 +23,18 @@ import ZombieGuard
 /// arguments look the same, so arguments that differ only in their identity are not told apart. A call in a loop is
 /// found again by how many calls came before it at the same place in this test. Repeated runs of a test in one process
 /// (`--repetitions`) are not supported.
+///
 /// - Parameters:
 ///   - type: the class of the deallocated object itself, not of an ancestor.
 ///   - access: what is done to it; nil for anything.
 ///   - timeLimit: how long the body may take. The child has at least a minute to get to it.
-/// - Returns: the finding, where it is the expected one.
+///   - isolation: the actor that `body` runs on.
+///   - fileID: module and file of the call.
+///   - filePath: path of the file of the call.
+///   - line: line of the call.
+///   - column: column of the call.
+///   - body: what touches the object; it runs in the child process only.
+/// - Returns: the finding, where it is the expected one; nil where the test has failed.
 @discardableResult
 public func expectZombie(
     of type: AnyClass, access: Finding.Access? = nil, timeLimit: Duration = .seconds(20),
@@ -58,6 +65,17 @@ public func expectZombie(
 
 /// Proves that `body` touches a deallocated object of the class, and that ZombieGuard catches it, like the function of
 /// the same name for asynchronous code. Waits for the child process.
+///
+/// - Parameters:
+///   - type: the class of the deallocated object itself, not of an ancestor.
+///   - access: what is done to it; nil for anything.
+///   - timeLimit: how long the body may take.
+///   - fileID: module and file of the call.
+///   - filePath: path of the file of the call.
+///   - line: line of the call.
+///   - column: column of the call.
+///   - body: what touches the object; it runs in the child process only.
+/// - Returns: the finding, where it is the expected one; nil where the test has failed.
 @_disfavoredOverload @discardableResult
 public func expectZombie(
     of type: AnyClass, access: Finding.Access? = nil, timeLimit: Duration = .seconds(20),

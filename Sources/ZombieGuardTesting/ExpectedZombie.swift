@@ -3,7 +3,7 @@
 import Glibc
 import Synchronization
 import Testing
-import ZombieGuard
+import ZombieGuardCore
 
 /// One call of `expectZombie`.
 struct ExpectedZombie {

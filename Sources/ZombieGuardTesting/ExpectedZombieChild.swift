@@ -1,7 +1,7 @@
 // The child process of an expectZombie: runs the body, tells how far it got, and ends.
 
 import Glibc
-import ZombieGuard
+import ZombieGuardCore
 
 /// The call that this process was started for. It tells its parent through a file, one word after the other, because
 /// what it prints belongs to the body.

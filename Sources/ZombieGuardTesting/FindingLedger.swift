@@ -2,7 +2,7 @@
 
 import Glibc
 import Synchronization
-import ZombieGuard
+import ZombieGuardCore
 
 /// Hands findings out to the open scopes. Several tests may run at the same time, and a finding does not say in which of
 /// them it was made. It goes to the innermost open scope; where there are several, to the one whose test function stands
@@ -38,30 +38,36 @@ enum FindingLedger {
 
     /// From now on findings may belong to the scope.
     static func open(_ scope: FindingScope) {
-        if scope.parent == nil { GuardRuntime.current?.beginTest() }
-        state.withLock {
-            deliver(&$0)
-            $0.open.append(OpenScope(scope: scope, repetitionsBefore: repetitions))
+        GuardRuntime.aside {
+            state.withLock {
+                deliver(&$0)
+                $0.open.append(OpenScope(scope: scope, repetitionsBefore: repetitions))
+            }
         }
+        if scope.parent == nil { GuardRuntime.current?.beginTest() }
     }
 
     /// Verifies all freed blocks and returns what belongs to the scope.
     static func close(_ scope: FindingScope) -> [Entry] {
         _ = GuardRuntime.current?.verify()
-        return state.withLock {
-            deliver(&$0)
-            guard let index = $0.open.firstIndex(where: { $0.scope === scope }) else { return [] }
-            let closed = $0.open.remove(at: index)
-            return closed.entries + repeated(closed, $0.all)
+        return GuardRuntime.aside {
+            state.withLock {
+                deliver(&$0)
+                guard let index = $0.open.firstIndex(where: { $0.scope === scope }) else { return [] }
+                let closed = $0.open.remove(at: index)
+                return closed.entries + repeated(closed, $0.all)
+            }
         }
     }
 
     /// Verifies all freed blocks and returns what came outside of every scope. For the end of the process.
     static func closeAll() -> [Finding] {
         _ = GuardRuntime.current?.verify()
-        return state.withLock {
-            deliver(&$0)
-            return $0.unclaimed + $0.open.flatMap { $0.entries.map(\.finding) }
+        return GuardRuntime.aside {
+            state.withLock {
+                deliver(&$0)
+                return $0.unclaimed + $0.open.flatMap { $0.entries.map(\.finding) }
+            }
         }
     }
 

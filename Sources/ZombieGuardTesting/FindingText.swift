@@ -2,7 +2,7 @@
 
 import Glibc
 import Testing
-import ZombieGuard
+import ZombieGuardCore
 
 extension Finding {
     /// Frames of each stack that a message shows.

@@ -3,7 +3,7 @@
 import CZombie
 import Glibc
 import Testing
-import ZombieGuard
+import ZombieGuardCore
 
 enum Guarding {
     /// nil where the process is guarded; otherwise why it is not.
@@ -30,13 +30,18 @@ enum Guarding {
 extension FindingLedger.Entry {
     /// Fails the current test with this finding, at the line that touched the zombie, or else at `location`.
     func fail(else location: SourceLocation?) {
+        let (message, place, report) = GuardRuntime.aside { failure(else: location) }
+        CurrentTest.fail(message, at: place, report: report)
+    }
+
+    private func failure(else location: SourceLocation?) -> (message: String, place: SourceLocation, report: String) {
         var message = finding.message
         if !others.isEmpty {
             message += "\nit may belong to \(others.joined(separator: ", ")) instead, which ran at the same time"
         }
         if isRepeated { message += "\nthe same was found before, in a test with the same stacks" }
         let place = finding.origin ?? location ?? finding.freeOrigin ?? .unknown
-        CurrentTest.fail(message, at: place, report: finding.report)
+        return (message, place, finding.report)
     }
 }
 

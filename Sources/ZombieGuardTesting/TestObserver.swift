@@ -4,7 +4,7 @@ import CZombieTesting
 import Glibc
 import Synchronization
 @preconcurrency import XCTest
-import ZombieGuard
+import ZombieGuardCore
 
 /// Makes every finding in a test of XCTest a failure of that test. Swift Testing has a trait for it.
 private final class TestObserver: XCTestObservation {
@@ -33,6 +33,14 @@ private let ownProcess = getpid()
 func testBundleStarted() {
     _ = ownProcess
     XCTestObservationCenter.shared.addTestObserver(TestObserver())
+    if !ExpectedZombie.isChild { GuardRuntime.current?.whenDying(reportEnd) }
+}
+
+/// The whole report of what the process is about to die of: no test can say it any more.
+@Sendable private func reportEnd(_ finding: Finding) {
+    let output = Descriptor(adopting: dup(STDERR_FILENO))
+    let style = TextStyle(directory: getcwd(nil, 0).map { String(cString: $0) })
+    try? output.write(TextRenderer(style: style, excerpts: SourceExcerpts()).render(finding))
 }
 
 /// What nobody waited for must not pass silently: it ends the process with the status of `zguard run`. Tests that passed say little

@@ -1,20 +1,30 @@
 // The trait that turns findings into issues.
 
 import Testing
-import ZombieGuard
+import ZombieGuardCore
 
 /// Makes every finding while a test runs an issue of that test. See ``Testing/Trait/zombieGuarded``.
-public struct ZombieGuardedTrait: TestTrait, SuiteTrait, TestScoping {
+public struct ZombieGuardedTrait: TestTrait, SuiteTrait {
     /// Tests in nested suites are guarded, too.
     public var isRecursive: Bool { true }
 
+    /// Runs a test, and turns every finding of the meantime into an issue of it. Called by Swift Testing.
+    ///
+    /// - Parameters:
+    ///   - test: the test.
+    ///   - testCase: its case; nil where it is a suite.
+    ///   - function: the test's body.
+    /// - Throws: what `function` throws.
     public func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
     ) async throws {
         if let missing = Guarding.missing {
             // Under a sanitizer others watch over the same bugs.
-            let severity: Issue.Severity = Guarding.sanitizer == nil ? .error : .warning
-            Issue.record(Comment(rawValue: missing), severity: severity, sourceLocation: test.sourceLocation)
+            if Guarding.sanitizer == nil {
+                Issue.record(Comment(rawValue: missing), sourceLocation: test.sourceLocation)
+            } else {
+                OlderTesting.warn(missing, at: test.sourceLocation)
+            }
             return try await function()
         }
         let scope = FindingScope(test)

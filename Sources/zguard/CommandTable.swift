@@ -56,7 +56,9 @@ struct Command: Sendable {
                     text: "write findings to a file, or to a directory that serves as report store"),
                 Flag(
                     name: "--format", value: .choice(ReportFormat.available),
-                    text: "output format: text (default), json (JSON lines, default with --report), sarif or html"),
+                    text:
+                        "output format: text (default), json (JSON lines, default with --report), sarif, html, junit (XML) or github (annotations)"
+                ),
                 suppressions, full, symbols,
                 Flag(
                     name: "--exit-code", value: .required("N"),
@@ -131,8 +133,9 @@ struct Command: Sendable {
         Command(
             name: "completions", operands: CompletionsCommand.Shell.operands, operandCount: 1...1,
             text: "print the completion script for a shell", run: { try CompletionsCommand($0).run() }),
-        Command(name: "version", text: "print the version") { _ in
-            Output.out("zguard \(zombieGuardVersion)\n")
+        Command(name: "version", text: "print the version, the processor and the Swift that it was built for") { _ in
+            Output.out(
+                "zguard \(zombieGuardVersion) (\(zombieGuardArchitecture), Swift \(zombieGuardSwiftVersion))\n")
             return ExitStatus.success
         },
         Command(
@@ -144,7 +147,7 @@ struct Command: Sendable {
     // Flags that several commands have.
     private static let format = Flag(
         name: "--format", value: .choice(ReportFormat.available),
-        text: "output format: text (default), json (JSON lines), sarif or html")
+        text: "output format: text (default), json (JSON lines), sarif, html, junit (XML) or github (annotations)")
     private static let suppressions = Flag(
         name: "--suppressions", value: .required("FILE"), repeats: true,
         text: "hide findings that the rules in this file match")
@@ -158,9 +161,9 @@ struct Command: Sendable {
 
 /// The form in which findings are written.
 enum ReportFormat: String, CaseIterable, Sendable {
-    case text, json, sarif, html
+    case text, json, sarif, html, junit, github
 
     static let available = allCases.map(\.rawValue)
     /// Whether each finding can be written when it is there; otherwise all are written at the end.
-    var isStreamed: Bool { self == .text || self == .json }
+    var isStreamed: Bool { self == .text || self == .json || self == .github }
 }

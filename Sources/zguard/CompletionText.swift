@@ -13,7 +13,7 @@ enum CompletionText {
             case .choice: (option.name, option.text, .choice(option.choices))
             case .bool: (option.name, option.text, .choice(["0", "1"]))
             case .path: (option.name, option.text, .file)
-            case .number, .bytes, .percent: (option.name, option.text, .text)
+            case .number, .bytes, .percent, .names: (option.name, option.text, .text)
             }
         }
     }

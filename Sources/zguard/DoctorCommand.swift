@@ -23,8 +23,9 @@ struct DoctorCommand {
         var rows: [[String]] = []
         var works = false
         for probe in [
-            kernel, libc, findObject, memfd, guardPages, windows, maskedLoads, safeRead, overcommit, mapCount,
-            addressSpace,
+            kernel, pages, libc, findObject, memfd, guardPages, windows, maskedLoads, memoryTags, safeRead, overcommit,
+            mapCount,
+            addressSpace, addressBits,
             ptraceScope,
             memoryPressure, hugePages,
             library, swift,
@@ -53,12 +54,18 @@ struct DoctorCommand {
         return Probe("kernel", .ok, "Linux \(release), \(withUnsafeBytes(of: name.machine) { text($0) })")
     }
 
+    private var pages: Probe {
+        let bytes = zg_system_page_bytes()
+        if let reason = Preload.pageProblem(bytes: bytes) { return Probe("pages", .missing, reason) }
+        return Probe("pages", .ok, "of \(bytes / 1024) KiB")
+    }
+
     private var libc: Probe { Probe("C library", .ok, "glibc \(String(cString: zg_system_libc_version()))") }
 
     private var findObject: Probe {
         zg_system_has_find_object() != 0
             ? Probe("_dl_find_object", .ok, "loaded modules are looked up without a lock")
-            : Probe("_dl_find_object", .limited, "needs glibc 2.35; loaded modules are looked up with dl_iterate_phdr")
+            : Probe("_dl_find_object", .limited, "needs glibc 2.35; loaded modules are looked up in the loader's list")
     }
 
     private var memfd: Probe {
@@ -91,6 +98,16 @@ struct DoctorCommand {
             : Probe(
                 "masked loads", .ok,
                 "AVX-512: reads just past the end of long-lived fenced blocks are not found (overread_ms)")
+    }
+
+    private var memoryTags: Probe {
+        switch zg_system_probe_tags() {
+        case 0: Probe("memory tagging", .ok, "none: profile mte is profile guard here")
+        case 1: Probe("memory tagging", .ok, "profile mte checks every access to small blocks")
+        case let error:
+            Probe(
+                "memory tagging", .limited, "\(SystemError(number: -error)); profile mte is profile guard here")
+        }
     }
 
     private var safeRead: Probe {
@@ -130,6 +147,21 @@ struct DoctorCommand {
         }
         if limit.rlim_cur == rlim_t.max { return Probe("RLIMIT_AS", .ok, "address space is unlimited") }
         return Probe("RLIMIT_AS", .limited, "address space is limited to \(byteText(UInt64(limit.rlim_cur)))")
+    }
+
+    // What is enough, and what follows where it is not, as the runtime has it (zg_os_address_space, process/ready.c).
+    private var addressBits: Probe {
+        let bits = zg_system_address_bits()
+        if bits == 0 { return Probe("addresses", .ok, "of unknown size") }
+        if bits >= 46 { return Probe("addresses", .ok, "of \(bits) bits") }
+        let space = UInt64(1) << UInt64(bits)
+        var region = UInt64(1) << 36
+        while region * 45 > space / 8 { region /= 4 }
+        return Probe(
+            "addresses", .limited,
+            "of \(bits) bits: at most \(byteText(region)) of small blocks of each size are guarded, and "
+                + "\(byteText(space / 8)) of large ones; small blocks have no windows, "
+                + "and fewer dead objects are told apart")
     }
 
     private var ptraceScope: Probe {

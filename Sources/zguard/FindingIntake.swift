@@ -6,6 +6,8 @@ import ZombieGuard
 struct FindingIntake {
     /// What is to be shown, and what is not.
     private(set) var groups: FindingGroups
+    /// Lines of raw findings that were taken or skipped; counted by whoever reads them.
+    var entries = 0
     private let symbolicator: Symbolicator
     private var notesGiven = 0
 
@@ -51,6 +53,6 @@ struct FindingIntake {
             notes: notes + unknown
                 + (unwritten == 0 ? [] : ["findings that could not be written: \(unwritten)"]),
             sourceRoot: Preload.workingDirectory(),
-            isComplete: isComplete, exitStatus: exitStatus, coverage: coverage)
+            isComplete: isComplete && unwritten == 0, exitStatus: exitStatus, coverage: coverage)
     }
 }

@@ -115,8 +115,9 @@ struct FindingSink {
 
     private func write(_ finding: Finding) throws {
         switch destination {
-        case .standardError: Output.error(text(of: finding))
-        case .file(let file, _), .stream(let file, _): try file.write(text(of: finding))
+        case .standardError: Output.error(onLineOfItsOwn(text(of: finding)))
+        case .file(let file, _): try file.write(text(of: finding))
+        case .stream(let file, _): try file.write(onLineOfItsOwn(text(of: finding)))
         case .store(_, let writer): try writer.append(finding.jsonLine)
         }
     }
@@ -191,8 +192,15 @@ struct FindingSink {
     }
 
     private func text(of finding: Finding) -> String {
-        format == .text ? renderer.render(finding) : finding.jsonLine + "\n"
+        switch format {
+        case .text: renderer.render(finding)
+        case .github: options.annotations.line(for: finding)
+        default: finding.jsonLine + "\n"
+        }
     }
+
+    // GitHub reads a command at the beginning of a line only, and the program may have left one unfinished.
+    private func onLineOfItsOwn(_ text: String) -> String { format == .github ? "\n" + text : text }
 
     private func describe(_ error: any Error) -> String {
         switch destination {

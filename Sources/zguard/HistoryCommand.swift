@@ -17,7 +17,7 @@ struct HistoryCommand {
         let word = arguments.operands[0]
         // A core file whose name is a number can be given as ./123.
         origin = word.utf8.allSatisfy { $0 >= 0x30 && $0 <= 0x39 } ? .process(try arguments.processID()) : .core(word)
-        address = try Self.address(arguments.operands[1])
+        address = Self.withoutTag(try Self.address(arguments.operands[1]))
         options = try ReportOptions(arguments)
     }
 
@@ -27,6 +27,13 @@ struct HistoryCommand {
         if !word.hasPrefix("+"), let number = UInt64(word) { return Address(number) }
         throw .usage(
             "'\(visible(word))' is not an address", hint: "addresses are written as 0x7f10 or as decimal numbers")
+    }
+
+    // A pointer whose memory has tags (profile mte) is the address and four bits above it. Other words that have any of the highest
+    // bits are what they are: what dead memory was filled with, for example.
+    private static func withoutTag(_ address: Address) -> Address {
+        let untagged = address.rawValue & ~Processor.tagBits
+        return untagged >> 52 == 0 ? Address(untagged) : address
     }
 
     func run() throws -> Int32 {

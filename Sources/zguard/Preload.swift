@@ -9,6 +9,9 @@ enum Preload {
 
     /// The path of libzguard.so: ZGUARD_LIBRARY, or below ../lib beside this program, in a folder of its own or not.
     static func library() throws(Failure) -> String {
+        if let reason = pageProblem(bytes: zg_system_page_bytes()) {
+            throw Failure(reason, status: ExitStatus.cannotGuard)
+        }
         let path = environment(libraryVariable) ?? besideThisProgram()
         var status = stat()
         guard stat(path, &status) == 0 else {
@@ -23,6 +26,11 @@ enum Preload {
                 hint: "install zguard elsewhere", status: ExitStatus.cannotGuard)
         }
         return path
+    }
+
+    /// Why programs cannot be guarded on a kernel with pages of this size; nil where they can.
+    static func pageProblem(bytes: Int) -> String? {
+        bytes == 4096 ? nil : "this kernel's pages are of \(bytes / 1024) KiB; guarding needs pages of 4 KiB"
     }
 
     private static func besideThisProgram() -> String {

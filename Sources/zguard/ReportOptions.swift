@@ -54,14 +54,25 @@ struct ReportOptions {
         case .json: for finding in document.findings { try put(finding.jsonLine + "\n") }
         case .sarif: try put(SARIFReport(document).text)
         case .html: try put(HTMLReport(document).text)
+        case .junit: try put(JUnitReport(document).text)
+        case .github:
+            let annotations = self.annotations
+            for finding in document.findings { try put(annotations.line(for: finding)) }
         }
     }
 
-    /// Renders text for a stream or a file: with colours on a terminal only, with source paths from the working directory.
+    /// Renders text for a stream or a file: with colours on a terminal only and as wide as it is, with source paths from the
+    /// working directory.
     func renderer(for descriptor: Int32) -> TextRenderer {
         let style = TextStyle(
-            usesColor: Self.wantsColor(descriptor), isFull: isFull, directory: Preload.workingDirectory())
+            usesColor: Self.wantsColor(descriptor), isFull: isFull, directory: Preload.workingDirectory(),
+            columns: TerminalSize(of: descriptor)?.columns ?? TerminalSize.askedColumns)
         return TextRenderer(style: style, excerpts: SourceExcerpts())
+    }
+
+    /// Annotations of files below what GitHub calls the workspace, or below the working directory.
+    var annotations: GitHubAnnotations {
+        GitHubAnnotations(workspace: Preload.environment("GITHUB_WORKSPACE") ?? Preload.workingDirectory())
     }
 
     /// Colours are for terminals that know them and people who want them: https://no-color.org, https://bixense.com/clicolors.

@@ -56,7 +56,9 @@ struct RunCommand {
         let temporary = try TemporaryDirectory()
         defer { temporary.remove() }
         let raw = "\(temporary.path)/findings"
-        let environment = ChildEnvironment.guarding(library: library, options: options.text(reportPath: raw))
+        let environment = ChildEnvironment.guarding(
+            library: library,
+            options: options.text(reportPath: raw, maySuppress: arguments.values["--suppressions"] != nil))
         let file = try open(raw)
         let unwritten = try count(raw + CountingFile.unwrittenSuffix)
         let untold = try count(raw + RunCoverage.untoldSuffix)
@@ -69,10 +71,10 @@ struct RunCommand {
         sink.begin()
         var timeline = TimelineRecorder(processID: Int(child.processID))
         let end = child.wait(every: Self.pollMilliseconds) {
-            read(&reader, &intake, &sink)
+            if read(&reader, &intake, &sink) > 0 { watching?.tell(shown: intake.entries) }
             if sink.drawsTimeline { timeline.look() }
         }
-        read(&reader, &intake, &sink)
+        _ = read(&reader, &intake, &sink)
         while let rest = reader.finish() { handle(rest, &intake, &sink) }
         var coverage = watching?.coverage
         coverage?.untoldProcesses = untold.count
@@ -173,11 +175,15 @@ struct RunCommand {
         }
     }
 
-    private func read(_ reader: inout FindingReader, _ intake: inout FindingIntake, _ sink: inout FindingSink) {
+    // Returns how many there were.
+    private func read(_ reader: inout FindingReader, _ intake: inout FindingIntake, _ sink: inout FindingSink) -> Int {
+        let before = intake.entries
         while let entry = try? reader.next() { handle(entry, &intake, &sink) }
+        return intake.entries - before
     }
 
     private func handle(_ entry: FindingReader.Entry, _ intake: inout FindingIntake, _ sink: inout FindingSink) {
+        intake.entries += 1
         switch entry {
         case .finding(let finding, _):
             sink.add(intake.add(finding))

@@ -9,8 +9,8 @@ struct RuntimeOptions {
     private let inherited: String
     private let given: String
 
-    /// The environment's value, the profile, then `-o` values, each of which overrides what stands before it. Warns of
-    /// unknown keys and leaves them out.
+    /// The environment's value, the profile, then `-o` values, each of which overrides what stands before it. An unknown key is a
+    /// mistake on the command line; in the environment, which may be meant for another version, it is warned of and left out.
     init(inherited: String?, profile: String?, given: [String]) throws(Failure) {
         for entry in given.flatMap({ $0.split(separator: ":") })
         where entry.prefix(while: { $0 != "=" }) == "report_path" {
@@ -19,25 +19,37 @@ struct RuntimeOptions {
                 hint: "zguard run --report PATH")
         }
         let given = ((profile.map { ["profile=\($0)"] } ?? []) + given).joined(separator: ":")
-        try Self.check((inherited ?? "") + ":" + given)
-        self.inherited = OptionTable.withoutUnknown(inherited ?? "")
-        self.given = OptionTable.withoutUnknown(given)
-    }
-
-    /// The variable's value, with the file that raw findings go to.
-    func text(reportPath: String) -> String {
-        [inherited, "report_path=\(reportPath)", given].filter { !$0.isEmpty }.joined(separator: ":")
-    }
-
-    /// Throws for a bad value; warns of unknown keys, once for each.
-    static func check(_ text: String) throws(Failure) {
+        try Self.check(given) { name, nearest throws(Failure) in
+            throw .usage(
+                "unknown option '\(visible(name))'",
+                hint: nearest.map { "did you mean '\($0)'?" } ?? "'zguard options' lists them")
+        }
         var warned: Set<String> = []
+        try Self.check(inherited ?? "") { name, nearest in
+            guard warned.insert(name).inserted else { return }
+            Output.warn(
+                "unknown option '\(visible(name))' in \(Self.variable) is ignored",
+                hint: nearest.map { "did you mean '\($0)'?" })
+        }
+        self.inherited = OptionTable.withoutUnknown(inherited ?? "")
+        self.given = given
+    }
+
+    /// What whoever prints findings with names wants, unless somebody says otherwise: no second report of the same crash.
+    private static let ours = "swift_backtrace=skip"
+
+    /// The variable's value, with the file that raw findings go to. Where findings may be suppressed, somebody has to say what the process
+    /// died of.
+    func text(reportPath: String, maySuppress: Bool = false) -> String {
+        [maySuppress ? "" : Self.ours, inherited, "report_path=\(reportPath)", given].filter { !$0.isEmpty }.joined(
+            separator: ":")
+    }
+
+    /// Throws for a bad value; calls `unknown` for each unknown key, with the nearest name that is known.
+    private static func check(_ text: String, unknown: (String, String?) throws(Failure) -> Void) throws(Failure) {
         for problem in OptionTable.parse(text).problems {
             switch problem {
-            case .unknown(let name, let nearest):
-                guard warned.insert(name).inserted else { continue }
-                Output.warn(
-                    "unknown option '\(visible(name))' is ignored", hint: nearest.map { "did you mean '\($0)'?" })
+            case .unknown(let name, let nearest): try unknown(name, nearest)
             case .badValue(let name, let value, let expected): throw badValue(name, value, expected)
             }
         }

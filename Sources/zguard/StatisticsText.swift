@@ -63,7 +63,8 @@ enum StatisticsText {
         let contexts = statistics["contexts"]
         let fenced = statistics["contexts_fenced"]
         if contexts > 0 {
-            text += "contexts: \(fenced) of \(contexts) had a block with pages of its own"
+            text += "contexts: \(fenced) of \(contexts) had a block with "
+            text += statistics["tagged_blocks"] > 0 ? "a memory tag or pages of its own" : "pages of its own"
             text += " (\(percent(UInt64(clamping: UInt128(fenced) * 1000 / UInt128(contexts)))))\n"
         }
         text += "watched: \(statistics.coverage.text)\n"

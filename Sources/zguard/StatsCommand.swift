@@ -33,13 +33,39 @@ struct StatsCommand {
             Output.out(try look())
             return ExitStatus.success
         }
-        let clearsScreen = form == .text && isatty(STDOUT_FILENO) == 1
+        let drawsScreen = form == .text && isatty(STDOUT_FILENO) == 1
+        // A handler that does nothing, so that a new size of the terminal ends the pause.
+        if drawsScreen { signal(SIGWINCH) { _ in } }
         while true {
             let text = try look()
-            Output.out(clearsScreen ? "\u{1b}[H\u{1b}[2J" + text : text + (form == .text ? "\n" : ""))
+            if drawsScreen {
+                Output.out(Self.screen(text, on: TerminalSize(of: STDOUT_FILENO)))
+            } else {
+                Output.out(text + (form == .text ? "\n" : ""))
+            }
             if Output.failure != nil { return ExitStatus.success }
-            usleep(UInt32(min(interval * 1e6, Double(UInt32.max))))
+            Self.pause(interval)
         }
+    }
+
+    // Until the time is over or a signal comes.
+    private static func pause(_ seconds: Double) {
+        var time = timespec(tv_sec: Int(seconds), tv_nsec: Int((seconds - seconds.rounded(.down)) * 1e9))
+        nanosleep(&time, nil)
+    }
+
+    /// What draws a text over what a terminal shows, from its upper left corner: as many lines as there is room for above the
+    /// cursor, the last of which says how many are missing, each as long as the terminal is wide. Nothing scrolls.
+    static func screen(_ text: String, on size: TerminalSize?) -> String {
+        var lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        if lines.last == "" { lines.removeLast() }
+        if let size {
+            let room = max(1, size.rows - 1)
+            if lines.count > room { lines = lines.prefix(room - 1) + ["… \(lines.count - room + 1) more lines"] }
+            lines = lines.map { FittingText($0, width: size.columns).text }
+        }
+        // Home; each line is erased before it is written, as behind a full one there is no place to erase from, and all below.
+        return "\u{1b}[H" + lines.map { "\u{1b}[K" + $0 + "\n" }.joined() + "\u{1b}[J"
     }
 
     private func look() throws(ProcessError) -> String {

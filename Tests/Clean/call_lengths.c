@@ -1,5 +1,6 @@
 // Calls with lengths that the kernel does not use up, of nothing, and with pointers that lead nowhere on purpose.
 // libs: -Wno-stringop-overflow -Wno-stringop-overread
+// qemu-user: it fails calls with EFAULT whose buffer has an unreadable page, however little of it the call would use
 
 #define _GNU_SOURCE
 #include <errno.h>

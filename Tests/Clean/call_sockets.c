@@ -1,4 +1,5 @@
 // Sockets and pipes in all the ways in which their buffers may look odd: full pipes, no data, cut messages, many parts.
+// qemu-user: it fails calls with EFAULT whose buffer has an unreadable page, however little of it the call would use
 
 #define _GNU_SOURCE
 #include <errno.h>

@@ -2,39 +2,25 @@
 // libs: -lpthread -fno-omit-frame-pointer
 
 #define _GNU_SOURCE
-#include <alloca.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { THREADS = 60, MOST = 1 << 20, LONGER = 500 << 10, SHORTER = 300 << 10, USED_AT = 200000 };
+#include "../Support/supplied_stack.h"
+
+enum { THREADS = 60, MOST = 1 << 20, LONGER = 500 << 10, SHORTER = 300 << 10 };
 
 static pthread_key_t key;
-static char *stack;
 static int last_rounds;
 static __thread int rounds;
 
-__attribute__((noinline)) static void use_blocks(void) {
-    for (int i = 0; i < 40; i++) {
-        char *volatile block = malloc(24);
-        free(block);
-    }
-    last_rounds++;
-}
-
-__attribute__((noinline)) static void go_down(void) {
-    char *here = __builtin_frame_address(0);
-    volatile char *room = alloca((size_t)(here - (stack + USED_AT)));
-    room[0] = 1;
-    use_blocks();
-    room[0] = 2;
-}
-
 static void drop(void *value) {
     pthread_setspecific(key, value);
-    if (++rounds == PTHREAD_DESTRUCTOR_ITERATIONS) go_down();
+    if (++rounds != PTHREAD_DESTRUCTOR_ITERATIONS) return;
+    go_down();
+    last_rounds++;
 }
 
 static void *work(void *value) {

@@ -17,10 +17,13 @@
 
 // The kernel's list of what it takes to load a dynamic program (glibc 2.36 and later), and malloc's calls.
 static const int start_calls[] = {
-    SYS_execve,          SYS_brk,        SYS_arch_prctl, SYS_mmap,        SYS_access,    SYS_openat,
-    SYS_fstat,           SYS_newfstatat, SYS_close,      SYS_read,        SYS_pread64,   SYS_set_tid_address,
-    SYS_set_robust_list, SYS_rseq,       SYS_mprotect,   SYS_write,       SYS_prlimit64, SYS_munmap,
-    SYS_getrandom,       SYS_exit_group, SYS_readlink,   SYS_rt_sigreturn};
+#ifdef SYS_access // not with the kernel's newer tables of calls, such as arm64's
+    SYS_arch_prctl,      SYS_access,     SYS_readlink,
+#endif
+    SYS_execve,          SYS_brk,        SYS_mmap,        SYS_faccessat, SYS_openat,    SYS_readlinkat,
+    SYS_fstat,           SYS_newfstatat, SYS_close,       SYS_read,      SYS_pread64,   SYS_set_tid_address,
+    SYS_set_robust_list, SYS_rseq,       SYS_mprotect,    SYS_write,     SYS_prlimit64, SYS_munmap,
+    SYS_getrandom,       SYS_exit_group, SYS_rt_sigreturn};
 
 static int install(const struct sock_filter *program, int count, unsigned flags) {
     struct sock_fprog whole = {(unsigned short)count, (struct sock_filter *)program};

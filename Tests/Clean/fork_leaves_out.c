@@ -1,4 +1,5 @@
 // Parts of blocks are kept from children, or wiped in them, as those do who register memory with devices; children come to a good end.
+// qemu-user: unguarded, its children die there, of libc's own records in pages that were wiped
 
 #define _GNU_SOURCE
 #include <malloc.h>

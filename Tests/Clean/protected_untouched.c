@@ -1,5 +1,6 @@
 // Large blocks that the program protects before it has ever touched their pages, and frees so; their memory is used again.
 // options: quarantine_bytes=0:fence_per_context=0:fence_overhead=0
+// qemu-user: unguarded it dies there, of pages that were protected before they were touched
 
 #include <malloc.h>
 #include <stdint.h>

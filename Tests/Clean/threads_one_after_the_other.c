@@ -2,30 +2,14 @@
 // libs: -lpthread -fno-omit-frame-pointer
 
 #define _GNU_SOURCE
-#include <alloca.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { THREADS = 65536, MOST = 500 << 10, SHORTER = 300 << 10, LEAST = 64 << 10, USED_AT = 200000 };
+#include "../Support/supplied_stack.h"
 
-static char *stack;
-
-__attribute__((noinline)) static void use_blocks(void) {
-    for (int i = 0; i < 40; i++) {
-        char *volatile block = malloc(24);
-        free(block);
-    }
-}
-
-__attribute__((noinline)) static void go_down(void) {
-    char *here = __builtin_frame_address(0);
-    volatile char *room = alloca((size_t)(here - (stack + USED_AT)));
-    room[0] = 1;
-    use_blocks();
-    room[0] = 2;
-}
+enum { THREADS = 65536, MOST = 500 << 10, SHORTER = 300 << 10, LEAST = 64 << 10 };
 
 static void *work(void *goes_down) {
     if (goes_down) go_down();

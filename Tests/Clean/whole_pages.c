@@ -1,5 +1,6 @@
 // Blocks of whole pages in which the program maps, protects and advises, until it frees them; they are used again.
 // options: retired_bytes=1m
+// qemu-user: unguarded it is ended there by libc, whose memory the emulator changes
 
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -10,7 +10,7 @@ The header's first line says what the program does; each further line is "// key
   block         size=, offset=, state=, language=, class=, member=, as far as they are certain, "-" where there is none;
                 no such line: the finding has no block
   address       expected address of the access
-  stack-access, stack-free, stack-alloc
+  stack-access, stack-free, stack-alloc, stack-previous
                 function on top of the stack; several with '|'; "~name": somewhere in the stack; "- (reason)": not
                 checked; no such line: the finding has no such stack
   options       ZGUARD_OPTIONS for the run
@@ -22,9 +22,13 @@ The header's first line says what the program does; each further line is "// key
   libs          further flags for the compiler
 Clean programs know options and libs, and
   warning       part of a warning that zguard itself may print, where it has to say that it cannot guard
+Both know
+  processor     the only one that it is for, and in parentheses why
+  qemu-user     why it is not run where qemu's user mode runs the programs (--arch): what that does not have or does otherwise
 """
 
 import argparse
+import collections
 import concurrent.futures
 import json
 import os
@@ -37,9 +41,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support import builds  # noqa: E402
+from Support import builds, processors  # noqa: E402
 from Support.checks import Failed, as_shell, close, run_within, said_by_library  # noqa: E402
-from Support.environment import TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.environment import ARCH, TESTS, ZGUARD, scrubbed  # noqa: E402
 
 TIMEOUT_SECONDS = 120  # on a busy machine twenty thousand threads take a while
 
@@ -51,14 +55,19 @@ LANGUAGES = {
     ".cpp": ("CXX", "g++", ["-std=gnu++17"],
              ["-Wno-free-nonheap-object", "-Wno-infinite-recursion", "-Wno-use-after-free",
               "-Wno-mismatched-new-delete"]),
+    ".swift": ("SWIFTC", "swiftc", ["-swift-version", "6", "-module-name", "Shop", "-g"], []),
 }
 
 BUG_KEYS = {
-    "finding", "access", "block", "address", "stack-access", "stack-free", "stack-alloc", "options", "exit",
-    "confidence", "detail", "stdout", "count", "libs",
+    "finding", "access", "block", "address", "stack-access", "stack-free", "stack-alloc", "stack-previous", "options", "exit",
+    "confidence", "detail", "stdout", "count", "libs", "processor", "qemu-user",
 }
-CLEAN_KEYS = {"options", "libs", "warning"}
+CLEAN_KEYS = {"options", "libs", "warning", "processor", "qemu-user"}
 BLOCK_KEYS = {"size", "offset", "state", "language", "class", "member"}
+
+
+class NotHere(Exception):
+    """Why a program is not run."""
 
 
 class Program:
@@ -87,6 +96,13 @@ class Program:
             if self.header["finding"] != self.path.parent.name:
                 raise Failed(f"header: finding '{self.header['finding']}' in folder '{self.path.parent.name}'")
 
+    def why_not(self):
+        """Why it is not run here, or nothing."""
+        processor, _, reason = self.header.get("processor", ARCH).partition(" ")
+        if processor != ARCH:
+            return f"only for {processor} {reason}"
+        return f"qemu-user: {self.header['qemu-user']}" if processors.stage() and not processors.WHOLE and "qemu-user" in self.header else ""
+
     def option_arguments(self):
         return [word for option in self.header.get("options", "").split(":") if option for word in ("-o", option)]
 
@@ -98,7 +114,7 @@ def build(program, directory, fixed):
     """Compiles the program where its executable is out of date; returns the executable."""
     variable, compiler, flags, bug_flags = LANGUAGES[program.path.suffix]
     executable = directory / (program.name.replace(".", "-") + "-fixed" * fixed)
-    command = [os.environ.get(variable, compiler), *flags, *COMPILE_FLAGS]
+    command = [os.environ.get(variable, compiler), *flags, *([] if compiler == "swiftc" else COMPILE_FLAGS)]
     command += bug_flags if program.is_bug else []
     command += ["-DFIXED"] if fixed else []
     command += ["-o", str(executable), str(program.path), *program.header.get("libs", "").split()]
@@ -110,11 +126,16 @@ def run(what, command):
     code, out, err = run_within(TIMEOUT_SECONDS, command, text=False, env=scrubbed())
     if code is None:
         raise Failed(f"{what}: still running after {TIMEOUT_SECONDS} s")
-    return as_shell(code), out, err
+    return as_shell(code), out, processors.without_emulator(err)
 
 
 def run_guarded(what, zguard, program, executable):
     """Runs the executable under `zguard run`; returns exit code, stdout, stderr and the findings."""
+    if not zguard:
+        code, *rest = processors.run_preloaded([executable], program.header.get("options", "").split(":"), TIMEOUT_SECONDS)
+        if code is None:
+            raise Failed(f"{what}: still running after {TIMEOUT_SECONDS} s")
+        return code, *rest
     with tempfile.TemporaryDirectory(prefix="zguard-test-") as directory:
         report = Path(directory) / "report.jsonl"
         command = [zguard, "run", "--quiet", "--report", report, "--format", "json", *program.option_arguments(), "--"]
@@ -207,7 +228,7 @@ def check_finding(finding, header):
     if "address" in header and int(finding.get("address") or "-1", 16) != int(header["address"], 16):
         problems.append(f"address: expected {header['address']}, got {finding.get('address')}")
     check_block(problems, finding, header.get("block"))
-    for which in ("access", "free", "alloc"):
+    for which in ("access", "free", "alloc", "previous"):
         check_stack(problems, finding, which, header.get("stack-" + which))
     detail = finding.get("detail") or {}
     for key, parts in re.findall(r'(\w+)="([^"]*)"', header.get("detail", "")):
@@ -262,13 +283,21 @@ def check_clean(zguard, program, directory):
 
 
 def check(zguard, program, directory):
-    """Everything that is wrong with one program, as lines of text."""
+    """Everything that is wrong with one program, as lines of text; or, as one text, why it is not run."""
     try:
         program.read_header()
+        if reason := program.why_not():
+            raise NotHere(reason)
+        if processors.stage() == processors.BUILD:
+            for fixed in {program.is_bug, False}:
+                build(program, directory, fixed)
+            return []
         problems = check_bug(zguard, program, directory) if program.is_bug else []
         return problems + check_clean(zguard, program, directory)
     except Failed as failure:
         return [str(failure)]
+    except NotHere as reason:
+        return str(reason)
 
 
 def discover(substring):
@@ -282,9 +311,11 @@ def main():
     parser.add_argument("--filter", default="", metavar="SUBSTR", help="only programs whose path contains SUBSTR")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="programs at a time (default: 2)")
     parser.add_argument("--list", action="store_true", help="list the programs and end")
-    parser.add_argument("--zguard", type=Path, default=ZGUARD, metavar="PATH")
-    parser.add_argument("--build", type=Path, default=builds.BUILD, metavar="DIRECTORY", help="for executables")
+    parser.add_argument("--zguard", type=Path, default=None if processors.stage() and not processors.WHOLE else ZGUARD, metavar="PATH",
+                        help="with --arch: one for that processor; where there is none the library is preloaded without it")
+    parser.add_argument("--build", type=Path, default=processors.BUILDS, metavar="DIRECTORY", help="for executables")
     parser.add_argument("-v", "--verbose", action="store_true", help="name the programs that pass, too")
+    processors.add_option(parser)
     arguments = parser.parse_args()
 
     programs = discover(arguments.filter)
@@ -292,7 +323,10 @@ def main():
         for program in programs:
             print(program.name)
         return 0
-    if not os.access(arguments.zguard, os.X_OK):
+    if processors.is_elsewhere(arguments.arch):
+        zguard = ["--zguard", str(arguments.zguard)] if arguments.zguard != ZGUARD else []
+        return processors.run(__file__, arguments.arch, ["--filter", arguments.filter, "--jobs", str(arguments.jobs), *zguard, *["-v"] * arguments.verbose])
+    if arguments.zguard and not os.access(arguments.zguard, os.X_OK):
         parser.error(f"cannot run '{arguments.zguard}'")
 
     # The programs overflow their stack and dump core on purpose: both within bounds, whatever the caller's limits are.
@@ -300,18 +334,26 @@ def main():
     resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, hard_stack))
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
-    passed = failed = 0
+    passed = failed = skipped = 0
+    of_kind = collections.defaultdict(lambda: [0, 0, 0])
     with concurrent.futures.ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
-        zguard, directory = arguments.zguard.resolve(), arguments.build.resolve()
+        zguard, directory = arguments.zguard and arguments.zguard.resolve(), arguments.build.resolve()
         for program, problems in zip(programs, pool.map(lambda p: check(zguard, p, directory), programs)):
-            if problems:
+            kind = of_kind["one-bug programs" if program.is_bug else "clean programs"]
+            kind[2 if isinstance(problems, str) else 1 if problems else 0] += 1
+            if isinstance(problems, str):
+                skipped += 1
+                print(f"skipped: {program.name}: {problems}", flush=True)
+            elif problems:
                 failed += 1
                 print(f"FAIL {program.name}", *problems, sep="\n     ", flush=True)
             else:
                 passed += 1
                 if arguments.verbose:
                     print(f"ok   {program.name}", flush=True)
-    return close(passed, failed)
+    for what, counts in of_kind.items() if not arguments.filter else ():
+        processors.record("bugs", what, *counts)
+    return close(passed, failed, skipped)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ The package is generated under build/ and depends on ZombieGuardTesting as docs/
 objects, collections, text, JSON and buffers by functions of its own, so that each has allocation stacks of its own. Which test has
 the bug is said by a variable of the environment, so that one build serves: none, the 10th, the 150th or the 290th. The tests run
 in parallel and one after the other in turn. In fewer than 19 of 20 runs found is a failure; so is a test that fails without
-the bug. At last it says how many blocks and allocation stacks of the bundle had pages of their own; with --tree the same of other
+the bug. The same with findings in twenty tests besides, spread over the bundle, whose names and lines are looked up in the process: that
+takes nothing of what the tests' blocks are watched with. At last it says how many blocks and allocation stacks of the bundle had pages of their own; with --tree the same of other
 checkouts, each built for itself, side by side.
 Closing line: N passed, N failed."""
 
@@ -26,6 +27,8 @@ import coverage  # noqa: E402
 
 TESTS, PER_FILE = 300, 30
 BUGS = (10, 150, 290)
+NOISY = range(7, TESTS, 15)  # tests that free a block twice where the environment asks for it
+MOST_NEW_STACKS = 3  # of each of their findings, that of the test's own blocks among them
 WAYS = ((), ("--no-parallel",))
 SHARE = 0.95
 # As Tests/Support/parts.py builds the package's own tests: what is compiled there is not compiled again.
@@ -48,6 +51,7 @@ let package = Package(
 SHARED = """import Foundation
 
 let planted = Int(ProcessInfo.processInfo.environment["BUNDLE_BUG"] ?? "") ?? 0
+let isNoisy = ProcessInfo.processInfo.environment["BUNDLE_NOISE"] != nil
 
 final class Node {
     let value: Int
@@ -110,6 +114,17 @@ BUG_FUNCTION = """
 """
 
 
+NOISE = """        if isNoisy { freesTwice#() }
+"""
+NOISE_FUNCTION = """
+@inline(never) private func freesTwice#() {
+    let block = malloc(40)
+    free(block)
+    free(block)
+}
+"""
+
+
 def numbered(text, number):
     """`text` with the number for each #, but not in #expect."""
     return re.sub(r"#(?!expect)", str(number), text)
@@ -119,9 +134,11 @@ def test_file(first):
     tests, functions = [], []
     for number in range(first, first + PER_FILE):
         bug = numbered(BUG, number) if number in BUGS else ""
+        bug += numbered(NOISE, number) if number in NOISY else ""
         tests.append(f"    @Test func test{number:03}() {{\n        #expect(works{number}() >= 0)\n{bug}    }}\n")
         functions.append(f"\n@inline(never) private func works{number}() -> Int {{\n{numbered(BODIES[number % len(BODIES)], number)}\n}}\n")
         functions += [numbered(BUG_FUNCTION, number)] if number in BUGS else []
+        functions += [numbered(NOISE_FUNCTION, number)] if number in NOISY else []
     return ("import Foundation\nimport Testing\nimport ZombieGuardTesting\n\n"
             f"@Suite(.zombieGuarded) struct Tests{first:03} {{\n{''.join(tests)}}}\n{''.join(functions)}")
 
@@ -161,24 +178,31 @@ class Bundle:
         problems += [] if re.search(rf"Test run with {TESTS} tests in \d+ suites passed", said) else ["not all tests ran and passed"]
         return problems + [f"says: {line}" for line in said.splitlines() if re.search(r"✘|==zguard==(?! no findings)", line)][:5]
 
-    def is_found(self, bug, *arguments):
-        """Whether the test with the bug, and it alone, fails because of it."""
-        status, said = self.run(*arguments, bug=bug)
+    def is_found(self, bug, *arguments, **variables):
+        """Whether the test with the bug, and it alone, fails because of it; where the environment asks for noise, those that make it, too."""
+        status, said = self.run(*arguments, bug=bug, **variables)
         if f"test{bug:03}()" not in said:
             raise Failed(f"the tests did not run (status {status}): {said[-500:]}")
         failed = set(re.findall(r"✘ Test (\w+)\(\) recorded", said))
+        if "BUNDLE_NOISE" in variables:
+            noise = {f"test{number:03}" for number in NOISY}
+            if noise - failed:
+                raise Failed(f"a block that was freed twice is not found in {noise - failed}")
+            if failed - noise - {f"test{bug:03}"}:
+                raise Failed(f"without a bug, {failed - noise} failed")
+            return f"test{bug:03}" in failed
         is_reported = "use-after-free" in said
         if failed - {f"test{bug:03}"} or is_reported != bool(failed) or (status == 0) == is_reported:
             raise Failed(f"with the bug in test {bug}, status {status} and failures of {failed or 'none'}")
         return is_reported
 
-    def counted(self, runs):
+    def counted(self, runs, **variables):
         """{counter: median} of the statistics pages."""
         numbers = coverage.counter_numbers(self.tree / "build" / "lib" / "libzguard.so")
         samples = []
         for number in range(runs):
             with tempfile.TemporaryDirectory(prefix="zguard-bundle-") as kept:
-                self.run(*WAYS[number % len(WAYS)], LD_PRELOAD=str(coverage.keeper()), ZG_KEPT=kept)
+                self.run(*WAYS[number % len(WAYS)], LD_PRELOAD=str(coverage.keeper()), ZG_KEPT=kept, **variables)
                 samples.append(coverage.counters(Path(kept), numbers))
         return coverage.median(samples)
 
@@ -198,6 +222,19 @@ def try_bundle(bundle, runs, checks):
         checks.check(f"bug in test {bug}", problems)
 
 
+def try_noise(bundle, runs, checks):
+    """Findings in other tests change little."""
+    bug = BUGS[-1]
+    found = sum(bundle.is_found(bug, *WAYS[number % len(WAYS)], BUNDLE_NOISE="1") for number in range(runs))
+    print(f"bug in test {bug}, and {len(NOISY)} tests with findings besides: found in {found} of {runs} runs", flush=True)
+    checks.check("with findings in other tests", [f"found in {found} of {runs} runs"] if found < SHARE * runs else [])
+    quiet, noisy = bundle.counted(2), bundle.counted(2, BUNDLE_NOISE="1")
+    stacks = noisy["contexts"] - quiet["contexts"]
+    text = f"{stacks} more allocation stacks with {len(NOISY)} findings, of {quiet['contexts']}"
+    print(text, flush=True)
+    checks.check("findings bring few allocation stacks", [text] if stacks > MOST_NEW_STACKS * len(NOISY) + quiet["contexts"] / 50 else [])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=10, help="how often each (default 10)")
@@ -212,6 +249,7 @@ def main():
             bundle.build()
             if not arguments.count_only:
                 try_bundle(bundle, arguments.runs, checks)
+                try_noise(bundle, arguments.runs, checks)
             found[str(tree) if arguments.tree else "this tree"] = seen = bundle.counted(2)
             checks.check("stacks with pages of their own are counted", [] if seen["contexts_fenced"] else ["none"])
         except (Failed, OSError) as failure:

@@ -11,6 +11,7 @@ follows from the rules of where such blocks lie, which stand here in `Fault`. A 
   default     a share of them, with no options at all: the first block of each allocation context is one of these, too
   align8, align1   a share of them, with fence_align=8 and fence_align=1: ends that are more exact
   windows, windows-clean   small blocks in windows: uses of dead ones, writes behind live ones, and neither
+  tags, tags-continue, tags-clean   on arm64 alone (--arch aarch64), where nothing else is done: blocks with memory tags, in profile mte
 With --slice all of that is thinned out: every use, every way to make and to drop a block and every size stays, in each mode.
 Every fault that is not found exactly as stated is a line of output. Closing line: N passed, N failed.
 """
@@ -31,9 +32,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support import builds  # noqa: E402
+from Support import builds, processors  # noqa: E402
 from Support.checks import Failed, close, run_within  # noqa: E402
-from Support.environment import LIBRARY, TESTS, ZGUARD, guarded_by  # noqa: E402
+from Support.environment import ARCH, LIBRARY, TESTS, ZGUARD, guarded_by  # noqa: E402
 from Support.slices import add_slice_option  # noqa: E402
 
 SOURCE = TESTS / "Detection/Fences/matrix.c"
@@ -71,6 +72,7 @@ MEMORY = [("memcpy_from", "read"), ("memcpy_to", "write"), ("memmove_from", "rea
 STRINGS = [("memchr", "read"), ("strlen", "read"), ("strnlen", "read"), ("strchr", "read"), ("strrchr", "read"),
            ("strcmp", "read"), ("strcpy_from", "read"), ("strcpy_to", "write"), ("strncpy_to", "write"),
            ("strdup", "read"), ("snprintf_from", "read"), ("snprintf_to", "write")]
+ATOMIC = ("lock_add_4", "xchg_8", "cmpxchg_4")  # of which the processor says either
 # As SINGLE, relative to a pointer to the block.
 INDEXED = [("index_read_1", "read", 1), ("index_read_8", "read", 8), ("index_write_1", "write", 1),
            ("index_write_4", "write", 4)]
@@ -90,6 +92,7 @@ class Fault:
     """One combination, and what has to be found. Offsets count from the block's start."""
 
     fence_align = 16  # the option: set while the faults of a part are made
+    spills = False  # what was let through has changed another block, where it is found again
 
     def __init__(self, mode, size, use, offset, make="malloc", drop="free", alignment=16, count=1, earlier=0):
         self.mode, self.size, self.use, self.offset, self.count = mode, size, use, offset, max(count, 1)
@@ -148,6 +151,8 @@ class Fault:
             use, offset = self.use.removeprefix("index_"), 0
         else:
             use, offset = self.use, max(0, min(self.offset, self.size - span))
+        if use in ATOMIC:
+            offset -= offset % span
         if use in ("strcmp", "strlen", "strchr", "strrchr", "strcpy_from", "strdup", "snprintf_from"):
             offset = min(offset, self.size - 1)
         return f"{number} clean {self.make} {self.drop} {use} {self.size} {self.alignment} {offset} {span} {self.earlier}\n"
@@ -176,6 +181,25 @@ class InWindow(Fault):
     def expect(self):
         self.fence, self.first_page, self.page_offset = 1 << 20, -1 << 20, None
         super().expect()
+
+
+TAGGED_MOST = 32768  # larger blocks have no tag, and neither have those of whole pages
+COPIES = ("memcpy_from", "memmove_from")  # of instructions that read and write qemu's user mode does not say what they did
+
+
+class Tagged(Fault):
+    """As Fault, of a block in a slot, whose memory has a tag to the last 16 bytes: what is behind it and in front has another one."""
+
+    def expect(self):
+        self.fence, self.first_page, self.page_offset = round_up(self.size, 16), 0, None
+        super().expect()
+        self.spills = self.mode != "dead" and "write" in self.access
+        if self.mode == "dead":
+            self.states = {"quarantined"}
+        elif self.offset < 0:  # the first byte is not the block's, however far the access reaches
+            self.low, self.high, self.status, self.detail = self.offset, max(self.high, self.offset), 128 + signal.SIGSEGV, None
+        if self.use in ATOMIC or (self.use in COPIES and not processors.WHOLE):
+            self.access = "write|read"
 
 
 # MARK: the matrix
@@ -414,6 +438,31 @@ def in_windows(widths):
     return faults
 
 
+def with_tags(widths):
+    """The whole matrix, as far as blocks are tagged, and no farther from a block than its neighbours' slots: what is farther away is the
+    nearest block's whose tag it is, by inference, unless the pointer to the block is at hand."""
+    faults = []
+    for fault in matrix(widths):
+        if fault.size > TAGGED_MOST or fault.alignment >= PAGE:
+            continue
+        tagged = Tagged(fault.mode, fault.size, fault.use, fault.offset, fault.make, fault.drop, fault.alignment, fault.count, fault.earlier)
+        slot = round_up(max(fault.size, 1), 16)  # at least
+        is_near = tagged.mode == "amid" or -slot <= tagged.offset < 2 * slot
+        # A string that goes on behind its block ends anywhere.
+        if is_near and not (tagged.use in BY_VECTORS and tagged.mode == "live"):
+            faults.append(tagged)
+    for size in (size for size in SIZES if size <= TAGGED_MOST):
+        for use in ("memcpy_from", "memset", "rep_stosb", "rep_movsb_from"):
+            faults.append(Tagged("live", size, use, 0, count=round_up(size, 16) + 1))
+        for use, _, width in (use for use in SINGLE if use[2] in widths):
+            for offset in {round_up(size, 16), round_up(size, 16) - width // 2, -width, -1}:
+                if width > 1 or offset >= size or offset < 0:
+                    faults.append(Tagged("live", size, use, offset))
+    # An atomic access that is not aligned is another fault.
+    unique = {str(fault) + fault.mode: fault for fault in faults if fault.use not in ATOMIC or fault.offset % WIDTH[fault.use] == 0}
+    return list(unique.values())
+
+
 # MARK: running
 
 
@@ -457,7 +506,7 @@ def run_batch(executable, lines, options, library, directory):
         trouble.append(f"still running after {TIMEOUT_SECONDS} s")
     elif code:
         trouble.append(f"the program that commits the faults ended with {code}")
-    if err:
+    if err := processors.without_emulator(err):
         trouble.append("standard error: " + err.decode(errors="replace").strip()[-500:])
     outcomes, by_pid = {int(line.split()[0]): Outcome() for line in lines}, {}
     for line in out.decode().splitlines():
@@ -505,7 +554,7 @@ def check_fault(fault, outcome, symbols, goes_on):
     # the guard has left in the gap before it is found again when the block is freed.
     ran_over = fault.offset < fault.fence and fault.size < fault.fence <= fault.high
     ran_past = fault.offset < 0 and fault.offset + WIDTH.get(fault.use, 1) > fault.size
-    is_found_again = fault.use in BY_VECTORS or ran_over or ran_past
+    is_found_again = fault.use in BY_VECTORS or ran_over or ran_past or fault.spills
     if len(outcome.findings) != 1 and not (goes_on and outcome.findings and is_found_again):
         problems.append(f"{len(outcome.findings)} findings")
     for finding in outcome.findings[:1]:
@@ -562,8 +611,8 @@ def symbolicated(zguard, reports, wanted, names):
 
 class Part:
     def __init__(self, name, options, share=1, is_clean=False, goes_on=False, fence_align=16, earlier_most=5,
-                 earlier_bytes_most=1 << 30, faults=matrix):
-        self.faults = faults
+                 earlier_bytes_most=1 << 30, faults=matrix, arch="x86_64"):
+        self.faults, self.arch = faults, arch
         self.name, self.options, self.share, self.is_clean, self.goes_on = name, options, share, is_clean, goes_on
         self.fence_align = fence_align
         # Of the stack, what else the budget is sure to allow.
@@ -581,6 +630,9 @@ PARTS = [
     Part("windows-clean", "profile=fence:fence_windows=all", share=2, is_clean=True, faults=in_windows),
     Part("align8", "profile=fence:fence_windows=off:fence_align=8", share=7, fence_align=8),
     Part("align1", "profile=fence:fence_windows=off:fence_align=1", share=3, fence_align=1),
+    Part("tags", "profile=mte", faults=with_tags, arch="aarch64"),
+    Part("tags-continue", "profile=mte:on_finding=continue", share=7, goes_on=True, faults=with_tags, arch="aarch64"),
+    Part("tags-clean", "profile=mte", share=2, is_clean=True, faults=with_tags, arch="aarch64"),
 ]
 
 
@@ -638,7 +690,12 @@ def main():
     parser.add_argument("--build", type=Path, default=builds.BUILD / "fences", metavar="DIRECTORY",
                         help="for executables")
     add_slice_option(parser)
+    processors.add_option(parser)
     arguments = parser.parse_args()
+    if processors.is_elsewhere(arguments.arch):
+        return processors.run(__file__, arguments.arch, ["--only", arguments.only, "--jobs", str(arguments.jobs), "--slice", str(arguments.slice),
+                                                         *(word for name in arguments.part or [] for word in ("--part", name)),
+                                                         *["--all"] * arguments.all])
     arguments.library, arguments.build = arguments.library.resolve(), arguments.build.resolve()
 
     try:
@@ -646,6 +703,8 @@ def main():
     except Failed as failure:
         print(f"FAIL {failure}")
         return close(0, 1)
+    if processors.stage() == processors.BUILD:
+        return 0
     widths = subprocess.run([str(executable), "--widths"], stdout=subprocess.PIPE, text=True, check=True).stdout
 
     def faults_of(part):
@@ -664,7 +723,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="zguard-fences-") as directory:
         ran = whole = 0
         for part in PARTS:
-            if arguments.part and part.name not in arguments.part:
+            if (arguments.part and part.name not in arguments.part) or part.arch != ARCH:
                 continue
             faults = faults_of(part)
             part.options = ":".join(filter(None, [part.options, arguments.options]))
@@ -677,6 +736,7 @@ def main():
             for line in all_lines if arguments.all else summary(failures):
                 print(f"FAIL {part.name}: {line}", flush=True)
         arguments.slice.say(ran, whole, "faults")
+    processors.record("fences", "faults on tagged blocks" + ("" if arguments.slice.is_whole else f", a {arguments.slice.count}th"), passed, failed)
     return close(passed, failed)
 
 

@@ -9,7 +9,9 @@ say. In the files of FailingTests and MisuseTests the comment above a test state
 Closing line: N passed, N failed."""
 
 import argparse
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,7 +25,8 @@ from Support.environment import ROOT, scrubbed  # noqa: E402
 
 PACKAGE = ROOT / "Examples/CartTests"
 # Where scripts/test builds the package's own tests, with the same flags: what is compiled there is not compiled again.
-DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", str(ROOT / "build/debug"), "--disable-build-manifest-caching"]
+SCRATCH = os.environ.get("ZG_TEST_SCRATCH", str(ROOT / "build/debug"))
+DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", SCRATCH, "--disable-build-manifest-caching"]
 TIMEOUT_SECONDS = 600
 
 
@@ -110,6 +113,19 @@ def built(run):
     return result.returncode == 0
 
 
+def built_statically(run, temporary):
+    """With Swift's libraries inside no test can be built; why, the helper says before anything else does."""
+    command = ["swift", "build", "--build-tests", "--static-swift-stdlib", "--scratch-path", f"{temporary}/static", "--disable-build-manifest-caching"]
+    result = subprocess.run(command, cwd=PACKAGE, env=scrubbed(), stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, timeout=TIMEOUT_SECONDS)
+    shutil.rmtree(f"{temporary}/static", ignore_errors=True)
+    errors = {text for text in re.findall(r"^/.* error: (.*)", result.stdout, re.M)}
+    wanted = "ZombieGuardTesting needs Swift Testing, which is a dynamic library: build the tests without --static-swift-stdlib"
+    problems = [] if result.returncode != 0 else ["status 0"]
+    problems += [] if errors == {wanted} else [f"says {sorted(errors)}"]
+    run.check("a build with static libraries says why it cannot be", problems)
+
+
 def passing(run, temporary, name, *more):
     result = swift("test", "--skip-build", "--filter", "^PassingTests", *more, temporary=temporary)
     problems = [] if result.returncode == 0 else [f"status {result.returncode}"]
@@ -172,6 +188,29 @@ def unguarded(run, temporary):
     run.check("a finding in a test that nobody guards fails the run", problems)
 
 
+def crashing(run, temporary):
+    """What ends the test process is said by one report, with names and source; the Swift runtime's own does not follow."""
+    result = swift("test", "--skip-build", "--filter", "^MisuseTests.CrashTests", temporary=temporary)
+    problems = [] if result.returncode != 0 else ["status 0"]
+    heads = re.findall(r"^.*==zguard== [a-z-]+[: ].*$", result.stdout, re.M)
+    if not [head for head in heads if re.search(r"==zguard== null-access: read at 0x\w+ \(SIGSEGV\), through a null pointer, in "
+                                                r"CrashTests\.readNumber\(_:\) \(CrashTests\.swift:\d+\)$", head)]:
+        problems.append(f"does not say what happened: {heads}")
+    for text in ["UnsafePointer<Int>(bitPattern: address)!.pointee }", "CrashTests.readsNowhere()", ", signature "]:
+        if text not in result.stdout:
+            problems.append(f"does not say {text!r}")
+    if result.stdout.count("null-access") != 1:
+        problems.append("there is more than one report")
+    problems += [f"says {text!r}" for text in ("Program crashed", "Backtrace took", "==zguard== function names") if text in result.stdout]
+    if problems:
+        problems.append(result.stdout[-3000:])
+    run.check("what ends the test process is said once and whole", problems)
+    # Whoever asks the Swift runtime hears both.
+    result = swift("test", "--skip-build", "--filter", "^MisuseTests.CrashTests", temporary=temporary, SWIFT_BACKTRACE="enable=yes")
+    both = [text for text in ("==zguard== null-access: ", "Backtrace took") if text not in result.stdout]
+    run.check("both reports where SWIFT_BACKTRACE asks", [f"does not say {text!r}" for text in both])
+
+
 def main():
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     began = time.monotonic()
@@ -183,6 +222,8 @@ def main():
             failing(run, temporary, "FailingTests", "Cart")
             failing(run, temporary, "MisuseTests", "Expectation")
             unguarded(run, temporary)
+            crashing(run, temporary)
+            built_statically(run, temporary)
             left = [path.name for path in Path(temporary).iterdir() if path.name.startswith("zguard")]
             run.check("no temporary files are left", left)
     print(f"{time.monotonic() - began:.0f} seconds")

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import run  # noqa: E402
 from Support.checks import run_tests  # noqa: E402
 from Support.environment import ROOT, TESTS  # noqa: E402
-from Support.parts import BUILD, PARTS, SWIFT, Part  # noqa: E402
+from Support.parts import BUILD, PARTS, SWIFT, Part, elsewhere  # noqa: E402
 from Support.slices import Slice, slice_of  # noqa: E402
 
 CASES = [f"{kind} {number}" for kind in ("read", "write", "free") for number in range(400)]
@@ -70,13 +70,15 @@ def commits_cover_everything(_):
 
 
 def table_is_whole(_):
-    names = [part.name for part in PARTS]
-    assert len(set(names)) == len(names), "two parts have one name"
-    for part in PARTS:
-        assert set(part.needs) <= set(names), f"{part.name} needs what is not there"
-        for word in part.command:
-            assert not word.startswith(("Tests/", "scripts/")) or (ROOT / word).exists(), f"{part.name}: there is no {word}"
-    commands = " ".join(word for part in PARTS for word in part.command)
+    tables = [PARTS, elsewhere("aarch64")]
+    for table in tables:
+        names = [part.name for part in table]
+        assert len(set(names)) == len(names), "two parts have one name"
+        for part in table:
+            assert set(part.needs) <= set(names), f"{part.name} needs what is not there"
+            for word in part.command:
+                assert not word.startswith(("Tests/", "scripts/")) or (ROOT / word).exists(), f"{part.name}: there is no {word}"
+    commands = " ".join(word for table in tables for part in table for word in part.command)
     for path in TESTS.glob("*/*.py"):
         is_driver = "__main__" in path.read_text() and path.parent.name != "Support"
         # scripts/soak runs the one, the suite of CPython the other.

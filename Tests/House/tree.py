@@ -67,7 +67,7 @@ def documents_name_what_exists():
     assert "run" in flags and "--profile" in flags["run"], overview
     options = {option["name"]: option for option in json.loads(run(ZGUARD, "options", "--json").stdout)}
     problems, seen = [], 0
-    for path, text in sources("*.md", "docs/*.md", "Sources/ZombieGuard/*.docc/*.md", "Examples/**/*.md"):
+    for path, text in sources("*.md", "docs/*.md", "Sources/*/*.docc/*.md", "Examples/**/*.md"):
         for command, rest in commands_in(text):
             seen += 1
             if command not in flags:
@@ -113,7 +113,7 @@ def kinds_stand_everywhere():
     folders = {path.name for path in (ROOT / "Tests/Bugs").iterdir() if path.is_dir()}
     assert folders == kinds, f"Tests/Bugs and the table of kinds: {folders ^ kinds}"
     for path, text in sources("Fuzz/dictionaries/*.dict"):
-        named = set(re.findall(r'^"([a-z]+(?:-[a-z]+)+)"$', text, re.M))
+        named = set(re.findall(r'^"([a-z]+(?:-[a-z]+)+|exclusivity)"$', text, re.M))
         assert not named or named == kinds, f"{path}: {named ^ kinds}"
 
 
@@ -125,6 +125,7 @@ def details_are_described():
     swift = sources("Sources/ZombieGuard/**/*.swift", "Sources/ZombieGuardTesting/*.swift", "Sources/zguard/*.swift")
     read = {name for _, text in swift for name in re.findall(r'\bdetail\["(\w+)"\]', text)}
     assert written and read <= described, f"Swift reads what the schema does not have: {read - described}"
+    written |= {name for _, text in swift for name in re.findall(r'\bdetail\["(\w+)"\] = ', text)}
     assert written == described, f"the runtime's details and the schema's: {written ^ described}"
 
 
@@ -207,9 +208,9 @@ def swift_layers():
 
 def swift_folders_use_lower_ones_only():
     layers = swift_layers()
-    folders = {path.parent.name for path in SWIFT.rglob("*.swift")}
+    folders = {path.parent.name for path in SWIFT.glob("*/*.swift")}
     assert len(layers) == len(set(layers)) and set(layers) == folders, f"ARCHITECTURE.md and the folders: {set(layers) ^ folders}"
-    files = {path: code_of(path.read_text()) for path in sorted(SWIFT.rglob("*.swift"))}
+    files = {path: code_of(path.read_text()) for path in sorted(SWIFT.glob("*/*.swift"))}
     # A name that this folder or a lower one declares, too, says nothing; what a folder adds to another's type is its own.
     places, types, members = {}, {}, {}
     for path, code in files.items():
@@ -343,12 +344,40 @@ def valgrind_stays_usable():
         assert (result.returncode, result.stdout) == (0, run("ls", "/").stdout), (tool, result)
 
 
+# The newest version of each library's symbols that a program of this age has: libzguard.so runs where programs do, zguard with what Swift's
+# own libraries ask for. glibc 2.31: Debian 11, Ubuntu 20.04; 2.34: Amazon Linux 2023, RHEL 9, whose gcc 11 has these of libstdc++ and libgcc.
+OLDEST = {
+    "build/lib/libzguard.so": {"GLIBC": (2, 31)},
+    "build/bin/zguard": {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)},
+}
+
+
+def symbols_are_old_enough():
+    """What is built asks for no symbol that older systems lack, not weakly either, nor for a loader that understands newer forms."""
+    problems = []
+    for name, newest in OLDEST.items():
+        said = run("objdump", "-T", ROOT / name)
+        asked = re.findall(r"\*UND\*\s+\w+\s+\(?([A-Z]+)_([\d.]+)\)?\s+(\S+)", said.stdout)
+        assert said.returncode == 0 and len(asked) > 30, (name, said.stderr)
+        for family, version, symbol in asked:
+            if family not in newest or tuple(map(int, version.split("."))) > newest[family]:
+                problems.append(f"{name}: {symbol} of {family}_{version}")
+        # A version that nothing refers to is asked for all the same.
+        needed = re.search(r"^Version References:\n((?:  .*\n)+)", run("objdump", "-p", ROOT / name).stdout, re.M)
+        assert needed, name
+        problems += [f"{name}: needs {family}_{version}" for family, version in re.findall(r"\b([A-Z]+)_([\d.]+)$", needed[1], re.M)
+                     if family not in newest or tuple(map(int, version.split("."))) > newest[family]]
+        if "(RELR" in run("readelf", "-dW", ROOT / name).stdout:
+            problems.append(f"{name}: relative relocations of a form that glibc 2.36 introduced")
+    assert not problems, "\n       ".join(problems)
+
+
 def main():
     passed = failed = 0
     for test in (options_document, documents_name_what_exists, completions_are_complete, kinds_stand_everywhere,
                  details_are_described, statistics_have_these_names, system_calls_are_named,
                  swift_folders_use_lower_ones_only, installed_elsewhere, wrong_calls, streams_and_status,
-                 dead_processes_leave_nothing, check_finds_a_late_write, valgrind_stays_usable):
+                 dead_processes_leave_nothing, check_finds_a_late_write, valgrind_stays_usable, symbols_are_old_enough):
         with tempfile.TemporaryDirectory(prefix="zguard-tree-") as work:
             try:
                 test(Path(work)) if test.__code__.co_argcount else test()

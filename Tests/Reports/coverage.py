@@ -281,6 +281,26 @@ def plain_preload_says_nothing(work):
     assert (work.path / "raw").read_text() == ""
 
 
+def memory_tags_are_not_there(work):
+    row = re.search(r"^(\w+) +memory tagging +(.*)$", work.zguard("doctor").stdout, re.M)
+    assert row, "doctor says nothing of memory tagging"
+    if not row[2].endswith("guard here"):
+        return
+    # One line for all processes of a run; what is watched is as in profile guard.
+    warning = "zguard: warning: this processor or kernel has no memory tagging: profile mte is profile guard here"
+    everything = options(fence_overhead="100%", fence_windows="off")
+    for arguments in (10, 100), (3, 10, "spawn", 3), (3, 10, "exec", 3):
+        said = work.run(*arguments, flags=["--profile", "mte", *everything]).stderr.splitlines()
+        assert said[:-1] == [warning], said
+    plain, tagged = (work.coverage(10, 100, flags=["--profile", name, *everything]) for name in ("guard", "mte"))
+    assert plain == tagged and tagged["blocks_watched"] >= 10, (plain, tagged)
+    # What is given besides counts.
+    assert work.coverage(10, 100, flags=["--profile", "mte", *options(fence_per_context=ALL_BLOCKS)])["blocks_watched"] == 1000
+    result = subprocess.run([work.program, "10", "100"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS,
+                            env=scrubbed(LD_PRELOAD=str(LIBRARY), ZGUARD_OPTIONS="profile=mte"))
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", warning + "\n"), result
+
+
 def nothing_is_left(work):
     before = set(os.listdir(work.path))
     work.zguard("run", work.program, 1, 1, environment={"TMPDIR": str(work.path)})
@@ -293,7 +313,7 @@ def nothing_is_left(work):
 def main():
     tests = (shares_are_counted, processes_are_added_up, an_end_by_a_signal_is_said_too, reasons_are_told, findings_say_it_too,
              required_share, nothing_is_known, programs_without_the_library, running_processes, reports_have_it,
-             plain_preload_says_nothing, nothing_is_left)
+             plain_preload_says_nothing, memory_tags_are_not_there, nothing_is_left)
     return run_tests([(test.__name__, test) for test in tests], "zguard-coverage-", workplace=Workplace)
 
 

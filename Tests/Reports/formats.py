@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Reports as others read them: real findings against the JSON schemas of docs, SARIF against the published schema, HTML in a
-headless Chromium. Closing line: N passed, N failed.
+"""Reports as others read them: real findings against the JSON schemas of docs, SARIF against the published schema, JUnit XML
+against what Jenkins takes, annotations as GitHub's runner reads them, HTML in a headless Chromium. Closing line: N passed, N failed.
 
 The schema of SARIF 2.1.0 is not ours to copy; it comes from a package of the Python index that carries it unchanged, once,
 and is recognised by its digest."""
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import urllib.parse
+import xml.etree.ElementTree as xml
 import zipfile
 from pathlib import Path
 
@@ -272,7 +273,7 @@ def sarif_problems(log, findings):
                                else "error"):
             problems.append(f"{name}: level {result['level']}")
         if [len(stack["frames"]) for stack in result.get("stacks", [])] != [
-                len(finding["stacks"][each]) for each in ("access", "free", "alloc") if finding["stacks"][each]]:
+                len(finding["stacks"][each]) for each in ("access", "previous", "free", "alloc") if finding["stacks"].get(each)]:
             problems.append(f"{name}: other stacks")
         numbers = [location["id"] for location in result.get("relatedLocations", [])]
         linked = [int(number) for number in re.findall(r"(?<!\\)\]\((\d+)\)", result["message"]["text"])]
@@ -339,6 +340,178 @@ def check_sarif(run, zguard, finished, directory):
     result = command(zguard, "run", "--format", "sarif", "--report", report, "--", BUILD / "shop")
     run.check("zguard run writes SARIF", [error.message for error in validator.iter_errors(json.loads(report.read_text()))])
     run.check("and says so", [] if b"1 finding" in result.stderr else [result.stderr])
+
+
+# MARK: JUnit
+
+# What Jenkins's junit-10.xsd allows that we use: attributes (True: required) and children of each element.
+JUNIT = {
+    "testsuites": ({"name": False, "time": False, "tests": False, "failures": False, "errors": False}, {"testsuite"}),
+    "testsuite": ({"name": True, "tests": True, "failures": True, "errors": True, "time": False, "skipped": False, "timestamp": False},
+                  {"properties", "testcase", "system-out", "system-err"}),
+    "properties": ({}, {"property"}), "property": ({"name": True, "value": True}, set()),
+    "testcase": ({"name": True, "time": False, "classname": False}, {"skipped", "error", "failure"}),
+    "failure": ({"message": False, "type": False}, set()), "error": ({"message": False, "type": False}, set()),
+    "skipped": ({"message": False, "type": False}, set()), "system-err": ({}, set()),
+}
+
+
+def junit_problems(root, findings):
+    problems = [] if root.tag == "testsuites" else [f"the root is {root.tag}"]
+    for element in root.iter():
+        attributes, children = JUNIT.get(element.tag, ({}, set()))
+        problems += [f"{element.tag} has {name}" for name in element.attrib.keys() - attributes.keys()]
+        problems += [f"{element.tag} lacks {name}" for name, needed in attributes.items() if needed and name not in element.attrib]
+        problems += [f"{element.tag} holds {child.tag}" for child in element if child.tag not in children]
+        for text in (element.text or "", *element.attrib.values()):
+            problems += [f"{element.tag} holds {ord(c):#x}" for c in text if ord(c) < 32 and c not in "\n\t" or c in "\u202e\u2028\x7f\x9b"]
+    (suite,) = root
+    cases = suite.findall("testcase")
+    for element in (root, suite):
+        for name, number in (("tests", len(cases)), ("failures", len(findings)), ("errors", len(suite.findall("testcase/error")))):
+            if element.get(name) != str(number):
+                problems.append(f"{element.tag} counts {element.get(name)} {name} of {number}")
+    failed = [case for case in cases if case.find("failure") is not None]
+    if len(failed) != len(findings):
+        problems.append(f"{len(failed)} failures of {len(findings)} findings")
+    for finding, case in zip(findings, failed):
+        failure = case.find("failure")
+        if finding["signature"] not in case.get("name") or finding["signature"] not in failure.text:
+            problems.append(f"{finding['signature']} is not named")
+        if failure.get("message") not in failure.text.splitlines()[0]:
+            problems.append(f"{failure.get('message')!r} is not the report's first line")
+    if len({(case.get("classname"), case.get("name")) for case in cases}) != len(cases):
+        problems.append("two tests have one name")
+    if not findings and [case.get("name") for case in cases] != ["no findings"]:
+        problems.append("nothing passes where nothing was found")
+    return problems
+
+
+def bytes_problems(data):
+    """What no text may hold, whatever the findings do."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return [str(error)]
+    return []
+
+
+def inputs(directory, finished):
+    """Real findings and such as nobody would write, made for SARIF as well."""
+    odd = directory / "odd.jsonl"
+    with odd.open("wb") as file:
+        for number, name in enumerate([b"a]]>b<![CDATA[c", b"\\u001b[31m\\u0000\\u000b", b"\xff\xfe\x80", b"\\ufffe\\uffff\\ud800", b"one\\ntwo\\r\\nthree::error::four",
+                                       b"100%25 %0A,:,", b"&amp;&#0;<!--", b"\\n::stop-commands::x\\n"]):
+            finding = next(worst_case(1))
+            finding["signature"] = f"{number:016x}"
+            finding["stacks"]["access"] = [{"pc": "0x1", "function": "FUNCTION", "file": "FILE", "line": 7, "column": 3}]
+            finding["thread"]["name"] = finding["block"]["class"] = "FUNCTION"
+            line = json.dumps(finding).encode()
+            file.write(line.replace(b"FUNCTION", name).replace(b"FILE", b"/src/" + name + b".c") + b"\n")
+    return [("real findings", finished), ("hostile findings", directory / "evil.jsonl"), ("strange paths", directory / "strange.jsonl"),
+            ("odd names", odd), ("no findings", directory / "empty.jsonl")]
+
+
+def findings_of(zguard, path):
+    return [json.loads(line) for line in command(zguard, "report", path, "--format", "json").stdout.splitlines()]
+
+
+def check_junit(run, zguard, finished, directory):
+    for name, path in inputs(directory, finished):
+        result = command(zguard, "report", path, "--format", "junit", cwd=ROOT)
+        run.check(f"JUnit XML of {name}", bytes_problems(result.stdout) + junit_problems(
+            xml.fromstring(result.stdout), findings_of(zguard, path)))
+    root = xml.fromstring(command(zguard, "report", finished, "--format", "junit").stdout)
+    said = [failure.get("message") for failure in root.iter("failure")]
+    run.check("JUnit XML says what the text says", [
+        f"{a!r}, not {b!r}" for a, b in zip(said, sentences(zguard, finished)) if a != b])
+    for name, part in (("an unknown element", "<x/>"), ("a failure without its test", "<failure/>")):
+        broken_report = xml.fromstring(f'<testsuites><testsuite name="" tests="0" failures="0" errors="0">{part}</testsuite></testsuites>')
+        run.check(f"refused: {name}", [] if junit_problems(broken_report, []) else ["it is accepted"])
+    damaged = directory / "damaged.jsonl"
+    damaged.write_text("no report\n" + json.dumps(next(worst_case(1))) + "\n")
+    root = xml.fromstring(command(zguard, "report", damaged, "--format", "junit").stdout)
+    run.check("what could not be read is a test with an error", [] if (
+        root.get("errors") == "1" and root.find("testsuite/testcase/error") is not None) else [xml.tostring(root)])
+    again = [[(case.get("classname"), case.get("name")) for case in xml.fromstring(command(
+        zguard, "run", "--quiet", "--format", "junit", "--", BUILD / "orders").stderr).iter("testcase")] for _ in range(2)]
+    run.check("a test has the same name in every run", [] if again[0] == again[1] and len(again[0]) == 1 else again)
+    report = directory / "run.xml"
+    result = command(zguard, "run", "--format", "junit", "--report", report, "--", BUILD / "orders")
+    root = xml.fromstring(report.read_bytes())
+    properties = {each.get("name"): each.get("value") for each in root.iter("property")}
+    run.check("zguard run writes JUnit XML", junit_problems(root, findings_of(zguard, finished)[:0] if not root.findall(".//failure") else [
+        {"signature": re.search(r"\[(\w{16})\]", root.find(".//testcase").get("name"))[1]}]))
+    run.check("and how the program ended", [] if properties.get("zguard.program.status") == str(
+        result.returncode if result.returncode >= 0 else 128 - result.returncode) else [properties])
+    report.unlink()
+    result = command(zguard, "run", "--format", "junit", "--report", report, "--", "/bin/true")
+    run.check("a run without findings is one test that passes", [f"status {result.returncode}"] * (result.returncode != 0) + junit_problems(
+        xml.fromstring(report.read_bytes()), []))
+
+
+# MARK: GitHub's annotations
+
+
+def commands_of(data):
+    """Workflow commands as GitHub's runner reads them: those at the beginning of a line, escapes undone."""
+    for line in data.decode().split("\n"):
+        if not line.startswith("::"):
+            continue
+        name, properties, message = re.fullmatch(r"::([a-z-]+)(?: ([^:]*))?::(.*)", line).groups()
+        pairs = dict(each.split("=", 1) for each in properties.split(",")) if properties else {}
+        for code, character in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
+            pairs = {key: value.replace(code, character) for key, value in pairs.items()}
+        yield name, pairs, message.replace("%0D", "\r").replace("%0A", "\n").replace("%25", "%")
+
+
+def github_problems(data, findings, said):
+    found = list(commands_of(data))
+    problems = [] if len(found) == len(findings) else [f"{len(found)} annotations of {len(findings)} findings"]
+    problems += [f"{line!r} is no command" for line in data.decode().split("\n") if line and not line.startswith("::")]
+    for (name, properties, message), finding, sentence in zip(found, findings, said):
+        signature = finding["signature"]
+        if name != ("warning" if finding["confidence"] != "exact" or finding["kind"] == "dealloc-mismatch" else "error"):
+            problems.append(f"{signature}: {name}")
+        if set(properties) - {"file", "line", "col", "title"} or "title" not in properties:
+            problems.append(f"{signature}: properties {properties}")
+        if any(ord(c) < 32 or c in "\u202e\u2028\x7f\x9b" for c in "".join(properties.values()) + message.replace("\n", "")):
+            problems.append(f"{signature}: control characters")
+        if message.split("\n")[0] != sentence:
+            problems.append(f"{signature}: {message!r}, not {sentence!r}")
+        if signature not in message:
+            problems.append(f"{signature} is not named")
+        if not all(properties.get(key, "1").isdigit() and properties.get(key) != "0" for key in ("line", "col")):
+            problems.append(f"{signature}: line or column of {properties}")
+    return problems
+
+
+def check_github(run, zguard, finished, directory):
+    for name, path in inputs(directory, finished):
+        result = command(zguard, "report", path, "--format", "github", cwd=ROOT)
+        text = command(zguard, "report", path).stdout.decode()
+        said = [found[1] for found in re.finditer(r"^==zguard== .*?: (.*)\n(?=    #|==zguard== )", text, re.MULTILINE)]
+        findings = findings_of(zguard, path)
+        said = [line for line in said if not line.startswith(("found here",))]
+        if name == "hostile findings":  # whose kinds are no words, and hold colons
+            said = [message.split("\n")[0] for _, _, message in commands_of(result.stdout)]
+        run.check(f"annotations of {name}", bytes_problems(result.stdout) + github_problems(result.stdout, findings, said))
+    orders, workspace = BUILD / "orders", ROOT / "Examples"
+    for name, environment, expected in (
+            ("the working directory", {}, "Examples/orders.c"), ("the workspace", {"GITHUB_WORKSPACE": str(workspace)}, "orders.c"),
+            ("a workspace with a slash", {"GITHUB_WORKSPACE": f"{workspace}/"}, "orders.c"),
+            ("the root", {"GITHUB_WORKSPACE": "/"}, str(workspace / "orders.c")[1:]),
+            ("another workspace", {"GITHUB_WORKSPACE": "/nowhere"}, str(workspace / "orders.c"))):
+        result = command(zguard, "run", "--quiet", "--format", "github", "--", orders, cwd=ROOT, environment=environment)
+        places = [(kind, properties.get("file"), properties.get("line")) for kind, properties, _ in commands_of(result.stderr)]
+        run.check(f"files are named from {name}", [] if places == [("error", expected, places[0][2])] and places[0][2] else places)
+    report = directory / "annotations.txt"
+    result = command(zguard, "run", "--format", "github", "--report", report, "--", orders)
+    run.check("zguard run writes annotations", [] if len(list(commands_of(report.read_bytes()))) == 1 else [report.read_bytes()])
+    result = command(zguard, "run", "--quiet", "--format", "github", "--", "sh", "-c", f"printf unfinished >&2; {orders}")
+    run.check("an annotation begins a line", [] if len(list(commands_of(result.stderr))) == 1 else [result.stderr])
+    result = command(zguard, "run", "--quiet", "--format", "github", "--", "/bin/true")
+    run.check("nothing is annotated where nothing was found", [] if not result.stderr + result.stdout else [result.stderr])
 
 
 # MARK: HTML
@@ -509,6 +682,8 @@ def main():
         finished, raw = collect(zguard, LIBRARY, directory)
         check_schemas(run, finished, raw)
         check_sarif(run, zguard, finished, directory)
+        check_junit(run, zguard, finished, directory)
+        check_github(run, zguard, finished, directory)
         try:
             check_html(run, zguard, finished, directory, arguments.pictures)
         except BrowserError as error:

@@ -5,6 +5,7 @@ terminal, reports that cannot be written or read. Closing line: N passed, N fail
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -397,16 +398,53 @@ def forms(work):
         assert work.zguard("report", work.report("again.jsonl"), "--format", form).stdout.startswith(start), form
     out = work.run("--format", "sarif")
     assert json.loads(out.stderr[:out.stderr.rindex("}") + 1])["version"] == "2.1.0", out.stderr
-    for words, part in ((["report", "--format", "pdf", "x"], "expected text, json, sarif or html"),
+    for words, part in ((["report", "--format", "pdf", "x"], "expected text, json, sarif, html, junit or github"),
                         (["run", "--compress", "--", "true"], "option '--compress' needs '--report' with a directory"),
                         (["run", "--report", str(work.path) + "/", "--format", "html", "--", "true"], "holds json lines")):
         assert part in work.zguard(*words, status=64).stderr, words
 
 
+def processes_that_are_not_guarded(work):
+    """`zguard check` and its like say why there is nothing to see."""
+    plain = subprocess.Popen(["sleep", "600"])
+    source = work.path / "still.c"
+    source.write_text("#include <unistd.h>\nint main(void) { write(1, \"\\n\", 1); pause(); }\n")
+    subprocess.run(["gcc", "-static", "-o", work.path / "still", source], check=True)
+    still = subprocess.Popen([work.path / "still"], stdout=subprocess.PIPE)
+    try:
+        still.stdout.readline()
+        for command in ("check", "stats", "trim"):
+            out = work.zguard(command, plain.pid, status=1)
+            assert out.stderr == f"zguard: error: process {plain.pid} is not guarded\nhint: start it with: zguard run -- PROGRAM\n", out.stderr
+        out = work.zguard("check", still.pid, status=1)
+        assert out.stderr == (f"zguard: error: process {still.pid} is not guarded; cannot guard '{work.path / 'still'}': it is statically linked, so "
+                              "nothing can be preloaded into it\nhint: link it dynamically (without -static, -static-pie or -static-executable)\n"), \
+            out.stderr
+        assert "does not exist" in work.zguard("check", 1 << 22, status=1).stderr
+        if Path("/proc/2/comm").exists() and Path("/proc/2/comm").read_text() == "kthreadd\n":
+            assert work.zguard("check", 2, status=1).stderr == "zguard: error: process 2 is a thread of the kernel, not a program\n"
+        # The first process, whatever it is: root is not told to become root.
+        out = work.zguard("check", 1, status=1).stderr
+        assert re.match(r"zguard: error: (process 1 is not guarded|no permission to look into process 1: \S+ )", out), out
+        if os.geteuid() == 0:
+            assert "only the owner" not in out and "belongs to root" not in out, out
+            shutil.copy(ZGUARD, work.path)  # where others can reach it
+            work.path.chmod(0o711)
+            out = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", work.path / "zguard", "check", str(plain.pid)],
+                                 capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+            assert out.returncode == 1 and out.stderr == (f"zguard: error: no permission to look into process {plain.pid}: it belongs to root\n"
+                                                          "hint: run zguard as root\n"), out.stderr
+    finally:
+        for process in (plain, still):
+            process.kill()
+            process.wait()
+
+
 def main():
     tests = (suppressions, wrong_suppressions, suggestions_fit, merging, unreadable_reports, cut_off_lines, report_that_cannot_be_printed,
                  program_that_does_not_start, report_where_the_program_prints, report_removed_meanwhile, daemon_outlives_the_run,
-                 no_room_for_findings, handler_that_waits, other_users, names_of_bytes, since, files_that_are_gone, full, source_is_shown, colors_on_a_terminal, forms)
+                 no_room_for_findings, handler_that_waits, other_users, names_of_bytes, since, files_that_are_gone, full, source_is_shown, colors_on_a_terminal, forms,
+             processes_that_are_not_guarded)
     return run_tests([(test.__name__, test) for test in tests], "zguard-reports-", workplace=Workplace)
 
 

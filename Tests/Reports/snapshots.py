@@ -60,7 +60,7 @@ def normalise(text, directory):
 
 
 def run(words, directory):
-    environment = scrubbed(SWIFT_BACKTRACE="enable=no")
+    environment = scrubbed()
     while "=" in words[0]:
         name, _, value = words.pop(0).partition("=")
         environment[name] = value

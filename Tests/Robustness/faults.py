@@ -114,7 +114,7 @@ REFUSING = {"libc-memory"}
 IMPORTS = {
     "injected": "dlsym pthread_key_create pthread_setspecific",
     "none": "_ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __cxa_finalize __errno_location __gmon_start__ "
-            "__libc_single_threaded __libc_stack_end dl_iterate_phdr dladdr dladdr1 environ getauxval memcpy memset memmove memcmp bcmp "
+            "__libc_single_threaded __libc_stack_end dl_iterate_phdr dladdr dladdr1 environ getauxval memcpy memset memmove memcmp memchr bcmp "
             "strlen sigaddset sigdelset sigfillset sigemptyset pthread_attr_init pthread_attr_destroy "
             "pthread_attr_setdetachstate pthread_attr_setsigmask_np pthread_attr_getsigmask_np gnu_get_libc_version pthread_attr_setstacksize pthread_attr_getstacksize "
             "zg_default_options strdup strndup __tls_get_addr",

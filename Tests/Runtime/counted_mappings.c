@@ -1,4 +1,5 @@
 // Mappings that protected pages cost are counted, and pages that are used again cost none.
+// qemu-user: /proc/self/maps is what the emulator remembers, not what the kernel has
 // preload
 // options: protect=mprotect:retired_bytes=20m:quarantine_bytes=0
 

@@ -6,6 +6,7 @@
 #include "blocks/fill.h"
 #include "check.h"
 #include "faults/diagnose.h"
+#include "processors.h"
 
 #define WORD ZG_FILL_WORD
 #define HEAP UINT64_C(0x700000000000)
@@ -66,6 +67,21 @@ static bool is_fenced(const struct zg_block_view *view) {
 // Behind every block of the heap.
 static bool is_forgotten(uint64_t address) { return address >= HEAP_END - 8192 && address < HEAP_END - 4096; }
 
+// The tag is that of the block there, or of one in front: one slot away, or five.
+static bool find_by_tag(uint64_t pointer, struct zg_block_view *view, uint32_t *distance) {
+    static const struct {
+        uint64_t bytes;
+        uint32_t slots;
+    } steps[] = {{0, 0}, {64, 1}, {256, 5}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        *distance = steps[i].slots;
+        if (!lookup(pointer - steps[i].bytes, view) || view->state == zg_state_reusable) continue;
+        view->offset = (int64_t)(pointer - view->start);
+        return true;
+    }
+    return false;
+}
+
 static bool is_ours(uint64_t address) { return address - HEAP < HEAP_END - HEAP; }
 
 enum { NO_BLOCK = -1 };
@@ -80,9 +96,8 @@ struct row {
 };
 
 #define CODE(...) .code = {__VA_ARGS__}, .code_count = 16
-#define LOAD CODE(0x48, 0x8b, 0x03)  /* mov (%rbx),%rax */
-#define STORE CODE(0x48, 0x89, 0x03) /* mov %rax,(%rbx) */
-#define CALL CODE(0xff, 0x53, 0x10)  /* call *16(%rbx) */
+#define LOAD CODE(CODE_LOAD)
+#define STORE CODE(CODE_STORE)
 
 // clang-format off
 static struct row rows[] = {
@@ -159,24 +174,24 @@ static struct row rows[] = {
     {"the fill of new blocks", {.without_address = true, .fills_new = true, STORE, .pointers = {NEW, AT(LIVE, 0)}, .pointer_count = 2}, zg_finding_wild_access, "write", "inferred", NEW, false, LIVE},
     {"the same value where new blocks are not filled", {.without_address = true, STORE, .pointers = {NEW, AT(LIVE, 0)}, .pointer_count = 2}, zg_finding_wild_access, "write", "inferred", NEW, false, NO_BLOCK},
     {"an index of the gap's fill",
-     {.address = 0x123456789000, LOAD, .registers = {.value[3] = 0xa5a5a5a5, .known = ~UINT64_C(0)}, .stack = {AT(FENCED, 0)}, .stack_count = 1},
+     {.address = 0x123456789000, LOAD, .registers = {.value[BASE_REGISTER] = 0xa5a5a5a5, .known = ~UINT64_C(0)}, .stack = {AT(FENCED, 0)}, .stack_count = 1},
      zg_finding_heap_overflow, "read", "inferred", 0xa5a5a5a5, false, FENCED},
     {"the same index and no such block",
-     {.address = 0x123456789000, LOAD, .registers = {.value[3] = 0xa5a5a5a5, .known = ~UINT64_C(0)}},
+     {.address = 0x123456789000, LOAD, .registers = {.value[BASE_REGISTER] = 0xa5a5a5a5, .known = ~UINT64_C(0)}},
      zg_finding_wild_access, "read", "exact", 0x123456789000, false, NO_BLOCK},
 
     {"a dead block's page, from a pointer into it",
-     {.address = AT(RETIRED, 0x1fffff), LOAD, .registers = {.value[3] = AT(RETIRED, 0), .known = ~UINT64_C(0)}},
+     {.address = AT(RETIRED, 0x1fffff), LOAD, .registers = {.value[BASE_REGISTER] = AT(RETIRED, 0), .known = ~UINT64_C(0)}},
      zg_finding_use_after_free, "read", "exact", AT(RETIRED, 0x1fffff), true, RETIRED},
     {"a dead block's page, from a pointer into a live block",
-     {.address = AT(RETIRED, 0x1234), .access = zg_fault_read, LOAD, .registers = {.value[3] = AT(LIVE, 8), .known = ~UINT64_C(0)}},
+     {.address = AT(RETIRED, 0x1234), .access = zg_fault_read, LOAD, .registers = {.value[BASE_REGISTER] = AT(LIVE, 8), .known = ~UINT64_C(0)}},
      zg_finding_heap_overflow, "read", "inferred", AT(RETIRED, 0x1234), false, LIVE},
     {"a loop over both, counted from the live one",
-     {.address = AT(RETIRED, 8), .access = zg_fault_read, LOAD, .registers = {.value[3] = AT(LIVE, 8), .known = ~UINT64_C(0)}},
+     {.address = AT(RETIRED, 8), .access = zg_fault_read, LOAD, .registers = {.value[BASE_REGISTER] = AT(LIVE, 8), .known = ~UINT64_C(0)}},
      zg_finding_use_after_free, "read", "inferred", AT(RETIRED, 8), true, RETIRED},
     {"the sum of a live block's address and a register",
      {.address = AT(RETIRED, 0x1234), .access = zg_fault_read, LOAD,
-      .registers = {.value[3] = AT(RETIRED, 0x1234), .value[5] = 0x101234 - 0x1000, .known = ~UINT64_C(0)}, .stack = {AT(LIVE, 0)}, .stack_count = 1},
+      .registers = {.value[BASE_REGISTER] = AT(RETIRED, 0x1234), .value[OTHER_REGISTER] = 0x101234 - 0x1000, .known = ~UINT64_C(0)}, .stack = {AT(LIVE, 0)}, .stack_count = 1},
      zg_finding_use_after_free, "read", "exact", AT(RETIRED, 0x1234), true, RETIRED},
     {"beyond a dead block's pages, and nothing tells where from",
      {.address = AT(FENCED_DEAD, 0x1800), .access = zg_fault_read}, zg_finding_wild_access, "read", "inferred", AT(FENCED_DEAD, 0x1800), false, NO_BLOCK},
@@ -188,7 +203,7 @@ static struct row rows[] = {
      zg_finding_wild_access, "read", "inferred", AT(FENCED_DEAD, 0x1800), false, NO_BLOCK},
     {"the same with that block's distance in a register",
      {.address = AT(FENCED_DEAD, 0x1800), .access = zg_fault_read, .pointers = {AT(FENCED_DEAD, 0), AT(LIVE, 0)}, .pointer_count = 2,
-      .registers = {.value[5] = (FENCED_DEAD_AT + 0x1800 - 0x1000) / 8, .known = 1 << 5}},
+      .registers = {.value[OTHER_REGISTER] = (FENCED_DEAD_AT + 0x1800 - 0x1000) / 8, .known = 1 << OTHER_REGISTER}},
      zg_finding_heap_overflow, "read", "inferred", AT(FENCED_DEAD, 0x1800), false, LIVE},
     {"behind a live block that has its own pages",
      {.address = AT(FENCED, 0x1000), .access = zg_fault_write}, zg_finding_heap_overflow, "write", "inferred", AT(FENCED, 0x1000), false, FENCED},
@@ -204,17 +219,19 @@ static struct row rows[] = {
      {.without_address = true, .pc = WORD, .pointers = {AT(DEAD, 0)}, .pointer_count = 1},
      zg_finding_use_after_free, "call", "inferred", WORD, true, DEAD},
     {"a call of the fill in a register",
-     {.without_address = true, .pc = 0x401000, CODE(0xff, 0xd0), .pointers = {WORD, AT(DEAD, 8)}, .pointer_count = 2},
+     {.without_address = true, .pc = 0x401000, CODE(CODE_CALL_REGISTER), .pointers = {WORD, AT(DEAD, 8)}, .pointer_count = 2},
      zg_finding_use_after_free, "call", "inferred", WORD, true, DEAD},
+#ifdef CODE_CALL_MEMORY
     {"a call through a dead block: its target was in no register",
-     {.without_address = true, .pc = 0x401000, CALL, .registers = {.value[3] = AT(DEAD, 0), .known = ~UINT64_C(0)}},
+     {.without_address = true, .pc = 0x401000, CODE(CODE_CALL_MEMORY), .registers = {.value[BASE_REGISTER] = AT(DEAD, 0), .known = ~UINT64_C(0)}},
      zg_finding_use_after_free, "call", "inferred", AT(DEAD, 16), true, DEAD},
     {"a call through a retired block's neighbour that lives",
-     {.without_address = true, .pc = 0x401000, CALL, .registers = {.value[3] = AT(LIVE, 0), .known = ~UINT64_C(0)}},
+     {.without_address = true, .pc = 0x401000, CODE(CODE_CALL_MEMORY), .registers = {.value[BASE_REGISTER] = AT(LIVE, 0), .known = ~UINT64_C(0)}},
      zg_finding_wild_access, "call", "inferred", 0, false, NO_BLOCK},
     {"a call through no block",
-     {.without_address = true, .pc = 0x401000, CALL, .registers = {.value[3] = 0x602000, .known = ~UINT64_C(0)}},
+     {.without_address = true, .pc = 0x401000, CODE(CODE_CALL_MEMORY), .registers = {.value[BASE_REGISTER] = 0x602000, .known = ~UINT64_C(0)}},
      zg_finding_wild_access, "call", "inferred", 0, false, NO_BLOCK},
+#endif
 
     {"a pointer cut to 32 bits, a dead block in a register",
      {.address = 0x55555555, .access = zg_fault_read, .pointers = {AT(DEAD, 0)}, .pointer_count = 1},
@@ -226,6 +243,14 @@ static struct row rows[] = {
     {"the program's own image lies near that value",
      {.address = 0x555555554000, .access = zg_fault_write, .pointers = {AT(DEAD, 0)}, .pointer_count = 1},
      zg_finding_wild_access, "write", "exact", 0x555555554000, false, NO_BLOCK},
+
+    {"a dead block whose tag it is", {.address = AT(DEAD, 8), .pointer = AT(DEAD, 8), .access = zg_fault_write}, zg_finding_use_after_free, "write", "exact", AT(DEAD, 8), true, DEAD},
+    {"behind the block whose tag it is", {.address = AT(LIVE, 64), .pointer = AT(LIVE, 64), .access = zg_fault_read}, zg_finding_heap_overflow, "read", "exact", AT(LIVE, 64), false, LIVE},
+    {"farther behind it", {.address = AT(LIVE, 260), .pointer = AT(LIVE, 260), .access = zg_fault_read}, zg_finding_heap_overflow, "read", "inferred", AT(LIVE, 260), false, LIVE},
+    {"farther behind it, from a pointer to it", {.address = AT(LIVE, 260), .pointer = AT(LIVE, 260), .access = zg_fault_read, .operands = {AT(LIVE, 0), 260}, .operand_count = 2}, zg_finding_heap_overflow, "read", "exact", AT(LIVE, 260), false, LIVE},
+    {"behind a dead block whose tag it is", {.address = AT(DEAD, 100), .pointer = AT(DEAD, 100), .access = zg_fault_write}, zg_finding_use_after_free, "write", "exact", AT(DEAD, 100), true, DEAD},
+    {"nobody's tag", {.address = HEAP + 0x7000, .pointer = HEAP + 0x7000, .access = zg_fault_read}, zg_finding_use_after_free, "read", "inferred", HEAP + 0x7000, true, NO_BLOCK},
+    {"the tag of a live block that the program has protected", {.address = AT(LIVE, 8), .pointer = AT(LIVE, 8), .access = zg_fault_write}, zg_finding_wild_access, "write", "exact", AT(LIVE, 8), false, LIVE},
 
     {"the stack runs over", {.address = STACK_LOW - 8, .access = zg_fault_write, .sp = STACK_LOW - 16}, zg_finding_stack_overflow, "write", "exact", STACK_LOW - 8, false, NO_BLOCK},
     {"the stack runs over by a large frame", {.address = STACK_LOW - 0x8000, .access = zg_fault_write, .sp = STACK_LOW - 0x8010}, zg_finding_stack_overflow, "write", "exact", STACK_LOW - 0x8000, false, NO_BLOCK},
@@ -245,6 +270,7 @@ int main(void) {
         row->fault.is_fenced = is_fenced;
         row->fault.is_forgotten = is_forgotten;
         row->fault.find_zombie = no_zombie;
+        row->fault.find_by_tag = find_by_tag;
         row->fault.bounds = (struct zg_stack_bounds){STACK_LOW, STACK_HIGH};
         if (!row->fault.sp) row->fault.sp = STACK_HIGH - 4096;
         if (!row->fault.pc && row->fault.access != zg_fault_execute) row->fault.pc = 0x401000;
@@ -279,7 +305,10 @@ int main(void) {
         fault.is_fenced = is_fenced;
         fault.is_forgotten = is_forgotten;
         fault.find_zombie = no_zombie;
+        fault.find_by_tag = find_by_tag;
+        fault.operand_count = (int)(work_random(&state) % 3);
         if (i % 3 == 0) fault.address = HEAP + work_random(&state) % 0x400000;
+        fault.pointer = i % 4 == 0 ? fault.address : 0;
         if (i % 5 == 0) fault.pointers[0] = WORD + work_random(&state) % 4096;
         zg_diagnose(&fault, &verdict);
         if (verdict.kind >= zg_finding_kind_count || !verdict.access || !verdict.confidence)

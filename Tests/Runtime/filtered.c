@@ -1,4 +1,5 @@
 // System calls refused by a sandbox: the program's result stays right without them.
+// qemu-user: filters of system calls are not emulated
 // preload
 
 #include <errno.h>

@@ -11,7 +11,7 @@
 #include "settings/stats.h"
 #include "threads/thread.h"
 
-#define HEAP_FRAME ((const uint64_t *)__builtin_frame_address(0))
+#define HEAP_FRAME ZG_ARCH_FRAME()
 
 static __attribute__((noinline, unused)) void *heap_allocate(uint64_t size, uint64_t alignment, bool zero) {
     void *block =

@@ -1,4 +1,5 @@
 // Memory that lies idle serves other blocks: free slots those of other sizes, pages of a large block the next one.
+// qemu-user: what memory takes is counted with the emulator, and it moves no pages
 // preload
 // timeout: 300
 
@@ -12,18 +13,6 @@
 
 #define MIB ((size_t)1 << 20)
 enum { PAGE = 4096 };
-
-// A field of /proc/self/status, in bytes.
-static size_t status(const char *name) {
-    char line[256];
-    size_t value = 0;
-    FILE *file = fopen("/proc/self/status", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, name, strlen(name)) == 0 && line[strlen(name)] == ':')
-            value = strtoul(line + strlen(name) + 1, NULL, 10) * 1024;
-    if (file) fclose(file);
-    return value;
-}
 
 static bool is_all(const unsigned char *block, size_t bytes, unsigned char byte) {
     for (size_t i = 0; i < bytes; i++)
@@ -62,9 +51,9 @@ static int change_sizes(void) {
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < SIZES; i++) {
             if (!pass_phase(sizes[i], 0, NULL, NULL)) return 1;
-            if (!first) first = status("VmHWM");
+            if (!first) first = life_status("VmHWM");
         }
-    size_t peak = status("VmHWM");
+    size_t peak = life_status("VmHWM");
     fprintf(stderr, "peak %zu MiB, of the first phase %zu MiB\n", peak / MIB, first / MIB);
     return peak <= first + PHASE_MIB * MIB ? 0 : 2;
 }
@@ -98,7 +87,7 @@ static int change_sizes_in_threads(void) {
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&threads[i], NULL, run_phases, &failures)) return 2;
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
-    size_t peak = status("VmHWM");
+    size_t peak = life_status("VmHWM");
     fprintf(stderr, "peak %zu MiB\n", peak / MIB);
     // Four phases at a time, the smallest blocks' records with them, and what the others have just freed.
     return failures ? 1 : peak <= 4 * PHASE_MIB * MIB * 5 / 2 ? 0 : 3;
@@ -112,7 +101,7 @@ static int touch_little(void) {
     static const size_t little_sizes[] = {16000, 30000, 60000, 120000, 500000, 1000000};
     enum { BLOCKS = 2000 };
     static unsigned char *blocks[BLOCKS];
-    size_t before = status("VmHWM");
+    size_t before = life_status("VmHWM");
     for (unsigned i = 0; i < sizeof little_sizes / sizeof *little_sizes; i++)
         for (int round = 0; round < 3; round++) {
             size_t size = little_sizes[i], page = (size_t)round * 2 % (size / PAGE) * PAGE;
@@ -123,7 +112,7 @@ static int touch_little(void) {
             }
             for (int j = 0; j < BLOCKS; j++) free(blocks[j]);
         }
-    size_t peak = status("VmHWM");
+    size_t peak = life_status("VmHWM");
     fprintf(stderr, "peak %zu MiB more\n", (peak - before) / MIB);
     if (peak - before > 100 * MIB) return 2;
     for (unsigned i = 0; i < sizeof little_sizes / sizeof *little_sizes; i++)
@@ -209,7 +198,7 @@ static int mix_large(void) {
 
 // One large block after the other, each larger than those before: at no time there is memory for more than one of them.
 static int rise_large(void) {
-    size_t before = status("VmHWM"), last = 0;
+    size_t before = life_status("VmHWM"), last = 0;
     for (size_t size = 5 * MIB; size < 32 * MIB; size += size / 2) {
         unsigned char *block = malloc(size);
         if (!block) return 1;
@@ -217,7 +206,7 @@ static int rise_large(void) {
         free(block);
         last = size;
     }
-    size_t grown = status("VmHWM") - before;
+    size_t grown = life_status("VmHWM") - before;
     fprintf(stderr, "%zu KiB for blocks of up to %zu KiB\n", grown / 1024, last / 1024);
     return grown < last + 5 * MIB ? 0 : 2;
 }

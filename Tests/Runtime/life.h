@@ -13,6 +13,18 @@
 #include "../Support/work.h"
 #include "check.h"
 
+// A field of /proc/self/status, in bytes.
+__attribute__((unused)) static size_t life_status(const char *name) {
+    char line[256];
+    size_t value = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, name, strlen(name)) == 0 && line[strlen(name)] == ':')
+            value = strtoul(line + strlen(name) + 1, NULL, 10) * 1024;
+    if (file) fclose(file);
+    return value;
+}
+
 // Exit code of a child, 128 + signal where it died of one, 255 where it hung for 90 s and was ended.
 __attribute__((unused)) static int life_wait(pid_t child) {
     int status = 0;

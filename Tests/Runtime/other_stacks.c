@@ -1,4 +1,5 @@
 // Captures on thousands of coroutines' stacks need no system call, and bear that what was read before has gone.
+// qemu-user: filters of system calls are not emulated
 // preload
 // control
 
@@ -14,24 +15,14 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "processors.h"
 
-enum { COROUTINES = 3000, STACK = 32768, FRAMES = 10, ROUNDS = 20, REGISTERS = 6, PAGE = 4096 };
+enum { COROUTINES = 3000, STACK = 32768, FRAMES = 10, ROUNDS = 20, PAGE = 4096 };
 
-void switch_stack(void **from, void *to);
-__asm__(".text\n"
-        ".globl switch_stack\n"
-        ".type switch_stack, @function\n"
-        "switch_stack:\n"
-        "  push %rbp\n  push %rbx\n  push %r12\n  push %r13\n  push %r14\n  push %r15\n"
-        "  mov %rsp, (%rdi)\n"
-        "  mov %rsi, %rsp\n"
-        "  pop %r15\n  pop %r14\n  pop %r13\n  pop %r12\n  pop %rbx\n  pop %rbp\n"
-        "  ret\n"
-        ".size switch_stack, .-switch_stack\n");
+DEFINE_SWITCH_STACK
 
 static void *main_stack, *stacks[COROUTINES];
 static int current, calls;
@@ -53,14 +44,6 @@ static void coroutine(void) {
     }
 }
 
-// A stack that ends at `top`, where its first frame finds this return address.
-static void *new_stack(char *top, void *return_address) {
-    uint64_t *words = (uint64_t *)top;
-    *--words = (uint64_t)return_address;
-    *--words = (uint64_t)coroutine;
-    return memset(words - REGISTERS, 0, REGISTERS * sizeof *words);
-}
-
 static void run(int number) {
     current = number;
     switch_stack(&main_stack, stacks[number]);
@@ -69,7 +52,7 @@ static void run(int number) {
 static void on_probe(int number, siginfo_t *info, void *context) {
     (void)number, (void)info;
     probes++;
-    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = -EPERM;
+    CONTEXT_RESULT(context) = -EPERM;
 }
 
 static bool count_probes(void) {
@@ -90,7 +73,7 @@ static void check_gone(void) {
     char *pages = mmap(NULL, 8 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char *top = pages + 4 * STACK;
     for (int i = 0; i < 10; i++) {
-        stacks[0] = new_stack(top, (char *)allocate + 40);
+        stacks[0] = stack_for(top, coroutine, (char *)allocate + 40);
         run(0);
         if (i == 3) munmap(top, 4 * STACK);
         if (i == 6) mmap(top, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -103,7 +86,7 @@ int main(void) {
     check_gone();
     for (int i = 0; i < COROUTINES; i++) {
         char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        stacks[i] = new_stack(stack + STACK, NULL);
+        stacks[i] = stack_for(stack + STACK, coroutine, NULL);
         run(i);
     }
     for (int i = 0; i < COROUTINES; i++) run(i); // the first free on each

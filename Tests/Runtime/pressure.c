@@ -1,4 +1,5 @@
 // Short memory: texts of the kernel, true and hostile ones; the level; the steps and the recovery; every source in a fake tree.
+// qemu-user: limits of address space and of data are not set
 // link: runtime
 // timeout: 120
 

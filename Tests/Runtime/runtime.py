@@ -12,6 +12,8 @@ A test program states in the lines below its first one how it is built and run, 
   output: json    every line on standard output that begins with '{' has to be valid JSON
   timeout         seconds, where the default is too short
   warning         what the library may well say on standard error; otherwise it says nothing
+  processor       the only one that it is for: it holds instructions
+  qemu-user       why it is not run under qemu's user mode: what that does not have or does otherwise
 Every program ends its output with "checks N failures M" and exits with 0 where all checks hold.
 """
 
@@ -28,9 +30,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support import builds  # noqa: E402
+from Support import builds, emulation, processors, roots  # noqa: E402
 from Support.checks import Failed, close, run_within, said_by_library  # noqa: E402
-from Support.environment import LIBRARY, PUBLISH, RUNTIME, TESTS, scrubbed  # noqa: E402
+from Support.environment import ARCH, HERE, LIBRARY, PUBLISH, RUNTIME, TESTS, scrubbed  # noqa: E402
 
 SOURCES = TESTS / "Runtime"
 PUBLISHED = PUBLISH / "include/zg_published.h"
@@ -39,10 +41,31 @@ BUILD = builds.BUILD / "runtime"
 TIMEOUT_SECONDS = 40
 JOBS = 2
 TLS_BYTES = 64
-KEYS = {"link", "preload", "control", "options", "libs", "with", "library", "output", "timeout", "warning"}
+OLDEST_GLIBC = (2, 31)
+PARTS_OF_OTHERS = {"dlsym", "pthread_attr_setstacksize", "pthread_key_create", "pthread_setspecific"}  # of libdl and libpthread
+KEYS = {"link", "preload", "control", "options", "libs", "with", "library", "output", "timeout", "warning", "processor", "qemu-user"}
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 TEST_FLAGS = ["-std=gnu17", "-O1", "-g", "-fno-builtin", "-D_GNU_SOURCE"]
+
+
+# Another processor's libraries: a tree that ZG_SYSROOT names, or a root of Debian's.
+SYSROOT = os.environ.get("ZG_SYSROOT", "")
+EMULATED_TIMES = 6  # as long as on this machine's processor
+
+
+class NotHere(Exception):
+    """Why a test is not run."""
+
+
+def find_emulator():
+    """The words in front of a program of another processor, which may start others like it."""
+    if ARCH == HERE or processors.WHOLE:
+        return []
+    try:
+        return emulation.entering(processors.DEBIAN[ARCH])
+    except (emulation.Unavailable, KeyError) as reason:
+        raise NotHere(f"programs of {ARCH}: {reason}") from None
 
 
 def command_output(command):
@@ -60,14 +83,14 @@ def build_program(program):
     for name in header.get("with", "").split():
         source = SOURCES / name
         made = BUILD / "objects" / (source.stem + ".o")
-        command = [os.environ.get("CXX", "g++"), "-std=gnu++17", "-O2", "-g", "-fomit-frame-pointer", *WARNINGS, "-c", source, "-o", made]
+        command = [os.environ.get("CXX", "g++" if ARCH == HERE else f"{ARCH}-linux-gnu-g++"), "-std=gnu++17", "-O2", "-g", "-fomit-frame-pointer", *WARNINGS, "-c", source, "-o", made]
         objects.append(builds.compiled(made, command, [source, *headers]))
     if "library" in header:
         source = SOURCES / header["library"]
         made = BUILD / (source.stem + ".so")
-        builds.compiled(made, [clang, *TEST_FLAGS, *WARNINGS, "-fPIC", "-shared", source, "-o", made], [source, *headers])
+        builds.compiled(made, [clang, *builds.CROSS, *TEST_FLAGS, *WARNINGS, "-fPIC", "-shared", source, "-o", made], [source, *headers])
         program.arguments = [made]
-    command = [clang, *TEST_FLAGS, *WARNINGS, f"-I{SOURCES}", "-rdynamic"]
+    command = [clang, *builds.CROSS, *TEST_FLAGS, *WARNINGS, f"-I{SOURCES}", "-rdynamic"]
     sources = [program.path, *headers, *objects, *RUNTIME.glob("include/*.h")]
     libraries = []
     if program.is_linked:
@@ -109,14 +132,18 @@ class Program:
     def is_linked(self):
         return "link" in self.header
 
-    def run_once(self, guarded, library):
+    def run_once(self, guarded, library, emulator):
         options = {"ZGUARD_OPTIONS": self.header["options"]} if self.header.get("options") else {}
-        environment = scrubbed(**options)
+        environment, command = scrubbed(**options), [self.executable, *self.arguments]
         if guarded and not self.is_linked:
             environment["LD_PRELOAD"] = str(library)
+        if emulator:  # what starts the program is this machine's
+            preload = environment.pop("LD_PRELOAD", None)
+            command = [*emulator, "env", *([f"LD_PRELOAD={preload}"] if preload else []), *command]
+            environment["QEMU_LD_PREFIX"] = SYSROOT
         what = "guarded" if guarded else "control"
-        timeout = float(self.header.get("timeout", TIMEOUT_SECONDS))
-        code, out, err = run_within(timeout, [self.executable, *self.arguments], cwd=BUILD, env=environment)
+        timeout = float(self.header.get("timeout", TIMEOUT_SECONDS)) * (EMULATED_TIMES if ARCH != HERE else 1)
+        code, out, err = run_within(timeout, command, cwd=BUILD, env=environment)
         if code is None:
             raise Failed(f"{what}: hangs, still running after {timeout:.0f} s\n{tail(err)}")
         ends = re.findall(r"^checks (\d+) failures (\d+)$", out, re.M)
@@ -124,7 +151,7 @@ class Program:
             reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             if not ends:
                 reason += ", before its end"
-            if code in (-signal.SIGILL, -signal.SIGTRAP):
+            if code in (-signal.SIGILL, -signal.SIGTRAP) and not emulator:
                 err += self.trap(environment)
             raise Failed(f"{what}: {reason}\n{tail(err)}")
         if any("warning" not in self.header or self.header["warning"] not in line for line in said_by_library(err)):
@@ -154,11 +181,17 @@ class Program:
             if value.get("schema") == "zguard.finding/1":
                 check_finding_fields(value, line)
 
-    def run(self, library):
+    def why_not(self, emulator):
+        """Why it is not run here, or nothing."""
+        if self.header.get("processor", ARCH) != ARCH:
+            return f"only for {self.header['processor']}"
+        return f"qemu-user: {self.header['qemu-user']}" if emulator and "qemu-user" in self.header else ""
+
+    def run(self, library, emulator):
         started = time.monotonic()
-        self.checks += self.run_once(True, library)
-        if "control" in self.header:
-            self.checks += self.run_once(False, library)
+        self.checks += self.run_once(True, library, emulator)
+        if "control" in self.header and not emulator:  # what it checks is libc's, on a kernel
+            self.checks += self.run_once(False, library, emulator)
         self.seconds = time.monotonic() - started
 
 
@@ -239,15 +272,17 @@ def check_thread_storage(checked):
 
 
 def check_version_needs(checked):
-    """The oldest glibc that the library runs with: 2.34, older ones keep threads and the loader in libraries apart."""
+    """The oldest glibc that the library runs with. What it refers to weakly was in other libraries there, which a program may lack."""
     text = command_output(["readelf", "-VW", LIBRARY])
     versions = {tuple(int(part) for part in version.split(".")) for version in re.findall(r"Name: GLIBC_([\d.]+)", text)}
     checked(versions, "no version needs")
     weak = command_output(["nm", "-D", "--undefined-only", LIBRARY])
     for name in re.findall(r"^\s+w (\S+?)@", weak, re.M):
-        checked(name.startswith(("_dl_find_object", "__gmon_start__", "__cxa_finalize", "_ITM_")), f"weak reference to {name}")
+        checked(name in PARTS_OF_OTHERS or name.startswith(("__gmon_start__", "__cxa_finalize", "_ITM_")), f"weak reference to {name}")
     for version in versions:
-        checked(version <= (2, 36), f"GLIBC_{'.'.join(map(str, version))} is needed")
+        checked(version <= OLDEST_GLIBC, f"GLIBC_{'.'.join(map(str, version))} is needed")
+    # A loader before glibc 2.36 skips relative relocations in this form, and says nothing.
+    checked("(RELR" not in command_output(["readelf", "-dW", LIBRARY]), "there are relocations of a newer form")
 
 
 LIBRARY_CHECKS = {
@@ -265,13 +300,17 @@ LIBRARY_CHECKS = {
 class Results:
     def __init__(self, verbose):
         self.verbose = verbose
-        self.passed = self.failed = self.checks = 0
+        self.passed = self.failed = self.skipped = self.checks = 0
 
     def passes(self, name, checks, seconds):
         self.passed += 1
         self.checks += checks
         if self.verbose:
             print(f"ok    {name} ({checks} checks, {seconds:.1f} s)", flush=True)
+
+    def skips(self, name, why):
+        self.skipped += 1
+        print(f"skipped: {name}: {why}", flush=True)
 
     def fails(self, name, why):
         self.failed += 1
@@ -298,12 +337,17 @@ def run_library_check(name, check, results):
         results.passes(name, count, time.monotonic() - started)
 
 
-def run_programs(programs, results, library):
+def run_programs(programs, results, library, emulator):
+    for program in list(programs):
+        if reason := program.why_not(emulator):
+            results.skips(program.name, reason)
+            programs.remove(program)
     if any(program.is_linked for program in programs):
         builds.archive("checked")
     def work(program):
         build_program(program)
-        program.run(library)
+        if processors.stage() != processors.BUILD:
+            program.run(library, emulator)
 
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         jobs = {pool.submit(work, program): program for program in programs}
@@ -321,7 +365,17 @@ def main():
     parser.add_argument("--filter", default="", metavar="TEXT", help="only tests whose name contains TEXT")
     parser.add_argument("--library", help="only the preload tests, with another library (one that was built with a sanitizer)")
     parser.add_argument("-v", "--verbose", action="store_true", help="also print what passes")
+    parser.add_argument("--arch", default=ARCH, help="of the library and the programs; another one's than this machine's run under qemu")
     arguments = parser.parse_args()
+    if processors.WHOLE and processors.is_elsewhere(arguments.arch):
+        return processors.run(__file__, arguments.arch, [*(["--filter", arguments.filter] if arguments.filter else []), *["-v"] * arguments.verbose])
+    if arguments.arch != ARCH:
+        try:
+            root = SYSROOT or str(roots.make(processors.SUITE, processors.LIBRARY_PACKAGES, processor=processors.DEBIAN[arguments.arch]).path)
+        except (emulation.Unavailable, KeyError) as reason:
+            print(f"skipped: programs of {arguments.arch}: {reason}")
+            return close(0, 0, 1)
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "ZG_TEST_ARCH": arguments.arch, "ZG_SYSROOT": root})
     library = Path(arguments.library).resolve() if arguments.library else LIBRARY
     if not library.exists():
         print(f"runtime.py: error: {library} does not exist\nhint: scripts/build makes it", file=sys.stderr)
@@ -329,7 +383,7 @@ def main():
     results = Results(arguments.verbose)
     BUILD.mkdir(parents=True, exist_ok=True)
     for name, check in LIBRARY_CHECKS.items():
-        if arguments.filter in name and not arguments.library:
+        if arguments.filter in name and not arguments.library and not processors.WHOLE:  # whatever runs it, it is the same file
             run_library_check(name, check, results)
     programs = []
     for path in sorted(SOURCES.glob("*.c")):
@@ -345,12 +399,16 @@ def main():
             results.fails(program.name, error)
     if programs:
         try:
-            run_programs(programs, results, library)
+            run_programs(programs, results, library, find_emulator())
+        except NotHere as reason:
+            results.skips(f"{len(programs)} programs", reason)
         except Failed as error:
             results.fails("the runtime's objects", error)
     if arguments.verbose:
         print(f"{results.checks} checks", flush=True)
-    return close(results.passed, results.failed)
+    if not arguments.filter and not arguments.library:
+        processors.record("runtime", "the runtime's own tests", results.passed, results.failed, results.skipped)
+    return close(results.passed, results.failed, results.skipped)
 
 
 if __name__ == "__main__":

@@ -9,27 +9,13 @@
 #include "../../Sources/CZombie/include/zg_api.h"
 #include "../../Sources/CZombie/include/zg_stats_page.h"
 #include "check.h"
+#include "paths.h"
 
 enum { NEW = 400000, DEPTH = 27, THREADS = 3, KNOWN = 10000000, PATHS = 64 };
 
 static const struct zg_stats_page *statistics;
-static volatile int returns;
 
 static uint64_t count_of(enum zg_counter counter) { return statistics->counters[counter]; }
-
-static void *right(uint64_t path, int depth);
-
-static __attribute__((noinline)) void *left(uint64_t path, int depth) {
-    void *block = !depth ? malloc(24) : path & 1 ? right(path >> 1, depth - 1) : left(path >> 1, depth - 1);
-    returns++;
-    return block;
-}
-
-static __attribute__((noinline)) void *right(uint64_t path, int depth) {
-    void *block = !depth ? malloc(24) : path & 1 ? right(path >> 1, depth - 1) : left(path >> 1, depth - 1);
-    returns--;
-    return block;
-}
 
 static void *allocate_anew(void *first) {
     for (uint64_t i = 0; i < NEW; i++) free(left(((uint64_t)first + i) * UINT64_C(0x9e3779b97f4a7c15) >> 20, DEPTH));

@@ -12,6 +12,7 @@
 #include "../../Sources/CZombie/include/zg_api.h"
 #include "../../Sources/CZombie/include/zg_stats_page.h"
 #include "check.h"
+#include "paths.h"
 
 enum {
     FEW = 64,
@@ -26,23 +27,8 @@ enum {
 
 extern char **environ;
 static const struct zg_api *api;
-static volatile int returns;
 
 static uint64_t count_of(enum zg_counter counter) { return api->statistics->counters[counter]; }
-
-static void *right(uint64_t path, int depth);
-
-static __attribute__((noinline)) void *left(uint64_t path, int depth) {
-    void *block = !depth ? malloc(24) : path & 1 ? right(path >> 1, depth - 1) : left(path >> 1, depth - 1);
-    returns++;
-    return block;
-}
-
-static __attribute__((noinline)) void *right(uint64_t path, int depth) {
-    void *block = !depth ? malloc(24) : path & 1 ? right(path >> 1, depth - 1) : left(path >> 1, depth - 1);
-    returns--;
-    return block;
-}
 
 static void allocate_anew(uint64_t count) {
     static uint64_t made;

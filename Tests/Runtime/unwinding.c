@@ -22,6 +22,7 @@
 #include "process/thread_entry.h"
 #include "settings/config.h"
 #include "stacks/depot.h"
+#include "stacks/unwind_cfi.h"
 #include "threads/capture.h"
 #include "threads/thread.h"
 
@@ -35,16 +36,31 @@ static __attribute__((noinline)) int walk_with_libunwind(uint64_t *frames) {
     unw_cursor_t cursor;
     unw_context_t context;
     unw_word_t pc;
+    bool was_marked = false;
     int count = 0;
     unw_getcontext(&context);
     unw_init_local(&cursor, &context);
     for (int i = 0; count < MOST; i++) {
         if (unw_get_reg(&cursor, UNW_REG_IP, &pc) < 0 || !pc) break;
-        // libunwind marks the frame that the step through the signal's frame led to: the interrupted one.
-        if (i >= 2) frames[count++] = pc + (unw_is_signal_frame(&cursor) > 0);
+        // libunwind marks the frame that the step through the signal's frame led to: the interrupted one. For arm64 it marks the frame
+        // in front of that, the signal trampoline's.
+        bool is_marked = unw_is_signal_frame(&cursor) > 0;
+        if (i >= 2) frames[count++] = pc + (ZG_ARCH_SIGNAL_RETURN_BYTES ? was_marked : is_marked);
+        was_marked = is_marked;
         if (unw_step(&cursor) <= 0) break;
     }
     return count;
+}
+
+// libunwind's answers for arm64 lack the outermost function, the one that says that nothing called it.
+static int with_outermost(uint64_t *frames, int count, const uint64_t *ours, int our_count) {
+    struct zg_module module;
+    struct zg_cfi_row row;
+    if (ZG_ARCH_RA != 30 || our_count != count + 1 || !zg_module_find_unwind(ours[count] - 1, &module) ||
+        !zg_cfi_find_row(&module, ours[count] - 1, &row) || row.registers[ZG_ARCH_RA].how != zg_cfi_undefined)
+        return count;
+    frames[count] = ours[count];
+    return count + 1;
 }
 
 static void show(const char *who, const uint64_t *frames, int count) {
@@ -55,7 +71,7 @@ static void show(const char *who, const uint64_t *frames, int count) {
 
 // A point of the program at which the stack is taken, as malloc would take it.
 static __attribute__((noinline)) void compare(const char *where) {
-    const uint64_t *frame = __builtin_frame_address(0);
+    const uint64_t *frame = ZG_ARCH_FRAME();
     uint64_t expected[MOST], captured[MOST];
     int wanted = walk_with_libunwind(expected);
     struct zg_thread *thread = zg_thread_enter(frame);
@@ -65,6 +81,7 @@ static __attribute__((noinline)) void compare(const char *where) {
     for (int round = 0; round < 3; round++) { // the first fills the caches, the others come from them
         uint32_t stack = zg_capture(thread, true);
         int got = zg_depot_get(stack, captured, ZG_STACK_MAX_DEPTH + 16);
+        wanted = with_outermost(expected, wanted, captured, got);
         int least = wanted < depth ? wanted : depth;
         bool equal = got >= least && got <= wanted;
         for (int i = 0; equal && i < got; i++) equal = captured[i] == expected[i];
@@ -76,6 +93,7 @@ static __attribute__((noinline)) void compare(const char *where) {
     }
     struct zg_walk walk;
     zg_unwind_fast(caller, &thread->stack, depth, &walk);
+    wanted = with_outermost(expected, wanted, walk.frames, walk.count);
     bool equal = walk.count == (wanted < depth ? wanted : depth);
     for (int i = 0; equal && i < walk.count; i++) equal = walk.frames[i] == expected[i];
     if (!CHECK(equal, where)) {
@@ -204,7 +222,7 @@ static uint64_t shape_state = 42;
 static uint64_t shape_wrong;
 
 static __attribute__((noinline)) void capture_and_walk(void) {
-    const uint64_t *frame = __builtin_frame_address(0);
+    const uint64_t *frame = ZG_ARCH_FRAME();
     struct zg_thread *thread = zg_thread_enter(frame);
     if (!thread) return;
     uint64_t captured[ZG_STACK_MAX_DEPTH + 32];
@@ -273,7 +291,7 @@ static __attribute__((noinline)) void coroutine_depth(int depth) {
     room[0] = 1;
     if (depth) coroutine_depth(depth - 1);
     else {
-        const uint64_t *frame = __builtin_frame_address(0);
+        const uint64_t *frame = ZG_ARCH_FRAME();
         struct zg_thread *thread = zg_thread_enter(frame);
         uint64_t frames[ZG_STACK_MAX_DEPTH + 32];
         int count = zg_depot_get(zg_capture(thread, true), frames, ZG_STACK_MAX_DEPTH);

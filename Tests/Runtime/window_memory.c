@@ -14,18 +14,6 @@ static const size_t sizes[SIZES] = {24, 40, 56, 100, 200};
 static unsigned char *blocks[BLOCKS];
 static size_t made;
 
-// A field of /proc/self/status, in bytes.
-static size_t status(const char *name) {
-    char line[256];
-    size_t value = 0;
-    FILE *file = fopen("/proc/self/status", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, name, strlen(name)) == 0 && line[strlen(name)] == ':')
-            value = strtoul(line + strlen(name) + 1, NULL, 10) * 1024;
-    if (file) fclose(file);
-    return value;
-}
-
 static size_t size_of(size_t number) { return sizes[number % SIZES]; }
 
 // Two call sites at each level: as many stacks as there are paths.
@@ -64,9 +52,9 @@ static bool is_page_of_its_own(const unsigned char *block) {
 }
 
 int main(void) {
-    size_t anonymous = status("RssAnon"), in_windows = 0;
+    size_t anonymous = life_status("RssAnon"), in_windows = 0;
     make(BITS);
-    size_t shared = status("RssShmem"), grown = status("RssAnon") - anonymous;
+    size_t shared = life_status("RssShmem"), grown = life_status("RssAnon") - anonymous;
     for (size_t i = 0; i < BLOCKS; i += 64) in_windows += is_page_of_its_own(blocks[i]);
     fprintf(stderr, "%zu of %d blocks lie in windows; %zu KiB of windows are resident, %zu KiB besides\n", in_windows,
             BLOCKS / 64, shared / 1024, grown / 1024);

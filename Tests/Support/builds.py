@@ -27,10 +27,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support import checks  # noqa: E402
 from Support.checks import Failed  # noqa: E402
-from Support.environment import PUBLISH, ROOT, RUNTIME  # noqa: E402
+from Support.environment import ARCH, HERE, PUBLISH, ROOT, RUNTIME  # noqa: E402
 
-BUILD = ROOT / "build/tests"
-OBJECTS = BUILD / "objects"
+OBJECTS = ROOT / "build/tests/objects"
+BUILD = ROOT / "build/tests" / (ARCH if ARCH != HERE else "")
+# What clang is told first.
+CROSS = [f"--target={ARCH}-linux-gnu", *(f"--sysroot={os.environ[name]}" for name in ["ZG_SYSROOT"] if name in os.environ)] if ARCH != HERE else []
 JOBS = 2
 KEPT_DAYS = 14  # objects that nobody wanted for so long are removed
 
@@ -133,6 +135,8 @@ def write_if_different(path, text):
 @functools.cache
 def find_clang():
     """The compiler that belongs to the installed Swift, as scripts/build takes it."""
+    if known := os.environ.get("ZG_TEST_CLANG"):  # where it is only a name of what is built (processors.py)
+        return known
     swift = shutil.which("swift")
     if swift:
         clang = Path(os.path.realpath(swift)).parent / "clang"
@@ -184,11 +188,11 @@ def inputs(more):
 
 def object_of(source, flags, texts):
     """The object of one source: from the store, where what the compiler reads was met before with these flags."""
-    command = [find_clang(), *flags, *texts, "-ISources/CZombie", "-ISources/CZombiePublish/include"]
+    command = [find_clang(), *CROSS, *flags, *texts, "-ISources/CZombie", "-ISources/CZombiePublish/include"]
     read = subprocess.run([*command, "-E", source], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True)
     if read.returncode:
         raise Failed(f"does not build: {source}\n{read.stderr.decode(errors='replace').strip()[-3000:]}")
-    digest = hashlib.sha256("\0".join([compiler_identity(), str(ROOT), *flags, ""]).encode() + read.stdout).hexdigest()[:24]
+    digest = hashlib.sha256("\0".join([compiler_identity(), str(ROOT), *CROSS, *flags, ""]).encode() + read.stdout).hexdigest()[:24]
     target = OBJECTS / f"{Path(source).stem}-{digest}.o"
     with locked(OBJECTS / "locks" / digest[:2]):
         if target.exists():
@@ -246,7 +250,7 @@ def library(flavour):
     def work():
         made = objects_of([*sources_of(RUNTIME), *sources_of(PUBLISH), *more], flags, texts)
         fresh = target.with_name("libzguard.so.new")  # whoever has the old one mapped keeps it
-        run_compiler([find_clang(), *flags, *made, *library_flags("link"), "-o", fresh], cwd=ROOT)
+        run_compiler([find_clang(), *CROSS, *flags, *made, *library_flags("link"), "-o", fresh], cwd=ROOT)
         fresh.rename(target)
         remove_old_objects()
     return make(target, inputs(more), "\n".join([*flags, *texts, *library_flags("link")]), work)

@@ -23,7 +23,7 @@ def close(passed, failed, skipped=0):
         if text := note():
             print(text)
     print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""), flush=True)
-    return 1 if failed or not passed else 0
+    return 1 if failed or not (passed or skipped) else 0
 
 
 class Checks:

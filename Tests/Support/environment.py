@@ -1,19 +1,23 @@
 """Where things are, and the environment that drivers run programs in."""
 
 import os
+import platform
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
-ZGUARD = ROOT / "build/bin/zguard"
-LIBRARY = ROOT / "build/lib/libzguard.so"
+HERE = os.environ.get("ZG_TEST_HERE", platform.machine())  # what built it
+ARCH = os.environ.get("ZG_TEST_ARCH", HERE)  # of the programs that are tested; another one's are told by processors.py
+PRODUCTS = ROOT / "build" / (ARCH if ARCH != HERE else "")
+ZGUARD = PRODUCTS / "bin/zguard"
+LIBRARY = PRODUCTS / "lib/libzguard.so"
 RUNTIME = ROOT / "Sources/CZombie"
 PUBLISH = ROOT / "Sources/CZombiePublish"
 
 # What would change what ZombieGuard, the loader, malloc or Swift do, or how their output looks. Other variables of ZG_… are
 # for the test programs.
 OUT_OF_PLACE = ("ZGUARD_", "ZG_FAULT", "ZG_CAPTURES", "LD_", "MALLOC_", "GLIBC_TUNABLES", "PYTHONMALLOC", "TSAN_", "UBSAN_", "ASAN_",
-                "SWIFT_BACKTRACE", "DEBUGINFOD_", "NO_COLOR", "CLICOLOR", "LIFE_", "STORE_", "LC_ALL")
+                "SWIFT_BACKTRACE", "DEBUGINFOD_", "NO_COLOR", "CLICOLOR", "LIFE_", "STORE_", "LC_ALL", "COLUMNS")
 
 
 def scrubbed(**variables):

@@ -43,9 +43,13 @@ PARTS = [
     Part("swift test", ["swift", "test", "--skip-build", *DEBUG], 30, needs=("debug",), says=SWIFT, holds=("debug",)),
     Part("testing", driver("Detection/testing"), 19, needs=("debug",), holds=("debug",)),
 
+    # Where nothing but Swift is installed; skipped where no such root can be made.
+    Part("helper-root", driver("Detection/helper_root"), 160, needs=(), when="full"),
+
     # The runtime by itself.
     Part("runtime", driver("Runtime/runtime"), 110, needs=("library",)),
     Part("model", driver("Runtime/model", "--operations", "3e6"), 3),
+    Part("decoding", driver("Runtime/decoding"), 5, needs=()),
     Part("sanitizers", driver("Runtime/sanitizers"), 16),
     # What an operation costs, in instructions: the same on every machine.
     Part("instructions", ["scripts/bench", "--check"], 10),
@@ -56,7 +60,8 @@ PARTS = [
     # What is found.
     Part("bugs", driver("Detection/bugs"), 55),
     Part("fences", driver("Detection/fences"), 12, slices=4),
-    Part("zombies", driver("Detection/zombies"), 45, slices=4),
+    Part("zombies", driver("Detection/zombies"), 80, slices=4),
+    Part("counting", driver("Detection/counting", "--quick"), 15),
     Part("planted", driver("Detection/planted"), 25, needs=INSTALLED, slices=11),
 
     # What programs do, what the kernel refuses, what goes wrong at any moment, what others might want.
@@ -70,6 +75,7 @@ PARTS = [
     Part("reports", driver("Reports/reports"), 3),
     Part("coverage", driver("Reports/coverage"), 10),
     Part("snapshots", driver("Reports/snapshots"), 2),
+    Part("terminal", driver("Reports/terminal"), 30),
     Part("symbols", driver("Symbols/symbols"), 35, slices=4),
     Part("formats", driver("Reports/formats"), 13),
     Part("grouping", driver("Reports/grouping"), 16),
@@ -82,8 +88,20 @@ PARTS = [
     Part("servers", driver("House/servers"), 10),
     Part("layers", driver("House/layers"), 10, needs=("library",)),
     Part("tree", driver("House/tree"), 1),
+    Part("documentation", driver("House/documentation"), 8, needs=("debug",), holds=("debug",)),
+    Part("tutorial", driver("House/documentation", "--built"), 30, needs=("debug", "zguard"), when="full", holds=("debug",)),
+    Part("plugins", driver("House/plugins", "--quick"), 18),
+    Part("plugins-all", driver("House/plugins"), 46, when="full"),
+    # Compiles zguard twice.
+    Part("plugins-built", driver("House/plugins", "--built"), 110, when="full"),
     # dpkg serves one at a time.
     Part("package", driver("House/package"), 35, needs=INSTALLED),
+    # What is released, in roots of four Debian releases, which take minutes to make; built again elsewhere it has the same bytes.
+    Part("release", driver("House/release"), 150, when="full", holds=("release",)),
+    Part("release-built", driver("House/release", "--built"), 150, when="long", holds=("release",)),
+    # For other processors, too.
+    Part("release-all", driver("House/release", "--all"), 900, when="long", holds=("release",)),
+    Part("compatibility", driver("House/systems"), 1, needs=()),
     Part("programs", programs(), 135, needs=INSTALLED, slices=6),
     Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 45, needs=INSTALLED, slices=4),
     # Blocks that are passed on to the program's own allocator, which is not libc's in redis.
@@ -91,7 +109,16 @@ PARTS = [
     Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 10, needs=INSTALLED, slices=3),
     Part("suites", driver("Suites/suites", "--quick"), 40, needs=INSTALLED),
 
+    Part("counting-long", driver("Detection/counting"), 30, needs=("counting",), when="long"),
     Part("bundle", driver("Detection/bundle"), 200, needs=("debug", "library"), when="long", holds=("debug",)),
+    # The Swift of Debian 13 and of its unstable, 6.0 and 6.2, in roots of their own, which take minutes to make.
+    *(Part(f"zombies-{suite}", driver("Detection/zombies", "--root", suite), 130, when="long") for suite in ("trixie", "sid")),
+    # What else these compile and run: the package, its tests, guarded tests, plugins.
+    Part("swift-6.0", driver("Detection/older_swift", "trixie"), 600, when="long"),
+    Part("swift-6.2", driver("Detection/older_swift", "sid"), 600, when="long"),
+    # One-bug, clean and real programs with glibc 2.31 and 2.43, in roots of their own.
+    Part("glibc-2.31", driver("Detection/other_libc", "bullseye"), 300, needs=("library",), when="long"),
+    Part("glibc-2.43", driver("Detection/other_libc", "sid"), 300, needs=("library",), when="long"),
     # Every stack capture of every program compared with a walk from scratch; a difference traps.
     Part("stacks-library", driver("Support/builds", "library", "stacks"), 10, needs=(), says=BUILD, when="long"),
     Part("stacks", programs("--preload", "build/tests/stacks/libzguard.so"), 400, needs=(*INSTALLED, "stacks-library"), when="long"),
@@ -112,3 +139,29 @@ PARTS = [
     # Memory and descriptors of servers under load must stay flat.
     Part("soak", ["scripts/soak", "0.17"], 700, needs=INSTALLED, when="long", quiet=True),
 ]
+
+
+def elsewhere(arch):
+    """The parts of a run for another processor, whose programs qemu runs (Support/processors.py): scripts/test --arch."""
+    def on(path, *words):
+        return driver(path, "--arch", arch, *words)
+
+    return [
+        # This machine's zguard reads what is found; one for the processor has a part of its own.
+        Part("reader", ["scripts/build"], 75, needs=(), says=BUILD),
+        Part("library", ["scripts/build", "--library", "--arch", arch], 60, needs=(), says=BUILD),
+        Part("zguard", ["scripts/build", "--zguard", "--arch", arch], 300, needs=("library",), says=BUILD),
+        Part("runtime", on("Runtime/runtime"), 300, needs=("library",)),
+        Part("bugs", on("Detection/bugs"), 600, needs=("library", "reader")),
+        Part("bugs-zguard", on("Detection/bugs", "--zguard", f"build/{arch}/bin/zguard", "--filter", "Bugs/double-free"), 300),
+        Part("zombies", on("Detection/zombies"), 600, needs=("library", "reader"), slices=10),
+        # Faults on blocks with memory tags: in qemu's user mode, and all of them in a whole machine, whose kernel checks its own accesses, too.
+        Part("tags", on("Detection/fences"), 60, needs=("library",), slices=20),
+        Part("tags-machine", on("Detection/fences"), 900, needs=("library",), when="long", environment={"ZG_TEST_MACHINE": "bookworm-tags"}),
+        Part("programs", on("Programs/elsewhere"), 600, needs=("library",)),
+        # In whole machines, with the kernels of Debian's unstable and of Debian 12: before 6.13 and 6.15 there are neither guards nor windows.
+        *(Part(f"{name}-{suite}", on(path), 1800, needs=("zguard",), when="long", environment={"ZG_TEST_MACHINE": suite})
+          for suite in ("sid", "bookworm") for name, path in (("runtime", "Runtime/runtime"), ("bugs", "Detection/bugs"))),
+        # A million captures compared with libunwind's answers.
+        Part("captures", on("Runtime/captures_elsewhere"), 2400, needs=("library",), when="long"),
+    ]

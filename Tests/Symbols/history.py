@@ -134,17 +134,29 @@ def core_of(folder, program, argument, options="", name="core", ends=signal.SIGA
         found = addresses(done.stdout)
         written = list(inside.glob("core*"))
     else:
-        with waiting(program, options) as (process, found):
-            gdb = run(["gdb", "-batch", "-p", process.pid, "-ex", f"generate-core-file {inside}/core"])
-            written = list(inside.glob("core*"))
-            check(f"gdb writes a core file of {program.name}", written, gdb.stdout + gdb.stderr)
+        return debuggers_core(folder, program, options, name)
     check(f"a core file of {program.name} {argument} is there", len(written) == 1, str(written))
     core = folder / name
     written[0].rename(core)
-    size = core.stat()
-    check(f"the core file of {program.name} {options} is small", size.st_size < CORE_MOST,
-          f"{size.st_size} bytes, {size.st_blocks * 512} on disk")
+    expect_small(core, f"{program.name} {options}")
     return core, found
+
+
+def debuggers_core(folder, program, options, name):
+    """The core file that gdb writes of a guarded program that waits, and its addresses. gdb writes what the kernel leaves out: inaccessible
+    memory, unless the program has advised against it."""
+    core = folder / name
+    with waiting(program, options) as (process, found):
+        gdb = run(["gdb", "-nx", "-batch", "-p", process.pid, "-ex", f"generate-core-file {core}"],
+                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2 * CORE_MOST, 2 * CORE_MOST)))
+    check(f"gdb writes a core file of {program.name}", core.exists(), gdb.stdout + gdb.stderr)
+    expect_small(core, f"{program.name} {options}, by gdb,")
+    return core, found
+
+
+def expect_small(core, said):
+    size = core.stat()
+    check(f"the core file of {said} is small", size.st_size < CORE_MOST, f"{size.st_size} bytes, {size.st_blocks * 512} on disk")
 
 
 # MARK: what is expected
@@ -420,6 +432,8 @@ def check_cores(folder):
     check_damage(folder, core, at)
     finding, found = core_of(folder, PROGRAMS / "blocks", "double-free", "", "core-finding")
     core_windows, at_windows = core_of(folder, PROGRAMS / "blocks", "abort", WINDOWS, "core-windows")
+    core_gdb, at_gdb = debuggers_core(folder, PROGRAMS / "blocks", WINDOWS, "core-gdb")
+    expect_blocks("gdb's core", core_gdb, at_gdb, fenced=True, windows=True, **more)
     expect_blocks("core with windows", core_windows, at_windows, fenced=True, windows=True, **more)
     expect_blocks("core of a finding", finding, found, fenced=True, **more)
     for options in ("fence_per_context=0", "on_finding=continue:fence_per_context=0"):

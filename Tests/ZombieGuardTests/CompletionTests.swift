@@ -3,6 +3,7 @@
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 @testable import zguard
 
 @Suite struct CompletionTests {

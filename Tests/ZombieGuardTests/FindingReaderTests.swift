@@ -4,6 +4,7 @@ import Foundation
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 @Suite struct FindingReaderTests {
     private let scratch: Scratch
@@ -81,7 +82,8 @@ import Testing
     @Test func everyCutIsSkippedAndTheNextLineRead() throws {
         let whole = Array(raw.utf8)
         for length in stride(from: 1, to: whole.count, by: 7) {
-            let read = try entries(bytes: whole[..<length] + [0x0a] + whole + [0x0a])
+            let cut: [UInt8] = whole[..<length] + [0x0a]
+            let read = try entries(bytes: cut + whole + [0x0a])
             #expect(read.count == 2, "cut at \(length)")
             guard case .skipped(line: 1, _)? = read.first, case .finding(_, line: 2)? = read.last else {
                 return #expect(Bool(false), "cut at \(length): \(read)")

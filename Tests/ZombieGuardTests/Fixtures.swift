@@ -4,6 +4,7 @@ import Foundation
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 /// A directory for the files of one test, removed with the value's owner.
 final class Scratch {

@@ -3,6 +3,7 @@
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 @Suite struct GroupsTests {
     private func finding(_ function: String, count: Int = 1, time: String? = nil, process: Int = 1) -> Finding {

@@ -7,6 +7,7 @@ import Synchronization
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 @testable import zguard
 
 /// A statistics page and a little heap in this process, laid out as the runtime does.
@@ -144,6 +145,34 @@ private final class FakeHeap {
         later.page.pointee.version = UInt32(ZG_STATS_VERSION)
         later.page.pointee.magic = 1
         #expect(throws: ProcessError.notGuarded(ownID)) { try GuardedProcess(processID: ownID) }
+    }
+
+    static let everything = UInt64(0x1ff_ffff_ffff)
+    static let withoutDebugging = everything & ~(1 << 19)
+    static let obstacles: [(facts: ProcessObstacle.Facts, obstacle: ProcessObstacle)] = [
+        (.init(ownUser: 1000, ownCapabilities: 0, user: 0), .user(0)),
+        (.init(ownUser: 1000, ownCapabilities: 0, user: 1001, scope: 1, wantsMemory: true), .user(1001)),
+        (.init(ownUser: 1000, ownCapabilities: 0, user: 1000), .undumpable),
+        (.init(ownUser: 1000, ownCapabilities: 0, user: nil, scope: 2), .undumpable),
+        (.init(ownUser: 1000, ownCapabilities: 0, user: 1000, scope: 1, wantsMemory: true), .scope(1)),
+        (.init(ownUser: 1000, ownCapabilities: 0, user: 1000, capabilities: 1), .capabilities),
+        (.init(ownUser: 0, ownCapabilities: withoutDebugging, user: 33), .rootWithoutRights(33)),
+        (.init(ownUser: 0, ownCapabilities: withoutDebugging, user: 0, capabilities: everything), .capabilities),
+        (.init(ownUser: 0, ownCapabilities: everything, user: 0, capabilities: everything), .module),
+        (.init(ownUser: 0, ownCapabilities: everything, hasAllUsers: false, user: 65534), .namespace),
+        (.init(ownUser: 0, ownCapabilities: everything, user: 0, scope: 3, wantsMemory: true), .scope(3)),
+    ]
+
+    @Test(arguments: obstacles)
+    func whyAProcessCannotBeLookedInto(row: (facts: ProcessObstacle.Facts, obstacle: ProcessObstacle)) {
+        let obstacle = ProcessObstacle(row.facts)
+        #expect(obstacle == row.obstacle)
+        let error = ProcessError.notOurs(7, obstacle)
+        #expect(error.description == "no permission to look into process 7: \(obstacle.description)")
+        #expect(error.hint != nil)
+        // Nobody is told to become what they are.
+        #expect(row.facts.ownUser != 0 || !obstacle.description.contains("belongs to root"))
+        #expect(row.facts.ownCapabilities != Self.everything || error.hint?.contains("as root") == false)
     }
 
     @Test func childOnItsWayToExecIsNotAGuardedProcess() throws {

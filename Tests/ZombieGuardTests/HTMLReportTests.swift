@@ -4,6 +4,7 @@ import Foundation
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 @Suite struct HTMLReportTests {
     private func page(_ findings: [Finding], notes: [String] = [], timeline: [TimelineSample] = []) -> String {

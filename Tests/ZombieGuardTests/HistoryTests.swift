@@ -4,6 +4,7 @@ import CZombie
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 @testable import zguard
 
 /// Memory full of numbers that look a little like records and addresses.

@@ -6,11 +6,15 @@ import Foundation
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 /// A runtime made of constants. Its findings come when a test says so; one table serves all tests, for C functions have no
 /// state of their own.
 private enum Fake {
     nonisolated(unsafe) static let word = UnsafeMutablePointer<UInt32>.allocate(capacity: 1)
+    /// How often the thread has stepped aside and not come back, and how often it was asked for names without.
+    nonisolated(unsafe) static var depth = 0
+    nonisolated(unsafe) static var timesNotAside = 0
     nonisolated(unsafe) static let page = UnsafeMutablePointer<zg_stats_page>.allocate(capacity: 1)
 
     /// The live block at 0x1000 is a Cart, held by the one at 0x3000; the dead one at 0x2000 was one.
@@ -59,13 +63,19 @@ private enum Fake {
         table.statistics = UnsafePointer(page)
         table.finding_word = word
         table.finding = { number, to, capacity in
-            number < UInt64(zg_system_load(Fake.word)) ? Fake.write(Fake.finding(number), to, capacity) : 0
+            if Fake.depth == 0 { Fake.timesNotAside += 1 }
+            return number < UInt64(zg_system_load(Fake.word)) ? Fake.write(Fake.finding(number), to, capacity) : 0
         }
         table.finding_count = { first in
             first?.pointee = 1 // the first one is no longer kept
             return UInt64(zg_system_load(Fake.word))
         }
-        table.describe = { address, to, capacity in Fake.write(Fake.text(at: address), to, capacity) }
+        table.describe = { address, to, capacity in
+            if Fake.depth == 0 { Fake.timesNotAside += 1 }
+            return Fake.write(Fake.text(at: address), to, capacity)
+        }
+        table.step_aside = { Fake.depth += 1 }
+        table.step_back = { Fake.depth -= 1 }
         table.next_zombie = { cursor, metadata in
             let mine = UInt64(UInt(bitPattern: unsafeBitCast(FakeCart.self, to: UnsafeRawPointer.self)))
             defer { cursor!.pointee += 1 }
@@ -89,6 +99,7 @@ private enum Fake {
 }
 
 private final class FakeCart {}
+private struct Thrown: Error {}
 
 @Suite(.serialized) struct InProcessTests {
     private func guarded<Result>(_ body: () async throws -> Result) async rethrows -> Result {
@@ -104,6 +115,21 @@ private final class FakeCart {}
         #expect(throws: ZombieGuardError.inactive) { try ZombieGuard.verifyNow() }
         for await finding in ZombieGuard.findings(since: .start) { Issue.record("\(finding)") }
         #expect("\(ZombieGuardError.inactive)" == "this process is not guarded")
+    }
+
+    /// Names and lines take memory, which is not to be the program's.
+    @Test func whatIsSaidOfFindingsAndBlocksIsMadeAside() async {
+        await guarded {
+            Fake.timesNotAside = 0
+            #expect((try? ZombieGuard.zombie(at: Address(0x2010))) != nil)
+            #expect((try? ZombieGuard.referrers(of: Address(0x1000)))?.isEmpty == false)
+            #expect((try? ZombieGuard.records(of: FakeCart.self))?.isEmpty == false)
+            #expect(Fake.runtime.finding(1) != nil)
+            #expect(Fake.timesNotAside == 0)
+            #expect(Fake.depth == 0)
+            #expect(throws: Thrown.self) { try Fake.runtime.aside { throw Thrown() } }
+            #expect(Fake.depth == 0)
+        }
     }
 
     @Test func recordSaysWhatIsKnown() async throws {

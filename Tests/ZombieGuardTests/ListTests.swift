@@ -5,6 +5,7 @@ import Foundation
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 /// The files of the project, wherever the tests run.
 struct ProjectFiles {
@@ -49,6 +50,7 @@ struct ProjectFiles {
     @Test func wordsAreTheRuntimes() {
         #expect(Finding.Kind.useAfterFree.rawValue == "use-after-free")
         #expect(Finding.Kind.stackOverflow.rawValue == "stack-overflow")
+        #expect(Finding.Kind.exclusivity.rawValue == "exclusivity")
         #expect(Finding.Access.read.rawValue == "read" && Finding.Access.unknown.rawValue == "unknown")
         #expect(Finding.Confidence.all == [.exact, .inferred])
         for list in [kinds, accesses, states, languages] {
@@ -117,7 +119,7 @@ struct ProjectFiles {
 
     @Test func readmeNamesTheKinds() throws {
         let table = try project.table("finding", of: "README.md").map { $0[0] }.joined(separator: " ")
-        let named = Set(table.matches(of: /`([a-z]+(?:-[a-z]+)+)`/).map { String($0.1) })
+        let named = Set(table.matches(of: /`([a-z]+(?:-[a-z]+)+|exclusivity)`/).map { String($0.1) })
         #expect(named == Set(kinds))
     }
 

@@ -3,6 +3,7 @@
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 @Suite struct NameTests {
     struct Row: Sendable, CustomTestStringConvertible {

@@ -3,6 +3,7 @@
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 @testable import zguard
 
 @Suite struct OptionTests {
@@ -12,13 +13,13 @@ import Testing
         #expect(Set(options.map(\.name)).count == options.count)
         for option in options {
             #expect(!option.text.isEmpty)
-            #expect(option.kind == .path || !option.initialText.isEmpty, "\(option.name)")
+            #expect(option.kind == .path || option.kind == .names || !option.initialText.isEmpty, "\(option.name)")
             #expect(option.choices.isEmpty == (option.kind != .choice), "\(option.name)")
             if option.kind == .number || option.kind == .bytes {
                 #expect((option.least...option.most).contains(option.initial), "\(option.name)")
             }
             // The parser takes the default as it is printed.
-            if option.kind != .path {
+            if option.kind != .path, option.kind != .names {
                 let parsed = OptionTable.parse("\(option.name)=\(option.initialText)")
                 #expect(parsed.problems.isEmpty, "\(option.name)")
                 #expect(parsed.settings[option.name] == option.initial, "\(option.name)")
@@ -71,11 +72,15 @@ import Testing
 
     @Test func laterValuesOverride() throws {
         let options = try RuntimeOptions(
-            inherited: "stack_depth=3:report_path=/tmp/theirs:zzz=1", profile: "guard", given: ["fill_new=1", "zzz=2"])
+            inherited: "stack_depth=3:report_path=/tmp/theirs:zzz=1", profile: "guard", given: ["fill_new=1"])
         #expect(
             options.text(reportPath: "/tmp/ours")
-                == "stack_depth=3:report_path=/tmp/theirs:report_path=/tmp/ours:profile=guard:fill_new=1")
-        #expect(try RuntimeOptions(inherited: nil, profile: nil, given: []).text(reportPath: "/p") == "report_path=/p")
+                == "swift_backtrace=skip:stack_depth=3:report_path=/tmp/theirs:report_path=/tmp/ours:profile=guard:fill_new=1"
+        )
+        #expect(
+            try RuntimeOptions(inherited: nil, profile: nil, given: []).text(reportPath: "/p")
+                == "swift_backtrace=skip:report_path=/p")
+        #expect(throws: Failure.self) { try RuntimeOptions(inherited: nil, profile: nil, given: ["zzz=2"]) }
     }
 
     @Test func rawFindingsCannotBeLedAway() {

@@ -4,6 +4,7 @@ import Glibc
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 @Suite struct RetentionTests {
     static let ages: [(text: String, seconds: Int64?)] = [

@@ -4,6 +4,7 @@ import Foundation
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 @Suite struct RunTests {
     private let scratch: Scratch
@@ -151,15 +152,31 @@ import Testing
         #expect(try temporaryDirectories() == [])
     }
 
-    @Test func unknownOptionWarnsOnceAndIsNotPassedOn() throws {
+    @Test func unknownOptionOfTheEnvironmentWarnsOnceAndIsNotPassedOn() throws {
         let outcome = try zguard(
-            ["run", "--quiet", "-o", "stack_dept=5", "-o", "fill_new=1", "sh", "-c", "echo $ZGUARD_OPTIONS"],
-            ["ZGUARD_OPTIONS": "stack_dept=3:stack_depth=4"])
+            ["run", "--quiet", "-o", "fill_new=1", "sh", "-c", "echo $ZGUARD_OPTIONS"],
+            ["ZGUARD_OPTIONS": "stack_dept=3:stack_depth=4:stack_dept=5"])
         #expect(
             outcome.errors
-                == "zguard: warning: unknown option 'stack_dept' is ignored\nhint: did you mean 'stack_depth'?\n")
-        #expect(outcome.output.hasPrefix("stack_depth=4:report_path=\(scratch.path)/zguard."))
+                == "zguard: warning: unknown option 'stack_dept' in ZGUARD_OPTIONS is ignored\nhint: did you mean 'stack_depth'?\n"
+        )
+        #expect(outcome.output.hasPrefix("swift_backtrace=skip:stack_depth=4:report_path=\(scratch.path)/zguard."))
         #expect(outcome.output.hasSuffix("/findings:fill_new=1\n"))
+    }
+
+    // As a mistyped flag is one: nothing runs.
+    @Test(arguments: [
+        (["-o", "stack_dept=5"], "stack_dept", "did you mean 'stack_depth'?"),
+        (["-ofill_new=1:quarantine_byte=1"], "quarantine_byte", "did you mean 'quarantine_bytes'?"),
+        (["-o", "zzzzzzzzz=1"], "zzzzzzzzz", "'zguard options' lists them"),
+        (["-o", "Stack_depth=1"], "Stack_depth", "did you mean 'stack_depth'?"),
+    ])
+    func unknownOptionOfTheCommandLineIsAnError(words: [String], name: String, hint: String) throws {
+        let witness = "\(scratch.path)/witness"
+        let outcome = try zguard(["run"] + words + ["--", "touch", witness])
+        #expect(outcome.status == 64)
+        #expect(outcome.errors == "zguard: error: unknown option '\(name)'\nhint: \(hint)\n")
+        #expect(!FileManager.default.fileExists(atPath: witness))
     }
 
     @Test func brokenRawFindingIsSaid() throws {

@@ -4,6 +4,7 @@ import Foundation
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 @Suite struct SARIFReportTests {
     /// The one run of a report, as other programs read it.

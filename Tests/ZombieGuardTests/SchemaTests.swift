@@ -4,6 +4,7 @@ import CZombie
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 @Suite struct SchemaTests {
     private let project = ProjectFiles()

@@ -3,6 +3,7 @@
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 @Suite struct SignatureTests {
     @Test func signatureNeverChanges() {

@@ -3,6 +3,7 @@
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 @Suite struct SuppressionMatchingTests {
     static let globs: [(pattern: String, text: String, matches: Bool)] = [

@@ -4,6 +4,7 @@ import Foundation
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 @Suite struct SuppressionTests {
     static func rules(_ text: String) throws -> Suppressions { try Suppressions(parsing: text, file: "zguard.supp") }

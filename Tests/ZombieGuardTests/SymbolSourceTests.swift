@@ -5,6 +5,7 @@ import Foundation
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 @Suite struct SymbolSourceTests {
     private let scratch: Scratch
@@ -205,7 +206,7 @@ import Testing
         #expect(name(program, triple, id: nil).frame.function == "triple")
     }
 
-    @Test(arguments: ["opt/shop/program", "program", ".build-id/00/\(buildID.dropFirst(2))"])
+    @Test(arguments: ["opt/shop/program", "program", ".build-id/00/" + buildID.dropFirst(2)])
     func filesFromAnotherMachine(place: String) throws {
         let program = try compile("-g", "-O0")
         let triple = try address("triple", in: program)

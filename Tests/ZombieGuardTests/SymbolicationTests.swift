@@ -4,6 +4,7 @@ import Foundation
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 @Suite struct SymbolicationTests {
     private let scratch: Scratch

@@ -3,6 +3,7 @@
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 
 @Suite struct TextRendererTests {
     @Test func wholeReport() {

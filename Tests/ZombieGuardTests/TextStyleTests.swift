@@ -4,6 +4,7 @@ import Foundation
 import Testing
 
 @testable import ZombieGuard
+@testable import ZombieGuardCore
 @testable import zguard
 
 @Suite struct TextStyleTests {
@@ -37,10 +38,63 @@ import Testing
         #expect(
             folded([free, release, own, free, start]) == ["0-1 swift_release", "2 Cart.add(_:)", "3-4 libc.so.6"])
         #expect(folded([own, free, sort, own]) == ["0 Cart.add(_:)", "1-2 std::sort<…>(…)", "3 Cart.add(_:)"])
-        #expect(folded([release, own, start]) == ["0 swift_release", "1 Cart.add(_:)", "2 _start"])
+        #expect(folded([release, own, start]) == ["0-0 swift_release", "1 Cart.add(_:)", "2-2 _start"])
         #expect(folded([free, own, free, free], isFull: true).count == 4)
         // Where nothing is the program's own, everything is shown.
         #expect(folded([free, release, sort, start]).count == 4)
+    }
+
+    @Test func thunksAreFolded() {
+        let (own, release) = (Self.own, Self.release)
+        let (partial, thunk) = (
+            Finding.Frame.named("partial apply for closure #1 in f()"), Finding.Frame.named("reabstraction thunk")
+        )
+        let witness = Finding.Frame.named("protocol witness for P.f() in conformance Cart", "/src/cart.swift", 1)
+        let helper = Finding.Frame.named("__swift_instantiateConcreteTypeFromMangledName")
+        #expect(
+            folded([release, own, thunk, own]) == [
+                "0-0 swift_release", "1 Cart.add(_:)", "2-2 reabstraction thunk", "3 Cart.add(_:)",
+            ])
+        #expect(folded([own, partial, thunk, own]) == ["0 Cart.add(_:)", "1-2 reabstraction thunk", "3 Cart.add(_:)"])
+        #expect(folded([own, witness]) == ["0 Cart.add(_:)", "1-1 protocol witness for P.f() in conformance Cart"])
+        // A run is named by what is no thunk.
+        #expect(
+            folded([own, partial, release, thunk, own]) == ["0 Cart.add(_:)", "1-3 swift_release", "4 Cart.add(_:)"])
+        // What calls the runtime is the closure itself, which has become part of the thunk.
+        #expect(
+            folded([release, partial, own]).dropFirst() == ["1 partial apply for closure #1 in f()", "2 Cart.add(_:)"])
+        #expect(folded([helper, own]) == ["0-0 __swift_instantiateConcreteTypeFromMangledName", "1 Cart.add(_:)"])
+        var finding = Finding.sample()
+        finding.stacks.access = [release, own, partial, thunk, release, own, thunk, own]
+        let text = TextRenderer().render(finding)
+        #expect(text.contains("\n    #0 swift_release … (1 runtime frame)\n    #1 Cart.add(_:)  /src/cart.swift:3\n"))
+        #expect(text.contains("\n    #2-#4 swift_release … (1 runtime frame and 2 thunks)\n"))
+        #expect(text.contains("\n    #6 reabstraction thunk … (1 thunk)\n"))
+        // Where the source is shown, and what the sentence names, is never one of them.
+        #expect([release, witness, own].origin == own)
+        #expect([release, thunk, partial].origin == thunk)
+    }
+
+    @Test func namesThatNobodyCanTakeApartAreShortened() {
+        let mangled = "$s4main" + String(repeating: "3Foo", count: 100) + "zzz"
+        var finding = Finding.sample()
+        finding.stacks.access = [
+            .named(mangled, "/src/a.swift", 3), .named("a_long_name_that_a_person_has_given_to_a_function"),
+        ]
+        let text = TextRenderer().render(finding)
+        #expect(text.contains("\n    #0 $s4main3Foo3Foo3Foo3Foo3Foo3Foo3Foo3Foo…  /src/a.swift:3\n"))
+        #expect(text.contains("#1 a_long_name_that_a_person_has_given_to_a_function"))
+        #expect(TextRenderer(style: TextStyle(isFull: true)).render(finding).contains(mangled))
+        for name in ["_Z3fooi", "_ZN4main3Foo3addEi", "f()", "$s4main3FooC3addyyF"] {
+            #expect(withoutMangledEnd(name) == name)
+        }
+        let short = withoutMangledEnd("_RNvCs" + String(repeating: "x", count: 90))
+        #expect(short.count == 40 && short.hasSuffix("…"))
+        // What a macro has made, in a name that is otherwise taken apart.
+        #expect(
+            withoutMangledEnd(
+                "$s11MisuseTests05CrashB0V12readsNowhere4TestfMp_7__localfMu0_ #1 (Int) -> () in static A.$s3fooyyF()")
+                == "$s11MisuseTests05Cr… #1 (Int) -> () in static A.$s3fooyyF()")
     }
 
     @Test func recursionsAreCounted() {
@@ -50,7 +104,7 @@ import Testing
         #expect(folded(many + [other]) == ["0 Cart.add(_:)", "1 1 x 99", "100 other"])
         #expect(folded(Array(repeating: own, count: 3)).count == 3)
         let pairs = (0..<20).flatMap { _ in [own, other] }
-        #expect(folded(pairs + [release]) == ["0 Cart.add(_:)", "1 other", "2 2 x 19", "40 swift_release"])
+        #expect(folded(pairs + [release]) == ["0 Cart.add(_:)", "1 other", "2 2 x 19", "40-40 swift_release"])
         #expect(folded(many, isFull: true).count == 100)
         var finding = Finding.sample()
         finding.stacks.access = many
@@ -138,5 +192,87 @@ import Testing
     func whatIsNotThereIsNotShown(row: (line: Int, column: Int?, name: String, shown: Int)) throws {
         let text = try report(on: row.line, column: row.column, source: "one\ntwo\nthree", name: row.name)
         #expect(text.split(separator: "\n").filter { $0.contains(" |") }.count == row.shown)
+    }
+    // Line, column of the terminal in it, width; what is shown of it and where its column is then.
+    static let fitting: [(line: String, column: Int?, width: Int, shown: String, at: Int?)] = [
+        ("0123456789", 10, 10, "0123456789", 10), ("0123456789", nil, 9, "01234567…", nil),
+        ("0123456789", 7, 9, "01234567…", 7), ("0123456789", 8, 9, "…23456789", 7),
+        ("0123456789", 9, 9, "…23456789", 8),
+        ("0123456789", 10, 9, "…23456789", 9),
+        ("0123456789", 11, 9, "…3456789", 9), ("0123456789abcdefghij", 10, 9, "…456789a…", 7),
+        ("日本語日本語日本語", 3, 18, "日本語日本語日本語", 3), ("日本語日本語日本語", 3, 10, "日本語日…", 3),
+        ("e\u{301}e\u{301}e\u{301}", 3, 3, "e\u{301}e\u{301}e\u{301}", 3),
+        ("", nil, 5, "", nil), ("", 1, 5, "", 1), ("0123456789", 5, 0, "…45…", 2),
+    ]
+
+    @Test(arguments: fitting)
+    func linesFit(row: (line: String, column: Int?, width: Int, shown: String, at: Int?)) {
+        let fitting = FittingText(row.line, column: row.column, width: row.width)
+        #expect(fitting.text == row.shown)
+        #expect(fitting.column == row.at)
+    }
+
+    // Whatever the line, the width and the column: what is shown fits, and the column leads to the same character.
+    @Test func everyColumnOfEveryLineFits() {
+        for line in [
+            "0123456789abcdefghijklmnopqrstuvwxyz", "日本語abc日本語def日本語ghi日本", "a\u{301}bc日d\u{301}efghij🙂klmnopqrst",
+        ] {
+            for width in 4...50 {
+                var before = 0
+                for character in line {
+                    let fitting = FittingText(line, column: before + 1, width: width)
+                    #expect(fitting.text.reduce(0) { $0 + $1.columns } <= width)
+                    var at = 0
+                    let there = fitting.text.first { other in
+                        defer { at += other.columns }
+                        return at + 1 == fitting.column
+                    }
+                    #expect(there == character, "'\(line)' \(before + 1) in \(width): \(fitting)")
+                    before += character.columns
+                }
+            }
+        }
+    }
+
+    @Test func sourceFitsTheTerminal() throws {
+        let scratch = try Scratch()
+        let code = "\tlet größe = \"日本語\"; " + String(repeating: "call(); ", count: 40) + "bug()"
+        let file = try scratch.file(
+            "a.swift", "first line, which is longer than the terminal is wide\n\(code)\nlast\n".utf8)
+        var finding = Finding.sample()
+        for (byte, word) in [
+            ("\tlet ".utf8.count, "größe"), ("\tlet größe = \"日本".utf8.count, "語"), (code.utf8.count - 5, "bug()"),
+        ] {
+            finding.stacks = Finding.Stacks(access: [.named("f", file, 2, column: byte + 1)])
+            for columns in [40, 41, 80, 120] {
+                let text = TextRenderer(style: TextStyle(columns: columns), excerpts: SourceExcerpts()).render(finding)
+                let lines = text.split(separator: "\n").map(String.init)
+                let marked = try #require(lines.firstIndex { $0.contains("> 2 |") })
+                for line in lines[(marked - 1)...(marked + 2)] {
+                    #expect(line.reduce(0) { $0 + $1.columns } <= columns)
+                }
+                let caret = try #require(lines[marked + 1].firstIndex(of: "^"))
+                let before = lines[marked + 1].distance(from: lines[marked + 1].startIndex, to: caret)
+                var at = 0
+                let rest = lines[marked].drop { character in
+                    defer { at += character.columns }
+                    return at < before
+                }
+                #expect(rest.hasPrefix(String(word.prefix(1))), "\(word) at \(columns): \(lines[marked]) \(before)")
+            }
+        }
+    }
+
+    @Test func statisticsFitTheScreen() {
+        let text = "0123456789\nb\nc\nd\ne\n"
+        func screen(_ columns: Int, _ rows: Int) -> String {
+            StatsCommand.screen(text, on: TerminalSize(columns: columns, rows: rows))
+                .replacing("\u{1b}[K", with: "").replacing("\u{1b}[H", with: "").replacing("\u{1b}[J", with: "")
+        }
+        #expect(screen(10, 6) == text)
+        #expect(screen(80, 24) == text)
+        #expect(screen(5, 4) == "0123…\nb\n… 3 …\n")
+        #expect(screen(20, 1) == "… 5 more lines\n")
+        #expect(StatsCommand.screen("a\n", on: nil) == "\u{1b}[H\u{1b}[Ka\n\u{1b}[J")
     }
 }

@@ -12,6 +12,9 @@
 // The version that the package is built as.
 const char *zg_system_version(void);
 
+// The Swift that this was built with, such as "6.3.1"; "" where the build does not say.
+const char *zg_system_swift_version(void);
+
 // The demanglers of the C++ and the Swift runtime. Both return malloc'ed text or NULL.
 char *__cxa_demangle(const char *name, char *buffer, size_t *length, int *status);
 char *swift_demangle(const char *name, size_t length, char *buffer, size_t *buffer_length, uint32_t flags);
@@ -60,8 +63,14 @@ int zg_system_probe_guard_pages(void);
 // Shared memory can be mapped again and guarded there, as windows are (Linux 6.15): 0 or a negative errno.
 int zg_system_probe_windows(void);
 int zg_system_probe_vm_read(void);
+// The kernel's pages, in bytes; the runtime is made for those of 4 KiB.
+size_t zg_system_page_bytes(void);
+// Bits of the addresses that the kernel gives to programs: 47 or 48 on most systems, 39 or 42 on small ones.
+int zg_system_address_bits(void);
 // 1: the processor has masked vector loads (AVX-512), which are slow beside protected pages.
 int zg_system_has_masked_loads(void);
+// 1: the processor has tags of memory, and the kernel checks them for this process; 0: it has none; or a negative errno of the kernel's.
+int zg_system_probe_tags(void);
 const char *zg_system_libc_version(void);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "include/zg_block.h"
 #include "platform/base.h"
+#include "settings/config.h"
 
 typedef uint64_t zg_vector __attribute__((vector_size(16), may_alias));
 
@@ -18,6 +19,11 @@ typedef uint64_t zg_vector __attribute__((vector_size(16), may_alias));
 #define ZG_FILL_SMALL UINT64_C(128)
 
 #define ZG_FILL_LONG UINT64_C(256)
+
+// Of a dead block of so many bytes, how many are filled.
+ZG_INLINE uint64_t zg_fill_bytes(uint64_t bytes) {
+    return zg_min(zg_round_up(bytes, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
+}
 
 // `bytes` is a multiple of 16.
 ZG_INLINE void zg_fill_small(void *start, uint64_t bytes, uint64_t word) {

@@ -5,6 +5,7 @@
 #include "blocks/alias.h"
 #include "blocks/slab.h"
 #include "blocks/span_table.h"
+#include "blocks/tags.h"
 
 uint64_t zg_lookup_low, zg_lookup_bytes;
 
@@ -17,7 +18,8 @@ void zg_lookup_init(void) {
     zg_lookup_bytes = end - zg_lookup_low;
 }
 
-bool zg_lookup_is_ours(uint64_t address) {
+bool zg_lookup_is_ours(uint64_t pointer) {
+    uint64_t address = zg_arch_address(pointer);
     return zg_slab_contains(address) || zg_span_contains(address) || zg_alias_contains(address);
 }
 
@@ -40,11 +42,28 @@ static bool never_was_a_block(const struct zg_block_view *view) {
     return view->state >= zg_state_quarantined && !view->alloc_thread && !view->alloc_stack && !view->free_stack;
 }
 
-bool zg_lookup_block(uint64_t address, struct zg_block_view *view) {
+// The pointer's tag is that of the block that was in this slot before the last one. It is told as one whose place was used again.
+static ZG_COLD bool find_former(uint64_t pointer, const struct zg_slab *slab, uint64_t interior,
+                                struct zg_block_view *view) {
+    const struct zg_tagged *tagged = zg_tags_find(pointer);
+    if (zg_arch_tag(pointer) != tagged->former_tag || !tagged->former.header) return false;
+    struct zg_block former = tagged->former;
+    former.header = zg_header_in_state(former.header, zg_state_reusable);
+    fill_view(view, &former, &tagged->former_death);
+    view->block = (struct zg_block *)&tagged->former;
+    view->start = zg_arch_address(pointer) - interior;
+    view->size = zg_slab_requested(slab, former.header);
+    view->offset = (int64_t)interior;
+    return true;
+}
+
+bool zg_lookup_block(uint64_t pointer, struct zg_block_view *view) {
+    uint64_t address = zg_arch_address(pointer);
     if (zg_slab_contains(address)) {
         uint64_t index, interior;
         struct zg_slab *slab = zg_slab_find(address, &index, &interior);
         if (index >= __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE)) return false;
+        if (zg_tags_are_on() && zg_tags_is_stale(pointer)) return find_former(pointer, slab, interior, view);
         struct zg_block *block = &slab->blocks[index];
         fill_view(view, block, &slab->deaths[index]);
         if (view->state == zg_state_fresh || never_was_a_block(view)) return false;
@@ -70,6 +89,43 @@ bool zg_lookup_block(uint64_t address, struct zg_block_view *view) {
     view->size = zg_load(&span->size);
     view->offset = (int64_t)(address - view->start);
     return true;
+}
+
+void zg_lookup_strip(uint64_t *words, int count) {
+    for (int i = 0; i < count; i++)
+        if (zg_arch_tag(words[i]) && zg_lookup_is_ours(words[i])) words[i] = zg_arch_address(words[i]);
+}
+
+// The nearest blocks around a slot whose tag it is, within so many slots. What is in front of a class's first slot is the end of another
+// class's address space, of which nothing is used.
+enum { NEAR_SLOTS = 64, LAST_BYTES = 64 << 10 };
+
+static bool has_tag(const struct zg_slab *slab, uint64_t index, uint64_t address, struct zg_block_view *view) {
+    const struct zg_tagged *tagged = zg_tags_find(zg_slab_slot_address(slab, index));
+    if (!tagged || tagged->tag != zg_arch_tag(address) || !zg_lookup_block(zg_slab_slot_address(slab, index), view))
+        return false;
+    view->offset = (int64_t)(zg_arch_address(address) - view->start);
+    return view->state != zg_state_reusable;
+}
+
+bool zg_lookup_by_tag(uint64_t pointer, struct zg_block_view *view, uint32_t *distance) {
+    uint64_t index, interior, address = zg_arch_address(pointer);
+    if (!zg_tags_are_on() || !zg_arch_tag(pointer) || !zg_slab_contains(address)) return false;
+    *distance = 0;
+    if (zg_lookup_block(pointer, view)) return true;
+    const struct zg_slab *slab = zg_slab_find(address, &index, &interior);
+    bool is_last = zg_lookup_is_in_front(address);
+    for (uint32_t i = *distance = 1; i <= NEAR_SLOTS; *distance = ++i) {
+        if (i <= index && has_tag(slab, index - i, pointer, view)) return true;
+        if (has_tag(is_last ? slab + 1 : slab, is_last ? i - 1 : index + i, pointer, view)) return true;
+    }
+    return false;
+}
+
+bool zg_lookup_is_in_front(uint64_t address) {
+    const struct zg_slab *next = zg_slabs.slab + 1, *end = zg_slabs.slab + ZG_CLASS_COUNT;
+    while (next < end && next->base <= address) next++;
+    return next < end && next->base - address <= LAST_BYTES && address >= zg_slabs.base;
 }
 
 bool zg_lookup_is_fenced(const struct zg_block_view *view) {

@@ -6,7 +6,6 @@
 #include "blocks/fill.h"
 #include "pressure/pressure.h"
 #include "platform/os.h"
-#include "settings/config.h"
 #include "settings/stats.h"
 
 // Memory is made accessible in steps: a quarter of what the class has, within these bounds.
@@ -60,7 +59,7 @@ bool zg_slab_init(uint32_t region_shift) {
         slab->reciprocal = UINT64_MAX / slab->slot_bytes + 1;
         slab->magazine = zg_magazine_slots(slab->slot_bytes);
         slab->first = (uint64_t)(slab - zg_slabs.slab) << 48 | (uint64_t)slab->slot_bytes << 28;
-        slab->filled = zg_min(slab->slot_bytes, zg_config.fill_freed_bytes & ~UINT64_C(15));
+        slab->filled = zg_fill_bytes(slab->slot_bytes);
         take_part(&tables, slab->limit * sizeof(uint32_t));
         if (shared) tables += (shared / 2 - (uint64_t)tables) & (shared - 1);
         slab->free_end = (uint32_t *)tables;

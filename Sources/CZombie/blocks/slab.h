@@ -40,8 +40,8 @@ struct __attribute__((aligned(256))) zg_slab { // whose number is shifted to its
     // Under the lock:
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t committed, limit;
-    uint32_t *
-        free_end; // of the list of free slots, which grows downwards (zg_slab_free_slot): room for all that are committed
+    // Of the list of free slots, which grows downwards (zg_slab_free_slot): room for all that are committed.
+    uint32_t *free_end;
     uint64_t free_count;         // this, and what was opened, is looked at without the lock, too
     uint32_t asked;              // for blocks that a larger class served, approximate where threads meet
     uint64_t opened, opened_end; // slots below `used` that are as fresh as those above, and handed out first
@@ -100,6 +100,13 @@ ZG_INLINE struct zg_slab *zg_slab_find(uint64_t address, uint64_t *index, uint64
     *index = (uint64_t)(((unsigned __int128)inside * slab->reciprocal) >> 64);
     *interior = inside - *index * slab->slot_bytes;
     return slab;
+}
+
+// For an address that zg_slab_contains: the slot that begins there, and was handed out at least once. False where there is none.
+ZG_INLINE bool zg_slab_find_start(uint64_t address, struct zg_slab **slab, uint64_t *index) {
+    uint64_t interior;
+    *slab = zg_slab_find(address, index, &interior);
+    return !interior && *index < __atomic_load_n(&(*slab)->used, __ATOMIC_RELAXED);
 }
 
 ZG_INLINE zg_slot zg_slab_slot(const struct zg_slab *slab, uint64_t index) { return slab->first | index; }

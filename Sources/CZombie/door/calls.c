@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "blocks/tags.h"
 #include "findings/found.h"
 #include "pages/retire.h"
 #include "pages/revive.h"
@@ -36,14 +37,15 @@ static ZG_COLD uint64_t joined_room(const struct zg_block_view *first, uint64_t 
     return zg_min(room, wanted);
 }
 
-bool zg_call_look(const struct zg_call *call, uint64_t address, uint64_t bytes, uint64_t before,
+bool zg_call_look(const struct zg_call *call, uint64_t pointer, uint64_t bytes, uint64_t before,
                   struct zg_block_view *view, struct zg_call_watch *watch) {
-    if (!bytes || !zg_lookup_block(address, view)) return true;
+    if (!bytes || !zg_lookup_block(pointer, view)) return true;
+    uint64_t address = zg_arch_address(pointer);
     if (ZG_UNLIKELY(view->state != zg_state_live)) return !is_dead(view->state);
     uint64_t offset = (uint64_t)view->offset, room = offset < view->size ? view->size - offset : 0;
     if (call->writes && !watch->target) {
         watch->target = view->block;
-        watch->first = address;
+        watch->first = pointer;
     }
     if (ZG_UNLIKELY(bytes > room && offset <= view->size)) room += joined_room(view, bytes - room);
     if (ZG_UNLIKELY(bytes > room && watch->limit == ZG_CALL_ANY)) {
@@ -84,7 +86,11 @@ static void expect_change(struct zg_block *block) {
 
 // on_finding=continue: what is protected of a dead buffer comes back before the call, which then does what it would have
 // done. Not after it has failed: some calls have a lasting effect all the same (a datagram is gone).
-static void reopen(const struct zg_block_view *block, uint64_t address, uint64_t bytes) {
+static void reopen(const struct zg_block_view *block, uint64_t pointer, uint64_t bytes) {
+    uint64_t address = zg_arch_address(pointer);
+    struct zg_block_view now;
+    if (zg_tags_are_on() && zg_lookup_block(address, &now) && now.block == block->block && zg_tags_open(pointer))
+        return;
     uint64_t end = block->start + block->size, page = address & ~(ZG_PAGE_BYTES - 1);
     if (address >= end) return;
     end = address + zg_min(bytes, end - address);
@@ -99,11 +105,11 @@ static ZG_COLD void found(const struct zg_call *call, const struct discovery *wh
     errno = saved;
     if (!thread) return;
     struct zg_finding finding;
-    zg_finding_init(&finding, what->kind, what->written ? ZG_ACCESS(write) : ZG_ACCESS(read), what->address,
-                    what->view);
+    uint64_t address = zg_arch_address(what->address);
+    zg_finding_init(&finding, what->kind, what->written ? ZG_ACCESS(write) : ZG_ACCESS(read), address, what->view);
     zg_found_capture(&finding);
     finding.fatal = true; // the call itself does not end the program
-    if (what->view) finding.block.offset = (int64_t)(what->address - what->view->start);
+    if (what->view) finding.block.offset = (int64_t)(address - what->view->start);
     else zg_finding_detail_text(&finding, "what", ZG_FREE_MEMORY);
     bool is_freed = what->kind == zg_finding_use_after_free && what->view;
     if (is_freed && what->view->zombie) finding.member_byte = finding.block.offset;
@@ -154,8 +160,9 @@ static bool peek(void *to, uint64_t from, uint64_t bytes, const uint64_t *frame)
     bool known =
         here >= stack.low && here < stack.high && from >= here && from < stack.high && stack.high - from >= bytes;
     if (!known && zg_lookup_is_ours(from))
-        known = zg_lookup_block(from, &view) && view.state == zg_state_live && view.start + view.size - from >= bytes &&
-                from < view.start + view.size;
+        known = zg_lookup_block(from, &view) && view.state == zg_state_live &&
+                view.start + view.size - zg_arch_address(from) >= bytes &&
+                zg_arch_address(from) < view.start + view.size;
     if (!known) return zg_os_read_memory(to, from, bytes) == bytes;
     __builtin_memcpy(to, (const void *)from, bytes);
     return true;
@@ -205,7 +212,11 @@ static uint64_t behind(const struct zg_call_watch *watch) { return watch->addres
 // All of the buffer up to the block's end can be read, and not all that follows.
 static bool is_fault_behind(const struct zg_call_watch *watch) {
     uint64_t end = watch->address + watch->bytes, over = behind(watch);
-    if (end < watch->address || end >> 47) return false; // no such range: refused without a look at the memory
+    if (end < watch->address || end >> ZG_ARCH_ADDRESS_BITS)
+        return false; // no such range: refused without a look at the memory
+    // What is not the block's, to the last granule, has another tag.
+    if (zg_tags_are_on() && zg_tags_pointer(watch->block.start) != watch->block.start)
+        return end > zg_round_up(over, 16);
     return (over == watch->address || zg_os_is_readable(watch->address, over)) && !zg_os_is_readable(over, end) &&
            zg_os_can_read_memory();
 }

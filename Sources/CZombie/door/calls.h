@@ -54,7 +54,7 @@ void zg_call_freed_meanwhile(const struct zg_call *call, const void *buffer, ssi
 
 // The part of zg_call_begin that decides: false where the buffer is dead memory, `view` being its block. `before` bytes stand
 // in the buffers in front of it.
-bool zg_call_look(const struct zg_call *call, uint64_t address, uint64_t bytes, uint64_t before,
+bool zg_call_look(const struct zg_call *call, uint64_t pointer, uint64_t bytes, uint64_t before,
                   struct zg_block_view *view, struct zg_call_watch *watch);
 
 // -- inline part --

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "blocks/lookup.h"
+#include "blocks/tags.h"
 #include "findings/found.h"
 #include "heap/allocate.h"
 #include "heap/foreign.h"
@@ -25,7 +26,9 @@
 #include "threads/capture.h"
 
 static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool zero) {
-    void *block = zg_foreign_allocate(size, alignment, zero);
+    // What has stepped aside is no block of the program's.
+    void *block = zg_thread_self == &zg_thread_aside ? zg_foreign_allocate_aside(size, alignment, zero)
+                                                     : zg_foreign_allocate(size, alignment, zero);
     if (!block) errno = ENOMEM;
     return block;
 }
@@ -67,16 +70,21 @@ static ZG_NOINLINE void *allocate_slowly(uint64_t size, uint64_t alignment, enum
 }
 
 // Nothing but jumps to what takes longer: no register has to be saved.
-ZG_INLINE void *allocate_quickly(uint64_t size, enum zg_kind kind, bool zero, const uint64_t *frame) {
+ZG_INLINE void *allocate_quickly(uint64_t size, enum zg_kind kind, bool zero, const uint64_t *frame, bool is_tagged) {
     struct zg_thread *thread = zg_thread_enter_quickly(frame);
     if (ZG_UNLIKELY(!thread)) return NULL;
     bool is_zero;
-    void *block = zg_allocate_quickly(thread, size, kind, zg_capture_known(thread, frame), &is_zero);
+    void *block = zg_allocate_quickly(thread, size, kind, zg_capture_known(thread, frame), &is_zero, is_tagged);
     if (ZG_UNLIKELY(!block)) {
         thread->busy = 0;
         return NULL;
     }
+    if (is_tagged) {
+        if (zero && !is_zero) __builtin_memset(block, 0, size);
+        block = zg_allocate_give_tag(block, size, 16);
+    }
     zg_thread_leave(thread);
+    if (is_tagged) return block;
     if (zero && !is_zero) return __builtin_memset(block, 0, size);
     return block;
 }
@@ -85,25 +93,51 @@ static ZG_NOINLINE void *malloc_slowly(uint64_t size, const uint64_t *frame) {
     return allocate_slowly(size, 16, zg_kind_malloc, false, frame);
 }
 
+// Where there are tags: the same once more, so that it costs others nothing but the question.
+static ZG_NOINLINE void *malloc_tagged(uint64_t size, const uint64_t *frame) {
+    void *block =
+        ZG_LIKELY(size < zg_allocate_quick_end) ? allocate_quickly(size, zg_kind_malloc, false, frame, true) : NULL;
+    if (ZG_LIKELY(block != NULL)) return block;
+    ZG_MUST_TAIL return malloc_slowly(size, frame);
+}
+
+static ZG_NOINLINE void *allocate_tagged(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
+                                         const uint64_t *frame) {
+    void *block = NULL;
+    if (ZG_LIKELY(size < zg_allocate_quick_end && alignment <= 16))
+        block = allocate_quickly(size, kind, zero, frame, true);
+    if (ZG_LIKELY(block != NULL)) return block;
+    ZG_MUST_TAIL return allocate_slowly(size, alignment, kind, zero, frame);
+}
+
 void *zg_door_malloc(uint64_t size, const uint64_t *frame) {
-    void *block = ZG_LIKELY(size < zg_allocate_quick_end) ? allocate_quickly(size, zg_kind_malloc, false, frame) : NULL;
+    if (zg_tags_are_on()) ZG_MUST_TAIL return malloc_tagged(size, frame);
+    void *block =
+        ZG_LIKELY(size < zg_allocate_quick_end) ? allocate_quickly(size, zg_kind_malloc, false, frame, false) : NULL;
     if (ZG_LIKELY(block != NULL)) return block;
     ZG_MUST_TAIL return malloc_slowly(size, frame);
 }
 
 void *zg_door_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
+    if (zg_tags_are_on()) ZG_MUST_TAIL return allocate_tagged(size, alignment, kind, zero, frame);
     void *block = NULL;
-    if (ZG_LIKELY(size < zg_allocate_quick_end && alignment <= 16)) block = allocate_quickly(size, kind, zero, frame);
+    if (ZG_LIKELY(size < zg_allocate_quick_end && alignment <= 16))
+        block = allocate_quickly(size, kind, zero, frame, false);
     if (ZG_LIKELY(block != NULL)) return block;
     ZG_MUST_TAIL return allocate_slowly(size, alignment, kind, zero, frame);
 }
 
-// The runtime is not to be entered: not ready, or interrupted by a signal handler that frees.
-static ZG_COLD void free_elsewhere(void *address) {
+// The runtime is not to be entered: not ready, interrupted by a signal handler that frees, or the thread has stepped aside.
+static ZG_COLD void free_elsewhere(void *address, enum zg_deallocator deallocator, uint64_t size,
+                                   const uint64_t *frame) {
     int saved = errno;
-    struct zg_thread *thread = zg_thread_current_or_null();
+    struct zg_thread *thread;
     if (!zg_lookup_is_ours((uint64_t)address)) zg_foreign_free(address, zg_foreign_libc);
-    else if (thread && __atomic_load_n(&thread->deferred_count, __ATOMIC_RELAXED) < ZG_DEFERRED_FREES - 1) {
+    else if ((thread = zg_thread_enter_from_aside(frame)) != NULL) {
+        zg_free_entered(thread, (uint64_t)address, deallocator, size);
+        zg_thread_leave_aside(thread);
+    } else if ((thread = zg_thread_current_or_null()) != NULL &&
+               __atomic_load_n(&thread->deferred_count, __ATOMIC_RELAXED) < ZG_DEFERRED_FREES - 1) {
         // Reserved first: a handler may interrupt this one.
         uint32_t at = __atomic_fetch_add(&thread->deferred_count, 1, __ATOMIC_RELAXED);
         thread->deferred[at] = address;
@@ -116,7 +150,7 @@ static ZG_COLD void free_elsewhere(void *address) {
 static ZG_NOINLINE void free_slowly(void *address, enum zg_deallocator deallocator, uint64_t size,
                                     const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_enter(frame);
-    if (ZG_UNLIKELY(!thread)) return free_elsewhere(address);
+    if (ZG_UNLIKELY(!thread)) return free_elsewhere(address, deallocator, size, frame);
     zg_free_entered(thread, (uint64_t)address, deallocator, size);
     zg_thread_leave(thread);
 }
@@ -133,19 +167,21 @@ static ZG_NOINLINE void hand_over_and_leave(struct zg_thread *thread) {
 }
 
 // As allocate_quickly: jumps where it takes longer. True: it is done.
-ZG_INLINE bool free_quickly(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
+ZG_INLINE bool free_quickly(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame,
+                            bool is_tagged) {
     if (ZG_UNLIKELY(!address)) return true;
     struct zg_thread *thread = zg_thread_enter_quickly(frame);
     if (ZG_UNLIKELY(!thread)) return false;
     struct zg_dying dying;
-    enum zg_freed freed = zg_free_quickly(thread, (uint64_t)address, deallocator, size, frame, 0, &dying);
+    enum zg_freed freed = zg_free_quickly(thread, (uint64_t)address, deallocator, size, frame, 0, &dying, is_tagged);
     if (ZG_UNLIKELY(freed == zg_freed_not)) {
         thread->busy = 0;
         return false;
     }
     if (ZG_LIKELY(freed == zg_freed_whole)) zg_thread_leave(thread);
     else if (freed == zg_freed_partly)
-        finish_and_leave(thread, (uint64_t)address, dying.slab, dying.index, dying.header);
+        finish_and_leave(thread, is_tagged ? zg_arch_address((uint64_t)address) : (uint64_t)address, dying.slab,
+                         dying.index, dying.header);
     else hand_over_and_leave(thread);
     return true;
 }
@@ -154,13 +190,26 @@ static ZG_NOINLINE void plain_free_slowly(void *address, const uint64_t *frame) 
     free_slowly(address, zg_deallocator_free, ZG_ANY_SIZE, frame);
 }
 
-void zg_door_free_plainly(void *address, const uint64_t *frame) {
-    if (ZG_LIKELY(free_quickly(address, zg_deallocator_free, ZG_ANY_SIZE, frame))) return;
+static ZG_NOINLINE void plain_free_tagged(void *address, const uint64_t *frame) {
+    if (ZG_LIKELY(free_quickly(address, zg_deallocator_free, ZG_ANY_SIZE, frame, true))) return;
     ZG_MUST_TAIL return plain_free_slowly(address, frame);
 }
 
+void zg_door_free_plainly(void *address, const uint64_t *frame) {
+    if (zg_tags_are_on()) ZG_MUST_TAIL return plain_free_tagged(address, frame);
+    if (ZG_LIKELY(free_quickly(address, zg_deallocator_free, ZG_ANY_SIZE, frame, false))) return;
+    ZG_MUST_TAIL return plain_free_slowly(address, frame);
+}
+
+static ZG_NOINLINE void free_tagged(void *address, enum zg_deallocator deallocator, uint64_t size,
+                                    const uint64_t *frame) {
+    if (ZG_LIKELY(free_quickly(address, deallocator, size, frame, true))) return;
+    ZG_MUST_TAIL return free_slowly(address, deallocator, size, frame);
+}
+
 void zg_door_free(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
-    if (ZG_LIKELY(free_quickly(address, deallocator, size, frame))) return;
+    if (zg_tags_are_on()) ZG_MUST_TAIL return free_tagged(address, deallocator, size, frame);
+    if (ZG_LIKELY(free_quickly(address, deallocator, size, frame, false))) return;
     ZG_MUST_TAIL return free_slowly(address, deallocator, size, frame);
 }
 
@@ -173,7 +222,8 @@ static ZG_NOINLINE void *reallocate_slowly(void *address, uint64_t size, const u
     struct zg_thread *thread = zg_thread_enter(frame);
     void *block = NULL;
     if (!ours) {
-        enum zg_foreign_owner owner = zg_ready() ? zg_foreign_owner((uint64_t)address) : zg_foreign_libc;
+        bool is_libcs = !zg_ready() || zg_thread_self == &zg_thread_aside;
+        enum zg_foreign_owner owner = is_libcs ? zg_foreign_libc : zg_foreign_owner((uint64_t)address);
         if (thread && owner == zg_foreign_nobody)
             zg_found_invalid_free(NULL, (uint64_t)address, zg_foreign_describe((uint64_t)address), "realloc");
         if (thread) zg_thread_leave(thread);
@@ -198,6 +248,7 @@ static ZG_NOINLINE void *reallocate_slowly(void *address, uint64_t size, const u
     if (!zg_lookup_block((uint64_t)address, &view)) return NULL;
     block = thread ? allocate_exhausted(size, 16, zg_kind_malloc, false, frame) : allocate_elsewhere(size, 16, false);
     if (!block) return NULL;
+    if (zg_tags_are_on()) address = (void *)zg_tags_pointer(zg_arch_address((uint64_t)address));
     __builtin_memcpy(block, address, zg_min(view.size, size));
     zg_door_free(address, zg_deallocator_realloc, ZG_ANY_SIZE, frame);
     return block;
@@ -222,7 +273,7 @@ static ZG_COLD void found_misused(const struct zg_block_view *view, void *addres
     const char *what = view                                        ? "interior pointer"
                        : zg_retire_is_forgotten((uint64_t)address) ? ZG_FREE_MEMORY
                                                                    : zg_foreign_describe((uint64_t)address);
-    zg_found_misused(view, (uint64_t)address, what, "malloc_usable_size");
+    zg_found_misused(view, zg_arch_address((uint64_t)address), what, "malloc_usable_size");
     zg_thread_leave(thread);
 }
 
@@ -236,8 +287,9 @@ uint64_t zg_door_usable_size(void *address, const uint64_t *frame) {
         if (view.offset || view.state != zg_state_live) found_misused(&view, address, frame);
     } else {
         // Without a heap all blocks are libc's.
-        enum zg_foreign_owner owner = zg_ready() ? zg_foreign_nobody : zg_foreign_libc;
-        if (zg_ready() && !zg_lookup_is_ours((uint64_t)address)) owner = zg_foreign_owner((uint64_t)address);
+        bool is_libcs = !zg_ready() || zg_thread_self == &zg_thread_aside;
+        enum zg_foreign_owner owner = is_libcs ? zg_foreign_libc : zg_foreign_nobody;
+        if (!is_libcs && !zg_lookup_is_ours((uint64_t)address)) owner = zg_foreign_owner((uint64_t)address);
         if (owner == zg_foreign_nobody) found_misused(NULL, address, frame);
         else size = zg_foreign_usable_size(address, owner);
     }

@@ -47,7 +47,7 @@ void zg_jump_after_call(zg_jump_function *function, void *environment, int value
     struct zg_interruption interruption;
     zg_arch_jump_target(environment, &sp, &pc);
     zg_unwind_find_signal(caller, entered - MOST_BELOW, entered + 1, sp, &interruption);
-    if (!interruption.context || ((uint64_t *)entered)[1] == (uint64_t)zg_arch_jump_landing) return;
+    if (!interruption.context || *zg_arch_return_word(thread->frame) == (uint64_t)zg_arch_jump_landing) return;
     // The handler goes on elsewhere in itself, or on a stack that it may come back from: the call waits for its return.
     if (interruption.place == zg_place_within) return;
     if (interruption.place == zg_place_elsewhere && is_code(pc) &&
@@ -59,6 +59,6 @@ void zg_jump_after_call(zg_jump_function *function, void *environment, int value
     thread->jump = (struct zg_jump){function, environment, value, 0};
     zg_os_mask_signals(SIG_SETMASK, ~by_instructions, &thread->jump.mask);
     zg_arch_landed = jump_now;
-    ((uint64_t *)entered)[1] = (uint64_t)zg_arch_jump_landing;
+    *zg_arch_return_word(thread->frame) = (uint64_t)zg_arch_jump_landing;
     zg_arch_resume((void *)interruption.context, ~by_instructions);
 }

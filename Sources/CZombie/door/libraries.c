@@ -14,7 +14,8 @@ static uint32_t closed_since; // a library may have gone: its addresses may get 
 
 int zg_libraries_before_open(int flags) {
     zg_gone_note_first();
-    if (__atomic_exchange_n(&closed_since, 0, __ATOMIC_RELAXED)) {
+    bool is_news = zg_gone_is_news();
+    if (__atomic_exchange_n(&closed_since, 0, __ATOMIC_RELAXED) || is_news) {
         zg_unwind_forget();
         zg_classes_forget_cxx();
     }

@@ -21,7 +21,8 @@ static bool near(uint64_t value, uint64_t base) { return value - base + FIELD_RE
 // something else's, as in a word across the end of a block.
 static bool is_fill(uint64_t value, uint8_t byte) {
     uint64_t word = UINT64_C(0x0101010101010101) * byte;
-    return near(value, word) || near(value, word & UINT64_C(0x00ffffffffffffff)) || value >> 48 == word >> 48;
+    return near(value, word) || near(zg_arch_untag(value), zg_arch_untag(word)) ||
+           near(value, word & UINT64_C(0x00ffffffffffffff)) || value >> 48 == word >> 48;
 }
 
 // A value cut to 32 bits, with or without a sign: that alone may be anything.
@@ -449,6 +450,39 @@ static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict
     verdict->overrun = place.is_protected;
 }
 
+// The tag of the pointer says whose it is: the block that was at the address, or one that it has left.
+static void through_tag(const struct zg_fault *fault, struct zg_verdict *verdict) {
+    struct zg_block_view view;
+    uint32_t distance = 1;
+    bool found = fault->find_by_tag(fault->pointer, &view, &distance);
+    if (found && view.state == zg_state_live && (uint64_t)view.offset < view.size) {
+        within_heap(fault, verdict); // the program has protected it by itself
+        return;
+    }
+    verdict->freed_memory = true;
+    // What the address was counted from may be in another slot, farther away.
+    for (int i = 0; distance && i < fault->operand_count; i++) {
+        uint64_t base = fault->operands[i];
+        struct zg_block_view other;
+        if (zg_arch_tag(base) != zg_arch_tag(fault->pointer) || !fault->is_ours(base)) continue;
+        if (!fault->lookup(base, &other)) continue;
+        // A sum that an earlier instruction made is no pointer into a block.
+        if (!reaches(fault, &other, zg_arch_address(base))) continue;
+        view = other;
+        found = true;
+        distance = 0;
+    }
+    if (!found) {
+        verdict->kind = zg_finding_use_after_free;
+        verdict->confidence = ZG_CONFIDENCE(inferred);
+        verdict->is_forgotten = true;
+        return;
+    }
+    const struct place place = {.is_protected = true};
+    blame(fault, &place, &view, distance > 1 ? ZG_CONFIDENCE(inferred) : ZG_CONFIDENCE(exact), verdict);
+    verdict->freed_memory = view.state != zg_state_live;
+}
+
 void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
     uint64_t value;
     *verdict = (struct zg_verdict){.kind = zg_finding_wild_access,
@@ -477,6 +511,10 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
         return;
     }
     if (through_trap(fault, verdict)) return;
+    if (fault->pointer && fault->is_ours(fault->address)) {
+        through_tag(fault, verdict);
+        return;
+    }
     if (fault->is_ours(fault->address)) {
         within_heap(fault, verdict);
         return;

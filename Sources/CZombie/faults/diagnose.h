@@ -14,6 +14,7 @@ enum { ZG_FAULT_POINTERS = 16, ZG_FAULT_STACK_WORDS = 256 };
 
 struct zg_fault {
     uint64_t address;     // as the kernel names it
+    uint64_t pointer;     // of a fault of memory tags (blocks/tags.h): the same with the tag; 0 of another fault
     bool without_address; // the kernel cannot name it: a non-canonical address
     enum zg_fault_access access;
     uint64_t pc, sp;
@@ -30,6 +31,10 @@ struct zg_fault {
     bool (*is_ours)(uint64_t address);                   // the guarded heap's address space
     bool (*is_forgotten)(uint64_t address);              // blocks were there, of which nothing is known any more
     bool (*is_fenced)(const struct zg_block_view *view); // the block has pages of its own
+    // Of a fault of memory tags: whose tag it is. And the registers of the memory operand as they are; others are without tags here.
+    bool (*find_by_tag)(uint64_t pointer, struct zg_block_view *view, uint32_t *distance);
+    uint64_t operands[2];
+    int operand_count;
     struct zg_zombie_hit (*find_zombie)(uint64_t address, const uint64_t *likely, int likely_count);
 };
 

@@ -5,7 +5,10 @@
 #define _GNU_SOURCE
 #include "faults/fault.h"
 
+#include "blocks/tags.h"
+#include "faults/ahead.h"
 #include "faults/diagnose.h"
+#include "faults/last_words.h"
 #include "faults/signals.h"
 #include "faults/swift_abort.h"
 #include "findings/describe.h"
@@ -21,6 +24,7 @@
 #include "platform/text.h"
 #include "settings/config.h"
 #include "threads/thread.h"
+#include "zombies/counting.h"
 #include "zombies/zombie.h"
 
 static char fault_stack[128 << 10] __attribute__((aligned(64)));
@@ -37,13 +41,26 @@ struct work {
     int signal;
     siginfo_t *info;
     void *context;
-    bool resolved; // the instruction can go on
+    uint64_t pointer;  // with its tag, where it has one (blocks/tags.h); 0: it has none
+    bool is_tag_fault; // the memory is there, and has another tag
+    bool resolved;     // the instruction can go on
+    bool reported;     // a finding says what has happened
+    bool said;         // with names, by somebody in this process
 };
+
+static void strip_all_tags(const struct zg_registers *registers) {
+    fault.operand_count = zg_arch_operand_registers(fault.code, fault.code_count, registers, fault.operands);
+    zg_lookup_strip(fault.registers.value, ZG_ARCH_REGISTER_COUNT);
+    zg_lookup_strip(fault.pointers, fault.pointer_count);
+    zg_lookup_strip(fault.stack, fault.stack_count);
+}
 
 static void gather(const struct work *work) {
     struct zg_registers registers;
     zg_arch_registers_from_context(&registers, work->context);
     fault = (struct zg_fault){.address = (uint64_t)work->info->si_addr,
+                              .pointer = work->pointer,
+                              .find_by_tag = zg_lookup_by_tag,
                               .without_address = zg_arch_fault_without_address(work->context),
                               .access = zg_arch_fault_access(work->context),
                               .pc = registers.pc,
@@ -59,6 +76,7 @@ static void gather(const struct work *work) {
     fault.pointer_count = zg_arch_pointer_registers(work->context, fault.pointers, ZG_FAULT_POINTERS);
     fault.code_count = (int)zg_os_read_memory(fault.code, fault.pc, sizeof fault.code);
     fault.stack_count = (int)(zg_os_read_memory(fault.stack, fault.sp, sizeof fault.stack) / sizeof fault.stack[0]);
+    if (zg_tags_are_on()) strip_all_tags(&registers);
 }
 
 // A stack that runs over inside the runtime is the caller's: our own frames on top say nothing to the reader.
@@ -73,7 +91,28 @@ static void drop_own_frames(void) {
     for (int i = 0; i < finding.access_count; i++) finding.access_stack[i] = finding.access_stack[i + own];
 }
 
-static void report(const struct work *work) {
+// Writes the finding, with what only somebody else can say left to them. False: an equal one was written.
+static bool write_finding(struct work *work) {
+    finding.says_later = !zg_config.report_path[0] && zg_last_words_are_heard();
+    work->reported = true;
+    return zg_found_report(&finding);
+}
+
+// It is known now whether the program ends by it.
+static void complete(struct work *work) {
+    bool ends = !work->resolved && zg_signals_is_deadly(work->signal);
+    work->said = ends && finding.says_later && zg_last_words_ask();
+    if (!work->said) zg_report_complete(&finding, ends);
+}
+
+static void describe_counting(void) {
+    uint64_t side = fault.address - (uint64_t)verdict.trap.offset;
+    struct zg_counting counting = zg_counting_find(&fault.registers, side, verdict.block.start);
+    if (counting.access) finding.access = counting.access;
+    if (counting.operation) zg_finding_detail_text(&finding, "operation", counting.operation);
+}
+
+static bool report(struct work *work) {
     zg_finding_init(&finding, verdict.kind, verdict.access, verdict.address, verdict.has_block ? &verdict.block : NULL);
     finding.confidence = verdict.confidence;
     finding.fatal = false; // the fault ends the program, unless its handler goes on
@@ -89,8 +128,10 @@ static void report(const struct work *work) {
                            verdict.has_after ? &verdict.after : NULL);
     if (verdict.trap.part != zg_trap_none) zg_describe_trap(&finding, &verdict.trap);
     else if (verdict.has_block && verdict.freed_memory) finding.member_byte = verdict.block.offset;
+    if (verdict.trap.part == zg_trap_side && verdict.trap.has_block) describe_counting();
     struct zg_registers registers;
     zg_arch_registers_from_context(&registers, work->context);
+    zg_ahead_look(&finding, &verdict.trap, &registers);
     bool exact = true;
     // A call through a wild pointer: the frame to show is the caller's, its return address is on top of the stack.
     if (fault.code_count <= 0 && fault.stack_count > 0 && zg_arch_undo_call(&registers, fault.stack[0])) {
@@ -100,7 +141,7 @@ static void report(const struct work *work) {
     finding.access_count += zg_unwind_full(&registers, exact, finding.access_stack + finding.access_count,
                                            ZG_STACK_MAX_DEPTH - finding.access_count);
     drop_own_frames();
-    zg_found_report(&finding);
+    return write_finding(work);
 }
 
 // on_finding=continue: the object gets its contents back, and the instruction what it had read from it.
@@ -126,6 +167,29 @@ static bool goes_in_circles(void) {
     return ++times > MOST;
 }
 
+// It is dead, and nobody has its slot yet.
+static bool is_current(const struct zg_block_view *view) {
+    struct zg_block_view now;
+    return view->state != zg_state_live && zg_lookup_block(view->start, &now) && now.block == view->block;
+}
+
+// What is dead can be used from now on, and was reported; where others have what is used, the thread is not
+// checked until it allocates or frees.
+static bool let_go_on(const struct work *work, bool is_tagged) {
+    uint32_t header = is_tagged ? __atomic_load_n(&verdict.block.block->header, __ATOMIC_ACQUIRE) : 0;
+    bool is_there = is_tagged && (uint64_t)work->info->si_addr - verdict.block.start < verdict.block.size;
+    if (is_there && zg_header_state(header) == zg_state_quarantined) {
+        __atomic_compare_exchange_n(&verdict.block.block->header, &header, header | ZG_HEADER_CHANGED, false,
+                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        if (zg_tags_open(work->pointer)) return true;
+    }
+    zg_arch_leave_unchecked(work->context);
+    uint64_t page = (uint64_t)work->info->si_addr & ~(ZG_PAGE_BYTES - 1);
+    if (!work->is_tag_fault && !zg_revive_page(page))
+        return zg_lookup_is_in_front(page) && zg_os_commit((void *)page, ZG_PAGE_BYTES) == 0;
+    return true;
+}
+
 static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
@@ -138,18 +202,23 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     // What is written, compared, or read in part does not lead to a second fault: that is said now.
     bool at_header = verdict.has_block && verdict.trap.part == zg_trap_none && !fault.without_address &&
                      fault.address == verdict.block.start + (uint64_t)verdict.block.offset;
+    bool is_tagged = verdict.has_block && work->is_tag_fault && verdict.freed_memory && is_current(&verdict.block);
     bool says_more_later = fault.access != zg_fault_write && zg_arch_may_load_pointer(fault.code, fault.code_count);
-    if (at_header && says_more_later && !goes_in_circles() && zg_revive_header(&verdict.block)) {
+    if (at_header && says_more_later && !goes_in_circles() &&
+        (is_tagged ? zg_zombie_is_header(&verdict.block) && zg_tags_open(work->pointer)
+                   : zg_revive_header(&verdict.block))) {
         work->resolved = true;
         return;
     }
-    report(work);
-    if (zg_config.on_finding != zg_on_finding_continue) return;
-    if (!verdict.freed_memory && !verdict.overrun) return;
-    if (verdict.trap.part != zg_trap_none) work->resolved = revive(work);
-    else if (!fault.without_address)
-        work->resolved = zg_revive_fenced_at(fault.address) || zg_revive_page(fault.address);
-    work->resolved = work->resolved && !goes_in_circles();
+    bool is_new = report(work);
+    if (zg_config.on_finding == zg_on_finding_continue && (verdict.freed_memory || verdict.overrun)) {
+        if (verdict.trap.part != zg_trap_none) work->resolved = revive(work);
+        else if (work->pointer) work->resolved = let_go_on(work, is_tagged);
+        else if (!fault.without_address)
+            work->resolved = zg_revive_fenced_at(fault.address) || zg_revive_page(fault.address);
+        work->resolved = work->resolved && !goes_in_circles();
+    }
+    if (is_new) complete(work);
 }
 
 // The Swift runtime has noticed a dead object and ends the program: what it says is completed.
@@ -161,7 +230,7 @@ static void work_on_abort(void *work_pointer, void *unused_1, void *unused_2) {
     if (!zg_swift_abort_find(registers.value[ZG_ARCH_SP], &finding)) return;
     zg_finding_detail_text(&finding, "signal", "SIGABRT");
     finding.access_count = zg_unwind_full(&registers, true, finding.access_stack, ZG_STACK_MAX_DEPTH);
-    zg_found_report(&finding);
+    if (write_finding(work)) complete(work);
 }
 
 // The program protected pages of a block and freed it: they are opened again and the fill goes on.
@@ -223,8 +292,49 @@ void zg_fault_fork_done(bool child) {
     zg_lock_reset(&fault_lock);
 }
 
+// Handlers see no tags unless they ask for them, and ours reads and writes what it wants. True: the instruction goes on.
+enum { TAG_FAULT = 9 }; // SEGV_MTESERR
+
+// A kernel before Linux 5.11, and qemu's user mode, do not say the tag: it is the register's.
+static uint32_t tag_in_registers(const void *context) {
+    struct zg_registers registers;
+    uint64_t operands[2];
+    uint8_t code[16];
+    uint32_t tag = 0;
+    zg_arch_registers_from_context(&registers, context);
+    int code_count = (int)zg_os_read_memory(code, registers.pc, sizeof code);
+    int count = zg_arch_operand_registers(code, code_count, &registers, operands);
+    for (int i = 0; i < count && !tag; i++)
+        if (zg_lookup_is_ours(operands[i])) tag = zg_arch_tag(operands[i]);
+    return tag;
+}
+
+static bool look_at_tags(struct work *work) {
+    zg_arch_check_tags(false);
+    if (work->signal == SIGABRT || work->info->si_code <= 0) return false;
+    uint64_t pointer = (uint64_t)work->info->si_addr;
+    work->info->si_addr = (void *)zg_arch_untag(pointer);
+    work->is_tag_fault = work->signal == SIGSEGV && work->info->si_code == TAG_FAULT;
+    if (zg_arch_recover_read(work->context)) return true;
+    const struct zg_thread *thread = zg_thread_current_or_null();
+    // Of our own, while the thread is inside: what we touch is ours to touch.
+    if (work->is_tag_fault && thread && thread->busy) {
+        zg_arch_leave_unchecked(work->context);
+        return true;
+    }
+    uint64_t address = (uint64_t)work->info->si_addr;
+    if (!zg_lookup_is_ours(address)) return false; // or what the program tags by itself
+    uint32_t tag = zg_arch_tag(pointer) ? zg_arch_tag(pointer) : tag_in_registers(work->context);
+    if (tag) work->pointer = zg_arch_with_tag(address, tag);
+    if (tag || !work->is_tag_fault) return false;
+    zg_tags_give_up();
+    zg_arch_leave_unchecked(work->context);
+    return true;
+}
+
 void zg_fault_handler(int signal, siginfo_t *info, void *context) {
-    struct work work = {signal, info, context, false};
+    struct work work = {.signal = signal, .info = info, .context = context};
+    if (zg_tags_are_on() && look_at_tags(&work)) return;
     if (signal == SIGABRT) {
         if (info->si_code <= 0 && info->si_pid == zg_os_pid()) work_alone(work_on_abort, &work);
     } else if (info->si_code > 0) {
@@ -236,5 +346,7 @@ void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     } else if (zg_signals_hold(signal, info, context)) {
         return;
     }
-    zg_signals_hand_on(signal, info, context);
+    if (zg_tags_are_on()) zg_arch_check_tags(true);
+    if (work.reported) zg_signals_hand_on_reported(signal, info, context, work.said);
+    else zg_signals_hand_on(signal, info, context);
 }

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
+#include "blocks/tags.h"
 #include "findings/report.h"
 #include "images/loader.h"
 #include "images/module.h"
@@ -18,6 +19,10 @@
 #include "threads/thread.h"
 #include "settings/config.h"
 #include "settings/stats.h"
+
+#ifndef SA_EXPOSE_TAGBITS
+#define SA_EXPOSE_TAGBITS 0x800
+#endif
 
 static const int managed_signals[] = {SIGSEGV, SIGBUS, SIGABRT};
 enum { MANAGED = ZG_ARRAY_COUNT(managed_signals) };
@@ -34,6 +39,7 @@ static struct zg_lock lock;
 static enum { stacks_are_ours, stacks_are_shared, stacks_are_the_programs } stacks;
 static zg_signals_handler *handler; // ours
 static uint32_t installed;          // bit i: our handler is installed for managed_signals[i]
+static bool swift_was_asked = true; // for its report of a crash, until the environment is known not to
 static int owner; // the process that all this is about: a child of vfork shares the memory, not the dispositions
 
 typedef int (*sigaction_function)(int, const struct sigaction *, struct sigaction *);
@@ -86,6 +92,7 @@ static void want(int index, const struct sigaction *action) {
 static int install(int signal, int program_flags) {
     struct sigaction ours = {.sa_sigaction = handler};
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK | (program_flags & SA_RESTART);
+    if (zg_tags_are_on()) ours.sa_flags |= SA_EXPOSE_TAGBITS; // Linux 5.11; an older kernel takes no notice
     sigfillset(&ours.sa_mask);
     return real_action(signal, &ours, NULL);
 }
@@ -166,6 +173,9 @@ void zg_signals_start(zg_signals_handler *for_faults) {
     handler = for_faults;
     owner = zg_os_pid();
     libcs_mask(); // looked up before any handler could need it
+    char scratch[8];
+    const char *backtrace = zg_config_variable("SWIFT_BACKTRACE", scratch, sizeof scratch);
+    swift_was_asked = backtrace && *backtrace;
     if (zg_module_program_function(exported_by_go)) leave_stacks_to_program();
     manage(SIGSEGV);
     manage(SIGBUS);
@@ -384,11 +394,31 @@ void zg_signals_remove_stack(void *start) {
     if (zg_os_alternate_stack(NULL, &old) == 0 && old.ss_sp == start) zg_os_alternate_stack(&none, NULL);
 }
 
+// The Swift runtime's own crash handler, known by what nobody else asks for: every signal held back but the seven that it
+// handles (CrashHandlerLinux.cpp of Swift 5.9 to 6.3). It writes a backtrace and lets the program die of the signal.
+static bool is_swift_crash_handler(const struct sigaction *action) {
+    static const int handled[] = {SIGQUIT, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
+    static const int flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    // Neither libc's own two can be held back nor these.
+    uint64_t never = UINT64_C(3) << 31 | UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1), open = 0, mask;
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(handled); i++) open |= UINT64_C(1) << (handled[i] - 1);
+    __builtin_memcpy(&mask, &action->sa_mask, sizeof mask);
+    return (mask | never) == ~open && (action->sa_flags & (flags | SA_RESETHAND | SA_RESTART)) == flags;
+}
+
+// What Swift would print was said, with names, and nobody has asked for it.
+static bool swift_says_nothing_new(const struct sigaction *action, bool is_said) {
+    bool may_be_skipped = zg_config.swift_backtrace == zg_swift_backtrace_skip ||
+                          (is_said && zg_config.swift_backtrace == zg_swift_backtrace_auto);
+    return may_be_skipped && !swift_was_asked && !(zg_load(&zg_stats->degradations) >> zg_degradation_no_report & 1) &&
+           is_swift_crash_handler(action);
+}
+
 bool zg_signals_is_deadly(int signal) {
     int index = index_of(signal);
     if (index < 0) return false;
     struct sigaction action = wanted_action(index);
-    return action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN;
+    return action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN || is_swift_crash_handler(&action);
 }
 
 struct call {
@@ -439,9 +469,16 @@ static void default_action(int signal, const siginfo_t *info, ucontext_t *interr
 void zg_signals_abort(void) {
     struct sigaction action;
     int index = index_of(SIGABRT);
-    bool is_ours = __atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1;
-    if (is_ours ? zg_signals_is_deadly(SIGABRT)
-                : real_action(SIGABRT, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
+    bool is_ours = __atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1, is_known = true;
+    if (is_ours) action = wanted_action(index);
+    else is_known = real_action(SIGABRT, NULL, &action) == 0;
+    if (is_known && swift_says_nothing_new(&action, false)) {
+        action = (struct sigaction){.sa_handler = SIG_DFL};
+        zg_signals_action(SIGABRT, &action, NULL);
+    } else if (is_known && is_swift_crash_handler(&action)) {
+        zg_report_wait_until_shown();
+    }
+    if (is_known && (action.sa_handler == SIG_DFL || (is_ours && action.sa_handler == SIG_IGN)))
         zg_report_close_for_good();
     abort();
 }
@@ -479,4 +516,16 @@ void zg_signals_hand_on(int signal, siginfo_t *info, void *context) {
     if (on_interrupted_stack)
         zg_arch_call_on_stack(call_handler, &call, info, context, (void *)(sp - ZG_ARCH_RED_ZONE));
     else call_handler(&call, info, context);
+}
+
+void zg_signals_hand_on_reported(int signal, siginfo_t *info, void *context, bool is_said) {
+    int index = index_of(signal);
+    struct sigaction action = index < 0 ? (struct sigaction){.sa_handler = SIG_DFL} : wanted_action(index);
+    bool is_swifts = is_swift_crash_handler(&action);
+    if (!is_swifts || !swift_says_nothing_new(&action, is_said)) {
+        if (is_swifts) zg_report_wait_until_shown(); // ours first
+        zg_signals_hand_on(signal, info, context);
+    }
+    // It has removed itself: the program would come back here by the same instruction, and the same would be found again.
+    if (is_swifts) default_action(signal, info, context);
 }

@@ -40,7 +40,7 @@ void zg_signals_remove_stack(void *start);
 // Where the program has been left the alternate stacks since: takes the calling thread's away, if it is ours.
 void zg_signals_give_up_stack(void);
 
-// The program would die of this signal (it has no handler of its own).
+// The program would die of this signal (it has no handler of its own, or the Swift runtime's, which only says what it dies of).
 bool zg_signals_is_deadly(int signal);
 // Ends the process as abort does. Where the program has no handler for that no other thread begins a report any more.
 void zg_signals_abort(void) __attribute__((noreturn));
@@ -50,5 +50,8 @@ void zg_signals_block_faults(void);
 // Hands a signal on to the program's handler, on the stack and with the mask that it asked for; where it has none the
 // default action follows when the handler returns. Signal context.
 void zg_signals_hand_on(int signal, siginfo_t *info, void *context);
+// The same for a signal that a finding was reported about: the Swift runtime's own crash report does not follow where that
+// is superfluous, and the program dies of the signal as it would after it. `is_said`: with names, to standard error.
+void zg_signals_hand_on_reported(int signal, siginfo_t *info, void *context, bool is_said);
 
 #endif

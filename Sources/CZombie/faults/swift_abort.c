@@ -7,15 +7,10 @@
 
 enum { STACK_WORDS = 1024, MESSAGE_BYTES = 192 };
 
-// Beginnings of messages (Runtime: HeapObject.cpp, RefCount.h of Swift 5 and 6), and what they mean. The object's address
-// follows in the message.
-static const struct {
-    const char *text;
-    enum zg_access access;
-    const char *operation;
-} messages[] = {
-    {"Attempted to read an unowned reference but object 0x", zg_access_read, "unowned reference"},
-    {"Object 0x", zg_access_retain, "escape from deinit"},
+// Where the program is.
+struct stack {
+    uint64_t sp, count;
+    uint64_t words[STACK_WORDS];
 };
 
 static const char *after(const char *text, const char *start) {
@@ -23,49 +18,122 @@ static const char *after(const char *text, const char *start) {
     return *start ? NULL : text;
 }
 
-static uint64_t parse_address(const char *at) {
+static const char *find_text(const char *text, const char *wanted) {
+    for (; *text; text++) {
+        const char *end = after(text, wanted);
+        if (end) return end;
+    }
+    return NULL;
+}
+
+static uint64_t parse_number(const char *at, uint32_t base) {
     uint64_t value = 0;
     for (;; at++) {
         char c = *at;
         uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
                          : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a') + 10
                                                 : 16;
-        if (digit == 16) return value;
-        value = value << 4 | digit;
+        if (digit >= base) return value;
+        value = value * base + digit;
     }
 }
 
+// The object as it is: it may be dead, or have ended while its memory stays as long as unowned references exist.
+static bool find_object(uint64_t address, struct zg_block_view *view) {
+    uint64_t metadata;
+    if (!address || !zg_lookup_block(address, view)) return false;
+    if (view->zombie || zg_os_read_memory(&metadata, view->start, sizeof metadata) != sizeof metadata) return true;
+    uint32_t class = zg_class_may_be_pointer(metadata) ? zg_class_number(metadata, zg_language_swift) : 0;
+    if (class) view->zombie = ZG_HEADER_SWIFT, view->death.class_number = class;
+    return true;
+}
+
+// HeapObject.cpp, RefCount.h.
 static bool find_in_message(const char *message, struct zg_finding *finding) {
-    const char *text = after(message, "Fatal error: ");
+    struct zg_block_view view;
+    const char *text = after(message, "Fatal error: "), *at;
     if (!text) text = message;
-    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(messages); i++) {
-        const char *address = after(text, messages[i].text);
-        struct zg_block_view view;
-        uint64_t object = address ? parse_address(address) : 0, metadata;
-        if (!object || !zg_lookup_block(object, &view) || view.offset) continue;
-        if (!view.zombie && zg_os_read_memory(&metadata, object, sizeof metadata) == sizeof metadata) {
-            // deinit has run, but the memory stays as long as unowned references exist: the object is whole.
-            uint32_t class = zg_class_may_be_pointer(metadata) ? zg_class_number(metadata, zg_language_swift) : 0;
-            if (class) view.zombie = ZG_HEADER_SWIFT, view.death.class_number = class;
-        }
-        while (*address && *address != ' ') address++;
-        if (i == 1 && !after(address, " deallocated with ")) continue;
-        zg_finding_init(finding, zg_finding_use_after_free, zg_access_name(messages[i].access), object, &view);
-        zg_finding_detail_text(finding, "operation", messages[i].operation);
+    if ((at = after(text, "Attempted to read an unowned reference but object 0x"))) {
+        uint64_t object = parse_number(at, 16);
+        if (!find_object(object, &view) || view.offset) return false;
+        zg_finding_init(finding, zg_finding_use_after_free, ZG_ACCESS(read), object, &view);
+        zg_finding_detail_text(finding, "operation", "unowned reference");
+        return true;
+    }
+    if ((at = after(text, "Object 0x"))) {
+        // "Object 0x… of class Cart deallocated with non-zero retain count 2. This object's deinit, …"
+        uint64_t object = parse_number(at, 16);
+        const char *count = find_text(at, " deallocated with non-zero retain count ");
+        if (!count || !find_object(object, &view) || view.offset) return false;
+        zg_finding_init(finding, zg_finding_use_after_free, ZG_ACCESS(retain), object, &view);
+        zg_finding_detail_text(finding, "operation", "escape from deinit");
+        // One is of whoever let go of it last.
+        zg_finding_detail_number(finding, "references", parse_number(count, 10) - 1, false);
         return true;
     }
     return false;
 }
 
+// A text that a function of the runtime has made in its frame, in front of which it is pointed to from elsewhere. 0: there is none. It may
+// begin at any byte: AArch64 does not align arrays of characters.
+static uint64_t find_on_stack(const struct stack *stack, const char *start, char text[MESSAGE_BYTES + 1]) {
+    uint64_t first, here, count = stack->count * sizeof first;
+    const char *bytes = (const char *)stack->words;
+    __builtin_memcpy(&first, start, sizeof first);
+    for (uint64_t i = 0; i + sizeof here <= count; i++) {
+        __builtin_memcpy(&here, bytes + i, sizeof here);
+        if (here != first) continue;
+        uint64_t length = zg_min(MESSAGE_BYTES, count - i);
+        __builtin_memcpy(text, bytes + i, length);
+        text[length] = 0;
+        if (after(text, start)) return stack->sp + i;
+    }
+    return 0;
+}
+
+// The return address of the call that began the earlier access: what describes the thread for debuggers holds the text, a number,
+// how many frames there are, and where they stand (RuntimeErrorDetails::Thread in Runtime/Debug.h).
+static uint64_t find_frame(const struct stack *stack, uint64_t text) {
+    uint64_t frame;
+    for (uint64_t i = 0; i + 3 < stack->count; i++)
+        if (stack->words[i] == text && stack->words[i + 2] == 1 &&
+            zg_os_read_memory(&frame, stack->words[i + 3], sizeof frame) == sizeof frame)
+            return frame;
+    return 0;
+}
+
+static bool is_modification(const char *text) { return find_text(text, "(a modification)") != NULL; }
+
+// Exclusivity.cpp: reportExclusivityConflict.
+static bool find_conflict(const struct stack *stack, struct zg_finding *finding) {
+    char text[MESSAGE_BYTES + 1];
+    static const char start[] = "Simultaneous accesses to 0x";
+    struct zg_block_view view;
+    if (!find_on_stack(stack, start, text)) return false;
+    uint64_t variable = parse_number(text + sizeof start - 1, 16);
+    bool has_block = find_object(variable, &view);
+    zg_finding_init(finding, zg_finding_exclusivity, ZG_ACCESS(unknown), variable, has_block ? &view : NULL);
+    if (has_block && view.zombie) finding->member_byte = view.offset;
+    if (find_on_stack(stack, "Current access (a ", text))
+        finding->access = is_modification(text) ? ZG_ACCESS(write) : ZG_ACCESS(read);
+    uint64_t previous = find_on_stack(stack, "Previous access (a ", text);
+    if (!previous) return true;
+    zg_finding_detail_text(finding, "previous", is_modification(text) ? ZG_ACCESS(write) : ZG_ACCESS(read));
+    finding->previous_frame = find_frame(stack, previous);
+    return true;
+}
+
 bool zg_swift_abort_find(uint64_t sp, struct zg_finding *finding) {
-    static uint64_t stack[STACK_WORDS]; // one abort at a time
-    uint64_t count = zg_os_read_memory(stack, sp, sizeof stack) / sizeof stack[0];
-    for (uint64_t i = 0; i < count; i++) {
+    static struct stack stack; // one abort at a time
+    stack.sp = sp;
+    stack.count = zg_os_read_memory(stack.words, sp, sizeof stack.words) / sizeof stack.words[0];
+    for (uint64_t i = 0; i < stack.count; i++) {
         struct zg_block_view view;
         char message[MESSAGE_BYTES + 1];
-        if (!zg_lookup_block(stack[i], &view) || view.offset || view.state != zg_state_live) continue;
+        if (!zg_lookup_block(stack.words[i], &view) || view.offset || view.state != zg_state_live) continue;
         uint64_t got = zg_os_read_memory(message, view.start, zg_min(view.size, MESSAGE_BYTES));
         message[got] = 0;
+        if (after(message, "Fatal access conflict detected")) return find_conflict(&stack, finding);
         if (find_in_message(message, finding)) return true;
     }
     return false;

@@ -1,5 +1,6 @@
 // The Swift runtime's own fatal errors about dead objects: "Attempted to read an unowned reference but object 0x… was
-// already destroyed". The message lies on the heap when the runtime calls abort, and a pointer to it on the stack.
+// already destroyed"; and about accesses that overlap. The message lies on the heap when the runtime calls abort, and a pointer to it
+// on the stack; where two accesses met, what is said about each lies on the stack.
 // Signal context; no lock.
 
 #ifndef ZG_SWIFT_ABORT_H

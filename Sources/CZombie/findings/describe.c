@@ -71,3 +71,20 @@ bool zg_describe_member(const struct zg_finding *finding, struct zg_text *text) 
     return finding->member_byte >= 0 &&
            zg_swift_property_at(&zg_space_own, class.pointer, (uint64_t)finding->member_byte, text);
 }
+
+bool zg_describe_property(const struct zg_finding *finding, uint64_t byte, struct zg_text *text) {
+    struct zg_class class = zg_class_get(finding->has_block ? finding->block.death.class_number : 0);
+    return class.language == zg_language_swift && zg_swift_property_at(&zg_space_own, class.pointer, byte, text);
+}
+
+bool zg_describe_class(const struct zg_finding *finding, int level, struct zg_text *text) {
+    struct zg_class class = zg_class_get(finding->has_block ? finding->block.death.class_number : 0);
+    if (class.language != zg_language_swift) return false;
+    uint64_t metadata = class.pointer;
+    for (; level > 0; level--) {
+        uint64_t words[2]; // the kind, which is 0 of a class, and the superclass
+        if (zg_os_read_memory(words, metadata, sizeof words) != sizeof words || words[0] || !words[1]) return false;
+        metadata = words[1];
+    }
+    return zg_class_is_swift(&zg_space_own, metadata) && zg_swift_class_name(&zg_space_own, metadata, text);
+}

@@ -34,12 +34,15 @@ void zg_finding_init(struct zg_finding *finding, enum zg_finding_kind kind, cons
     finding->confidence = ZG_CONFIDENCE(exact);
     finding->fatal = kinds[kind].fatal;
     finding->address = address;
+    finding->says_later = false;
     finding->repeats = 0;
     finding->has_block = view != NULL;
     if (view) finding->block = *view;
     finding->member_code = finding->member_class = 0;
     finding->member_byte = -1;
     finding->member_field = 0;
+    finding->next_count = 0;
+    finding->previous_frame = 0;
     finding->access_count = 0;
     finding->detail_count = 0;
 }

@@ -6,6 +6,7 @@
 #include "blocks/lookup.h"
 #include "blocks/words.h"
 #include "platform/base.h"
+#include "platform/ahead.h"
 #include "stacks/unwind.h"
 
 enum { ZG_FINDING_DETAILS = 11 };
@@ -15,6 +16,7 @@ struct zg_finding {
     const char *access;     // the name of one of ZG_ACCESSES
     const char *confidence; // and of ZG_CONFIDENCES
     bool fatal;             // on_finding=abort ends the program; as the kind has it, unless it is said otherwise
+    bool says_later;        // its text on standard error is written by zg_report_complete, or somebody else says it
     uint64_t address;
     uint64_t repeats; // how often an equal one was met again, where this is about those; 0: it is the first
     bool has_block;
@@ -23,6 +25,11 @@ struct zg_finding {
     int64_t member_byte;   // byte of the object whose property is meant; negative: none
     uint32_t member_field; // number of the property in the class `member_class`, where that is not 0
     uint64_t member_class;
+    // What would have followed, where the object was only retained so far: what of it has a name of the class is the member.
+    int next_count;
+    struct zg_ahead_use next[ZG_AHEAD_USES];
+    uint64_t
+        previous_frame; // of an access that had begun before this one, which it meets: a return address; 0: not known
     int access_count;
     uint64_t access_stack[ZG_STACK_MAX_DEPTH];
     int detail_count;

@@ -22,9 +22,10 @@ static void tell_shortened(struct zg_finding *finding) {
         zg_finding_detail_text(finding, "shortened", !allocated ? "free" : freed ? "free, alloc" : "alloc");
 }
 
-void zg_found_report(struct zg_finding *finding) {
+bool zg_found_report(struct zg_finding *finding) {
     tell_shortened(finding);
-    if (zg_report_write(finding, zg_repeats_is_first)) {
+    bool is_new = zg_report_write(finding, zg_repeats_is_first);
+    if (is_new) {
         zg_stats_add(zg_counter_findings, 1);
     } else {
         zg_stats_add(zg_counter_findings_suppressed, 1);
@@ -33,6 +34,7 @@ void zg_found_report(struct zg_finding *finding) {
     struct zg_thread *thread = zg_thread_current_or_null();
     if (thread && finding->fatal && zg_config.on_finding == zg_on_finding_abort && !never_abort)
         zg_thread_want(thread, zg_errand_abort);
+    return is_new;
 }
 
 void zg_found_capture(struct zg_finding *finding) {

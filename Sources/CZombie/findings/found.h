@@ -14,8 +14,8 @@
 // The access's stack is that of whoever called the published function that this thread is in.
 ZG_NOINLINE void zg_found_capture(struct zg_finding *finding);
 // Writes the finding out, unless an equal one was. The program's end, where the options ask for it, is wanted through
-// zg_thread.errands and comes when the runtime is left.
-void zg_found_report(struct zg_finding *finding);
+// zg_thread.errands and comes when the runtime is left. False: an equal one was.
+bool zg_found_report(struct zg_finding *finding);
 // Findings after this do not end the program (it is ending, or somebody asked from outside).
 void zg_found_never_abort(bool never);
 

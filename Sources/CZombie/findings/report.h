@@ -11,6 +11,9 @@
 // Writes a finding that `is_new`. Asked under the lock: who finds it known may end the process, and it is written then.
 // False: it is known.
 bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *));
+// What is missing of the text of a finding that this thread has reported: all where it was to be said later, and where the program
+// ends by it what it was shortened by.
+void zg_report_complete(const struct zg_finding *finding, bool ends);
 // Writes lines for what was found again and again, where much of that waits.
 void zg_report_write_repeats(void);
 // Writes lines for all that was found again. Says on standard error how many findings could not be written. The process's end.

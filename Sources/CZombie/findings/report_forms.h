@@ -11,6 +11,9 @@
 
 void zg_report_put_json(struct zg_text *text, const struct zg_finding *finding);
 void zg_report_put_text(struct zg_text *text, const struct zg_finding *finding);
+// What the text lacks where error_text asks for its first line, as the program goes on.
+void zg_report_put_stacks(struct zg_text *text, const struct zg_finding *finding);
+bool zg_report_is_shortened(const struct zg_finding *finding);
 // How often the finding was met again, in one line.
 void zg_report_put_repeats(struct zg_text *text, const struct zg_finding *finding);
 

@@ -13,6 +13,7 @@
 #include "stacks/depot.h"
 #include "zombies/classes.h"
 #include "findings/describe.h"
+#include "zombies/count_history.h"
 #include "zombies/swift_names.h"
 #include "zombies/zombie.h"
 
@@ -113,6 +114,43 @@ static uint32_t live_class(const struct zg_block_view *block) {
     return zg_class_may_be_pointer(pointer) ? zg_class_number(pointer, zg_language_swift) : 0;
 }
 
+// What would have followed the access, and the superclasses, which tell whose methods those may be.
+static void put_next(struct zg_text *text, const struct zg_finding *finding) {
+    enum { LEVELS = 8 };
+    char bytes[256];
+    struct zg_text name;
+    zg_text_string(text, ",\"next\":[");
+    for (int i = 0; i < finding->next_count; i++) {
+        const struct zg_ahead_use *use = &finding->next[i];
+        zg_text_init(&name, bytes, sizeof bytes);
+        // What comes behind a property without a name is nothing that comes first.
+        if (!use->is_call && !zg_describe_property(finding, use->byte, &name)) break;
+        if (i) zg_text_char(text, ',');
+        zg_text_string(text, use->is_call    ? "{\"access\":\"call\""
+                             : use->is_write ? "{\"access\":\"write\""
+                                             : "{\"access\":\"read\"");
+        if (!use->is_call) {
+            put_string(text, "member", bytes);
+        } else if (use->code) {
+            put_key(text, "member_frame");
+            put_frame(text, use->code + 1, false);
+        } else {
+            put_string(text, "member_symbol", use->symbol);
+        }
+        if (use->is_doubtful) put_string(text, "confidence", ZG_CONFIDENCE(inferred));
+        zg_text_char(text, '}');
+    }
+    zg_text_char(text, ']');
+    zg_text_string(text, ",\"bases\":[");
+    for (int level = 1, count = 0; level <= LEVELS; level++) {
+        zg_text_init(&name, bytes, sizeof bytes);
+        if (!zg_describe_class(finding, level, &name)) break;
+        if (count++) zg_text_char(text, ',');
+        zg_text_json_string(text, bytes);
+    }
+    zg_text_char(text, ']');
+}
+
 // "block":{…}; the member is that of `finding`, where it is not NULL, and otherwise the property at the block's offset.
 static void put_block(struct zg_text *text, const struct zg_block_view *block, const struct zg_finding *finding) {
     zg_text_string(text, "\"block\":{\"start\":");
@@ -135,10 +173,37 @@ static void put_block(struct zg_text *text, const struct zg_block_view *block, c
         put_key(text, "member_frame");
         put_frame(text, finding->member_code + 1, false);
     }
+    if (finding && finding->next_count) put_next(text, finding);
     put_decimal(text, "alloc_thread", block->alloc_thread);
     if (block->free_thread) put_decimal(text, "free_thread", block->free_thread);
     if (!finding && block->zombie) put_decimal(text, "free_time_ns", zg_zombie_time_ns(&block->death));
     zg_text_char(text, '}');
+}
+
+// "history":[…]: what was asked of the object, the newest first, as far as there is room for it in the line.
+static void put_history(struct zg_text *text, const struct zg_block_view *block) {
+    enum { DEPTH_MOST = 16, LEFT_LEAST = 16 << 10 };
+    // What lived at the address before has a history, too.
+    struct zg_class class = zg_class_get(block->zombie ? block->death.class_number : live_class(block));
+    if (class.language != zg_language_swift) return;
+    const struct zg_count_entry *entry = zg_count_history_find(block->start, class.pointer);
+    struct zg_count_change change;
+    bool is_first = true;
+    for (uint32_t age = 0; entry && zg_count_history_get(entry, age, &change); age++) {
+        uint64_t frames[DEPTH_MOST];
+        if (text->capacity - text->count < LEFT_LEAST) break;
+        if (!change.stack) continue;
+        if (is_first) put_key(text, "history");
+        zg_text_string(text, is_first ? "[{\"event\":" : ",{\"event\":");
+        zg_text_json_string(text, zg_count_event_text(change.what & 0xf));
+        if (change.what >> 4) put_decimal(text, "strong", change.what >> 4);
+        put_decimal(text, "thread", change.thread);
+        zg_text_char(text, ',');
+        put_stack(text, "stack", frames, zg_depot_get(change.stack, frames, DEPTH_MOST), true);
+        zg_text_char(text, '}');
+        is_first = false;
+    }
+    if (!is_first) zg_text_char(text, ']');
 }
 
 void zg_report_put_json(struct zg_text *text, const struct zg_finding *finding) {
@@ -162,6 +227,10 @@ void zg_report_put_json(struct zg_text *text, const struct zg_finding *finding) 
     put_depot_stack(text, "free", finding->has_block ? finding->block.free_stack : 0);
     zg_text_char(text, ',');
     put_depot_stack(text, "alloc", finding->has_block ? finding->block.alloc_stack : 0);
+    if (finding->previous_frame) {
+        zg_text_char(text, ',');
+        put_stack(text, "previous", &finding->previous_frame, 1, false);
+    }
     zg_text_string(text, "},\"detail\":{");
     for (int i = 0; i < finding->detail_count; i++) {
         if (i) zg_text_char(text, ',');
@@ -177,6 +246,7 @@ void zg_report_put_json(struct zg_text *text, const struct zg_finding *finding) 
         }
     }
     zg_text_char(text, '}');
+    if (finding->has_block) put_history(text, &finding->block);
     put_decimal(text, "count", finding->repeats ? finding->repeats : 1);
     if (finding->repeats) zg_text_string(text, ",\"again\":true");
     put_decimal(text, "pid", (uint64_t)zg_os_pid());
@@ -195,6 +265,8 @@ bool zg_report_describe(uint64_t address, struct zg_text *text) {
     put_depot_stack(text, "free", view.free_stack);
     zg_text_char(text, ',');
     put_depot_stack(text, "alloc", view.alloc_stack);
-    zg_text_string(text, "}}");
+    zg_text_char(text, '}');
+    put_history(text, &view);
+    zg_text_char(text, '}');
     return true;
 }

@@ -152,8 +152,17 @@ static bool write_line(struct output *output, int descriptor, const struct zg_te
     return written == count;
 }
 
+// How many lines the run had with the last of ours.
+static uint64_t written;
+
+static bool count_written(bool is_whole) {
+    if (is_whole && zg_coverage_run) written = __atomic_add_fetch(&zg_coverage_run->written, 1, __ATOMIC_ACQ_REL);
+    return is_whole;
+}
+
 bool zg_report_write_to_path(const struct zg_text *text) {
-    if (is_same(&report_output) && write_line(&report_output, report_output.descriptor, text)) return true;
+    if (is_same(&report_output) && write_line(&report_output, report_output.descriptor, text))
+        return count_written(true);
     // Opened once more, and kept where that can be had.
     int opened = open_path();
     if (opened < 0) return false;
@@ -163,9 +172,18 @@ bool zg_report_write_to_path(const struct zg_text *text) {
     report_output = output_of(kept);
     bool is_same_file = report_output.device == before.device && report_output.inode == before.inode;
     report_output.is_cut = before.is_cut && (is_same_file || report_output.descriptor < 0);
-    bool written = write_line(&report_output, opened, text);
+    bool is_whole = write_line(&report_output, opened, text);
     zg_os_close(opened);
-    return written;
+    return count_written(is_whole);
+}
+
+void zg_report_wait_until_shown(void) {
+    const int64_t longest = INT64_C(3000000000), step = 5000000;
+    static uint32_t nobody;
+    if (!zg_coverage_run || !written) return;
+    // zguard looks five times in a second; nobody wakes us.
+    for (int64_t waited = 0; waited < longest && zg_load(&zg_coverage_run->shown) < written; waited += step)
+        zg_os_futex_wait(&nobody, 0, true, step);
 }
 
 // A file beside the report of a run. False: it is not one's.

@@ -12,6 +12,9 @@ void zg_report_open(void);
 void zg_report_after_fork_in_child(void);
 // Tells `zguard run`, where the report is its file, of a finding that is not in it.
 void zg_report_note_unwritten(void);
+// Returns when `zguard run` has said what this process has found, or seems not to: after three seconds. For what the program
+// itself, or the Swift runtime, prints next.
+void zg_report_wait_until_shown(void);
 // Finds the page on which the processes of a run add up what they watched (settings/coverage.h). Start-up, after zg_report_open.
 void zg_report_open_coverage(void);
 // Tells `zguard run` of a process that cannot say what it watched.

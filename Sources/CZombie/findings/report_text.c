@@ -98,8 +98,16 @@ void zg_report_put_text(struct zg_text *text, const struct zg_finding *finding) 
     zg_text_string(text, " [pid ");
     zg_text_decimal(text, (uint64_t)zg_os_pid());
     zg_text_string(text, "]\n");
-    if (zg_config.error_text != zg_error_text_full && goes_on(finding)) return;
+    if (!zg_report_is_shortened(finding)) zg_report_put_stacks(text, finding);
+}
+
+bool zg_report_is_shortened(const struct zg_finding *finding) {
+    return zg_config.error_text != zg_error_text_full && goes_on(finding);
+}
+
+void zg_report_put_stacks(struct zg_text *text, const struct zg_finding *finding) {
     put_stack(text, "  access:\n", finding->access_stack, finding->access_count, false);
+    if (finding->previous_frame) put_stack(text, "  previous access:\n", &finding->previous_frame, 1, false);
     if (finding->has_block) {
         put_depot_stack(text, "  freed:\n", finding->block.free_stack);
         put_depot_stack(text, "  allocated:\n", finding->block.alloc_stack);

@@ -6,6 +6,7 @@
 #include "blocks/fill.h"
 #include "blocks/slab.h"
 #include "blocks/span.h"
+#include "blocks/tags.h"
 #include "heap/quarantine.h"
 #include "pages/choice.h"
 #include "pages/fence.h"
@@ -119,7 +120,7 @@ void zg_allocate_init(void) {
 
 // The thread's newest free slot of the class, which has one, becomes a live block.
 ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t size, enum zg_kind kind, uint32_t stack,
-                          bool *is_zero) {
+                          bool *is_zero, bool is_tagged) {
     struct zg_magazine *magazine = &thread->magazines[class];
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t left = magazine->count - 1, index = magazine->slots[left];
@@ -130,6 +131,7 @@ ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t siz
     __builtin_prefetch(&slab->blocks[next], 1);
     __builtin_prefetch((void *)zg_slab_slot_address(slab, next), 1);
     *is_zero = zg_header_state(block->header) == zg_state_fresh;
+    if (is_tagged) zg_tags_leave(slab, index);
     note_maker(block, stack, thread);
     __atomic_store_n(&block->header, zg_block_header(zg_state_live, kind, slab->slot_bytes - (uint32_t)size),
                      __ATOMIC_RELEASE);
@@ -141,17 +143,35 @@ ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t siz
 }
 
 __attribute__((always_inline)) void *zg_allocate_quickly(struct zg_thread *thread, uint64_t size, enum zg_kind kind,
-                                                         uint32_t stack, bool *is_zero) {
+                                                         uint32_t stack, bool *is_zero, bool is_tagged) {
     uint32_t class = zg_size_class(size);
+    // Such blocks have a tag instead of pages; the context was counted when its stack was new.
+    if (is_tagged) stack &= ~ZG_STACK_FENCE;
     // Neither 0 nor with ZG_STACK_FENCE.
     if (ZG_UNLIKELY((int32_t)(stack - 1) < 0 || !thread->magazines[class].count)) return NULL;
-    return take_slot(thread, class, size, kind, stack, is_zero);
+    if (is_tagged) thread->tagged++;
+    return take_slot(thread, class, size, kind, stack, is_zero, is_tagged);
+}
+
+// A block that gets a tag instead of pages of its own.
+static uint32_t note_tagged(struct zg_thread *thread, uint32_t stack) {
+    thread->tagged++;
+    if (stack & ZG_STACK_FENCE) zg_choice_note_tagged(stack & ~ZG_STACK_FENCE);
+    return stack & ~ZG_STACK_FENCE;
+}
+
+void *zg_allocate_give_tag(void *start, uint64_t size, uint64_t alignment) {
+    uint64_t index, interior;
+    const struct zg_slab *slab = zg_slab_find((uint64_t)start, &index, &interior);
+    return zg_tags_give(slab, index, size, alignment);
 }
 
 void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, uint64_t alignment, enum zg_kind kind,
                        bool zero) {
     struct zg_magazine *magazine = &thread->magazines[class];
     uint32_t stack = zg_capture_unknown(thread, true);
+    bool tagged = zg_tags_are_on() && alignment < ZG_PAGE_BYTES;
+    if (tagged) stack = note_tagged(thread, stack);
     if (ZG_UNLIKELY(stack & ZG_STACK_FENCE)) {
         stack &= ~ZG_STACK_FENCE;
         void *fenced = allocate_fenced(thread, stack, size, alignment, kind, zero, false);
@@ -162,19 +182,20 @@ void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, 
         magazine = &thread->magazines[class];
     }
     if (ZG_UNLIKELY(!magazine->count)) {
-        void *fenced =
-            zg_config.fence_per_context ? allocate_fenced(thread, stack, size, alignment, kind, zero, true) : NULL;
+        void *fenced = zg_config.fence_per_context && !tagged
+                           ? allocate_fenced(thread, stack, size, alignment, kind, zero, true)
+                           : NULL;
         if (fenced) return fenced;
         if (!refill(thread, class)) return NULL;
     }
     bool is_zero;
-    void *start = take_slot(thread, class, size, kind, stack, &is_zero);
+    void *start = take_slot(thread, class, size, kind, stack, &is_zero, zg_tags_are_on());
     if (zero) {
         if (!is_zero) __builtin_memset(start, 0, size);
     } else if (ZG_UNLIKELY(zg_config.fill_new)) {
         zg_fill(start, zg_class_bytes(class), ZG_FILL_NEW);
     }
-    return start;
+    return zg_tags_are_on() ? zg_allocate_give_tag(start, size, alignment) : start;
 }
 
 static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind,

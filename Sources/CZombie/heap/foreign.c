@@ -5,12 +5,12 @@
 #define _GNU_SOURCE
 #include "heap/foreign.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <link.h>
 #include <sys/auxv.h>
 
+#include "images/loader.h"
 #include "images/module.h"
 #include "platform/os.h"
 #include "platform/text.h"
@@ -63,12 +63,12 @@ static struct {
 void zg_foreign_prepare(void) { zg_libc.free(zg_libc.malloc(1)); }
 
 static struct zg_next functions_behind(void) {
-    return (struct zg_next){(void *(*)(size_t))dlsym(RTLD_NEXT, "malloc"),
-                            (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "calloc"),
-                            (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc"),
-                            (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "memalign"),
-                            (void (*)(void *))dlsym(RTLD_NEXT, "free"),
-                            (size_t(*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size")};
+    return (struct zg_next){(void *(*)(size_t))zg_loader_next("malloc"),
+                            (void *(*)(size_t, size_t))zg_loader_next("calloc"),
+                            (void *(*)(void *, size_t))zg_loader_next("realloc"),
+                            (void *(*)(size_t, size_t))zg_loader_next("memalign"),
+                            (void (*)(void *))zg_loader_next("free"),
+                            (size_t(*)(void *))zg_loader_next("malloc_usable_size")};
 }
 
 static bool is_within(const struct zg_module *module, uint64_t function) {
@@ -109,11 +109,8 @@ void zg_foreign_find_libc(void) {
 
 // An executable that is not position-independent and takes a function's address has an entry of its procedure linkage table for it,
 // at which everybody finds the function: its symbol is undefined all the same.
-static bool is_defined_at(void *function) {
-    Dl_info info;
-    const ElfW(Sym) *symbol = NULL;
-    return dladdr1(function, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol && info.dli_saddr == function &&
-           symbol->st_shndx != SHN_UNDEF;
+static bool is_defined_at(void *function, const char *name) {
+    return zg_module_function_in((uint64_t)function, name) == function;
 }
 
 // Functions that are given blocks.
@@ -136,9 +133,9 @@ static void look_in_front(void) {
         return;
     bool all_hand_on = true;
     for (uint32_t i = 0; i < (front.functions ? zg_family_count : FAMILY_TOLD); i++) {
-        void *first = dlsym(RTLD_DEFAULT, names[i]);
+        void *first = zg_loader_first(names[i]);
         if (!first || !zg_module_find_unwind((uint64_t)first, &module) || module.start == ours.start ||
-            module.start == libc.start || !is_defined_at(first))
+            module.start == libc.start || !is_defined_at(first, names[i]))
             continue;
         if (!front.functions) front.name = names[i], front.function = first;
         front.functions |= 1u << i;
@@ -201,7 +198,7 @@ void zg_foreign_look_at_end(void) {
 bool zg_foreign_find_next(void) {
     if (!behind.free) return zg_next.usable_size != NULL;
     struct zg_next other = behind;
-    if (!other.memalign) other.memalign = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "aligned_alloc");
+    if (!other.memalign) other.memalign = (void *(*)(size_t, size_t))zg_loader_next("aligned_alloc");
     if (!other.malloc || !other.calloc || !other.realloc || !other.memalign || !other.usable_size) return false;
     if (zg_stats_get(zg_counter_unguarded_allocations)) return false;
     zg_next = other;
@@ -209,12 +206,20 @@ bool zg_foreign_find_next(void) {
 }
 
 // Until another allocator is passed blocks on, libc serves; then whoever is asked to free them.
-void *zg_foreign_allocate(uint64_t size, uint64_t alignment, bool zero) {
-    zg_stats_add(zg_counter_unguarded_allocations, 1);
-    if (alignment <= 16) return zero ? zg_next.calloc(1, size) : zg_next.malloc(size);
-    void *block = zg_next.memalign(alignment, size);
+static void *allocate_by(const struct zg_next *next, uint64_t size, uint64_t alignment, bool zero) {
+    if (alignment <= 16) return zero ? next->calloc(1, size) : next->malloc(size);
+    void *block = next->memalign(alignment, size);
     if (block && zero) __builtin_memset(block, 0, size);
     return block;
+}
+
+void *zg_foreign_allocate(uint64_t size, uint64_t alignment, bool zero) {
+    zg_stats_add(zg_counter_unguarded_allocations, 1);
+    return allocate_by(&zg_next, size, alignment, zero);
+}
+
+void *zg_foreign_allocate_aside(uint64_t size, uint64_t alignment, bool zero) {
+    return allocate_by(&zg_libc, size, alignment, zero);
 }
 
 // False where nothing is mapped. `*refused`: the memory could not be looked at, which says nothing about it.
@@ -251,6 +256,8 @@ static bool made_by_libc(uint64_t address) {
     bool refused = false;
     return looks_like_libcs(address, &refused) || refused;
 }
+
+bool zg_foreign_is_libc_alone(void) { return !behind.free && !zg_passing; }
 
 enum zg_foreign_owner zg_foreign_owner(uint64_t address) {
     struct zg_module module;

@@ -8,6 +8,10 @@
 
 // Allocation by libc: nested calls, exhausted heap. `alignment` 0 for malloc's own.
 void *zg_foreign_allocate(uint64_t size, uint64_t alignment, bool zero);
+// Whether what is not ours is libc's for sure, as far as it is a block at all.
+bool zg_foreign_is_libc_alone(void);
+// The same for blocks that are none of the program's: always by libc, which has to be alone, and not counted.
+void *zg_foreign_allocate_aside(uint64_t size, uint64_t alignment, bool zero);
 enum zg_foreign_owner { zg_foreign_nobody, zg_foreign_libc, zg_foreign_other };
 // Who made the block at this address, which is not in our heap.
 enum zg_foreign_owner zg_foreign_owner(uint64_t address);

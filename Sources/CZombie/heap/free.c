@@ -5,12 +5,12 @@
 #include "heap/free.h"
 
 #include <errno.h>
-#include <sys/single_threaded.h>
 
 #include "blocks/fill.h"
 #include "blocks/lookup.h"
 #include "blocks/slab.h"
 #include "blocks/span.h"
+#include "blocks/tags.h"
 #include "findings/found.h"
 #include "heap/foreign.h"
 #include "heap/quarantine.h"
@@ -21,6 +21,7 @@
 #include "platform/os.h"
 #include "settings/config.h"
 #include "threads/capture.h"
+#include "threads/single.h"
 #include "zombies/zombie.h"
 
 // Others may look at the record meanwhile (lookup.h).
@@ -30,18 +31,19 @@ ZG_INLINE void note_freer(struct zg_block *block, uint32_t stack, const struct z
 }
 
 // A free of something that is not a live block: report what it is.
-ZG_COLD void zg_free_dead(uint64_t address, enum zg_deallocator deallocator) {
+ZG_COLD void zg_free_dead(uint64_t pointer, enum zg_deallocator deallocator) {
     struct zg_block_view view;
+    uint64_t address = zg_arch_address(pointer);
     const char *name = zg_mismatch_deallocator_name(deallocator);
     uint64_t start;
-    if (zg_mismatch_is_cookie(address, deallocator, &start)) {
+    if (!zg_tags_is_stale(pointer) && zg_mismatch_is_cookie(address, deallocator, &start)) {
         // The block that was meant dies.
         struct zg_thread *thread = zg_thread_current_or_null();
         if (thread) zg_free_entered(thread, start, zg_deallocator_moved, ZG_ANY_SIZE);
         return;
     }
-    if (!zg_lookup_block(address, &view)) {
-        zg_found_invalid_free(NULL, address, zg_retire_is_forgotten(address) ? ZG_FREE_MEMORY : "never allocated",
+    if (!zg_lookup_block(pointer, &view)) {
+        zg_found_invalid_free(NULL, address, zg_retire_is_forgotten(pointer) ? ZG_FREE_MEMORY : "never allocated",
                               name);
         return;
     }
@@ -52,7 +54,7 @@ ZG_COLD void zg_free_dead(uint64_t address, enum zg_deallocator deallocator) {
     // The winner of a race may still be filling: its stacks are complete when it is done.
     for (int i = 0; view.state == zg_state_freeing && i < 10000; i++) {
         zg_os_yield();
-        zg_lookup_block(address, &view);
+        zg_lookup_block(pointer, &view);
     }
     zg_found_double_free(&view, address, name);
 }
@@ -153,7 +155,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     if (span->fenced) return retire_fenced(thread, span, zg_header_kind(header), header & ZG_HEADER_CHANGED);
     bool aligned = zg_kind_is_aligned(zg_header_kind(header));
     if (span->size >= (aligned ? ZG_PROGRAMS_LEAST : ZG_RETIRE_LEAST)) return zg_span_retire(span, !aligned);
-    uint64_t filled = zg_min(zg_round_up(span->size, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
+    uint64_t filled = zg_fill_bytes(span->size);
     struct zg_dead dead = {0, zg_language_unknown};
     thread->filling_start = address;
     thread->filling_end = address + filled;
@@ -257,18 +259,31 @@ static ZG_NOINLINE uint32_t fill_slot(struct zg_slab *slab, uint64_t index, uint
 // live to freeing: one of several threads wins. A process with one thread has nobody to race with (a signal handler's
 // frees wait), and the locked instruction is a good part of what a free costs.
 ZG_INLINE bool claim(struct zg_block *block, uint32_t header, uint32_t freeing) {
-    if (ZG_LIKELY(__libc_single_threaded)) {
+    if (ZG_LIKELY(zg_is_single_threaded())) {
         __atomic_store_n(&block->header, freeing, __ATOMIC_RELAXED);
         return true;
     }
     return __atomic_compare_exchange_n(&block->header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-// live to freeing, noted by whom.
-ZG_INLINE bool begin(const struct zg_thread *thread, struct zg_dying *dying, uint32_t header, uint32_t stack) {
+// The slot of a slab that begins at the address. False where none does.
+ZG_INLINE bool find(uint64_t address, struct zg_dying *dying) {
+    if (ZG_UNLIKELY(!zg_slab_find_start(address, &dying->slab, &dying->index))) return false;
+    dying->block = &dying->slab->blocks[dying->index];
+    // The record was last touched when the block was made, the contents perhaps too: they come while the stack is captured.
+    __builtin_prefetch(dying->block, 1);
+    __builtin_prefetch((void *)address, 1);
+    return true;
+}
+
+// live to freeing, noted by whom; its contents may be touched from now on.
+ZG_INLINE bool begin(struct zg_thread *thread, uint64_t address, struct zg_dying *dying, uint32_t header,
+                     uint32_t stack) {
     dying->header = zg_header_in_state(header, zg_state_freeing);
     if (ZG_UNLIKELY(!claim(dying->block, header, dying->header))) return false;
     note_freer(dying->block, stack & ~ZG_STACK_FENCE, thread);
+    thread->filling_start = address;
+    thread->filling_end = address + dying->slab->filled;
     return true;
 }
 
@@ -283,28 +298,22 @@ ZG_INLINE bool end(struct zg_thread *thread, struct zg_dying dying) {
     return at + 1 == ZG_PENDING_BLOCKS;
 }
 
-__attribute__((always_inline)) enum zg_freed zg_free_quickly(struct zg_thread *thread, uint64_t address,
+__attribute__((always_inline)) enum zg_freed zg_free_quickly(struct zg_thread *thread, uint64_t pointer,
                                                              enum zg_deallocator deallocator, uint64_t size,
                                                              const uint64_t *frame, uint32_t stack,
-                                                             struct zg_dying *dying) {
-    uint64_t index, interior;
-    if (ZG_UNLIKELY(!zg_slab_contains(address))) return zg_freed_not;
-    struct zg_slab *slab = zg_slab_find(address, &index, &interior);
-    if (ZG_UNLIKELY(interior || index >= __atomic_load_n(&slab->used, __ATOMIC_RELAXED))) return zg_freed_not;
-    struct zg_block *block = &slab->blocks[index];
-    *dying = (struct zg_dying){block, slab, index, 0};
-    // The record was last touched when the block was made, the contents perhaps too: they come while the stack is captured.
-    __builtin_prefetch(block, 1);
-    __builtin_prefetch((void *)address, 1);
+                                                             struct zg_dying *dying, bool is_tagged) {
+    uint64_t address = is_tagged ? zg_arch_address(pointer) : pointer;
+    if (ZG_UNLIKELY(!zg_slab_contains(address) || !find(address, dying))) return zg_freed_not;
+    const struct zg_slab *slab = dying->slab;
     if (!stack) stack = zg_capture_known(thread, frame);
-    uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
+    uint32_t header = __atomic_load_n(&dying->block->header, __ATOMIC_ACQUIRE);
     enum zg_kind kind = zg_header_kind(header);
     if (ZG_UNLIKELY(!stack || zg_header_state(header) != zg_state_live ||
                     zg_mismatch_is_possible(kind, deallocator, zg_slab_requested(slab, header), size)))
         return zg_freed_not;
-    if (ZG_UNLIKELY(!begin(thread, dying, header, stack))) return zg_freed_not;
-    thread->filling_start = address;
-    thread->filling_end = address + slab->filled;
+    if (is_tagged && !zg_tags_fits(slab, dying->index, pointer, zg_slab_requested(slab, header))) return zg_freed_not;
+    if (ZG_UNLIKELY(!begin(thread, address, dying, header, stack))) return zg_freed_not;
+    if (is_tagged) zg_tags_take(slab, dying->index);
     if (ZG_UNLIKELY(slab->filled - 1 >= ZG_FILL_SMALL || zg_class_may_be_dead((const uint64_t *)address, kind)))
         return zg_freed_partly;
     zg_fill_small((void *)address, slab->filled, ZG_FILL_WORD);
@@ -328,15 +337,58 @@ __attribute__((always_inline)) void zg_free_finish(struct zg_thread *thread, uin
     if (ZG_UNLIKELY(end(thread, dying))) zg_free_hand_over(thread);
 }
 
+void zg_free_check_gap(const struct zg_slab *slab, uint64_t index, uint64_t size) {
+    struct zg_change change = {.old = ZG_FILL_GAP};
+    struct zg_block_view view;
+    zg_tags_check_again();
+    change.length = zg_tags_find_change(slab, index, size, &change.offset, &change.now);
+    if (ZG_LIKELY(!change.length) || !zg_lookup_block(zg_slab_slot_address(slab, index), &view)) return;
+    uint32_t header = __atomic_fetch_or(&view.block->header, ZG_HEADER_CHANGED, __ATOMIC_RELAXED);
+    if (!(header & ZG_HEADER_CHANGED)) zg_found_overrun(&view, &change, "free");
+}
+
+// True for whoever is the first to find a change. Others make, resize and free blocks meanwhile: what is behind one is filled before it
+// has its tag, and before it has its size.
+static bool claim_change(const struct zg_slab *slab, uint64_t index, struct zg_change *change,
+                         struct zg_block_view *view) {
+    for (int looked = 0; looked < 2; looked++) {
+        uint32_t header = __atomic_load_n(&slab->blocks[index].header, __ATOMIC_ACQUIRE);
+        if (zg_header_state(header) != zg_state_live || header & ZG_HEADER_CHANGED || !zg_tags_are_given(slab, index))
+            return false;
+        change->length =
+            zg_tags_find_change(slab, index, zg_slab_requested(slab, header), &change->offset, &change->now);
+        if (ZG_LIKELY(!change->length)) return false;
+        if (looked && (!zg_lookup_block(zg_slab_slot_address(slab, index), view) ||
+                       !__atomic_compare_exchange_n(&slab->blocks[index].header, &header, header | ZG_HEADER_CHANGED,
+                                                    false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)))
+            return false;
+    }
+    return true;
+}
+
+uint64_t zg_free_verify_live(const char *found_by) {
+    uint64_t found = 0;
+    if (!zg_tags_are_on()) return 0;
+    bool was_checked = zg_arch_check_tags(false);
+    zg_retire_lock(); // pages of what others free meanwhile stay accessible
+    for (const struct zg_slab *slab = zg_slabs.slab; slab < zg_slabs.slab + ZG_CLASS_COUNT; slab++) {
+        uint64_t used = __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE);
+        for (uint64_t i = 0; i < used; i++) {
+            struct zg_change change = {.old = ZG_FILL_GAP};
+            struct zg_block_view view;
+            if (!claim_change(slab, i, &change, &view)) continue;
+            zg_found_overrun(&view, &change, found_by);
+            found++;
+        }
+    }
+    zg_retire_unlock(false);
+    if (was_checked) zg_arch_check_tags(true);
+    return found;
+}
+
 static void free_slot(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size) {
     struct zg_dying dying;
-    uint64_t interior;
-    dying.slab = zg_slab_find(address, &dying.index, &interior);
-    if (ZG_UNLIKELY(interior || dying.index >= __atomic_load_n(&dying.slab->used, __ATOMIC_RELAXED)))
-        return zg_free_dead(address, deallocator);
-    dying.block = &dying.slab->blocks[dying.index];
-    __builtin_prefetch(dying.block, 1);
-    __builtin_prefetch((void *)address, 1);
+    if (ZG_UNLIKELY(!find(address, &dying))) return zg_free_dead(address, deallocator);
     // realloc captures for its new block and for the old one from one place: what the cache keeps has to serve both.
     uint32_t stack = zg_capture_unknown(thread, deallocator == zg_deallocator_moved);
     uint32_t header = __atomic_load_n(&dying.block->header, __ATOMIC_ACQUIRE);
@@ -344,13 +396,18 @@ static void free_slot(struct zg_thread *thread, uint64_t address, enum zg_deallo
     if (ZG_UNLIKELY(
             zg_mismatch_is_possible(zg_header_kind(header), deallocator, zg_slab_requested(dying.slab, header), size)))
         zg_free_check_mismatch(thread, address, deallocator, size);
-    if (ZG_UNLIKELY(!begin(thread, &dying, header, stack))) return zg_free_dead(address, deallocator);
-    thread->filling_start = address;
-    thread->filling_end = address + dying.slab->filled;
+    if (ZG_UNLIKELY(!begin(thread, address, &dying, header, stack))) return zg_free_dead(address, deallocator);
+    if (zg_tags_are_on()) {
+        zg_free_check_gap(dying.slab, dying.index, zg_slab_requested(dying.slab, header));
+        zg_tags_take(dying.slab, dying.index);
+        dying.header &= ~ZG_HEADER_CHANGED; // from here on it means another change
+    }
     zg_free_finish(thread, address, dying);
 }
 
-void zg_free_entered(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size) {
+void zg_free_entered(struct zg_thread *thread, uint64_t pointer, enum zg_deallocator deallocator, uint64_t size) {
+    uint64_t address = zg_arch_address(pointer);
+    if (zg_tags_are_on() && zg_tags_is_stale(pointer)) return zg_free_dead(pointer, deallocator);
     if (ZG_LIKELY(zg_slab_contains(address))) free_slot(thread, address, deallocator, size);
     else if (zg_span_contains(address)) free_span(thread, address, deallocator, size);
     else if (zg_alias_contains(address)) free_alias(thread, address, deallocator, size);

@@ -12,9 +12,10 @@
 
 // `size` is what a sized function was told, ZG_ANY_SIZE otherwise. What is no live block is a finding, unless another
 // allocator made it.
-void zg_free_entered(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size);
+void zg_free_entered(struct zg_thread *thread, uint64_t pointer, enum zg_deallocator deallocator, uint64_t size);
 
-// The same for a live block of a slab, in line, where the thread knows the stack: `stack`, or 0 where it is to be asked.
+// The same for a live block of a slab, in line, where the thread knows the stack: `stack`, or 0 where it is to be asked. `is_tagged`: there
+// are tags (blocks/tags.h).
 enum zg_freed {
     zg_freed_not,    // nothing was done: it is no such block, or its free may be a finding
     zg_freed_partly, // zg_free_finish goes on with `dying`
@@ -27,13 +28,18 @@ struct zg_dying {
     uint64_t index;
     uint32_t header; // state freeing
 };
-enum zg_freed zg_free_quickly(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
-                              uint64_t size, const uint64_t *frame, uint32_t stack, struct zg_dying *dying);
+enum zg_freed zg_free_quickly(struct zg_thread *thread, uint64_t pointer, enum zg_deallocator deallocator,
+                              uint64_t size, const uint64_t *frame, uint32_t stack, struct zg_dying *dying,
+                              bool is_tagged);
 void zg_free_finish(struct zg_thread *thread, uint64_t address, struct zg_dying dying);
 void zg_free_hand_over(struct zg_thread *thread);
 
 // An address in the heap that is not a live block's start is freed: reports what it is.
-void zg_free_dead(uint64_t address, enum zg_deallocator deallocator);
+void zg_free_dead(uint64_t pointer, enum zg_deallocator deallocator);
+// Of a tagged block: reports what was written behind it within its last 16 bytes.
+void zg_free_check_gap(const struct zg_slab *slab, uint64_t index, uint64_t size);
+// The same of all live blocks: how many findings. The thread is entered.
+uint64_t zg_free_verify_live(const char *found_by);
 // A mismatch is possible: reports it where it is one.
 void zg_free_check_mismatch(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size);
 

@@ -139,10 +139,6 @@ static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots
     return count;
 }
 
-static uint64_t filled_bytes(uint64_t bytes) {
-    return zg_min(zg_round_up(bytes, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
-}
-
 // Of a block with pages that were not filled, since nobody had touched them: such a page still reads as zeros.
 static bool is_untouched(uint64_t page, uint64_t end) {
     end = zg_min(end, page + ZG_PAGE_BYTES);
@@ -235,7 +231,7 @@ ZG_INLINE void verify_slot(const struct zg_slab *slab, uint64_t index, const cha
 }
 
 ZG_INLINE void verify(struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
-    bytes = filled_bytes(bytes);
+    bytes = zg_fill_bytes(bytes);
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_RELAXED);
     if (!bytes || ZG_UNLIKELY(header & NOT_VERIFIED)) return;
     if (ZG_UNLIKELY(!is_intact(header, start, bytes))) report_change(block, start, bytes, found_by);

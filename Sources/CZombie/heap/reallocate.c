@@ -7,13 +7,18 @@
 #include "blocks/lookup.h"
 #include "blocks/slab.h"
 #include "blocks/span.h"
+#include "blocks/tags.h"
 #include "heap/allocate.h"
 #include "heap/free.h"
 #include "threads/capture.h"
 
 // The slot holds the new size without wasting more than half of it.
+ZG_INLINE bool fits_slot(const struct zg_slab *slab, uint64_t size) {
+    return size <= slab->slot_bytes && size > slab->slot_bytes / 2;
+}
+
 ZG_INLINE bool resize_in_slot(const struct zg_slab *slab, struct zg_block *block, enum zg_kind kind, uint64_t size) {
-    if (size > slab->slot_bytes || size <= slab->slot_bytes / 2) return false;
+    if (!fits_slot(slab, size)) return false;
     __atomic_store_n(&block->header, zg_block_header(zg_state_live, kind, slab->slot_bytes - (uint32_t)size),
                      __ATOMIC_RELEASE);
     return true;
@@ -23,7 +28,12 @@ ZG_INLINE bool resize_in_slot(const struct zg_slab *slab, struct zg_block *block
 static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
     if (zg_slab_contains(view->start)) {
         uint64_t index, interior;
-        return resize_in_slot(zg_slab_find(view->start, &index, &interior), view->block, view->kind, size);
+        const struct zg_slab *slab = zg_slab_find(view->start, &index, &interior);
+        if (zg_tags_are_on() && fits_slot(slab, size)) {
+            zg_free_check_gap(slab, index, view->size);
+            zg_tags_resize(slab, index, view->size, size);
+        }
+        return resize_in_slot(slab, view->block, view->kind, size);
     }
     if (zg_alias_contains(view->start)) return size == view->size;
     struct zg_span *span = zg_span_find(view->start);
@@ -36,10 +46,11 @@ static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
 
 // The new block and the old one's death are from one place: one capture serves both.
 void *zg_reallocate_quickly(struct zg_thread *thread, uint64_t address, uint64_t size, const uint64_t *frame) {
-    uint64_t index, interior;
+    struct zg_slab *slab;
+    uint64_t index;
+    if (zg_tags_are_on()) return NULL;
     if (ZG_UNLIKELY(!zg_slab_contains(address) || size >= zg_allocate_quick_end)) return NULL;
-    struct zg_slab *slab = zg_slab_find(address, &index, &interior);
-    if (ZG_UNLIKELY(interior || index >= __atomic_load_n(&slab->used, __ATOMIC_RELAXED))) return NULL;
+    if (ZG_UNLIKELY(!zg_slab_find_start(address, &slab, &index))) return NULL;
     struct zg_block *block = &slab->blocks[index];
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE), stack;
     if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live || zg_header_kind(header) != zg_kind_malloc)) return NULL;
@@ -47,11 +58,11 @@ void *zg_reallocate_quickly(struct zg_thread *thread, uint64_t address, uint64_t
     bool is_zero;
     void *moved = (stack = zg_capture_known(thread, frame)) == 0
                       ? NULL
-                      : zg_allocate_quickly(thread, size, zg_kind_malloc, stack, &is_zero);
+                      : zg_allocate_quickly(thread, size, zg_kind_malloc, stack, &is_zero, false);
     if (ZG_UNLIKELY(!moved)) return NULL;
     __builtin_memcpy(moved, (void *)address, zg_min(zg_slab_requested(slab, header), size));
     struct zg_dying dying;
-    switch (zg_free_quickly(thread, address, zg_deallocator_moved, ZG_ANY_SIZE, frame, stack, &dying)) {
+    switch (zg_free_quickly(thread, address, zg_deallocator_moved, ZG_ANY_SIZE, frame, stack, &dying, false)) {
     case zg_freed_not: zg_free_entered(thread, address, zg_deallocator_moved, ZG_ANY_SIZE); break;
     case zg_freed_partly: zg_free_finish(thread, address, dying); break;
     case zg_freed_whole: break;
@@ -60,19 +71,21 @@ void *zg_reallocate_quickly(struct zg_thread *thread, uint64_t address, uint64_t
     return moved;
 }
 
-void *zg_reallocate(struct zg_thread *thread, uint64_t address, uint64_t size) {
+void *zg_reallocate(struct zg_thread *thread, uint64_t pointer, uint64_t size) {
     struct zg_block_view view;
-    if (!zg_lookup_block(address, &view) || view.offset != 0 || view.state != zg_state_live) {
-        zg_free_dead(address, zg_deallocator_realloc);
+    uint64_t address = zg_arch_address(pointer);
+    if (!zg_lookup_block(pointer, &view) || view.offset != 0 || view.state != zg_state_live) {
+        zg_free_dead(pointer, zg_deallocator_realloc);
         return zg_allocate(thread, size, 16, zg_kind_malloc, false); // on_finding=continue: a block to go on with
     }
     if (zg_mismatch_is_possible(view.kind, zg_deallocator_realloc, view.size, ZG_ANY_SIZE))
         zg_free_check_mismatch(thread, address, zg_deallocator_realloc, ZG_ANY_SIZE);
+    if (zg_tags_are_on()) pointer = zg_tags_pointer(address);
     if (resize_in_place(&view, size)) {
         int64_t by = zg_slab_contains(address) ? 0 : (int64_t)(size - view.size);
         if (by > 0) thread->allocated_bytes += (uint64_t)by;
         else thread->freed_bytes += (uint64_t)-by;
-        return (void *)address;
+        return (void *)pointer;
     }
     void *block = zg_allocate(thread, size, 16, zg_kind_malloc, false);
     if (!block) return NULL;
@@ -86,7 +99,7 @@ void *zg_reallocate(struct zg_thread *thread, uint64_t address, uint64_t size) {
         thread->freed_bytes += to->size;
         return NULL;
     }
-    if (moved == zg_span_unmoved) __builtin_memcpy(block, (void *)address, zg_min(view.size, size));
+    if (moved == zg_span_unmoved) __builtin_memcpy(block, (void *)pointer, zg_min(view.size, size));
     zg_free_entered(thread, address, zg_deallocator_moved, ZG_ANY_SIZE);
     return block;
 }

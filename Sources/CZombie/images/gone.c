@@ -22,6 +22,7 @@ static struct image images[MOST_IMAGES]; // untouched, and so without memory, in
 static uint32_t image_count;
 static uint32_t first_opened; // number of images before the first dlopen, + 1; 0: not known yet
 static uint32_t noting;
+static uint64_t closed; // how many images the loader had unloaded at the last look
 
 static int count_image(struct dl_phdr_info *info, size_t bytes, void *count) {
     (void)info, (void)bytes;
@@ -34,6 +35,18 @@ void zg_gone_note_first(void) {
     uint32_t count = 0;
     dl_iterate_phdr(count_image, &count);
     __atomic_store_n(&first_opened, count + 1, __ATOMIC_RELAXED);
+}
+
+static int note_closed(struct dl_phdr_info *info, size_t bytes, void *count) {
+    (void)bytes;
+    *(uint64_t *)count = info->dlpi_subs;
+    return 1;
+}
+
+bool zg_gone_is_news(void) {
+    uint64_t count = 0;
+    dl_iterate_phdr(note_closed, &count);
+    return __atomic_exchange_n(&closed, count, __ATOMIC_RELAXED) != count;
 }
 
 static bool is_same(const struct image *image, const struct zg_module *module) {

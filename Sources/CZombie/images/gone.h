@@ -8,6 +8,8 @@
 
 // Before the first library is opened by the program: what is loaded now stays.
 void zg_gone_note_first(void);
+// Images have gone since it was asked last, whoever closed them: libc closes what it has opened for itself.
+bool zg_gone_is_news(void);
 // Before a library is closed: remembers all images that were opened since.
 void zg_gone_note_loaded(void);
 // The image that an address in an older stack lay in: one that is loaded, or one that is gone. False where that cannot be

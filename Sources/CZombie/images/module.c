@@ -9,19 +9,33 @@
 #include <link.h>
 #include <sys/auxv.h>
 
+#include "images/chain.h"
+#include "images/loader.h"
 #include "platform/os.h"
 #include "platform/text.h"
 
+// As glibc 2.35 declares it (dlfcn.h: struct dl_find_object), for C libraries whose headers do not.
+struct found_object {
+    unsigned long long flags;
+    void *start, *end;
+    struct link_map *map;
+    void *eh_frame_hdr;
+    unsigned long long reserved[7];
+};
+
 // Looked up by name: a reference would tie the library to a C library that has it.
-static int (*find_object)(void *, struct dl_find_object *);
+static int (*find_object)(void *, struct found_object *);
 static bool use_find_object;
 static char program_path[512];
 
 bool zg_module_has_find_object(void) { return find_object != NULL; }
 
 void zg_module_init(bool use) {
-    find_object = (int (*)(void *, struct dl_find_object *))dlsym(RTLD_DEFAULT, "_dl_find_object");
+    // Where it is, dlsym is, too; a search that fails leaves the program a message.
+    if (libcs_search && zg_libc_minor() >= 35)
+        find_object = (int (*)(void *, struct found_object *))libcs_search(RTLD_DEFAULT, "_dl_find_object");
     use_find_object = use && zg_module_has_find_object();
+    if (!use_find_object) zg_chain_init();
     zg_os_readlink("/proc/self/exe", program_path, sizeof program_path);
 }
 
@@ -55,18 +69,22 @@ static int match_image(struct dl_phdr_info *info, size_t bytes, void *context) {
 
 bool zg_module_find_unwind(uint64_t pc, struct zg_module *module) {
     if (!use_find_object) {
+        enum zg_chain_answer answer = zg_chain_find(pc, module);
+        if (answer != zg_chain_unknown) return answer == zg_chain_found;
         struct search search = {pc, module};
         return dl_iterate_phdr(match_image, &search) == 1;
     }
-    struct dl_find_object object;
+    struct found_object object;
     if (find_object((void *)pc, &object) != 0) return false;
-    *module = (struct zg_module){.start = (uint64_t)object.dlfo_map_start,
-                                 .end = (uint64_t)object.dlfo_map_end,
-                                 .bias = object.dlfo_link_map->l_addr,
-                                 .eh_frame_hdr = object.dlfo_eh_frame,
-                                 .path = object.dlfo_link_map->l_name};
+    *module = (struct zg_module){.start = (uint64_t)object.start,
+                                 .end = (uint64_t)object.end,
+                                 .bias = object.map->l_addr,
+                                 .eh_frame_hdr = object.eh_frame_hdr,
+                                 .path = object.map->l_name};
     return true;
 }
+
+void zg_module_after_fork_in_child(void) { zg_chain_after_fork_in_child(); }
 
 bool zg_module_is_library(uint64_t address) {
     struct zg_module module;
@@ -127,6 +145,7 @@ struct dynamic {
     const ElfW(Sym) * symbols;
     const char *strings;
     const uint32_t *gnu_hash, *sysv_hash;
+    const ElfW(Dyn) * rest; // of the entries; where the versions of symbols are has to be looked for
 };
 
 static struct dynamic read_dynamic(const ElfW(Dyn) * entry, uint64_t bias, uint64_t start) {
@@ -140,6 +159,7 @@ static struct dynamic read_dynamic(const ElfW(Dyn) * entry, uint64_t bias, uint6
         if (entry->d_tag == DT_GNU_HASH) dynamic.gnu_hash = (const void *)value;
         if (entry->d_tag == DT_HASH) dynamic.sysv_hash = (const void *)value;
     }
+    dynamic.rest = entry;
     return dynamic;
 }
 
@@ -167,16 +187,53 @@ bool zg_module_imports(uint64_t address, const char *symbol) {
     return false;
 }
 
+const char *zg_module_called_through(uint64_t pc, uint64_t place) {
+    struct zg_module module;
+    int count = 0;
+    const ElfW(Phdr) *headers = zg_module_find_unwind(pc, &module) ? program_headers(&module, &count) : NULL;
+    for (int i = 0; headers && i < count; i++) {
+        if (headers[i].p_type != PT_DYNAMIC) continue;
+        const ElfW(Dyn) *entry = (const void *)(module.bias + headers[i].p_vaddr);
+        struct dynamic dynamic = read_dynamic(entry, module.bias, module.start);
+        const ElfW(Rela) *calls = NULL;
+        uint64_t bytes = 0;
+        for (; entry->d_tag != DT_NULL; entry++) {
+            uint64_t value = entry->d_un.d_ptr;
+            if (entry->d_tag == DT_JMPREL) calls = (const void *)(value < module.start ? value + module.bias : value);
+            if (entry->d_tag == DT_PLTRELSZ) bytes = entry->d_un.d_val;
+        }
+        if (!calls || !dynamic.symbols || !dynamic.strings) return NULL;
+        for (uint64_t j = 0; j < bytes / sizeof *calls; j++)
+            if (module.bias + calls[j].r_offset == place)
+                return dynamic.strings + dynamic.symbols[ELF64_R_SYM(calls[j].r_info)].st_name;
+        return NULL;
+    }
+    return NULL;
+}
+
 struct symbol_search {
     const char *name;
     uint32_t hash;
     uint64_t within; // an address in the only image to look at; 0: all
+    uint64_t behind; // an address in the image that all others to look at come after; 0: all
     void *found;
 };
 
-static bool is_sought(const struct symbol_search *search, const struct dynamic *dynamic, const ElfW(Sym) * symbol) {
+// Of several versions of a function the default one: others are there for programs that were linked with them.
+static bool is_default(const struct dynamic *dynamic, uint64_t bias, const ElfW(Sym) * symbol) {
+    enum { HIDDEN = 0x8000 };
+    for (const ElfW(Dyn) *entry = dynamic->rest; entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag != DT_VERSYM) continue;
+        uint64_t value = entry->d_un.d_ptr < bias ? entry->d_un.d_ptr + bias : entry->d_un.d_ptr;
+        return !(((const ElfW(Half) *)value)[symbol - dynamic->symbols] & HIDDEN);
+    }
+    return true;
+}
+
+static bool is_sought(const struct symbol_search *search, const struct dynamic *dynamic, uint64_t bias,
+                      const ElfW(Sym) * symbol) {
     return symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
-           zg_string_equal(dynamic->strings + symbol->st_name, search->name);
+           zg_string_equal(dynamic->strings + symbol->st_name, search->name) && is_default(dynamic, bias, symbol);
 }
 
 // The older hash table, the only one in what Go links itself: bucket and chain count, buckets, chains; symbol 0 ends a chain.
@@ -188,7 +245,7 @@ static int find_symbol_in_sysv(struct symbol_search *search, const struct dynami
         hash = (hash ^ (hash >> 24 & 0xf0)) & 0x0fffffff;
     }
     for (uint32_t at = table[0] ? buckets[hash % table[0]] : 0; at && at < table[1]; at = chains[at]) {
-        if (!is_sought(search, dynamic, &dynamic->symbols[at])) continue;
+        if (!is_sought(search, dynamic, bias, &dynamic->symbols[at])) continue;
         search->found = (void *)(bias + dynamic->symbols[at].st_value);
         return 1;
     }
@@ -209,6 +266,10 @@ static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context
         start = zg_min(start, info->dlpi_addr + header->p_vaddr);
         end = zg_max(end, info->dlpi_addr + header->p_vaddr + header->p_memsz);
     }
+    if (search->behind) {
+        if (search->behind >= start && search->behind < end) search->behind = 0;
+        return 0;
+    }
     if (!entries || (search->within && (search->within < start || search->within >= end))) return 0;
     struct dynamic dynamic = read_dynamic(entries, info->dlpi_addr, start);
     if (!dynamic.symbols || !dynamic.strings || (!dynamic.gnu_hash && !dynamic.sysv_hash)) return 0;
@@ -219,7 +280,7 @@ static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context
     for (;; at++) {
         uint32_t hash = hashes[at - table[1]];
         const ElfW(Sym) *symbol = &dynamic.symbols[at];
-        if ((hash | 1) == (search->hash | 1) && is_sought(search, &dynamic, symbol)) {
+        if ((hash | 1) == (search->hash | 1) && is_sought(search, &dynamic, info->dlpi_addr, symbol)) {
             search->found = (void *)(info->dlpi_addr + symbol->st_value);
             return 1;
         }
@@ -233,7 +294,7 @@ static int find_symbol_in_first(struct dl_phdr_info *info, size_t bytes, void *c
 }
 
 static struct symbol_search search_for(const char *name, uint64_t within) {
-    struct symbol_search search = {name, 5381, within, NULL};
+    struct symbol_search search = {.name = name, .hash = 5381, .within = within};
     for (const char *at = name; *at; at++) search.hash = search.hash * 33 + (uint8_t)*at;
     return search;
 }
@@ -245,6 +306,13 @@ void *zg_module_function_in(uint64_t address, const char *name) {
 }
 
 void *zg_module_function(const char *name) { return zg_module_function_in(0, name); }
+
+void *zg_module_next_function(const char *name) {
+    struct symbol_search search = search_for(name, 0);
+    search.behind = (uint64_t)zg_module_next_function;
+    dl_iterate_phdr(find_symbol_in, &search);
+    return search.found;
+}
 
 void *zg_module_program_function(const char *name) {
     struct symbol_search search = search_for(name, 0);

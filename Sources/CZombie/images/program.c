@@ -8,14 +8,9 @@
 #include <fcntl.h>
 #include <link.h>
 
+#include "platform/arch.h"
 #include "platform/os.h"
 #include "platform/text.h"
-
-#if defined(__x86_64__)
-#define OWN_MACHINE EM_X86_64
-#else
-#define OWN_MACHINE EM_AARCH64
-#endif
 
 enum { DEEPEST_SCRIPT = 5, FIRST_LINE = 256, SEGMENTS_MOST = 64, NEEDED_MOST = 512, CHAIN_MOST = 256, NAME_BYTES = 64 };
 
@@ -204,7 +199,7 @@ static bool is_emulator(const char *name) {
 }
 
 static enum zg_program_kind look_at_image(struct image *image, const char *path) {
-    if (image->header.e_ident[EI_CLASS] != ELFCLASS64 || image->header.e_machine != OWN_MACHINE)
+    if (image->header.e_ident[EI_CLASS] != ELFCLASS64 || image->header.e_machine != ZG_ARCH_ELF_MACHINE)
         return zg_program_other_machine;
     if (is_emulator(last_part(path))) return zg_program_emulator;
     if (image->header.e_phentsize != sizeof(ElfW(Phdr))) return zg_program_takes_it;
@@ -268,4 +263,24 @@ enum zg_program_kind zg_program_look(int directory, const char *path) {
         directory = AT_FDCWD;
     }
     return kind;
+}
+
+int zg_program_has_swift(const char *path) {
+    enum { NAMES_MOST = 2048 };
+    static const char wanted[] = "swift5_";
+    char names[NAMES_MOST];
+    int file = zg_os_open_program(AT_FDCWD, path);
+    if (file < 0) return 0;
+    ElfW(Ehdr) header;
+    ElfW(Shdr) section;
+    int64_t got = 0;
+    if (read_at(file, &header, sizeof header, 0) && header.e_shoff && header.e_shentsize == sizeof section &&
+        read_at(file, &section, sizeof section, header.e_shoff + header.e_shstrndx * sizeof section))
+        got = zg_os_read_at(file, names, zg_min(section.sh_size, NAMES_MOST), section.sh_offset);
+    zg_os_close(file);
+    // By the digit, which is in few other names: every program is looked at, at its start.
+    const char *end = names + (got > 0 ? got : 0);
+    for (const char *at = names; (at = __builtin_memchr(at, '5', (size_t)(end - at))); at++)
+        if (at - names >= 5 && end - at >= 2 && __builtin_memcmp(at - 5, wanted, sizeof wanted - 1) == 0) return 1;
+    return 0;
 }

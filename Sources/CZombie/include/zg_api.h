@@ -44,6 +44,15 @@ struct zg_api {
     // A test begins: the first blocks of each allocation stack from now on get pages of their own again, and what that may cost
     // is at least 1 ms of processor time, whatever was spent before.
     void (*begin_test)(void);
+
+    // For a thread that says, with names, what the process dies of: the first returns when it is about to die of the finding that was
+    // made last, the second says that this has been said. The process waits for that for ten seconds. Once in its life.
+    void (*await_end)(void);
+    void (*end_is_said)(void);
+    // What the calling thread allocates is not guarded and takes nothing of what may be spent on guarding, until as many calls of the
+    // second: for work on findings in the program's own process.
+    void (*step_aside)(void);
+    void (*step_back)(void);
 };
 
 // The table, or NULL. Looks among all loaded images, so the caller need not link the runtime.

@@ -53,7 +53,7 @@ struct zg_shortfall_note {
 // Counters that a run adds up over all its processes, by the name that they have in the statistics page.
 #define ZG_COVERAGE_SUMS(X)                                                                                            \
     X(allocations)                                                                                                     \
-    X(unguarded_allocations) X(passed_blocks) X(fenced_blocks) X(contexts) X(contexts_fenced)
+    X(unguarded_allocations) X(passed_blocks) X(fenced_blocks) X(contexts) X(contexts_fenced) X(tagged_blocks)
 
 enum zg_coverage_sum {
 #define ZG_X(name) zg_coverage_sum_##name,
@@ -79,6 +79,7 @@ struct zg_coverage_page {
     uint64_t unwatched_programs; // that were executed and cannot find it: without the library, or statically linked
     uint64_t sums[zg_coverage_sum_count];
     uint64_t first_ns[zg_shortfall_count];
+    uint64_t written, shown; // raw findings that processes have written, and that zguard has said since
 };
 
 _Static_assert(sizeof(struct zg_coverage_page) <= ZG_COVERAGE_BYTES, "the page of a run is one page");

@@ -48,7 +48,13 @@
       "Check the pointer before it is followed, or find out why it is null.")                                               \
     X(stack_overflow, "stack-overflow", false, "error", 674, "A thread ran out of stack.",                                  \
       "The recursion is too deep, or a local variable too large, for the stack of this thread.",                            \
-      "Look for the function that repeats in the stack.")
+      "Look for the function that repeats in the stack.")                                                                   \
+    X(exclusivity, "exclusivity", false, "error", 662,                                                                      \
+      "Two accesses to one variable overlapped, one of them a write.",                                                      \
+      "Swift lets nobody else touch a variable while it is modified, and the Swift runtime has ended the program because "  \
+      "somebody did. Without its check the second access would have seen, or changed, a value that is half written.",       \
+      "End the first access before the second begins: copy the value out, change the copy, and store it back; or pass "     \
+      "what the inner code needs as an argument.")
 
 enum zg_finding_kind {
 #define ZG_X(name, ...) zg_finding_##name,

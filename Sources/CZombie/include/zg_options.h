@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 // A percentage is kept in tenths of a percent: "2.5%" is 25.
-#define ZG_OPTION_KINDS(X) X(bool) X(number) X(bytes) X(percent) X(choice) X(path)
+#define ZG_OPTION_KINDS(X) X(bool) X(number) X(bytes) X(percent) X(choice) X(path) X(names)
 
 enum zg_option_kind {
 #define ZG_X(name) zg_option_##name,
@@ -23,7 +23,7 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
 #undef ZG_X
 
 #define ZG_OPTIONS(X)                                                                                                                           \
-    X(profile, choice, 0, 0, 2, (guard, fence, sample),                                                                                         \
+    X(profile, choice, 0, 0, 3, (guard, fence, sample, mte),                                                                                    \
       "preset of option values; options given explicitly override it")                                                                          \
     X(quarantine_bytes, bytes, 1048576, 0, 1099511627776, (),                                                                                   \
       "maximum total size of the freed blocks held in quarantine")                                                                              \
@@ -78,7 +78,15 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(stats, bool, 1, 0, 1, (), "publish statistics for 'zguard stats'")                                                                        \
     X(children, choice, 0, 0, 1, (follow, ignore), "whether programs that the guarded program starts are guarded too")                          \
     X(handle_signals, bool, 1, 0, 1, (), "diagnose faults (SIGSEGV, SIGBUS, and aborts of the Swift runtime)")                                  \
+    X(swift_backtrace, choice, 0, 0, 2, (auto, keep, skip),                                                                                     \
+      "the Swift runtime's crash report after a finding: not where a test bundle said it all; SWIFT_BACKTRACE keeps it, 'zguard run' skips it") \
     X(zombies, bool, 1, 0, 1, (), "recognise freed Swift and C++ objects, and report class and member")                                         \
+    X(history_per_object, number, 0, 0, 64, (),                                                                                                 \
+      "newest retains and releases of each Swift object that are kept with their stacks, for findings about it; 0: none")                       \
+    X(trace_class, names, 0, 0, 0, (),                                                                                                          \
+      "Swift classes, separated by commas, whose objects' retains and releases are kept (32 of each, unless history_per_object is given)")      \
+    X(race_delay, number, 0, 0, 100000, (),                                                                                                     \
+      "microseconds that retains and releases of Swift objects in use by two threads wait now and then, which makes races likelier; 0: none")   \
     X(find_object, bool, 1, 0, 1, (), "use the C library's _dl_find_object where it exists")
 
 enum zg_option {
@@ -102,6 +110,7 @@ enum zg_option {
 #define ZG_ENUM_bytes(name, most, choices)
 #define ZG_ENUM_percent(name, most, choices)
 #define ZG_ENUM_path(name, most, choices)
+#define ZG_ENUM_names(name, most, choices)
 #define ZG_ENUM_choice(name, most, choices) ZG_CHOICE_ENUM_OF(name, most, ZG_UNPACK choices)
 #define ZG_CHOICE_ENUM_OF(name, most, ...) ZG_CHOICE_ENUM(name, most, __VA_ARGS__)
 #define ZG_X(name, kind, initial, least, most, choices, text) ZG_ENUM_##kind(name, most, choices)
@@ -117,24 +126,25 @@ struct zg_option_info {
     int64_t initial, least, most;
     const char *choices; // "a, b, c", the value is the index
     const char *text;
-    uint64_t path; // of a path: where it stands in struct zg_options
+    uint64_t path; // of a path, or names: where the text stands in struct zg_options
 };
 extern const struct zg_option_info zg_option_table[zg_option_count];
 extern const char *const zg_option_kind_names[zg_option_kind_count];
 
 #define ZG_OPTION_PATH_BYTES 512
 
-// The fields of the options that are paths, in a struct.
+// The fields of the options that are texts (paths, names), in a struct.
 #define ZG_PATH_bool(name)
 #define ZG_PATH_number(name)
 #define ZG_PATH_bytes(name)
 #define ZG_PATH_percent(name)
 #define ZG_PATH_choice(name)
 #define ZG_PATH_path(name) char name[ZG_OPTION_PATH_BYTES];
+#define ZG_PATH_names(name) char name[ZG_OPTION_PATH_BYTES];
 #define ZG_PATH_FIELD(name, kind, initial, least, most, choices, text) ZG_PATH_##kind(name)
 
 struct zg_options {
-    int64_t value[zg_option_count]; // of a path: 0
+    int64_t value[zg_option_count]; // of a path, or names: 0
     ZG_OPTIONS(ZG_PATH_FIELD)
 };
 

@@ -19,6 +19,9 @@ enum zg_program_kind {
 // interpreter. Signal-safe, at most 2 KiB of stack, leaves errno alone.
 enum zg_program_kind zg_program_look(int directory, const char *path);
 
+// The file is an ELF file with a section of Swift's (swift5_…), among the first 2 KiB of their names: it is written in Swift.
+int zg_program_has_swift(const char *path);
+
 // Writes the value of LD_PRELOAD without the library's entries, and without the NUL, to `to` (which may be `value` itself). Returns its
 // bytes.
 uint64_t zg_program_preload_without_us(char *to, const char *value);

@@ -8,11 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "zg_count_history.h"
 #include "zg_coverage.h"
 #include "zg_trap_place.h"
 
 #define ZG_STATS_MAGIC UINT64_C(0x314452415547475a) // "ZGGUARD1" in memory order
-#define ZG_STATS_VERSION 6u
+#define ZG_STATS_VERSION 7u
 #define ZG_STATS_NAME "zguard-stats" // the memfd's name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
 #define ZG_STATS_BYTES 8192u
 
@@ -72,14 +73,16 @@
     X(stacks_shortened, counter, "stacks",                                                                             \
       "stacks recorded with their innermost frames only, without those that repeated at once")                         \
     X(passed_blocks, counter, "blocks",                                                                                \
-      "blocks that the program's own allocator served because of sample_rate or overhead")
+      "blocks that the program's own allocator served because of sample_rate or overhead")                             \
+    X(tagged_blocks, counter, "blocks",                                                                                \
+      "blocks that got a memory tag (profile mte), which each access to them is checked for")
 
 // Degradations: what the runtime could not have and goes on without. One bit each, in this order.
 #define ZG_DEGRADATIONS(X)                                                                                               \
     X(small_address_space,                                                                                               \
       "the address space is limited: smaller regions were reserved, the heap may fall back to libc")                     \
     X(heap_exhausted, "the guarded heap could not serve an allocation: libc served it, unguarded")                       \
-    X(no_find_object, "the C library lacks _dl_find_object: modules are found through dl_iterate_phdr")                  \
+    X(no_find_object, "the C library lacks _dl_find_object: modules are found by the loader's list")                     \
     X(no_report, "the report could not be opened or written: findings went to standard error or were lost")              \
     X(depot_full, "the stack depot is full: newer stacks are recorded as unknown")                                       \
     X(no_safe_read, "process_vm_readv is refused: stacks stop at unknown memory")                                        \
@@ -118,7 +121,12 @@
     X(windows_shared,                                                                                                    \
       "a filter of system calls forbids to copy blocks in windows: children of a fork share them with their parent")     \
     X(stacks_shortened,                                                                                                  \
-      "too many stacks were new, or their memory is used up: of new ones only the innermost frames are recorded")
+      "too many stacks were new, or their memory is used up: of new ones only the innermost frames are recorded")        \
+    X(no_count_history,                                                                                                  \
+      "retains and releases cannot be observed in this Swift runtime: findings do not show them, nothing is delayed")    \
+    X(no_memory_tags, "this processor or kernel has no memory tagging: profile mte is profile guard here")               \
+    X(tags_lost,                                                                                                         \
+      "the program uses pointers without their memory tags: from then on the accesses of such threads are not checked")
 
 enum zg_counter {
 #define ZG_X(name, type, unit, text) zg_counter_##name,
@@ -207,6 +215,7 @@ struct zg_layout {
     uint64_t class_table; // words: pointer | language, see struct zg_death; 4 set: its library may be gone
     struct zg_layout_area large, fenced;
     struct zg_layout_windows windows;
+    struct zg_layout_counts counts;
     struct zg_layout_time first_time,
         last_time; // the start; the last finding or look at memory, 0 where there was none
     struct zg_traps traps;

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "limits/maintenance.h"
 
-#include <sys/single_threaded.h>
 #include <time.h>
 
 #include "blocks/slab.h"
@@ -16,6 +15,7 @@
 #include "platform/os.h"
 #include "settings/config.h"
 #include "settings/stats.h"
+#include "threads/single.h"
 #include "zombies/zombie.h"
 
 #define MS UINT64_C(1000000)
@@ -109,7 +109,7 @@ void zg_maintenance_take_look(struct zg_thread *thread, enum zg_pressure_reach r
 bool zg_maintenance_begin(void) { return zg_lock_try(&looking); }
 void zg_maintenance_end(void) { zg_lock_drop(&looking); }
 
-static enum zg_pressure_reach own_reach(void) { return __libc_single_threaded ? zg_pressure_open : zg_pressure_kept; }
+static enum zg_pressure_reach own_reach(void) { return zg_is_single_threaded() ? zg_pressure_open : zg_pressure_kept; }
 
 void zg_maintenance_poll(struct zg_thread *thread) {
     if (!zg_maintenance_begin()) return;

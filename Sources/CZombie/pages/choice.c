@@ -1,4 +1,4 @@
-// The choice of blocks that get pages of their own. Slow path; no lock: counts are approximate where threads meet.
+// The choice of blocks that get pages of their own. Slow path; no lock: choices are approximate where threads meet.
 
 #include "pages/choice.h"
 
@@ -53,13 +53,22 @@ static void set_bit(uint32_t bit) {
 static bool is_new_code(uint64_t code) { return code && !(has_bit(first_bit(code)) && has_bit(second_bit(code))); }
 
 // As of this epoch.
-static uint32_t count_of(uint32_t context) {
-    uint32_t count = __atomic_load_n(&counts[context % ZG_DEPOT_PLACES], __ATOMIC_RELAXED);
+static uint32_t as_of_now(uint32_t count) {
     uint32_t now = __atomic_load_n(&epoch, __ATOMIC_RELAXED) << FENCED_BITS & EPOCH_MASK;
     return (count & EPOCH_MASK) == now ? count : (count & (SEEN | EVER_FENCED)) | now;
 }
-static void set_count(uint32_t context, uint32_t count) {
-    __atomic_store_n(&counts[context % ZG_DEPOT_PLACES], count, __ATOMIC_RELAXED);
+static uint32_t count_of(uint32_t context) {
+    return as_of_now(__atomic_load_n(&counts[context % ZG_DEPOT_PLACES], __ATOMIC_RELAXED));
+}
+// Adds these flags and so many fenced blocks; what the count was before. No flag is lost or set twice, whoever else does so.
+static uint32_t add_count(uint32_t context, uint32_t flags, uint32_t fenced) {
+    uint32_t *place = &counts[context % ZG_DEPOT_PLACES], stored = __atomic_load_n(place, __ATOMIC_RELAXED), count;
+    do {
+        count = as_of_now(stored);
+    } while (!__atomic_compare_exchange_n(place, &stored,
+                                          (count | flags) + ((count & FENCED_MOST) < FENCED_MOST ? fenced : 0), true,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return count;
 }
 
 void zg_choice_begin_epoch(void) { __atomic_fetch_add(&epoch, 1, __ATOMIC_RELAXED); }
@@ -87,10 +96,7 @@ static bool is_better_in_window(enum zg_page_use use, uint64_t size) {
 enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, uint64_t caller) {
     bool can_window = caller && zg_window_may_be();
     uint32_t count = count_of(context), fenced = count & FENCED_MOST;
-    if (!(count & SEEN)) {
-        set_count(context, count | SEEN);
-        zg_stats_add(zg_counter_contexts, 1);
-    }
+    if (!(count & SEEN) && !(add_count(context, SEEN, 0) & SEEN)) zg_stats_add(zg_counter_contexts, 1);
     if (zg_protection_is_stopped()) return zg_coverage_declined(zg_shortfall_no_faults), zg_choice_none;
     if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample)
         return can_window && (zg_window_is_forced() || !is_private(fenced) || !zg_fence_is_affordable()) &&
@@ -120,9 +126,16 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, uint64_t c
     return zg_choice_none;
 }
 
+void zg_choice_note_tagged(uint32_t context) {
+    uint32_t count = count_of(context);
+    if (count & EVER_FENCED) return;
+    count = add_count(context, SEEN | EVER_FENCED, 0);
+    if (!(count & SEEN)) zg_stats_add(zg_counter_contexts, 1);
+    if (!(count & EVER_FENCED)) zg_stats_add(zg_counter_contexts_fenced, 1);
+}
+
 void zg_choice_note(uint32_t context, uint64_t caller) {
-    uint32_t count = count_of(context), fenced = count & FENCED_MOST;
-    set_count(context, (count | EVER_FENCED) + (fenced < FENCED_MOST));
+    uint32_t count = add_count(context, EVER_FENCED, 1), fenced = count & FENCED_MOST;
     if (!(count & EVER_FENCED)) {
         zg_stats_add(zg_counter_contexts_fenced, 1);
         uint64_t code = code_of(context);

@@ -17,5 +17,7 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, uint64_t c
 void zg_choice_begin_epoch(void);
 // Counts a block that got it as one of the context's.
 void zg_choice_note(uint32_t context, uint64_t caller);
+// A block of the context's got a memory tag, by which it is watched as well: counts the context.
+void zg_choice_note_tagged(uint32_t context);
 
 #endif

@@ -44,8 +44,8 @@ static uint16_t opened[CHUNKS];             // blocks in use of a closed chunk: 
 static uint32_t closed_runs;                // of chunks side by side: two mappings each
 static uint8_t too_soon[CHUNKS];            // blocks until a chunk that was opened again may be closed again
 static uint32_t retired_head, retired_tail; // span numbers, oldest first
-static uint64_t retired_bytes, retired_count, live_bytes,
-    small_bytes; // small: of blocks that leave half of their page empty
+static uint64_t retired_bytes, retired_count, live_bytes;
+static uint64_t small_bytes; // of those in use, the pages of blocks that leave half of them empty
 
 // --- pages -------------------------------------------------------------------------------------------------------------
 

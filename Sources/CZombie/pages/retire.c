@@ -3,6 +3,7 @@
 #include "pages/retire.h"
 
 #include "blocks/lookup.h"
+#include "blocks/tags.h"
 #include "pages/page_time.h"
 #include "pages/protect.h"
 #include "platform/arch.h"
@@ -517,9 +518,11 @@ uint64_t zg_retire_all_end(void) {
 
 uint64_t zg_retire_bytes(void) { return zg_load(&retired_bytes) + zg_load(&empty_bytes); }
 
-bool zg_retire_is_forgotten(uint64_t address) {
+bool zg_retire_is_forgotten(uint64_t pointer) {
     struct zg_block_view view;
-    if (!zg_slab_contains(address) || zg_lookup_block(address, &view)) return false;
+    uint64_t address = zg_arch_address(pointer);
+    if (!zg_slab_contains(address) || zg_lookup_block(pointer, &view)) return false;
+    if (zg_tags_are_on() && zg_tags_is_stale(pointer)) return true;
     uint64_t index, interior;
     const struct zg_slab *slab = zg_slab_find(address, &index, &interior);
     uint32_t class = (uint32_t)(slab - zg_slabs.slab), number = run_of(slab, index);

@@ -42,7 +42,7 @@ bool zg_retire_reuse(uint32_t class);
 uint64_t zg_retire_bytes(void);
 
 // No block is known at the address, but blocks were there: what was known of them went with the memory. Any context; no lock.
-bool zg_retire_is_forgotten(uint64_t address);
+bool zg_retire_is_forgotten(uint64_t pointer);
 
 void zg_retire_lock(void);
 void zg_retire_unlock(bool reset);

@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 
 #include "blocks/fill.h"
@@ -25,6 +24,7 @@
 #include "settings/config.h"
 #include "settings/coverage.h"
 #include "settings/stats.h"
+#include "threads/single.h"
 #include "zombies/zombie.h"
 
 enum {
@@ -159,7 +159,7 @@ void zg_window_reserve(void) {
     if (zg_config.fence_windows == zg_fence_windows_off || !zg_config.fence_per_context) return;
     if (zg_config.on_finding == zg_on_finding_continue) return; // contents are needed later
     // A window is mapped memory, dead or not, and counts.
-    if (zg_os_limit(RLIMIT_AS) != RLIM_INFINITY) return;
+    if (zg_os_address_space() != RLIM_INFINITY) return;
     find_libc();
     for (uint64_t pages = UINT64_C(1) << 24; pages >= 1 << 16 && !zg_alias_init(pages, POPULATED_AHEAD * ZG_PAGE_BYTES);
          pages /= 4) {
@@ -305,7 +305,7 @@ static void note_unmapped(struct window *window, uint32_t pages) {
 // Their contents are in the chunk's memory, and a block that is used there again costs a fault. Guards stay. Under the lock.
 static void unmap_oldest(void) {
     uint64_t most = zg_max(MAPPED_LEAST, zg_stats_get(zg_counter_live_bytes) >> MAPPED_SHIFT) / ZG_PAGE_BYTES;
-    while (is_of_some() && mapped_oldest && mapped_pages > most) {
+    while (mapped_oldest && mapped_pages > most) {
         struct window *window = &windows[mapped_oldest];
         uint32_t number = mapped_oldest;
         mapped_oldest = window->next_mapped;
@@ -321,7 +321,8 @@ static void unmap_oldest(void) {
 // Under the lock.
 static void stand_in_line(uint32_t number) {
     struct window *window = &windows[number];
-    if (!window->is_in_line && is_of_some()) {
+    if (!is_of_some()) return;
+    if (!window->is_in_line) {
         window->is_in_line = true;
         window->next_mapped = 0;
         if (mapped_newest) windows[mapped_newest].next_mapped = number;
@@ -841,7 +842,7 @@ static bool make_private(const struct window *window, char *copy) {
 
 void zg_window_leave(void) {
     zg_window_stop();
-    if (chunk_count == 1 || is_left || !__libc_single_threaded) return;
+    if (chunk_count == 1 || is_left || !zg_is_single_threaded()) return;
     uint64_t signals;
     zg_lock_take(&window_lock);
     char *copy = zg_os_map(CHUNK_PAGES_MOST * ZG_PAGE_BYTES);

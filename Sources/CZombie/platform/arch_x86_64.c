@@ -48,6 +48,8 @@ uint64_t zg_arch_stack_pointer(const void *ucontext) {
 
 bool zg_arch_is_canonical(uint64_t address) { return (uint64_t)((int64_t)(address << 16) >> 16) == address; }
 
+uint64_t zg_arch_untag(uint64_t pointer) { return pointer; }
+
 bool zg_arch_undo_call(struct zg_registers *registers, uint64_t top_of_stack) {
     if (!zg_arch_is_canonical(top_of_stack) || top_of_stack < ZG_PAGE_BYTES) return false;
     registers->pc = top_of_stack;
@@ -158,6 +160,19 @@ void zg_arch_jump_target(const void *environment, uint64_t *sp, uint64_t *pc) {
 
 void (*zg_arch_landed)(void);
 
+bool zg_arch_is_signal_return(const uint8_t *code) {
+    (void)code;
+    return false;
+}
+
+uint64_t zg_arch_signal_context(uint64_t sp) { return sp; }
+
+bool zg_arch_return_from_signal(struct zg_registers *registers,
+                                bool (*read)(void *context, uint64_t address, uint64_t *word), void *context) {
+    (void)registers, (void)read, (void)context;
+    return false;
+}
+
 __asm__(".text\n"
         ".hidden zg_arch_jump_landing\n"
         ".globl zg_arch_jump_landing\n"
@@ -175,5 +190,11 @@ bool zg_arch_has_masked_loads(void) {
     uint32_t a, b, c, d;
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX512VL && b & bit_AVX512BW;
 }
+
+bool zg_arch_has_tags(void) { return false; }
+void zg_arch_set_tags(uint64_t start, uint64_t bytes, uint32_t tag) { (void)start, (void)bytes, (void)tag; }
+uint32_t zg_arch_memory_tag(uint64_t address) { return zg_arch_tag(address); }
+bool zg_arch_check_tags(bool on) { return on; }
+void zg_arch_leave_unchecked(void *ucontext) { (void)ucontext; }
 
 #endif

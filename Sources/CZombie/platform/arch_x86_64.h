@@ -7,7 +7,17 @@
 #define ZG_ARCH_FP 6
 #define ZG_ARCH_SP 7
 #define ZG_ARCH_RA 16
+// As ELF files and filters of system calls name it (elf.h, linux/audit.h).
+#define ZG_ARCH_ELF_MACHINE EM_X86_64
+#define ZG_ARCH_AUDIT AUDIT_ARCH_X86_64
+#define ZG_ARCH_FIRST_GLIBC "GLIBC_2.2.5" // the first that had this processor
+#define ZG_ARCH_ADDRESS_BITS 47           // of a program's addresses
+#define ZG_ARCH_SIGNAL_RETURN_BYTES 0     // its frame information says all
+#define ZG_ARCH_ARGUMENT_REGISTERS 6
 #define ZG_ARCH_RED_ZONE 256 // the ABI's 128 bytes below the stack pointer, and room
+
+// Bytes of a detour, and how far from the function it may stand: a jump has 32 bits.
+enum { ZG_ARCH_DETOUR_ROOM = 128, ZG_ARCH_DETOUR_REACH = 1 << 30 };
 
 // The processor's clock: constant rate, not serialising.
 // Where the program or strict mode forbids the instruction (PR_SET_TSC, SECCOMP_MODE_STRICT), ticks are counted by the asking.
@@ -47,7 +57,34 @@ ZG_INLINE uint64_t zg_arch_return_place(uint64_t fp_place) {
     return 8;
 }
 
+// A return address as code: nothing is added to it.
+ZG_INLINE uint64_t zg_arch_strip(uint64_t address) { return address; }
+
+// In a function without unwind information, the CFA's distance from the frame pointer. Where such a CFA is only a bound of the caller's
+// stack pointer, what is taken for that says so, and frames further out count from their frame pointers.
+#define ZG_ARCH_GUESSED_CFA 16
+ZG_INLINE bool zg_arch_is_sp_exact(uint64_t sp) {
+    (void)sp;
+    return true;
+}
+ZG_INLINE uint64_t zg_arch_sp_bound(uint64_t sp) { return sp; }
+
+// The processor has no tags of memory: a pointer is an address.
+#define ZG_ARCH_TAGS 0
+enum { ZG_ARCH_TAG_MOST = 0 };
+ZG_INLINE uint64_t zg_arch_address(uint64_t pointer) { return pointer; }
+ZG_INLINE uint32_t zg_arch_tag(uint64_t pointer) {
+    (void)pointer;
+    return 0;
+}
+ZG_INLINE uint64_t zg_arch_with_tag(uint64_t address, uint32_t tag) {
+    (void)tag;
+    return address;
+}
+
+#define ZG_ARCH_FRAME() ((const uint64_t *)__builtin_frame_address(0))
 // The stack pointer of the caller of the function whose frame address is `frame` (which keeps a frame pointer).
 ZG_INLINE uint64_t zg_arch_caller_sp(const uint64_t *frame) { return (uint64_t)(frame + 2); }
+ZG_INLINE uint64_t *zg_arch_return_word(const uint64_t *frame) { return (uint64_t *)frame + 1; }
 
 #endif

@@ -11,11 +11,7 @@
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
 
-#if defined(__x86_64__)
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#else
-#define ARCHITECTURE AUDIT_ARCH_AARCH64
-#endif
+#include "platform/arch.h"
 
 uint32_t zg_filter_stands;
 
@@ -97,7 +93,7 @@ static bool is_so(uint16_t code, uint32_t a, uint32_t operand) {
 
 uint32_t zg_filter_run(const struct zg_filter_instruction *instructions, uint32_t count, long number,
                        const uint64_t arguments[6]) {
-    uint64_t words[8] = {(uint32_t)number | (uint64_t)ARCHITECTURE << 32, 0};
+    uint64_t words[8] = {(uint32_t)number | (uint64_t)ZG_ARCH_AUDIT << 32, 0};
     for (int i = 0; i < 6; i++) words[2 + i] = arguments[i];
     struct machine machine = {.words = words};
     // Jumps lead forward only: it ends.

@@ -16,6 +16,10 @@ uint64_t zg_os_reserved_bytes(void);
 int zg_os_commit(void *start, uint64_t bytes);
 // Core files are to be written without this range.
 void zg_os_leave_out_of_core(void *start, uint64_t bytes);
+// Accesses of this thread, and of those that it makes, are checked for tags at the instruction (arch.h). False where the kernel cannot.
+bool zg_os_start_tags(void);
+// The memory of this part of a reservation, once, has tags, all 0 where it is fresh.
+bool zg_os_tag_range(void *start, uint64_t bytes);
 // Gives the pages back; they read as zero afterwards.
 int zg_os_discard(void *start, uint64_t bytes);
 // Gives the pages back and makes the range inaccessible until it is committed again.
@@ -64,11 +68,21 @@ void zg_os_inherit(void *start, uint64_t bytes);
 bool zg_os_is_mapped(void *start, uint64_t bytes);
 // Maps an inaccessible range where nothing is mapped; false where something is.
 bool zg_os_map_hole(void *start, uint64_t bytes);
+// Makes code writable, and it stays executable; and back, or what was written code.
+int zg_os_open_code(void *start, uint64_t bytes);
+int zg_os_close_code(void *start, uint64_t bytes);
 
 // Copies from an address that may not be mapped. Returns the bytes copied, 0 where nothing could be read.
 uint64_t zg_os_read_memory(void *to, uint64_t from, uint64_t bytes);
 // The same, and why nothing could be read: -EFAULT where nothing is mapped, anything else says nothing about the address.
 int64_t zg_os_try_read_memory(void *to, uint64_t from, uint64_t bytes);
+// Copies several pieces, one behind the other, by one call. Returns as zg_os_try_read_memory does, where a piece that cannot be read in
+// full ends it. ZG_OS_PIECES at the most.
+struct zg_os_piece {
+    uint64_t from, bytes;
+};
+enum { ZG_OS_PIECES = 4 };
+int64_t zg_os_try_read_pieces(void *to, const struct zg_os_piece *pieces, int count);
 // Copies all of it from another process. False where the kernel does not let us, or it is gone.
 bool zg_os_read_process(int process, void *to, uint64_t from, uint64_t bytes);
 // Every page of [low, high) can be read.
@@ -165,6 +179,11 @@ void zg_os_restore_signals(uint64_t mask);
 void zg_os_exit(int status) __attribute__((noreturn));
 uint64_t zg_os_clock_ns(int clock);
 uint64_t zg_os_limit(int resource);
+// How much address space the process may have: its limit, or all that the kernel lays out where that is little (39 or 42 bits instead of
+// 47 and more). RLIM_INFINITY: more than the runtime wants.
+uint64_t zg_os_address_space(void);
+// The kernel's pages are those that the runtime is made for.
+bool zg_os_has_expected_pages(void);
 // Bytes of memory that the machine has; 0 where the kernel does not say.
 uint64_t zg_os_physical_memory(void);
 void zg_os_yield(void);

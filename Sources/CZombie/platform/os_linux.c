@@ -47,6 +47,18 @@ static long system_call(long number, long a, long b, long c, long d, long e, lon
 #define MREMAP_DONTUNMAP 4
 #endif
 
+#ifndef PROT_MTE
+#define PROT_MTE 0x20 // of AArch64
+#endif
+#ifndef PR_SET_TAGGED_ADDR_CTRL
+#define PR_SET_TAGGED_ADDR_CTRL 55
+#define PR_TAGGED_ADDR_ENABLE 1
+#endif
+#ifndef PR_MTE_TCF_SYNC
+#define PR_MTE_TCF_SYNC 2
+#define PR_MTE_TAG_SHIFT 3
+#endif
+
 static bool is_error(long result) { return result < 0 && result > -4096; }
 
 // After so many tries a call that says "again" has failed.
@@ -162,13 +174,32 @@ void *zg_os_reserve(uint64_t bytes) {
     return start;
 }
 
+// Of the one range whose memory has tags: a new mapping there is to have them, too.
+static uint64_t tagged_start, tagged_bytes;
+static int tags_at(const void *start) {
+    return ZG_ARCH_TAGS && (uint64_t)start - tagged_start < tagged_bytes ? PROT_MTE : 0;
+}
+
+bool zg_os_start_tags(void) {
+    // Tags that the instruction IRG may choose: the program's business, which has none of that. All but 0.
+    long wanted = PR_TAGGED_ADDR_ENABLE | PR_MTE_TCF_SYNC | 0xfffeL << PR_MTE_TAG_SHIFT;
+    return ZG_CALL(SYS_prctl, PR_SET_TAGGED_ADDR_CTRL, wanted, 0, 0, 0, 0) == 0;
+}
+
+bool zg_os_tag_range(void *start, uint64_t bytes) {
+    if (is_error(ZG_CALL(SYS_mprotect, start, bytes, PROT_NONE | PROT_MTE, 0, 0, 0))) return false;
+    tagged_start = (uint64_t)start;
+    tagged_bytes = bytes;
+    return true;
+}
+
 void zg_os_release(void *start, uint64_t bytes) {
     forget_own(start, bytes);
     ZG_CALL(SYS_munmap, start, bytes, 0, 0, 0, 0);
 }
 
 int zg_os_commit(void *start, uint64_t bytes) {
-    int result = (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE, 0, 0, 0);
+    int result = (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE | tags_at(start), 0, 0, 0);
     if (result == 0) hint(start, bytes, MADV_DODUMP);
     if (ZG_UNLIKELY(locks_blocks_later) && result == 0) zg_os_lock_on_fault(start, bytes);
     return result;
@@ -185,10 +216,11 @@ int zg_os_discard(void *start, uint64_t bytes) {
 }
 
 int zg_os_blank(void *start, uint64_t bytes) {
-    // A fresh reservation over the old mapping: one call, and it merges with its inaccessible neighbours.
-    long result =
-        ZG_CALL(SYS_mmap, start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    // A fresh reservation over the old mapping, which merges with its inaccessible neighbours once the advice is the same: see advise_reserved.
+    long result = ZG_CALL(SYS_mmap, start, bytes, PROT_NONE | tags_at(start),
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     if (is_error(result)) return (int)result;
+    hint(start, bytes, MADV_DONTDUMP);
     if (ZG_UNLIKELY(__atomic_load_n(&locks_later, __ATOMIC_RELAXED))) zg_os_unlock(start, bytes);
     return 0;
 }
@@ -196,7 +228,7 @@ int zg_os_blank(void *start, uint64_t bytes) {
 int zg_os_retire(void *start, uint64_t bytes) {
     int result = zg_os_blank(start, bytes);
     // As zg_os_reserve: else it never merges with what is around it, not even when it is accessible again.
-    if (result == 0) advise_reserved(start, bytes);
+    if (result == 0) ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0);
     return result;
 }
 
@@ -222,7 +254,15 @@ int zg_os_find_present(void *start, uint64_t bytes, unsigned char *present) {
     return (int)ZG_CALL(SYS_mincore, start, bytes, present, 0, 0, 0);
 }
 
-int zg_os_guard(void *start, uint64_t bytes) { return advise(start, bytes, MADV_GUARD_INSTALL); }
+// Set where process_vm_readv does not exist. That may be an emulator of user mode (qemu's has none): advice that it does not know it takes
+// and forgets, and of a mapping whose pages were moved away it believes that there is none any more, as it later says of what lies there.
+static bool may_be_emulated;
+static long ask_for_word(uint64_t address);
+
+int zg_os_guard(void *start, uint64_t bytes) {
+    int result = advise(start, bytes, MADV_GUARD_INSTALL);
+    return ZG_UNLIKELY(may_be_emulated) && result == 0 && ask_for_word((uint64_t)start) == 0 ? -EINVAL : result;
+}
 int zg_os_unguard(void *start, uint64_t bytes) { return advise(start, bytes, MADV_GUARD_REMOVE); }
 
 static void *map_unnoted(uint64_t bytes) {
@@ -263,7 +303,7 @@ static bool is_one_mapping(void *start, uint64_t bytes) {
 }
 
 int zg_os_move(void *from, void *to, uint64_t bytes) {
-    if (!is_one_mapping(from, bytes)) return -EINVAL;
+    if (ZG_UNLIKELY(may_be_emulated) || !is_one_mapping(from, bytes)) return -EINVAL;
     long result = ZG_CALL(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to, 0);
     if (!is_error(result)) {
         zg_os_inherit(to, bytes); // the mapping has moved, with the advice that the program gave for it
@@ -320,6 +360,14 @@ bool zg_os_map_hole(void *start, uint64_t bytes) {
     return at == start;
 }
 
+int zg_os_open_code(void *start, uint64_t bytes) {
+    return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE | PROT_EXEC, 0, 0, 0);
+}
+
+int zg_os_close_code(void *start, uint64_t bytes) {
+    return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ | PROT_EXEC, 0, 0, 0);
+}
+
 // By the thread's own id: the process's is that of the main thread, which has no memory any more once it has ended. Never by one
 // that was told earlier: in the child of a fork it would be another process's. Where nobody may ask, no process has number 0.
 static int self_as_target(void) {
@@ -328,9 +376,55 @@ static int self_as_target(void) {
     return thread > 0 ? (int)thread : 0;
 }
 
+// Where process_vm_readv does not exist (kernels without CONFIG_CROSS_MEMORY_ATTACH, emulators of user mode): the kernel copies a mask
+// of signals before it finds that it is not told what to do with it (EINVAL), and says where it cannot (EFAULT). 0: there is a word.
+static long ask_for_word(uint64_t address) {
+    long result = ZG_CALL(SYS_rt_sigprocmask, ~0, address & ~UINT64_C(7), NULL, sizeof(uint64_t), 0, 0);
+    return result == -EINVAL ? 0 : result == -EFAULT ? -EFAULT : -ENOSYS;
+}
+
+// Another thread may unmap a page between the question and the copy, which is not met where the kernel copies.
+__attribute__((no_sanitize("address"))) static int64_t read_by_asking(char *to, uint64_t from, uint64_t bytes) {
+    uint64_t done = 0;
+    long answer = 0;
+    bool was_checked = tagged_bytes && zg_arch_check_tags(false);
+    for (uint64_t part; done < bytes && from + done >= from; done += part) {
+        answer = ask_for_word(from + done);
+        if (answer != 0) break;
+        part = zg_min(bytes - done, ZG_PAGE_BYTES - (from + done) % ZG_PAGE_BYTES);
+        __builtin_memcpy(to + done, (const void *)(from + done), part);
+    }
+    if (was_checked) zg_arch_check_tags(true);
+    if (answer == -ENOSYS) return answer;
+    return done || !bytes ? (int64_t)done : -EFAULT;
+}
+
 int64_t zg_os_try_read_memory(void *to, uint64_t from, uint64_t bytes) {
+    from = zg_arch_address(from);
     struct iovec local = {to, bytes}, remote = {(void *)from, bytes};
     long result = ZG_CALL(SYS_process_vm_readv, self_as_target(), &local, 1, &remote, 1, 0);
+    if (ZG_UNLIKELY(result == -ENOSYS)) may_be_emulated = true;
+    if (ZG_UNLIKELY(result == -ENOSYS)) result = read_by_asking(to, from, bytes);
+    if (ZG_UNLIKELY(result < 0 && result != -EFAULT)) note_refusal(zg_os_refused_reads);
+    return result;
+}
+
+int64_t zg_os_try_read_pieces(void *to, const struct zg_os_piece *pieces, int count) {
+    struct iovec local = {to, 0}, remote[ZG_OS_PIECES];
+    for (int i = 0; i < count; i++) {
+        remote[i] = (struct iovec){(void *)pieces[i].from, pieces[i].bytes};
+        local.iov_len += pieces[i].bytes;
+    }
+    int64_t result = ZG_CALL(SYS_process_vm_readv, self_as_target(), &local, 1, remote, count, 0);
+    if (ZG_UNLIKELY(result == -ENOSYS)) {
+        int64_t part = 0, done = 0;
+        for (int i = 0; i < count; i++) {
+            part = read_by_asking((char *)to + done, pieces[i].from, pieces[i].bytes);
+            if (part > 0) done += part;
+            if (part != (int64_t)pieces[i].bytes) break;
+        }
+        result = part == -ENOSYS || !done ? part : done;
+    }
     if (ZG_UNLIKELY(result < 0 && result != -EFAULT)) note_refusal(zg_os_refused_reads);
     return result;
 }
@@ -352,7 +446,10 @@ bool zg_os_is_readable(uint64_t low, uint64_t high) {
     for (uint64_t page = low & ~(ZG_PAGE_BYTES - 1); page < high;) {
         long count = 0;
         for (; count < BATCH && page < high; page += ZG_PAGE_BYTES) remote[count++] = (struct iovec){(void *)page, 1};
-        if (ZG_CALL(SYS_process_vm_readv, self_as_target(), &local, 1, remote, count, 0) != count) return false;
+        long result = ZG_CALL(SYS_process_vm_readv, self_as_target(), &local, 1, remote, count, 0);
+        if (result == -ENOSYS)
+            for (result = 0; result < count && ask_for_word((uint64_t)remote[result].iov_base) == 0;) result++;
+        if (result != count) return false;
     }
     return true;
 }
@@ -605,7 +702,7 @@ void *zg_os_map_shared(int descriptor, uint64_t bytes, void *at) {
 }
 
 void *zg_os_map_private(uint64_t bytes, void *at) {
-    return map(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
+    return map(at, bytes, PROT_READ | PROT_WRITE | tags_at(at), MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
 }
 
 // What was told last, for where a filter refuses to tell later. In the child of a fork it is the parent's, in all places alike.
@@ -667,6 +764,19 @@ uint64_t zg_os_limit(int resource) {
     told_limits[resource] = limit.rlim_cur;
     limit_is_told[resource] = true;
     return limit.rlim_cur;
+}
+
+// The stack lies at the upper end, but for a random distance that is small beside the whole.
+uint64_t zg_os_address_space(void) {
+    enum { ENOUGH_BITS = 46 };
+    uint64_t limit = zg_os_limit(RLIMIT_AS), place = getauxval(AT_RANDOM);
+    uint64_t bits = place ? 64 - (uint64_t)__builtin_clzll(place) : 64;
+    return bits >= ENOUGH_BITS ? limit : zg_min(limit, UINT64_C(1) << bits);
+}
+
+bool zg_os_has_expected_pages(void) {
+    uint64_t bytes = getauxval(AT_PAGESZ);
+    return !bytes || bytes == ZG_PAGE_BYTES;
 }
 
 uint64_t zg_os_physical_memory(void) {

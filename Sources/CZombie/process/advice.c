@@ -110,7 +110,7 @@ static void take_back(uint64_t start, uint64_t end, bool is_wiped) {
 }
 
 int zg_advice_follow(void *start, uint64_t bytes, int advice, int (*next)(void *, uint64_t, int)) {
-    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (!thread) return next(start, bytes, advice);
     zg_lock_take(&lock);
     int result = next(start, bytes, advice);

@@ -2,9 +2,11 @@
 
 #include "include/zg_api.h"
 
+#include "faults/last_words.h"
 #include "findings/journal.h"
 #include "findings/report.h"
 #include "blocks/lookup.h"
+#include "heap/free.h"
 #include "heap/quarantine.h"
 #include "pages/choice.h"
 #include "pages/fence.h"
@@ -88,7 +90,7 @@ static uint64_t next_referrer(uint64_t *cursor, uint64_t address, uint64_t bytes
         for (uint64_t done = 0; done < view.size;) {
             uint64_t got = zg_os_read_memory(words, view.start + done, zg_min(sizeof words, view.size - done));
             for (uint64_t i = 0; i < got / 8; i++) {
-                if (words[i] - address >= bytes) continue;
+                if (zg_arch_address(words[i]) - zg_arch_address(address) >= bytes) continue;
                 *place = view.start + done + 8 * i;
                 return view.start;
             }
@@ -105,14 +107,14 @@ static int is_live(uint64_t address) {
 }
 
 static uint64_t verify(void) {
-    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (!thread) return 0;
     uint64_t before = zg_stats_get(zg_counter_findings);
     zg_window_flush();
     uint64_t in_windows = zg_stats_get(zg_counter_findings) - before;
     // Blocks that no queue has yet are found through their records, as all others.
-    uint64_t findings = in_windows + zg_quarantine_verify_all("check") + zg_fence_verify_live(thread, "check") +
-                        zg_window_verify_live("check");
+    uint64_t findings = in_windows + zg_quarantine_verify_all("check") + zg_free_verify_live("check") +
+                        zg_fence_verify_live(thread, "check") + zg_window_verify_live("check");
     zg_thread_leave(thread);
     return findings;
 }
@@ -122,6 +124,8 @@ static void begin_test(void) {
     zg_choice_begin_epoch();
     zg_capture_ask_again();
 }
+
+static void step_aside(void) { zg_thread_step_aside(ZG_ARCH_FRAME()); }
 
 static struct zg_api table = {
     .version = ZG_API_VERSION,
@@ -135,6 +139,10 @@ static struct zg_api table = {
     .is_live = is_live,
     .verify = verify,
     .begin_test = begin_test,
+    .await_end = zg_last_words_await,
+    .end_is_said = zg_last_words_said,
+    .step_aside = step_aside,
+    .step_back = zg_thread_step_back,
 };
 
 const struct zg_api *zg_api_own(void) {

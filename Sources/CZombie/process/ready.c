@@ -8,6 +8,7 @@
 #include "blocks/lookup.h"
 #include "blocks/slab.h"
 #include "blocks/span_table.h"
+#include "blocks/tags.h"
 #include "heap/allocate.h"
 #include "heap/foreign.h"
 #include "heap/quarantine.h"
@@ -21,15 +22,16 @@
 #include "settings/config.h"
 #include "settings/passing.h"
 #include "settings/stats.h"
+#include "threads/single.h"
 #include "stacks/depot.h"
 #include "zombies/zombie.h"
 
 enum { not_started, starting, ready, failed };
 static uint32_t heap_state;
 
-// Regions as large as the address space allows; a limit on it (ulimit -v) leaves most of it to the program.
+// Regions as large as the address space allows; a limit on it (ulimit -v), or a small one, leaves most of it to the program.
 static bool reserve_heap(void) {
-    uint64_t limit = zg_os_limit(RLIMIT_AS);
+    uint64_t limit = zg_os_address_space();
     bool limited = limit != RLIM_INFINITY;
     if (limited) zg_stats_degrade(zg_degradation_small_address_space);
     for (uint32_t shift = 36; shift >= 20; shift -= 2) {
@@ -51,6 +53,7 @@ static void initialise(void) {
     zg_os_remember();
     zg_config_init();
     zg_module_init(zg_config.find_object);
+    zg_single_init();
     zg_foreign_find_libc();
     zg_foreign_init();
     if (!zg_module_has_find_object()) zg_stats_degrade(zg_degradation_no_find_object);
@@ -58,8 +61,11 @@ static void initialise(void) {
     zg_clock_init();
     zg_overread_init();
     zg_quarantine_init();
-    uint64_t limit = zg_os_limit(RLIMIT_AS);
-    bool done = zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) && reserve_heap();
+    uint64_t limit = zg_os_address_space();
+    bool done =
+        zg_os_has_expected_pages() && zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) && reserve_heap();
+    if (done && zg_config.profile == zg_profile_mte && !zg_tags_start())
+        zg_stats_degrade(zg_degradation_no_memory_tags);
     if (done) zg_window_reserve();
     if (done) zg_lookup_init();
     if (done) zg_zombie_init(zg_config.zombies, zg_config.on_finding == zg_on_finding_continue);

@@ -4,7 +4,6 @@
 #include "process/runtime.h"
 
 #include <errno.h>
-#include <sys/single_threaded.h>
 #include <unistd.h>
 
 #include "blocks/slab.h"
@@ -13,6 +12,7 @@
 #include "faults/signals.h"
 #include "findings/found.h"
 #include "findings/report.h"
+#include "heap/free.h"
 #include "heap/foreign.h"
 #include "heap/quarantine.h"
 #include "images/loader.h"
@@ -32,6 +32,7 @@
 #include "platform/os.h"
 #include "platform/text.h"
 #include "process/advice.h"
+#include "process/count_observer.h"
 #include "process/locking.h"
 #include "process/ready.h"
 #include "process/swift_check.h"
@@ -42,6 +43,8 @@
 #include "settings/passing.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
+#include "threads/single.h"
+#include "zombies/count_history.h"
 
 static bool started;
 static uint64_t started_ns;
@@ -64,9 +67,9 @@ static __thread struct {
 static void lock_for_fork(struct zg_thread *self, bool is_bare) {
     // Nobody else can hold a lock of a process with one thread, which libc's own fork counts on, too; and what is not written, to
     // take it and to drop it, need not be copied by both processes. A bare fork may be the call of a thread that libc does not know.
-    forking.is_alone = __libc_single_threaded && !is_bare;
+    forking.is_alone = zg_is_single_threaded() && !is_bare;
     // Streams of such a process are nobody else's, either. A bare fork leaves them as they are.
-    forking.has_streams = !__libc_single_threaded && !is_bare;
+    forking.has_streams = !zg_is_single_threaded() && !is_bare;
     if (forking.has_streams) _IO_list_lock();
     if (self) {
         self->frame = NULL; // no call that could be abandoned
@@ -97,7 +100,7 @@ static void prepare(bool is_bare) {
     if (!forking.is_prepared) return;
     zg_clock_before_fork();
     // A thread that is first seen here registers now, not while the locks are held.
-    struct zg_thread *entered = zg_thread_enter(__builtin_frame_address(0));
+    struct zg_thread *entered = zg_thread_enter(ZG_ARCH_FRAME());
     if (entered) {
         zg_thread_flush_counters(entered); // else they would be counted in parent and child
         zg_thread_leave(entered);
@@ -154,12 +157,14 @@ static void after_fork_in_child(void) {
     zg_advice_after_fork_in_child();
     after_fork(true);
     zg_os_remember();
+    zg_module_after_fork_in_child();
     zg_locking_after_fork_in_child();
     if (!started) return;
     zg_stats_after_fork_in_child();
     zg_coverage_after_fork_in_child();
     zg_clock_after_fork_in_child();
     zg_page_time_after_fork_in_child();
+    zg_count_history_after_fork_in_child();
     zg_overread_after_fork_in_child();
     zg_sample_after_fork_in_child();
     zg_report_after_fork_in_child();
@@ -195,7 +200,7 @@ int zg_runtime_register_atfork(void (*prepare)(void), void (*parent)(void), void
     register_fork();
     if (!next) return ENOMEM;
     // The list of handlers may grow, under a lock that fork takes after our handler: no lock of ours meanwhile, libc serves.
-    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     int error = next(prepare, parent, child, library);
     if (thread) zg_thread_leave(thread);
     return error;
@@ -211,6 +216,14 @@ static void forget_preload(void) {
         char *value = *entry + i;
         value[zg_program_preload_without_us(value, value)] = 0;
     }
+}
+
+// The first program of a run says it for all.
+static void warn_of_tags(void) {
+    static const char line[] =
+        "zguard: warning: this processor or kernel has no memory tagging: profile mte is profile guard here\n";
+    bool is_told = zg_coverage_run && __atomic_load_n(&zg_coverage_run->programs, __ATOMIC_RELAXED) > 1;
+    if (zg_stats->degradations >> zg_degradation_no_memory_tags & 1 && !is_told) zg_os_write(2, line, sizeof line - 1);
 }
 
 static void describe_process(void) {
@@ -229,9 +242,14 @@ void zg_runtime_start(void) {
     bool is_ready = zg_ready(); // first of all: it looks for filters of system calls
     started_ns = zg_os_clock_ns(0 /* CLOCK_REALTIME */);
     if (!is_ready) {
-        static const char message[] =
+        static const char no_space[] =
             "zguard: warning: no address space for the guarded heap: the program is not guarded\n";
-        if (zg_ready_is_hopeless()) zg_os_write(2, message, sizeof message - 1);
+        static const char other_pages[] =
+            "zguard: warning: the kernel's pages are not of 4 KiB: the program is not guarded\n";
+        bool has_pages = zg_os_has_expected_pages();
+        if (zg_ready_is_hopeless())
+            zg_os_write(2, has_pages ? no_space : other_pages,
+                        has_pages ? sizeof no_space - 1 : sizeof other_pages - 1);
         zg_report_note_untold();
         return;
     }
@@ -240,6 +258,7 @@ void zg_runtime_start(void) {
     zg_thread_init_keys();
     zg_report_open();
     zg_report_open_coverage();
+    warn_of_tags();
     describe_process();
     zg_foreign_look();
     if (zg_config.handle_signals) zg_signals_start(zg_fault_handler);
@@ -248,10 +267,11 @@ void zg_runtime_start(void) {
         zg_protection_stop(); // a fault in a child could not be told from one of a borrowed thread
     }
     // The main thread is known from here on, whether it allocates or not: its stack may run over.
-    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (thread) zg_thread_leave(thread);
     zg_maintenance_start();
     zg_watch_start();
+    zg_count_observer_start();
     zg_swift_check_at_start();
     zg_sample_start();
     if (!zg_config.fence_per_context && zg_passing != zg_passing_sample) zg_coverage_declined(zg_shortfall_off);
@@ -265,13 +285,14 @@ void zg_runtime_finish(void) {
     if (!started || !zg_ready()) return;
     zg_maintenance_stop();
     zg_found_never_abort(true);
-    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (!thread) return;
     zg_sample_count_passed();
     zg_thread_flush_counters(thread);
     if (zg_config.verify_at_exit) {
         zg_quarantine_verify_all("exit");
         zg_window_flush();
+        zg_free_verify_live("exit");
         zg_fence_verify_live(thread, "exit");
         zg_window_verify_live("exit");
     }

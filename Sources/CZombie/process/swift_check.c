@@ -8,10 +8,13 @@
 #include "faults/signals.h"
 #include "findings/report.h"
 #include "images/module.h"
+#include "include/zg_program.h"
+#include "platform/filter.h"
 #include "platform/os.h"
 #include "settings/config.h"
 #include "settings/stats.h"
 #include "zombies/classes.h"
+#include "zombies/count_history.h"
 
 #define UNOWNED_ONE (UINT64_C(1) << 1)
 #define STRONG_ONE (UINT64_C(1) << 33)
@@ -122,16 +125,20 @@ static void conclude(bool good) {
         zg_report_say(message, sizeof message - 1);
     }
     if (zg_config.handle_signals) zg_signals_watch_aborts(zg_fault_handler);
+    zg_count_history_swift_is_seen();
     zg_class_set_swift_layout(good ? zg_swift_expected : zg_swift_unexpected);
 }
 
 void zg_swift_check(void) {
     if (__atomic_exchange_n(&checking, 1, __ATOMIC_ACQUIRE)) return;
-    // A statically linked runtime does not show its functions: what its objects look like is then checked one by one.
+    // A statically linked runtime does not show its functions: each class's metadata is all that is checked.
     if (!find_functions()) conclude(true);
     else conclude(has_expected_counts() && has_expected_side_table());
 }
 
 void zg_swift_check_at_start(void) {
-    if (zg_classes_on && zg_module_function("swift_allocObject")) zg_swift_check();
+    // In a program that has the Swift runtime inside nothing but the names of its sections shows it.
+    if (!zg_classes_on) return;
+    if (zg_module_function("swift_allocObject") || (!zg_filter_stands && zg_program_has_swift("/proc/self/exe")))
+        zg_swift_check();
 }

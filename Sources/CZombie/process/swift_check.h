@@ -7,8 +7,10 @@
 
 #include "platform/base.h"
 
-// At start-up: checks a Swift runtime that is loaded already.
+// At start-up: checks a Swift runtime that is loaded already, or is part of the program, which may end by an error of the Swift runtime
+// before its first object has gone.
 void zg_swift_check_at_start(void);
+// When the first Swift object has gone, at the latest.
 void zg_swift_check(void);
 
 #endif

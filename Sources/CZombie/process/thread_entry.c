@@ -5,11 +5,15 @@
 #include "process/thread_entry.h"
 
 #include <pthread.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 
 #include "faults/signals.h"
+#include "heap/foreign.h"
 #include "heap/free.h"
 #include "heap/quarantine.h"
+#include "images/loader.h"
+#include "images/module.h"
 #include "limits/maintenance.h"
 #include "limits/sample.h"
 #include "pages/overread.h"
@@ -20,8 +24,13 @@
 #include "process/swift_check.h"
 #include "settings/config.h"
 #include "settings/stats.h"
+#include "threads/single.h"
 
 extern void *__libc_stack_end;
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
 
 void (*zg_thread_start_errand)(const uint64_t *frame);
 
@@ -29,7 +38,7 @@ void (*zg_thread_start_errand)(const uint64_t *frame);
 #ifndef ZG_DESTRUCTOR_ROUNDS
 #define ZG_DESTRUCTOR_ROUNDS 3
 #endif
-enum { ALTERNATE_STACK_BYTES = 65536, DESTRUCTOR_ROUNDS = ZG_DESTRUCTOR_ROUNDS };
+enum { ALTERNATE_STACK_BYTES = 65536, SIGNAL_FRAME_BYTES = 16384, DESTRUCTOR_ROUNDS = ZG_DESTRUCTOR_ROUNDS };
 enum { STATES_SHARE = 16, STATES_AT_ONCE = 64 };
 
 static struct zg_lock list_lock;
@@ -42,12 +51,27 @@ static uint32_t next_number = 1;
 static struct zg_thread late;
 static struct zg_lock late_lock;
 
+// A part of libpthread before glibc 2.34, which a program of one thread may lack, and have later.
+extern int libcs_key_create(pthread_key_t *key, void (*destructor)(void *)) ZG_SINCE_FIRST_GLIBC("pthread_key_create");
+extern int libcs_set_specific(pthread_key_t key, const void *value) ZG_SINCE_FIRST_GLIBC("pthread_setspecific");
+static int (*set_specific)(pthread_key_t, const void *);
+
 static pthread_key_t exit_key;
 static bool has_exit_key;
 
+// Room for what the kernel saves of a thread besides: of arm64's scalable vectors and matrices that may be 100 KiB.
+static uint64_t alternate_stack_bytes(void) {
+    static uint64_t bytes;
+    if (!bytes) {
+        uint64_t frame = getauxval(AT_MINSIGSTKSZ);
+        bytes = ALTERNATE_STACK_BYTES + (frame > SIGNAL_FRAME_BYTES ? zg_round_up(frame, ZG_PAGE_BYTES) : 0);
+    }
+    return bytes;
+}
+
 // The state, a page that nobody may touch, the alternate stack.
 static uint64_t state_bytes(void) { return zg_round_up(sizeof(struct zg_thread), ZG_PAGE_BYTES); }
-static uint64_t mapping_bytes(void) { return state_bytes() + ZG_PAGE_BYTES + ALTERNATE_STACK_BYTES; }
+static uint64_t mapping_bytes(void) { return state_bytes() + ZG_PAGE_BYTES + alternate_stack_bytes(); }
 
 // Where there are few threads, two mappings for each do not matter. With more, the kernel's guards are used, which need none, or
 // mappings as far as they last.
@@ -152,10 +176,11 @@ static ZG_COLD struct zg_thread *register_thread(void) {
     thread->tid = zg_os_tid();
     thread->stack = own_stack_bounds();
     thread->first_frame = thread->tid == zg_os_pid() ? thread->stack.high : (uint64_t)__builtin_frame_address(0);
+    if (thread->tid != zg_os_pid()) zg_single_end();
     zg_stats_add(zg_counter_threads, 1);
-    if (has_exit_key && pthread_setspecific(exit_key, thread) != 0) zg_stats_degrade(zg_degradation_no_thread_ends);
+    if (has_exit_key && set_specific(exit_key, thread) != 0) zg_stats_degrade(zg_degradation_no_thread_ends);
     if (zg_config.handle_signals)
-        zg_signals_add_stack((char *)thread + mapping_bytes() - ALTERNATE_STACK_BYTES, ALTERNATE_STACK_BYTES);
+        zg_signals_add_stack((char *)thread + mapping_bytes() - alternate_stack_bytes(), alternate_stack_bytes());
     return thread;
 }
 
@@ -183,6 +208,7 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
         if (thread) thread->frame = frame;
         return thread;
     }
+    if (thread == &zg_thread_aside) return NULL;
     if (thread != &zg_thread_ended) {
         if (!was_abandoned(thread, frame)) return NULL; // inside the runtime already
         thread->filling_end = 0;
@@ -204,6 +230,48 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
     ZG_SIGNAL_FENCE();
     zg_thread_self = &late;
     return &late;
+}
+
+void zg_thread_step_aside(const uint64_t *frame) {
+    if (zg_stepped_aside) {
+        zg_stepped_aside->aside++;
+        return;
+    }
+    struct zg_thread *thread = zg_thread_enter(frame); // registers, and makes the heap ready
+    if (!thread) return;
+    bool may = zg_foreign_is_libc_alone();
+    bool is_own = thread != &late;
+    zg_thread_leave(thread);
+    if (!is_own || !may) return;
+    thread->aside = 1;
+    zg_stepped_aside = thread;
+    ZG_SIGNAL_FENCE();
+    zg_thread_self = &zg_thread_aside;
+}
+
+void zg_thread_step_back(void) {
+    struct zg_thread *thread = zg_stepped_aside;
+    if (!thread || --thread->aside) return;
+    zg_thread_self = thread;
+    ZG_SIGNAL_FENCE();
+    zg_stepped_aside = NULL;
+}
+
+struct zg_thread *zg_thread_enter_from_aside(const uint64_t *frame) {
+    if (zg_thread_self != &zg_thread_aside) return NULL;
+    struct zg_thread *thread = zg_stepped_aside;
+    thread->frame = frame;
+    ZG_SIGNAL_FENCE();
+    thread->busy = 1;
+    ZG_SIGNAL_FENCE();
+    zg_thread_self = thread;
+    return thread;
+}
+
+void zg_thread_leave_aside(struct zg_thread *thread) {
+    zg_thread_leave(thread);
+    ZG_SIGNAL_FENCE();
+    zg_thread_self = &zg_thread_aside;
 }
 
 static void run_errands(uint32_t errands, const uint64_t *frame) {
@@ -255,7 +323,7 @@ static void end_thread(void *context) {
     struct zg_thread *thread = context;
     if (thread != zg_thread_self) return;
     // Other destructors may free afterwards: stay as long as pthread repeats them (PTHREAD_DESTRUCTOR_ITERATIONS is 4).
-    if (thread->destructor_rounds++ < DESTRUCTOR_ROUNDS && pthread_setspecific(exit_key, thread) == 0) return;
+    if (thread->destructor_rounds++ < DESTRUCTOR_ROUNDS && set_specific(exit_key, thread) == 0) return;
     thread->frame = NULL;
     ZG_SIGNAL_FENCE();
     thread->busy = 1;
@@ -268,7 +336,7 @@ static void end_thread(void *context) {
     }
     zg_sample_count_passed();
     zg_thread_flush_counters(thread);
-    if (zg_config.handle_signals) zg_signals_remove_stack((char *)thread + mapping_bytes() - ALTERNATE_STACK_BYTES);
+    if (zg_config.handle_signals) zg_signals_remove_stack((char *)thread + mapping_bytes() - alternate_stack_bytes());
     uint32_t errands = __atomic_exchange_n(&thread->errands, 0, __ATOMIC_RELAXED);
     zg_thread_self = &zg_thread_ended;
     thread->busy = 0;
@@ -277,15 +345,29 @@ static void end_thread(void *context) {
 }
 
 void zg_thread_init_keys(void) {
-    has_exit_key = pthread_key_create(&exit_key, end_thread) == 0;
+    int (*create)(pthread_key_t *, void (*)(void *)) = libcs_key_create;
+    set_specific = libcs_set_specific;
+    if (!create) {
+        create = (int (*)(pthread_key_t *, void (*)(void *)))zg_module_function("pthread_key_create");
+        set_specific = (int (*)(pthread_key_t, const void *))zg_module_function("pthread_setspecific");
+        if (!create || !set_specific) return; // no thread can be made without the library that has them, either
+    }
+    has_exit_key = create(&exit_key, end_thread) == 0;
     if (!has_exit_key) zg_stats_degrade(zg_degradation_no_thread_ends);
     // The main thread's state exists already; it needs no destructor: the process ends with it, or it ends by
     // pthread_exit and leaves what it holds to nobody.
 }
 
+void zg_thread_before_new(void) {
+    if (!set_specific) zg_thread_init_keys();
+    zg_single_end();
+}
+
 void zg_thread_fork_prepare(bool alone) {
-    if (!alone) zg_lock_take(&list_lock);
-    if (!alone) zg_lock_take(&late_lock);
+    if (!alone) {
+        zg_lock_take(&list_lock);
+        zg_lock_take(&late_lock);
+    }
     // A thread after its end: its calls meanwhile must not wait for the lock that it holds.
     if (zg_thread_self == &zg_thread_ended) zg_thread_self = &zg_thread_between;
 }
@@ -302,7 +384,7 @@ void zg_thread_fork_done(bool child, bool alone) {
     zg_lock_reset(&list_lock);
     if (late.busy) late.busy = 0;
     // The other threads are gone; what their magazines held may be half changed and stays lost.
-    struct zg_thread *self = zg_thread_self;
+    struct zg_thread *self = zg_thread_current_or_null();
     if (self) self->tid = zg_os_tid();
 }
 

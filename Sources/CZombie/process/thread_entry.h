@@ -16,7 +16,19 @@ ZG_INLINE void zg_thread_leave(struct zg_thread *thread);
 // The same where it takes a few instructions; NULL where it takes more.
 ZG_INLINE struct zg_thread *zg_thread_enter_quickly(const uint64_t *frame);
 
+// The calling thread's blocks come from libc until as many calls of the other function: for work of our own in the program's process,
+// such as naming frames, which must not take what the program's blocks are watched with. Frees of guarded blocks are carried out
+// meanwhile. A thread that has no state of its own, or is inside the runtime, goes on as before, as do
+// all where another allocator than libc may be asked.
+void zg_thread_step_aside(const uint64_t *frame);
+void zg_thread_step_back(void);
+// Enters for one call in between, and leaves; NULL where the thread has not stepped aside.
+struct zg_thread *zg_thread_enter_from_aside(const uint64_t *frame);
+void zg_thread_leave_aside(struct zg_thread *thread);
+
 void zg_thread_init_keys(void);
+// The program is about to make a thread.
+void zg_thread_before_new(void);
 // `alone`: no other thread exists that could hold a lock.
 void zg_thread_fork_prepare(bool alone);
 void zg_thread_fork_done(bool child, bool alone);

@@ -10,7 +10,6 @@
 #include <gnu/libc-version.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/single_threaded.h>
 #include <time.h>
 
 #include "findings/report.h"
@@ -24,6 +23,7 @@
 #include "settings/stats.h"
 #include "stacks/unwind.h"
 #include "stacks/unwind_cfi.h"
+#include "threads/single.h"
 
 extern void *__libc_stack_end;
 
@@ -45,6 +45,9 @@ enum { STACK_BYTES = 256 << 10 };
 #define OF_LIBC (UINT64_C(3) << 31)
 
 static int pid; // of the process that may have a thread: a child of vfork shares this memory
+// A part of libpthread before glibc 2.34.
+extern int libcs_set_stack_size(pthread_attr_t *, size_t) ZG_SINCE_FIRST_GLIBC("pthread_attr_setstacksize");
+typedef int set_mask_function(pthread_attr_t *, const sigset_t *);
 static int (*next_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 static uint64_t failed_ns; // when it could not be made
 static int watcher;        // the thread's number, 0 while there is none
@@ -91,7 +94,7 @@ static void give_back_when_idle(struct zg_thread *thread, struct watch *watch, u
 
 // One round of the thread. How long it may sleep, 0 for the end.
 static ZG_NOINLINE uint64_t watch_once(struct watch *watch) {
-    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (!thread) return 0;
     zg_maintenance_answer(thread);
     uint64_t now = zg_os_clock_ns(CLOCK_MONOTONIC);
@@ -125,7 +128,7 @@ static void *watch_memory(void *unused) {
     struct zg_process_state process;
     __atomic_store_n(&watcher, zg_os_tid(), __ATOMIC_RELAXED);
     zg_os_set_thread_name("zguard");
-    struct zg_thread *thread = zg_thread_enter(__builtin_frame_address(0));
+    struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (thread) {
         zg_stats_add(zg_counter_threads, (uint64_t)-1); // of the program's
         zg_thread_leave(thread);
@@ -162,9 +165,11 @@ static void start_thread(void) {
     pthread_t thread;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setsigmask_np(&attributes, &blocked);
+    // Before glibc 2.32 it has no mask of its own, and takes over what is blocked around the call below.
+    set_mask_function *set_mask = (set_mask_function *)zg_module_function("pthread_attr_setsigmask_np");
+    if (set_mask) set_mask(&attributes, &blocked);
     __atomic_store_n(&zg_maintenance.thread, zg_maintenance_thread_runs, __ATOMIC_RELEASE);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    if (libcs_set_stack_size) libcs_set_stack_size(&attributes, STACK_BYTES);
     // The program does not know of this call: a handler of its own may jump out of what it has called itself.
     uint64_t before;
     bool is_masked = zg_os_mask_signals(SIG_BLOCK, ~(NOT_BLOCKED | OF_LIBC), &before);
@@ -193,7 +198,7 @@ static bool is_allowed(bool by_program) {
 void zg_watch_before_thread(void) {
     if (!zg_maintenance.on || zg_maintenance.stopped) return;
     // From now on nothing more can be opened on the slow path: what is to be kept is opened now.
-    if (__libc_single_threaded && !zg_pressure_is_prepared() && zg_os_pid() == pid && zg_maintenance_begin()) {
+    if (zg_is_single_threaded() && !zg_pressure_is_prepared() && zg_os_pid() == pid && zg_maintenance_begin()) {
         struct zg_readings readings;
         zg_pressure_read(&readings, zg_pressure_open);
         zg_maintenance_end();

@@ -24,6 +24,7 @@ extern const char zg_default_options[] __attribute__((weak));
 #define ZG_READ_percent ZG_READ_VALUE
 #define ZG_READ_choice ZG_READ_VALUE
 #define ZG_READ_path(name) zg_string_copy(zg_config.name, options.name, sizeof zg_config.name);
+#define ZG_READ_names ZG_READ_path
 
 static void warn_option(const struct zg_option_error *error, void *context) {
     (void)context;

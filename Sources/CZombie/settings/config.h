@@ -7,13 +7,14 @@
 #include "include/zg_options.h"
 #include "platform/base.h"
 
-// A field for each option, of its name, in the type of its kind. The paths stand last: they are long and seldom read.
+// A field for each option, of its name, in the type of its kind. The texts stand last: they are long and seldom read.
 #define ZG_FIELD_bool(name) bool name;
 #define ZG_FIELD_number(name) uint32_t name;
 #define ZG_FIELD_bytes(name) uint64_t name;
 #define ZG_FIELD_percent(name) uint32_t name; // in tenths
 #define ZG_FIELD_choice(name) enum zg_##name name;
 #define ZG_FIELD_path(name)
+#define ZG_FIELD_names(name)
 
 struct zg_config {
 #define ZG_X(name, kind, initial, least, most, choices, text) ZG_FIELD_##kind(name)

@@ -11,6 +11,7 @@
 #define ZG_PLACE_percent(name) 0
 #define ZG_PLACE_choice(name) 0
 #define ZG_PLACE_path(name) offsetof(struct zg_options, name)
+#define ZG_PLACE_names ZG_PLACE_path
 #define ZG_LIST(...) #__VA_ARGS__
 
 const struct zg_option_info zg_option_table[zg_option_count] = {
@@ -34,6 +35,7 @@ static char *path_of(struct zg_options *options, int index) { return (char *)opt
 #define ZG_CLEAR_percent(name)
 #define ZG_CLEAR_choice(name)
 #define ZG_CLEAR_path(name) options->name[0] = 0;
+#define ZG_CLEAR_names ZG_CLEAR_path
 
 void zg_options_defaults(struct zg_options *options) {
     for (int i = 0; i < zg_option_count; i++) options->value[i] = zg_option_table[i].initial;
@@ -122,6 +124,7 @@ static void describe_expected(struct zg_text *text, const struct zg_option_info 
     switch (option->kind) {
     case zg_option_bool: zg_text_string(text, "0 or 1"); return;
     case zg_option_path: zg_text_string(text, "a path of at most 511 bytes without ':'"); return;
+    case zg_option_names: zg_text_string(text, "names of classes, separated by commas, 511 bytes at most"); return;
     case zg_option_percent: zg_text_string(text, "0 to 100, with or without %"); return;
     case zg_option_number:
     case zg_option_bytes:
@@ -146,6 +149,7 @@ static bool set_value(struct zg_options *options, int index, const char *value) 
     int64_t parsed = 0;
     switch (option->kind) {
     case zg_option_path:
+    case zg_option_names:
         if (zg_string_length(value) >= ZG_OPTION_PATH_BYTES) return false;
         zg_string_copy(path_of(options, index), value, ZG_OPTION_PATH_BYTES);
         return true;
@@ -178,6 +182,7 @@ static const struct {
     {zg_profile_fence, zg_option_name_fence_bytes, INT64_C(1) << 40},
     {zg_profile_fence, zg_option_name_fence_overhead, ZG_NO_LIMIT_PERCENT},
     {zg_profile_fence, zg_option_name_stack_overhead, ZG_NO_LIMIT_PERCENT},
+    {zg_profile_fence, zg_option_name_history_per_object, 8},
     {zg_profile_fence, zg_option_name_overread_ms, 0},
     {zg_profile_fence, zg_option_name_mappings, 32000}, // half of what the kernel allows by its default
     {zg_profile_fence, zg_option_name_retired_bytes, INT64_C(16) << 30},

@@ -17,15 +17,21 @@ static uint32_t last_anchor(const struct zg_trail *trail) { return anchor_of(tra
 ZG_INLINE bool is_unchanged(const struct zg_trail_word *known) {
     return *(const uint64_t *)known->place == known->word;
 }
+ZG_INLINE bool is_same_return(const struct zg_trail_word *known) {
+    return zg_arch_strip(*(const uint64_t *)known->place) == known->word;
+}
+ZG_INLINE bool is_same_end(const struct zg_trail *trail) {
+    return !trail->end_place || zg_arch_strip(*(const uint64_t *)trail->end_place) == trail->end_word;
+}
 
 ZG_INLINE uint32_t uses_before(const struct zg_trail *trail, uint32_t at) { return at ? trail->use_counts[at - 1] : 0; }
 
 // How many frames, from the outermost, were found by words that are as they were. Where a word is not.
 static ZG_NOINLINE uint32_t unchanged_count(const struct zg_trail *trail, uint32_t first, uint32_t count) {
     uint32_t last = count - 1, use = uses_before(trail, first);
-    if (!first && trail->end_place && *(const uint64_t *)trail->end_place != trail->end_word) return 0;
+    if (!first && !is_same_end(trail)) return 0;
     for (uint32_t i = first; i <= last; i++) {
-        if (i < last && !is_unchanged(&trail->returns[i])) return i;
+        if (i < last && !is_same_return(&trail->returns[i])) return i;
         for (; use < trail->use_counts[i]; use++)
             if (trail->uses[use].place && !is_unchanged(&trail->uses[use])) return i;
     }
@@ -36,12 +42,12 @@ static ZG_NOINLINE uint32_t unchanged_count(const struct zg_trail *trail, uint32
 ZG_INLINE bool all_unchanged(const struct zg_trail *trail, uint32_t first, uint32_t count) {
     enum { GROUP = 8 };
     const struct zg_trail_word *at = &trail->returns[first], *last = &trail->returns[count - 1];
-    if (!first && trail->end_place && *(const uint64_t *)trail->end_place != trail->end_word) return false;
+    if (!first && !is_same_end(trail)) return false;
     for (; last - at >= GROUP; at += GROUP)
         for (int i = 0; i < GROUP; i++)
-            if (ZG_UNLIKELY(!is_unchanged(&at[i]))) return false;
+            if (ZG_UNLIKELY(!is_same_return(&at[i]))) return false;
     for (; at < last; at++)
-        if (ZG_UNLIKELY(!is_unchanged(at))) return false;
+        if (ZG_UNLIKELY(!is_same_return(at))) return false;
     const struct zg_trail_word *use = &trail->uses[uses_before(trail, first)];
     const struct zg_trail_word *end = &trail->uses[trail->use_counts[count - 1]];
     for (; use < end; use++)
@@ -218,7 +224,7 @@ uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const
         *--first = frame;
         uint64_t looked = zg_rules_look(rules, frame.pc - 1);
         if (ZG_LIKELY(zg_rule_is_simple(looked))) {
-            if (looked & ZG_RULE_FROM_FP) first->fp_place++;
+            if (zg_rule_uses_fp((zg_rule)looked, frame.sp)) first->fp_place++;
             if (ZG_UNLIKELY(!zg_rule_step((zg_rule)looked, &frame, high))) goto lost;
             if (ZG_LIKELY(frame.pc)) continue;
             end_place = frame.place;

@@ -56,15 +56,26 @@ static zg_rule compact(const struct zg_cfi_row *row) {
 
 // A third of the functions in Swift's libraries have no unwind information, most of them a frame pointer: then the CFA lies
 // two words above where it points. Where what it points to is no frame, the walk ends.
-enum { rule_guess = zg_rule_end | 1 << 2, GUESSED_CFA = 16 };
+enum { rule_guess = zg_rule_end | 1 << 2, GUESSED_CFA = ZG_ARCH_GUESSED_CFA };
 static const zg_rule guessed_rule =
     zg_rule_simple | 1 << 2 | (GUESSED_CFA / 8) << 3 | (zg_rule)(GUESSED_CFA / 8) << (3 + ZG_RULE_CFA_BITS);
+
+// A handler of a signal returns to this address.
+static bool is_signal_return(uint64_t pc) {
+    uint8_t code[ZG_ARCH_SIGNAL_RETURN_BYTES + 1];
+    return ZG_ARCH_SIGNAL_RETURN_BYTES && !(pc & 3) &&
+           zg_os_read_memory(code, pc, ZG_ARCH_SIGNAL_RETURN_BYTES) == ZG_ARCH_SIGNAL_RETURN_BYTES &&
+           zg_arch_is_signal_return(code);
+}
 
 static ZG_NOINLINE zg_rule find_rule(uint64_t pc) {
     struct zg_module module;
     struct zg_cfi_row row;
-    if (!zg_module_find_unwind(pc, &module)) return zg_rule_none; // generated code: not cached, it may change
-    zg_rule rule = zg_cfi_find_row(&module, pc, &row) ? compact(&row) : rule_guess;
+    zg_rule rule;
+    // Generated code is not cached: it may change.
+    if (!zg_module_find_unwind(pc, &module)) return is_signal_return(pc + 1) ? zg_rule_complex : zg_rule_none;
+    if (zg_cfi_find_row(&module, pc, &row)) rule = compact(&row);
+    else rule = is_signal_return(pc + 1) ? zg_rule_complex : (zg_rule)rule_guess;
     struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
     uint64_t scrambled = zg_rules_scramble(pc);
     __atomic_store_n(zg_rules_entry(table, scrambled), scrambled << ZG_RULE_BITS | rule, __ATOMIC_RELAXED);
@@ -84,9 +95,9 @@ ZG_INLINE zg_rule rule_for(const struct zg_unwind_rules *table, uint64_t pc) {
 ZG_INLINE bool is_frame(const struct zg_unwind_rules *table, uint64_t fp, uint64_t low, uint64_t high,
                         uint64_t *place) {
     *place = 0;
-    if (fp < low || fp >= high || high - fp < GUESSED_CFA || fp & 7) return false;
-    *place = fp + zg_arch_return_place(0);
-    uint64_t pc = *(const uint64_t *)*place;
+    if (fp < zg_arch_sp_bound(low) || fp >= high || high - fp < GUESSED_CFA || fp & 7) return false;
+    *place = fp + GUESSED_CFA - zg_arch_return_place(GUESSED_CFA);
+    uint64_t pc = zg_arch_strip(*(const uint64_t *)*place);
     return pc && rule_for(table, pc - 1) != zg_rule_none; // every pc in an image has a rule
 }
 
@@ -159,12 +170,14 @@ static struct reader reader_for(uint64_t sp, const struct zg_stack_bounds *bound
 // Without unwind information, as rule_guess.
 static bool step_by_frame_pointer(struct zg_registers *registers, struct reader *reader, bool *exact) {
     uint64_t fp = registers->value[ZG_ARCH_FP], pc, next;
-    if (!(registers->known >> ZG_ARCH_FP & 1) || fp < registers->value[ZG_ARCH_SP]) return false;
-    if (!read_word(reader, fp, &next) || !read_word(reader, fp + 8, &pc)) return false;
+    uint64_t return_at = fp + GUESSED_CFA - zg_arch_return_place(GUESSED_CFA);
+    if (!(registers->known >> ZG_ARCH_FP & 1) || fp < zg_arch_sp_bound(registers->value[ZG_ARCH_SP])) return false;
+    if (!read_word(reader, fp, &next) || !read_word(reader, return_at, &pc)) return false;
+    pc = zg_arch_strip(pc);
     struct zg_module module;
     if (pc && !zg_module_find_unwind(pc - 1, &module)) return false;
     registers->pc = pc;
-    registers->value[ZG_ARCH_SP] = fp + 16;
+    registers->value[ZG_ARCH_SP] = fp + GUESSED_CFA;
     registers->value[ZG_ARCH_FP] = next;
     registers->known = UINT64_C(1) << ZG_ARCH_SP | UINT64_C(1) << ZG_ARCH_FP;
     *exact = false;
@@ -174,20 +187,29 @@ static bool step_by_frame_pointer(struct zg_registers *registers, struct reader 
 static bool step_full(struct zg_registers *registers, uint64_t pc, struct reader *reader, bool *exact) {
     struct zg_module module;
     struct zg_cfi_row row;
-    if (!zg_module_find_unwind(pc, &module)) return false;
-    if (!zg_cfi_find_row(&module, pc, &row)) return step_by_frame_pointer(registers, reader, exact);
+    bool has_module = zg_module_find_unwind(pc, &module), has_row = has_module && zg_cfi_find_row(&module, pc, &row);
+    // A kernel may describe its trampoline by a row that leads elsewhere: it comes behind the instructions.
+    if ((!has_row || row.signal_frame) && !*exact && is_signal_return(registers->pc)) {
+        *exact = true;
+        return zg_arch_return_from_signal(registers, read_word, reader);
+    }
+    if (!has_row) return has_module && step_by_frame_pointer(registers, reader, exact);
     *exact = row.signal_frame;
     return zg_cfi_step(&row, registers, read_word, reader);
 }
 
-// One step by the full rules. Only the stack and the frame pointer are known; a rule that needs more ends the walk.
-static ZG_NOINLINE bool step_complex(uint64_t *pc, uint64_t *sp, uint64_t *fp, struct reader *reader, bool *exact) {
+// One step by the full rules. Only the stack and the frame pointer are known, and for the function that a signal interrupted (`*exact`)
+// the link register, where that is not 0; a rule that needs more ends the walk.
+static ZG_NOINLINE bool step_complex(uint64_t *pc, uint64_t *sp, uint64_t *fp, uint64_t *link, struct reader *reader,
+                                     bool *exact) {
     struct zg_registers registers;
     registers.pc = *pc;
     registers.value[ZG_ARCH_SP] = *sp;
     registers.value[ZG_ARCH_FP] = *fp;
     registers.known = UINT64_C(1) << ZG_ARCH_SP | UINT64_C(1) << ZG_ARCH_FP;
+    if (*exact && *link) registers.value[ZG_ARCH_RA] = *link, registers.known |= UINT64_C(1) << ZG_ARCH_RA;
     if (!step_full(&registers, *exact ? *pc : *pc - 1, reader, exact)) return false;
+    *link = registers.known >> ZG_ARCH_RA & 1 ? registers.value[ZG_ARCH_RA] : 0;
     uint64_t next = registers.value[ZG_ARCH_SP];
     // Through a signal frame the stack may change: back from an alternate one.
     if (next < *sp || next >= reader->high) *reader = (struct reader){1, 1, false};
@@ -207,7 +229,7 @@ enum zg_step_result zg_unwind_step(struct zg_rule_frame *frame, uint64_t high, b
         rule = guessed_rule;
     }
     if ((rule & 3) != zg_rule_simple) return (rule & 3) == zg_rule_complex ? zg_step_lost : zg_step_outermost;
-    *used_fp = rule & ZG_RULE_FROM_FP;
+    *used_fp = zg_rule_uses_fp(rule, frame->sp);
     if (!zg_rule_step(rule, frame, high)) return zg_step_lost;
     *end_place = frame->place;
     return frame->pc ? zg_step_done : zg_step_outermost;
@@ -248,7 +270,7 @@ ZG_INLINE void depend_on(struct zg_walk *walk, uint64_t sp, uint64_t address, ui
 
 void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bounds, int depth, struct zg_walk *walk) {
     const struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
-    uint64_t pc = caller.pc, sp = caller.sp, fp = caller.fp;
+    uint64_t pc = caller.pc, sp = caller.sp, fp = caller.fp, link;
     uint64_t fp_place = 1; // where the frame pointer was read from; 1: it is the caller's own, 0: noted already
     struct reader reader = reader_for(sp, bounds);
     bool exact = false;
@@ -263,7 +285,7 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
         if (guessed) rule = guessed_rule;
         if (ZG_LIKELY((rule & 3) == zg_rule_simple)) {
             uint64_t base = sp;
-            if (rule & 4) {
+            if (zg_rule_uses_fp(rule, sp)) {
                 base = fp;
                 if (fp_place == 1) walk->uses_fp = true;
                 else if (fp_place) depend_on(walk, caller.sp, fp_place, fp);
@@ -274,15 +296,16 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
                 if (end_place) depend_on(walk, caller.sp, end_place, *(const uint64_t *)end_place);
                 break;
             }
-            uint64_t cfa = base + zg_rule_cfa(rule), fp_at = cfa - zg_rule_fp(rule);
+            uint64_t cfa = base + zg_rule_distance(rule, sp), fp_at = cfa - zg_rule_fp(rule);
             uint64_t at = cfa - zg_arch_return_place(zg_rule_fp(rule));
             exact = false;
             if (ZG_LIKELY(cfa > sp && cfa <= reader.high && at >= reader.low && fp_at >= reader.low && !(cfa & 7))) {
-                pc = *(const uint64_t *)at;
+                pc = zg_arch_strip(*(const uint64_t *)at);
                 if (fp_at != cfa) fp = *(const uint64_t *)fp_at;
             } else {
                 walk->repeatable = false;
                 if (cfa <= sp || !read_word(&reader, at, &pc)) break;
+                pc = zg_arch_strip(pc);
                 if (fp_at != cfa && !read_word(&reader, fp_at, &fp)) break;
             }
             if (count < depth) depend_on(walk, caller.sp, at, pc);
@@ -290,7 +313,7 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
             sp = cfa;
         } else if ((rule & 3) == zg_rule_complex) {
             walk->repeatable = false;
-            if (!step_complex(&pc, &sp, &fp, &reader, &exact)) break;
+            if (!step_complex(&pc, &sp, &fp, &link, &reader, &exact)) break;
             // What lies below the caller may be protected, or not there yet.
             bool below = sp < caller.sp && caller.sp >= bounds->low && caller.sp < bounds->high;
             if (sp >= bounds->low && sp < bounds->high && !below) reader = (struct reader){sp, bounds->high, false};
@@ -345,7 +368,8 @@ void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high,
         }
         uint64_t sp = registers.value[ZG_ARCH_SP];
         if (!exact && !is_met && wanted >= from && wanted < sp) is_met = true, context_when_met = interruption->context;
-        if (exact && sp >= low && sp < high) interruption->context = context, interruption->handler = inner;
+        if (exact && sp >= low && sp < high)
+            interruption->context = zg_arch_signal_context(context), interruption->handler = inner;
         from = sp;
     }
     interruption->end = registers.value[ZG_ARCH_SP];

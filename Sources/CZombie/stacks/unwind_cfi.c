@@ -243,7 +243,9 @@ static bool run_program(const struct cie *cie, const uint8_t *at, const uint8_t 
             reg = read_uleb(&at);
             set_rule(row, reg, zg_cfi_is_expression, skip_expression(row, &at));
             break;
-        case 0x2d: break;                 // AArch64: return address signing toggles; the signature is stripped
+        // AArch64: return address signing toggles, in one of two ways; the signature is stripped.
+        case 0x2c:
+        case 0x2d: break;
         case 0x2e: read_uleb(&at); break; // GNU_args_size
         default: return false;            // unknown: better no frame than a wrong one
         }
@@ -366,6 +368,12 @@ ZG_NOINLINE bool zg_cfi_step(const struct zg_cfi_row *row, struct zg_registers *
     } else {
         if (!is_known(registers, row->cfa_register, &cfa)) return false;
         cfa += (uint64_t)row->cfa.value;
+        if (row->cfa_register == ZG_ARCH_SP && !zg_arch_is_sp_exact(registers->value[ZG_ARCH_SP])) {
+            // A bound alone: the frame's own record leads to its end.
+            const struct zg_cfi_rule *record = &row->registers[ZG_ARCH_FP];
+            if (record->how != zg_cfi_at_offset || !is_known(registers, ZG_ARCH_FP, &cfa)) return false;
+            cfa -= (uint64_t)record->value;
+        }
     }
     struct zg_registers caller = {.known = 0};
     for (uint32_t i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) {
@@ -393,7 +401,7 @@ ZG_NOINLINE bool zg_cfi_step(const struct zg_cfi_row *row, struct zg_registers *
     }
     if (row->registers[row->return_register].how == zg_cfi_undefined) return false;
     if (!(caller.known >> row->return_register & 1)) return false;
-    caller.pc = caller.value[row->return_register];
+    caller.pc = zg_arch_strip(caller.value[row->return_register]);
     if (ZG_ARCH_RA == ZG_ARCH_REGISTER_COUNT - 1) caller.known &= ~(UINT64_C(1) << ZG_ARCH_RA);
     bool moved = caller.value[ZG_ARCH_SP] != registers->value[ZG_ARCH_SP] || caller.pc != registers->pc;
     *registers = caller;

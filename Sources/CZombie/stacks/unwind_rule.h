@@ -54,18 +54,27 @@ struct zg_rule_frame {
     uint64_t pc, sp, fp;
     uint64_t place, fp_place;
 };
+// The step counts from the frame pointer. / What it counts from is so far below the CFA. Where the stack pointer is only a bound, a frame
+// whose CFA counts from it is found by its frame record.
+ZG_INLINE bool zg_rule_uses_fp(zg_rule rule, uint64_t sp) {
+    return (rule & ZG_RULE_FROM_FP) || !zg_arch_is_sp_exact(sp);
+}
+ZG_INLINE uint64_t zg_rule_distance(zg_rule rule, uint64_t sp) {
+    return (rule & ZG_RULE_FROM_FP) || zg_arch_is_sp_exact(sp) ? zg_rule_cfa(rule) : zg_rule_fp(rule);
+}
 // By a simple rule to the caller's frame, on a stack that ends at `high` and can be read from sp on, a multiple of 8. False: what
 // would be read lies elsewhere.
 ZG_INLINE bool zg_rule_step(zg_rule rule, struct zg_rule_frame *frame, uint64_t high) {
     uint64_t base = frame->sp;
-    if (ZG_UNLIKELY(rule & ZG_RULE_FROM_FP)) {
+    if (ZG_UNLIKELY(zg_rule_uses_fp(rule, frame->sp))) {
+        uint64_t least = zg_arch_sp_bound(frame->sp);
         base = frame->fp;
-        if (ZG_UNLIKELY(base - frame->sp > high - frame->sp || base & 7)) return false;
+        if (ZG_UNLIKELY(base - least > high - least || base & 7)) return false;
     }
-    uint64_t cfa = base + zg_rule_cfa(rule), back = zg_rule_fp(rule);
+    uint64_t cfa = base + zg_rule_distance(rule, frame->sp), back = zg_rule_fp(rule);
     if (ZG_UNLIKELY(cfa > high)) return false;
     frame->place = cfa - zg_arch_return_place(back);
-    frame->pc = *(const uint64_t *)frame->place;
+    frame->pc = zg_arch_strip(*(const uint64_t *)frame->place);
     if (back) {
         frame->fp_place = cfa - back;
         frame->fp = *(const uint64_t *)frame->fp_place;

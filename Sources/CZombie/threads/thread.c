@@ -9,10 +9,12 @@
 enum { MOST_PROBED = 1 << 20 };
 
 __thread struct zg_thread *zg_thread_self;
-struct zg_thread zg_thread_ended = {.busy = 1}, zg_thread_between = {.busy = 1};
+__thread struct zg_thread *zg_stepped_aside;
+struct zg_thread zg_thread_ended = {.busy = 1}, zg_thread_between = {.busy = 1}, zg_thread_aside = {.busy = 1};
 
 struct zg_thread *zg_thread_current_or_null(void) {
     struct zg_thread *thread = zg_thread_self;
+    if (thread == &zg_thread_aside) return zg_stepped_aside;
     return thread == &zg_thread_ended || thread == &zg_thread_between ? NULL : thread;
 }
 
@@ -45,9 +47,10 @@ void zg_thread_flush_counters(struct zg_thread *thread) {
         zg_stats_add(zg_counter_fenced_blocks, thread->windowed);
         zg_stats_add(zg_counter_windowed_blocks, thread->windowed);
     }
+    if (thread->tagged) zg_stats_add(zg_counter_tagged_blocks, thread->tagged);
     zg_stats_raise_peak(zg_counter_live_bytes_peak, zg_stats_get(zg_counter_live_bytes));
     thread->allocations = thread->frees = thread->allocated_bytes = thread->freed_bytes = 0;
-    thread->shortened = thread->zombies = thread->windowed = 0;
+    thread->shortened = thread->zombies = thread->windowed = thread->tagged = 0;
     zg_stats_note_refusals();
     zg_coverage_tell();
 }

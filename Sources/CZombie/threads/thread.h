@@ -58,10 +58,13 @@ struct zg_thread {
     // Signals of faults that the program believes to be held back, and the mask with which it does (signals.c).
     uint64_t faults_hidden, hidden_with;
 
+    uint32_t aside; // how often it has stepped aside and not come back
+
     // Counts since the last flush to the statistics page.
-    uint64_t allocations, frees, allocated_bytes, freed_bytes, shortened, zombies, windowed;
+    uint64_t allocations, frees, allocated_bytes, freed_bytes, shortened, zombies, windowed, tagged;
     uint64_t slow_captures; // whose stack the cache did not know at its first look; never reset
     uint32_t time;          // of a zombie of late, as in struct zg_death
+    uint64_t waits_after;   // in ticks: when it may wait for races again (process/count_observer.c)
 
     struct zg_jump jump; // that the program has made out of a handler which interrupted the runtime
 
@@ -107,8 +110,11 @@ ZG_INLINE void zg_thread_want(struct zg_thread *thread, enum zg_errand errand) {
 // The calling thread's state, NULL before its first call; or one of the two below.
 extern __thread struct zg_thread *zg_thread_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
 // What zg_thread_self points to where a thread has no state of its own: after its end, and between two states, when a signal
-// handler's calls count as nested ones. Both are busy for good, which leads to the slow way.
-extern struct zg_thread zg_thread_ended, zg_thread_between;
+// handler's calls count as nested ones; or where it has stepped aside, so that what it allocates is not guarded. All are busy for good,
+// which leads to the slow way.
+extern struct zg_thread zg_thread_ended, zg_thread_between, zg_thread_aside;
+// The state of a thread that has stepped aside, NULL otherwise.
+extern __thread struct zg_thread *zg_stepped_aside __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 // The calling thread's state, without entering; NULL where it has none. Any context.
 struct zg_thread *zg_thread_current_or_null(void);

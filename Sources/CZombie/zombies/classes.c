@@ -132,18 +132,6 @@ bool zg_class_cxx_name(const struct zg_space *space, uint64_t table, char *name,
 
 static uint32_t swift_layout;
 
-void zg_class_set_swift_layout(enum zg_swift_layout layout) {
-    __atomic_store_n(&swift_layout, layout, __ATOMIC_RELEASE);
-}
-
-// Where unchecked, asks for the check, which follows when the thread leaves the runtime.
-static enum zg_swift_layout known_swift_layout(void) {
-    enum zg_swift_layout known = (enum zg_swift_layout)__atomic_load_n(&swift_layout, __ATOMIC_ACQUIRE);
-    struct zg_thread *thread = zg_thread_current_or_null();
-    if (known == zg_swift_unchecked && thread) zg_thread_want(thread, zg_errand_check_swift);
-    return known;
-}
-
 // Most words that only look like metadata lead to the start of a block: nodes that are linked, in a program that has no Swift. Metadata
 // that the Swift runtime has made may lie in a block, too, behind what stands before its address point. False: this is none, which is
 // known without reading anything: the program may have protected the page, and the thread may have signals blocked.
@@ -154,14 +142,35 @@ static bool may_be_made(uint64_t metadata) {
     return interior >= 16 && index < __atomic_load_n(&slab->used, __ATOMIC_RELAXED);
 }
 
+static void forget(enum zg_language language) {
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(zg_classes); i++) {
+        uint64_t entry = zg_load(&zg_classes[i]);
+        if ((entry & LANGUAGE_BITS) == language && !(entry & GONE)) zg_store(&zg_classes[i], entry | GONE);
+    }
+}
+
+void zg_class_set_swift_layout(enum zg_swift_layout layout) {
+    __atomic_store_n(&swift_layout, layout, __ATOMIC_RELEASE);
+    if (layout == zg_swift_unexpected) forget(zg_language_swift);
+}
+
+// The first objects are known before the check has run, which follows when the thread leaves the runtime; where it finds a layout that is
+// not ours, they are forgotten again.
+static bool is_swift(uint64_t metadata) {
+    enum zg_swift_layout layout = (enum zg_swift_layout)__atomic_load_n(&swift_layout, __ATOMIC_ACQUIRE);
+    if (layout == zg_swift_unexpected || !may_be_made(metadata) || !zg_class_is_swift(&zg_space_own, metadata))
+        return false;
+    struct zg_thread *thread = zg_thread_current_or_null();
+    if (layout == zg_swift_unchecked && thread) zg_thread_want(thread, zg_errand_check_swift);
+    return true;
+}
+
 static ZG_COLD uint32_t validate(uint64_t pointer, enum zg_language language) {
     bool is_class = false;
     uint32_t name_hash = 0;
     __atomic_store_n(&is_used, true, __ATOMIC_RELAXED);
     if (language == zg_language_swift) {
-        enum zg_swift_layout layout = known_swift_layout();
-        if (layout == zg_swift_unchecked) return 0; // asked for: later objects of the class will be known
-        is_class = layout == zg_swift_expected && may_be_made(pointer) && zg_class_is_swift(&zg_space_own, pointer);
+        is_class = is_swift(pointer);
     } else {
         char name[256];
         is_class = !zg_lookup_is_ours(pointer) && zg_class_cxx_name(&zg_space_own, pointer, name, sizeof name);
@@ -189,10 +198,7 @@ struct zg_class zg_class_get(uint32_t number) {
 
 void zg_classes_forget_cxx(void) {
     if (!__atomic_load_n(&is_used, __ATOMIC_RELAXED)) return;
-    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(zg_classes); i++) {
-        uint64_t entry = zg_load(&zg_classes[i]);
-        if ((entry & LANGUAGE_BITS) == zg_language_cxx && !(entry & GONE)) zg_store(&zg_classes[i], entry | GONE);
-    }
+    forget(zg_language_cxx);
     for (uint64_t i = 0; i < STRANGERS; i++) zg_store(&strangers[i], 0);
 }
 

@@ -48,14 +48,14 @@ const char *zg_class_cxx_access(int64_t offset);
 
 // Whether the running Swift runtime lays out objects as we expect (process/swift_check.h).
 enum zg_swift_layout {
-    zg_swift_unchecked,  // no Swift object was seen yet, or the check is still to come
+    zg_swift_unchecked,  // no Swift object was seen yet, or the check is still to come: taken for the expected one
     zg_swift_expected,   // as expected; where the runtime is linked statically, as far as its objects show it
-    zg_swift_unexpected, // Swift support is off
+    zg_swift_unexpected, // Swift support is off, and the Swift classes that were known are forgotten
 };
 void zg_class_set_swift_layout(enum zg_swift_layout layout);
 
 ZG_INLINE bool zg_class_may_be_pointer(uint64_t pointer) {
-    return !(pointer & 7) && pointer - ZG_PAGE_BYTES < (UINT64_C(1) << 47) - ZG_PAGE_BYTES;
+    return !(pointer & 7) && pointer - ZG_PAGE_BYTES < (UINT64_C(1) << ZG_ARCH_ADDRESS_BITS) - ZG_PAGE_BYTES;
 }
 
 struct zg_dead {

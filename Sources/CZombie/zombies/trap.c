@@ -15,7 +15,7 @@ enum {
 struct zg_traps zg_traps;
 
 bool zg_trap_init(void) {
-    uint64_t limit = zg_os_limit(RLIMIT_AS);
+    uint64_t limit = zg_os_address_space();
     for (uint32_t shift = SHIFT_MOST; shift >= SHIFT_LEAST; shift -= 2) {
         uint64_t isa = (uint64_t)ZG_TRAP_CLASSES << (shift + ZG_TRAP_ISA_SHIFT);
         uint64_t side = (uint64_t)ZG_TRAP_CLASSES << (shift + ZG_TRAP_SIDE_SHIFT);

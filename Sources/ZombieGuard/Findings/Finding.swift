@@ -5,16 +5,25 @@ public struct Finding: Hashable, Sendable {
     /// The schema that this version reads and writes.
     public static let schema = "zguard.finding/1"
 
+    /// What the program did wrong.
     public var kind: Kind
+    /// What was done to the block.
     public var access: Access
+    /// How certain it is that this block was meant.
     public var confidence: Confidence
     /// The address that was touched, or that was given to `free`.
     public var address: Address?
+    /// The block that was touched, or that lies nearest; nil where there is none.
     public var block: Block?
+    /// Who did it; nil where nobody knows.
     public var thread: Thread?
+    /// Where the block was touched, freed and allocated.
     public var stacks: Stacks
+    /// The object's last retains and releases, the newest first; empty where none were recorded.
+    public var history: [CountChange] = []
     /// How many times it was seen.
     public var count: Int
+    /// The process that the finding was made in.
     public var processID: Int?
     /// Path of the program's executable.
     public var program: String?
@@ -22,12 +31,14 @@ public struct Finding: Hashable, Sendable {
     public var time: String?
     /// When the first and the last of ``count`` findings were, where that is another time than ``time``.
     public var firstSeen: String?
+    /// When the last of ``count`` findings was; ISO 8601, UTC.
     public var lastSeen: String?
     /// Equal for equal bugs; nil in raw findings. See ``computeSignature()``.
     public var signature: String?
     /// What only findings of this kind have, such as `allocated_with` of a dealloc-mismatch.
     public var detail: [String: String]
 
+    /// Makes a finding of its parts. Each parameter is the property of its name.
     public init(
         kind: Kind, access: Access = .unknown, confidence: Confidence = .exact, address: Address? = nil,
         block: Block? = nil, thread: Thread? = nil, stacks: Stacks = Stacks(), count: Int = 1,
@@ -52,7 +63,7 @@ public struct Finding: Hashable, Sendable {
 
 extension Finding: Codable {
     enum CodingKeys: String, CodingKey {
-        case schema, kind, access, confidence, address, block, thread, stacks, count
+        case schema, kind, access, confidence, address, block, thread, stacks, history, count
         case processID = "pid"
         case program, time
         case firstSeen = "first_seen"
@@ -74,6 +85,7 @@ extension Finding: Codable {
         block = try values.decodeIfPresent(Block.self, forKey: .block)
         thread = try values.decodeIfPresent(Thread.self, forKey: .thread)
         stacks = try values.decodeIfPresent(Stacks.self, forKey: .stacks) ?? Stacks()
+        history = try values.decodeIfPresent([CountChange].self, forKey: .history) ?? []
         count = max(1, try values.decodeIfPresent(Int.self, forKey: .count) ?? 1)
         processID = try values.decodeIfPresent(Int.self, forKey: .processID)
         program = try values.decodeIfPresent(String.self, forKey: .program)
@@ -96,6 +108,7 @@ extension Finding: Codable {
         try values.encodeIfPresent(block, forKey: .block)
         try values.encodeIfPresent(thread, forKey: .thread)
         try values.encode(stacks, forKey: .stacks)
+        if !history.isEmpty { try values.encode(history, forKey: .history) }
         try values.encode(count, forKey: .count)
         try values.encodeIfPresent(processID, forKey: .processID)
         try values.encodeIfPresent(program, forKey: .program)
@@ -109,7 +122,7 @@ extension Finding: Codable {
 
 extension Finding {
     /// Whether only the innermost calls of the stack "free" or "alloc" were recorded.
-    func hasShortened(_ stack: String) -> Bool {
+    package func hasShortened(_ stack: String) -> Bool {
         detail["shortened"]?.split(separator: ", ").contains(stack[...]) ?? false
     }
 }

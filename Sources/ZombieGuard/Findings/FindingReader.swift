@@ -13,9 +13,11 @@ import Foundation
 public struct FindingReader {
     /// A line of the file.
     public enum Entry: Hashable, Sendable {
+        /// A finding, and the number of its line, from 1.
         case finding(Finding, line: Int)
         /// How large heap and quarantine were; such lines stand between findings.
         case timeline(TimelineSample, line: Int)
+        /// A line that cannot be read, its number, and why; the reason is safe to print.
         case skipped(line: Int, reason: String)
     }
 
@@ -25,20 +27,16 @@ public struct FindingReader {
     private var pending: Entry?
     private let decoder = JSONDecoder()
 
-    /// Opens a file; directories are refused.
-    public init(opening path: String) throws(SystemError) {
-        let file = try Descriptor(opening: path)
-        if file.isDirectory { throw SystemError(number: EISDIR) }
-        self.init(file: file)
-    }
-
-    /// The file may be compressed with gzip.
-    public init(file: Descriptor) { lines = LineReader(source: byteSource(of: file)) }
+    /// Reads lines as they come.
+    package init(source: any ByteSource) { lines = LineReader(source: source) }
 
     /// Why a compressed file ended before it should: it is damaged, cut off, or holds too much. nil where all of it was read.
     public var problem: String? { lines.problem }
 
     /// The next complete line that is not blank; nil at the end of what is there now. Call again when the file has grown.
+    ///
+    /// - Returns: the line's contents; nil at the end of what is there now.
+    /// - Throws: ``SystemError`` where it cannot be read.
     public mutating func next() throws(SystemError) -> Entry? {
         if let entry = takePending() { return entry }
         while let line = try lines.next() {
@@ -49,6 +47,8 @@ public struct FindingReader {
 
     /// What follows the last line feed, once the file does not grow any more: a finding whose line feed is missing,
     /// or a line that was cut off.
+    ///
+    /// - Returns: what is left; nil where nothing is.
     public mutating func finish() -> Entry? { takePending() ?? lines.finish().flatMap { entry(of: $0) } }
 
     private mutating func takePending() -> Entry? {

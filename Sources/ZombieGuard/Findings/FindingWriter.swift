@@ -9,7 +9,8 @@ extension Finding {
         .object([
             ("schema", .string(Self.schema)), ("kind", .string(kind.rawValue)), ("access", .string(access.rawValue)),
             ("confidence", .string(confidence.rawValue)), ("address", address?.json), ("block", block?.json),
-            ("thread", thread?.json), ("stacks", stacks.json), ("count", .integer(Int64(count))),
+            ("thread", thread?.json), ("stacks", stacks.json),
+            ("history", history.isEmpty ? nil : .array(history.map(\.json))), ("count", .integer(Int64(count))),
             ("pid", processID.map { .integer(Int64($0)) }), ("program", program.map { .string($0) }),
             ("time", time.map { .string($0) }), ("first_seen", firstSeen.map { .string($0) }),
             ("last_seen", lastSeen.map { .string($0) }), ("signature", signature.map { .string($0) }),
@@ -23,11 +24,11 @@ extension Finding {
 }
 
 extension Address {
-    var json: JSONText { .string(description) }
+    package var json: JSONText { .string(description) }
 }
 
 extension Finding.Block {
-    var json: JSONText {
+    package var json: JSONText {
         .object([
             ("start", start.json), ("size", .natural(size)), ("offset", offset.map { .integer($0) }),
             ("state", state.map { .string($0) }), ("language", language.map { .string($0) }),
@@ -39,14 +40,15 @@ extension Finding.Block {
 }
 
 extension Finding.Thread {
-    var json: JSONText { .object([("id", .integer(Int64(id))), ("name", name.map { .string($0) })]) }
+    package var json: JSONText { .object([("id", .integer(Int64(id))), ("name", name.map { .string($0) })]) }
 }
 
 extension Finding.Stacks {
-    var json: JSONText {
+    package var json: JSONText {
         .object([
             ("access", .array(access.map(\.json))), ("free", .array(free.map(\.json))),
             ("alloc", .array(alloc.map(\.json))),
+            ("previous", previous.isEmpty ? nil : .array(previous.map(\.json))),
         ])
     }
 }

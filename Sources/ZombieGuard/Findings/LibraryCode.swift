@@ -41,6 +41,23 @@ extension Finding.Frame {
         return module.count < name.count && SwiftName.libraryModules.contains(module)
     }
 
+    /// Whether the compiler has put the frame between a call and the function that it is meant for. ``holdsItsTarget``: that
+    /// function may have become a part of it, where no debug information tells the two apart.
+    var isThunk: Bool {
+        guard let function else { return false }
+        return holdsItsTarget || Self.thunks.contains { function.hasPrefix($0) }
+    }
+
+    var holdsItsTarget: Bool {
+        guard let function else { return false }
+        return function.hasPrefix("partial apply for ") || function.hasPrefix("protocol witness for ")
+    }
+
+    private static let thunks = [
+        "reabstraction thunk", "vtable thunk for ", "dispatch thunk of ", "thunk for ", "non-virtual thunk to ",
+        "virtual thunk to ", "covariant return thunk to ",
+    ]
+
     /// Whether the source line is known, so that a reader can go there.
     var hasLine: Bool { file != nil && line != nil }
 }
@@ -49,7 +66,8 @@ extension [Finding.Frame] {
     /// The frame that a reader should look at first: the innermost one of the program itself, if possible one whose source
     /// line is known.
     public var origin: Finding.Frame? {
-        first { $0.hasLine && !$0.isLibraryCode } ?? first { !$0.isLibraryCode } ?? first
+        first { $0.hasLine && !$0.isLibraryCode && !$0.isThunk } ?? first { !$0.isLibraryCode && !$0.isThunk }
+            ?? first { !$0.isLibraryCode } ?? first
     }
 }
 

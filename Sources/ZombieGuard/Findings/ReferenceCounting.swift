@@ -40,14 +40,16 @@ extension Finding {
     ]
 
     /// Says what was done to the reference count, where the stack tells: the outermost call into the Swift runtime that is
-    /// known to touch it. Finished findings stay as they are.
+    /// known to touch it. The runtime has told retain, release and read apart by the code; names know more, such as a
+    /// uniqueness check.
     mutating func refineReferenceCounting() {
-        guard detail["part"] == "reference count", access == .unknown else { return }
+        let refinable: Set<Access> = [.unknown, .retain, .release, .read]
+        guard detail["part"] == "reference count", refinable.contains(access) else { return }
         let calls = stacks.access.prefix { $0.isSwiftRuntime }
         for frame in calls.reversed() {
             guard let call = frame.function.flatMap({ Self.runtimeCall($0) }) else { continue }
             access = call.access
-            detail["operation"] = call.operation
+            if let operation = call.operation { detail["operation"] = operation }
             return
         }
     }

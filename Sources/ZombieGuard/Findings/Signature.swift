@@ -2,13 +2,15 @@
 
 extension Finding {
     /// Frames of each stack that make up the signature.
-    static let framesPerStack = 3
+    package static let framesPerStack = 3
 
     /// Sixteen hexadecimal digits that depend on the kind and on the first few functions of the program itself in each
     /// of the three stacks; where a function has no name, on module and offset. Compute it after names are known.
     ///
     /// Inlined functions count like others, so that it does not matter what the compiler inlines where debug information
-    /// names it. Lines, directories, addresses and class do not count, nor does what ``withoutBuildMarks(_:)`` takes away.
+    /// names it. Lines, directories, addresses and class do not count, nor does what `withoutBuildMarks` takes away.
+    ///
+    /// - Returns: sixteen hexadecimal digits.
     public func computeSignature() -> String {
         var hash = StableHash()
         hash.add(kind.rawValue)
@@ -16,11 +18,15 @@ extension Finding {
             hash.add("stack")
             for name in StackNames(stack, limit: Self.framesPerStack).significant { hash.add(name) }
         }
+        if !stacks.previous.isEmpty {
+            hash.add("stack")
+            for name in StackNames(stacks.previous, limit: Self.framesPerStack).significant { hash.add(name) }
+        }
         return hash.digits
     }
 
     /// The stacks that say which bug it is: where a late write is found says nothing of who wrote.
-    var signedStacks: Stacks {
+    package var signedStacks: Stacks {
         isNoticedLate ? Stacks(free: stacks.free, alloc: stacks.alloc) : stacks
     }
 
@@ -32,20 +38,20 @@ extension Finding {
 }
 
 /// What signatures and suppressions see of a stack: one stable name a frame, and which frames say something.
-struct StackNames {
-    struct Name: Hashable {
-        var text: String
+package struct StackNames {
+    package struct Name: Hashable {
+        package var text: String
         /// Index of the frame in the stack.
-        var frame: Int
+        package var frame: Int
         /// Whether the frame counts: runtime libraries, what the compiler makes, and a function that calls itself again
         /// are looked through, where there is anything else.
-        var isSignificant: Bool
+        package var isSignificant: Bool
     }
 
-    private(set) var names: [Name] = []
+    package private(set) var names: [Name] = []
 
     /// Names of the frames up to the one that is the last of `limit` that count.
-    init(_ stack: [Finding.Frame], limit: Int = .max) {
+    package init(_ stack: [Finding.Frame], limit: Int = .max) {
         read(stack, limit: limit) { !$0.isLibraryCode && !$0.isMadeByCompiler }
         if !names.contains(where: \.isSignificant) {
             names = []
@@ -53,7 +59,7 @@ struct StackNames {
         }
     }
 
-    var significant: [String] { names.lazy.filter(\.isSignificant).map(\.text) }
+    package var significant: [String] { names.lazy.filter(\.isSignificant).map(\.text) }
 
     private mutating func read(_ stack: [Finding.Frame], limit: Int, counts: (Finding.Frame) -> Bool) {
         var last: String?

@@ -15,22 +15,33 @@ public struct TimelineSample: Hashable, Sendable {
 
     /// In whole milliseconds, as it is written.
     public var time: Timestamp
+    /// The process that was looked at.
     public var processID: Int
     /// Path of the program's executable.
     public var program: String?
+    /// Blocks in use.
     public var liveBlocks: UInt64 = 0
+    /// Bytes of blocks in use.
     public var liveBytes: UInt64 = 0
+    /// Freed blocks that are held.
     public var quarantinedBlocks: UInt64 = 0
+    /// Bytes of freed blocks that are held.
     public var quarantinedBytes: UInt64 = 0
     /// Freed blocks are held until they amount to this much.
     public var quarantineCap: UInt64 = 0
+    /// Freed blocks whose pages are protected.
     public var retiredBlocks: UInt64 = 0
     /// Address space, not memory.
     public var retiredBytes: UInt64 = 0
+    /// Address space of the guarded heap that is backed or may be backed, in bytes.
     public var heapCommittedBytes: UInt64 = 0
+    /// The same of records and stacks.
     public var metadataBytes: UInt64 = 0
+    /// Findings so far.
     public var findings: UInt64 = 0
+    /// 0: memory suffices, 1: it gets short, 2: it is short.
     public var pressureLevel: UInt64 = 0
+    /// What guarding takes of the processor time, in thousandths.
     public var overheadPermille: UInt64 = 0
 
     /// The counters by the name that they have in statistics and in JSON.
@@ -42,6 +53,12 @@ public struct TimelineSample: Hashable, Sendable {
         ("pressure_level", \.pressureLevel), ("overhead_permille", \.overheadPermille),
     ]
 
+    /// Makes a sample whose counters are 0. The time is cut to milliseconds.
+    ///
+    /// - Parameters:
+    ///   - time: when the process was looked at.
+    ///   - processID: its number.
+    ///   - program: path of its executable.
     public init(time: Timestamp, processID: Int, program: String? = nil) {
         self.time = Timestamp(milliseconds: time.milliseconds)
         self.processID = processID
@@ -51,6 +68,7 @@ public struct TimelineSample: Hashable, Sendable {
     /// The sample as one line of a report, without a line feed at its end.
     public var jsonLine: String { json.line }
 
+    /// The sample as JSON.
     public var json: JSONText {
         .object(
             [
@@ -60,6 +78,8 @@ public struct TimelineSample: Hashable, Sendable {
     }
 
     /// Reads one line of a report; nil where it is no sample of ``schema``.
+    ///
+    /// - Parameter jsonLine: a line without its line feed.
     public init?(jsonLine: String) {
         guard let sample = try? JSONDecoder().decode(TimelineSample.self, from: Data(jsonLine.utf8)) else { return nil }
         self = sample

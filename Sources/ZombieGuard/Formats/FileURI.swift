@@ -35,6 +35,17 @@ struct FileURI {
         return Reference(uri: Self.encoded(parts[...]), isBelowRoot: root != nil && isRelativeToRoot)
     }
 
+    /// The path for readers that take no URI: from the root on where the file lies below it, or as it is. Nil as for `reference`.
+    func path(to path: String) -> (path: String, isBelowRoot: Bool)? {
+        let parts = Self.parts(of: path)
+        if parts.isEmpty || parts[0] == ".." { return nil }
+        guard path.hasPrefix("/") else { return (parts.joined(separator: "/"), root != nil) }
+        if let root, parts.count > root.count, parts.starts(with: root) {
+            return (parts.dropFirst(root.count).joined(separator: "/"), true)
+        }
+        return ("/" + parts.joined(separator: "/"), false)
+    }
+
     // By name only: symbolic links are not followed. ".." at the beginning of a relative path stays.
     private static func parts(of path: String) -> [Substring] {
         var parts: [Substring] = []

@@ -3,7 +3,7 @@
 extension Finding {
     /// One of the three stacks of a finding.
     struct Event: Sendable {
-        enum Role: String, Sendable { case access, free, alloc }
+        enum Role: String, Sendable { case access, previous, free, alloc }
 
         var role: Role
         /// "freed by thread 2", safe to print.
@@ -19,6 +19,7 @@ extension Finding {
         if let threadName = thread?.name, !threadName.isEmpty { name += " (\(visible(threadName)))" }
         let all = [
             Event(role: .access, title: accessTitle(by: name), thread: thread?.id, frames: stacks.access),
+            Event(role: .previous, title: "being accessed from here", thread: thread?.id, frames: stacks.previous),
             Event(
                 role: .free, title: pastTitle("freed", by: block?.freeingThread, stack: "free"),
                 thread: block?.freeingThread, frames: stacks.free),

@@ -5,18 +5,28 @@ import CZombie
 /// What a kind of finding means.
 public struct FindingKind: Sendable {
     /// How serious a finding of the kind is by itself, in SARIF's words.
-    public enum Level: String, Sendable { case error, warning, note }
+    public enum Level: String, Sendable {
+        /// A bug.
+        case error
+        /// Probably a bug.
+        case warning
+        /// Worth knowing.
+        case note
+    }
 
+    /// The kind that this is about.
     public var kind: Finding.Kind
     /// "UseAfterFree"
     public var name: String
     /// One sentence.
     public var summary: String
+    /// What happened, in a few sentences.
     public var explanation: String
     /// What to do about it.
     public var help: String
     /// Number in the Common Weakness Enumeration.
     public var weakness: Int?
+    /// How serious it is where the finding is certain.
     public var level: Level = .error
 
     /// Every kind that this version knows, the gravest first: the runtime's table.
@@ -33,6 +43,9 @@ public struct FindingKind: Sendable {
     }
 
     /// The entry of a kind; one that says little for kinds of later versions.
+    ///
+    /// - Parameter kind: may be of a later version.
+    /// - Returns: the entry.
     public static func of(_ kind: Finding.Kind) -> FindingKind {
         all.first { $0.kind == kind }
             ?? FindingKind(

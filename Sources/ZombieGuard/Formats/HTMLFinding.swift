@@ -15,7 +15,7 @@ struct HTMLFinding {
         let unsure = finding.confidence == .inferred ? "<span class=\"tag\">inferred</span>" : ""
         return """
             <details class="f" id="f\(number)"\(isOpen ? " open" : "")><summary><span class="no">\(number)</span>\
-            <span class="say">\(sentence)</span>\(unsure)\(badge)</summary><div class="in">\(block)\(stacks)\(smallPrint)</div>\
+            <span class="say">\(sentence)</span>\(unsure)\(badge)</summary><div class="in">\(block)\(stacks)\(changes)\(smallPrint)</div>\
             </details>
 
             """
@@ -76,6 +76,22 @@ struct HTMLFinding {
         if sections.isEmpty { return "" }
         return "<div class=\"stacks n\(sections.count)\">\(sections.joined())</div>"
     }
+
+    // Who retained and released the object, as the text has it.
+    private var changes: String {
+        let shown = finding.history.withoutPairs
+        if shown.isEmpty { return "" }
+        let pairs = (finding.history.count - shown.count) / 2
+        let omitted = pairs == 0 ? "" : " (\(pairs) balanced \(pairs == 1 ? "pair" : "pairs") left out)"
+        let rows = shown.map { change in
+            let place = htmlText(change.place(Self.framesOfChange), cutAt: 400)
+            return "<tr><td>\(htmlText(change.text, cutAt: 60))<td>thread \(change.thread)<td><code>\(place)</code>"
+        }
+        return
+            "<section class=\"chg\"><h4>Changes of its count, newest first\(omitted)</h4><div class=\"scroll\"><table>"
+            + rows.joined() + "</table></div></section>"
+    }
+    private static let framesOfChange = 3
 
     private var smallPrint: String {
         var parts: [(String, String)] = []

@@ -20,6 +20,10 @@ public struct HTMLReport {
     private static let mostTimelines = 6
 
     /// Excerpts of source files are read through `sources`; nil leaves them out.
+    ///
+    /// - Parameters:
+    ///   - document: what the page says; its texts may hold anything.
+    ///   - sources: reads source files; nil: none are shown.
     public init(_ document: ReportDocument, sources: SourceExcerpts? = SourceExcerpts()) {
         self.document = document
         self.sources = sources

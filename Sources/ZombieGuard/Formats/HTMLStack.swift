@@ -30,6 +30,8 @@ struct HTMLStack {
             case .repeated(_, let frames, let turns):
                 let what = frames == 1 ? "this frame" : "these \(frames) frames"
                 text += "<li class=\"more\">\(what) \(turns) times more"
+            case .folded(let range, _) where range.count == 1: // no more than its fold
+                text += row(range.lowerBound, isOrigin: range.lowerBound == origin)
             case .folded(let range, _):
                 let list = range.map { row($0, isOrigin: false) }.joined()
                 let summary = "\(range.count) frames of \(foldedName(event.frames[range]))"

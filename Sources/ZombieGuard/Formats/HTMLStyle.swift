@@ -2,7 +2,7 @@
 
 enum HTMLStyle {
     /// SHA-256 of the text in base64, for the page's content security policy. Tests/Reports/formats.py prints what it has to be.
-    static let digest = "m9kbbqouMH6wq8qJvvusCX49AEJKzkHv498iDQ2giCY="
+    static let digest = "Us72btFWw8ZNzu3DJeFgle8Wdr2NUn2i2UirXQzEggU="
 
     static let text = """
         :root{color-scheme:light dark;--bg:#f6f6f4;--card:#fff;--ink:#1c2024;--mute:#5d666f;--line:#dcdfe1;--soft:#f0f1f0;\
@@ -66,6 +66,7 @@ enum HTMLStyle {
         .arrow{fill:var(--hit)}.lens{fill:var(--soft);stroke:var(--line)}.whole{stroke:var(--mute)}
         .state{font-weight:600;color:var(--amber)}.state.live{color:var(--green)}
         #hatch path{stroke:var(--line);stroke-width:1.4}
+        .chg{margin:.8rem 0 0}.chg td{padding:.1rem 1.2rem .1rem 0;white-space:pre;vertical-align:top}
         .stacks{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:.5rem 1.2rem}
         .stacks .access,.stacks.n1 section,.stacks.n2 section.access{grid-column:1/-1}
         .stack{border-left:3px solid var(--line);padding:.05rem 0 .05rem .8rem;min-width:0}

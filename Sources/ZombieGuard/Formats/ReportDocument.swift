@@ -4,16 +4,23 @@
 public struct ReportDocument: Sendable {
     /// A finding that a suppression keeps out of the report.
     public struct Suppressed: Hashable, Sendable {
+        /// What was suppressed.
         public var finding: Finding
         /// What the suppression says, such as its name or comment.
         public var reason: String?
 
+        /// Makes a suppressed finding, with what its rule says of it.
+        ///
+        /// - Parameters:
+        ///   - finding: what was suppressed.
+        ///   - reason: what the rule says, such as its name.
         public init(_ finding: Finding, reason: String? = nil) {
             self.finding = finding
             self.reason = reason
         }
     }
 
+    /// What the report is about, each group of equal findings once.
     public var findings: [Finding]
     /// May be empty where only their number is known.
     public var suppressedFindings: [Suppressed]
@@ -27,6 +34,7 @@ public struct ReportDocument: Sendable {
     public var version: String
     /// The command line of zguard, its own name first; empty where it is not known.
     public var commandLine: [String]
+    /// When the report was made.
     public var made: Timestamp
     /// What the reader has to know, such as "no names for …". Safe to print.
     public var notes: [String]
@@ -39,6 +47,7 @@ public struct ReportDocument: Sendable {
     /// What was watched by the run that made the report; nil where there was none, or nothing is known.
     public var coverage: Coverage?
 
+    /// Makes a document of its parts. Each parameter is the property of its name.
     public init(
         findings: [Finding], suppressedFindings: [Suppressed] = [], suppressedCount: Int? = nil,
         timeline: [TimelineSample] = [], title: String? = nil, version: String = zombieGuardVersion,

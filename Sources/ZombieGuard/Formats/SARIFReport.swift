@@ -6,6 +6,9 @@ public struct SARIFReport: Sendable {
     private let files: FileURI
     private let kinds: [FindingKind]
 
+    /// Makes the report of a document.
+    ///
+    /// - Parameter document: what the report says; its texts may hold anything.
     public init(_ document: ReportDocument) {
         self.document = document
         files = FileURI(root: document.sourceRoot)

@@ -10,6 +10,7 @@ public struct FindingGroups: Sendable {
         /// Memory that their stacks may take, about.
         public var bytes = 128 << 20
 
+        /// The limits that `zguard` has.
         public init() {}
     }
 
@@ -19,6 +20,7 @@ public struct FindingGroups: Sendable {
     public private(set) var further = 0
     /// Rules for findings that are not to be seen; they count what they suppress.
     public private(set) var suppressions: Suppressions
+    /// How much is kept.
     public let limits: Limits
 
     private var indices: [String: Int] = [:]
@@ -27,6 +29,11 @@ public struct FindingGroups: Sendable {
     private var texts = TextPool()
     private var bytes = 0
 
+    /// Makes groups without a finding.
+    ///
+    /// - Parameters:
+    ///   - limits: how much is kept.
+    ///   - suppressions: rules for findings that are not to be seen.
     public init(limits: Limits = Limits(), suppressions: Suppressions = Suppressions()) {
         self.limits = limits
         self.suppressions = suppressions
@@ -37,6 +44,11 @@ public struct FindingGroups: Sendable {
     ///
     /// `name` gives a raw finding its names. It is not asked for what is known: findings whose frames are equal to those
     /// of one that was added before.
+    ///
+    /// - Parameters:
+    ///   - raw: a finding, raw or finished.
+    ///   - name: makes it a finished one; called only where that is needed.
+    /// - Returns: whether it is the first of its group, and to be shown.
     @discardableResult
     public mutating func add(_ raw: Finding, naming name: (Finding) -> Finding = { $0 }) -> Bool {
         let identity = KnownFindings.Identity(raw)

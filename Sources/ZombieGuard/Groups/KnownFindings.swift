@@ -26,8 +26,15 @@ struct KnownFindings: Sendable {
                 hasher.combine(block.member)
                 hasher.combine(block.classSymbol)
                 block.memberFrame.map { Self.combine($0, &hasher) }
+                for var use in block.next {
+                    use.memberFrame.map { Self.combine($0, &hasher) }
+                    use.memberFrame = nil
+                    hasher.combine(use)
+                }
+                hasher.combine(block.bases)
             }
-            for stack in [finding.stacks.access, finding.stacks.free, finding.stacks.alloc] {
+            let stacks = finding.stacks
+            for stack in [stacks.access, stacks.free, stacks.alloc, stacks.previous] {
                 hasher.combine(stack.count)
                 for frame in stack { Self.combine(frame, &hasher) }
             }
@@ -97,7 +104,7 @@ struct TextPool: Sendable {
             finding.block = block
         }
         for (key, value) in finding.detail { bytes += 64 + key.utf8.count + value.utf8.count }
-        for stack in [\Finding.Stacks.access, \.free, \.alloc] {
+        for stack in [\Finding.Stacks.access, \.free, \.alloc, \.previous] {
             let frames = finding.stacks[keyPath: stack].map { frame in
                 var frame = frame
                 share(&frame.module, &bytes)

@@ -27,12 +27,17 @@ public struct AddressHistory: Sendable {
 
     /// What of a dead object a trap address stands for.
     public struct Trap: Sendable {
+        /// The part of a dead object that holds a trap.
         public enum Part: String, Sendable {
+            /// The object's first word.
             case classPointer = "class pointer"
+            /// The object's second word.
             case referenceCount = "reference count"
+            /// What follows: the stored properties.
             case contents
         }
 
+        /// Where in the object the value stood.
         public var part: Part
         /// Distance from the value that stands in the object.
         public var offset: Int64
@@ -46,14 +51,19 @@ public struct AddressHistory: Sendable {
 
     /// The mapping that holds an address.
     public struct Place: Sendable {
+        /// The first address of the mapping.
         public var start: Address
+        /// The address behind the last one.
         public var end: Address
+        /// As the kernel writes them: `rw-p`.
         public var permissions: String
         /// Path of the file, or the kernel's name for it; nil for anonymous memory.
         public var path: String?
     }
 
+    /// What was asked for.
     public var address: Address
+    /// What is there.
     public var what: What
     /// Of ``What/block`` and, where the object is known, ``What/trap``; of ``What/unused`` the place for one. `state` may
     /// also be `freeing`; `offset` lies behind the block, or before it, where the address does.
@@ -70,11 +80,17 @@ public struct AddressHistory: Sendable {
     public var freeTime: UInt64?
     /// The record changed again and again while it was read: this is what was seen last.
     public var isChanging = false
+    /// What the address says, where it is a trap.
     public var trap: Trap?
+    /// The mapping that holds it; nil where nothing is there.
     public var place: Place?
     /// `access` is the place itself, where the address lies in a file.
     public var stacks = Finding.Stacks()
+    /// The last retains and releases of a Swift object, the newest first, where they are kept.
+    public var changes: [Finding.CountChange] = []
+    /// The process that was asked.
     public var processID: Int
+    /// Path of its executable.
     public var program: String
     /// The answer comes from a core file.
     public var isFromCore: Bool
@@ -83,10 +99,15 @@ public struct AddressHistory: Sendable {
     public var isKnown: Bool { what != .nothing }
 
     /// Gives frames, class and member their names.
+    ///
+    /// - Parameter symbolicator: knows where symbols are.
     public mutating func symbolicate(with symbolicator: Symbolicator) {
-        // Symbols are looked up for findings: this one carries block and stacks there and back.
-        let named = symbolicator.symbolicate(Finding(kind: .useAfterFree, block: block, stacks: stacks))
+        // Symbols are looked up for findings: this one carries block, stacks and changes there and back.
+        var carrier = Finding(kind: .useAfterFree, block: block, stacks: stacks)
+        carrier.history = changes
+        let named = symbolicator.symbolicate(carrier)
         block = named.block
         stacks = named.stacks
+        changes = named.history
     }
 }

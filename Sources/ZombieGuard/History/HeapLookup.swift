@@ -61,7 +61,7 @@ struct HeapLookup {
 
     init(_ source: HeapSource) {
         memory = source.memory
-        layout = source.statistics.layout
+        layout = source.statistics.heapLayout
         isRunning = source.isRunning
     }
 

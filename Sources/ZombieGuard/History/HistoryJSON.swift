@@ -7,6 +7,7 @@ extension AddressHistory {
             ("schema", .string(Self.schema)), ("address", address.json), ("what", .string(what.rawValue)),
             ("sentence", .string(sentence)), ("block", block.map { blockJSON($0) }),
             ("trap", trap.map { trapJSON($0) }), ("mapping", place.map { placeJSON($0) }), ("stacks", stacks.json),
+            ("history", changes.isEmpty ? nil : .array(changes.map(\.json))),
             ("pid", .integer(Int64(processID))), ("program", .string(program)),
             ("source", .string(isFromCore ? "core" : "process")),
         ])

@@ -11,15 +11,21 @@ public struct HistoryReader {
     private let depot: StackDepotReader
     private var modules: ProcessModules
 
+    /// Reads what a source of memory holds: a process or a core file.
+    ///
+    /// - Parameter source: where memory is read.
     public init(_ source: HeapSource) {
         self.source = source
         lookup = HeapLookup(source)
         names = ObjectNames(source)
-        depot = StackDepotReader(memory: source.memory, layout: source.statistics.layout)
+        depot = StackDepotReader(memory: source.memory, layout: source.statistics.heapLayout)
         modules = ProcessModules(mappings: source.mappings, memory: source.memory)
     }
 
     /// What is, or was, at an address, without names of functions.
+    ///
+    /// - Parameter address: any address; it is not followed.
+    /// - Returns: what is known; nothing may be.
     public mutating func history(of address: Address) -> AddressHistory {
         var history = AddressHistory(
             address: address, what: .nothing, processID: source.statistics.processID,
@@ -68,6 +74,12 @@ public struct HistoryReader {
             history.stacks.free = frames(of: block.free_stack)
         }
         if record.isZombie { history.freeTime = timeOfDeath(record.death) }
+        let known = record.isZombie ? names.class(number: record.death.class_number) : names.class(of: record)
+        guard let known, known.isSwift else { return }
+        history.changes = CountHistoryReader(source).changes(of: record.start, class: known.pointer).map { change in
+            Finding.CountChange(
+                event: change.event, strong: change.strong, thread: change.thread, stack: frames(of: change.stack))
+        }
     }
 
     private func isStillSo(_ record: BlockRecord) -> Bool {

@@ -4,9 +4,17 @@
 public struct HistoryRenderer {
     private let renderer: TextRenderer
 
+    /// Makes a renderer that shows stacks as `renderer` does.
+    ///
+    /// - Parameter renderer: renders the stacks.
     public init(renderer: TextRenderer = TextRenderer()) { self.renderer = renderer }
 
     /// Ends with a line feed. Safe to print. `now`: nanoseconds since 1970, to say how long ago a block died.
+    ///
+    /// - Parameters:
+    ///   - history: what is known of an address.
+    ///   - now: nanoseconds since 1970; nil: how long ago something was is not said.
+    /// - Returns: lines, safe to print.
     public func render(_ history: AddressHistory, now: UInt64? = nil) -> String {
         var text = line(history.sentence)
         if let block = history.block, history.what != .unused {
@@ -18,6 +26,7 @@ public struct HistoryRenderer {
                 text += stack(history.stacks.free, "freed", block.freeingThread)
             }
             text += stack(history.stacks.alloc, "allocated", block.allocatingThread)
+            text += renderer.render(history.changes)
         } else if history.what == .file, history.stacks.access.contains(where: { $0.file != nil }) {
             text += renderer.render(history.stacks.access, title: nil)
         }

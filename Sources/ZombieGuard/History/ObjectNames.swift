@@ -20,7 +20,7 @@ final class ObjectNames {
 
     init(_ source: HeapSource) {
         memory = source.memory
-        layout = source.statistics.layout
+        layout = source.statistics.heapLayout
         modules = ProcessModules(mappings: source.mappings, memory: source.memory)
         knowsSwift = !source.statistics.degradations.contains { $0.name == "swift_layout" }
     }

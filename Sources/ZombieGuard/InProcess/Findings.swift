@@ -32,6 +32,9 @@ public struct Findings: AsyncSequence, Sendable {
         fileprivate var next: UInt64
 
         /// The next finding; nil where the process is not guarded or the task is cancelled.
+        ///
+        /// - Parameter actor: the actor that waits.
+        /// - Returns: the finding, with names; nil at the end.
         public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async -> Finding? {
             guard let runtime else { return nil }
             while !Task.isCancelled {
@@ -41,8 +44,9 @@ public struct Findings: AsyncSequence, Sendable {
                     await runtime.watcher.wait(for: next)
                     continue
                 }
-                defer { next += 1 }
-                if let finding = runtime.finding(next) { return finding }
+                let number = next
+                next += 1
+                if let finding = runtime.finding(number) { return finding }
             }
             return nil
         }

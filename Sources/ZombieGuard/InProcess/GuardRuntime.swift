@@ -1,5 +1,6 @@
 // The runtime in this process, through the table of functions that it publishes.
 
+import CSystem
 import CZombie
 import Synchronization
 
@@ -14,7 +15,7 @@ package final class GuardRuntime: @unchecked Sendable {
     private let table: zg_api
     let watcher: FindingWatcher
 
-    // Files are opened when the first frame needs a name. libdw is not made for several threads at once.
+    // Files are opened when the first frame needs a name. The readers are not made for several threads at once.
     private static let symbolicator = Mutex(Symbolicator())
 
     private static let loaded: GuardRuntime? = zg_api_find().flatMap { GuardRuntime(table: $0) }
@@ -50,6 +51,20 @@ package final class GuardRuntime: @unchecked Sendable {
     /// What is watched is chosen anew, so that each test has its share.
     package func beginTest() { table.begin_test() }
 
+    /// Does work of ours in the program's process: what it allocates comes from libc, and takes nothing of what the program's own blocks
+    /// are watched with. Not for code of the program.
+    package func aside<Value>(_ work: () throws -> Value) rethrows -> Value {
+        table.step_aside?()
+        defer { table.step_back?() }
+        return try work()
+    }
+
+    /// The same where a process may be guarded or not.
+    package static func aside<Value>(_ work: () throws -> Value) rethrows -> Value {
+        guard let current else { return try work() }
+        return try current.aside(work)
+    }
+
     // MARK: Findings
 
     /// How many findings there were, and the first that is still kept.
@@ -61,15 +76,45 @@ package final class GuardRuntime: @unchecked Sendable {
 
     /// A finding by its number, with names; nil where it is no longer kept.
     package func finding(_ number: UInt64) -> Finding? {
-        guard let line = text({ table.finding(number, $0, $1) }),
-            let finding = try? JSONDecoder().decode(Finding.self, from: line)
-        else { return nil }
-        return Self.symbolicate(finding)
+        aside {
+            guard let line = text({ table.finding(number, $0, $1) }),
+                let finding = try? JSONDecoder().decode(Finding.self, from: line)
+            else { return nil }
+            return Self.symbolicate(finding)
+        }
+    }
+
+    /// Calls `say`, from a thread of its own, with the finding that this process is about to die of, once it does; the process waits for
+    /// that, for ten seconds. For once in a process.
+    package func whenDying(_ say: @escaping @Sendable (Finding) -> Void) {
+        let listener = Unmanaged.passRetained(LastWords(runtime: self, say: say))
+        let result = zg_system_start_thread(
+            "zguard-last",
+            { Unmanaged<LastWords>.fromOpaque($0!).takeRetainedValue().listen() }, listener.toOpaque())
+        if result != 0 { listener.release() }
+    }
+
+    private final class LastWords: Sendable {
+        private let runtime: GuardRuntime
+        private let say: @Sendable (Finding) -> Void
+
+        init(runtime: GuardRuntime, say: @escaping @Sendable (Finding) -> Void) {
+            self.runtime = runtime
+            self.say = say
+        }
+
+        func listen() {
+            runtime.table.await_end()
+            // Not said: the runtime says what it knows, which has no names.
+            guard let last = runtime.findingNumbers.last, let finding = runtime.finding(last) else { return }
+            say(finding)
+            runtime.table.end_is_said()
+        }
     }
 
     /// The finding with names. What has been opened for it stays open.
     package static func symbolicate(_ finding: Finding) -> Finding {
-        symbolicator.withLock { $0.symbolicate(finding) }
+        aside { symbolicator.withLock { $0.symbolicate(finding) } }
     }
 
     // MARK: Blocks
@@ -82,7 +127,9 @@ package final class GuardRuntime: @unchecked Sendable {
     }
 
     /// What is or was at an address; nil where the guarded heap never had a block there.
-    func record(at address: Address) -> ZombieRecord? {
+    func record(at address: Address) -> ZombieRecord? { aside { recordOfBlock(at: address) } }
+
+    private func recordOfBlock(at address: Address) -> ZombieRecord? {
         guard let (block, stacks, freed) = describe(address) else { return nil }
         return ZombieRecord(
             className: block.className, property: block.isMethod ? nil : block.member, start: block.start,
@@ -92,7 +139,9 @@ package final class GuardRuntime: @unchecked Sendable {
             deallocatingThread: block.freeingThread, allocatingThread: block.allocatingThread, deallocationTime: freed)
     }
 
-    func referrers(of address: Address) -> [Referrer] {
+    func referrers(of address: Address) -> [Referrer] { aside { findReferrers(of: address) } }
+
+    private func findReferrers(of address: Address) -> [Referrer] {
         guard let target = describe(address)?.block, target.isLive else { return [] }
         var referrers: [Referrer] = []
         var cursor: UInt64 = 0

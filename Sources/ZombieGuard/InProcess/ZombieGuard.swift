@@ -35,17 +35,27 @@ public enum ZombieGuard {
     ///
     /// The address is never followed. Blocks are known until their memory is used again.
     ///
+    /// - Parameter address: any address in the block, or beside it.
+    /// - Returns: what is known; nil where no block is known to have died there.
     /// - Throws: ``ZombieGuardError/inactive`` where the process is not guarded.
     public static func zombie(at address: Address) throws(ZombieGuardError) -> ZombieRecord? {
         try GuardRuntime.active.record(at: address).flatMap { $0.isLive ? nil : $0 }
     }
 
     /// The dead block at or around the address that a pointer holds. See ``zombie(at:)-(Address)``.
+    ///
+    /// - Parameter pointer: may be dangling.
+    /// - Returns: what is known; nil where no block is known to have died there.
+    /// - Throws: ``ZombieGuardError/inactive`` where the process is not guarded.
     public static func zombie(at pointer: UnsafeRawPointer) throws(ZombieGuardError) -> ZombieRecord? {
         try zombie(at: UInt(bitPattern: pointer))
     }
 
     /// The dead block at or around an address. See ``zombie(at:)-(Address)``.
+    ///
+    /// - Parameter address: any address in the block, or beside it.
+    /// - Returns: what is known; nil where no block is known to have died there.
+    /// - Throws: ``ZombieGuardError/inactive`` where the process is not guarded.
     public static func zombie(at address: UInt) throws(ZombieGuardError) -> ZombieRecord? {
         try zombie(at: Address(UInt64(address)))
     }
@@ -53,6 +63,8 @@ public enum ZombieGuard {
     /// What is known of the freed objects of exactly this class, those of its subclasses not included; in no particular
     /// order.
     ///
+    /// - Parameter type: the class of the objects themselves.
+    /// - Returns: a record of each object.
     /// - Complexity: O(*n*) in the number of blocks, live ones included.
     /// - Throws: ``ZombieGuardError/inactive`` where the process is not guarded.
     public static func records<Object: AnyObject>(
@@ -67,7 +79,8 @@ public enum ZombieGuard {
     /// Who holds a pointer to a live block, or into it, as far as is known: words in live blocks that have the value of one.
     /// Variables on stacks and in static memory are not looked at, and a number may look like a pointer.
     ///
-    /// - Parameter address: Any address in the block.
+    /// - Parameter address: any address in the block.
+    /// - Returns: those that hold one, in no particular order.
     /// - Complexity: O(*n*) in the bytes of all live blocks.
     /// - Throws: ``ZombieGuardError/inactive`` where the process is not guarded.
     public static func referrers(of address: Address) throws(ZombieGuardError) -> [Referrer] {
@@ -75,6 +88,10 @@ public enum ZombieGuard {
     }
 
     /// Who holds a pointer to a live block. See ``referrers(of:)-(Address)``.
+    ///
+    /// - Parameter pointer: any address in the block.
+    /// - Returns: those that hold one, in no particular order.
+    /// - Throws: ``ZombieGuardError/inactive`` where the process is not guarded.
     public static func referrers(of pointer: UnsafeRawPointer) throws(ZombieGuardError) -> [Referrer] {
         try referrers(of: Address(UInt64(UInt(bitPattern: pointer))))
     }
@@ -86,6 +103,9 @@ public enum ZombieGuard {
     public static var findings: Findings { findings(since: .now) }
 
     /// The findings from a moment on. See ``findings``.
+    ///
+    /// - Parameter start: the moment.
+    /// - Returns: a sequence that waits for findings.
     public static func findings(since start: Findings.Start) -> Findings {
         Findings(runtime: GuardRuntime.current, since: start)
     }

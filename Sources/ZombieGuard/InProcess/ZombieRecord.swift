@@ -7,6 +7,7 @@ public struct ZombieRecord: Hashable, Sendable {
     public var className: String?
     /// The stored property at the address that was asked for; nil where none is known.
     public var property: String?
+    /// Where the block begins.
     public var start: Address
     /// In bytes, as the program asked for it.
     public var size: Int
@@ -21,6 +22,7 @@ public struct ZombieRecord: Hashable, Sendable {
     public var allocationStack: [Finding.Frame]
     /// The runtime's numbers of the threads that did it; 1 is the main thread.
     public var deallocatingThread: Int?
+    /// The runtime's number of the thread that allocated it.
     public var allocatingThread: Int?
     /// When the block was freed, to about a millisecond: nanoseconds since 1970, UTC.
     public var deallocationTime: UInt64?
@@ -48,6 +50,7 @@ public struct Referrer: Hashable, Sendable {
     public var className: String?
     /// The stored property that holds it, where it is known.
     public var property: String?
+    /// Where the block begins.
     public var start: Address
     /// In bytes.
     public var size: Int

@@ -4,6 +4,9 @@ import CSystem
 import Glibc
 
 /// The source form of a mangled C++ or Swift name; the name itself where it is not mangled.
+///
+/// - Parameter name: a symbol.
+/// - Returns: the name as in source code.
 public func demangle(_ name: String) -> String {
     if name.hasPrefix("$s") || name.hasPrefix("$S") || name.hasPrefix("_$s") || name.hasPrefix("_T0") {
         return take(name.withCString { swift_demangle($0, strlen($0), nil, nil, 0) }) ?? name

@@ -136,7 +136,7 @@ enum SwiftName {
 
 extension Substring {
     /// The first occurrence of a text.
-    func range(of text: String) -> Range<Index>? {
+    package func range(of text: String) -> Range<Index>? {
         guard let first = text.first else { return nil }
         var from = startIndex
         while let index = self[from...].firstIndex(of: first) {

@@ -42,3 +42,28 @@ struct SymbolName: Hashable {
 
 /// A symbol's name as stacks show it: without modules, types of results, and other noise.
 func readableName(_ symbol: String) -> String { SymbolName(symbol: symbol).readable }
+
+private let longestMangled = (whole: 40, part: 20)
+private let mangledBeginnings = ["$s", "$S", "$e", "_$s", "_$S", "_$e", "_T0", "_Z", "__Z", "_R", "_D"]
+
+/// A name without the ends of what in it is mangled, too long to be read, and could not be taken apart: all of it, or names inside of
+/// it, such as those that macros make. Other names stay as they are.
+func withoutMangledEnd(_ function: String) -> String {
+    guard function.utf8.count > longestMangled.part,
+        function.utf8.contains(where: { $0 == UInt8(ascii: "$") || $0 == UInt8(ascii: "_") })
+    else { return function }
+    var text = ""
+    var rest = Substring(function)
+    while !rest.isEmpty {
+        let part = rest.prefix { !" .,()<>".contains($0) }
+        rest = rest[part.endIndex...]
+        let longest = part.count == function.count ? longestMangled.whole : longestMangled.part
+        if part.count > longest, mangledBeginnings.contains(where: { part.hasPrefix($0) }) {
+            text += part.prefix(longest - 1) + "…"
+        } else {
+            text += part
+        }
+        if let separator = rest.popFirst() { text.append(separator) }
+    }
+    return text
+}

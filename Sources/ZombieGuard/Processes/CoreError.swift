@@ -2,11 +2,13 @@
 
 /// Why a core file cannot be looked into.
 public enum CoreError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The file cannot be read: its path, and why.
     case unreadable(String, SystemError)
     /// It is no core file; the second text says what it is instead, where that is known.
     case notCore(String, String?)
     /// It is packed, by this program.
     case packed(String, String)
+    /// It is of another architecture.
     case otherMachine(String)
     /// Its tables point to where nothing is.
     case damaged(String, String)
@@ -14,6 +16,7 @@ public enum CoreError: Error, Hashable, Sendable, CustomStringConvertible {
     case notGuarded(String, isCutOff: Bool)
     /// It is of a guarded process, but its statistics page was left out.
     case withoutPage(String)
+    /// It is of another version of the runtime: path, and the version of its page.
     case otherVersion(String, UInt32)
 
     /// One line for people, lower case, safe to print.

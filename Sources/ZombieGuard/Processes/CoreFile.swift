@@ -20,6 +20,9 @@ public final class CoreFile: MemoryReader {
     private static let coreFile: UInt16 = 4
 
     /// Reads the tables of a core file.
+    ///
+    /// - Parameter path: of a core file.
+    /// - Throws: ``CoreError`` where it is none, or not one of a guarded process.
     public init(opening path: String) throws(CoreError) {
         self.path = path
         let status: stat
@@ -63,7 +66,7 @@ public final class CoreFile: MemoryReader {
             throw .notCore(path, header.isEmpty ? "empty" : isMinidump ? "a minidump" : nil)
         }
         guard header.count == headerSize else { throw .damaged(path, "its header is cut off") }
-        guard header[4] == 2, header[5] == 1, header.number(at: 18) as UInt16 == machine else {
+        guard header[4] == 2, header[5] == 1, header.number(at: 18) as UInt16 == Processor.elfMachine else {
             throw .otherMachine(path)
         }
         guard header.number(at: 16) as UInt16 == coreFile else {
@@ -85,12 +88,6 @@ public final class CoreFile: MemoryReader {
         guard bytes.count == count * programHeaderSize else { throw .damaged(path, "its table of segments is cut off") }
         return (0..<count).map { CoreNotes.Segment(bytes, at: $0 * programHeaderSize) }
     }
-
-    #if arch(x86_64)
-    private static let machine: UInt16 = 62
-    #else
-    private static let machine: UInt16 = 183
-    #endif
 
     // MARK: Memory
 
@@ -138,7 +135,7 @@ public final class CoreFile: MemoryReader {
                 continue
             }
             let statistics = Statistics(page: page, processID: Int(page.pid))
-            if statistics.layout.isKnown { return statistics }
+            if statistics.heapLayout.isKnown { return statistics }
         }
         if let version { throw .otherVersion(path, version) }
         let isNamed = mappings.contains { $0.path.hasPrefix(GuardedProcess.pageName) }

@@ -30,18 +30,13 @@ struct CoreNotes {
     private(set) var stackPointers: [UInt64] = []
 
     private enum NoteType { static let threadStatus: UInt32 = 1, files: UInt32 = 0x4649_4c45 }
-    #if arch(x86_64)
-    private static let stackPointerPlace = 264 // in struct elf_prstatus
-    #else
-    private static let stackPointerPlace = 360
-    #endif
 
     mutating func read(_ notes: [UInt8]) {
         for note in ELFNotes(notes) where note.name.elementsEqual("CORE\0".utf8) {
             let contents = Array(note.contents)
             if note.type == NoteType.files { readFiles(contents) }
-            if note.type == NoteType.threadStatus, contents.count >= Self.stackPointerPlace + 8 {
-                stackPointers.append(contents.number(at: Self.stackPointerPlace))
+            if note.type == NoteType.threadStatus, contents.count >= Processor.stackPointerPlace + 8 {
+                stackPointers.append(contents.number(at: Processor.stackPointerPlace))
             }
         }
     }

@@ -5,14 +5,40 @@ import Glibc
 
 /// A guarded process, found by the statistics page that it maps.
 public struct GuardedProcess: Sendable {
+    /// The process.
     public let processID: Int
     private let page: Mapping
 
     static let pageName = "/memfd:\(ZG_STATS_NAME)"
     private static let libraryName = "libzguard.so"
 
-    /// Finds the statistics page of a process.
+    /// Finds the statistics page of a process; where there is none, says why, as far as its program tells.
+    ///
+    /// - Parameter processID: the number of a process.
+    /// - Throws: ``ProcessError`` where it is not guarded, gone, or not ours to read.
     public init(processID: Int) throws(ProcessError) {
+        do throws(ProcessError) {
+            try self.init(unexplained: processID)
+        } catch {
+            guard error == .notGuarded(processID), let reason = Self.reason(processID) else { throw error }
+            throw reason
+        }
+    }
+
+    private static func reason(_ processID: Int) -> ProcessError? {
+        let program = "/proc/\(processID)/exe"
+        guard let name = readLink(program) else {
+            return status(of: processID)["VmSize"] == nil ? .kernelThread(processID) : nil
+        }
+        do throws(ProgramRefusal) {
+            try ProgramCheck(searchPath: nil).check(program, name: name)
+            return nil
+        } catch {
+            return error.status == .cannotGuard ? .unguardable(processID, error) : nil
+        }
+    }
+
+    private init(unexplained processID: Int) throws(ProcessError) {
         self.processID = processID
         let mappings: [Mapping]
         do throws(SystemError) { mappings = try Mapping.all(of: processID) } catch {
@@ -31,14 +57,18 @@ public struct GuardedProcess: Sendable {
     }
 
     /// All guarded processes that this user may look into, by process id.
+    ///
+    /// - Returns: the processes; none where nobody is guarded.
     public static func all() -> [GuardedProcess] { survey().processes }
 
     /// The same, and the ids of guarded processes that show no statistics.
+    ///
+    /// - Returns: the processes, and the numbers of those without a page.
     public static func survey() -> (processes: [GuardedProcess], withoutStatistics: [Int]) {
         var processes: [GuardedProcess] = []
         var others: [Int] = []
         for id in directoryEntries("/proc").compactMap({ Int($0) }).sorted() {
-            do throws(ProcessError) { processes.append(try GuardedProcess(processID: id)) } catch {
+            do throws(ProcessError) { processes.append(try GuardedProcess(unexplained: id)) } catch {
                 if error == .withoutStatistics(id) { others.append(id) }
             }
         }
@@ -46,6 +76,9 @@ public struct GuardedProcess: Sendable {
     }
 
     /// The statistics as they are now.
+    ///
+    /// - Returns: a copy, as of now.
+    /// - Throws: ``ProcessError`` where the process has ended.
     public func statistics() throws(ProcessError) -> Statistics {
         Statistics(page: try readPage(), processID: processID)
     }
@@ -70,7 +103,7 @@ public struct GuardedProcess: Sendable {
             if let file = openPage(flags: O_RDONLY) { return try file.read(at: 0, upTo: size) }
             return try Descriptor(opening: "/proc/\(processID)/mem").read(at: page.start, upTo: size)
         } catch {
-            throw error.number == EIO ? .gone(processID) : ProcessError(processID, error)
+            throw error.number == EIO ? .gone(processID) : ProcessError(processID, error, wantsMemory: true)
         }
     }
 
@@ -105,7 +138,7 @@ public struct GuardedProcess: Sendable {
     }
 
     /// The lines of /proc/PID/status; empty where the process is gone.
-    private static func status(of processID: Int) -> [String: String] {
+    static func status(of processID: Int) -> [String: String] {
         guard let bytes = try? readFile("/proc/\(processID)/status") else { return [:] }
         var status: [String: String] = [:]
         for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n") {

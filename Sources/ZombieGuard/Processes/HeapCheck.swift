@@ -15,6 +15,7 @@ public struct HeapCheck {
     public private(set) var verifiedBytes: UInt64 = 0
 
     private let statistics: Statistics
+    private let layout: HeapLayout
     private let memory: any MemoryReader
     private let depot: StackDepotReader
     private let filledAtMost: UInt64
@@ -25,11 +26,16 @@ public struct HeapCheck {
     private static let recordsAtOnce = 1 << 16
     private static let bytesAtOnce: UInt64 = 1 << 20
 
+    /// Looks into the heap of a process.
+    ///
+    /// - Throws: ``ProcessError`` where it is not guarded, gone, or not ours to read.
+    /// - Parameter process: a guarded process.
     public init(process: GuardedProcess) throws(ProcessError) {
         let source = try HeapSource(process: process)
         statistics = source.statistics
+        layout = statistics.heapLayout
         memory = source.memory
-        depot = StackDepotReader(memory: memory, layout: statistics.layout)
+        depot = StackDepotReader(memory: memory, layout: layout)
         modules = ProcessModules(mappings: source.mappings, memory: memory)
         // What the page shows of the options may be cut off; what is left of the last one is then no option.
         let settings = OptionTable.parse(statistics.options).settings
@@ -37,8 +43,10 @@ public struct HeapCheck {
     }
 
     /// Verifies everything, handing out findings without names as they are made.
+    ///
+    /// - Parameter report: called with each finding.
     public mutating func run(_ report: (Finding) -> Void) {
-        for sizeClass in statistics.layout.classes { verify(sizeClass, report) }
+        for sizeClass in layout.classes { verify(sizeClass, report) }
         verifySpans(report)
         verifyWindows(report)
     }
@@ -81,7 +89,7 @@ public struct HeapCheck {
                 verifiedBlocks += 1
                 verifiedBytes += UInt64(filled)
                 let slot = first + UInt64(index + position)
-                let expected = FreedContents(block, slot: slot, of: sizeClass, statistics.layout.traps)
+                let expected = FreedContents(block, slot: slot, of: sizeClass, layout.traps)
                 guard expected.changes(in: contents[range]) != nil else { continue }
                 let record = sizeClass.blocks &+ slot * UInt64(MemoryLayout<zg_block>.stride)
                 let address = sizeClass.slots &+ slot * sizeClass.slotSize
@@ -100,17 +108,17 @@ public struct HeapCheck {
 
     private mutating func verifySpans(_ report: (Finding) -> Void) {
         let stride = UInt64(MemoryLayout<zg_span>.stride)
-        let count = Int(min(statistics.layout.spanCount, 1 << 24))
-        let spans = memory.records(zg_span.self, at: statistics.layout.spans, count: count)
+        let count = Int(min(layout.spanCount, 1 << 24))
+        let spans = memory.records(zg_span.self, at: layout.spans, count: count)
         for (index, span) in spans.enumerated() where span.hasGaps {
-            let record = statistics.layout.spans &+ UInt64(index) * stride
+            let record = layout.spans &+ UInt64(index) * stride
             if let finding = changedGap(of: span, record) { report(finding) }
         }
         for (index, span) in spans.enumerated() where span.block.isQuarantined {
-            let expected = FreedContents(span.block, span: UInt64(index), statistics.layout.traps)
+            let expected = FreedContents(span.block, span: UInt64(index), layout.traps)
             guard let change = firstChange(of: span, expected) else { continue }
             // The record begins with the block's own.
-            let record = statistics.layout.spans &+ UInt64(index) * stride
+            let record = layout.spans &+ UInt64(index) * stride
             let contents = Contents(
                 start: span.start, size: span.size, part: change.offset, length: change.length, expected: expected)
             if let finding = confirm(span.block, record, contents) { report(finding) }
@@ -137,7 +145,7 @@ public struct HeapCheck {
     // Blocks in windows: those that wait for a guard are filled, live ones have a gap behind them.
 
     private mutating func verifyWindows(_ report: (Finding) -> Void) {
-        let windows = statistics.layout.windows
+        let windows = layout.windows
         let stride = UInt64(MemoryLayout<zg_alias>.stride)
         var first: UInt64 = 0
         while first < windows.pageCount {
@@ -153,7 +161,7 @@ public struct HeapCheck {
     }
 
     private mutating func change(of alias: zg_alias, _ page: UInt64, _ record: UInt64) -> Finding? {
-        let windows = statistics.layout.windows
+        let windows = layout.windows
         let room = UInt64(alias.slot_bytes)
         guard alias.block.slack <= room else { return nil }
         let size = room - alias.block.slack
@@ -162,7 +170,7 @@ public struct HeapCheck {
         let length = isLive ? room - size : min(room, (size + 15) & ~15)
         let start = windows.start &+ page &* windows.pageSize &+ UInt64(alias.start)
         let expected =
-            isLive ? FreedContents.gap : FreedContents(alias.block, page: page, windows, statistics.layout.traps)
+            isLive ? FreedContents.gap : FreedContents(alias.block, page: page, windows, layout.traps)
         let contents = memory.read(at: start &+ part, upTo: Int(length))
         guard contents.count == Int(length) else { return nil }
         if isLive { verifiedLiveBlocks += 1 } else { verifiedBlocks += 1 }
@@ -176,7 +184,7 @@ public struct HeapCheck {
 
     // Behind the block all that its pages hold, in front of it what the runtime fills.
     private mutating func changedGap(of span: zg_span, _ record: UInt64) -> Finding? {
-        let page = statistics.layout.fenced.pageSize
+        let page = layout.fenced.pageSize
         let end = span.base &+ UInt64(max(span.units, 1) - 1) &* page
         let start = span.start
         guard page > 0, start >= span.base, start &+ span.size <= end else { return nil }

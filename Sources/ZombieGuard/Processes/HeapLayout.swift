@@ -85,6 +85,8 @@ struct HeapLayout: Sendable {
     var spanCount: UInt64
     var nodes: UInt64
     var nodeCount: UInt64
+    /// Where retains and releases are kept; nil where they are not, or in a way that makes no sense.
+    var counts: zg_layout_counts?
     /// Whether the records have the sizes that this version knows.
     var isKnown: Bool
 
@@ -115,6 +117,12 @@ struct HeapLayout: Sendable {
         spanCount = layout.spans_used
         nodes = layout.nodes_base
         nodeCount = layout.nodes_used
+        let entry = MemoryLayout<zg_count_entry>.size
+        let change = MemoryLayout<zg_count_change>.size
+        let isSensible =
+            layout.counts.base != 0 && (40..<64).contains(layout.counts.set_shift) && layout.counts.changes <= 64
+            && Int(layout.counts.entry_bytes) == entry + Int(layout.counts.changes) * change
+        counts = isSensible ? layout.counts : nil
         isKnown =
             Int(layout.block_bytes) == MemoryLayout<zg_block>.size
             && Int(layout.death_bytes) == MemoryLayout<zg_death>.size

@@ -4,6 +4,7 @@ import CZombie
 
 /// A guarded program whose heap can be looked into: a process, or what a core file holds of one.
 public struct HeapSource {
+    /// The statistics as they were when the source was opened.
     public let statistics: Statistics
     /// The program may go on while its memory is read.
     public let isRunning: Bool
@@ -21,10 +22,13 @@ public struct HeapSource {
     }
 
     /// A running or stopped process, which does not notice it.
+    ///
+    /// - Parameter process: a guarded process.
+    /// - Throws: ``ProcessError`` where it is gone, or not ours to read.
     public init(process: GuardedProcess) throws(ProcessError) {
         let processID = process.processID
         statistics = try process.statistics()
-        guard statistics.layout.isKnown else { throw .otherVersion(processID, UInt32(ZG_STATS_VERSION)) }
+        guard statistics.heapLayout.isKnown else { throw .otherVersion(processID, UInt32(ZG_STATS_VERSION)) }
         memory = try ProcessMemory(processID: processID)
         do throws(SystemError) { mappings = try Mapping.all(of: processID) } catch {
             throw ProcessError(processID, error)
@@ -33,10 +37,18 @@ public struct HeapSource {
     }
 
     /// What a core file holds.
+    ///
+    /// - Parameter core: an open core file.
+    /// - Throws: ``CoreError`` where its tables do not fit.
     public init(core: CoreFile) throws(CoreError) {
         statistics = try core.statistics()
         memory = core
         mappings = core.mappings
         isRunning = false
     }
+}
+
+extension Statistics {
+    /// Where the metadata of the heap lies. Made anew each time.
+    var heapLayout: HeapLayout { HeapLayout(rawLayout) }
 }

@@ -30,7 +30,7 @@ final class ProcessMemory: MemoryReader {
         do throws(SystemError) {
             file = try Descriptor(opening: "/proc/\(processID)/mem")
         } catch {
-            throw ProcessError(processID, error)
+            throw ProcessError(processID, error, wantsMemory: true)
         }
     }
 

@@ -6,19 +6,26 @@ import Glibc
 public enum ProcessError: Error, Hashable, Sendable, CustomStringConvertible {
     /// There is no such process, or it ended meanwhile.
     case gone(Int)
-    /// It belongs to another user, or the system forbids looking into it.
-    case notOurs(Int)
+    /// The kernel does not let us look into it: the process, and what is in the way.
+    case notOurs(Int, ProcessObstacle)
+    /// It runs without the library.
     case notGuarded(Int)
+    /// It is not guarded, and by preloading it cannot be.
+    case unguardable(Int, ProgramRefusal)
+    /// It runs no program.
+    case kernelThread(Int)
     /// It is guarded, but has no statistics page: switched off, or refused by the system.
     case withoutStatistics(Int)
     /// It runs with a runtime whose statistics this version cannot read.
     case otherVersion(Int, UInt32)
+    /// The kernel refused: the process, and why.
     case system(Int, SystemError)
 
-    init(_ process: Int, _ error: SystemError) {
+    /// `wantsMemory`: what failed needs the right to debug the process, not only to look at it.
+    init(_ process: Int, _ error: SystemError, wantsMemory: Bool = false) {
         switch error.number {
         case ENOENT, ESRCH: self = .gone(process)
-        case EACCES, EPERM: self = .notOurs(process)
+        case EACCES, EPERM: self = .notOurs(process, ProcessObstacle(processID: process, wantsMemory: wantsMemory))
         default: self = .system(process, error)
         }
     }
@@ -27,8 +34,11 @@ public enum ProcessError: Error, Hashable, Sendable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .gone(let process): "process \(process) does not exist"
-        case .notOurs(let process): "no permission to look into process \(process)"
+        case .notOurs(let process, let obstacle):
+            "no permission to look into process \(process): \(obstacle.description)"
         case .notGuarded(let process): "process \(process) is not guarded"
+        case .unguardable(let process, let refusal): "process \(process) is not guarded; \(refusal.message)"
+        case .kernelThread(let process): "process \(process) is a thread of the kernel, not a program"
         case .withoutStatistics(let process): "process \(process) is guarded, but shows no statistics"
         case .otherVersion(let process, let version):
             "process \(process) is guarded by another version of zguard (statistics version \(version))"
@@ -39,8 +49,8 @@ public enum ProcessError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What one can do about it, if anything.
     public var hint: String? {
         switch self {
-        case .notOurs:
-            "only the owner of a process and root can do that; /proc/sys/kernel/yama/ptrace_scope may forbid more"
+        case .notOurs(_, let obstacle): obstacle.hint
+        case .unguardable(_, let refusal): refusal.hint
         case .notGuarded: "start it with: zguard run -- PROGRAM"
         case .withoutStatistics: "its options have stats=0, or the system refused it memfd_create"
         default: nil

@@ -8,17 +8,22 @@ import Glibc
 public struct ProgramRefusal: Error, Hashable, Sendable {
     /// The exit status of `zguard run`.
     public enum Status: Int32, Sendable {
+        /// It could be run, but not guarded.
         case cannotGuard = 125
+        /// It is no program, or may not be executed.
         case cannotRun = 126
+        /// There is no such file.
         case notFound = 127
     }
 
+    /// What `zguard run` exits with.
     public var status: Status
     /// One line, lower case; safe to print.
     public var message: String
     /// What one can do about it.
     public var hint: String?
 
+    /// Makes a refusal of its parts. Each parameter is the property of its name.
     public init(_ status: Status, _ message: String, hint: String? = nil) {
         self.status = status
         self.message = message
@@ -36,6 +41,9 @@ public struct ProgramCheck: Sendable {
     private static let deepestScript = 5
     private static let longestFirstLine = 256
 
+    /// Makes a check.
+    ///
+    /// - Parameter searchPath: as in PATH; nil where there is none.
     public init(searchPath: String?) {
         self.searchPath = searchPath ?? "/bin:/usr/bin"
         let own = try? Descriptor(opening: "/proc/self/exe")
@@ -43,6 +51,10 @@ public struct ProgramCheck: Sendable {
     }
 
     /// The file that a name stands for: itself where it holds a slash, else the first executable of the search path.
+    ///
+    /// - Parameter name: as it would be typed.
+    /// - Returns: the path of a file.
+    /// - Throws: ``ProgramRefusal`` where there is none.
     public func resolve(_ name: String) throws(ProgramRefusal) -> String {
         if name.contains("/") {
             if let reason = unusable(name) { throw refusal(of: name, for: reason) }
@@ -59,6 +71,11 @@ public struct ProgramCheck: Sendable {
     }
 
     /// Throws where the file cannot be run, or the runtime would not be loaded into it. `name` is what messages call it.
+    ///
+    /// - Parameters:
+    ///   - path: of the file.
+    ///   - name: what messages call it.
+    /// - Throws: ``ProgramRefusal`` where it cannot be run or guarded.
     public func check(_ path: String, name: String) throws(ProgramRefusal) {
         try check(path, name: visible(name), depth: 0)
     }

@@ -29,6 +29,13 @@ package struct RunCoverage {
         start = UInt64(max(0, Timestamp.now.rawValue))
     }
 
+    /// Tells the processes of the run how many of their raw findings have been said: one that dies of a finding waits for that, before
+    /// it says more itself.
+    package func tell(shown: Int) {
+        guard let offset = MemoryLayout<zg_coverage_page>.offset(of: \.shown) else { return }
+        withUnsafeBytes(of: UInt64(shown)) { _ = pwrite(page.number, $0.baseAddress, $0.count, off_t(offset)) }
+    }
+
     /// What has been watched until now; nil where no process has found the page.
     package var coverage: Coverage? {
         var page = zg_coverage_page()

@@ -16,10 +16,16 @@ extension GuardedProcess {
     }
 
     /// Asks the process to give memory back, and waits for its answer for at most `seconds`.
+    ///
+    /// - Parameter seconds: how long to wait for the answer.
+    /// - Returns: what the process gave back, as far as it has answered.
+    /// - Throws: ``ProcessError`` where it is gone, or not ours to ask.
     public func trim(waiting seconds: Double = 2) throws(ProcessError) -> TrimResult {
         // Decodes the page, so that nothing is written into one that this version does not know.
         let before = try statistics()
-        guard let file = openPage(flags: O_RDWR) else { throw .notOurs(processID) }
+        guard let file = openPage(flags: O_RDWR) else {
+            throw .notOurs(processID, ProcessObstacle(processID: processID, wantsMemory: true))
+        }
         let size = Int(ZG_STATS_BYTES)
         let mapped = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.number, 0)
         guard let mapped, mapped != MAP_FAILED else { throw ProcessError(processID, .last) }

@@ -6,6 +6,7 @@ import Glibc
 public struct ReportFile: Hashable, Sendable {
     /// Of the file in the directory.
     public var name: String
+    /// The directory's path, and ``name``.
     public var path: String
     /// When the run began; nil for files that the store did not name.
     public var started: Timestamp?
@@ -13,18 +14,31 @@ public struct ReportFile: Hashable, Sendable {
     public var written: Timestamp
     /// In bytes, as it lies on the disk.
     public var size: UInt64
+    /// Whether it is packed by gzip.
     public var isCompressed: Bool
 }
 
 /// A directory with one file of JSON lines a run. Several processes may write, read and prune it at the same time, and each
 /// may die at any moment.
 public struct ReportStore: Sendable {
-    public enum Order: Sendable { case oldestFirst, newestFirst }
+    /// How reports are listed, by when their runs began.
+    public enum Order: Sendable {
+        /// Those of the oldest runs come first.
+        case oldestFirst
+        /// Those of the newest runs come first.
+        case newestFirst
+    }
 
+    /// Path without slashes at its end.
     public let directory: String
+    /// Which reports stay.
     public let retention: Retention
 
     /// Names a store; nothing is opened or made. Slashes at the end of the path mean nothing.
+    ///
+    /// - Parameters:
+    ///   - directory: path of the store.
+    ///   - retention: which reports stay.
     public init(directory: String, retention: Retention = .standard) {
         var directory = directory
         while directory.count > 1, directory.hasSuffix("/") { directory.removeLast() }
@@ -33,6 +47,12 @@ public struct ReportStore: Sendable {
     }
 
     /// Begins the report of a run. Makes the directory where it does not exist.
+    ///
+    /// - Parameters:
+    ///   - program: whose run it is; part of the file's name.
+    ///   - processID: whose run it is.
+    /// - Returns: a writer of the new report.
+    /// - Throws: ``StoreError`` where it cannot be made.
     public func open(program: String, processID: Int = Int(getpid())) throws(StoreError) -> ReportWriter {
         let name = ReportName(program: program, processID: processID)
         return try ReportWriter(directory: StoreDirectory(creating: directory), name: name)
@@ -40,6 +60,12 @@ public struct ReportStore: Sendable {
 
     /// The reports that were written to since then: those of the store itself, and whatever else in it is called .jsonl or
     /// .jsonl.gz, such as what the runtime wrote with report_path. Links and what is no regular file are left out.
+    ///
+    /// - Parameters:
+    ///   - since: leaves out what was written to before; nil: nothing.
+    ///   - order: by when the runs began.
+    /// - Returns: the reports.
+    /// - Throws: ``StoreError`` where the directory cannot be read.
     public func files(since: Timestamp? = nil, order: Order = .oldestFirst) throws(StoreError) -> [ReportFile] {
         let directory = try StoreDirectory(opening: directory)
         let names = try names(in: directory)
@@ -62,6 +88,10 @@ public struct ReportStore: Sendable {
     }
 
     /// Reads a report that `files` named; nil where it has been removed meanwhile.
+    ///
+    /// - Parameter file: a report of this store.
+    /// - Returns: a reader at its beginning; nil where it is gone.
+    /// - Throws: ``StoreError`` where it cannot be opened.
     public func reader(of file: ReportFile) throws(StoreError) -> FindingReader? {
         let directory = try StoreDirectory(opening: directory)
         // Between the look and this it may have been compressed.
@@ -82,6 +112,7 @@ public struct ReportStore: Sendable {
     public struct Pruned: Hashable, Sendable {
         /// Reports that were removed, and their size on the disk.
         public var removed = 0
+        /// Their size on the disk, in bytes.
         public var bytes: UInt64 = 0
         /// What dead processes had left half done.
         public var remains = 0
@@ -91,6 +122,10 @@ public struct ReportStore: Sendable {
 
     /// Removes the oldest reports that the retention does not keep. Only files that the store itself named; none that is being
     /// written. The newest stays even where it alone is larger than the limit, unless it is too old.
+    ///
+    /// - Parameter now: what ages are counted from.
+    /// - Returns: what was removed.
+    /// - Throws: ``StoreError`` where the directory cannot be read or changed.
     @discardableResult
     public func prune(now: Timestamp = .now) throws(StoreError) -> Pruned {
         let directory = try StoreDirectory(opening: directory)

@@ -31,6 +31,9 @@ public final class ReportWriter {
     }
 
     /// Adds a line, in one write. A line that cannot be written whole leaves nothing behind.
+    ///
+    /// - Parameter line: without its line feed.
+    /// - Throws: ``StoreError`` where it cannot be written.
     public func append(_ line: String) throws(StoreError) {
         let file = try open()
         let bytes = (isTorn ? [UInt8(ascii: "\n")] : []) + Self.bytes(of: line)
@@ -46,6 +49,9 @@ public final class ReportWriter {
     }
 
     /// Writes the report anew, as these lines: all of it or nothing, and until then the old one stays.
+    ///
+    /// - Parameter lines: without their line feeds.
+    /// - Throws: ``StoreError`` where they cannot be written.
     public func replace(_ lines: [String]) throws(StoreError) {
         try checkPresence(try open())
         do throws(SystemError) {
@@ -69,6 +75,10 @@ public final class ReportWriter {
 
     /// Ends the report and lets go of it. Returns its path; nil where it holds no line, and is removed. Where compressing fails,
     /// the report stays as it is.
+    ///
+    /// - Parameter compressed: whether to pack the report.
+    /// - Returns: the report's path; nil where it held no line.
+    /// - Throws: ``StoreError`` where it cannot be closed or packed.
     @discardableResult
     public func close(compressed: Bool = false) throws(StoreError) -> String? {
         let file = try open()

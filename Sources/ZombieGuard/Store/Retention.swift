@@ -2,8 +2,12 @@
 
 /// What a value should have been, to stand behind "expected".
 public struct ValueError: Error, Hashable, Sendable {
+    /// Such as "a number of days".
     public var expected: String
 
+    /// Makes an error that says what was expected.
+    ///
+    /// - Parameter expected: such as "a number of days".
     public init(expected: String) { self.expected = expected }
 }
 
@@ -19,6 +23,12 @@ public struct Retention: Hashable, Sendable {
     /// A week, 1,000 reports, 256 MiB.
     public static let standard = Retention(age: 7 * 86400, count: 1000, bytes: 256 << 20)
 
+    /// Makes limits. Nil lifts one.
+    ///
+    /// - Parameters:
+    ///   - age: seconds since the last line was written.
+    ///   - count: reports.
+    ///   - bytes: bytes on the disk, of all reports together.
     public init(age: Int64?, count: Int?, bytes: UInt64?) {
         self.age = age
         self.count = count
@@ -29,6 +39,10 @@ public struct Retention: Hashable, Sendable {
     public static let none = "none"
 
     /// "7d", "12h", "30m", "2w", "90s" in seconds; nil for "none".
+    ///
+    /// - Parameter text: a number and a unit, or "none".
+    /// - Returns: seconds; nil for "none".
+    /// - Throws: ``ValueError`` where it is neither.
     public static func age(_ text: String) throws(ValueError) -> Int64? {
         if text == none { return nil }
         guard let seconds = parseAge(text), seconds > 0 else {
@@ -38,6 +52,10 @@ public struct Retention: Hashable, Sendable {
     }
 
     /// How many reports; nil for "none".
+    ///
+    /// - Parameter text: a number, or "none".
+    /// - Returns: the number; nil for "none".
+    /// - Throws: ``ValueError`` where it is neither.
     public static func count(_ text: String) throws(ValueError) -> Int? {
         if text == none { return nil }
         guard let count = parseDigits(text), (1...1_000_000_000).contains(count) else {
@@ -47,6 +65,10 @@ public struct Retention: Hashable, Sendable {
     }
 
     /// "256m" as 268435456; nil for "none". The suffixes are those of the runtime's options.
+    ///
+    /// - Parameter text: a number with or without a suffix, or "none".
+    /// - Returns: bytes; nil for "none".
+    /// - Throws: ``ValueError`` where it is neither.
     public static func bytes(_ text: String) throws(ValueError) -> UInt64? {
         if text == none { return nil }
         let shifts: [Character: UInt64] = ["k": 10, "m": 20, "g": 30, "t": 40]

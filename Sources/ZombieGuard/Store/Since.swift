@@ -2,6 +2,11 @@
 
 extension Timestamp {
     /// Parses an age before `now` ("2d", "12h"), or a date with or without a time of day: see ``init(_:)``.
+    ///
+    /// - Parameters:
+    ///   - text: an age or a date.
+    ///   - now: what ages are counted from.
+    /// - Throws: ``ValueError`` where it is neither.
     public init(since text: String, now: Timestamp = .now) throws(ValueError) {
         if let seconds = Retention.parseAge(text) {
             self = now.earlier(bySeconds: seconds)

@@ -3,6 +3,9 @@
 extension Suppressions {
     /// A rule, with a comment that says what it is for, that matches this finding and those with the same signature.
     /// Several lines, ending with a line feed; safe to print. For findings whose frames have their names.
+    ///
+    /// - Parameter finding: a finding with names.
+    /// - Returns: lines of a file of suppressions.
     public static func suggestion(for finding: Finding) -> String {
         var text = "# \(finding.sentence)\n"
         let isKnown = Finding.Kind.all.contains(finding.kind)

@@ -3,7 +3,9 @@
 extension Suppressions {
     /// What is wrong in a file of suppressions.
     public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
+        /// The file, as it was named.
         public var file: String
+        /// From 1.
         public var line: Int
         /// What is wrong, and what would be right. Safe to print.
         public var reason: String

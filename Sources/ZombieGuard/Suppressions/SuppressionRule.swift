@@ -5,6 +5,7 @@ extension Suppressions {
     public struct Rule: Sendable {
         /// Where the rule stands.
         public let file: String
+        /// Where the rule begins, from 1.
         public let line: Int
         /// What the file calls it.
         public internal(set) var name: String?

@@ -13,6 +13,7 @@ public struct Suppressions: Sendable {
 
     /// Why a file was not taken.
     public enum Failure: Error, Sendable {
+        /// The file cannot be read.
         case unreadable(SystemError)
         /// Never empty, in the order of the lines.
         case malformed([Problem])
@@ -22,6 +23,11 @@ public struct Suppressions: Sendable {
     public init() {}
 
     /// Parses the text of a file. `file` is its name in messages. One wrong line is enough for none of it to be taken.
+    ///
+    /// - Parameters:
+    ///   - text: what the file holds.
+    ///   - file: its name in messages.
+    /// - Throws: ``Failure/malformed(_:)`` with every line that is wrong.
     public init(parsing text: String, file: String) throws(Failure) {
         let parser = SuppressionParser(text, file: file)
         if !parser.problems.isEmpty {
@@ -31,6 +37,9 @@ public struct Suppressions: Sendable {
     }
 
     /// Reads a file.
+    ///
+    /// - Parameter path: of a file of suppressions.
+    /// - Throws: ``Failure``, where it cannot be read or a line is wrong.
     public init(opening path: String) throws(Failure) {
         let bytes: [UInt8]
         do throws(SystemError) {
@@ -54,6 +63,8 @@ public struct Suppressions: Sendable {
     }
 
     /// Adds the rules of another file behind the ones there are.
+    ///
+    /// - Parameter other: rules that are asked after these.
     public mutating func append(_ other: Suppressions) {
         for rule in other.rules { add(rule) }
     }
@@ -63,9 +74,13 @@ public struct Suppressions: Sendable {
         rules.append(rule)
     }
 
+    /// Whether there is no rule.
     public var isEmpty: Bool { rules.isEmpty }
 
     /// Whether a rule is for the finding; the first one that is counts it, as often as the finding was seen.
+    ///
+    /// - Parameter finding: a finding with names.
+    /// - Returns: whether one is.
     public mutating func suppresses(_ finding: Finding) -> Bool {
         guard let rule = match(finding) else { return false }
         count(rule: rule, finding.count)

@@ -1,9 +1,10 @@
-// One ELF file in memory: its sections, decompressed where they have to be, and its build-id. Through elfutils' libelf.
+// One ELF file in memory: its sections, decompressed where they have to be, and its build-id.
 
 import CDwarf
 import Glibc
 
-/// An ELF file of 64 bits, least significant byte first. What it hands out lives as long as the file object.
+/// An ELF file of 64 bits, least significant byte first. What it hands out lives as long as the file object. Damaged files have fewer
+/// sections, or shorter ones; nothing outside the file is looked at.
 final class ELFFile {
     enum Failure: Error, Hashable {
         case missing(SystemError)
@@ -17,8 +18,8 @@ final class ELFFile {
         var address: UInt64
         var size: UInt64
         var link: Int
-        /// What libelf calls the section.
-        var handle: OpaquePointer
+        /// Where in the file it begins.
+        var offset: UInt64
 
         /// Whether the bytes are in the file, and in memory once it is loaded.
         var isLoaded: Bool { type != SHT_NOBITS && flags & UInt64(SHF_ALLOC) != 0 }
@@ -26,16 +27,18 @@ final class ELFFile {
 
     /// Where the file was found; the module's name where it is none.
     let path: String
-    /// libelf's handle.
-    let handle: OpaquePointer
+    /// All but the first, which is empty: a number n in the file stands for the section at n - 1.
     let sections: [Section]
 
-    private let descriptor: Descriptor?
-    private let image: UnsafeMutableRawBufferPointer?
+    /// All bytes of the file as they are.
+    private let rawFile: UnsafeRawBufferPointer
+    private let isMapped: Bool
     private var contents: [Int: UnsafeRawBufferPointer] = [:]
+    private var decompressed: [UnsafeMutableRawBufferPointer] = []
 
+    private static let headerSize = 64
     private static let mostSections = 1 << 20
-    // What zlib makes of a byte at most, and what is decompressed at most.
+    // What zlib makes of a byte at most, and what is decompressed at most. Zstandard can make more of it, but not of what compilers write.
     private static let mostCompression: UInt64 = 1040
     private static let mostDecompressed: UInt64 = 4 << 30
 
@@ -45,64 +48,98 @@ final class ELFFile {
         do throws(SystemError) {
             descriptor = try Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK)
         } catch { throw .missing(error) }
-        guard let status = descriptor.status, status.st_mode & S_IFMT == S_IFREG else { throw .unreadable }
-        elf_version(UInt32(EV_CURRENT))
-        guard let handle = elf_begin(descriptor.number, ELF_C_READ_MMAP, nil) else { throw .unreadable }
-        guard let sections = Self.sections(of: handle) else {
-            elf_end(handle)
+        guard let status = descriptor.status, status.st_mode & S_IFMT == S_IFREG, status.st_size >= Self.headerSize,
+            let size = Int(exactly: status.st_size),
+            let start = mmap(nil, size, PROT_READ, MAP_PRIVATE, descriptor.number, 0), start != MAP_FAILED
+        else { throw .unreadable }
+        let file = UnsafeRawBufferPointer(start: start, count: size)
+        guard let sections = Self.sections(of: file) else {
+            munmap(start, size)
             throw .unreadable
         }
-        (self.path, self.handle, self.sections, self.descriptor, image) = (path, handle, sections, descriptor, nil)
+        (self.path, self.sections, rawFile, isMapped) = (path, sections, file, true)
         adviseRandom()
     }
 
     /// Reads a file that is in memory; the bytes are copied.
     init(bytes: some Collection<UInt8>, path: String) throws(Failure) {
-        let image = UnsafeMutableRawBufferPointer.allocate(byteCount: max(bytes.count, 64), alignment: 16)
-        image.initializeMemory(as: UInt8.self, repeating: 0)
+        let image = UnsafeMutableRawBufferPointer.allocate(byteCount: max(bytes.count, 1), alignment: 16)
         image.copyBytes(from: bytes)
-        elf_version(UInt32(EV_CURRENT))
-        let handle = elf_memory(image.baseAddress!.assumingMemoryBound(to: CChar.self), bytes.count)
-        guard let handle, let sections = Self.sections(of: handle) else {
-            elf_end(handle)
+        let file = UnsafeRawBufferPointer(rebasing: image[..<bytes.count])
+        guard let sections = Self.sections(of: file) else {
             image.deallocate()
             throw .unreadable
         }
-        (self.path, self.handle, self.sections, descriptor, self.image) = (path, handle, sections, nil, image)
+        (self.path, self.sections, rawFile, isMapped) = (path, sections, file, false)
     }
 
     deinit {
-        elf_end(handle)
-        image?.deallocate()
-    }
-
-    private static func sections(of handle: OpaquePointer) -> [Section]? {
-        var header = GElf_Ehdr()
-        guard elf_kind(handle) == ELF_K_ELF, gelf_getclass(handle) == ELFCLASS64, gelf_getehdr(handle, &header) != nil,
-            header.e_ident.5 == ELFDATA2LSB
-        else { return nil }
-        var names = 0
-        guard elf_getshdrstrndx(handle, &names) == 0 else { return [] }
-        var sections: [Section] = []
-        var last: OpaquePointer?
-        while sections.count < mostSections, let next = elf_nextscn(handle, last) {
-            last = next
-            var header = GElf_Shdr()
-            guard gelf_getshdr(next, &header) != nil else { break } // their order is their number
-            let name = elf_strptr(handle, names, Int(header.sh_name)).map { String(cString: $0) } ?? ""
-            sections.append(
-                Section(
-                    name: name, type: header.sh_type, flags: header.sh_flags, address: header.sh_addr,
-                    size: header.sh_size, link: Int(header.sh_link), handle: next))
+        for bytes in decompressed { bytes.deallocate() }
+        if isMapped {
+            munmap(UnsafeMutableRawPointer(mutating: rawFile.baseAddress!), rawFile.count)
+        } else {
+            rawFile.deallocate()
         }
-        return sections
     }
 
-    /// All bytes of the file as they are.
-    private var rawFile: UnsafeRawBufferPointer {
-        var size = 0
-        guard let start = elf_rawfile(handle, &size) else { return UnsafeRawBufferPointer(start: nil, count: 0) }
-        return UnsafeRawBufferPointer(start: start, count: size)
+    /// nil where the bytes do not begin with a header of such a file.
+    private static func sections(of file: UnsafeRawBufferPointer) -> [Section]? {
+        guard file.count >= headerSize, file.starts(with: [0x7f, 0x45, 0x4c, 0x46]), Int32(file[4]) == ELFCLASS64,
+            Int32(file[5]) == ELFDATA2LSB
+        else { return nil }
+        var header = ByteCursor(file, at: 40)
+        let table: UInt64 = header.number()
+        header.skip(10)
+        let entrySize = UInt64(header.number(UInt16.self))
+        var count = UInt64(header.number(UInt16.self))
+        var names = Int(header.number(UInt16.self))
+        guard table != 0, entrySize >= 64, let first = section(in: file, at: table) else { return [] }
+        // Of very many sections the first one, which is none, has the numbers.
+        if count == 0 { count = first.section.size }
+        if names == SHN_XINDEX { names = first.section.link }
+        var found: [(section: Section, name: UInt32)] = []
+        for index in 1..<max(1, min(count, UInt64(mostSections))) {
+            let (place, overflows) = (index * entrySize).addingReportingOverflow(table)
+            guard !overflows, let next = section(in: file, at: place) else { break } // their order is their number
+            found.append(next)
+        }
+        let texts = found.indices.contains(names - 1) ? bytes(of: found[names - 1].section, in: file) : nil
+        return found.map { entry in
+            var section = entry.section
+            if let texts {
+                var text = ByteCursor(texts, at: UInt64(entry.name))
+                let name = text.text()
+                if !text.failed { section.name = name }
+            }
+            return section
+        }
+    }
+
+    /// A section by its header, and where among the names its own is; nil where the file has ended.
+    private static func section(in file: UnsafeRawBufferPointer, at offset: UInt64) -> (section: Section, name: UInt32)?
+    {
+        var cursor = ByteCursor(file, at: offset)
+        let name: UInt32 = cursor.number()
+        let type: UInt32 = cursor.number()
+        let flags: UInt64 = cursor.number()
+        let address: UInt64 = cursor.number()
+        let place: UInt64 = cursor.number()
+        let size: UInt64 = cursor.number()
+        let link: UInt32 = cursor.number()
+        cursor.skip(20)
+        if cursor.failed { return nil }
+        let section = Section(
+            name: "", type: type, flags: flags, address: address, size: size, link: Int(link), offset: place)
+        return (section, name)
+    }
+
+    /// The bytes of a section as they are in the file; nil where not all of them are there.
+    private static func bytes(of section: Section, in file: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+        guard section.type != SHT_NOBITS, section.offset <= UInt64(file.count),
+            section.size <= UInt64(file.count) - section.offset
+        else { return nil }
+        let start = Int(section.offset)
+        return UnsafeRawBufferPointer(rebasing: file[start..<(start + Int(section.size))])
     }
 
     // Debug information is large, and little of it is read: no page is fetched but those that are, unless it is said.
@@ -164,29 +201,33 @@ final class ELFFile {
 
     private func read(_ section: Section) -> UnsafeRawBufferPointer {
         let empty = UnsafeRawBufferPointer(start: nil, count: 0)
-        guard section.type != SHT_NOBITS, let stored = raw(section.handle) else { return empty }
-        let isOldStyle = section.name.hasPrefix(".zdebug_")
+        guard let stored = Self.bytes(of: section, in: rawFile) else { return empty }
+        var header = ByteCursor(stored)
+        var method = Decompression.Method.zlib
         var size: UInt64 = 0
         if section.flags & UInt64(SHF_COMPRESSED) != 0 {
-            var header = GElf_Chdr()
-            guard gelf_getchdr(section.handle, &header) != nil else { return empty }
-            size = header.ch_size
-        } else if isOldStyle {
-            guard stored.count >= 12, stored.starts(with: "ZLIB".utf8) else { return empty }
-            size = stored[4..<12].reduce(0) { $0 << 8 | UInt64($1) }
+            let zlib: UInt32 = 1
+            let zstandard: UInt32 = 2
+            let kind: UInt32 = header.number()
+            header.skip(4)
+            size = header.number()
+            header.skip(8)
+            guard [zlib, zstandard].contains(kind) else { return empty }
+            if kind == zstandard { method = .zstandard }
+        } else if section.name.hasPrefix(".zdebug_") {
+            guard stored.starts(with: "ZLIB".utf8) else { return empty }
+            header.skip(4)
+            size = header.number(UInt64.self).byteSwapped
         } else {
             return stored
         }
         // A size that the contents cannot have would be allocated all the same.
-        guard size <= UInt64(stored.count) * Self.mostCompression, size <= Self.mostDecompressed,
-            isOldStyle ? elf_compress_gnu(section.handle, 0, 0) == 1 : elf_compress(section.handle, 0, 0) == 1
+        guard !header.failed, size <= UInt64(stored.count) * Self.mostCompression, size <= Self.mostDecompressed,
+            let bytes = Decompression.bytes(
+                method, of: UnsafeRawBufferPointer(rebasing: stored[header.offset...]), size: Int(size))
         else { return empty }
-        return raw(section.handle) ?? empty
-    }
-
-    private func raw(_ section: OpaquePointer) -> UnsafeRawBufferPointer? {
-        guard let data = elf_rawdata(section, nil), let buffer = data.pointee.d_buf else { return nil }
-        return UnsafeRawBufferPointer(start: buffer, count: data.pointee.d_size)
+        decompressed.append(bytes)
+        return UnsafeRawBufferPointer(bytes)
     }
 
     /// The bytes of the file at an address, as far as one section holds them.

@@ -1,8 +1,8 @@
 // The headers of an ELF file, read from a file or from the memory of a process.
 
 /// What the headers of an ELF file say.
-struct ELFImage {
-    enum Failure: Error, Hashable {
+package struct ELFImage {
+    package enum Failure: Error, Hashable {
         case notELF
         /// The headers point to where nothing is.
         case damaged
@@ -10,26 +10,28 @@ struct ELFImage {
         case foreign(is32Bit: Bool)
     }
 
-    struct Segment: Hashable {
-        var type: UInt32
-        var offset: UInt64
-        var address: UInt64
+    package struct Segment: Hashable {
+        package var type: UInt32
+        package var offset: UInt64
+        package var address: UInt64
         var fileSize: UInt64
     }
 
-    enum FileType { static let executable: UInt16 = 2, shared: UInt16 = 3 }
-    enum SegmentType { static let load: UInt32 = 1, dynamic: UInt32 = 2, interpreter: UInt32 = 3, note: UInt32 = 4 }
+    package enum FileType { package static let executable: UInt16 = 2, shared: UInt16 = 3 }
+    package enum SegmentType {
+        package static let load: UInt32 = 1, dynamic: UInt32 = 2, interpreter: UInt32 = 3, note: UInt32 = 4
+    }
 
-    var type: UInt16
-    var machine: UInt16
-    var segments: [Segment]
+    package var type: UInt16
+    package var machine: UInt16
+    package var segments: [Segment]
 
     private static let headerSize = 64
     private static let programHeaderSize = 56
     private static let mostProgramHeaders = 256
 
     /// Reads the headers through `read(offset, count)`, which returns fewer bytes at the end.
-    init(read: (UInt64, Int) -> [UInt8]) throws(Failure) {
+    package init(read: (UInt64, Int) -> [UInt8]) throws(Failure) {
         let header = read(0, Self.headerSize)
         guard header.starts(with: [0x7f, 0x45, 0x4c, 0x46]) else { throw .notELF }
         guard header.count > 20 else { throw .damaged }
@@ -55,14 +57,14 @@ struct ELFImage {
     }
 
     /// The path of the program interpreter, which is the dynamic loader; nil where there is none.
-    func interpreter(read: (UInt64, Int) -> [UInt8]) -> String? {
+    package func interpreter(read: (UInt64, Int) -> [UInt8]) -> String? {
         guard let segment = segments.first(where: { $0.type == SegmentType.interpreter }) else { return nil }
         let bytes = read(segment.offset, Int(min(segment.fileSize, 4096)))
         return String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
     }
 
     /// The build-id out of the notes of the loaded image; nil where there is none. `read` takes the file's own addresses.
-    func buildID(read: (UInt64, Int) -> [UInt8]) -> String? {
+    package func buildID(read: (UInt64, Int) -> [UInt8]) -> String? {
         for segment in segments where segment.type == SegmentType.note {
             let notes = read(segment.address, Int(min(segment.fileSize, 1 << 16)))
             if let id = Self.buildID(inNotes: notes) { return id }
@@ -80,20 +82,20 @@ struct ELFImage {
 }
 
 /// The notes in a segment or section, as far as they are whole.
-struct ELFNotes: Sequence, IteratorProtocol {
-    struct Note {
+package struct ELFNotes: Sequence, IteratorProtocol {
+    package struct Note {
         /// With the NUL at its end.
-        var name: ArraySlice<UInt8>
-        var type: UInt32
-        var contents: ArraySlice<UInt8>
+        package var name: ArraySlice<UInt8>
+        package var type: UInt32
+        package var contents: ArraySlice<UInt8>
     }
 
     private let bytes: [UInt8]
     private var at = 0
 
-    init(_ bytes: [UInt8]) { self.bytes = bytes }
+    package init(_ bytes: [UInt8]) { self.bytes = bytes }
 
-    mutating func next() -> Note? {
+    package mutating func next() -> Note? {
         let headerSize = 12
         guard at + headerSize <= bytes.count else { return nil }
         let nameSize = Int(bytes.number(at: at) as UInt32)
@@ -109,7 +111,7 @@ struct ELFNotes: Sequence, IteratorProtocol {
 
 extension [UInt8] {
     /// A little-endian number out of the bytes, which must be there.
-    func number<Number: FixedWidthInteger>(at offset: Int) -> Number {
+    package func number<Number: FixedWidthInteger>(at offset: Int) -> Number {
         precondition(offset >= 0 && offset + MemoryLayout<Number>.size <= count)
         return withUnsafeBytes { Number(littleEndian: $0.loadUnaligned(fromByteOffset: offset, as: Number.self)) }
     }

@@ -14,6 +14,9 @@ public struct SymbolSources: Hashable, Sendable {
     /// How long a server may be silent, and how long all downloads together may take.
     var patience = DebugServer.Patience()
 
+    /// Makes sources.
+    ///
+    /// - Parameter directories: where else to look, besides the modules' own places.
     public init(directories: [String] = []) { self.directories = directories }
 }
 
@@ -100,14 +103,17 @@ struct SymbolFiles {
 
     /// Where files that belong to a file may be.
     private func directories(besides elf: ELFFile) -> [String] {
-        let places = Set([elf.path, module]).map(Self.directory).sorted()
         let own = Self.directory(elf.path)
-        return [own, "\(own)/.debug"]
-            + places.flatMap { place in sources.debugDirectories.map { Self.join($0, place) } }
-            + sources.directories.flatMap { root in
-                [root, "\(root)/.debug", Self.join(root, Self.directory(module))]
-                    + sources.debugDirectories.map { Self.join(root, Self.join($0, Self.directory(module))) }
-            }
+        var found = [own, "\(own)/.debug"]
+        for place in Set([elf.path, module]).map(Self.directory).sorted() {
+            found += sources.debugDirectories.map { Self.join($0, place) }
+        }
+        let place = Self.directory(module)
+        for root in sources.directories {
+            found += [root, "\(root)/.debug", Self.join(root, place)]
+            found += sources.debugDirectories.map { Self.join(root, Self.join($0, place)) }
+        }
+        return found
     }
 
     /// The file that dwz moved common entries to: name and build-id stand in .gnu_debugaltlink.

@@ -158,7 +158,7 @@ final class SymbolTables {
 
     private func isSection(of symbol: Symbol, holding address: UInt64) -> Bool {
         let sections = tables[symbol.table].file.sections
-        let index = Int(symbol.section) - 1 // libelf leaves out the first, which is empty
+        let index = Int(symbol.section) - 1 // the first, which is empty, is left out
         guard sections.indices.contains(index) else { return false }
         let section = sections[index]
         return section.flags & UInt64(SHF_ALLOC) != 0 && address >= section.address

@@ -17,21 +17,32 @@ public final class Symbolicator {
     private static let mostNames = 1 << 16
     private static let mostNotes = 100
 
+    /// Makes a symbolicator; files are opened when a finding needs them.
+    ///
+    /// - Parameter sources: where the files of symbols are.
     public init(sources: SymbolSources = SymbolSources()) { self.sources = sources }
 
     /// Makes a raw finding a finished one: names for its frames, inlined functions as frames of their own, class, member
     /// and access where names tell them, and a signature. What a finding has already it keeps.
+    ///
+    /// - Parameter finding: a finding, raw or finished.
+    /// - Returns: the finding with what could be found out.
     public func symbolicate(_ finding: Finding) -> Finding {
         var finding = finding
-        prepare(finding.stacks.access + finding.stacks.free + finding.stacks.alloc)
+        let stacks = finding.stacks
+        prepare(stacks.access + stacks.free + stacks.alloc + stacks.previous + finding.history.flatMap(\.stack))
         if let block = finding.block {
             let slot = finding.detail["slot"].flatMap { Int($0) }
             finding.block = finish(block, freedBy: finding.stacks.free, slot: slot, in: &finding.access)
         }
-        for stack in [\Finding.Stacks.access, \.free, \.alloc] {
+        for stack in [\Finding.Stacks.access, \.free, \.alloc, \.previous] {
             finding.stacks[keyPath: stack] = symbolicate(finding.stacks[keyPath: stack])
         }
+        for index in finding.history.indices {
+            finding.history[index].stack = symbolicate(finding.history[index].stack)
+        }
         finding.refineReferenceCounting()
+        nameNext(&finding)
         if finding.signature == nil { finding.signature = finding.computeSignature() }
         return finding
     }

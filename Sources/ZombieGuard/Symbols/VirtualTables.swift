@@ -18,33 +18,31 @@ extension ModuleSymbols {
 
     /// The value that a pointer in the file's data has once the file is loaded, as the file counts addresses.
     private func pointer(at offset: Address) -> Address? {
-        guard let elf = file?.handle else { return nil }
-        var section: OpaquePointer?
-        while let next = elf_nextscn(elf, section) {
-            section = next
-            var header = GElf_Shdr()
-            guard gelf_getshdr(next, &header) != nil, header.sh_type == SHT_RELA, header.sh_entsize > 0,
-                let data = elf_getdata(next, nil)
-            else { continue }
-            for index in 0..<Int32(clamping: header.sh_size / header.sh_entsize) {
-                var relocation = GElf_Rela()
-                guard gelf_getrela(data, index, &relocation) != nil, relocation.r_offset == offset.rawValue else {
-                    continue
-                }
+        guard let file else { return nil }
+        for (index, section) in file.sections.enumerated() where section.type == SHT_RELA {
+            let entrySize: UInt64 = 24
+            let relocations = file.contents(at: index)
+            for number in 0..<UInt64(relocations.count) / entrySize {
+                var relocation = ByteCursor(relocations, at: number * entrySize)
+                guard relocation.number(UInt64.self) == offset.rawValue else { continue }
+                let information: UInt64 = relocation.number()
+                let addend: UInt64 = relocation.number()
                 // Relative ones add the load address; the others name a symbol, which may be another file's.
-                let symbol = relocation.r_info >> 32
-                return symbol == 0 ? Address(UInt64(bitPattern: relocation.r_addend)) : value(of: symbol, header, elf)
+                let symbol = information >> 32
+                return symbol == 0 ? Address(addend) : value(of: symbol, inSection: section.link - 1, of: file)
             }
         }
         let bytes = bytes(at: offset, count: 8)
         return bytes.count == 8 ? Address(bytes.number(at: 0)) : nil
     }
 
-    private func value(of symbol: UInt64, _ relocations: GElf_Shdr, _ elf: OpaquePointer) -> Address? {
-        var entry = GElf_Sym()
-        guard let table = elf_getscn(elf, Int(relocations.sh_link)), let data = elf_getdata(table, nil),
-            gelf_getsym(data, Int32(clamping: symbol), &entry) != nil, Int32(entry.st_shndx) != SHN_UNDEF
-        else { return nil }
-        return Address(entry.st_value)
+    private func value(of symbol: UInt64, inSection index: Int, of file: ELFFile) -> Address? {
+        guard file.sections.indices.contains(index) else { return nil }
+        let entrySize: UInt64 = 24
+        var entry = ByteCursor(file.contents(at: index), at: symbol * entrySize)
+        entry.skip(6) // name, kind, visibility
+        let section: UInt16 = entry.number()
+        let address: UInt64 = entry.number()
+        return entry.failed || Int32(section) == SHN_UNDEF ? nil : Address(address)
     }
 }

@@ -16,15 +16,58 @@ extension Symbolicator {
         }
         if let frame = block.memberFrame, block.member == nil, let name = member(at: frame, of: block.className) {
             block.member = name.member
-            switch name.role {
-            case .getter: access = .read
-            case .setter, .modify: access = .write
-            default: break
-            }
+            access = name.role.access ?? access
         }
         block.classSymbol = nil
         block.memberFrame = nil
         return block
+    }
+
+    /// Gives an object that was only retained so far the member that the program was about to use: the first of what follows
+    /// that is one of its class's. Code without a name may be that one, and then nothing is said.
+    func nameNext(_ finding: inout Finding) {
+        guard let block = finding.block else { return }
+        finding.block?.next = []
+        finding.block?.bases = []
+        guard finding.access == .retain, finding.detail["operation"] == nil, block.member == nil,
+            let className = block.className
+        else { return }
+        for use in block.next {
+            var names: [SymbolName] = []
+            if let frame = use.memberFrame {
+                guard let offset = frame.offset, let symbols = symbols(of: frame) else { return }
+                names = symbols.symbols(at: offset).map(SymbolName.init)
+                // A jump within a function.
+                if names.isEmpty, symbols.symbol(around: offset) != nil { continue }
+            } else if let symbol = use.memberSymbol {
+                names = [SymbolName(symbol: symbol)]
+            }
+            if let member = use.member {
+                finding.block?.member = member
+                finding.detail["next"] = use.access.rawValue
+            } else if let name = own(names, of: [className] + block.bases) {
+                finding.block?.member = name.member
+                finding.detail["next"] = (name.role.access ?? use.access).rawValue
+            } else if names.isEmpty {
+                return
+            } else {
+                continue
+            }
+            if use.confidence == .inferred { finding.confidence = .inferred }
+            return
+        }
+    }
+
+    /// The one of equal functions that is a member of one of these classes; nil where that cannot be told.
+    private func own(_ names: [SymbolName], of classes: [String]) -> SymbolName? {
+        for className in classes {
+            let own = names.filter { name in
+                guard let owner = name.owner, name.member != nil, name.member != "deinit" else { return false }
+                return name.role != .helper && name.role != .data && isSameType(className, owner)
+            }
+            if let first = own.first { return own.allSatisfy { $0.member == first.member } ? first : nil }
+        }
+        return nil
     }
 
     /// The method that begins at a frame's address; nil where that cannot be told for certain.
@@ -73,23 +116,23 @@ extension Symbolicator {
 
     /// Whether the call in whose instruction `pc` lies goes to operator delete rather than to another destructor.
     private func callsDelete(before pc: Address, _ symbols: ModuleSymbols) -> Bool {
-        let returnAddress = pc.rawValue &+ 1
-        #if arch(x86_64)
-        let length: UInt64 = 6
-        let code = symbols.bytes(at: Address(returnAddress &- length), count: Int(length))
-        guard code.count == Int(length) else { return false }
-        if code[0] == 0xff, code[1] == 0x15 { return true } // through the table of imported functions
-        guard code[1] == 0xe8 else { return false }
-        let target = returnAddress &+ UInt64(bitPattern: Int64(code.number(at: 2) as Int32))
-        #else
-        let code = symbols.bytes(at: Address(returnAddress &- 4), count: 4)
-        guard code.count == 4 else { return false }
-        let instruction: UInt32 = code.number(at: 0)
-        guard instruction >> 26 == 0b100101 else { return false }
-        let distance = Int64(Int32(bitPattern: instruction << 6) >> 6) * 4
-        let target = returnAddress &- 4 &+ UInt64(bitPattern: distance)
-        #endif
+        let start = pc.rawValue &+ 1 &- UInt64(Processor.callBytes)
+        let code = symbols.bytes(at: Address(start), count: Processor.callBytes)
+        guard code.count == Processor.callBytes, let call = Processor.call(code, at: start) else { return false }
+        // Through the table of imported functions: no destructor of the same module.
+        guard case .direct(let target) = call else { return true }
         let names = symbols.symbols(at: Address(target))
         return names.isEmpty || names.contains { $0.hasPrefix("_Zdl") }
+    }
+}
+
+extension SymbolName.Role {
+    /// What calling such a function does to the object, where it is more than a call.
+    fileprivate var access: Finding.Access? {
+        switch self {
+        case .getter: .read
+        case .setter, .modify: .write
+        default: nil
+        }
     }
 }

@@ -5,9 +5,14 @@ public struct Address: RawRepresentable, Hashable, Comparable, Sendable {
     public var rawValue: UInt64
 
     public init(rawValue: UInt64) { self.rawValue = rawValue }
+    /// Makes an address of its number.
+    ///
+    /// - Parameter value: the number.
     public init(_ value: UInt64) { rawValue = value }
 
     /// Parses `0x1f`; nil for anything else.
+    ///
+    /// - Parameter text: `0x` and hexadecimal digits.
     public init?(_ text: some StringProtocol) {
         guard text.hasPrefix("0x") || text.hasPrefix("0X"), !text.dropFirst(2).hasPrefix("+"),
             let value = UInt64(text.dropFirst(2), radix: 16)
@@ -18,6 +23,9 @@ public struct Address: RawRepresentable, Hashable, Comparable, Sendable {
     public static func < (a: Address, b: Address) -> Bool { a.rawValue < b.rawValue }
 
     /// The distance from `start`; nil where the address lies before it.
+    ///
+    /// - Parameter start: another address.
+    /// - Returns: bytes.
     public func distance(from start: Address) -> UInt64? {
         rawValue >= start.rawValue ? rawValue - start.rawValue : nil
     }

@@ -2,14 +2,21 @@
 
 /// A JSON value whose objects keep the order of their keys. Only for writing.
 public indirect enum JSONText: Sendable {
+    /// A text; what a terminal might obey is escaped.
     case string(String)
+    /// A whole number.
     case integer(Int64)
+    /// A number without a sign.
     case natural(UInt64)
     /// A percentage, given in thousandths: 614 is 61.4.
     case permille(Int)
+    /// `true` or `false`.
     case bool(Bool)
+    /// Nothing.
     case null
+    /// Values in their order.
     case array([JSONText])
+    /// Keys and values in the order given; those without a value are left out.
     case object([(key: String, value: JSONText?)])
 
     /// The value on one line, without a line feed at its end. Object entries without a value are left out.

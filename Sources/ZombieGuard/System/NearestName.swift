@@ -1,6 +1,11 @@
 // Finds what somebody meant who mistyped a name.
 
 /// The candidate that is nearest to the name by edit distance; nil where none is near.
+///
+/// - Parameters:
+///   - name: what was typed.
+///   - candidates: what may have been meant.
+/// - Returns: one of the candidates.
 public func nearestName(to name: String, among candidates: [String]) -> String? {
     let nearest = candidates.map { ($0, editDistance(name, $0)) }.min { $0.1 < $1.1 }
     guard let (candidate, distance) = nearest else { return nil }

@@ -6,24 +6,47 @@ import CZombie
 public enum OptionTable {
     /// One option.
     public struct Option: Hashable, Sendable {
-        public enum Kind: String, CaseIterable, Sendable { case bool, number, bytes, percent, choice, path }
+        /// What the value of an option is.
+        public enum Kind: String, CaseIterable, Sendable {
+            /// `1`, `yes`, `true` or `on`; `0`, `no`, `false` or `off`.
+            case bool
+            /// A whole number.
+            case number
+            /// A number of bytes, also with `k`, `m` or `g`.
+            case bytes
+            /// A percentage, with or without its sign.
+            case percent
+            /// One of some words.
+            case choice
+            /// The path of a file.
+            case path
+            /// Names, separated by commas.
+            case names
+        }
 
+        /// As in `name=value`.
         public var name: String
+        /// What its value is.
         public var kind: Kind
+        /// The value where nothing is said; of a choice its number in ``choices``.
         public var initial: Int64
+        /// The least value that is taken.
         public var least: Int64
+        /// The largest value that is taken.
         public var most: Int64
+        /// The words of a choice; empty for other kinds.
         public var choices: [String]
+        /// What it does, in one line.
         public var text: String
 
-        /// The default as one would write it; empty for a path.
+        /// The default as one would write it; empty for a path, and for names.
         public var initialText: String {
             switch kind {
             case .bool, .number: String(initial)
             case .bytes: Self.short(initial)
             case .percent: Self.percent(initial)
             case .choice: choices.indices.contains(Int(initial)) ? choices[Int(initial)] : ""
-            case .path: ""
+            case .path, .names: ""
             }
         }
 
@@ -36,6 +59,7 @@ public enum OptionTable {
             case .percent: "\(Self.percent(least)) to \(Self.percent(most))"
             case .choice: choices.joined(separator: "|")
             case .path: "path"
+            case .names: "names"
             }
         }
 
@@ -56,10 +80,13 @@ public enum OptionTable {
 
     /// What is wrong with a text of options.
     public enum Problem: Hashable, Sendable {
+        /// No option has that name; the nearest one.
         case unknown(name: String, nearest: String?)
+        /// The value is not one of the option's; what would be.
         case badValue(name: String, value: String, expected: String)
     }
 
+    /// Every option, in the order of the table.
     public static let options: [Option] = withUnsafeBytes(of: zg_option_table) { bytes in
         bytes.bindMemory(to: zg_option_info.self).map { info in
             Option(
@@ -82,10 +109,13 @@ public enum OptionTable {
         return known
     }
 
-    /// Values by option name, defaults included; choices by their index, paths left out.
+    /// Values by option name, defaults included; choices by their index, paths and names left out.
     public typealias Settings = [String: Int64]
 
     /// Parses "key=value:key=value" as the runtime does: unknown keys are skipped, the first bad value ends it.
+    ///
+    /// - Parameter text: as in ZGUARD_OPTIONS.
+    /// - Returns: what was set, and what is wrong.
     public static func parse(_ text: String) -> (settings: Settings, problems: [Problem]) {
         var parsed = zg_options()
         zg_options_defaults(&parsed)
@@ -99,11 +129,16 @@ public enum OptionTable {
                 }, problems)
         }
         let values = withUnsafeBytes(of: parsed.value) { Array($0.bindMemory(to: Int64.self)) }
-        let settings = zip(options, values).filter { $0.0.kind != .path }.map { ($0.0.name, $0.1) }
+        let settings = zip(options, values).filter { $0.0.kind != .path && $0.0.kind != .names }.map {
+            ($0.0.name, $0.1)
+        }
         return (Settings(uniqueKeysWithValues: settings), problems)
     }
 
     /// The text without the entries whose key is not in the table.
+    ///
+    /// - Parameter text: as in ZGUARD_OPTIONS.
+    /// - Returns: what is left of it.
     public static func withoutUnknown(_ text: String) -> String {
         let names = Set(options.map(\.name))
         let entries = text.split(separator: ":")

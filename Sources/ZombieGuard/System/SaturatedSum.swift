@@ -2,7 +2,7 @@
 
 extension Int {
     /// The sum; the largest number where it is larger than that. Counts in reports are whatever somebody wrote.
-    func addingSaturated(_ other: Int) -> Int {
+    package func addingSaturated(_ other: Int) -> Int {
         let (sum, isOver) = addingReportingOverflow(other)
         return isOver ? (other < 0 ? .min : .max) : sum
     }

@@ -4,8 +4,12 @@ import Glibc
 
 /// An error number of the operating system.
 public struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// As in errno.
     public var number: Int32
 
+    /// Makes an error of its number.
+    ///
+    /// - Parameter number: as in errno.
     public init(number: Int32) { self.number = number }
 
     /// The error that the last call in this thread left in `errno`.
@@ -20,13 +24,23 @@ public struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// A descriptor of this process, closed with the last reference to it.
 public final class Descriptor: Sendable {
+    /// As in errno.
     public let number: Int32
 
     /// Takes over a descriptor that is open.
+    ///
+    /// - Parameter number: an open descriptor, which is closed with this.
     public init(adopting number: Int32) { self.number = number }
 
     /// Opens a file; the descriptor is not inherited by other programs, and never a standard stream's number, not even
     /// where that stream is closed: messages would end up in the file. A relative path begins at `directory` where one is given.
+    ///
+    /// - Parameters:
+    ///   - path: of a file.
+    ///   - directory: what relative paths begin at; nil: the working directory.
+    ///   - flags: as for open(2).
+    ///   - mode: permissions of a new file.
+    /// - Throws: ``SystemError`` where it cannot be opened.
     public init(opening path: String, in directory: Descriptor? = nil, flags: Int32 = O_RDONLY, mode: mode_t = 0)
         throws(SystemError)
     {
@@ -54,6 +68,10 @@ public final class Descriptor: Sendable {
     }
 
     /// Reads up to `count` bytes at the current position; fewer, or none, at the end.
+    ///
+    /// - Parameter count: bytes.
+    /// - Returns: what there was.
+    /// - Throws: ``SystemError`` where it cannot be read.
     public func read(upTo count: Int) throws(SystemError) -> [UInt8] {
         var failure: SystemError?
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
@@ -73,6 +91,12 @@ public final class Descriptor: Sendable {
     }
 
     /// Reads up to `count` bytes at `offset` of the file; fewer, or none, at the end or before an unreadable place.
+    ///
+    /// - Parameters:
+    ///   - offset: bytes from the file's beginning.
+    ///   - count: bytes.
+    /// - Returns: what there was.
+    /// - Throws: ``SystemError`` where nothing can be read.
     public func read(at offset: UInt64, upTo count: Int) throws(SystemError) -> [UInt8] {
         var failure: SystemError?
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
@@ -94,9 +118,15 @@ public final class Descriptor: Sendable {
     }
 
     /// Writes all of the text.
+    ///
+    /// - Parameter text: written as UTF-8.
+    /// - Throws: ``SystemError`` where it cannot be written.
     public func write(_ text: String) throws(SystemError) { try write(bytes: Array(text.utf8)) }
 
     /// Writes all of the bytes, in one call where nothing interrupts it.
+    ///
+    /// - Parameter bytes: what to write.
+    /// - Throws: ``SystemError`` where they cannot be written.
     public func write(bytes: [UInt8]) throws(SystemError) {
         var failure: SystemError?
         bytes.withUnsafeBytes { bytes in
@@ -116,14 +146,14 @@ public final class Descriptor: Sendable {
 }
 
 /// The target of a symbolic link, as bytes that need not be UTF-8; nil where there is none.
-func readLink(_ path: String) -> String? {
+package func readLink(_ path: String) -> String? {
     var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
     let count = buffer.withUnsafeMutableBytes { readlink(path, $0.baseAddress!, $0.count) }
     return count < 0 ? nil : String(decoding: buffer[..<count], as: UTF8.self)
 }
 
 /// The whole of a small file, such as one in /proc.
-func readFile(_ path: String) throws(SystemError) -> [UInt8] {
+package func readFile(_ path: String) throws(SystemError) -> [UInt8] {
     let file = try Descriptor(opening: path)
     var contents: [UInt8] = []
     while true {

@@ -8,6 +8,9 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
 
     public init(rawValue: Int64) { self.rawValue = rawValue }
 
+    /// Makes a time of the milliseconds since 1970, UTC.
+    ///
+    /// - Parameter milliseconds: since 1970, UTC.
     public init(milliseconds: Int64) {
         let (nanoseconds, overflow) = milliseconds.multipliedReportingOverflow(by: 1_000_000)
         rawValue = overflow ? (milliseconds < 0 ? .min : .max) : nanoseconds
@@ -24,7 +27,7 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
     }
 
     /// Times that a file claims may lie anywhere: what lies outside of the years 1677 to 2262 becomes their end.
-    init(_ time: timespec) {
+    package init(_ time: timespec) {
         let (nanoseconds, overflow) = Int64(time.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
         let (sum, secondOverflow) = nanoseconds.addingReportingOverflow(Int64(time.tv_nsec))
         rawValue = overflow || secondOverflow ? (time.tv_sec < 0 ? .min : .max) : sum
@@ -50,7 +53,7 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
     public static func < (a: Timestamp, b: Timestamp) -> Bool { a.rawValue < b.rawValue }
 
     /// This moment, so many seconds earlier.
-    func earlier(bySeconds seconds: Int64) -> Timestamp {
+    package func earlier(bySeconds seconds: Int64) -> Timestamp {
         let (nanoseconds, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
         let (difference, secondOverflow) = rawValue.subtractingReportingOverflow(nanoseconds)
         return Timestamp(rawValue: overflow || secondOverflow ? .min : difference)
@@ -73,10 +76,10 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
     }
 
     /// As in names of files: "20261121T203921.123Z"; sorts as time does.
-    var compact: String { "\(fields.date.joined())T\(fields.time.joined()).\(fields.milliseconds)Z" }
+    package var compact: String { "\(fields.date.joined())T\(fields.time.joined()).\(fields.milliseconds)Z" }
 
     /// Parses `compact`; nil for anything else.
-    init?(compact text: some StringProtocol) {
+    package init?(compact text: some StringProtocol) {
         let bytes = Array(text.utf8)
         func number(_ range: Range<Int>) -> Int? {
             bytes[range].allSatisfy { (0x30...0x39).contains($0) }

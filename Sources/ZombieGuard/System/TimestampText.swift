@@ -4,6 +4,8 @@ extension Timestamp {
     /// Parses a date of ISO 8601 in its extended form, with or without a time of day and its offset from UTC: "2026-11-20",
     /// "2026-11-20T10:00", "2026-11-20 10:00:30.5Z", "2026-11-20T10:00+01:00". UTC where no offset is given; nil for
     /// anything else.
+    ///
+    /// - Parameter text: such as `2026-11-20T10:00Z`.
     public init?(_ text: String) {
         var scanner = Scanner(text)
         guard let year = scanner.number(4), scanner.skip("-"), let month = scanner.number(2), scanner.skip("-"),

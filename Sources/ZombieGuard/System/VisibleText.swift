@@ -2,6 +2,9 @@
 
 /// The text with everything escaped that a terminal might obey: control characters, line separators, characters that
 /// change the direction of writing. Names and paths in reports come from programs and files that nobody vouches for.
+///
+/// - Parameter text: may hold anything.
+/// - Returns: one line, safe to print.
 public func visible(_ text: String) -> String {
     func isPlain(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.properties.generalCategory {

@@ -1,16 +1,17 @@
-// A stack as people read it: the program's own frames, and between them runs of runtime frames folded into one line each.
+// A stack as people read it: the program's own frames, and between them what runtimes and the compiler put there, folded into
+// one line each.
 
 /// The lines that a stack is shown as.
-enum FoldedStack {
-    enum Line: Hashable {
+package enum FoldedStack {
+    package enum Line: Hashable {
         case frame(Int)
-        /// Several runtime frames; `name` is the function that the program called, or that called the program.
+        /// Frames of runtimes, and thunks; `name` is the function that the program called, or that called the program.
         case folded(ClosedRange<Int>, name: String)
         /// A recursion: the frames before `first`, so many of them, come so many times more.
         case repeated(first: Int, frames: Int, turns: Int)
 
         /// Number of its first frame.
-        var first: Int {
+        package var first: Int {
             switch self {
             case .frame(let number): number
             case .folded(let range, _): range.lowerBound
@@ -23,11 +24,11 @@ enum FoldedStack {
     private static let longestTurn = 6
     private static let fewestTurns = 3
 
-    /// Folds runs of at least two runtime frames, and recursions. A stack without any frame of the program's own keeps those
-    /// of the runtime.
-    static func lines(of stack: [Finding.Frame], isFull: Bool) -> [Line] {
+    /// Folds runs of runtime frames and thunks, also of a single one, and recursions. A stack without any frame of the program's
+    /// own keeps all.
+    package static func lines(of stack: [Finding.Frame], isFull: Bool) -> [Line] {
         if isFull { return stack.indices.map { .frame($0) } }
-        let isFoldable = stack.map { $0.isLibraryCode || $0.isEntryCode }
+        let isFoldable = isFoldable(stack)
         let condensed = condensed(stack)
         if !isFoldable.contains(false) { return condensed }
         var lines: [Line] = []
@@ -35,16 +36,21 @@ enum FoldedStack {
         while index < condensed.count {
             var end = index
             while end < condensed.count, case .frame(let number) = condensed[end], isFoldable[number] { end += 1 }
-            guard end - index >= 2 else {
+            guard end > index else {
                 lines.append(condensed[index])
                 index += 1
                 continue
             }
             // What follows a run called it: the run's outermost function is the one that the program called. Behind the
             // last frame of the program's own it is the other way round.
+            // A thunk says less than what it leads to.
             let range = condensed[index].first...condensed[end - 1].first
-            let named = stack[end < condensed.count ? range.upperBound : range.lowerBound]
-            lines.append(.folded(range, name: named.function.map(shortName) ?? named.moduleName ?? "?"))
+            let frames = stack[range].filter { !$0.isThunk }
+            let named =
+                (end < condensed.count ? frames.last : frames.first)
+                ?? stack[end < condensed.count ? range.upperBound : range.lowerBound]
+            let name = named.function.map { shortName(withoutMangledEnd($0)) }
+            lines.append(.folded(range, name: name ?? named.moduleName ?? "?"))
             index = end
         }
         return lines
@@ -71,6 +77,24 @@ enum FoldedStack {
             }
         }
         return lines
+    }
+
+    /// For each frame, whether it is nobody's who looks for a bug of the program's own: runtimes, what is before main, what the
+    /// compiler writes anew into each program, and thunks. One that called nothing of the program's own stays where the function
+    /// that it was made for may be a part of it.
+    static func isFoldable(_ stack: [Finding.Frame]) -> [Bool] {
+        stack.indices.map { index in
+            let frame = stack[index]
+            if frame.isLibraryCode || frame.isEntryCode || frame.isHelper { return true }
+            return frame.isThunk && (!frame.holdsItsTarget || index > 0 && !stack[index - 1].isLibraryCode)
+        }
+    }
+
+    /// "1 runtime frame", "3 runtime frames and 1 thunk", "2 thunks".
+    static func count(_ frames: ArraySlice<Finding.Frame>) -> String {
+        let thunks = frames.count { $0.isThunk }
+        let counts = [(frames.count - thunks, "runtime frame"), (thunks, "thunk")].filter { $0.0 > 0 }
+        return counts.map { "\($0) \($1)\($0 == 1 ? "" : "s")" }.joined(separator: " and ")
     }
 
     /// A function without what makes names of templates long: "std::sort<…>(…)".
@@ -108,4 +132,10 @@ enum FoldedStack {
 extension Finding.Frame {
     /// Whether the frame is where programs begin, before `main`: linked into every executable.
     var isEntryCode: Bool { function == "_start" && file == nil }
+
+    // What the compiler writes anew into each program.
+    fileprivate var isHelper: Bool {
+        guard let function else { return false }
+        return ["__swift_", "outlined ", "value witness", "lazy protocol witness"].contains { function.hasPrefix($0) }
+    }
 }

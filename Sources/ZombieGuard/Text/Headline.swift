@@ -32,6 +32,7 @@ extension Finding {
         case .wildAccess where detail["read_from"] != nil: followed
         case .wildAccess: "\(access.noun) \(at)\(signal), \(neighbours ?? "where the program has no such memory")"
         case .nullAccess: "\(access.noun) \(at)\(signal), through a null pointer"
+        case .exclusivity: overlap
         case .stackOverflow: "\(threadName) ran out of stack\(address.map { " at \($0)" } ?? "")"
         default: "\(access.noun) \(position ?? at)"
         }
@@ -125,6 +126,17 @@ extension Finding {
             return "\(access.noun) through \(pointer), a pointer that came from \(blockName(block)) at \(block.start)"
         }
         return zombie(block, className: className)
+    }
+
+    /// "property Cart.total was modified while it was being read, in a Shop.Cart (32 bytes at 0x7f10)"
+    private var overlap: String {
+        let variable = block?.property.map { "property \($0)" } ?? "a variable\(address.map { " at \($0)" } ?? "")"
+        let done = access == .write ? "modified" : access == .read ? "read" : "used"
+        let before = detail["previous"] == Access.read.rawValue ? "read" : "modified"
+        let object = block.flatMap { block in
+            block.className.map { ", in \(visible($0)) \(block.place)" }
+        }
+        return "\(variable) was \(done) while it was being \(before)\(object ?? "")"
     }
 
     private var writeAfterFree: String {

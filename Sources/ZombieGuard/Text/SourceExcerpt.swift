@@ -2,14 +2,15 @@
 
 import Glibc
 
-/// Some lines of a source file, safe to print: tabs expanded, long lines cut.
+/// Some lines of a source file, safe to print: tabs expanded, long lines cut, the marked one where its column is.
 public struct SourceExcerpt: Hashable, Sendable {
     /// Number of the first of the lines, counted from 1.
     public var first: Int
     /// Number of the line that it is about.
     public var marked: Int
+    /// The lines, safe to print, without line feeds.
     public var lines: [String]
-    /// Where in the marked line, in characters as shown, counted from 1; nil where that is not known.
+    /// Where in the marked line, in columns of a terminal, counted from 1; nil where that is not known.
     public var column: Int?
     /// The file was changed after the program was built, so the lines may be others than those that ran.
     public var isNewerThanProgram = false
@@ -41,15 +42,24 @@ public final class SourceExcerpts {
     private var programs: [String: Int?] = [:]
     private var cached = 0
 
+    /// Makes excerpts; files are read when they are asked for.
     public init() {}
 
     /// The lines around the one that a frame is in; nil where the frame has no line or its file cannot be shown.
+    ///
+    /// - Parameters:
+    ///   - frame: a frame with file and line.
+    ///   - context: how many lines before and behind.
+    /// - Returns: the lines.
     public func excerpt(for frame: Finding.Frame, context: Int = 2) -> SourceExcerpt? {
         guard let path = frame.file, let line = frame.line,
             var excerpt = excerpt(of: path, line: line, context: context)
         else { return nil }
-        excerpt.column = frame.column.flatMap { column in
-            file(path).flatMap { Self.shown(column, ofLine: line, in: $0) }
+        if let column = frame.column, let file = file(path),
+            let shown = Self.text(of: line, showing: column, in: file)
+        {
+            excerpt.lines[line - excerpt.first] = shown.text
+            excerpt.column = shown.column
         }
         if let program = frame.module.flatMap({ modification(of: $0) }), let file = file(path) {
             excerpt.isNewerThanProgram = file.modified > program
@@ -58,6 +68,12 @@ public final class SourceExcerpts {
     }
 
     /// The lines from `context` before a line to `context` after it; nil where the file cannot be shown or is shorter.
+    ///
+    /// - Parameters:
+    ///   - path: of the source file.
+    ///   - line: from 1.
+    ///   - context: how many lines before and behind.
+    /// - Returns: the lines.
     public func excerpt(of path: String, line: Int, context: Int = 2) -> SourceExcerpt? {
         guard line > 0, let file = file(path), line <= file.starts.count else { return nil }
         let first = max(1, line - max(0, context))
@@ -107,33 +123,44 @@ public final class SourceExcerpts {
     }
 
     private static func text(of line: Int, in file: File) -> String {
-        let (bytes, isCut) = bytes(of: line, in: file)
-        return visible(expanded(bytes)) + (isCut ? "…" : "")
+        let bytes = bytes(of: line, in: file)
+        let shown = bytes.prefix(longestLine)
+        return visible(expanded(shown)) + (shown.count < bytes.count ? FittingText.cut : "")
     }
 
-    // Debug information counts bytes, and a tab as one of them.
-    private static func shown(_ column: Int, ofLine line: Int, in file: File) -> Int? {
-        let (bytes, isCut) = bytes(of: line, in: file)
+    // The same with the byte at a column, which debug information counts from 1, a tab as one of them: of a line that is longer
+    // than what is shown the part that it is in. nil where the line has no such byte.
+    private static func text(of line: Int, showing column: Int, in file: File) -> FittingText? {
+        let bytes = bytes(of: line, in: file)
         guard column >= 1, column <= bytes.count else { return nil }
-        let before = visible(expanded(bytes.prefix(column - 1))).count
-        return isCut && before >= longestLine ? nil : before + 1
+        let at = bytes.startIndex + column - 1
+        var start = bytes.startIndex
+        if column > longestLine {
+            start = at - longestLine / 2
+            while start < at, bytes[start] & 0xc0 == 0x80 { start += 1 } // not within a character
+        }
+        let shown = bytes[start...].prefix(longestLine)
+        let before = (start > bytes.startIndex ? FittingText.cut : "") + visible(expanded(bytes[start..<at]))
+        let text = (start > bytes.startIndex ? FittingText.cut : "") + visible(expanded(shown))
+        let width = before.reduce(0) { $0 + $1.columns }
+        return FittingText(
+            whole: text + (shown.endIndex < bytes.endIndex ? FittingText.cut : ""), column: width + 1)
     }
 
-    // Without its end. Of a line of megabytes only what may be shown is looked at.
-    private static func bytes(of line: Int, in file: File) -> (ArraySlice<UInt8>, isCut: Bool) {
+    // Without its end.
+    private static func bytes(of line: Int, in file: File) -> ArraySlice<UInt8> {
         let start = file.starts[line - 1]
         let end = line < file.starts.count ? file.starts[line] : file.bytes.count
         var bytes = file.bytes[start..<end]
         while let last = bytes.last, last == UInt8(ascii: "\n") || last == UInt8(ascii: "\r") { bytes.removeLast() }
-        let shown = bytes.prefix(longestLine)
-        return (shown, shown.count < bytes.count)
+        return bytes
     }
 
     private static func expanded(_ bytes: ArraySlice<UInt8>) -> String {
         var text = ""
         var column = 0
         for character in String(decoding: bytes, as: UTF8.self) {
-            let width = character == "\t" ? tabWidth - column % tabWidth : 1
+            let width = character == "\t" ? tabWidth - column % tabWidth : character.columns
             text += character == "\t" ? String(repeating: " ", count: width) : String(character)
             column += width
         }

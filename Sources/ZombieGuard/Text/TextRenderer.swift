@@ -10,14 +10,23 @@ public struct TextRenderer {
 
     /// Lines of the source around an access, and the one line of its free and its allocation.
     private static let linesAround = 2
+    /// Columns of source that are shown on the narrowest terminal.
+    private static let leastSource = 24
 
     /// `excerpts` are shown where they are given and the file is still there.
+    ///
+    /// - Parameters:
+    ///   - style: the looks.
+    ///   - excerpts: reads source files; nil: none are shown.
     public init(style: TextStyle = TextStyle(), excerpts: SourceExcerpts? = nil) {
         self.style = style
         self.excerpts = excerpts
     }
 
     /// The whole report of one finding, ending with a line feed. Safe to print whatever the finding holds.
+    ///
+    /// - Parameter finding: a finding with names; its texts may hold anything.
+    /// - Returns: the report, safe to print.
     public func render(_ finding: Finding) -> String {
         var text = mark + style.paint(visible(finding.kind.rawValue), .kind) + ": "
         text += style.paint(finding.sentence, .sentence) + "\n"
@@ -25,32 +34,48 @@ public struct TextRenderer {
         text += render(
             finding.stacks.access, title: isLate ? "found here; the write itself was earlier and elsewhere:" : nil,
             linesAround: isLate ? nil : Self.linesAround)
+        text += render(finding.stacks.previous, title: "the access that was under way began here:")
         let block = finding.block
         text += render(finding.stacks.free, title: title("freed", block?.freeingThread, finding.hasShortened("free")))
         text += render(
             finding.stacks.alloc, title: title("allocated", block?.allocatingThread, finding.hasShortened("alloc")))
+        text += render(finding.history)
         return text + mark + style.paint(closing(finding), .mark) + "\n"
     }
 
+    var isFull: Bool { style.isFull }
+    var columns: Int? { style.columns }
+
+    /// A line of ours that says what follows.
+    func heading(_ title: String) -> String { mark + style.paint(title, .title) + "\n" }
+
     /// One stack under its title, with the source where the program's own code is; empty where the stack is.
     /// `linesAround` says how many lines before and behind that place are shown, nil: no source.
+    ///
+    /// - Parameters:
+    ///   - stack: innermost frame first.
+    ///   - title: what stands above it; nil: nothing.
+    ///   - linesAround: lines before and behind the place; nil: no source.
+    /// - Returns: the lines, safe to print.
     public func render(_ stack: [Finding.Frame], title: String?, linesAround: Int? = 0) -> String {
         if stack.isEmpty { return "" }
         var text = title.map { mark + style.paint($0, .title) + "\n" } ?? ""
         // The source of one place suffices; a place of the runtime's says nothing.
-        var origin = stack.firstIndex { $0.hasLine && !$0.isLibraryCode }
+        let isFoldable = FoldedStack.isFoldable(stack)
+        var origin = stack.indices.first { stack[$0].hasLine && !isFoldable[$0] }
         for line in FoldedStack.lines(of: stack, isFull: style.isFull) {
             switch line {
             case .folded(let range, let name):
-                let count = "(\(range.count) runtime frames)"
-                let numbers = "#\(range.lowerBound)-#\(range.upperBound)"
+                let isOne = range.count == 1
+                let numbers = isOne ? "#\(range.lowerBound)" : "#\(range.lowerBound)-#\(range.upperBound)"
+                let count = "(\(FoldedStack.count(stack[range])))"
                 text += "    " + style.paint("\(numbers) \(visible(name)) … \(count)", .faint) + "\n"
             case .repeated(_, let frames, let turns):
                 let what = frames == 1 ? "this frame" : "these \(frames) frames"
                 text += "    " + style.paint("… \(what) \(turns) times more", .faint) + "\n"
             case .frame(let number):
                 let frame = stack[number]
-                text += "    " + describe(frame, number: number) + "\n"
+                text += "    " + describe(frame, number: number, isOwn: !isFoldable[number]) + "\n"
                 if number == origin, let linesAround {
                     text += source(at: frame, linesAround)
                     origin = nil
@@ -67,11 +92,11 @@ public struct TextRenderer {
             + (isShortened ? " (innermost calls only):" : ":")
     }
 
-    private func describe(_ frame: Finding.Frame, number: Int) -> String {
-        let isOwn = !frame.isLibraryCode && !frame.isEntryCode
+    private func describe(_ frame: Finding.Frame, number: Int, isOwn: Bool) -> String {
         let role = isOwn ? TextStyle.Role.function : .faint
         guard let function = frame.function else { return style.paint("#\(number) " + frame.moduleAndOffset, role) }
-        var text = style.paint("#\(number) ", .faint) + style.paint(visible(function), role)
+        let name = style.isFull ? function : withoutMangledEnd(function)
+        var text = style.paint("#\(number) ", .faint) + style.paint(visible(name), role)
         if frame.inlined { text += style.paint(" [inlined]", .faint) }
         guard let file = frame.file else { return text + "  " + style.paint("(\(frame.moduleAndOffset))", .faint) }
         var place = style.path(file)
@@ -87,17 +112,20 @@ public struct TextRenderer {
     private func source(at frame: Finding.Frame, _ linesAround: Int) -> String {
         guard let excerpt = excerpts?.excerpt(for: frame, context: linesAround) else { return "" }
         let width = String(excerpt.first + excerpt.lines.count).count
+        let indentation = "      "
+        let room = style.columns.map { max(Self.leastSource, $0 - indentation.count - width - "> 41 | ".count + 2) }
         var text = ""
         for (number, line) in zip(excerpt.first..., excerpt.lines) {
             let isMarked = number == excerpt.marked
             let padding = String(repeating: " ", count: width - String(number).count)
             let gutter = "\(isMarked ? ">" : " ") \(padding)\(number) |" + (line.isEmpty ? "" : " ")
-            text += "      " + style.paint(gutter, isMarked ? .pointer : .faint)
-            text += (isMarked ? line : style.paint(line, .faint)) + "\n"
-            guard isMarked, linesAround > 0, let column = excerpt.column else { continue }
+            let shown = FittingText(line, column: isMarked ? excerpt.column : nil, width: room ?? .max)
+            text += indentation + style.paint(gutter, isMarked ? .pointer : .faint)
+            text += (isMarked ? shown.text : style.paint(shown.text, .faint)) + "\n"
+            guard isMarked, linesAround > 0, let column = shown.column else { continue }
             let blank = String(repeating: " ", count: width + 2) + " | "
             let caret = String(repeating: " ", count: column - 1) + "^"
-            text += "      " + style.paint(blank, .faint) + style.paint(caret, .pointer) + "\n"
+            text += indentation + style.paint(blank, .faint) + style.paint(caret, .pointer) + "\n"
         }
         if excerpt.isNewerThanProgram {
             text += "      " + style.paint("(the file was changed after the program was built)", .faint) + "\n"

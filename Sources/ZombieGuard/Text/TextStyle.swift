@@ -8,11 +8,15 @@ public struct TextStyle: Hashable, Sendable {
     public var isFull: Bool
     /// The directory that paths of source files are shown from, where they lie below it; nil: paths are shown whole.
     public var directory: String?
+    /// Columns of the terminal, which lines of source are cut to; nil: lines are as long as excerpts have them.
+    public var columns: Int?
 
-    public init(usesColor: Bool = false, isFull: Bool = false, directory: String? = nil) {
+    /// Makes a style. Each parameter is the property of its name.
+    public init(usesColor: Bool = false, isFull: Bool = false, directory: String? = nil, columns: Int? = nil) {
         self.usesColor = usesColor
         self.isFull = isFull
         self.directory = directory
+        self.columns = columns
     }
 
     /// Parts of a report that look different from each other.

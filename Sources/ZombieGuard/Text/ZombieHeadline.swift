@@ -10,18 +10,27 @@ extension Finding {
         case "unowned reference"? where access == .release:
             return "an unowned reference to \(object) was released \(place)"
         case "unowned reference"?: return "an unowned reference to \(object) was read \(place)"
+        case "escape from deinit"?:
+            let count = detail["references"].flatMap { Int($0) } ?? 1
+            let references = count == 1 ? "a reference outlives it" : "\(count) references outlive it"
+            return "\(visible(className)) was retained in its deinit, and \(references) \(place)"
         case "uniqueness check"?: return "\(object) was checked for uniqueness \(place)"
         case "reference count"?: return "the reference count of \(object) was read \(place)"
         default: break
         }
         if confidence == .inferred, access == .unknown { return "a pointer that came from \(object) was used \(place)" }
+        if access == .retain, let member = block.member, let next = detail["next"].flatMap(Access.init(rawValue:)) {
+            return "\(memberUse(of: block.qualified(member), next, in: block, object)) (at the retain before it)"
+        }
         switch access {
         case .retain: return "\(object) was retained \(place)"
         case .release: return "\(object) was released \(place)"
         case .cast: return "\(object) was cast or asked for its type \(place)"
         default: break
         }
-        if let member = block.member.map({ block.qualified($0) }) { return memberUse(of: member, in: block, object) }
+        if let member = block.member.map({ block.qualified($0) }) {
+            return memberUse(of: member, access, in: block, object)
+        }
         switch access {
         case .call: return "\(method) was called on \(object) \(place)"
         case .write: return "\(object) was written to \(place)"
@@ -30,7 +39,7 @@ extension Finding {
         }
     }
 
-    private func memberUse(of member: String, in block: Block, _ object: String) -> String {
+    private func memberUse(of member: String, _ access: Access, in block: Block, _ object: String) -> String {
         let noun = block.isMethod ? "method" : "property"
         switch access {
         case .read where block.isMethod: return "\(member) was read from \(object) \(block.place)"
@@ -55,10 +64,10 @@ extension Finding {
 
 extension Finding.Block {
     /// "a deallocated Shop.Cart"
-    func object(of className: String) -> String { "a deallocated \(visible(className))" }
+    package func object(of className: String) -> String { "a deallocated \(visible(className))" }
 
     /// "(48 bytes at 0x7f10)"
-    var place: String { "(\(purpose)\(size) byte\(size == 1 ? "" : "s") at \(start))" }
+    package var place: String { "(\(purpose)\(size) byte\(size == 1 ? "" : "s") at \(start))" }
 
     /// "(48 bytes)"
     var extent: String { "(\(purpose)\(size) byte\(size == 1 ? "" : "s"))" }
@@ -77,13 +86,13 @@ extension Finding.Block {
     }
 
     /// Whether the member is called with arguments, as methods, initializers and subscripts are.
-    var isMethod: Bool { member?.contains("(") == true }
+    package var isMethod: Bool { member?.contains("(") == true }
 
     /// "Cart.total" where the member is a stored property.
-    var property: String? { isMethod ? nil : member.map { qualified($0) } }
+    package var property: String? { isMethod ? nil : member.map { qualified($0) } }
 
     /// "Cart.add(_:)", "geo::Circle::area(int) const": with the class's own name, without module and enclosing types.
-    func qualified(_ member: String) -> String {
+    package func qualified(_ member: String) -> String {
         guard let className else { return visible(member) }
         if knownLanguage == .cxx { return visible("\(className)::\(member)") }
         let names = ["closure context", "box", "boxed error"]

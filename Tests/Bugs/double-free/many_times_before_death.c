@@ -12,23 +12,7 @@
 
 #include <signal.h>
 
-#include "../bug.h"
-
-FRAME void *make(void) {
-    void *block = malloc(40);
-    KEEP_FRAME();
-    return block;
-}
-
-FRAME void drop(void *block) {
-    free(block);
-    KEEP_FRAME();
-}
-
-FRAME void drop_again(void *block) {
-    free(block);
-    KEEP_FRAME();
-}
+#include "../drops.h"
 
 int main(void) {
     for (int i = 0; i < 1234; i++) {

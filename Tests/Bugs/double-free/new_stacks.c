@@ -10,27 +10,11 @@
 // confidence: exact
 // options: stack_overhead=0%:fence_per_context=0
 
-#include "../bug.h"
+#include "../drops.h"
 
 enum { STACKS = 1000000, DEPTH = 20 };
 
 static volatile int returns;
-
-FRAME void *make(void) {
-    void *block = malloc(40);
-    KEEP_FRAME();
-    return block;
-}
-
-FRAME void drop(void *block) {
-    free(block);
-    KEEP_FRAME();
-}
-
-FRAME void drop_again(void *block) {
-    free(block);
-    KEEP_FRAME();
-}
 
 // Each path makes a stack of its own.
 FRAME void *leave(unsigned long path, int depth) {

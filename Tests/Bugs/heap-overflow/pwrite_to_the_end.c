@@ -7,6 +7,7 @@
 // exit: 134
 // confidence: exact
 // detail: call="pwrite" bytes="140000" ended="stopped short"
+// qemu-user: it fails calls with EFAULT whose buffer has an unreadable page, however little of it the call would use
 
 #define _GNU_SOURCE
 #include "../bug.h"

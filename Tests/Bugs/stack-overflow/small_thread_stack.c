@@ -1,4 +1,4 @@
-// A recursion that the main thread would bear is too deep for a thread with a stack of 64 KiB.
+// A recursion that the main thread would bear is too deep for a thread with a stack of 128 KiB.
 // finding: stack-overflow
 // stack-access: descend
 // exit: 139
@@ -24,7 +24,7 @@ int main(void) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
 #ifndef FIXED
-    pthread_attr_setstacksize(&attributes, 65536);
+    pthread_attr_setstacksize(&attributes, 131072);
 #endif
     pthread_create(&thread, &attributes, work, (void *)5000);
     pthread_join(thread, NULL);

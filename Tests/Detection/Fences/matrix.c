@@ -8,6 +8,7 @@
 //   EARLIER   how many blocks the same stack makes first: they stay, or, in lines of odd numbers, are freed
 // For each line standard output gets "begin NUMBER PID START" from the child and "end NUMBER STATUS" from the parent;
 // the status is the exit code, or 128 + signal. The parent allocates nothing, so every context is new in every child.
+// START is an address, without the tag of a pointer.
 // With "--widths" it prints which widths of access the processor has.
 
 #define _GNU_SOURCE
@@ -162,6 +163,8 @@ static void drop_in_thread(char *block, size_t size) {
 
 #define USE(name) FRAME void use_##name(char *at, size_t count)
 
+#if defined(__x86_64__)
+
 #define LOAD(name, instruction, target)                                                                                \
     USE(name) {                                                                                                        \
         (void)count;                                                                                                   \
@@ -208,12 +211,12 @@ CHANGE(cmpxchg_4, "lock cmpxchgl %%eax, (%0)")
 CHANGE(cmp_1, "cmpb $0, (%0)")
 CHANGE(store_immediate, "movl $0x21212121, (%0)")
 
+static char *other; // 2 MiB that are nobody's block
+
 USE(rep_stosb) {
     __asm__ volatile("movl $0x21, %%eax\n\trep stosb" : "+D"(at), "+c"(count) : : "memory", "rax");
     KEEP_FRAME();
 }
-
-static char *other; // 2 MiB that are nobody's block
 
 USE(rep_movsb_from) {
     char *to = other;
@@ -226,6 +229,69 @@ USE(rep_movsb_to) {
     __asm__ volatile("rep movsb" : "+S"(from), "+D"(at), "+c"(count) : : "memory");
     KEEP_FRAME();
 }
+
+#else
+
+// With the same names; what has no instruction of its own there is a loop, or two instructions.
+#define USE_BY_INSTRUCTIONS(name, ...)                                                                                                        \
+    USE(name) {                                                                                                                               \
+        (void)count;                                                                                                                          \
+        __asm__ volatile(                                                                                                                     \
+            ".arch_extension lse\n\tmov w9, #0x2121\n\tmovk w9, #0x2121, lsl #16\n\tmovi v0.16b, #0x21\n\tmovi v1.16b, #0x21\n\t" __VA_ARGS__ \
+            :                                                                                                                                 \
+            : "r"(at)                                                                                                                         \
+            : "memory", "cc", "x9", "x10", "v0", "v1");                                                                                       \
+        KEEP_FRAME();                                                                                                                         \
+    }
+
+USE_BY_INSTRUCTIONS(read_1, "ldrb w10, [%0]")
+USE_BY_INSTRUCTIONS(read_2, "ldrh w10, [%0]")
+USE_BY_INSTRUCTIONS(read_4, "ldr w10, [%0]")
+USE_BY_INSTRUCTIONS(read_8, "ldr x10, [%0]")
+USE_BY_INSTRUCTIONS(read_16, "ldr q0, [%0]")
+USE_BY_INSTRUCTIONS(read_32, "ldp q0, q1, [%0]")
+USE_BY_INSTRUCTIONS(read_64, "ldp q0, q1, [%0]\n\tldp q0, q1, [%0, #32]")
+USE_BY_INSTRUCTIONS(write_1, "strb w9, [%0]")
+USE_BY_INSTRUCTIONS(write_2, "strh w9, [%0]")
+USE_BY_INSTRUCTIONS(write_4, "str w9, [%0]")
+USE_BY_INSTRUCTIONS(write_8, "add x9, x9, x9, lsl #32\n\tstr x9, [%0]")
+USE_BY_INSTRUCTIONS(write_16, "str q0, [%0]")
+USE_BY_INSTRUCTIONS(write_32, "stp q0, q1, [%0]")
+USE_BY_INSTRUCTIONS(write_64, "stp q0, q1, [%0]\n\tstp q0, q1, [%0, #32]")
+USE_BY_INSTRUCTIONS(add_4, "ldr w10, [%0]\n\tadd w10, w10, #1\n\tstr w10, [%0]")
+USE_BY_INSTRUCTIONS(lock_add_4, "ldaddal w9, w10, [%0]")
+USE_BY_INSTRUCTIONS(xchg_8, "swpal x9, x10, [%0]")
+USE_BY_INSTRUCTIONS(cmpxchg_4, "casal w9, w9, [%0]")
+USE_BY_INSTRUCTIONS(cmp_1, "ldrb w10, [%0]\n\tcmp w10, #0")
+USE_BY_INSTRUCTIONS(store_immediate, "str w9, [%0]")
+
+static char *other; // 2 MiB that are nobody's block
+
+USE(rep_stosb) {
+    __asm__ volatile("mov w9, #0x21\n1:\n\tstrb w9, [%0], #1\n\tsubs %1, %1, #1\n\tb.ne 1b"
+                     : "+r"(at), "+r"(count)
+                     :
+                     : "memory", "cc", "x9");
+    KEEP_FRAME();
+}
+
+USE(rep_movsb_from) {
+    __asm__ volatile("1:\n\tldrb w9, [%0], #1\n\tsubs %1, %1, #1\n\tb.ne 1b"
+                     : "+r"(at), "+r"(count)
+                     :
+                     : "memory", "cc", "x9");
+    KEEP_FRAME();
+}
+
+USE(rep_movsb_to) {
+    __asm__ volatile("mov w9, #0x21\n1:\n\tstrb w9, [%0], #1\n\tsubs %1, %1, #1\n\tb.ne 1b"
+                     : "+r"(at), "+r"(count)
+                     :
+                     : "memory", "cc", "x9");
+    KEEP_FRAME();
+}
+
+#endif
 
 static volatile long result; // of functions whose calls would not be made otherwise
 
@@ -256,6 +322,7 @@ USE_BY(snprintf_from, snprintf(other, 100, "%s", at))
 USE_BY(snprintf_to, snprintf(at, count, "%s", letters))
 
 // As compiled code uses an element of an array: the pointer to the block is at hand, and the distance.
+#if defined(__x86_64__)
 #define AT_INDEX(name, instruction)                                                                                    \
     USE(name) {                                                                                                        \
         __asm__ volatile(instruction : : "r"(at), "r"(count) : "memory", "rax");                                       \
@@ -266,6 +333,18 @@ AT_INDEX(index_read_1, "movb (%0, %1), %%al")
 AT_INDEX(index_read_8, "movq (%0, %1), %%rax")
 AT_INDEX(index_write_1, "movb $0x21, (%0, %1)")
 AT_INDEX(index_write_4, "movl $0x21212121, (%0, %1)")
+#else
+#define AT_INDEX(name, instruction)                                                                                    \
+    USE(name) {                                                                                                        \
+        __asm__ volatile(instruction : : "r"(at), "r"(count) : "memory", "x9");                                        \
+        KEEP_FRAME();                                                                                                  \
+    }
+
+AT_INDEX(index_read_1, "ldrb w9, [%0, %1]")
+AT_INDEX(index_read_8, "ldr x9, [%0, %1]")
+AT_INDEX(index_write_1, "mov w9, #0x21\n\tstrb w9, [%0, %1]")
+AT_INDEX(index_write_4, "mov w9, #0x2121\n\tmovk w9, #0x2121, lsl #16\n\tstr w9, [%0, %1]")
+#endif
 
 // MARK: tables
 
@@ -326,7 +405,8 @@ static void commit(const struct fault *fault) {
     // A clean child's string ends where the block does; the others' do not end.
     if (fault->mode[0] == 'c' && fault->size) block[fault->size - 1] = 0;
     char said[80];
-    int length = snprintf(said, sizeof said, "begin %d %d %p\n", fault->number, getpid(), (void *)block);
+    int length = snprintf(said, sizeof said, "begin %d %d %p\n", fault->number, getpid(),
+                          (void *)((unsigned long)block << 8 >> 8));
     if (write(1, said, (size_t)length) != length) _exit(80);
     if (fault->mode[0] == 'd') drop(block, fault->size);
     if (fault->mode[0] == 'a') use(block, (size_t)fault->offset);
@@ -339,8 +419,12 @@ static void commit(const struct fault *fault) {
 }
 
 static int print_widths(void) {
+#if defined(__x86_64__)
     const char *ymm = __builtin_cpu_supports("avx2") ? " 32" : "";
     const char *zmm = __builtin_cpu_supports("avx512f") ? " 64" : "";
+#else
+    const char *ymm = " 32", *zmm = "";
+#endif
     printf("1 2 4 8 16%s%s\n", ymm, zmm);
     return 0;
 }

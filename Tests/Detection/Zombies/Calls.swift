@@ -252,7 +252,8 @@ func existentialInit() {
 // case: A method reference made while the object was alive; the object is retained before its method is called.
 // class: Shop.Cart
 // access: retain
-// member: -
+// member: add(_:)|-
+// on O, Swift 6.0: access=call; member=add(_:) (the object is not retained before)
 @inline(never)
 func methodReference() {
     let cart = makeCart()
@@ -265,7 +266,7 @@ func methodReference() {
 // class: Shop.Cart
 // access: call
 // member: add(_:)
-// on Onone: access=retain; member=- (the Optional is copied)
+// on Onone: access=retain (the Optional is copied)
 @inline(never)
 func optionalChain() {
     let cart: Cart? = makeCart()
@@ -302,7 +303,7 @@ func equatable() {
 // member: isLess(than:)
 // frame: sortInPlace
 // on O: access=call|retain; member=isLess(than:)|- (the sort is inlined and keeps the pivot)
-// on Onone: access=retain; member=- (elements are copied out of the array)
+// on Onone: access=retain; member=isLess(than:)|- (elements are copied out of the array)
 @inline(never)
 func comparable() {
     var carts = [makeCart(), makeCart()]
@@ -316,7 +317,7 @@ func comparable() {
 // class: Shop.Cart
 // access: call
 // member: hash(into:)
-// on Onone: access=retain; member=- (the key is copied)
+// on Onone: access=retain; member=hash(into:)|- (the key is copied)
 @inline(never)
 func dictionaryKey() {
     let cart = makeCart()
@@ -388,6 +389,7 @@ func described() {
 // class: Shop.Cart
 // access: call|retain|cast
 // member: encode(to:)|-
+// needs: Foundation
 @inline(never)
 func encoded() throws {
     let cart = makeCart()

@@ -94,6 +94,7 @@ func classInFunction() {
 // class: Shop.Job
 // access: call
 // member: work()
+// needs: Foundation
 @inline(never)
 func resilientSuperclass() {
     let job = makeJob()
@@ -105,6 +106,7 @@ func resilientSuperclass() {
 // class: Shop.Job
 // access: call|read|retain
 // member: *
+// needs: Foundation
 @inline(never)
 func resilientMethod() {
     let job = makeJob()
@@ -117,6 +119,7 @@ func resilientMethod() {
 // class: Shop.Note
 // access: call
 // member: read()
+// needs: Foundation
 @inline(never)
 func objectSubclass() {
     let note = makeNote()
@@ -128,6 +131,7 @@ func objectSubclass() {
 // class: Shop.Note
 // access: call
 // member: isEqual(_:)
+// needs: Foundation
 @inline(never)
 func objectEquality() {
     let note = makeNote()
@@ -140,6 +144,7 @@ func objectEquality() {
 // class: Foundation.NSMutableString
 // access: call|read
 // member: *
+// needs: Foundation
 @inline(never)
 func mutableString() {
     let text = makeMutableString()
@@ -152,6 +157,7 @@ func mutableString() {
 // class: Foundation.NSMutableArray
 // access: call
 // member: *
+// needs: Foundation
 @inline(never)
 func mutableArray() {
     let array = makeMutableArray()
@@ -164,6 +170,9 @@ func mutableArray() {
 // class: Foundation.NSLock
 // access: call|read
 // member: *
+// needs: Foundation
+// on Onone, Swift 6.0: alloc=* (Foundation's initializer has no unwind information there: who called it is skipped)
+// on O, Swift 6.0: alloc=* (Foundation's initializer has no unwind information there: who called it is skipped)
 @inline(never)
 func lock() {
     let lock = makeLock()
@@ -176,6 +185,7 @@ func lock() {
 // class: Foundation.JSONDecoder|FoundationEssentials.JSONDecoder
 // access: call|read|retain
 // member: *
+// needs: Foundation
 @inline(never)
 func jsonDecoder() throws {
     let decoder = makeDecoder()
@@ -188,6 +198,9 @@ func jsonDecoder() throws {
 // class: Foundation.DateFormatter
 // access: call|write
 // member: *
+// needs: Foundation
+// on Onone, Swift 6.0: alloc=* (Foundation's initializer has no unwind information there: who called it is skipped)
+// on O, Swift 6.0: alloc=* (Foundation's initializer has no unwind information there: who called it is skipped)
 @inline(never)
 func dateFormatter() {
     let formatter = makeFormatter()
@@ -200,6 +213,7 @@ func dateFormatter() {
 // class: Foundation.Thread
 // access: call|write
 // member: *
+// needs: Foundation
 @inline(never)
 func threadObject() {
     let thread = makeThread()
@@ -212,6 +226,7 @@ func threadObject() {
 // class: Foundation.NSNumber
 // access: call|read
 // member: *
+// needs: Foundation
 @inline(never)
 func number() {
     let number = makeNumber()
@@ -245,6 +260,8 @@ func arrayStorageChanged() {
 // case: The storage of an array of numbers, when the array is copied.
 // class: Swift._ContiguousArrayStorage<Swift.Int>
 // access: retain
+// on O, Swift 6.0: silent=the reference moves into the box (it is not counted)
+// on O, Swift 6.2: silent=the reference moves into the box (it is not counted)
 @inline(never)
 func arrayStorageCopied() {
     let numbers = makeNumbers()
@@ -314,7 +331,7 @@ func setStorage() {
 // class: Swift._SetStorage<Swift.String>
 // access: read
 // member: _scale
-// on Onone: access=retain; member=- (the set is copied)
+// on Onone: access=retain; member=_scale|- (the set is copied)
 @inline(never)
 func setStorageLoop() {
     let tags = makeTags()
@@ -327,6 +344,8 @@ func setStorageLoop() {
 // case: The storage of a string, when the string is copied.
 // class: Swift.__StringStorage
 // access: retain
+// on O, Swift 6.0: silent=the reference moves into the box (it is not counted)
+// on O, Swift 6.2: silent=the reference moves into the box (it is not counted)
 @inline(never)
 func stringStorage() {
     let text = makeText()
@@ -373,6 +392,7 @@ func managedBuffer() {
 // case: A closure whose context is gone is called.
 // class: closure context|box
 // access: retain
+// on O, Swift 6.0: access=read (the context is not retained before)
 @inline(never)
 func closureContext() {
     let action = makeAction()
@@ -383,6 +403,7 @@ func closureContext() {
 // case: A variable that two closures share.
 // class: closure context|box
 // access: retain
+// on O, Swift 6.0: access=read (the context is not retained before)
 @inline(never)
 func capturedVariable() {
     let (action, other) = makeCounter()

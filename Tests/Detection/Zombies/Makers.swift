@@ -34,6 +34,7 @@ func makeShelf() -> Store.Shelf { opaque(false) ? Store.TopShelf() : Store.Shelf
 @_optimize(none)
 func makeBoard() -> Store.Shelf.Board { opaque(false) ? Store.Shelf.WideBoard() : Store.Shelf.Board() }
 
+#if FOUNDATION
 @inline(never)
 @_optimize(none)
 func makeJob() -> Job { opaque(false) ? NightJob() : Job() }
@@ -41,6 +42,7 @@ func makeJob() -> Job { opaque(false) ? NightJob() : Job() }
 @inline(never)
 @_optimize(none)
 func makeNote() -> Note { opaque(false) ? StickyNote() : Note() }
+#endif
 
 @inline(never)
 @_optimize(none)
@@ -146,6 +148,7 @@ func makeTask() -> Task<Int, Never> { Task { 5 } }
 @_optimize(none)
 func makeStream() -> (AsyncStream<Int>, AsyncStream<Int>.Continuation) { AsyncStream.makeStream(of: Int.self) }
 
+#if FOUNDATION
 @inline(never)
 @_optimize(none)
 func makeMutableString() -> NSMutableString { NSMutableString(string: "abc") }
@@ -173,6 +176,7 @@ func makeThread() -> Thread { Thread {} }
 @inline(never)
 @_optimize(none)
 func makeNumber() -> NSNumber { NSNumber(value: opaque(12)) }
+#endif
 
 @inline(never)
 @_optimize(none)

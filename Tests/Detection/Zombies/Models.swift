@@ -127,6 +127,11 @@ enum Ticket {
     case voucher(Person)
 }
 
+struct Extent {
+    var width = 0.0
+    var height = 0.0
+}
+
 /// Stored properties that are read in place, here those of a superclass.
 class Container {
     final var origin: Person
@@ -138,7 +143,7 @@ final class Basket: Container {
     var count = 3
     var tax = 0.25
     var isOpen = true
-    var size = CGSize(width: 1, height: 2)
+    var size = Extent(width: 1, height: 2)
     var owner: Person
     var gift: Person?
     var shortName = "abc"
@@ -158,8 +163,10 @@ final class Basket: Container {
     lazy var summary: String = longName + shortName
     var anything: Any
     var object: AnyObject
+    #if FOUNDATION
     var link: URL
     var data: Data
+    #endif
     var error: any Error
     var list: ContiguousArray<Person>
     var path: KeyPath<Person, String>
@@ -185,8 +192,10 @@ final class Basket: Container {
         seller = person
         anything = person
         object = person
+        #if FOUNDATION
         link = URL(fileURLWithPath: "/tmp/shop")
         data = Data(repeating: 1, count: opaque(100))
+        #endif
         error = ShopError.broken("hot")
         list = [person]
         path = \Person.name
@@ -239,6 +248,7 @@ extension Store.Shelf {
     }
 }
 
+#if FOUNDATION
 /// Foundation's Operation is a class of another module, whose size is known at run time only.
 class Job: Operation, @unchecked Sendable {
     var steps: [Int] = [opaque(1), 2]
@@ -257,6 +267,7 @@ class Note: NSObject {
 final class StickyNote: Note {
     override func read() -> Int { -1 }
 }
+#endif
 
 final class Samples: ManagedBuffer<Int, Person> {}
 

@@ -69,6 +69,8 @@ func escapedSelf() {
 // class: Shop.Cart
 // access: call|retain
 // member: add(_:)|-
+// needs: Foundation
+// on O, Swift 6.0: absent= (the object is released before the endless loop, even without the bug)
 @inline(never)
 func dispatched() {
     let cart = makeCart()
@@ -82,13 +84,13 @@ func dispatched() {
 // class: Shop.Cart
 // access: call|retain
 // member: add(_:)|-
+// on O, Swift 6.0: absent= (the object is released before the endless loop, even without the bug)
 @inline(never)
 func otherThread() {
     let cart = makeCart()
     let courier = Courier(object: cart)
     drop(cart)
-    let thread = Thread { done(courier.object.add(2)) }
-    thread.start()
+    startThread { done(courier.object.add(2)) }
     while true { sleep(1) }
 }
 
@@ -100,13 +102,8 @@ func otherThread() {
 func freedByOtherThread() {
     let cart = makeCart()
     let courier = UnsafeCourier(address: address(cart))
-    let freed = DispatchSemaphore(value: 0)
-    let thread = Thread {
-        dropReference(courier.address)
-        freed.signal()
-    }
-    thread.start()
-    freed.wait()
+    let thread = startThread { dropReference(courier.address) }
+    pthread_join(thread, nil)
     done(cart.add(1))
 }
 
@@ -165,6 +162,7 @@ func actorConstant() async {
 func taskHandle() async {
     let task = makeTask()
     _ = await task.value
+    settle(unsafeBitCast(task, to: UnsafeRawPointer.self))
     dropAllReferences(unsafeBitCast(task, to: UnsafeRawPointer.self))
     task.cancel()
     done(1)
@@ -187,6 +185,7 @@ func streamContinuation() {
 // class: Shop.Cart
 // access: call
 // member: add(_:)
+// needs: Foundation
 @inline(never)
 func timerBlock() {
     let cart = makeCart()
@@ -200,4 +199,90 @@ func timerBlock() {
     timer.schedule(deadline: .now())
     timer.activate()
     while true { sleep(1) }
+}
+
+// MARK: where and when it is dropped
+
+nonisolated(unsafe) private var late = UnsafeRawPointer(bitPattern: 8)!
+
+@inline(never)
+@_optimize(none)
+private func addOne(to cart: UnsafeRawPointer) -> Int {
+    Unmanaged<Cart>.fromOpaque(cart)._withUnsafeGuaranteedRef { $0.add(1) }
+}
+
+// case: With its only owner, in that one's deinit.
+// class: Shop.Cart
+// access: call|retain
+// member: add(_:)|-
+// frame: addOne
+@inline(never)
+func droppedWithOwner() {
+    let box = makeBox(makeCart())
+    let cart = address(box.content)
+    drop(box)
+    done(addOne(to: cart))
+}
+
+// case: In a handler of a signal.
+// class: Shop.Cart
+// access: call|retain
+// member: add(_:)|-
+// frame: addOne
+@inline(never)
+func droppedInHandler() {
+    late = UnsafeRawPointer(Unmanaged.passRetained(makeCart()).toOpaque())
+    signal(SIGUSR1) { _ in dropReference(late) }
+    raise(SIGUSR1)
+    done(addOne(to: late))
+}
+
+// case: While a thread ends.
+// class: Shop.Cart
+// access: call|retain
+// member: add(_:)|-
+// frame: addOne
+@inline(never)
+func droppedAtThreadsEnd() {
+    late = UnsafeRawPointer(Unmanaged.passRetained(makeCart()).toOpaque())
+    let thread = startThread {
+        var key = pthread_key_t()
+        pthread_key_create(&key) { _ in dropReference(late) }
+        pthread_setspecific(key, late)
+    }
+    pthread_join(thread, nil)
+    done(addOne(to: late))
+}
+
+// case: While the process ends.
+// class: Shop.Cart
+// access: call|retain
+// member: add(_:)|-
+// frame: addOne
+@inline(never)
+func droppedAtExit() {
+    late = UnsafeRawPointer(Unmanaged.passRetained(makeCart()).toOpaque())
+    atexit {
+        dropReference(late)
+        print(addOne(to: late))
+    }
+    exit(0)
+}
+
+// case: In a child of a fork.
+// class: Shop.Cart
+// access: call|retain
+// member: add(_:)|-
+// frame: addOne
+@inline(never)
+func droppedInChild() {
+    late = UnsafeRawPointer(Unmanaged.passRetained(makeCart()).toOpaque())
+    let child = runtime_fork()
+    if child == 0 {
+        dropReference(late)
+        done(addOne(to: late))
+    }
+    var status: Int32 = 0
+    waitpid(child, &status, 0)
+    exit(status & 0x7f == 0 ? status >> 8 : 128 + status & 0x7f)
 }

@@ -254,6 +254,7 @@ func anyObjectRead() {
 // class: Shop.Basket
 // access: read
 // member: link
+// needs: Foundation
 @inline(never)
 func urlRead() {
     let basket = makeBasket()
@@ -299,7 +300,7 @@ func storedKeyPathRead() {
 // class: Shop.Basket
 // access: read
 // member: origin
-// on Onone: access=retain; member=- (the reference is copied to call it a Container)
+// on Onone: access=retain (the reference is copied to call it a Container)
 @inline(never)
 func superclassPropertyRead() {
     let basket = makeBasket()

@@ -6,6 +6,7 @@ import Foundation
 // class: Shop.Cart
 // access: retain
 // on O: silent=two references are compared, the object is not touched (no reference is copied)
+// on O, Swift 6.0: silent=-; access=retain|release (a reference is copied)
 @inline(never)
 func identity() {
     let cart = makeCart()
@@ -18,6 +19,7 @@ func identity() {
 // class: Shop.Cart
 // access: retain
 // on O: silent=is made of the reference, the object is not touched (no reference is copied)
+// on O, Swift 6.0: silent=-; access=retain|release (a reference is copied)
 @inline(never)
 func objectIdentifier() {
     let cart = makeCart()
@@ -30,6 +32,10 @@ func objectIdentifier() {
 // class: Shop.Cart
 // access: release
 // on Onone: access=retain (the Optional is copied)
+// on Onone, Swift 6.0: silent=no reference is counted (the Optional is not copied)
+// on Onone, Swift 6.2: silent=no reference is counted (the Optional is not copied)
+// on O, Swift 6.0: silent=no reference is counted (the process ends before)
+// on O, Swift 6.2: silent=no reference is counted (the process ends before)
 @inline(never)
 func nilTest() {
     let cart: Cart? = opaque(makeCart())
@@ -51,6 +57,7 @@ func addressTaken() {
 // class: Shop.Cart
 // access: read
 // on Onone: silent=the class pointer is loaded, and nothing is read through it (optimised code compares it where it is)
+// on O, aarch64: silent=the class pointer is loaded, and nothing is read through it (no instruction compares memory)
 @inline(never)
 func exactType() {
     let cart = makeCart()
@@ -62,6 +69,7 @@ func exactType() {
 // class: Shop.Basket
 // access: read
 // on Onone: member=payable; confidence=inferred (the class pointer is loaded; optimised code compares it where it is)
+// on O, aarch64: member=payable; confidence=inferred (the class pointer is loaded; no instruction compares memory)
 @inline(never)
 func exactTypeThenRead() {
     let basket = makeBasket()

@@ -36,8 +36,15 @@ func dropReference(_ object: UnsafeRawPointer) {
 @_optimize(none)
 func dropAllReferences(_ object: UnsafeRawPointer) {
     if fate == .kept { return }
-    for _ in 1..<swift_retainCount(object) { Unmanaged<AnyObject>.fromOpaque(object).release() }
+    for _ in 1..<runtime_retainCount(object) { Unmanaged<AnyObject>.fromOpaque(object).release() }
     dropReference(object)
+}
+
+/// Waits, for a while, for threads that are on their way to release it: nobody but the caller owns it then.
+@inline(never)
+@_optimize(none)
+func settle(_ object: UnsafeRawPointer) {
+    for _ in 0..<100 where runtime_retainCount(object) > 1 { usleep(1000) }
 }
 
 /// The memory that others own now, if objects' memory is used again, and what they wrote into it.
@@ -72,6 +79,25 @@ func goOn() {}
 @inline(never)
 @_optimize(none)
 func opaque<Value>(_ value: Value) -> Value { value }
+
+/// A thread that nothing but libc makes. What it runs is kept.
+@inline(never)
+@discardableResult
+func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t {
+    final class Body: Sendable {
+        let run: @Sendable () -> Void
+        init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+    }
+    var thread = pthread_t()
+    let context = Unmanaged.passRetained(Body(body)).toOpaque()
+    pthread_create(
+        &thread, nil,
+        { context in
+            Unmanaged<Body>.fromOpaque(context!)._withUnsafeGuaranteedRef { $0.run() }
+            return nil
+        }, context)
+    return thread
+}
 
 /// A place for references that outlive their function.
 nonisolated(unsafe) var kept: [AnyObject] = []

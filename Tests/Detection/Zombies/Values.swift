@@ -61,6 +61,7 @@ func storedNilTest() {
 // class: Shop.Basket
 // access: read
 // member: data
+// needs: Foundation
 @inline(never)
 func dataRead() {
     let basket = makeBasket()

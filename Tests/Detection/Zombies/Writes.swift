@@ -19,6 +19,7 @@ func integerWritten() {
 // access: write
 // member: count
 // on Onone: access=read (it is loaded, counted up and stored)
+// on O, aarch64: access=read (no instruction counts in memory)
 @inline(never)
 func integerCounted() {
     let basket = makeBasket()
@@ -59,7 +60,7 @@ func boolWritten() {
 func structWritten() {
     let basket = makeBasket()
     drop(basket)
-    basket.size = CGSize(width: 3, height: 4)
+    basket.size = Extent(width: 3, height: 4)
     done(1)
 }
 
@@ -79,7 +80,7 @@ func structFieldWritten() {
 // class: Shop.Basket
 // access: write
 // member: weight
-// on Onone: access=retain; member=- (the reference is copied to call it a Container)
+// on Onone: access=retain (the reference is copied to call it a Container)
 @inline(never)
 func superclassFieldWritten() {
     let basket = makeBasket()

@@ -5,13 +5,14 @@
 #include <stdint.h>
 
 #pragma clang assume_nonnull begin
-const void *swift_retain_n(const void *object, uint32_t count);
-void swift_release_n(const void *object, uint32_t count);
-const void *swift_nonatomic_retain(const void *object);
-void swift_nonatomic_release(const void *object);
-const void *_Nullable swift_tryRetain(const void *object);
-const void *swift_bridgeObjectRetain(const void *object);
-void swift_bridgeObjectRelease(const void *object);
-size_t swift_retainCount(const void *object);
+const void *runtime_retain_n(const void *object, uint32_t count);
+void runtime_release_n(const void *object, uint32_t count);
+const void *runtime_nonatomic_retain(const void *object);
+void runtime_nonatomic_release(const void *object);
+const void *_Nullable runtime_tryRetain(const void *object);
+const void *runtime_bridgeObjectRetain(const void *object);
+void runtime_bridgeObjectRelease(const void *object);
+size_t runtime_retainCount(const void *object);
+int runtime_fork(void); // which Swift does not let through
 size_t malloc_usable_size(void *_Nullable block);
 #pragma clang assume_nonnull end

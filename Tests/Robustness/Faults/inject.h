@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
+#include "images/loader.h"
 #include "platform/arch.h"
 
 long zg_inject_syscall(long number, long a, long b, long c, long d, long e, long f);
@@ -17,9 +18,13 @@ int zg_inject_setspecific(pthread_key_t key, const void *value);
 
 #ifndef ZG_THE_INJECTOR
 #define zg_arch_syscall zg_inject_syscall
-#define dlsym zg_inject_dlsym
-#define pthread_key_create zg_inject_key_create
-#define pthread_setspecific zg_inject_setspecific
+#define libcs_search zg_inject_dlsym
+#define libcs_key_create zg_inject_key_create
+#define libcs_set_specific zg_inject_setspecific
+#define libcs_set_stack_size pthread_attr_setstacksize
+// These have the names that are declared.
+#undef ZG_SINCE_FIRST_GLIBC
+#define ZG_SINCE_FIRST_GLIBC(symbol)
 #endif
 
 #endif

@@ -28,6 +28,7 @@
 #include "platform/os.h"
 #include "settings/config.h"
 #include "stacks/depot.h"
+#include "stacks/unwind_cfi.h"
 #include "threads/capture.h"
 #include "threads/thread.h"
 #undef zg_capture
@@ -82,7 +83,12 @@ static __thread bool is_inside;
 #define TEXT(word) #word
 #define NAME_OF(macro) TEXT(macro)
 static int (*backtrace_of)(void **, int);
+#if defined(__aarch64__)
+#define GET_CONTEXT(context) unw_tdep_getcontext(context) // a macro that is the code itself
+#else
 static int (*get_context)(unw_context_t *);
+#define GET_CONTEXT(context) get_context(context)
+#endif
 static int (*init_local)(unw_cursor_t *, unw_context_t *);
 static int (*step)(unw_cursor_t *);
 static int (*get_register)(unw_cursor_t *, int, unw_word_t *);
@@ -144,16 +150,20 @@ static bool find_caller(struct answer_of_unwinder *theirs, uint64_t caller, int 
     return theirs->count > 0;
 }
 
-// The cursor's way. An interrupted frame's pc is stored plus one, as the runtime does.
+// The cursor's way. An interrupted frame's pc is stored plus one, as the runtime does: libunwind marks that frame, and for arm64 the signal
+// trampoline's in front of it.
 static ZG_NOINLINE bool walk_with_cursor(struct answer_of_unwinder *theirs, uint64_t caller) {
     unw_cursor_t cursor;
     unw_context_t context;
     unw_word_t pc;
     int got = 0;
-    get_context(&context);
+    bool was_marked = false;
+    GET_CONTEXT(&context);
     init_local(&cursor, &context);
     while (got < OWN_FRAMES + (int)zg_config.stack_depth && get_register(&cursor, UNW_REG_IP, &pc) >= 0 && pc) {
-        theirs->frames[got++] = pc + (is_signal_frame(&cursor) > 0);
+        bool is_marked = is_signal_frame(&cursor) > 0;
+        theirs->frames[got++] = pc + (ZG_ARCH_SIGNAL_RETURN_BYTES ? was_marked : is_marked);
+        was_marked = is_marked;
         if (step(&cursor) <= 0) break;
     }
     return find_caller(theirs, caller, got);
@@ -190,11 +200,20 @@ static ZG_COLD bool is_code(uint64_t pc) {
     return found;
 }
 
+// libunwind's answers for arm64 lack the outermost function, the one that says that nothing called it.
+static bool is_outermost(uint64_t pc) {
+    struct zg_module module;
+    struct zg_cfi_row row;
+    return ZG_ARCH_RA == 30 && zg_module_find_unwind(pc - 1, &module) && zg_cfi_find_row(&module, pc - 1, &row) &&
+           row.registers[ZG_ARCH_RA].how == zg_cfi_undefined;
+}
+
 static enum verdict judge(const uint64_t *ours, int our_count, const struct answer_of_unwinder *theirs) {
     const uint64_t *frames = theirs->frames + theirs->own;
     int depth = zg_config.stack_depth, count = theirs->count < depth ? theirs->count : depth, same = 0;
     while (same < our_count && same < count && ours[same] == frames[same]) same++;
-    if (same == count) return same == our_count ? verdict_equal : verdict_longer;
+    bool lacks_outermost = same == count && our_count == count + 1 && is_outermost(ours[count]);
+    if (same == count) return same == our_count || lacks_outermost ? verdict_equal : verdict_longer;
     // Where a function has no unwind information both take the frame pointer for one. It may be any number, and what it
     // points to no return address: libunwind does not look.
     if (!is_code(frames[same])) return verdict_invented;
@@ -333,15 +352,17 @@ static bool load_unwinder(void) {
     void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
     if (!library) return false;
     backtrace_of = (int (*)(void **, int))dlsym(library, "unw_backtrace");
+#if !defined(__aarch64__)
     get_context = (int (*)(unw_context_t *))dlsym(library, NAME_OF(unw_tdep_getcontext));
+    if (!get_context) return false;
+#endif
     init_local = (int (*)(unw_cursor_t *, unw_context_t *))dlsym(library, NAME_OF(unw_init_local));
     step = (int (*)(unw_cursor_t *))dlsym(library, NAME_OF(unw_step));
     get_register = (int (*)(unw_cursor_t *, int, unw_word_t *))dlsym(library, NAME_OF(unw_get_reg));
     is_signal_frame = (int (*)(unw_cursor_t *))dlsym(library, NAME_OF(unw_is_signal_frame));
     set_caching = (int (*)(unw_addr_space_t, unw_caching_policy_t))dlsym(library, NAME_OF(unw_set_caching_policy));
     unw_addr_space_t *local = dlsym(library, NAME_OF(unw_local_addr_space));
-    if (!backtrace_of || !get_context || !init_local || !step || !get_register || !is_signal_frame || !set_caching ||
-        !local)
+    if (!backtrace_of || !init_local || !step || !get_register || !is_signal_frame || !set_caching || !local)
         return false;
     return set_caching(*local, UNW_CACHE_PER_THREAD) == 0; // no lock
 }

@@ -48,22 +48,22 @@ static uint64_t size_from(uint64_t r) {
 }
 
 static __attribute__((noinline)) void *allocate(uint64_t size, uint64_t alignment, bool zero) {
-    void *block = zg_door_allocate(size, alignment, alignment > 16 ? zg_kind_aligned : zg_kind_malloc, zero,
-                                   __builtin_frame_address(0));
+    void *block =
+        zg_door_allocate(size, alignment, alignment > 16 ? zg_kind_aligned : zg_kind_malloc, zero, ZG_ARCH_FRAME());
     __asm__ volatile("" : "+r"(block)::"memory");
     return block;
 }
 static __attribute__((noinline)) void release(void *block) {
-    zg_door_free(block, zg_deallocator_free, ZG_ANY_SIZE, __builtin_frame_address(0));
+    zg_door_free(block, zg_deallocator_free, ZG_ANY_SIZE, ZG_ARCH_FRAME());
     __asm__ volatile("" ::: "memory");
 }
 static __attribute__((noinline)) void *resize(void *block, uint64_t size) {
-    block = zg_door_reallocate(block, size, __builtin_frame_address(0));
+    block = zg_door_reallocate(block, size, ZG_ARCH_FRAME());
     __asm__ volatile("" : "+r"(block)::"memory");
     return block;
 }
 static __attribute__((noinline)) void trim(bool quarantine) {
-    zg_door_trim(quarantine, __builtin_frame_address(0));
+    zg_door_trim(quarantine, ZG_ARCH_FRAME());
     __asm__ volatile("" ::: "memory");
 }
 

@@ -1,0 +1,1 @@
+../ZGuardTest/PluginArguments.swift

@@ -1,0 +1,122 @@
+// The words behind the name of a command plugin: one table makes parser and help. Both plugins compile this file.
+
+/// What a plugin was asked for.
+struct PluginArguments {
+    /// An option of a plugin.
+    struct Option {
+        var name: String
+        /// What stands for its value; nil where it takes none.
+        var value: String?
+        var text: String
+        /// Whether it is handed to `zguard run` as it is.
+        var isForwarded = false
+    }
+
+    /// A wrong call; the message says what would be right.
+    struct UsageError: Error { var message: String }
+
+    /// A plugin's name, operands and options.
+    struct Table {
+        var verb: String
+        var synopsis: String
+        var summary: String
+        var options: [Option]
+        /// The first operand ends the options: what follows belongs to a program.
+        var takesProgram = false
+
+        var help: String {
+            "\(summary)\n\nusage: swift package \(verb) \(synopsis)\n\noptions:\n\(list)"
+        }
+
+        /// The options, a line each.
+        var list: String {
+            let names = options.map { $0.name + ($0.value.map { " \($0)" } ?? "") }
+            let width = names.map(\.count).max() ?? 0
+            return zip(names, options).map { name, option in
+                "  " + name + String(repeating: " ", count: width - name.count + 2) + option.text + "\n"
+            }.joined()
+        }
+    }
+
+    private(set) var operands: [String] = []
+    /// What `zguard run` gets, in the order given.
+    private(set) var forwarded: [String] = []
+    private var values: [String: [String]] = [:]
+
+    /// Takes the words apart: "--name value", "--name=value", and "--" in front of operands that begin with a dash.
+    init(_ words: [String], _ table: Table) throws(UsageError) {
+        var rest = words[...]
+        while let word = rest.popFirst() {
+            if word == "--" {
+                operands += rest
+                return
+            }
+            guard word.hasPrefix("-"), word.count > 1 else {
+                operands.append(word)
+                if table.takesProgram {
+                    operands += rest
+                    return
+                }
+                continue
+            }
+            let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+            guard let option = table.options.first(where: { $0.name == parts[0] }) else {
+                throw UsageError(message: "unknown option '\(parts[0])'; there are:\n\(table.list)")
+            }
+            var value = ""
+            if option.value == nil {
+                if parts.count > 1 { throw UsageError(message: "option '\(option.name)' takes no value") }
+            } else if parts.count > 1 {
+                value = parts[1]
+            } else if let next = rest.popFirst() {
+                value = next
+            } else {
+                throw UsageError(message: "option '\(option.name)' needs a value: \(option.name) \(option.value!)")
+            }
+            values[option.name, default: []].append(value)
+            if option.isForwarded { forwarded += option.value == nil ? [option.name] : [option.name, value] }
+        }
+    }
+
+    func has(_ name: String) -> Bool { values[name] != nil }
+
+    /// Every value of an option, in the order given.
+    func all(_ name: String) -> [String] { values[name] ?? [] }
+
+    // MARK: Options of both plugins
+
+    /// What `zguard run` takes as well.
+    static let forwarded = [
+        Option(name: "--profile", value: "guard|fence|sample", text: "preset of runtime options", isForwarded: true),
+        Option(name: "-o", value: "KEY=VALUE", text: "set a runtime option", isForwarded: true),
+        Option(
+            name: "--report", value: "PATH",
+            text: "write findings to a file, or to a directory that serves as report store",
+            isForwarded: true),
+        Option(
+            name: "--format", value: "text|json|sarif|html|junit|github", text: "the form of the report",
+            isForwarded: true),
+        Option(
+            name: "--suppressions", value: "FILE", text: "hide findings that the rules in this file match",
+            isForwarded: true),
+        Option(name: "--full", text: "show every frame, including those of the language runtimes", isForwarded: true),
+        Option(name: "--symbols", value: "DIR", text: "also look here for debug files", isForwarded: true),
+        Option(
+            name: "--exit-code", value: "N",
+            text: "exit status if there were findings and nothing else failed (default 99)",
+            isForwarded: true),
+        Option(
+            name: "--require-coverage", value: "PERCENT", text: "fail if less of the allocation stacks was watched",
+            isForwarded: true),
+        Option(name: "--keep-age", value: "AGE", text: "delete older reports in the directory", isForwarded: true),
+        Option(name: "--keep-count", value: "N", text: "keep at most N reports", isForwarded: true),
+        Option(name: "--keep-bytes", value: "SIZE", text: "keep at most SIZE of reports", isForwarded: true),
+        Option(name: "--compress", text: "compress the report in the directory", isForwarded: true),
+        Option(name: "--quiet", text: "do not print the closing line", isForwarded: true),
+    ]
+
+    static let common = [
+        Option(name: "-c", value: "debug|release", text: "how to build (default: as swift package was told, or debug)"),
+        Option(name: "--help", text: "show this help"),
+    ]
+}

@@ -1,0 +1,18 @@
+#if defined(__aarch64__)
+#include "zg_system.h"
+
+#include <errno.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+
+// Of newer headers (asm/hwcap.h, linux/prctl.h).
+enum { HAS_TAGS = 1 << 18, GET_TAGGED_ADDRESSES = 56 };
+
+// SVE has them; nothing of ours uses them.
+int zg_system_has_masked_loads(void) { return 0; }
+
+int zg_system_probe_tags(void) {
+    if (!(getauxval(AT_HWCAP2) & HAS_TAGS)) return 0;
+    return prctl(GET_TAGGED_ADDRESSES, 0, 0, 0, 0) < 0 ? -errno : 1;
+}
+#endif

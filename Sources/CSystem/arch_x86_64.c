@@ -1,0 +1,10 @@
+#if defined(__x86_64__)
+#include "zg_system.h"
+
+int zg_system_has_masked_loads(void) {
+    return __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
+}
+
+int zg_system_probe_tags(void) { return 0; }
+
+#endif

@@ -1,0 +1,52 @@
+// Looking ahead of a retain. Signal context; no lock.
+
+#include "faults/ahead.h"
+
+#include "blocks/lookup.h"
+#include "blocks/tags.h"
+#include "images/module.h"
+#include "images/space.h"
+#include "platform/os.h"
+#include "stacks/unwind.h"
+#include "zombies/classes.h"
+#include "zombies/swift_names.h"
+
+// Some strong references, one unowned for all of them (SwiftShims/RefCount.h).
+#define STRONG_ONE (UINT64_C(1) << 33)
+#define LIVE_BITS (3 + 8 * STRONG_ONE)
+
+// As code sees it, but for the tags of pointers to blocks: the object is an address.
+static uint64_t read_plainly(void *to, uint64_t from, uint64_t bytes) {
+    uint64_t got = zg_os_read_memory(to, from, bytes);
+    if (zg_tags_are_on() && bytes == sizeof(uint64_t) && got == bytes) zg_lookup_strip(to, 1);
+    return got;
+}
+
+void zg_ahead_look(struct zg_finding *finding, const struct zg_zombie_hit *hit, const struct zg_registers *registers) {
+    uint64_t frame, kind;
+    if (hit->part != zg_trap_side || !hit->has_block || hit->ambiguous) return;
+    struct zg_class class = zg_class_get(hit->block.death.class_number);
+    if (class.language != zg_language_swift) return;
+    // Closures and boxes have no members.
+    uint64_t bytes = zg_swift_instance_size(&zg_space_own, class.pointer);
+    if (bytes < 16 || zg_os_read_memory(&kind, class.pointer, sizeof kind) != sizeof kind || kind) return;
+    struct zg_registers caller = *registers;
+    if (zg_unwind_full(&caller, true, &frame, 1) != 1 || caller.pc == registers->pc) return;
+    if (zg_tags_are_on()) zg_lookup_strip(caller.value, ZG_ARCH_REGISTER_COUNT);
+    // The retain lies in it, and the caller does not, unless both are linked together.
+    struct zg_module runtime;
+    bool is_apart =
+        zg_module_find_unwind(registers->pc, &runtime) && caller.pc - runtime.start >= runtime.end - runtime.start;
+    struct zg_ahead follow = {.object = hit->block.start,
+                              .bytes = bytes,
+                              .first_word = class.pointer,
+                              .counts = LIVE_BITS,
+                              .count_step = STRONG_ONE,
+                              .runtime = is_apart ? runtime.start : 0,
+                              .runtime_bytes = is_apart ? runtime.end - runtime.start : 0,
+                              .read = read_plainly,
+                              .called_through = zg_module_called_through};
+    zg_look_ahead(&caller, &follow);
+    finding->next_count = follow.use_count;
+    for (int i = 0; i < follow.use_count; i++) finding->next[i] = follow.uses[i];
+}

@@ -1,0 +1,335 @@
+// The table of images that the loader lists, and what is read to make it and to trust it.
+// Two copies of the table: one is read while the other is written, and who reads notices when both have changed meanwhile. One writes
+// at a time; whoever else would, or has interrupted the writer, goes through the list without writing anything down.
+
+#include "images/chain.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <stddef.h>
+#include <sys/auxv.h>
+
+#include "images/module.h"
+#include "platform/os.h"
+
+// MOST_IMAGES: others are found by going through the list. MOST_LISTED: more than any program has; a list that is longer is none.
+enum { MOST_IMAGES = 768, MOST_LISTED = 16384, TRIES = 4, HEADERS_AT_ONCE = 4 };
+
+// The part of struct link_map that is for debuggers (link.h).
+struct listed {
+    uint64_t bias, name, dynamic, next, before;
+};
+
+struct image {
+    uint64_t bias, unwind, name, dynamic;
+    uint64_t map;          // the list's element
+    uint64_t header;       // of the file; the program's own: its program headers
+    uint64_t unwind_entry; // the program header that says where `unwind` is; 0 where the image has none
+    uint64_t print;        // of all that is read again
+};
+enum { IMAGE_WORDS = sizeof(struct image) / 8 };
+
+struct table {
+    uint32_t sequence; // odd: is being written
+    uint32_t count;
+    // The list's last element when the table was made (0: the table does not have all), the one in front of it, and what they said.
+    uint64_t last, before_last, last_print;
+    uint64_t ranges[MOST_IMAGES][2]; // start and end
+    uint64_t images[MOST_IMAGES][IMAGE_WORDS];
+};
+
+static struct table tables[2];
+static uint32_t current; // the table to be read
+static uint32_t writing;
+static const struct r_debug *list;
+
+// --- reading ---------------------------------------------------------------------------------------------------------
+
+// False also where nobody may ask; then `*refused`.
+static bool read_all(void *to, uint64_t from, uint64_t bytes, bool *refused) {
+    int64_t result = zg_os_try_read_memory(to, from, bytes);
+    *refused = *refused || (result < 0 && result != -EFAULT);
+    return result == (int64_t)bytes;
+}
+
+static uint64_t hash(uint64_t print, const void *bytes, uint64_t count) {
+    const uint64_t *words = bytes;
+    for (uint64_t i = 0; i < count / 8; i++) {
+        print = (print ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        print ^= print >> 29;
+    }
+    return print;
+}
+
+// The list's element, the file's header, and the table of unwind rules as far as its first entry, which tells where the rules of
+// which code begin: what is at these addresses again is the same image.
+struct printed {
+    uint64_t bias, name, dynamic;
+    ElfW(Ehdr) header;
+    ElfW(Phdr) unwind_entry;
+    uint64_t unwind[3];
+};
+
+static bool take_print(const struct image *image, uint64_t *print, bool *refused) {
+    struct printed now;
+    _Static_assert(sizeof now % 8 == 0, "hashed by words");
+    struct zg_os_piece pieces[ZG_OS_PIECES] = {{image->map, 24}, {image->header, sizeof now.header}};
+    int count = 2;
+    uint64_t bytes = offsetof(struct printed, unwind_entry);
+    if (image->unwind_entry) {
+        pieces[count++] = (struct zg_os_piece){image->unwind_entry, sizeof now.unwind_entry};
+        pieces[count++] = (struct zg_os_piece){image->unwind, sizeof now.unwind};
+        bytes = sizeof now;
+    }
+    int64_t result = zg_os_try_read_pieces(&now, pieces, count);
+    *refused = *refused || (result < 0 && result != -EFAULT);
+    if (result != (int64_t)bytes) return false;
+    *print = hash(image->header, &now, bytes);
+    return now.bias == image->bias && now.dynamic == image->dynamic && now.name == image->name;
+}
+
+// What the program headers say of the image.
+static bool read_headers(struct image *image, uint64_t headers, uint32_t count, uint64_t range[2], bool *refused) {
+    ElfW(Phdr) part[HEADERS_AT_ONCE];
+    bool has_dynamic = false;
+    range[0] = UINT64_MAX, range[1] = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t at = headers + i * sizeof *part, left = zg_min(count - i, HEADERS_AT_ONCE);
+        if (i % HEADERS_AT_ONCE == 0 && !read_all(part, at, left * sizeof *part, refused)) return false;
+        const ElfW(Phdr) *entry = &part[i % HEADERS_AT_ONCE];
+        uint64_t address = image->bias + entry->p_vaddr;
+        if (entry->p_type == PT_DYNAMIC) has_dynamic = address == image->dynamic;
+        if (entry->p_type == PT_GNU_EH_FRAME) image->unwind = address, image->unwind_entry = at;
+        if (entry->p_type != PT_LOAD) continue;
+        range[0] = zg_min(range[0], address);
+        range[1] = zg_max(range[1], address + entry->p_memsz);
+    }
+    return has_dynamic && image->header >= range[0] && image->header < range[1];
+}
+
+// The program's own headers are where the kernel says; a library's begin where its file is mapped, which is what its addresses are
+// counted from, unless it was linked for others.
+static bool read_image(uint64_t map, const struct listed *listed, struct image *image, uint64_t range[2],
+                       bool *refused) {
+    *image = (struct image){.bias = listed->bias, .name = listed->name, .dynamic = listed->dynamic, .map = map};
+    if (map == (uint64_t)list->r_map) {
+        image->header = getauxval(AT_PHDR);
+        if (!read_headers(image, getauxval(AT_PHDR), (uint32_t)getauxval(AT_PHNUM), range, refused)) return false;
+    } else {
+        ElfW(Ehdr) header;
+        image->header = listed->bias;
+        if (!read_all(&header, listed->bias, sizeof header, refused) ||
+            __builtin_memcmp(header.e_ident, ELFMAG, SELFMAG) || header.e_phentsize != sizeof(ElfW(Phdr)))
+            return false;
+        if (!read_headers(image, listed->bias + header.e_phoff, header.e_phnum, range, refused)) return false;
+    }
+    return take_print(image, &image->print, refused);
+}
+
+// --- the table -------------------------------------------------------------------------------------------------------
+
+static void copy_words(uint64_t *to, const uint64_t *from, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++)
+        __atomic_store_n(&to[i], __atomic_load_n(&from[i], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
+static uint64_t word(const uint64_t *place) { return __atomic_load_n(place, __ATOMIC_RELAXED); }
+
+// The table that holds now, or NULL while it changes; what is read of it holds if it is the same afterwards.
+static const struct table *begin_reading(uint32_t *sequence) {
+    const struct table *table = &tables[__atomic_load_n(&current, __ATOMIC_ACQUIRE)];
+    *sequence = __atomic_load_n(&table->sequence, __ATOMIC_ACQUIRE);
+    return *sequence & 1 ? NULL : table;
+}
+
+static bool was_whole(const struct table *table, uint32_t sequence) {
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return __atomic_load_n(&table->sequence, __ATOMIC_RELAXED) == sequence;
+}
+
+struct look {
+    bool is_listed; // `image` was in the table
+    uint64_t last, before_last, last_print;
+    struct image image;
+    uint64_t range[2];
+};
+
+static bool look_up(uint64_t address, struct look *look) {
+    uint32_t sequence;
+    const struct table *table = begin_reading(&sequence);
+    if (!table) return false;
+    uint32_t count = __atomic_load_n(&table->count, __ATOMIC_RELAXED);
+    look->is_listed = false;
+    look->last = word(&table->last);
+    look->before_last = word(&table->before_last);
+    look->last_print = word(&table->last_print);
+    for (uint32_t i = 0; i < count && i < MOST_IMAGES; i++) {
+        look->range[0] = word(&table->ranges[i][0]);
+        look->range[1] = word(&table->ranges[i][1]);
+        if (address < look->range[0] || address >= look->range[1]) continue;
+        look->is_listed = true;
+        copy_words((uint64_t *)&look->image, table->images[i], IMAGE_WORDS);
+        break;
+    }
+    return was_whole(table, sequence);
+}
+
+// The table has an image that was read from this element, and it is still there. Only who writes asks: most elements are where they were.
+static bool is_known(const struct table *table, uint64_t map, uint32_t at, struct image *image, uint64_t range[2],
+                     bool *refused) {
+    for (uint32_t i = 0; i < table->count; i++) {
+        uint32_t place = (at + i) % table->count;
+        uint64_t print;
+        __builtin_memcpy(image, table->images[place], sizeof *image);
+        __builtin_memcpy(range, table->ranges[place], sizeof table->ranges[place]);
+        if (image->map == map) return take_print(image, &print, refused) && print == image->print;
+    }
+    return false;
+}
+
+static void begin_writing(struct table *table) {
+    __atomic_store_n(&table->sequence, table->sequence | 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    __atomic_store_n(&table->count, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&table->last, 0, __ATOMIC_RELAXED);
+}
+
+static void add(struct table *table, const struct image *image, const uint64_t range[2]) {
+    if (table->count == MOST_IMAGES) return;
+    copy_words(table->ranges[table->count], range, 2);
+    copy_words(table->images[table->count], (const uint64_t *)image, IMAGE_WORDS);
+    __atomic_store_n(&table->count, table->count + 1, __ATOMIC_RELAXED);
+}
+
+static void finish_writing(struct table *table, uint64_t last, uint64_t before_last, uint64_t last_print) {
+    __atomic_store_n(&table->last, last, __ATOMIC_RELAXED);
+    __atomic_store_n(&table->before_last, before_last, __ATOMIC_RELAXED);
+    __atomic_store_n(&table->last_print, last_print, __ATOMIC_RELAXED);
+    __atomic_store_n(&table->sequence, table->sequence + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&current, (uint32_t)(table - tables), __ATOMIC_RELEASE);
+}
+
+// --- the list --------------------------------------------------------------------------------------------------------
+
+// What the last element says, and that the one in front of it leads to it: what has left the list may still look as it did there.
+static bool print_of_last(uint64_t last, uint64_t before, uint64_t *print, bool *refused) {
+    struct {
+        struct listed listed;
+        uint64_t next_of_before;
+    } now = {.next_of_before = last};
+    struct zg_os_piece pieces[ZG_OS_PIECES] = {{last, sizeof now.listed}, {before + offsetof(struct listed, next), 8}};
+    uint64_t bytes = before ? sizeof now : sizeof now.listed;
+    int64_t result = zg_os_try_read_pieces(&now, pieces, before ? 2 : 1);
+    *refused = *refused || (result < 0 && result != -EFAULT);
+    *print = hash(0, &now, sizeof now);
+    return result == (int64_t)bytes && !now.listed.next && now.listed.before == before && now.next_of_before == last;
+}
+
+struct search {
+    uint64_t address;
+    bool is_found, is_whole, refused; // whole: every image of the list is understood
+    struct image image;
+    uint64_t range[2];
+};
+
+// From the first to the last. Each element names the one in front of it: a list that changes meanwhile is noticed. Where `table` is not
+// NULL it is made anew, by what `old` has.
+static bool go_through(struct search *search, struct table *table, const struct table *old) {
+    struct listed listed;
+    uint64_t before = 0, before_last = 0, count = 0, print = 0;
+    search->is_found = false;
+    search->is_whole = true;
+    if (table) begin_writing(table);
+    for (uint64_t map = (uint64_t)__atomic_load_n(&list->r_map, __ATOMIC_ACQUIRE); map; map = listed.next) {
+        if (!read_all(&listed, map, sizeof listed, &search->refused) || listed.before != before ||
+            ++count > MOST_LISTED)
+            return false;
+        struct image image;
+        uint64_t range[2];
+        bool is_new = !table || !is_known(old, map, table->count, &image, range, &search->refused);
+        bool is_understood = !is_new || read_image(map, &listed, &image, range, &search->refused);
+        search->is_whole = search->is_whole && is_understood;
+        if (is_understood && table) add(table, &image, range);
+        if (is_understood && search->address >= range[0] && search->address < range[1]) {
+            search->is_found = true;
+            search->image = image;
+            search->range[0] = range[0], search->range[1] = range[1];
+        }
+        before_last = before;
+        before = map;
+    }
+    // Where the end is not what it was a moment ago, the next address that is not found tells.
+    bool has_all =
+        search->is_whole && count <= MOST_IMAGES && print_of_last(before, before_last, &print, &search->refused);
+    if (table) finish_writing(table, has_all ? before : 0, before_last, print);
+    return true;
+}
+
+static bool search_list(struct search *search) {
+    bool done = false;
+    bool is_writer = !__atomic_exchange_n(&writing, 1, __ATOMIC_ACQUIRE);
+    for (int i = 0; i < TRIES && !done && !search->refused; i++) {
+        const struct table *old = &tables[current];
+        done = go_through(search, is_writer ? &tables[!current] : NULL, old);
+    }
+    if (is_writer) __atomic_store_n(&writing, 0, __ATOMIC_RELEASE);
+    return done;
+}
+
+// Nothing was added since the table was made: its last element is the list's.
+static bool is_last(const struct look *look, bool *refused) {
+    uint64_t print;
+    return look->last && print_of_last(look->last, look->before_last, &print, refused) && print == look->last_print;
+}
+
+static enum zg_chain_answer tell(const struct image *image, const uint64_t range[2], struct zg_module *module) {
+    *module = (struct zg_module){.start = range[0],
+                                 .end = range[1],
+                                 .bias = image->bias,
+                                 .eh_frame_hdr = (const uint8_t *)image->unwind,
+                                 .path = (const char *)image->name};
+    return zg_chain_found;
+}
+
+enum zg_chain_answer zg_chain_find(uint64_t address, struct zg_module *module) {
+    struct look look;
+    bool refused = false;
+    if (!list) return zg_chain_unknown;
+    if (look_up(address, &look)) {
+        uint64_t print;
+        if (look.is_listed && take_print(&look.image, &print, &refused) && print == look.image.print)
+            return tell(&look.image, look.range, module);
+        if (!look.is_listed && is_last(&look, &refused)) return zg_chain_none;
+    }
+    struct search search = {.address = address, .refused = refused};
+    if (!search_list(&search)) return search.refused ? zg_chain_unknown : zg_chain_none;
+    if (search.is_found) {
+        // One that is in the table, but has gone since.
+        uint64_t print;
+        if (!take_print(&search.image, &print, &search.refused))
+            return search.refused ? zg_chain_unknown : zg_chain_none;
+        if (print != search.image.print) return zg_chain_none;
+        return tell(&search.image, search.range, module);
+    }
+    return search.is_whole && !search.refused ? zg_chain_none : zg_chain_unknown;
+}
+
+// --- start, fork -----------------------------------------------------------------------------------------------------
+
+void zg_chain_init(void) {
+    const ElfW(Phdr) *headers = (const void *)getauxval(AT_PHDR);
+    uint64_t count = getauxval(AT_PHNUM), bias = 0;
+    const ElfW(Dyn) *entry = NULL;
+    if (!headers || !zg_os_can_read_memory()) return;
+    for (uint64_t i = 0; i < count; i++)
+        if (headers[i].p_type == PT_PHDR) bias = (uint64_t)headers - headers[i].p_vaddr;
+    for (uint64_t i = 0; i < count; i++)
+        if (headers[i].p_type == PT_DYNAMIC) entry = (const void *)(bias + headers[i].p_vaddr);
+    // The loader has written the list's place there, for debuggers.
+    for (; entry && entry->d_tag != DT_NULL; entry++)
+        if (entry->d_tag == DT_DEBUG) list = (const struct r_debug *)entry->d_un.d_ptr;
+    if (list && !list->r_map) list = NULL;
+}
+
+void zg_chain_after_fork_in_child(void) { __atomic_store_n(&writing, 0, __ATOMIC_RELEASE); }

@@ -1,0 +1,326 @@
+// Following code to see what it does with an object: calls, branches that are not known, and what becomes of the object's place in
+// registers and memory. A branch that is not known is followed both ways, and what both have in common counts.
+// Signal context; pure, no lock.
+
+#include "platform/ahead_machine.h"
+
+enum { STEPS = 12000, STEPS_INSIDE = 1500, FORKS = 8, CALLS = 12, RETURNS = 16, CODE = 64, NOWHERE = -1 };
+// Within so much of each other lie the stubs of an image.
+#define STUBS ((uint64_t)1 << 20)
+
+enum end { goes_on, ends, is_dead_end }; // a dead end: the program stops there
+
+struct run {
+    int steps, forks;
+    uint64_t code_at;
+    int code_count;
+    uint8_t code[CODE];
+};
+
+static const struct zg_ahead_registers *const numbers = &zg_arch_ahead_registers;
+
+static struct zg_known self_of(const struct zg_ahead_machine *m) { return m->registers[numbers->self]; }
+static struct zg_known argument(const struct zg_ahead_machine *m, int index) {
+    return m->registers[numbers->arguments[index]];
+}
+
+// --- calls -------------------------------------------------------------------------------------------------------------
+
+struct function {
+    struct zg_known code;
+    const char *symbol; // where only that is known
+};
+
+// Through a stub of the procedure linkage table, which leads back to itself until it was called once.
+static struct function behind_stub(struct zg_ahead_machine *m, struct zg_known at) {
+    uint64_t start = at.bits, place;
+    uint64_t slot = zg_known_is_whole(at) ? zg_arch_stub_place(&m->found, start) : 0;
+    if (!slot || m->found.read(&place, slot, sizeof place) != sizeof place) return (struct function){at, NULL};
+    const char *symbol = place - start < STUBS || start - place < STUBS ? m->found.called_through(start, slot) : NULL;
+    return (struct function){symbol ? zg_known_none() : zg_known_word(place), symbol};
+}
+
+static bool holds_object(struct zg_ahead_machine *m, struct zg_known value) {
+    if (!zg_known_is_whole(value)) return false;
+    if (value.bits == m->found.object) return true;
+    if (value.bits & 7 || !zg_ahead_is_stack(m, value.bits)) return false;
+    struct zg_known word = zg_ahead_word(m, value.bits);
+    return zg_known_is_whole(word) && word.bits == m->found.object;
+}
+
+// The register of the first argument that is the object, or the place of a variable that holds it. What a call has returned may be
+// none.
+static int first_passing(struct zg_ahead_machine *m) {
+    for (int i = m->is_result_left; i < numbers->argument_count; i++)
+        if (holds_object(m, argument(m, i))) return numbers->arguments[i];
+    return NOWHERE;
+}
+
+// A call has returned.
+static void leave_result(struct zg_ahead_machine *m) {
+    m->is_result_left = numbers->result == numbers->arguments[0];
+    m->asks_result = false;
+}
+
+static void forget_vectors(struct zg_ahead_machine *m) {
+    for (int i = 0; i < ZG_AHEAD_REGISTERS; i++) m->vectors[i][0] = m->vectors[i][1] = zg_known_none();
+    m->known_flags = 0;
+}
+
+// What a function that is not followed leaves behind.
+static void forget_call(struct zg_ahead_machine *m) {
+    for (int i = 0; i < numbers->argument_count; i++) {
+        struct zg_known value = argument(m, i);
+        if (!zg_known_is_whole(value) || !zg_ahead_is_stack(m, value.bits) || m->doubt_count == ZG_AHEAD_DOUBTS)
+            continue;
+        m->doubts[m->doubt_count++] = value.bits;
+    }
+    for (int i = 0; i < ZG_AHEAD_REGISTERS; i++)
+        if (numbers->changed >> i & 1) m->registers[i] = zg_known_none();
+    forget_vectors(m);
+}
+
+// A place in the object that a function is given. swift_beginAccess takes it with flags, whose bit 0 says that it will be written
+// (ExclusivityFlags), in the third argument.
+static bool passes_property(struct zg_ahead_machine *m) {
+    int places[] = {numbers->arguments[0], numbers->arguments[1], numbers->self};
+    for (size_t i = 0; i < ZG_ARRAY_COUNT(places); i++) {
+        struct zg_known value = m->registers[places[i]], flags = argument(m, 2);
+        if (!zg_known_is_whole(value) || !zg_ahead_is_object(m, value.bits) || value.bits - m->found.object < 16)
+            continue;
+        zg_ahead_add_property(m, value.bits, i == 0 && zg_known_is_whole(flags) && (flags.bits | 0x20) == 0x21);
+        return true;
+    }
+    return false;
+}
+
+// Counts the object as the function of this name would.
+static bool count(struct zg_ahead_machine *m, int64_t by) {
+    struct zg_known counts, place = zg_known_word(m->found.object + 8);
+    return zg_ahead_load(m, place, 8, &counts) && zg_known_is_whole(counts) &&
+           zg_ahead_store(m, place, 8, zg_known_word(counts.bits + (uint64_t)by * m->found.count_step));
+}
+
+static bool begins(const char *text, const char *start) {
+    while (*start && *text == *start) text++, start++;
+    return !*start;
+}
+
+// A function of the program may write to any place but this stack, throw, or not return at all; those of the Swift runtime do not.
+static enum end pass_over(struct zg_ahead_machine *m, struct function function, uint64_t return_address) {
+    bool is_runtime = function.symbol ? begins(function.symbol, "swift_")
+                                      : zg_known_is_whole(function.code) &&
+                                            function.code.bits - m->found.runtime < m->found.runtime_bytes;
+    forget_call(m);
+    leave_result(m);
+    if (!is_runtime) m->is_doubtful = true;
+    m->pc = return_address;
+    return goes_on;
+}
+
+// A function that is not there yet.
+static enum end enter_symbol(struct zg_ahead_machine *m, const char *symbol, int passed_in, uint64_t return_address) {
+    bool is_swift = begins(symbol, "$s"), is_first = argument(m, 0).bits == m->found.object;
+    // Whether it is a method, its name tells.
+    if (is_swift && self_of(m).bits == m->found.object)
+        zg_ahead_add_use(m, (struct zg_ahead_use){.is_call = true, .symbol = symbol});
+    if (is_swift && passed_in != NOWHERE && passed_in != numbers->self) return ends;
+    if (!is_swift && is_first) {
+        if (!begins(symbol, "swift_retain") && !begins(symbol, "swift_release")) return ends;
+        if (!count(m, begins(symbol, "swift_retain") ? 1 : -1)) return ends;
+        pass_over(m, (struct function){zg_known_none(), symbol}, return_address);
+        m->registers[numbers->result] = zg_known_word(m->found.object);
+        return goes_on;
+    }
+    return pass_over(m, (struct function){zg_known_none(), symbol}, return_address);
+}
+
+static enum end follow(struct run *run, struct zg_ahead_machine *m);
+
+static void drop_use(struct zg_ahead *found, int number) {
+    if (number >= found->use_count) return;
+    found->use_count--;
+    for (int i = number; i < found->use_count; i++) found->uses[i] = found->uses[i + 1];
+}
+
+// A function that may have the object as its self, or that merely leaves its caller's register alone: what it does tells. So it is with
+// what was returned in the register of the first argument.
+static enum end enter_asking(struct run *run, struct zg_ahead_machine *m, uint64_t target, uint64_t return_address) {
+    struct zg_ahead_machine inside = *m;
+    bool is_self = self_of(m).bits == m->found.object;
+    if (is_self) zg_ahead_add_use(&inside, (struct zg_ahead_use){.is_call = true, .code = target});
+    inside.outer_calls = m->calls;
+    inside.uses_self = inside.uses_result = false;
+    inside.asks_result = m->is_result_left && holds_object(m, m->registers[numbers->result]);
+    inside.self_sp = m->registers[numbers->stack].bits;
+    inside.calls++;
+    inside.pc = target;
+    int forks = run->forks, steps = run->steps;
+    if (forks <= 0 || !zg_arch_ahead_link(&inside, return_address)) {
+        if (is_self) zg_ahead_add_use(m, (struct zg_ahead_use){.is_call = true, .code = target});
+        return pass_over(m, (struct function){zg_known_word(target), NULL}, return_address);
+    }
+    run->forks = forks / 2;
+    if (steps > STEPS_INSIDE) run->steps = STEPS_INSIDE;
+    int allowed = run->steps;
+    enum end end = follow(run, &inside);
+    run->forks = forks - 1;
+    run->steps = steps - (allowed - run->steps);
+    if (end == is_dead_end) return is_dead_end;
+    if (!inside.uses_self && !inside.uses_result)
+        return pass_over(m, (struct function){zg_known_word(target), NULL}, return_address);
+    // So does the function that has handed on what it was given.
+    if (is_self && !inside.uses_self) drop_use(&inside.found, m->found.use_count);
+    bool is_inside = m->calls > m->outer_calls;
+    inside.uses_self = m->uses_self || (is_inside && inside.uses_self);
+    inside.uses_result = m->uses_result || (is_inside && inside.uses_result && m->asks_result);
+    inside.asks_result = m->asks_result;
+    inside.outer_calls = m->outer_calls;
+    inside.self_sp = m->self_sp;
+    *m = inside;
+    return ends;
+}
+
+static enum end enter(struct run *run, struct zg_ahead_machine *m, struct zg_known at, uint64_t return_address) {
+    int passed_in = first_passing(m);
+    bool may_take_result = passed_in == NOWHERE && m->is_result_left && holds_object(m, m->registers[numbers->result]);
+    struct function target = behind_stub(m, at);
+    if (passes_property(m)) return ends;
+    if (target.symbol) return enter_symbol(m, target.symbol, passed_in, return_address);
+    if (passed_in == NOWHERE && !may_take_result) return pass_over(m, target, return_address);
+    if (!zg_known_is_whole(target.code) || m->calls == CALLS) return ends;
+    if (may_take_result || (passed_in == numbers->self && self_of(m).bits == m->found.object))
+        return enter_asking(run, m, target.code.bits, return_address);
+    if (self_of(m).bits == m->found.object)
+        zg_ahead_add_use(m, (struct zg_ahead_use){.is_call = true, .code = target.code.bits});
+    if (!zg_arch_ahead_link(m, return_address)) return ends;
+    m->calls++;
+    m->pc = target.code.bits;
+    return goes_on;
+}
+
+// The function that goes on with a task elsewhere, as that of an actor: at the address in the first argument, with the context in its
+// register (SWIFT_CC(swiftasync)).
+static bool is_task_switch(const struct zg_ahead_machine *m, uint64_t place) {
+    const char *symbol = place ? m->found.called_through(m->pc, place) : NULL;
+    return symbol && begins(symbol, "swift_task_switch");
+}
+
+static enum end switch_task(struct zg_ahead_machine *m) {
+    struct zg_known next = argument(m, 0);
+    for (int i = 0; i < ZG_AHEAD_REGISTERS; i++)
+        if (i != numbers->stack && i != numbers->task) m->registers[i] = zg_known_none();
+    forget_vectors(m);
+    m->pc = next.bits;
+    return zg_known_is_whole(next) ? goes_on : ends;
+}
+
+// A last call, or a jump within the function: only a function has a name where it begins.
+static void note_last_call(struct zg_ahead_machine *m, uint64_t target) {
+    int last = m->found.use_count - 1;
+    if (self_of(m).bits != m->found.object) return;
+    if (last >= 0 && m->found.uses[last].is_call && m->found.uses[last].code == target) return;
+    zg_ahead_add_use(m, (struct zg_ahead_use){.is_call = true, .code = target});
+}
+
+static enum end jump(struct zg_ahead_machine *m, const struct zg_ahead_target *target) {
+    if (is_task_switch(m, target->place)) return switch_task(m);
+    if (!zg_known_is_whole(target->code)) return ends;
+    if (target->may_be_call) note_last_call(m, target->code.bits);
+    m->pc = target->code.bits;
+    return goes_on;
+}
+
+static enum end leave(struct zg_ahead_machine *m, struct zg_known address) {
+    if (!zg_known_is_whole(address)) return ends;
+    m->pc = address.bits;
+    leave_result(m);
+    if (m->calls) {
+        m->calls--;
+        return goes_on;
+    }
+    if (++m->returns > RETURNS) return ends;
+    return goes_on;
+}
+
+// --- the way ------------------------------------------------------------------------------------------------------------
+
+static const uint8_t *fetch(struct run *run, const struct zg_ahead_machine *m, int *count) {
+    if (m->pc < run->code_at || m->pc - run->code_at + ZG_AHEAD_CODE > (uint64_t)run->code_count) {
+        run->code_at = m->pc;
+        run->code_count = (int)m->found.read(run->code, m->pc, CODE);
+    }
+    int at = (int)(m->pc - run->code_at), left = run->code_count - at;
+    *count = left < ZG_AHEAD_CODE ? left : ZG_AHEAD_CODE;
+    return run->code + at;
+}
+
+// Both ways: what they have in common.
+static enum end follow_both(struct run *run, struct zg_ahead_machine *m, uint64_t target) {
+    if (run->forks <= 0) return ends;
+    run->forks--;
+    struct zg_ahead_machine other = *m;
+    other.pc = target;
+    enum end one_end = follow(run, m), other_end = follow(run, &other);
+    if (one_end == is_dead_end && other_end == is_dead_end) return is_dead_end;
+    if (other_end == is_dead_end) return one_end;
+    if (one_end == is_dead_end) {
+        *m = other;
+        return other_end;
+    }
+    int same = 0;
+    while (same < m->found.use_count && same < other.found.use_count &&
+           m->found.uses[same].is_call == other.found.uses[same].is_call &&
+           m->found.uses[same].code == other.found.uses[same].code &&
+           m->found.uses[same].symbol == other.found.uses[same].symbol &&
+           m->found.uses[same].is_write == other.found.uses[same].is_write &&
+           m->found.uses[same].byte == other.found.uses[same].byte) {
+        m->found.uses[same].is_doubtful |= other.found.uses[same].is_doubtful;
+        same++;
+    }
+    m->found.use_count = same;
+    return ends;
+}
+
+static enum end follow(struct run *run, struct zg_ahead_machine *m) {
+    while (run->steps-- > 0) {
+        int count;
+        const uint8_t *code = fetch(run, m, &count);
+        if (count <= 0) return ends;
+        bool is_inside = m->calls > m->outer_calls;
+        bool may_use_self = is_inside && self_of(m).bits == m->found.object,
+             may_use_result = is_inside && m->asks_result;
+        struct zg_ahead_target target = {0};
+        m->used = m->set = 0;
+        enum zg_ahead_step step = zg_arch_ahead_step(m, code, count, &target);
+        if (may_use_self && m->used >> numbers->self & 1) m->uses_self = true;
+        if (may_use_result && m->used >> numbers->result & 1) m->uses_result = true;
+        if (m->set >> numbers->result & 1) m->is_result_left = m->asks_result = false;
+        enum end end = goes_on;
+        switch (step) {
+        case zg_ahead_next: break;
+        case zg_ahead_ends: return ends;
+        case zg_ahead_dead_end: return is_dead_end;
+        case zg_ahead_forks: return follow_both(run, m, target.code.bits);
+        case zg_ahead_calls: end = enter(run, m, target.code, m->pc); break;
+        case zg_ahead_jumps: end = jump(m, &target); break;
+        case zg_ahead_returns: end = leave(m, target.code); break;
+        }
+        if (end != goes_on) return end;
+        if (!zg_known_is_whole(m->registers[numbers->stack])) return ends;
+    }
+    return ends;
+}
+
+void zg_look_ahead(const struct zg_registers *registers, struct zg_ahead *ahead) {
+    struct run run = {.steps = STEPS, .forks = FORKS};
+    struct zg_ahead_machine m = {.pc = registers->pc, .found = *ahead};
+    zg_arch_ahead_start(&m, registers);
+    m.registers[numbers->result] = zg_known_word(ahead->object);
+    leave_result(&m);
+    m.first_sp = m.registers[numbers->stack].bits;
+    m.found.use_count = 0;
+    if (!zg_known_is_whole(m.registers[numbers->stack])) return;
+    follow(&run, &m);
+    *ahead = m.found;
+}

@@ -1,0 +1,402 @@
+// AArch64 instructions, as far as a fault asks for them: what one does to memory, and which registers its operand is counted
+// from. The Arm Architecture Reference Manual (DDI 0487), section C4.1: "Loads and Stores" is laid out as there.
+// Signal context; pure, no lock.
+
+#if defined(__aarch64__) || defined(ZG_ARCH_FOREIGN)
+
+#include "platform/arch_aarch64_decode.h"
+
+#define BITS(from, count) zg_a64_bits(word, from, count)
+#define RT BITS(0, 5)
+#define RN BITS(5, 5)
+#define RT2 BITS(10, 5)
+#define RM BITS(16, 5)
+#define LOADS BITS(22, 1)
+
+static const struct zg_a64 nothing = {.first = ZG_A64_NONE,
+                                      .second = ZG_A64_NONE,
+                                      .status = ZG_A64_NONE,
+                                      .base = ZG_A64_NONE,
+                                      .index = ZG_A64_NONE,
+                                      .extend = ZG_A64_UXTX};
+
+static struct zg_a64 access(enum zg_a64_kind kind, uint32_t base, uint32_t bytes) {
+    struct zg_a64 it = nothing;
+    it.kind = kind;
+    it.base = (uint8_t)base;
+    it.bytes = (uint8_t)bytes;
+    return it;
+}
+
+// Reads or writes in a way of its own.
+static struct zg_a64 another(bool is_load, uint32_t base, uint32_t bytes) {
+    return access(is_load ? zg_a64_read : zg_a64_write, base, bytes);
+}
+
+// The register, or two, that a load or store is of.
+static struct zg_a64 with(struct zg_a64 it, uint32_t first, uint32_t second, uint32_t status) {
+    it.first = (uint8_t)first;
+    it.second = (uint8_t)second;
+    it.status = (uint8_t)status;
+    it.count = second == ZG_A64_NONE ? 1 : 2;
+    return it;
+}
+
+static struct zg_a64 updated(struct zg_a64 it, int64_t offset, enum zg_a64_update update) {
+    it.offset = offset;
+    it.update = (uint8_t)update;
+    return it;
+}
+
+// Tables "Advanced SIMD load/store multiple structures" and "... single structure", post-indexed ones among them: bits 24 and 23
+// say which.
+static struct zg_a64 structures(uint32_t word) {
+    static const uint8_t registers[16] = {4, 0, 4, 0, 3, 0, 3, 1, 2, 0, 2};
+    bool is_single = BITS(24, 1), is_post = BITS(23, 1), is_wide = BITS(30, 1);
+    uint32_t opcode = BITS(13, 3), size = BITS(10, 2), bytes;
+    if (BITS(31, 1)) return nothing;
+    if (is_single && RM == 1 && !is_post) // ldap1, stl1
+        return BITS(21, 1) || BITS(10, 6) != 0x21 ? nothing : another(LOADS, RN, 8);
+    if (!is_post && RM) return nothing;
+    if (is_single) {
+        uint32_t count = (opcode & 1) * 2 + BITS(21, 1) + 1, scale = opcode >> 1;
+        bool is_high = BITS(12, 1);
+        if (scale == 3 && (!LOADS || is_high)) return nothing; // one value to all elements
+        if (scale == 1 && size & 1) return nothing;
+        if (scale == 2 && (size & 2 || (size == 1 && is_high))) return nothing;
+        bytes = count << (scale == 3 ? size : scale == 2 && size == 1 ? 3 : scale);
+    } else {
+        uint32_t count = registers[BITS(12, 4)];
+        if (BITS(21, 1) || !count || (size == 3 && !is_wide && !(BITS(12, 4) & 2))) return nothing;
+        bytes = count * (is_wide ? 16 : 8);
+    }
+    struct zg_a64 it = another(LOADS, RN, bytes);
+    if (!is_post) return it;
+    it = updated(it, RM == 31 ? bytes : 0, zg_a64_after);
+    if (RM != 31) it.index = (uint8_t)RM;
+    return it;
+}
+
+// Table "Load/store exclusive and ordered": one, pair, ordered, compare and swap.
+static struct zg_a64 exclusive(uint32_t word) {
+    uint32_t size = BITS(30, 2), bytes = 1u << size, pair = size & 1 ? 8 : 4;
+    switch (BITS(23, 1) << 1 | BITS(21, 1)) {
+    case 0:
+    case 1: {
+        bool is_pair = BITS(21, 1);
+        if (is_pair && size < 2) { // casp
+            if (RT2 != 31 || RT & 1 || RM & 1) return nothing;
+            return with(access(zg_a64_compare, RN, pair), RT, RT + 1, RM);
+        }
+        struct zg_a64 it = access(LOADS ? zg_a64_load_exclusive : zg_a64_store_exclusive, RN, is_pair ? pair : bytes);
+        return with(it, RT, is_pair ? RT2 : ZG_A64_NONE, LOADS ? ZG_A64_NONE : RM);
+    }
+    case 2: return with(access(LOADS ? zg_a64_load : zg_a64_store, RN, bytes), RT, ZG_A64_NONE, ZG_A64_NONE);
+    }
+    return RT2 != 31 ? nothing : with(access(zg_a64_compare, RN, bytes), RT, ZG_A64_NONE, RM);
+}
+
+// Exclusive and compare-and-swap instructions without privileges.
+static struct zg_a64 unprivileged_exclusive(uint32_t word) {
+    uint32_t bytes = BITS(30, 1) ? 8 : 4;
+    if (BITS(21, 1)) return nothing;
+    if (BITS(23, 1)) {
+        if (!BITS(30, 1)) return nothing;
+        if (BITS(31, 1)) return with(access(zg_a64_compare, RN, bytes), RT, ZG_A64_NONE, RM);
+        return RT & 1 || RM & 1 ? nothing : with(access(zg_a64_compare, RN, bytes), RT, RT + 1, RM);
+    }
+    if (!BITS(31, 1)) return nothing;
+    struct zg_a64 it = access(LOADS ? zg_a64_load_exclusive : zg_a64_store_exclusive, RN, bytes);
+    return with(it, RT, ZG_A64_NONE, LOADS ? ZG_A64_NONE : RM);
+}
+
+// One register: its bytes, direction and sign from size, V and opc. False: there is no such. A prefetch is a read of nothing.
+static bool of_one(uint32_t word, struct zg_a64 *it) {
+    uint32_t size = BITS(30, 2), opc = BITS(22, 2);
+    *it = nothing;
+    it->base = (uint8_t)RN;
+    if (BITS(26, 1)) {
+        if (opc & 2 && size) return false;
+        it->bytes = (uint8_t)(opc & 2 ? 16 : 1 << size);
+        it->is_vector = true;
+        it->kind = opc & 1 ? zg_a64_load : zg_a64_store;
+    } else {
+        if (size == 3 && opc >= 2) {
+            it->kind = zg_a64_read;
+            return opc == 2;
+        }
+        if (size == 2 && opc == 3) return false;
+        it->bytes = (uint8_t)(1 << size);
+        it->kind = opc ? zg_a64_load : zg_a64_store;
+        it->signed_to = opc == 2 ? 8 : opc == 3 ? 4 : 0;
+    }
+    *it = with(*it, RT, ZG_A64_NONE, ZG_A64_NONE);
+    return true;
+}
+
+static struct zg_a64 literal(uint32_t word) {
+    static const uint8_t sizes[2][4] = {{4, 8, 4, 0}, {4, 8, 16, 0}};
+    uint32_t opc = BITS(30, 2), is_vector = BITS(26, 1);
+    if (is_vector && opc == 3) return nothing;
+    bool is_prefetch = opc == 3;
+    struct zg_a64 it = access(is_prefetch ? zg_a64_read : zg_a64_load, ZG_A64_NONE, sizes[is_vector][opc]);
+    it.is_vector = is_vector;
+    it.from_pc = true;
+    if (!is_prefetch) it = with(it, RT, ZG_A64_NONE, ZG_A64_NONE);
+    if (!is_vector && opc == 2) it.signed_to = 8;
+    return updated(it, zg_a64_signed(word, 5, 19) * 4, zg_a64_stays);
+}
+
+// Table "Load/store register pair": opc 3 without privileges.
+static struct zg_a64 pair(uint32_t word) {
+    uint32_t opc = BITS(30, 2), mode = BITS(23, 2);
+    bool is_vector = BITS(26, 1), has_tag = !is_vector && opc == 1 && !LOADS;
+    if (!is_vector && opc == 1 && !mode) return nothing;
+    uint32_t bytes = is_vector ? (opc == 3 ? 16 : 4u << opc) : opc >= 2 || has_tag ? 8 : 4;
+    struct zg_a64 it = with(access(LOADS ? zg_a64_load : zg_a64_store, RN, bytes), RT, RT2, ZG_A64_NONE);
+    it.is_vector = is_vector;
+    if (!is_vector && opc == 1 && LOADS) it.signed_to = 8;
+    int64_t offset = zg_a64_signed(word, 15, 7) * (has_tag ? 16 : (int64_t)bytes);
+    return updated(it, offset, mode == 1 ? zg_a64_after : mode == 3 ? zg_a64_before : zg_a64_stays);
+}
+
+// Table "Atomic memory operations". The registers of 512 bits are eight.
+static struct zg_a64 atomic(uint32_t word) {
+    uint32_t size = BITS(30, 2), operation = BITS(12, 4), bytes = 1u << size;
+    bool acquires = BITS(23, 1), releases = BITS(22, 1);
+    if (BITS(26, 1)) { // of floating-point values; bfloat16 where size is 0
+        if (operation > 7 && RT != 31) return nothing;
+        if (operation > 7 && acquires) return nothing;
+        return (operation & 7) >= 4 || !(operation & 7) ? another(false, RN, size ? bytes : 2) : nothing;
+    }
+    if (operation <= zg_a64_swap) {
+        struct zg_a64 it = with(access(zg_a64_modify, RN, bytes), RT, ZG_A64_NONE, RM);
+        it.operation = (uint8_t)operation;
+        return it;
+    }
+    if (operation == 12 && acquires && !releases && RM == 31) // ldapr
+        return with(access(zg_a64_load, RN, bytes), RT, ZG_A64_NONE, ZG_A64_NONE);
+    if (size == 3 && !acquires && !releases) {
+        bool is_block = operation == 9 || operation == 13; // st64b, ld64b
+        if (is_block && RM != 31) return nothing;
+        if ((is_block || operation == 10 || operation == 11) && !(RT & 1) && RT <= 22)
+            return another(operation == 13, RN, 64);
+    }
+    // Read-check-write: two sizes, which bit 30 does not tell.
+    if (size < 2 && operation >= 9 && operation <= 11) return another(false, RN, 8);
+    return nothing;
+}
+
+// Load/store register: bits 29:27 are 111.
+static struct zg_a64 one(uint32_t word) {
+    struct zg_a64 it;
+    bool is_known = of_one(word, &it), is_prefetch = is_known && !it.count;
+    if (BITS(24, 1))
+        return is_known ? updated(it, BITS(10, 12) * (int64_t)(it.bytes ? it.bytes : 8), zg_a64_stays) : nothing;
+    uint32_t mode = BITS(10, 2);
+    if (!BITS(21, 1)) {
+        if (!is_known || (is_prefetch && mode) || (mode == 2 && BITS(26, 1))) return nothing;
+        static const uint8_t updates[4] = {zg_a64_stays, zg_a64_after, zg_a64_stays, zg_a64_before};
+        return updated(it, zg_a64_signed(word, 12, 9), updates[mode]);
+    }
+    if (mode == 0) return atomic(word);
+    if (mode == 2) {
+        uint32_t option = BITS(13, 3), scale = 0;
+        if (!is_known || !(option & 2)) return nothing;
+        while ((it.bytes ? it.bytes : 8u) >> (scale + 1)) scale++;
+        if (RM != 31) it.index = (uint8_t)RM;
+        it.extend = (uint8_t)option;
+        it.shift = BITS(12, 1) ? (uint8_t)scale : 0;
+        return it;
+    }
+    // ldraa, ldrab: the base is a signed pointer.
+    if (BITS(30, 2) != 3 || BITS(26, 1)) return nothing;
+    it = with(access(zg_a64_load, RN, 8), RT, ZG_A64_NONE, ZG_A64_NONE);
+    uint32_t offset = BITS(22, 1) << 9 | BITS(12, 9);
+    return updated(it, zg_a64_signed(offset, 0, 10) * 8, BITS(11, 1) ? zg_a64_before : zg_a64_stays);
+}
+
+// Table "Load/store memory tags": of 16 bytes, or of two times as many.
+static struct zg_a64 tags(uint32_t word) {
+    static const uint8_t updates[4] = {zg_a64_stays, zg_a64_after, zg_a64_stays, zg_a64_before};
+    uint32_t opc = BITS(22, 2), mode = BITS(10, 2);
+    bool is_load = !mode && opc & 1;
+    if (!mode && opc != 1 && BITS(12, 9)) return nothing; // whole blocks of tags
+    if (!mode && opc != 1) return another(opc == 3, RN, 0);
+    return updated(another(is_load, RN, opc & 2 ? 32 : 16), zg_a64_signed(word, 12, 9) * 16, updates[mode]);
+}
+
+// Bits 29:24 are 011001, or 011101 for vectors and copies: ordered ones with an offset, tags, copies, pairs of 128 bits.
+static struct zg_a64 ordered(uint32_t word) {
+    uint32_t size = BITS(30, 2), mode = BITS(10, 2), opc = BITS(22, 2);
+    bool is_vector = BITS(26, 1);
+    if (!BITS(21, 1) && mode == 1) { // cpy, set
+        if (size) return nothing;
+        bool copies = opc < 3;
+        if ((!copies && BITS(14, 2) == 3) || RT == RN || RT == RM || RN == RM || RT == 31) return nothing;
+        if (copies && RM == 31) return nothing;
+        struct zg_a64 it = another(false, RT, 0);
+        if (copies) it.kind = zg_a64_copy, it.index = (uint8_t)RM, it.status = (uint8_t)RN;
+        return it;
+    }
+    if (!BITS(21, 1) && mode == (is_vector ? 2 : 0)) {
+        struct zg_a64 it;
+        bool is_known = of_one(word, &it) && it.count;
+        return is_known ? updated(it, zg_a64_signed(word, 12, 9), zg_a64_stays) : nothing;
+    }
+    if (size == 3 && !is_vector && BITS(21, 1)) return tags(word);
+    if (size == 3 && !is_vector && !BITS(21, 1) && mode == 3) // gcsstr, gcssttr
+        return opc || RM != 31 || BITS(13, 3) ? nothing
+                                              : with(access(zg_a64_store, RN, 8), RT, ZG_A64_NONE, ZG_A64_NONE);
+    if (is_vector) return nothing;
+    if (!BITS(21, 1) && mode == 2 && size >= 2) {
+        bool is_load = opc & 1, is_other = BITS(12, 1);
+        int64_t bytes = 1 << size;
+        enum zg_a64_kind kind = is_load ? zg_a64_load : zg_a64_store;
+        if (BITS(13, 3)) return nothing;
+        struct zg_a64 it;
+        if (opc < 2) { // ldiapp, stilp
+            it = with(access(kind, RN, (uint32_t)bytes), RT, RM, ZG_A64_NONE);
+            if (is_other) return it;
+            bytes *= 2;
+        } else { // ldapr, stlr
+            if (RM || is_other) return nothing;
+            it = with(access(kind, RN, (uint32_t)bytes), RT, ZG_A64_NONE, ZG_A64_NONE);
+        }
+        return updated(it, is_load ? bytes : -bytes, is_load ? zg_a64_after : zg_a64_before);
+    }
+    if (!BITS(21, 1) || size > 1) return nothing;
+    uint32_t operation = BITS(12, 4);
+    if (mode == 0) // pairs: ldclrp, ldsetp, swpp, and checked ones
+        return (operation == 1 || operation == 3 || (operation >= 8 && operation <= 11)) && RT != 31 && RM != 31 &&
+                       (!size || operation >= 9)
+                   ? another(false, RN, 16)
+                   : nothing;
+    if (mode == 1) { // ldtadd, ldtclr, ldtset, swpt
+        if (operation != 0 && operation != 1 && operation != 3 && operation != 8) return nothing;
+        struct zg_a64 it = with(access(zg_a64_modify, RN, size ? 8 : 4), RT, ZG_A64_NONE, RM);
+        it.operation = (uint8_t)operation;
+        return it;
+    }
+    if (operation || (mode == 3 && (RT & 1 || RM & 1))) return nothing;
+    return another(false, RN, mode == 3 ? 16 : 8); // rcwcas, rcwcasp
+}
+
+static struct zg_a64 load_or_store(uint32_t word) {
+    switch (BITS(27, 3)) {
+    case 1: // 001
+        if (BITS(26, 1)) return BITS(25, 1) ? nothing : structures(word);
+        return BITS(24, 2) == 0 ? exclusive(word) : BITS(24, 2) == 1 ? unprivileged_exclusive(word) : nothing;
+    case 3: return BITS(24, 2) == 0 ? literal(word) : BITS(24, 2) == 1 ? ordered(word) : nothing;
+    case 5: return pair(word);
+    case 7: return BITS(25, 1) ? nothing : one(word);
+    }
+    return nothing;
+}
+
+// Loads and stores of SVE (tables "SVE Memory"), told apart as far as the registers are: those that gather and scatter may count
+// from a vector. A second register is not told.
+static struct zg_a64 scalable(uint32_t word) {
+    uint32_t top = BITS(29, 3), form = BITS(21, 2), mode = BITS(13, 3);
+    if (top < 4) return nothing;
+    bool from_vector = false;
+    if (top == 7) from_vector = mode == 5 ? form >= 2 : mode == 1;
+    else if (top == 4) from_vector = form == 1 ? mode >= 4 : !form && mode >= 4 && mode != 6;
+    else if (top == 6) from_vector = form <= 1 && mode >= 4;
+    return another(top != 7, from_vector ? ZG_A64_NONE : RN, 0);
+}
+
+// Loads and stores of several vectors at once and of SME's array (table "SME encodings").
+static struct zg_a64 multiple(uint32_t word) {
+    uint32_t top = BITS(25, 7);
+    bool is_array = top == 0x70, is_store = BITS(21, 1);
+    if (!is_array && (top != 0x50 || BITS(23, 1))) return nothing;
+    return another(!is_store, RN, 0);
+}
+
+// DC, IC: section C5.3. Where the value of a register is an address.
+static struct zg_a64 of_cache(uint32_t word) {
+    uint32_t op1 = BITS(16, 3), line = BITS(8, 4), op2 = BITS(5, 3);
+    if (BITS(12, 4) != 7 || op1 != 3) return nothing;
+    if (line == 4 && (op2 == 1 || op2 == 3 || op2 == 4)) return another(false, RT, 64); // dc zva, gva, gzva
+    bool cleans = line >= 10 && line <= 14 && (op2 == 1 || ((op2 == 3 || op2 == 5) && line != 11));
+    cleans |= (line == 11 || line == 15) && (op2 == 0 || op2 == 7);
+    return cleans || (line == 5 && op2 == 1) ? another(true, RT, 0) : nothing;
+}
+
+// Table "Unconditional branch (register)", with pointer authentication: bit 24 says that there is a modifier, bit 11 that it is
+// authenticated.
+static struct zg_a64 branch(uint32_t word) {
+    static const uint8_t kinds[3] = {zg_a64_jump, zg_a64_call, zg_a64_return};
+    uint32_t opc = BITS(21, 4), op3 = BITS(10, 6), op4 = BITS(0, 5);
+    bool authenticates = op3 == 2 || op3 == 3;
+    if (RM != 31 || (opc & 7) > 2 || (op3 && !authenticates)) return nothing;
+    if (opc & 8 ? !authenticates || opc == 10 : authenticates ? op4 != 31 && opc != 2 : op4 != 0) return nothing;
+    if (opc == 2 && authenticates && RN != 31) return nothing;
+    return access((enum zg_a64_kind)kinds[opc & 7], opc == 2 && authenticates ? 30 : RN, 0);
+}
+
+struct zg_a64 zg_a64_decode(uint32_t word) {
+    if ((word & 0x0a000000) == 0x08000000) return load_or_store(word);
+    if ((word & 0x1e000000) == 0x04000000) return scalable(word);
+    if ((word & 0x9e000000) == 0x80000000) return multiple(word);
+    if ((word & 0xfff80000) == 0xd5080000) return of_cache(word);
+    if ((word & 0xfe000000) == 0xd6000000) return branch(word);
+    return nothing;
+}
+
+#endif
+
+#if defined(__aarch64__)
+
+#include "platform/arch.h"
+
+static struct zg_a64 decode_bytes(const uint8_t *code, int count) {
+    uint32_t word = 0; // not an instruction
+    if (count >= 4) __builtin_memcpy(&word, code, sizeof word);
+    return zg_a64_decode(word);
+}
+
+enum zg_fault_access zg_arch_decode_access(const uint8_t *code, int count) {
+    switch (decode_bytes(code, count).kind) {
+    case zg_a64_other:
+    case zg_a64_copy: break;
+    case zg_a64_load:
+    case zg_a64_read: return zg_fault_read;
+    case zg_a64_load_exclusive: // the first half of an update
+    case zg_a64_store:
+    case zg_a64_store_exclusive:
+    case zg_a64_modify:
+    case zg_a64_compare:
+    case zg_a64_write: return zg_fault_write;
+    case zg_a64_jump:
+    case zg_a64_call:
+    case zg_a64_return: return zg_fault_execute;
+    }
+    return zg_fault_unknown;
+}
+
+bool zg_arch_may_load_pointer(const uint8_t *code, int count) {
+    struct zg_a64 it = decode_bytes(code, count);
+    bool is_load = it.kind == zg_a64_load || it.kind == zg_a64_load_exclusive;
+    return count < 4 || (is_load && it.bytes == 8 && !it.is_vector);
+}
+
+int zg_arch_operand_registers(const uint8_t *code, int count, const struct zg_registers *registers,
+                              uint64_t values[2]) {
+    struct zg_a64 it = decode_bytes(code, count);
+    int used = 0;
+    // What is added behind the access does not count for it; 31 is no register for those who jump.
+    if (it.index != ZG_A64_NONE && it.update != zg_a64_after) values[used++] = registers->value[it.index];
+    bool jumps = it.kind >= zg_a64_jump;
+    if (it.base != ZG_A64_NONE && !(jumps && it.base == 31)) values[used++] = registers->value[it.base];
+    return used;
+}
+
+// Jumps are to what registers hold.
+bool zg_arch_call_target_place(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t *place) {
+    (void)code, (void)count, (void)registers, (void)place;
+    return false;
+}
+
+#endif

@@ -1,0 +1,170 @@
+// x86-64: code that is run in front of a function of another image. Its first instructions are moved behind a call of ours, and a
+// jump to that takes their place. What could not be moved, or what a branch may lead into the middle of, is left as it is.
+// Opcodes and lengths: volume 2 of Intel's manual (SDM), sections 2.1 and appendix A.
+// Start-up; pure, no lock.
+
+#if defined(__x86_64__)
+
+#include "platform/arch.h"
+
+enum { JUMP = 5, LOOKED_AT = 192, MOVED_MOST = 32, RIP_RELATIVE = 1, OF_STACK = 2 };
+
+struct moved {
+    uint32_t bytes;        // of the instruction; 0: it is not to be moved
+    uint32_t displacement; // where in it a distance from its end stands; 0: nowhere
+};
+
+// ModRM, SIB and displacement at `at`: their bytes; `*kind` is what the operand is counted from, 0: registers alone, or a pointer.
+// `is_upper`: bit B of REX, which makes r12 and r13 of rsp and rbp.
+static uint32_t operand_bytes(const uint8_t *at, bool is_upper, int *kind, bool *in_memory) {
+    uint8_t mod = at[0] >> 6, base = at[0] & 7;
+    *kind = 0;
+    *in_memory = mod != 3;
+    if (mod == 3) return 1;
+    uint32_t bytes = 1 + (mod == 1 ? 1 : mod == 2 ? 4 : 0);
+    if (base == 4) {
+        if (mod == 0 && (at[1] & 7) == 5) bytes += 4;
+        if (at[1] == 0x24 && !is_upper) *kind = OF_STACK;
+        return bytes + 1;
+    }
+    if (base == 5 && mod == 0) {
+        *kind = RIP_RELATIVE;
+        return bytes + 4;
+    }
+    if (base == 5 && !is_upper) *kind = OF_STACK;
+    return bytes;
+}
+
+// An instruction of the kinds that functions begin with. One that reads what an argument points to is left alone: it may fault, and
+// the fault is to be seen where the function is.
+static struct moved look_at(const uint8_t *code) {
+    const struct moved none = {0, 0};
+    const uint8_t *at = code;
+    bool is_wide = false, is_half = false, is_upper = false;
+    while (*at == 0x66 || *at == 0xf3) is_half |= *at++ == 0x66;
+    if ((*at & 0xf0) == 0x40) is_wide = *at & 8, is_upper = *at++ & 1;
+    uint8_t opcode = *at++;
+    uint32_t immediate = 0;
+    bool has_operand = true, only_address = false;
+    if (opcode == 0x0f) {
+        opcode = *at++;
+        only_address = opcode == 0x1e || opcode == 0x1f; // endbr64, nop
+        if (!only_address && (opcode & 0xf0) != 0x40 && opcode != 0xb6 && opcode != 0xb7 && opcode != 0xbe &&
+            opcode != 0xbf)
+            return none;
+    } else if (opcode < 0x40 && (opcode & 7) < 6) { // add, or, and, sub, xor, cmp
+        has_operand = (opcode & 7) < 4;
+        immediate = (opcode & 7) == 4 ? 1 : (opcode & 7) == 5 ? 4 : 0;
+    } else if ((opcode & 0xf0) == 0x50 || opcode == 0x90) { // push, pop, nop
+        has_operand = false;
+    } else if (opcode >= 0xb8 && opcode <= 0xbf) { // mov
+        has_operand = false;
+        immediate = is_wide ? 8 : 4;
+    } else if (opcode == 0x80 || opcode == 0x83 || opcode == 0xc1) {
+        immediate = 1;
+    } else if (opcode == 0x81 || opcode == 0xc7) {
+        immediate = 4;
+    } else if (opcode == 0x8d) {
+        only_address = true;
+    } else if (opcode != 0x63 && opcode != 0x84 && opcode != 0x85 && (opcode < 0x88 || opcode > 0x8b)) {
+        return none;
+    }
+    if (is_half && immediate == 4) return none; // which has 2 bytes then
+    struct moved it = none;
+    if (has_operand) {
+        int kind;
+        bool in_memory;
+        uint32_t bytes = operand_bytes(at, is_upper, &kind, &in_memory);
+        if (in_memory && !kind && !only_address) return none;
+        if (kind == RIP_RELATIVE) it.displacement = (uint32_t)(at + 1 - code);
+        at += bytes;
+    }
+    it.bytes = (uint32_t)(at - code) + immediate;
+    return it;
+}
+
+// A branch of the function leads to an instruction that would be moved, but its first. What stands in the bytes is not decoded: what
+// looks like one counts.
+static bool has_branch_to(const uint8_t *code, uint32_t count, uint64_t starts) {
+    for (uint32_t at = 0; at + 6 <= count; at++) {
+        int64_t target = -1;
+        int32_t distance;
+        if ((code[at] & 0xf0) == 0x70 || code[at] == 0xeb) {
+            target = (int64_t)at + 2 + (int8_t)code[at + 1];
+        } else if (code[at] == 0xe9) {
+            __builtin_memcpy(&distance, code + at + 1, sizeof distance);
+            target = (int64_t)at + 5 + distance;
+        } else if (code[at] == 0x0f && (code[at + 1] & 0xf0) == 0x80) {
+            __builtin_memcpy(&distance, code + at + 2, sizeof distance);
+            target = (int64_t)at + 6 + distance;
+        }
+        if (target > 0 && target < 64 && starts >> target & 1) return true;
+    }
+    return false;
+}
+
+static uint8_t *put(uint8_t *to, const void *bytes, uint64_t count) {
+    __builtin_memcpy(to, bytes, count);
+    return to + count;
+}
+
+static bool distance_fits(int64_t distance) { return distance == (int32_t)distance; }
+
+uint32_t zg_arch_detour_write(uint8_t *room, uint64_t function, const uint8_t *code, uint32_t count,
+                              zg_arch_observer *observe, uint32_t number) {
+    static const uint8_t save[] = {
+        0x55, 0x48, 0x89, 0xe5,                   // push rbp; mov rbp, rsp: a frame as the observer wants it
+        0x50, 0x51, 0x52, 0x56, 0x57,             // push rax rcx rdx rsi rdi
+        0x41, 0x50, 0x41, 0x51, 0x41, 0x52, 0x41, // push r8 to r11
+        0x53, 0x48, 0x83, 0xec, 0x08,             // sub rsp, 8
+        0x48, 0x89, 0xea, 0xbe,                   // mov rdx, rbp; mov esi, number
+    };
+    static const uint8_t call[] = {0x48, 0xb8}; // movabs rax, observe
+    static const uint8_t restore[] = {
+        0xff, 0xd0, 0x48, 0x83, 0xc4, 0x08,             // call rax; add rsp, 8
+        0x41, 0x5b, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58, // pop r11 to r8
+        0x5f, 0x5e, 0x5a, 0x59, 0x58, 0x5d,             // pop rdi rsi rdx rcx rax rbp
+    };
+    uint32_t moved = 0;
+    uint64_t starts = 0;
+    uint8_t *to = put(room, save, sizeof save);
+    to = put(to, &number, sizeof number);
+    to = put(to, call, sizeof call);
+    to = put(to, &observe, sizeof observe);
+    to = put(to, restore, sizeof restore);
+    while (moved < JUMP) {
+        if (moved + 16 > count) return 0;
+        if (moved) starts |= UINT64_C(1) << moved;
+        struct moved it = look_at(code + moved);
+        if (!it.bytes || moved + it.bytes > MOVED_MOST) return 0;
+        put(to, code + moved, it.bytes);
+        if (it.displacement) {
+            int32_t displacement;
+            __builtin_memcpy(&displacement, code + moved + it.displacement, sizeof displacement);
+            int64_t distance = displacement + ((int64_t)(function + moved) - (int64_t)(uint64_t)to);
+            if (!distance_fits(distance)) return 0;
+            displacement = (int32_t)distance;
+            __builtin_memcpy(to + it.displacement, &displacement, sizeof displacement);
+        }
+        to += it.bytes;
+        moved += it.bytes;
+    }
+    if (has_branch_to(code, count < LOOKED_AT ? count : LOOKED_AT, starts)) return 0;
+    int64_t back = (int64_t)(function + moved) - (int64_t)(uint64_t)(to + JUMP);
+    if (!distance_fits(back)) return 0;
+    int32_t distance = (int32_t)back;
+    *to++ = 0xe9;
+    to = put(to, &distance, sizeof distance);
+    return (uint32_t)(to - room);
+}
+
+uint32_t zg_arch_detour_jump(uint8_t *code, uint64_t function, uint64_t room) {
+    int64_t there = (int64_t)room - (int64_t)(function + JUMP);
+    if (!distance_fits(there)) return 0;
+    int32_t distance = (int32_t)there;
+    code[0] = 0xe9;
+    put(code + 1, &distance, sizeof distance);
+    return JUMP;
+}
+
+#endif

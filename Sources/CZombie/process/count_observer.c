@@ -1,0 +1,249 @@
+// Detours in the functions of the Swift runtime that change counts, and what is observed there. The hot path of whoever asked for it.
+// Counts: SwiftShims/RefCount.h of Swift 5.0 to 6.3, 64 bits.
+
+#include "process/count_observer.h"
+
+#include "blocks/lookup.h"
+#include "blocks/tags.h"
+#include "images/module.h"
+#include "images/space.h"
+#include "images/symbols.h"
+#include "platform/arch.h"
+#include "platform/filter.h"
+#include "platform/os.h"
+#include "platform/text.h"
+#include "process/ready.h"
+#include "process/thread_entry.h"
+#include "settings/config.h"
+#include "settings/stats.h"
+#include "threads/capture.h"
+#include "threads/single.h"
+#include "zombies/classes.h"
+#include "zombies/count_history.h"
+#include "zombies/swift_names.h"
+
+enum { CHOSEN_CHANGES = 32, CODE_BYTES = 256, VERDICTS = 1024, SUPERCLASSES_MOST = 32, NAME_BYTES = 512 };
+
+// All that the runtime and compiled code call. Those that others of them lead to are observed there alone.
+static const struct {
+    const char *name;
+    enum zg_count_event event;
+} functions[] = {
+    {"swift_retain", zg_count_event_retain},
+    {"swift_release", zg_count_event_release},
+    {"swift_retain_n", zg_count_event_retain_n},
+    {"swift_release_n", zg_count_event_release_n},
+    {"swift_nonatomic_retain", zg_count_event_retain},
+    {"swift_nonatomic_release", zg_count_event_release},
+    {"swift_nonatomic_retain_n", zg_count_event_retain_n},
+    {"swift_nonatomic_release_n", zg_count_event_release_n},
+    {"swift_tryRetain", zg_count_event_try_retain},
+    {"swift_unownedRetainStrong", zg_count_event_unowned_retain_strong},
+    {"swift_unownedRetainStrongAndRelease", zg_count_event_unowned_retain_strong},
+    {"swift_deallocClassInstance", zg_count_event_dealloc},
+    {"swift_deallocPartialClassInstance", zg_count_event_dealloc},
+    {"swift_deallocObject", zg_count_event_dealloc},
+    {"swift_deallocBox", zg_count_event_dealloc},
+    {"swift_deallocUninitializedObject", zg_count_event_dealloc},
+};
+enum { FUNCTIONS = ZG_ARRAY_COUNT(functions), NEEDED = 2 }; // without the first two nothing is worth it
+
+static bool wants_all; // objects of every class
+// Classes that were looked at: metadata, and whether its objects are chosen in bit 0.
+static uint64_t verdicts[VERDICTS];
+
+// --- the observer ----------------------------------------------------------------------------------------------------
+
+static bool read_word(uint64_t address, uint64_t *word) {
+    address = zg_tags_are_on() ? zg_tags_pointer(address) : address;
+    if (ZG_LIKELY(zg_unwind_recovers)) return zg_arch_try_read(address, word);
+    return zg_os_read_memory(word, address, sizeof *word) == sizeof *word;
+}
+
+// "Shop.Cart<Swift.Int>" is meant by itself, by "Shop.Cart" and by "Cart".
+static bool is_meant(const char *name, const char *wanted, uint64_t wanted_length) {
+    uint64_t length = 0, plain = 0;
+    while (name[length]) length++;
+    while (name[plain] && name[plain] != '<') plain++;
+    if (length == wanted_length && !__builtin_memcmp(name, wanted, length)) return true;
+    if (wanted_length > plain || __builtin_memcmp(name + plain - wanted_length, wanted, wanted_length)) return false;
+    return plain == wanted_length || name[plain - wanted_length - 1] == '.';
+}
+
+static bool is_listed(const char *name) {
+    for (const char *at = zg_config.trace_class; *at;) {
+        while (*at == ',' || *at == ' ') at++;
+        uint64_t length = 0;
+        int depth = 0;
+        // Generic arguments have commas of their own.
+        for (; at[length] && (depth || at[length] != ','); length++) {
+            if (at[length] == '<') depth++;
+            if (at[length] == '>') depth--;
+        }
+        uint64_t trimmed = length;
+        while (trimmed && at[trimmed - 1] == ' ') trimmed--;
+        if (trimmed && is_meant(name, at, trimmed)) return true;
+        at += length;
+    }
+    return false;
+}
+
+// The class, or one that it inherits from, is in the list.
+static ZG_COLD bool look_at_class(uint64_t metadata) {
+    uint64_t class = metadata;
+    bool is_chosen = false;
+    for (int i = 0; i < SUPERCLASSES_MOST && !is_chosen && zg_class_may_be_pointer(class); i++) {
+        char bytes[NAME_BYTES];
+        struct zg_text name;
+        zg_text_init(&name, bytes, sizeof bytes);
+        if (!zg_class_is_swift(&zg_space_own, class)) break;
+        is_chosen = zg_swift_class_name(&zg_space_own, class, &name) && is_listed(bytes);
+        if (!read_word(class + 8, &class)) break;
+    }
+    zg_store(&verdicts[zg_class_place(metadata) % VERDICTS], metadata | is_chosen);
+    return is_chosen;
+}
+
+static bool is_chosen(uint64_t metadata) {
+    uint64_t verdict = zg_load(&verdicts[zg_class_place(metadata) % VERDICTS]);
+    if (ZG_LIKELY((verdict & ~UINT64_C(1)) == metadata)) return verdict & 1;
+    return zg_class_may_be_pointer(metadata) && look_at_class(metadata);
+}
+
+// The counts of an object, from its side table where it has one. 0: not known.
+static uint64_t counts_of(uint64_t object) {
+    uint64_t bits;
+    if (!read_word(object + 8, &bits)) return 0;
+    if (bits >> 62 != 3) return bits;
+    return read_word((bits << 3 & ((UINT64_C(1) << 48) - 1)) + 16, &bits) ? bits : 0;
+}
+
+// True: the object is in use by two threads.
+static bool note(struct zg_thread *thread, uint64_t object, enum zg_count_event event) {
+    struct zg_block_view view;
+    uint64_t metadata;
+    if (!zg_lookup_block(object, &view) || view.offset || view.state != zg_state_live || view.size < 16) return false;
+    if (!read_word(object, &metadata)) return false;
+    bool is_kept = wants_all || (zg_config.trace_class[0] && is_chosen(metadata));
+    if (!is_kept && !zg_config.race_delay) return false;
+    uint64_t counts = counts_of(object), strong = (counts >> 33 & 0x3fffffff) + 1;
+    if ((uint32_t)counts == UINT32_MAX) return false; // immortal
+    if (event == zg_count_event_dealloc || !counts) strong = 0;
+    struct zg_count_change change = {is_kept ? zg_capture(thread, false) & ~ZG_STACK_FENCE : 0,
+                                     thread->number_in_records, (uint16_t)(event | zg_min(strong, ZG_COUNT_MOST) << 4)};
+    // Between its last release and its end an object is still the same.
+    bool is_ending = !counts || counts >> 32 & 1;
+    return zg_count_history_add(object, metadata, change, !is_ending && event != zg_count_event_dealloc,
+                                (uint16_t)view.alloc_thread);
+}
+
+// Who is about to retain has loaded the reference: until the count is changed, another thread may take it away. A thread waits for a
+// quarter of its time at most.
+static ZG_COLD void wait_for_races(struct zg_thread *thread) {
+    static uint64_t random;
+    uint32_t word = 0;
+    uint64_t since = zg_arch_ticks();
+    if (since < thread->waits_after) return;
+    zg_os_futex_wait(&word, 0, true, (int64_t)zg_config.race_delay * 1000);
+    uint64_t now = zg_arch_ticks();
+    thread->waits_after = now + (now - since) * (1 + zg_random(&random) % 5);
+}
+
+// Bridged objects are told apart by their highest and lowest bits; what is negative is not counted.
+#define OBJECT_BITS UINT64_C(0x00fffffffffffff8)
+
+static void observe(uint64_t object, uint64_t event, const uint64_t *frame) {
+    if ((int64_t)object <= 0) return;
+    object &= OBJECT_BITS;
+    if (zg_lookup_is_foreign(object)) return;
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (!thread) return;
+    bool may_race = note(thread, object, (enum zg_count_event)event) && zg_config.race_delay;
+    zg_thread_leave(thread);
+    if (ZG_UNLIKELY(may_race)) wait_for_races(thread);
+}
+
+// --- the detours -----------------------------------------------------------------------------------------------------
+
+static bool find_functions(uint64_t addresses[FUNCTIONS]) {
+    const char *names[FUNCTIONS];
+    bool found = true;
+    for (uint64_t i = 0; i < FUNCTIONS; i++) {
+        names[i] = functions[i].name;
+        addresses[i] = (uint64_t)zg_module_function(names[i]);
+        if (i < NEEDED && !addresses[i]) found = false;
+    }
+    if (!found && !zg_symbols_of_swift_program(names, addresses, FUNCTIONS)) return false;
+    return addresses[0] && addresses[1];
+}
+
+// Inaccessible address space that a jump from every part of the image reaches: in front of it, or else behind it, with room between for
+// the program's break.
+static char *map_room(uint64_t function) {
+    enum { STEP = 1 << 20, FAR = 1 << 28 };
+    struct zg_module module;
+    if (!zg_module_find_unwind(function, &module)) return NULL;
+    uint64_t start = module.start & ~(ZG_PAGE_BYTES - 1), end = zg_round_up(module.end, ZG_PAGE_BYTES);
+    if (end - start >= ZG_ARCH_DETOUR_REACH) return NULL;
+    for (uint64_t distance = 16 * ZG_PAGE_BYTES; distance < ZG_ARCH_DETOUR_REACH - (end - start); distance += STEP) {
+        if (start > distance + 16 * ZG_PAGE_BYTES && zg_os_map_hole((void *)(start - distance), ZG_PAGE_BYTES))
+            return (char *)(start - distance);
+        if (distance > FAR && zg_os_map_hole((void *)(end + distance), ZG_PAGE_BYTES)) return (char *)(end + distance);
+    }
+    return NULL;
+}
+
+static bool write_detours(char *room, const uint64_t addresses[FUNCTIONS], uint64_t detours[FUNCTIONS]) {
+    _Static_assert(FUNCTIONS * ZG_ARCH_DETOUR_ROOM <= ZG_PAGE_BYTES, "all lie in one page");
+    uint8_t code[CODE_BYTES];
+    for (uint64_t i = 0; i < FUNCTIONS; i++) {
+        char *at = room + i * ZG_ARCH_DETOUR_ROOM;
+        uint64_t count = addresses[i] ? zg_os_read_memory(code, addresses[i], sizeof code) : 0;
+        bool done = count && zg_arch_detour_write((uint8_t *)at, addresses[i], code, (uint32_t)count, observe,
+                                                  functions[i].event);
+        detours[i] = done ? (uint64_t)at : 0;
+        if (i < NEEDED && !done) return false;
+    }
+    return true;
+}
+
+static bool lead_to(uint64_t detour, uint64_t function) {
+    uint8_t code[16] = {0};
+    if (!zg_os_read_memory(code, function, sizeof code)) return false;
+    uint32_t count = zg_arch_detour_jump(code, function, detour);
+    uint64_t start = function & ~(ZG_PAGE_BYTES - 1), bytes = zg_round_up(function + count, ZG_PAGE_BYTES) - start;
+    if (!count || zg_os_open_code((void *)start, bytes) < 0) return false;
+    __builtin_memcpy((void *)function, code, count);
+    zg_os_close_code((void *)start, bytes);
+    __builtin___clear_cache((char *)function, (char *)function + count); // nothing on x86-64
+    return true;
+}
+
+// While nobody runs in these functions: the process has one thread, which is here.
+static bool install(const uint64_t addresses[FUNCTIONS]) {
+    uint64_t detours[FUNCTIONS];
+    char *room = map_room(addresses[0]);
+    if (!room || zg_os_commit(room, ZG_PAGE_BYTES) < 0 || !write_detours(room, addresses, detours) ||
+        zg_os_close_code(room, ZG_PAGE_BYTES) < 0)
+        return false;
+    __builtin___clear_cache(room, room + ZG_PAGE_BYTES);
+    bool done = true;
+    for (uint64_t i = 0; i < FUNCTIONS; i++)
+        if (detours[i] && !lead_to(detours[i], addresses[i]) && i < NEEDED) done = false;
+    return done;
+}
+
+void zg_count_observer_start(void) {
+    uint64_t addresses[FUNCTIONS];
+    uint32_t changes = (uint32_t)zg_config.history_per_object;
+    wants_all = changes != 0;
+    if (!changes && zg_config.trace_class[0]) changes = CHOSEN_CHANGES;
+    if (!changes && zg_config.race_delay) changes = 1;
+    if (!changes || !zg_classes_on || !zg_ready()) return;
+    // Whoever executed this program knows of filters that nobody can read now: they may end those who write to code.
+    char scratch[32];
+    bool may_write = !zg_filter_stands && !zg_config_variable(ZG_FILTERS_VARIABLE, scratch, sizeof scratch);
+    if (!find_functions(addresses)) zg_count_history_miss(false);
+    else if (!zg_is_single_threaded() || !may_write || !zg_count_history_init(changes) || !install(addresses))
+        zg_count_history_miss(true);
+}

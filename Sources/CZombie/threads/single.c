@@ -1,0 +1,18 @@
+// Whether the process has one thread, as libc says or as we have seen. Any context; no lock.
+
+#include "threads/single.h"
+
+#include "images/loader.h"
+
+static char own = 1;
+const char *zg_single = &own;
+
+// By name: a reference would tie the library to a C library that has it.
+void zg_single_init(void) {
+    const char *libcs = zg_loader_first("__libc_single_threaded");
+    if (libcs) zg_single = libcs;
+}
+
+void zg_single_end(void) {
+    if (__atomic_load_n(&own, __ATOMIC_RELAXED)) __atomic_store_n(&own, 0, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,88 @@
+// Retain, release or look: what the count would be afterwards. Facts: SwiftShims/RefCount.h of Swift 5 and 6, 64 bits.
+
+#include "zombies/counting.h"
+
+#include "blocks/words.h"
+#include "platform/os.h"
+
+// A side table: object, reserved, counts of strong and unowned references, count of weak ones.
+enum { OBJECT = 0, COUNTS = 16, WEAK = 24, SIDE_BYTES = 32 };
+enum { STEPS_MOST = 400, WRITTEN_MOST = 64, LINE_WORDS = 8 };
+
+// So many of each that none of them comes to its end, or overflows, whatever is taken away or added.
+#define MANY UINT64_C(0x100000)
+#define STRONG_SHIFT 33
+#define DEINITING (UINT64_C(1) << 32)
+#define LIVE_COUNTS (MANY << STRONG_SHIFT | MANY << 1 | 1)
+#define LIVE_WEAK MANY
+
+struct world {
+    uint64_t side, object;
+    uint64_t counts, weak;                              // as they were written last
+    uint64_t places[WRITTEN_MOST], words[WRITTEN_MOST]; // what the code has written elsewhere
+    int written;
+    uint64_t line, line_words[LINE_WORDS]; // memory that was read last
+};
+
+static bool read_memory(struct world *world, uint64_t address, uint64_t *word) {
+    uint64_t line = address & ~UINT64_C(63);
+    if (line != world->line) {
+        world->line = line;
+        if (zg_os_read_memory(world->line_words, line, sizeof world->line_words) != sizeof world->line_words) {
+            world->line = 0;
+            return zg_os_read_memory(word, address, sizeof *word) == sizeof *word;
+        }
+    }
+    *word = world->line_words[(address - line) / sizeof *word];
+    return true;
+}
+
+static bool read_word(void *context, uint64_t address, uint64_t *word) {
+    struct world *world = context;
+    if (address - world->side < SIDE_BYTES) {
+        uint64_t at = address - world->side;
+        *word = at == OBJECT ? world->object : at == COUNTS ? world->counts : at == WEAK ? world->weak : 0;
+        return true;
+    }
+    for (int i = world->written; i-- > 0;)
+        if (world->places[i] == address) {
+            *word = world->words[i];
+            return true;
+        }
+    return read_memory(world, address, word);
+}
+
+static bool write_word(void *context, uint64_t address, uint64_t word) {
+    struct world *world = context;
+    if (address - world->side < SIDE_BYTES) {
+        if (address == world->side + COUNTS) world->counts = word;
+        if (address == world->side + WEAK) world->weak = word;
+        return world->counts == LIVE_COUNTS && (uint32_t)world->weak == LIVE_WEAK;
+    }
+    for (int i = 0; i < world->written; i++)
+        if (world->places[i] == address) {
+            world->words[i] = word;
+            return true;
+        }
+    if (world->written == WRITTEN_MOST) return false;
+    world->places[world->written] = address;
+    world->words[world->written++] = word;
+    return true;
+}
+
+struct zg_counting zg_counting_find(const struct zg_registers *registers, uint64_t side, uint64_t object) {
+    static const char unowned[] = "unowned reference", weak[] = "weak reference";
+    struct world world = {.side = side, .object = object, .counts = LIVE_COUNTS, .weak = LIVE_WEAK};
+    struct zg_arch_memory memory = {read_word, write_word, &world};
+    enum zg_followed followed = zg_arch_follow(registers, &memory, STEPS_MOST);
+    if (followed == zg_followed_return) return (struct zg_counting){ZG_ACCESS(read), NULL};
+    if (followed == zg_followed_lost) return (struct zg_counting){NULL, NULL};
+    int64_t strong = (int64_t)((world.counts >> STRONG_SHIFT & 0x3fffffff) - MANY);
+    int64_t unowned_more = (int64_t)((world.counts >> 1 & 0x7fffffff) - MANY);
+    int64_t weak_more = (int64_t)((uint32_t)world.weak - LIVE_WEAK);
+    if (world.counts & DEINITING || strong < 0) return (struct zg_counting){ZG_ACCESS(release), NULL};
+    if (strong > 0) return (struct zg_counting){ZG_ACCESS(retain), NULL};
+    if (unowned_more) return (struct zg_counting){unowned_more > 0 ? ZG_ACCESS(retain) : ZG_ACCESS(release), unowned};
+    if (weak_more) return (struct zg_counting){weak_more > 0 ? ZG_ACCESS(retain) : ZG_ACCESS(release), weak};
+    return (struct zg_counting){NULL, NULL};
+}

@@ -1,0 +1,43 @@
+// The system's zlib, opened when the first compressed report is read or written.
+
+import CZlib
+import Glibc
+
+/// Functions of libz.so.1; nil where it is not installed.
+struct Zlib: Sendable {
+    typealias Stream = UnsafeMutablePointer<zg_zlib_stream>
+    typealias Start = @convention(c) (Stream, CInt, UnsafePointer<CChar>, CInt) -> CInt
+    typealias StartDeflating = @convention(c) (Stream, CInt, CInt, CInt, CInt, CInt, UnsafePointer<CChar>, CInt) -> CInt
+    typealias Step = @convention(c) (Stream, CInt) -> CInt
+    typealias Change = @convention(c) (Stream) -> CInt
+
+    let startInflating: Start
+    let inflate: Step
+    let restartInflating: Change
+    let endInflating: Change
+    let startDeflating: StartDeflating
+    let deflate: Step
+    let endDeflating: Change
+
+    static let name = "libz.so.1"
+    /// The version whose stream CZlib declares: the library refuses another first digit.
+    static let version = "1"
+    static let streamSize = CInt(MemoryLayout<zg_zlib_stream>.size)
+    static let shared = Zlib()
+
+    private init?() {
+        guard let library = dlopen(Self.name, RTLD_NOW | RTLD_LOCAL) else { return nil }
+        func function<Function>(_ name: String, _ type: Function.Type) -> Function? {
+            dlsym(library, name).map { unsafeBitCast($0, to: type) }
+        }
+        guard let startInflating = function("inflateInit2_", Start.self), let inflate = function("inflate", Step.self),
+            let restartInflating = function("inflateReset", Change.self),
+            let endInflating = function("inflateEnd", Change.self),
+            let startDeflating = function("deflateInit2_", StartDeflating.self),
+            let deflate = function("deflate", Step.self), let endDeflating = function("deflateEnd", Change.self)
+        else { return nil }
+        (self.startInflating, self.inflate, self.restartInflating) = (startInflating, inflate, restartInflating)
+        (self.endInflating, self.startDeflating, self.deflate) = (endInflating, startDeflating, deflate)
+        self.endDeflating = endDeflating
+    }
+}

@@ -1,0 +1,85 @@
+// Findings as commands of GitHub's workflows, which it shows as annotations of the lines that they name.
+
+/// Writes findings as GitHub's workflow commands, one line each:
+/// `::error file=Sources/Cart.swift,line=14,col=9,title=use-after-free::message`. What is `inferred`, or of a kind that is no error
+/// by itself, is a `::warning`. The syntax and its escapes are those of
+/// <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>.
+public struct GitHubAnnotations: Sendable {
+    private let files: FileURI
+
+    /// Makes a writer of annotations.
+    ///
+    /// - Parameter workspace: the absolute path of the directory that GitHub names files from, as in the variable
+    ///   `GITHUB_WORKSPACE`; files elsewhere keep their absolute paths. Nil where there is none.
+    public init(workspace: String?) { files = FileURI(root: workspace) }
+
+    /// The command for one finding.
+    ///
+    /// - Parameter finding: a finding with names; its texts may hold anything.
+    /// - Returns: one line with its line feed.
+    public func line(for finding: Finding) -> String {
+        let kind = FindingKind.of(finding.kind)
+        let level = finding.confidence == .exact ? kind.level : .warning
+        let command = level == .note ? "notice" : level.rawValue
+        let properties = place(of: finding) + ["title=" + Self.property("\(finding.kind.rawValue) (ZombieGuard)")]
+        return "::\(command) \(properties.joined(separator: ","))::\(Self.data(message(of: finding)))\n"
+    }
+
+    // MARK: What is said
+
+    private func message(of finding: Finding) -> String {
+        let past = finding.events.filter { $0.role != .access }.map { event in
+            event.title + (event.frames.origin.map { ": " + describe($0) } ?? "")
+        }
+        var lines = [finding.sentence] + past
+        if finding.count > 1 { lines.append("seen \(finding.count) times") }
+        lines.append("signature \(visible(finding.signature ?? finding.computeSignature()))")
+        return lines.joined(separator: "\n")
+    }
+
+    private func describe(_ frame: Finding.Frame) -> String {
+        let name = frame.function.map { visible($0) } ?? frame.moduleAndOffset
+        guard let file = frame.file.flatMap({ files.path(to: $0)?.path }) else { return name }
+        return "\(name) (\(visible(file))\(frame.line.map { ":\($0)" } ?? ""))"
+    }
+
+    // The line that a viewer should see first; where that is in code from elsewhere, the innermost line of the workspace's own.
+    private func place(of finding: Finding) -> [String] {
+        guard let primary = finding.primaryFrame else { return [] }
+        let isOwn = { (frame: Finding.Frame) in
+            !frame.isLibraryCode && frame.file.flatMap { files.path(to: $0) }?.isBelowRoot ?? false
+        }
+        let stack = finding.events.first { $0.frames.contains(primary) }?.frames ?? []
+        let frame = isOwn(primary) ? primary : stack.first(where: isOwn) ?? primary
+        guard let file = frame.file.flatMap({ files.path(to: $0)?.path }) else { return [] }
+        var place = ["file=" + Self.property(file)]
+        guard let line = frame.line, line > 0 else { return place }
+        place.append("line=\(line)")
+        if let column = frame.column, column > 0 { place.append("col=\(column)") }
+        return place
+    }
+
+    // MARK: Escapes
+
+    /// A message: its lines are told apart by an escape, since a line feed ends the command.
+    private static func data(_ text: String) -> String {
+        text.split(separator: "\n", omittingEmptySubsequences: false).map { escaped(visible(String($0)), "%\r\n") }
+            .joined(separator: "%0A")
+    }
+
+    /// The value of a property, which a comma or the colons of the message would end.
+    private static func property(_ text: String) -> String { escaped(visible(text), "%\r\n:,") }
+
+    private static func escaped(_ text: String, _ reserved: String) -> String {
+        var escaped = ""
+        for character in text.unicodeScalars {
+            if reserved.unicodeScalars.contains(character) {
+                let digits = String(character.value, radix: 16, uppercase: true)
+                escaped += "%" + (digits.count == 1 ? "0" : "") + digits
+            } else {
+                escaped.unicodeScalars.append(character)
+            }
+        }
+        return escaped
+    }
+}

@@ -1,0 +1,104 @@
+// Reports as JUnit XML, as servers for continuous integration read it: a suite of tests, each finding a test that failed.
+
+/// A report document as JUnit XML, in the form that Jenkins publishes as `junit-10.xsd` and its relatives understand: one
+/// `testsuite` in `testsuites`. A finding is a test that failed. Where there is none, one test passes, since many servers take a
+/// report without tests for an error; what could not be read is a test with an error.
+public struct JUnitReport: Sendable {
+    private let document: ReportDocument
+
+    /// Makes the report of a document.
+    ///
+    /// - Parameter document: what the report says; its texts may hold anything.
+    public init(_ document: ReportDocument) { self.document = document }
+
+    /// The XML in UTF-8, ending with a line feed.
+    public var text: String {
+        let cases = document.findings.map(failed) + document.suppressedFindings.map(skipped) + others
+        let counts =
+            " tests=\"\(cases.count)\" failures=\"\(document.findings.count)\" errors=\"\(document.isComplete ? 0 : 1)\""
+        var text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+        // Nothing here was timed.
+        text += "<testsuites name=\"zguard\"\(counts) time=\"0\">\n"
+        text += "  <testsuite\(attribute("name", suiteName))\(counts) skipped=\"\(document.suppressedFindings.count)\""
+        text += " time=\"0\" timestamp=\"\(timestamp)\">\n"
+        text += properties + cases.joined()
+        if !document.notes.isEmpty {
+            text +=
+                "    <system-err>\(document.notes.map { xmlText(visible($0)) }.joined(separator: "\n"))</system-err>\n"
+        }
+        return text + "  </testsuite>\n</testsuites>\n"
+    }
+
+    // Dots separate packages from classes in the trees that servers draw.
+    private var suiteName: String {
+        let programs = document.programs.map(Self.baseName)
+        return document.title.map(Self.baseName) ?? (programs.isEmpty ? "zguard" : programs.joined(separator: ", "))
+    }
+
+    // "2026-01-02T03:04:05", UTC: the form has no room for fractions and zones.
+    private var timestamp: Substring { document.made.description.prefix(19) }
+
+    private var properties: String {
+        var rows = [("zguard.version", document.version), ("zguard.suppressed", String(document.suppressedCount))]
+        if let command = document.commandText { rows.append(("zguard.command", command)) }
+        if let status = document.exitStatus { rows.append(("zguard.program.status", String(status))) }
+        if let coverage = document.coverage { rows.append(("zguard.coverage", coverage.text)) }
+        let list = rows.map { "      <property\(attribute("name", $0.0))\(attribute("value", $0.1))/>\n" }
+        return "    <properties>\n\(list.joined())    </properties>\n"
+    }
+
+    // MARK: Cases
+
+    private func failed(_ finding: Finding) -> String {
+        let kind = xmlText(visible(finding.kind.rawValue))
+        let report = TextRenderer(style: TextStyle(directory: document.sourceRoot)).render(finding)
+        return test(
+            finding,
+            "      <failure\(attribute("message", finding.sentence)) type=\"\(kind)\">\(xmlText(report))</failure>\n")
+    }
+
+    private func skipped(_ suppressed: ReportDocument.Suppressed) -> String {
+        let reason = suppressed.reason.map { "suppressed: \($0)" } ?? "suppressed"
+        return test(suppressed.finding, "      <skipped\(attribute("message", reason))/>\n")
+    }
+
+    // What is neither a finding nor suppressed.
+    private var others: [String] {
+        var others: [String] = []
+        if !document.isComplete {
+            others.append(
+                test(
+                    name: "report is complete", of: suiteName,
+                    "      <error message=\"some of what was found could not be read or written\" type=\"incomplete\"/>\n"
+                ))
+        }
+        if document.findings.isEmpty, others.isEmpty { others.append(test(name: "no findings", of: suiteName, "")) }
+        return others
+    }
+
+    // Servers tell tests of several runs apart by class and name: these say nothing that differs between runs, and the signature
+    // keeps two bugs of one function apart.
+    private func test(_ finding: Finding, _ outcome: String) -> String {
+        let signature = finding.signature ?? finding.computeSignature()
+        let function = finding.primaryFrame?.function.map { " in \(cut($0))" } ?? ""
+        return test(
+            name: "\(finding.kind.rawValue)\(function) [\(signature)]",
+            of: finding.program.map(Self.baseName) ?? suiteName,
+            outcome)
+    }
+
+    private func test(name: String, of suite: String, _ outcome: String) -> String {
+        let head = "    <testcase\(attribute("classname", suite))\(attribute("name", name)) time=\"0\""
+        return outcome.isEmpty ? head + "/>\n" : head + ">\n\(outcome)    </testcase>\n"
+    }
+
+    // Names of C++ functions can have thousands of characters.
+    private func cut(_ name: String) -> String {
+        let limit = 200
+        return name.utf8.count > limit && name.count > limit ? name.prefix(limit) + "…" : name
+    }
+
+    private func attribute(_ name: String, _ value: String) -> String { " \(name)=\"\(xmlText(visible(value)))\"" }
+
+    private static func baseName(_ path: String) -> String { path.split(separator: "/").last.map(String.init) ?? path }
+}

@@ -1,0 +1,18 @@
+import Shop
+import Testing
+import ZombieGuardTesting
+
+@Suite(.zombieGuarded) struct TillTests {
+    @Test func scansAnItem() {
+        let till = openTill()
+        till.scan("tea")
+    }
+
+    @Test func theCartGoesWithItsTill() {
+        assertDeallocated {
+            let cart = Cart()
+            Till(serving: cart).scan("tea")
+            return cart
+        }
+    }
+}

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Library, helper and plugins with the Swift of another Debian, in a root of its own: 6.0 in trixie, 6.2 in sid. The package and its tests
+are compiled with warnings as errors, and run; so are those of Examples/CartTests, whose driver says what they have to say, and the
+commands of the plugins. Skipped where such a root cannot be made. Closing line: N passed, N failed."""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Support import roots  # noqa: E402
+from Support.checks import Checks  # noqa: E402
+from Support.environment import ROOT  # noqa: E402
+
+VERSIONS = {"trixie": "6.0", "sid": "6.2"}
+PACKAGES = ["g++", "libc6-dev", "libdw1t64", "python3", "swiftlang"]
+SECONDS = 5400
+
+
+def said(status, text, *, count=40):
+    """Nothing where the status is 0; otherwise what the end of the output is, errors first."""
+    if status == 0:
+        return []
+    lines = text.splitlines()
+    errors = list(dict.fromkeys(line for line in lines if re.search(r"\berror:|✘|^FAILED|^FAIL ", line)))
+    return [f"status {status}", *errors[:count], *lines[-10:]]
+
+
+def check_in(root, suite, checks):
+    name = f"Swift {VERSIONS[suite]}"
+    scratch = ROOT / f"build/swift-{VERSIONS[suite]}"
+    options = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", scratch, "--disable-build-manifest-caching"]
+
+    def run(*command, directory=ROOT):
+        status, out, err = root.run(command, SECONDS, {ROOT: ROOT}, directory, ZG_TEST_SCRATCH=str(scratch), PYTHONDONTWRITEBYTECODE="1",
+                                    NO_COLOR="1")
+        return status, out + err
+
+    status, text = run("swift", "--version")
+    checks.check(f"{name}: the version", [] if f"Swift version {VERSIONS[suite]}" in text else [text])
+    status, text = run("swift", "build", "--build-tests", *options)
+    checks.check(f"{name}: library, helper, plugins and tests compile", said(status, text))
+    if status != 0:
+        return
+    status, text = run("swift", "test", "--skip-build", *options)
+    problems = said(status, text)
+    if not re.search(r"Test run with \d{3,} tests .*passed", text):
+        problems.append("the package's tests did not run")
+    checks.check(f"{name}: the package's tests pass", problems)
+    for what, driver in (("tests that are guarded say what they have to", ["Detection/testing.py"]),
+                         ("the plugins' commands", ["House/plugins.py", "--quick"])):
+        status, text = run("python3", ROOT / "Tests" / driver[0], *driver[1:])
+        closing = re.findall(r"^\d+ passed, \d+ failed.*", text, re.M)
+        checks.check(f"{name}: {what} ({closing[-1] if closing else 'no end'})", said(status, text))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("suite", choices=VERSIONS)
+    suite = parser.parse_args().suite
+    checks = Checks()
+    try:
+        check_in(roots.make(suite, PACKAGES), suite, checks)
+    except roots.Unavailable as reason:
+        print(f"skipped: the package with Swift {VERSIONS[suite]}: {reason}")
+        checks.skipped += 1
+    return checks.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,16 @@
+// Words on standard input; a line for each: what it does (0 nothing, 1 read, 2 write, 3 execute), the register that its place is
+// counted from, and what is added to it.
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "platform/arch_aarch64_decode.h"
+
+int main(void) {
+    uint32_t word;
+    while (fread(&word, sizeof word, 1, stdin) == 1) {
+        struct zg_a64 it = zg_a64_decode(word);
+        bool reads = it.kind == zg_a64_load || it.kind == zg_a64_load_exclusive || it.kind == zg_a64_read;
+        int does = !it.kind ? 0 : reads ? 1 : it.kind >= zg_a64_jump ? 3 : 2;
+        printf("%d %d %" PRId64 "\n", does, it.base, it.update == zg_a64_after ? 0 : it.offset);
+    }
+}

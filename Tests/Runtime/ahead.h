@@ -1,0 +1,110 @@
+// What code does with an object, looked at row by row: what the tests of each processor's code share (ahead.c, ahead_aarch64.c). Each has the
+// code, the rows, and the three functions that are declared here.
+
+#ifndef ZG_TESTS_AHEAD_H
+#define ZG_TESTS_AHEAD_H
+
+#include <string.h>
+
+#include "check.h"
+#include "platform/ahead.h"
+
+enum { CALL = -1, NONE = 0, OBJECT_BYTES = 48 };
+#define STRONG_ONE (UINT64_C(1) << 33)
+
+struct row {
+    const char *name, *code;
+    int first; // byte of a property, or CALL of `called`
+    const char *called;
+    int second;
+    bool is_write, is_doubtful;
+};
+
+extern const char method[]; // what the class has in its fourth word
+
+// The code and the words of the test itself.
+static bool is_of_test(uint64_t from, uint64_t bytes);
+static const char *called_through(uint64_t pc, uint64_t place);
+// Two registers that are kept hold `object`, the stack pointer and the frame pointer lead to words of `stack`.
+static void fill_registers(struct zg_registers *registers);
+
+static _Alignas(16) uint64_t object[OBJECT_BYTES / 8], class[8];
+static uint64_t *stack; // 64 words
+static _Alignas(4) uint8_t random_code[256];
+static uint64_t reads;
+
+static bool lies_in(uint64_t from, uint64_t bytes, const void *start, uint64_t size) {
+    return from - (uint64_t)start < size && bytes <= size - (from - (uint64_t)start);
+}
+
+// Only what there is: another address would be a fault in the runtime's place.
+static uint64_t read_known(void *to, uint64_t from, uint64_t bytes) {
+    reads++;
+    bool is_known = lies_in(from, bytes, object, sizeof object) || lies_in(from, bytes, stack, 64 * sizeof *stack) ||
+                    lies_in(from, bytes, class, sizeof class) || is_of_test(from, bytes);
+    if (lies_in(from, 1, random_code, sizeof random_code)) {
+        uint64_t left = sizeof random_code - (from - (uint64_t)random_code);
+        bytes = bytes < left ? bytes : left, is_known = true;
+    }
+    if (is_known) memcpy(to, (const void *)from, bytes);
+    return is_known ? bytes : 0;
+}
+
+static struct zg_ahead look(const void *code) {
+    struct zg_registers registers = {.pc = (uint64_t)code};
+    fill_registers(&registers);
+    struct zg_ahead ahead = {.object = (uint64_t)object,
+                             .bytes = OBJECT_BYTES,
+                             .first_word = (uint64_t) class,
+                             .counts = 3 + 4 * STRONG_ONE,
+                             .count_step = STRONG_ONE,
+                             .read = read_known,
+                             .called_through = called_through};
+    zg_look_ahead(&registers, &ahead);
+    return ahead;
+}
+
+static void check_rows(const struct row *rows, size_t count) {
+    class[1] = 40, class[3] = (uint64_t)method;
+    for (size_t i = 0; i < count; i++) {
+        const struct row *row = &rows[i];
+        struct zg_ahead ahead = look(row->code);
+        const struct zg_ahead_use *uses = ahead.uses;
+        if (row->first == NONE) {
+            CHECK_EQUAL(ahead.use_count, 0, row->name);
+            continue;
+        }
+        if (!CHECK(ahead.use_count > 0, row->name)) continue;
+        CHECK_EQUAL(uses[0].is_call, row->first == CALL, row->name);
+        if (row->first == CALL) CHECK_EQUAL(uses[0].code, row->called, row->name);
+        else CHECK_EQUAL(uses[0].byte, row->first, row->name);
+        CHECK_EQUAL(uses[0].is_write, row->is_write, row->name);
+        CHECK_EQUAL(uses[0].is_doubtful, row->is_doubtful, row->name);
+        if (row->second > 0 && CHECK(ahead.use_count > 1, row->name)) CHECK_EQUAL(uses[1].byte, row->second, row->name);
+    }
+}
+
+// Whatever bytes follow: it ends, and says nothing that there is no room for.
+static void check_noise(void) {
+    uint64_t state = 1;
+    for (int i = 0; i < 20000; i++) {
+        for (size_t j = 0; j < sizeof random_code; j++) random_code[j] = (uint8_t)work_random(&state);
+        reads = 0;
+        struct zg_ahead ahead = look(random_code);
+        CHECK(ahead.use_count >= 0 && ahead.use_count <= ZG_AHEAD_USES, "as many uses as there is room for");
+        CHECK(reads < 200000, "the work is bounded");
+        for (int j = 0; j < ahead.use_count; j++)
+            CHECK(ahead.uses[j].is_call || (ahead.uses[j].byte >= 16 && ahead.uses[j].byte < OBJECT_BYTES),
+                  "a property lies in the object");
+    }
+}
+
+static int check_ahead(const struct row *rows, size_t count) {
+    uint64_t words[64] = {0};
+    stack = words;
+    check_rows(rows, count);
+    check_noise();
+    return check_end();
+}
+
+#endif

@@ -1,0 +1,6 @@
+// Stacks that lead into a library that was closed, where images are found by the loader's list.
+// preload
+// library: loading_library.c
+// options: on_finding=continue:find_object=0:report_path=/tmp/zguard-gone-%p.jsonl
+
+#include "gone_images.c"

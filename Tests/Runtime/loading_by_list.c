@@ -1,0 +1,6 @@
+// dlopen and dlclose in a loop, where images are found by the loader's list.
+// preload
+// library: loading_library.c
+// options: find_object=0
+
+#include "loading.c"

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Drivers on another processor: what they build is cross-compiled here, and then they run in a root of Debian for that processor, where
+qemu runs its programs (emulation.py). A driver calls `add_option`, and in the beginning of its work
+
+    if processors.is_elsewhere(arguments.arch):
+        return processors.run(__file__, arguments.arch, words)      # itself, with these words, twice
+
+The first time, here, with ZG_TEST_STAGE=build, it only builds; the second time, in the root, with ZG_TEST_STAGE=run, it finds built what
+it asks for, and runs that. Compilers are the caller's either time, and so are python3, nm and whatever else a driver uses: the files of
+this machine are under /host in the root, and its programs run there as they do here. A program that is tested sees a system of its own
+processor only, its shell and tools included.
+
+C and C++ are compiled by Debian's cross compilers. Swift is compiled by the compiler of the root of the same Debian for this machine, with the
+other root's modules and libraries: both are of the same version, which compiled modules are tied to.
+
+usage: Tests/Support/processors.py zguard ARCH FOLDER [FLAG...]
+builds zguard for ARCH with these flags for `swift build`, which keeps in FOLDER what it makes; prints the program's path
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Support import builds, compatibility, emulation, machines, roots  # noqa: E402
+from Support.checks import Failed, as_shell, close, run_within  # noqa: E402
+from Support.environment import ARCH, HERE, ROOT, ZGUARD, guarded_by, scrubbed  # noqa: E402
+
+SUITE = "trixie"
+DEBIAN = {"aarch64": "arm64"}  # Debian's names of processors
+# For the drivers, and the programs that are run with and without the library (elsewhere.py).
+PACKAGES = ["bash", "g++", "gcc", "git", "jq", "libc6-dev", "lua5.4", "nodejs", "perl", "python3", "redis-server", "ruby", "sqlite3", "swiftlang",
+            "xz-utils"]
+# What the runtime's own tests are linked with, and programs whose stacks are compared with libunwind's.
+LIBRARY_PACKAGES = ["g++", "libc6-dev", "libunwind-dev", "lua5.4", "perl", "sqlite3"]
+COMPILER_PACKAGES = ["g++", "libc6-dev", "libdw1t64", "python3", "swiftlang"]
+SWIFT = "/usr/libexec/swift"
+BUILD_SECONDS = 3600
+READ_SECONDS = 300
+BUILD, RUN = "build", "run"
+# In a whole machine, not a root: with the kernel's own signal frames and page tables, and several times as slow. The variable names the
+# Debian whose kernel it has: bookworm's is 6.1, without guards and windows; unstable's (sid) has them. With "-tags" behind the name its
+# memory tags work, too.
+WHOLE = os.environ.get("ZG_TEST_MACHINE", "")
+MACHINE_SECONDS = 2 * 3600
+BUILDS = ROOT / "build/tests" / (ARCH if ARCH != HERE else "")  # for what drivers compile
+
+
+def add_option(parser):
+    parser.add_argument("--arch", default=HERE, choices=[HERE, *DEBIAN], help="programs of this processor, under qemu where it is not this machine's")
+
+
+def is_elsewhere(arch):
+    """Whether the driver, called with this --arch, has another one to do the work: not in that one."""
+    return arch != HERE and not stage()
+
+
+def stage():
+    """"" in a driver that works for this machine, BUILD or RUN in one that `run` has called."""
+    return os.environ.get("ZG_TEST_STAGE", "")
+
+
+def root_of(arch):
+    return roots.make(SUITE, PACKAGES, processor=DEBIAN[arch])
+
+
+def emulator(arch):
+    """Such as "qemu-user 7.2"."""
+    return "qemu-user " + ".".join(str(part) for part in emulation.version(emulation.qemu(DEBIAN[arch]))[:2])
+
+
+def binds():
+    """What of this machine a driver needs in the root: its files, and those libraries and the tree at their own places."""
+    return {"/": "/host", f"/usr/lib/{HERE}-linux-gnu": f"/usr/lib/{HERE}-linux-gnu", "/usr/lib64": "/lib64", ROOT: ROOT}
+
+
+def environment(arch):
+    """Variables that tell drivers the processor, and which compilers to take. (clang is one for all processors.)"""
+    tools = ROOT / f"build/tests/{arch}"
+    compilers = {"CC": f"{arch}-linux-gnu-gcc", "CXX": f"{arch}-linux-gnu-g++", "STRIP": f"{arch}-linux-gnu-strip",
+                 "CLANGXX": str(tools / "clang++"), "SWIFTC": str(tools / "swiftc")}
+    return {**compilers, "ZG_TEST_ARCH": arch, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def run(driver, arch, words):
+    """Runs a driver for `arch`; returns the exit status. Where no root can be made, that is said, and counts as skipped."""
+    try:
+        root = root_of(arch)
+        write_compilers(arch, root)
+    except emulation.Unavailable as reason:
+        print(f"skipped: programs of {arch}: {reason}")
+        close(0, 0, 1)
+        return 0
+    variables = {**environment(arch), "ZG_SYSROOT": str(root.path), "ZG_TEST_CLANG": builds.find_clang()}
+    # What does not compile is said by the second, which tries again.
+    built = subprocess.run([sys.executable, driver, "--arch", arch, *words], env={**os.environ, **variables, "ZG_TEST_STAGE": BUILD},
+                           stdout=subprocess.DEVNULL)
+    if built.returncode not in (0, 1):
+        return close(0, 1)
+    # In the root the compiler cannot be asked.
+    said = subprocess.run([variables["SWIFTC"], "--version"], capture_output=True, text=True)
+    variables["ZG_TEST_SWIFT"] = (re.findall(r"Swift version ([\d.]+)", said.stdout + said.stderr) or [""])[0]
+    if WHOLE:
+        return run_in_machine(root, ["python3", Path(driver).resolve(), "--arch", arch, *words], variables)
+    path = f"{roots.ENVIRONMENT['PATH']}:/host/usr/bin"
+    command = ["/host/usr/bin/python3", Path(driver).resolve(), "--arch", arch, *words]
+    return subprocess.run(root.words(command, binds(), ROOT), env={**roots.ENVIRONMENT, **variables, "PATH": path, "ZG_TEST_STAGE": RUN},
+                          stdin=subprocess.DEVNULL).returncode
+
+
+def run_in_machine(root, command, variables):
+    """The same in a whole machine (machines.py), with the root's own python3 and tools."""
+    try:
+        machine = machines.make(WHOLE.removesuffix("-tags"), with_tags=WHOLE.endswith("-tags"))
+    except emulation.Unavailable as reason:
+        print(f"skipped: a whole machine: {reason}")
+        close(0, 0, 1)
+        return 0
+    compatibility.FOLDER.mkdir(parents=True, exist_ok=True)
+    status, said = machine.run(root.path, command, MACHINE_SECONDS, {ROOT: ROOT}, {compatibility.FOLDER: compatibility.FOLDER}, ROOT,
+                               **{**variables, "ZG_TEST_EMULATOR": machines.emulator(machine), "ZG_TEST_STAGE": RUN, "ZG_TEST_HERE": HERE, "ZG_TEST_MACHINE": WHOLE})
+    print(said, end="")
+    if status is None:
+        print(f"the machine did not end within {MACHINE_SECONDS} s")
+        return close(0, 1)
+    return status
+
+
+def record(driver, what, passed, failed, skipped=0, swift=""):
+    """Keeps what was run in the root, for the table of systems."""
+    if stage() == RUN:
+        compatibility.record(driver, what + (", whole machine" if WHOLE else ""), passed, failed, skipped, architecture=ARCH, swift=swift,
+                             emulator=os.environ.get("ZG_TEST_EMULATOR") or emulator(ARCH))
+
+
+def run_preloaded(command, options, seconds, **variables):
+    """What `zguard run` does, in the root without it, because it would take most of the time, emulated: the command with the library
+    preloaded. This machine's zguard reads what was found. Returns the status, output, errors and findings, as `zguard run` would; the status
+    is None where it took too long."""
+    with tempfile.TemporaryDirectory(prefix="zguard-test-") as directory:
+        raw = Path(directory) / "raw.jsonl"
+        words = [f"report_path={raw}", *filter(None, options)]
+        status, out, err = run_within(seconds, command, text=False, env=guarded_by(options=":".join(words), **variables))
+        findings = []
+        if raw.exists() and raw.stat().st_size:
+            # The one of this machine is faster, but takes code of C++ destructors for this machine's.
+            reader = ZGUARD if ZGUARD.exists() and b'"language":"c++"' in raw.read_bytes() else ROOT / "build/bin/zguard"
+            read, said, problems = run_within(READ_SECONDS, [reader, "report", raw, "--format", "json"], env=scrubbed())
+            if read != 0:
+                raise Failed(f"zguard report: status {read}: {problems[-300:]}")
+            findings = [json.loads(line) for line in said.splitlines() if line.strip()]
+    status = as_shell(status)
+    return 99 if status == 0 and findings else status, out, without_emulator(err), findings
+
+
+def without_emulator(err):
+    """Standard error without the lines in which qemu says what a program died of."""
+    lines = err.splitlines(keepends=True) if stage() == RUN else [err]
+    return b"".join(line for line in lines if not re.match(rb"qemu(-\w+)?: (uncaught target signal|QEMU internal SIG)", line))
+
+
+def write_compilers(arch, root):
+    """swiftc and clang++ that compile for `arch`, as one file each: drivers take a compiler's name from the environment."""
+    compiler = roots.make(SUITE, COMPILER_PACKAGES)
+    resources = f"{root.path}{SWIFT}/lib"
+    words = [f"{SWIFT}/bin/swiftc", "-target", f"{arch}-unknown-linux-gnu", "-sdk", root.path, "-use-ld=lld", "-tools-directory", f"{SWIFT}/bin"]
+    entering = shlex.join(str(word) for word in compiler.words([], {ROOT: ROOT}, "@")[:-1])
+    # The libraries' place is where Debian's packages have them, not in the root that is compiled with.
+    write_script(Path(environment(arch)["SWIFTC"]), [
+        f"# Swift's compiler for {arch}.",
+        'static=',
+        'for word; do [ "$word" != -static-stdlib ] || static=_static; done',
+        f'[ -n "$static" ] || set -- -no-toolchain-stdlib-rpath -Xlinker -rpath -Xlinker {SWIFT}/lib/swift/linux "$@"',
+        f'export PATH={roots.ENVIRONMENT["PATH"]}',
+        f'exec {entering} "$PWD" {shlex.join(str(word) for word in words)} -resource-dir {shlex.quote(resources)}/swift"$static" "$@"'])
+    write_script(Path(environment(arch)["CLANGXX"]), [f'exec {shlex.quote(builds.find_clang())} --driver-mode=g++ --target={arch}-linux-gnu "$@"'])
+
+
+def write_script(path, lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    builds.write_if_different(path, "\n".join(["#!/bin/bash", *lines, ""]))
+    path.chmod(0o755)
+
+
+def build_zguard(arch, folder, flags):
+    """zguard by the package manager of the compiler's root; returns the program. The file names a destination as SwiftPM reads them:
+    Swift evolution 0387 calls it version 1."""
+    root, compiler, folder = root_of(arch), roots.make(SUITE, COMPILER_PACKAGES), ROOT / folder
+    folder.mkdir(parents=True, exist_ok=True)
+    static = f"{root.path}{SWIFT}/lib/swift_static"
+    destination = folder / "destination.json"
+    destination.write_text(json.dumps({
+        "version": 1, "target": f"{arch}-unknown-linux-gnu", "sdk": str(root.path), "toolchain-bin-dir": f"{SWIFT}/bin",
+        "extra-cc-flags": ["--sysroot", str(root.path)], "extra-cpp-flags": [],
+        "extra-swiftc-flags": ["-sdk", str(root.path), "-use-ld=lld", "-resource-dir", static]}))
+    words = ["swift", "build", *flags, "--destination", destination, "--scratch-path", folder / "swift"]
+    for more in ([], ["--show-bin-path"]):
+        status, out, err = compiler.run([*words, *more], BUILD_SECONDS, {ROOT: ROOT}, ROOT)
+        if status:
+            raise Failed(f"zguard does not build for {arch}\n{(out + err)[-6000:]}")
+    return Path(out.strip()) / "zguard"
+
+
+def main():
+    if len(sys.argv) < 4 or sys.argv[1] != "zguard" or sys.argv[2] not in DEBIAN:
+        sys.exit("processors.py: error: wrong arguments\nhint: zguard " + "|".join(DEBIAN) + " FOLDER [FLAG...]")
+    try:
+        print(build_zguard(*sys.argv[2:4], sys.argv[4:]))
+    except (emulation.Unavailable, Failed) as reason:
+        sys.exit(f"processors.py: error: {reason}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+// Blocks used always at the same address of a stack that the program supplies, wherever that stack ends.
+
+#ifndef SUPPLIED_STACK_H
+#define SUPPLIED_STACK_H
+
+#include <alloca.h>
+#include <stdlib.h>
+
+enum { USED_AT = 200000 };
+
+static char *stack; // its lowest byte
+
+__attribute__((noinline)) static void use_blocks(void) {
+    for (int i = 0; i < 40; i++) {
+        char *volatile block = malloc(24);
+        free(block);
+    }
+}
+
+__attribute__((noinline)) static void go_down(void) {
+    char *here = __builtin_frame_address(0);
+    volatile char *room = alloca((size_t)(here - (stack + USED_AT)));
+    room[0] = 1;
+    use_blocks();
+    room[0] = 2;
+}
+
+#endif

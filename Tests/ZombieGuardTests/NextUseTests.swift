@@ -1,0 +1,90 @@
+// What findings say of an object that was only retained so far, from what the runtime found in the code behind the retain; and of
+// accesses that overlap.
+
+import Foundation
+import Testing
+
+@testable import ZombieGuard
+
+@Suite struct NextUseTests {
+    private func finding(access: String = "retain", next: String, bases: String = "[]") throws -> Finding {
+        let line = """
+            {"schema":"zguard.finding/1","kind":"use-after-free","access":"\(access)","confidence":"exact","address":"0x18",
+            "block":{"start":"0x10","size":48,"offset":8,"state":"quarantined","language":"swift","class":"Shop.Cart",
+            "next":\(next),"bases":\(bases)},
+            "stacks":{"access":[],"free":[],"alloc":[]},"count":1,"detail":{"part":"reference count"}}
+            """
+        return Symbolicator().symbolicate(try JSONDecoder().decode(Finding.self, from: Data(line.utf8)))
+    }
+
+    private let add = #"{"access":"call","member_symbol":"$s4Shop4CartC3addyS2iF"}"#
+    private let total = #"{"access":"read","member":"total"}"#
+
+    @Test func methodIsNamed() throws {
+        let finding = try finding(next: "[\(add),\(total)]")
+        #expect(finding.block?.member == "add(_:)" && finding.access == .retain && finding.detail["next"] == "call")
+        let sentence =
+            "method Cart.add(_:) was called on a deallocated Shop.Cart (48 bytes at 0x10) (at the retain before it)"
+        #expect(finding.sentence == sentence)
+        #expect(!finding.jsonLine.contains("member_symbol") && !finding.jsonLine.contains("\"bases\""))
+    }
+
+    @Test func propertyIsNamed() throws {
+        let finding = try finding(next: "[\(total)]")
+        #expect(finding.block?.member == "total" && finding.detail["next"] == "read")
+        #expect(finding.sentence.hasPrefix("property Cart.total was read from a deallocated Shop.Cart"))
+    }
+
+    @Test func accessorsReadAndWrite() throws {
+        let getter = #"{"access":"call","member_symbol":"$s4Shop4CartC5totalSivg"}"#
+        let setter = #"{"access":"call","member_symbol":"$s4Shop4CartC5totalSivs"}"#
+        #expect(try finding(next: "[\(getter)]").detail["next"] == "read")
+        let written = try finding(next: "[\(setter)]")
+        #expect(written.detail["next"] == "write" && written.block?.member == "total")
+    }
+
+    @Test func othersFunctionsArePassedOver() throws {
+        let other = #"{"access":"call","member_symbol":"$s4Shop6PersonC5greetSSyF"}"#
+        let runtime = #"{"access":"call","member_symbol":"swift_endAccess"}"#
+        #expect(try finding(next: "[\(runtime),\(other),\(add)]").block?.member == "add(_:)")
+        #expect(try finding(next: "[\(other)]").block?.member == nil)
+        #expect(try finding(next: "[\(other)]", bases: #"["Shop.Person"]"#).block?.member == "greet()")
+    }
+
+    @Test func nothingIsSaidBehindWhatHasNoName() throws {
+        let unnamed = #"{"access":"call","member_frame":{"pc":"0x1","module":"/none","offset":"0x1"}}"#
+        let finding = try finding(next: "[\(unnamed),\(total)]")
+        #expect(finding.block?.member == nil && finding.detail["next"] == nil)
+        #expect(finding.sentence == "a deallocated Shop.Cart was retained (48 bytes at 0x10)")
+    }
+
+    @Test func doubtIsSaid() throws {
+        let finding = try finding(next: #"[{"access":"write","member":"total","confidence":"inferred"}]"#)
+        #expect(finding.confidence == .inferred && finding.sentence.hasSuffix("(inferred)"))
+    }
+
+    @Test func onlyRetainsAreForSomething() throws {
+        let finding = try finding(access: "release", next: "[\(add)]")
+        #expect(finding.block?.member == nil && finding.sentence.contains("was released"))
+    }
+
+    @Test func overlap() throws {
+        let line = """
+            {"schema":"zguard.finding/1","kind":"exclusivity","access":"read","confidence":"exact","address":"0x20",
+            "block":{"start":"0x10","size":24,"offset":16,"state":"live","language":"swift","class":"Shop.Cart","member":"total"},
+            "stacks":{"access":[],"free":[],"alloc":[],
+            "previous":[{"pc":"0x1","function":"Cart.change(_:)","file":"/a/cart.swift","line":4}]},
+            "count":1,"detail":{"previous":"write"}}
+            """
+        let finding = try JSONDecoder().decode(Finding.self, from: Data(line.utf8))
+        #expect(
+            finding.sentence
+                == "property Cart.total was read while it was being modified, in Shop.Cart (24 bytes at 0x10)")
+        let text = TextRenderer().render(finding)
+        #expect(text.contains("the access that was under way began here:\n    #0 Cart.change(_:)"))
+        #expect(try JSONDecoder().decode(Finding.self, from: Data(finding.jsonLine.utf8)) == finding)
+        var other = finding
+        other.stacks.previous[0].function = "Cart.clear()"
+        #expect(other.computeSignature() != finding.computeSignature())
+    }
+}
