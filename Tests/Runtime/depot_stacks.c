@@ -106,6 +106,42 @@ static void check_threads(void) {
     CHECK_EQUAL(wrong, 0, "two threads that put the same stacks get the same ids");
 }
 
+// Stacks of one thread against questions of another for stacks that nobody puts, and that have the same first place in the table:
+// an answer is that there is none, also where the place is filled meanwhile.
+enum { FAMILIES = 200000 };
+static uint64_t family; // that is added to, and asked for
+
+static uint64_t outer_hash_of(uint64_t number, uint64_t *outer) {
+    *outer = 0x500000 + number * 64;
+    return zg_depot_hash(0, *outer);
+}
+
+static void *put_families(void *unused) {
+    for (uint64_t number = 0; number < FAMILIES; number++) {
+        uint64_t frames[] = {0x700000, 0};
+        outer_hash_of(number, &frames[1]);
+        zg_store(&family, number);
+        zg_depot_put(frames, 2);
+    }
+    zg_store(&family, UINT64_MAX);
+    return unused;
+}
+
+static void check_questions_meanwhile(void) {
+    pthread_t thread;
+    uint64_t wrong = 0, outer, number;
+    pthread_create(&thread, NULL, put_families, NULL);
+    while ((number = zg_load(&family)) != UINT64_MAX) {
+        uint64_t outer_hash = outer_hash_of(number, &outer), frame = 0x800000;
+        uint64_t place = zg_depot_hash(outer_hash, 0x700000) % 8; // a family's line has so many
+        while (zg_depot_hash(outer_hash, frame) % 8 != place) frame++;
+        uint64_t hash = zg_depot_hash(outer_hash, frame);
+        while (zg_load(&family) == number) wrong += zg_depot_find(hash, outer_hash) != 0;
+    }
+    pthread_join(thread, NULL);
+    CHECK_EQUAL(wrong, 0, "a stack that nobody has put has no id, also while another is put in its place");
+}
+
 enum { WHOLE = 32, MEBIBYTE = 1 << 20 };
 
 // As in a program of which each capture is new: of how many frames, when this share of the bound is used.
@@ -155,6 +191,7 @@ int main(void) {
     check_basics();
     check_growth();
     check_threads();
+    check_questions_meanwhile();
     check_depth();
     check_bound();
     return check_end();

@@ -17,9 +17,10 @@ bool zg_last_words_ask(void) {
     const int64_t longest = INT64_C(10000000000), step = 100000000;
     if (!zg_last_words_are_heard()) return false;
     __atomic_store_n(&wanted, 1, __ATOMIC_RELEASE);
-    zg_os_futex_wake(&wanted, 1, true);
-    for (int64_t waited = 0; waited < longest && !__atomic_load_n(&said, __ATOMIC_ACQUIRE); waited += step)
+    for (int64_t waited = 0; waited < longest && !__atomic_load_n(&said, __ATOMIC_ACQUIRE); waited += step) {
+        zg_os_futex_wake(&wanted, 1, true); // again each time: a call may fail
         zg_os_futex_wait(&said, 0, true, step);
+    }
     return __atomic_load_n(&said, __ATOMIC_ACQUIRE);
 }
 

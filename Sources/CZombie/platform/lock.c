@@ -29,7 +29,7 @@ bool zg_lock_take_within(struct zg_lock *lock, int64_t ns) {
     while (__atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) != 0) {
         int64_t left = (int64_t)(end - zg_os_clock_ns(CLOCK_MONOTONIC));
         if (left <= 0) return false;
-        zg_os_futex_wait(&lock->word, 2, true, left);
+        zg_os_futex_wait(&lock->word, 2, true, left < LONGEST_SLEEP_NS ? left : LONGEST_SLEEP_NS);
     }
     return true;
 }

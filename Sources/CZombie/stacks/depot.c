@@ -95,7 +95,9 @@ ZG_INLINE uint64_t *entry_with(const struct table *table, uint64_t hash, uint64_
 
 uint32_t zg_depot_find(uint64_t hash, uint64_t outer) {
     const struct table *table = __atomic_load_n(&stacks, __ATOMIC_ACQUIRE);
-    return (uint32_t)(__atomic_load_n(entry_with(table, hash, outer), __ATOMIC_ACQUIRE) & ~TAG_MASK);
+    // A place that was empty a moment ago may hold another stack now.
+    uint64_t entry = __atomic_load_n(entry_with(table, hash, outer), __ATOMIC_ACQUIRE);
+    return (entry ^ hash) & TAG_MASK ? 0 : (uint32_t)(entry & ~TAG_MASK);
 }
 
 void zg_depot_expect(uint64_t outer) { __builtin_prefetch(line_of(__atomic_load_n(&stacks, __ATOMIC_ACQUIRE), outer)); }
