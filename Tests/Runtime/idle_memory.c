@@ -1,4 +1,5 @@
 // Memory that lies idle serves other blocks: free slots those of other sizes, pages of a large block the next one.
+// slow
 // qemu-user: what memory takes is counted with the emulator, and it moves no pages
 // preload
 // timeout: 300

@@ -1,4 +1,5 @@
 // Scarce surroundings: closed and few descriptors, limited address space and data, unlimited stack, blocked break.
+// slow
 // preload
 // warning: no address space for the guarded heap
 

@@ -1,4 +1,5 @@
 // realloc keeps the contents over every class boundary, between slots and spans, and where pages move.
+// slow
 // preload
 // control
 

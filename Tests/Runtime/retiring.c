@@ -1,4 +1,5 @@
 // Blocks with pages of their own: where they lie, how long their addresses stay dead, and what that costs in mappings.
+// slow
 // preload
 // timeout: 900
 

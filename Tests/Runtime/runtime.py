@@ -11,6 +11,7 @@ A test program states in the lines below its first one how it is built and run, 
   library         source file of a shared library that the program loads; its path is the program's first argument
   output: json    every line on standard output that begins with '{' has to be valid JSON
   timeout         seconds, where the default is too short
+  slow            it takes long: of these --slice takes its part
   warning         what the library may well say on standard error; otherwise it says nothing
   processor       the only one that it is for: it holds instructions
   qemu-user       why it is not run under qemu's user mode: what that does not have or does otherwise
@@ -33,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds, emulation, processors, roots  # noqa: E402
 from Support.checks import Failed, close, run_within, said_by_library  # noqa: E402
 from Support.environment import ARCH, HERE, LIBRARY, PUBLISH, RUNTIME, TESTS, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES = TESTS / "Runtime"
 PUBLISHED = PUBLISH / "include/zg_published.h"
@@ -43,7 +45,7 @@ JOBS = 2
 TLS_BYTES = 64
 OLDEST_GLIBC = (2, 31)
 PARTS_OF_OTHERS = {"dlsym", "pthread_attr_setstacksize", "pthread_key_create", "pthread_setspecific"}  # of libdl and libpthread
-KEYS = {"link", "preload", "control", "options", "libs", "with", "library", "output", "timeout", "warning", "processor", "qemu-user"}
+KEYS = {"link", "preload", "control", "options", "libs", "with", "library", "output", "timeout", "slow", "warning", "processor", "qemu-user"}
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 TEST_FLAGS = ["-std=gnu17", "-O1", "-g", "-fno-builtin", "-D_GNU_SOURCE"]
@@ -366,6 +368,7 @@ def main():
     parser.add_argument("--library", help="only the preload tests, with another library (one that was built with a sanitizer)")
     parser.add_argument("-v", "--verbose", action="store_true", help="also print what passes")
     parser.add_argument("--arch", default=ARCH, help="of the library and the programs; another one's than this machine's run under qemu")
+    add_slice_option(parser)
     arguments = parser.parse_args()
     if processors.WHOLE and processors.is_elsewhere(arguments.arch):
         return processors.run(__file__, arguments.arch, [*(["--filter", arguments.filter] if arguments.filter else []), *["-v"] * arguments.verbose])
@@ -397,6 +400,10 @@ def main():
                 programs.append(program)
         except Failed as error:
             results.fails(program.name, error)
+    slow = [program for program in programs if "slow" in program.header]
+    chosen = arguments.slice.deal(slow)
+    programs = [program for program in programs if program not in slow or program in chosen]
+    arguments.slice.say(len(chosen), len(slow), "tests that take long")
     if programs:
         try:
             run_programs(programs, results, library, find_emulator())

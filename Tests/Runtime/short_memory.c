@@ -1,4 +1,5 @@
 // Programs whose memory gets short, and the thread that gives it back: limits, control groups, filters, fork, exit.
+// slow
 // preload
 // timeout: 180
 

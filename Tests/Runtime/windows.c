@@ -1,4 +1,5 @@
 // Blocks in windows: contents, dead pages, what is found, children of forks, memory that goes back, processes that get none.
+// slow
 // preload
 // options: profile=fence:fence_windows=all
 // timeout: 300

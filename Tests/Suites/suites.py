@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support.checks import close  # noqa: E402
 from Support.environment import ROOT, TESTS  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 sys.dont_write_bytecode = True
 
@@ -319,6 +320,7 @@ def main():
     parser.add_argument("--tmp", metavar="DIR", help="where units put their files; a short path")
     parser.add_argument("--words", metavar="N", type=int, default=1500, help="how much of a differing unit's output to show")
     parser.add_argument("-v", "--verbose", action="store_true")
+    add_slice_option(parser)
     options = parser.parse_args()
 
     suites = [suite for suite in all_suites() if not options.filter or suite.name in options.filter]
@@ -333,6 +335,8 @@ def main():
         return 0
     if options.quick:
         suites = [suite for suite in suites if suite.is_quick]
+    whole, suites = suites, options.slice.deal(suites)
+    options.slice.say(len(suites), len(whole), "suites")
     if options.list:
         for suite in suites:
             suite.prepare()

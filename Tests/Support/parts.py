@@ -47,27 +47,27 @@ PARTS = [
     Part("helper-root", driver("Detection/helper_root"), 160, needs=(), when="full"),
 
     # The runtime by itself.
-    Part("runtime", driver("Runtime/runtime"), 110, needs=("library",)),
+    Part("runtime", driver("Runtime/runtime"), 60, needs=("library",), slices=4),
     Part("model", driver("Runtime/model", "--operations", "3e6"), 3),
     Part("decoding", driver("Runtime/decoding"), 5, needs=()),
     Part("sanitizers", driver("Runtime/sanitizers"), 16),
     # What an operation costs, in instructions: the same on every machine.
     Part("instructions", ["scripts/bench", "--check"], 10),
-    Part("fuzz-corpus", ["scripts/fuzz", "--corpus", "options", "heap", "diagnose", "stack_cache"], 35, needs=()),
+    Part("fuzz-corpus", ["scripts/fuzz", "--corpus", "options", "heap", "diagnose", "stack_cache"], 18, needs=(), slices=2),
     # The readers of reports once more, with AddressSanitizer: the library is compiled for it alone.
     Part("fuzz-readers", ["scripts/fuzz", "--corpus", "reader", "suppressions", "rendering"], 75, needs=("fuzz-corpus",), when="full"),
 
     # What is found.
     Part("bugs", driver("Detection/bugs"), 55),
     Part("fences", driver("Detection/fences"), 12, slices=4),
-    Part("zombies", driver("Detection/zombies"), 80, slices=4),
+    Part("zombies", driver("Detection/zombies"), 60, slices=6),
     Part("counting", driver("Detection/counting", "--quick"), 15),
     Part("planted", driver("Detection/planted"), 25, needs=INSTALLED, slices=11),
 
     # What programs do, what the kernel refuses, what goes wrong at any moment, what others might want.
     Part("life", driver("Robustness/life"), 28),
     Part("crashes", driver("Robustness/crashes"), 11, slices=4),
-    Part("faults", driver("Robustness/faults"), 60, slices=6),
+    Part("faults", driver("Robustness/faults"), 45, slices=9),
     Part("children", driver("Robustness/children"), 25),
     Part("security", driver("Robustness/security"), 3),
 
@@ -76,7 +76,7 @@ PARTS = [
     Part("coverage", driver("Reports/coverage"), 10),
     Part("snapshots", driver("Reports/snapshots"), 2),
     Part("terminal", driver("Reports/terminal"), 30),
-    Part("symbols", driver("Symbols/symbols"), 35, slices=4),
+    Part("symbols", driver("Symbols/symbols"), 28, slices=6),
     Part("formats", driver("Reports/formats"), 13),
     Part("grouping", driver("Reports/grouping"), 16),
     Part("reading", driver("Reports/reading"), 10),
@@ -102,12 +102,12 @@ PARTS = [
     # For other processors, too.
     Part("release-all", driver("House/release", "--all"), 900, when="long", holds=("release",)),
     Part("compatibility", driver("House/systems"), 1, needs=()),
-    Part("programs", programs(), 135, needs=INSTALLED, slices=6),
-    Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 45, needs=INSTALLED, slices=4),
+    Part("programs", programs(), 95, needs=INSTALLED, slices=9),
+    Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 30, needs=INSTALLED, slices=7),
     # Blocks that are passed on to the program's own allocator, which is not libc's in redis.
     Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 8, needs=INSTALLED, slices=3),
     Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 10, needs=INSTALLED, slices=3),
-    Part("suites", driver("Suites/suites", "--quick"), 40, needs=INSTALLED),
+    Part("suites", driver("Suites/suites", "--quick"), 20, needs=INSTALLED, slices=2),
 
     Part("counting-long", driver("Detection/counting"), 30, needs=("counting",), when="long"),
     Part("bundle", driver("Detection/bundle"), 200, needs=("debug", "library"), when="long", holds=("debug",)),
