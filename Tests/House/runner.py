@@ -86,8 +86,8 @@ def table_is_whole(_):
         assert not is_driver or is_elsewhere or str(path.relative_to(ROOT)) in commands, f"no part runs {path.relative_to(ROOT)}"
     # What takes a slice says so, and what says so is given one.
     for part in PARTS:
-        driver = next((ROOT / word for word in part.command if word.startswith("Tests/") and word.endswith(".py")), None)
-        sliced = driver and re.search(r"add_slice_option\(parser\)", driver.read_text())
+        driver = next((ROOT / word for word in part.command if word.startswith(("Tests/", "scripts/")) and (ROOT / word).is_file()), None)
+        sliced = driver and re.search(r"add_slice_option\(parser\)|^ *--slice\)", driver.read_text(), re.M)
         assert sliced or part.slices == 1, f"{part.name} knows no --slice"
         assert not sliced or part.slices > 1 or part.when != "always" or part.name != driver.stem, f"{part.name} is never sliced"
 
