@@ -1,4 +1,5 @@
 // A block of 16 KiB or more that is freed at once, over and over, of which little is touched: no system calls for each.
+// qemu-user: unguarded it does not come to its end there either
 // preload
 
 #include <signal.h>

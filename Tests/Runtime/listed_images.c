@@ -1,4 +1,5 @@
 // Images that are found by the loader's list are those that glibc's own table has, while they are there, and never others.
+// qemu-user: process_vm_readv is not emulated, by which the loader's list is read
 // link: runtime
 // library: loading_library.c
 // libs: -ldl

@@ -1,4 +1,5 @@
 // Blocks with pages of their own: where they lie, how long their addresses stay dead, and what that costs in mappings.
+// qemu-user: of memory that is protected it says otherwise whether a call can read it
 // slow
 // preload
 // timeout: 900

@@ -1,4 +1,5 @@
 // Programs whose memory gets short, and the thread that gives it back: limits, control groups, filters, fork, exit.
+// qemu-user: limits of address space and of data are not set, and filters of system calls are not emulated
 // slow
 // preload
 // timeout: 180

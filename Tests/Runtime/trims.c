@@ -1,4 +1,5 @@
 // Memory is given back again and again: what was given back, and is not used since, is not gone over once more.
+// qemu-user: it says of memory that it was given back, and keeps it
 // link: runtime
 // options: fence_per_context=0:report_path=/dev/null
 

@@ -1,4 +1,5 @@
 // Blocks in windows: contents, dead pages, what is found, children of forks, memory that goes back, processes that get none.
+// qemu-user: /proc/self/maps is what the emulator remembers, and a vfork is a fork
 // slow
 // preload
 // options: profile=fence:fence_windows=all
