@@ -147,8 +147,8 @@ def emulator(machine):
 
 
 def make(suite, mirror=MIRROR, with_tags=False):
-    """A machine with Debian's arm64 kernel of `suite`; the packages are fetched once and kept. `with_tags`: its processor's memory tags are
-    to work."""
+    """A machine with Debian's arm64 kernel of `suite`, such as "sid", or "sid-16k" for the one with pages of 16 KiB; the packages are fetched
+    once and kept. `with_tags`: its processor's memory tags are to work."""
     for name in (QEMU, "dpkg-deb", "apt-get"):
         if not shutil.which(name):
             raise Unavailable(f"{name} is not installed")
@@ -156,7 +156,7 @@ def make(suite, mirror=MIRROR, with_tags=False):
     if not (path / "vmlinuz").exists():
         KEPT.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=KEPT) as making:
-            _fetch(Path(making), suite, mirror)
+            _fetch(Path(making), *suite.partition("-")[::2], mirror)
             shutil.rmtree(path, ignore_errors=True)
             shutil.copytree(Path(making) / "machine", path)
     if not with_tags or emulation.version(QEMU) >= TAGS_SINCE:
@@ -164,7 +164,7 @@ def make(suite, mirror=MIRROR, with_tags=False):
     return Machine(path, roots.make(TAGS_SUITE, ["qemu-system-arm"], mirror))
 
 
-def _fetch(making, suite, mirror):
+def _fetch(making, suite, kind, mirror):
     """By an apt of its own, which knows no other architecture and leaves this system's alone."""
     for name in ("state/lists/partial", "cache/archives/partial", "machine", "packages"):
         (making / name).mkdir(parents=True)
@@ -190,7 +190,7 @@ Dir::Etc::sourceparts "-";
 
     apt("apt-get", "-q", "update")
     # One package has kernel and modules, or one of each.
-    kernel, asked = [], ["linux-image-arm64"]
+    kernel, asked = [], ["-".join(filter(None, ["linux-image-arm64", kind]))]
     while asked:
         said = apt("apt-cache", "depends", asked.pop())
         new = set(re.findall(r"Depends: (linux-(?:image|binary|modules)-\d\S*)", said)) - set(kernel)

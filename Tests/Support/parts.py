@@ -162,6 +162,11 @@ def elsewhere(arch):
         # In whole machines, with the kernels of Debian's unstable and of Debian 12: before 6.13 and 6.15 there are neither guards nor windows.
         *(Part(f"{name}-{suite}", on(path), 1800, needs=("zguard",), when="long", environment={"ZG_TEST_MACHINE": suite})
           for suite in ("sid", "bookworm") for name, path in (("runtime", "Runtime/runtime"), ("bugs", "Detection/bugs"))),
+        # As other kinds of the processor (processors.py).
+        *(Part(f"bugs-{kind}", on("Detection/bugs"), 600, needs=("library", "reader"), when="long", environment={"ZG_TEST_KIND": kind})
+          for kind in ("39-bits", "42-bits", "wide-vectors", "first")),
+        # On a kernel with pages of 16 KiB.
+        Part("pages-of-16-kib", on("Detection/larger_pages"), 200, needs=("zguard",), when="long", environment={"ZG_TEST_MACHINE": "sid-16k"}),
         # A million captures compared with libunwind's answers.
         Part("captures", on("Runtime/captures_elsewhere"), 2400, needs=("library",), when="long"),
     ]

@@ -49,6 +49,14 @@ BUILD, RUN = "build", "run"
 # memory tags work, too.
 WHOLE = os.environ.get("ZG_TEST_MACHINE", "")
 MACHINE_SECONDS = 2 * 3600
+# Kinds of a processor that qemu's user mode can be (qemu(1), "User Mode"): how they are called, and variables of its own. ZG_TEST_KIND
+# names one. Its usual one is "max".
+KINDS = {"": ("", {}),
+         "39-bits": ("addresses of 39 bits", {"QEMU_RESERVED_VA": hex(1 << 39)}),
+         "42-bits": ("addresses of 42 bits", {"QEMU_RESERVED_VA": hex(1 << 42)}),
+         "wide-vectors": ("vectors of 2,048 bits", {"QEMU_CPU": "max,sve-default-vector-length=256"}),
+         "first": ("ARMv8.0", {"QEMU_CPU": "cortex-a53"})}
+KIND = os.environ.get("ZG_TEST_KIND", "")
 BUILDS = ROOT / "build/tests" / (ARCH if ARCH != HERE else "")  # for what drivers compile
 
 
@@ -85,7 +93,7 @@ def environment(arch):
     tools = ROOT / f"build/tests/{arch}"
     compilers = {"CC": f"{arch}-linux-gnu-gcc", "CXX": f"{arch}-linux-gnu-g++", "STRIP": f"{arch}-linux-gnu-strip",
                  "CLANGXX": str(tools / "clang++"), "SWIFTC": str(tools / "swiftc")}
-    return {**compilers, "ZG_TEST_ARCH": arch, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**compilers, "ZG_TEST_ARCH": arch, "PYTHONDONTWRITEBYTECODE": "1", "ZG_TEST_KIND": KIND}
 
 
 def run(driver, arch, words):
@@ -110,7 +118,7 @@ def run(driver, arch, words):
         return run_in_machine(root, ["python3", Path(driver).resolve(), "--arch", arch, *words], variables)
     path = f"{roots.ENVIRONMENT['PATH']}:/host/usr/bin"
     command = ["/host/usr/bin/python3", Path(driver).resolve(), "--arch", arch, *words]
-    return subprocess.run(root.words(command, binds(), ROOT), env={**roots.ENVIRONMENT, **variables, "PATH": path, "ZG_TEST_STAGE": RUN},
+    return subprocess.run(root.words(command, binds(), ROOT), env={**roots.ENVIRONMENT, **variables, **KINDS[KIND][1], "PATH": path, "ZG_TEST_STAGE": RUN},
                           stdin=subprocess.DEVNULL).returncode
 
 
@@ -135,7 +143,7 @@ def run_in_machine(root, command, variables):
 def record(driver, what, passed, failed, skipped=0, swift=""):
     """Keeps what was run in the root, for the table of systems."""
     if stage() == RUN:
-        compatibility.record(driver, what + (", whole machine" if WHOLE else ""), passed, failed, skipped, architecture=ARCH, swift=swift,
+        compatibility.record(driver, ", ".join(filter(None, [what, KINDS[KIND][0], WHOLE and "whole machine"])), passed, failed, skipped, architecture=ARCH, swift=swift,
                              emulator=os.environ.get("ZG_TEST_EMULATOR") or emulator(ARCH))
 
 

@@ -12,6 +12,7 @@ enum end { goes_on, ends, is_dead_end }; // a dead end: the program stops there
 
 struct run {
     int steps, forks;
+    bool gave_up; // too many steps, or branches that are not known
     uint64_t code_at;
     int code_count;
     uint8_t code[CODE];
@@ -118,6 +119,16 @@ static enum end pass_over(struct zg_ahead_machine *m, struct function function, 
     return goes_on;
 }
 
+// The place of the object's counts is given to what changes them in one step, where that is a function (__aarch64_cas8_relax and its
+// kin, of libgcc and compiler-rt, which take it behind the values).
+static bool passes_counts(const struct zg_ahead_machine *m) {
+    for (int i = 1; i <= 2; i++) {
+        struct zg_known value = argument(m, i);
+        if (zg_known_is_whole(value) && value.bits == m->found.object + 8) return true;
+    }
+    return false;
+}
+
 // A function that is not there yet.
 static enum end enter_symbol(struct zg_ahead_machine *m, const char *symbol, int passed_in, uint64_t return_address) {
     bool is_swift = begins(symbol, "$s"), is_first = argument(m, 0).bits == m->found.object;
@@ -156,19 +167,21 @@ static enum end enter_asking(struct run *run, struct zg_ahead_machine *m, uint64
     inside.calls++;
     inside.pc = target;
     int forks = run->forks, steps = run->steps;
-    if (forks <= 0 || !zg_arch_ahead_link(&inside, return_address)) {
-        if (is_self) zg_ahead_add_use(m, (struct zg_ahead_use){.is_call = true, .code = target});
-        return pass_over(m, (struct function){zg_known_word(target), NULL}, return_address);
-    }
+    bool gave_up = run->gave_up;
     run->forks = forks / 2;
     if (steps > STEPS_INSIDE) run->steps = STEPS_INSIDE;
     int allowed = run->steps;
-    enum end end = follow(run, &inside);
-    run->forks = forks - 1;
+    run->gave_up = !zg_arch_ahead_link(&inside, return_address);
+    enum end end = run->gave_up ? ends : follow(run, &inside);
+    if (forks > 0) run->forks = forks - 1;
     run->steps = steps - (allowed - run->steps);
     if (end == is_dead_end) return is_dead_end;
-    if (!inside.uses_self && !inside.uses_result)
+    if (!inside.uses_self && !inside.uses_result) {
+        if (is_self && run->gave_up && forks <= 0)
+            zg_ahead_add_use(m, (struct zg_ahead_use){.is_call = true, .code = target});
+        run->gave_up = gave_up;
         return pass_over(m, (struct function){zg_known_word(target), NULL}, return_address);
+    }
     // So does the function that has handed on what it was given.
     if (is_self && !inside.uses_self) drop_use(&inside.found, m->found.use_count);
     bool is_inside = m->calls > m->outer_calls;
@@ -187,7 +200,8 @@ static enum end enter(struct run *run, struct zg_ahead_machine *m, struct zg_kno
     struct function target = behind_stub(m, at);
     if (passes_property(m)) return ends;
     if (target.symbol) return enter_symbol(m, target.symbol, passed_in, return_address);
-    if (passed_in == NOWHERE && !may_take_result) return pass_over(m, target, return_address);
+    bool counts = passed_in == NOWHERE && !may_take_result && passes_counts(m);
+    if (passed_in == NOWHERE && !may_take_result && !counts) return pass_over(m, target, return_address);
     if (!zg_known_is_whole(target.code) || m->calls == CALLS) return ends;
     if (may_take_result || (passed_in == numbers->self && self_of(m).bits == m->found.object))
         return enter_asking(run, m, target.code.bits, return_address);
@@ -257,7 +271,10 @@ static const uint8_t *fetch(struct run *run, const struct zg_ahead_machine *m, i
 
 // Both ways: what they have in common.
 static enum end follow_both(struct run *run, struct zg_ahead_machine *m, uint64_t target) {
-    if (run->forks <= 0) return ends;
+    if (run->forks <= 0) {
+        run->gave_up = true;
+        return ends;
+    }
     run->forks--;
     struct zg_ahead_machine other = *m;
     other.pc = target;
@@ -309,6 +326,7 @@ static enum end follow(struct run *run, struct zg_ahead_machine *m) {
         if (end != goes_on) return end;
         if (!zg_known_is_whole(m->registers[numbers->stack])) return ends;
     }
+    run->gave_up = true;
     return ends;
 }
 

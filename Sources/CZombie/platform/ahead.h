@@ -22,6 +22,7 @@ struct zg_ahead {
     uint64_t first_word,
         counts;          // what its first two words are taken to hold; it is done with when the second gets less
     uint64_t count_step; // what a reference adds to that
+    uint64_t thread;     // what the thread pointer holds; 0: not known
     uint64_t runtime,
         runtime_bytes; // the code of the Swift runtime, where it is an image of its own: it writes to no object of others
     uint64_t (*read)(void *to, uint64_t from, uint64_t bytes);

@@ -80,7 +80,7 @@ enum zg_ahead_step zg_arch_ahead_step(struct zg_ahead_machine *m, const uint8_t 
                                      .flags = &m->flags,
                                      .known_flags = &m->known_flags,
                                      .pc = m->pc,
-                                     .thread = zg_known_none(),
+                                     .thread = m->found.thread ? zg_known_word(m->found.thread) : zg_known_none(),
                                      .load = load,
                                      .store = store,
                                      .context = m};

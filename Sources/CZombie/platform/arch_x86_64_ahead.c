@@ -27,7 +27,7 @@ static bool pop(struct zg_ahead_machine *m, struct zg_known *value) {
 struct instruction {
     uint8_t bytes[16], rex;
     int count, at; // bytes that could be read; how many are used up
-    bool has_66, has_f2, has_f3, is_locked, in_segment;
+    bool has_66, has_f2, has_f3, is_locked, in_thread, in_segment;
     int width; // of operands, in bytes
     int reg;   // the ModRM byte's reg field, extended
     bool in_memory;
@@ -80,7 +80,8 @@ static void read_operand(struct zg_ahead_machine *m, struct instruction *it, int
     }
     if (distance_bytes) address = zg_known_sum(address, zg_known_word((uint64_t)immediate(it, distance_bytes)));
     if (from_pc) address = zg_known_word(address.bits + m->pc + (uint64_t)(it->at + after));
-    it->address = it->in_segment ? zg_known_none() : address;
+    if (it->in_thread) address = zg_known_sum(address, zg_known_word(m->found.thread));
+    it->address = it->in_segment || (it->in_thread && !m->found.thread) ? zg_known_none() : address;
 }
 
 static struct zg_known get_register(struct zg_ahead_machine *m, const struct instruction *it, int number, int bytes) {
@@ -582,7 +583,7 @@ static uint8_t read_prefixes(struct instruction *it) {
         case 0xf2: it->has_f2 = true; break;
         case 0xf3: it->has_f3 = true; break;
         case 0xf0: it->is_locked = true; break;
-        case 0x64:
+        case 0x64: it->in_thread = true; break; // fs: the thread pointer
         case 0x65: it->in_segment = true; break;
         case 0x2e:
         case 0x36:

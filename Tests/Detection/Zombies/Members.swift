@@ -451,6 +451,7 @@ func copiedEither() {
 // confidence: inferred
 // member: deposit(_:)
 // on O: access=call|read|write|retain; confidence=exact|inferred; member=* (another access may come first)
+// on Onone-dynamic, aarch64: confidence=exact; member=- (a function in between stores its caller's x20 in its frame, as one does that uses it)
 @inline(never)
 func copiedBehind() {
     let cell = deadCell()
