@@ -52,6 +52,11 @@ struct Command: Sendable {
                     name: "-o", value: .required("KEY=VALUE"), repeats: true,
                     text: "set a runtime option; 'zguard options' lists them"),
                 Flag(
+                    name: "--collect", value: .required("WHAT"),
+                    text:
+                        "also report, separated by commas: crashes (signals that end the program, with all its threads)"
+                ),
+                Flag(
                     name: "--report", value: .required("PATH"),
                     text: "write findings to a file, or to a directory that serves as report store"),
                 Flag(

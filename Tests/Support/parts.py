@@ -61,6 +61,7 @@ PARTS = [
     Part("bugs", driver("Detection/bugs"), 55),
     Part("fences", driver("Detection/fences"), 12, slices=4),
     Part("zombies", driver("Detection/zombies"), 80, slices=4),
+    Part("crashing", driver("Detection/crashing"), 10, slices=4),
     Part("counting", driver("Detection/counting", "--quick"), 15),
     Part("planted", driver("Detection/planted"), 25, needs=INSTALLED, slices=11),
 
