@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "zg_annotate.h"
+
 #define CASE __attribute__((noinline, noclone)) static void
 static volatile int zero;
 static void *volatile nothing;
@@ -186,6 +188,16 @@ CASE raised_by_handler(void) {
     __builtin_trap();
 }
 
+// dies: SIGABRT, crash, notes={"order": "17", "shop": "Üetliberg"}
+CASE abort_annotated(void) {
+    zg_annotate("gone", "soon");
+    zg_annotate("order", "16");
+    zg_annotate("order", "17");
+    zg_annotate("shop", "Üetliberg");
+    zg_annotate("gone", NULL);
+    abort();
+}
+
 static void *wait_for_ever(void *unused) {
     for (;;) pause();
     return unused;
@@ -266,8 +278,8 @@ static const struct {
     WAY(file_too_long),       WAY(too_long),           WAY(abort_in_handler),
     WAY(abort_ignored),       WAY(abort_handled),      WAY(raised_by_handler),
     WAY(abort_among_threads), WAY(null_among_threads), WAY(abort_in_thread),
-    WAY(illegal_among_busy),  WAY(child_dies),         WAY(raise_quit),
-    WAY(raise_term),
+    WAY(illegal_among_busy),  WAY(child_dies),         WAY(abort_annotated),
+    WAY(raise_quit),          WAY(raise_term),
 };
 
 int main(int argc, char **argv) {

@@ -53,7 +53,8 @@ void zg_annotations_put(struct zg_text *text) {
     for (int i = 0; i < ZG_ANNOTATIONS; i++) {
         struct annotation copy = annotations[i];
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        if (copy.changes & 1 || !copy.is_there || __atomic_load_n(&annotations[i].changes, __ATOMIC_ACQUIRE) != copy.changes)
+        if (copy.changes & 1 || !copy.is_there ||
+            __atomic_load_n(&annotations[i].changes, __ATOMIC_ACQUIRE) != copy.changes)
             continue;
         zg_text_string(text, is_first ? ",\"annotations\":{" : ",");
         zg_text_json_string(text, copy.key);

@@ -67,7 +67,8 @@ package final class GuardRuntime: @unchecked Sendable {
 
     /// Keeps a text under a name; nil takes it away.
     package func annotate(_ name: String, _ text: String?) {
-        guard table.bytes > UInt32(MemoryLayout<zg_api>.offset(of: \.annotate) ?? .max), let annotate = table.annotate else { return }
+        guard table.bytes > UInt32(MemoryLayout<zg_api>.offset(of: \.annotate) ?? .max), let annotate = table.annotate
+        else { return }
         name.withCString { name in
             if let text {
                 _ = text.withCString { annotate(name, $0) }

@@ -20,6 +20,9 @@ package final class CrashRequests {
         var obstacle: String?
     }
 
+    /// Why only the thread that died can be shown; nil where all can.
+    package static var obstacle: String? { StackUnwinder.obstacle }
+
     /// `page` is the run's, for its processes to map; `raw` the file of raw findings; `child` the process that is waited for elsewhere.
     package init(page: Descriptor, besides raw: String, child: @escaping () -> Int32?) throws(SystemError) {
         let path = raw + ZG_COLLECTOR_SUFFIX

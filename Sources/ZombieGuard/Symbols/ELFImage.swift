@@ -14,7 +14,7 @@ package struct ELFImage {
         package var type: UInt32
         package var offset: UInt64
         package var address: UInt64
-        var fileSize: UInt64
+        package var fileSize: UInt64
     }
 
     package enum FileType { package static let executable: UInt16 = 2, shared: UInt16 = 3 }
