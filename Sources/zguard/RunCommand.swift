@@ -68,7 +68,9 @@ struct RunCommand {
         var intake = FindingIntake(reporting)
 
         var processID: Int32?
-        let requests = watching.flatMap { try? CrashRequests(page: $0.page, besides: raw) { processID } }
+        let requests = watching.flatMap {
+            try? CrashRequests(page: $0.page, besides: raw, mode: TemporaryDirectory.fileMode) { processID }
+        }
         let child = try start(unnamed == nil ? path : name, environment)
         sink.begin()
         var timeline = TimelineRecorder(processID: Int(child.processID))

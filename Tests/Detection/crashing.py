@@ -167,7 +167,7 @@ for thread in gdb.selected_inferior().threads():
     thread.switch()
     frame, stack = gdb.newest_frame(), []
     while frame:
-        if frame.type() != gdb.INLINE_FRAME:
+        if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
             stack.append(frame.pc())
         frame = frame.older()
     found[thread.ptid[1]] = stack
@@ -178,7 +178,8 @@ print("stacks " + json.dumps(found))
 def gdbs_stacks(program, core, place):
     script = place / "stacks.py"
     script.write_text(GDB)
-    command = ["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-ex", f"source {script}", program, core]
+    command = ["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-iex", "set backtrace past-main on",
+               "-iex", "set backtrace past-entry on", "-ex", f"source {script}", program, core]
     _, out, errors = run_within(TIMEOUT_SECONDS, command, env=scrubbed())
     line = next((line for line in out.splitlines() if line.startswith("stacks ")), None)
     assert line, f"gdb: {errors[-500:]}"
@@ -217,6 +218,7 @@ def core_says_the_same(case, with_gdb):
 WITHOUT_CORE = {
     "freed_twice": "the program goes on to abort: the core file is of that",
     "null_call": "libunwind has no frame for an address without code; live, the runtime finds its caller",
+    "abort_ignored": "libc raises the signal once more, at another place in abort", "abort_handled": "the same",
     "child_dies": "the child's, and the program's own directory has one name for both",
     "file_too_long": "the limit is one on core files, too",
     "recursion": "the kernel names the page behind the guard of another stack",

@@ -7,6 +7,8 @@ import Glibc
 
 /// The requests on the page of a run (zg_collector.h), and what was collected for them.
 package final class CrashRequests {
+    package static let suffix = ZG_COLLECTOR_SUFFIX
+
     private let page: UnsafeMutablePointer<zg_coverage_page>
     private let fifo: Descriptor
     private var collected: [Int: Collected] = [:] // by process
@@ -23,10 +25,12 @@ package final class CrashRequests {
     /// Why only the thread that died can be shown; nil where all can.
     package static var obstacle: String? { StackUnwinder.obstacle }
 
-    /// `page` is the run's, for its processes to map; `raw` the file of raw findings; `child` the process that is waited for elsewhere.
-    package init(page: Descriptor, besides raw: String, child: @escaping () -> Int32?) throws(SystemError) {
-        let path = raw + ZG_COLLECTOR_SUFFIX
-        if mkfifo(path, 0o600) != 0 { throw .last }
+    /// `page` is the run's, for its processes to map; `raw` the file of raw findings, `mode` the permissions of what stands beside it; `child` the process that is waited for elsewhere.
+    package init(page: Descriptor, besides raw: String, mode: mode_t, child: @escaping () -> Int32?) throws(SystemError)
+    {
+        let path = raw + Self.suffix
+        if mkfifo(path, mode) != 0 { throw .last }
+        chmod(path, mode) // whatever the mask of new files is
         // Both ends, so that it never is without a reader, or at its end.
         fifo = try Descriptor(opening: path, flags: O_RDWR | O_NONBLOCK)
         let bytes = Int(ZG_COVERAGE_BYTES)

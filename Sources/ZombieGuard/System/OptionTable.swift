@@ -41,13 +41,14 @@ public enum OptionTable {
         /// What it does, in one line.
         public var text: String
 
-        /// The default as one would write it; empty for a path, for names, and for no words.
+        /// The default as one would write it; empty for a path, and for names.
         public var initialText: String {
             switch kind {
             case .bool, .number: String(initial)
             case .bytes: Self.short(initial)
             case .percent: Self.percent(initial)
             case .choice: choices.indices.contains(Int(initial)) ? choices[Int(initial)] : ""
+            case .words where initial == 0: "none"
             case .words: choices.indices.filter { initial >> $0 & 1 != 0 }.map { choices[$0] }.joined(separator: ",")
             case .path, .names: ""
             }
@@ -61,7 +62,7 @@ public enum OptionTable {
             case .bytes: "\(Self.short(least)) to \(Self.short(most))"
             case .percent: "\(Self.percent(least)) to \(Self.percent(most))"
             case .choice: choices.joined(separator: "|")
-            case .words: choices.joined(separator: ",")
+            case .words: "none|" + choices.joined(separator: ",")
             case .path: "path"
             case .names: "names"
             }
