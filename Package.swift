@@ -29,6 +29,8 @@ let package = Package(
         // Headers alone: nothing has to be installed, and nothing is compiled.
         .systemLibrary(name: "CDwarf"),
         .systemLibrary(name: "CZlib"),
+        // Of whoever reads other processes and core files alone; libunwind is opened where it is installed.
+        .target(name: "CUnwind"),
         .target(
             name: "CSystem",
             cSettings: [.define("_GNU_SOURCE"), versionSetting],
@@ -37,7 +39,7 @@ let package = Package(
             name: "ZombieGuardCore", dependencies: ["CZombie", "CDwarf", "CSystem"], path: "Sources/ZombieGuard",
             exclude: upperFolders),
         .target(
-            name: "ZombieGuard", dependencies: ["ZombieGuardCore", "CZombie", "CZlib", "CSystem"],
+            name: "ZombieGuard", dependencies: ["ZombieGuardCore", "CZombie", "CZlib", "CSystem", "CUnwind"],
             exclude: lowerFolders),
         // Linking it guards a test bundle: the published malloc is the executable's own, which comes first everywhere.
         .target(name: "CZombieTesting", dependencies: ["CZombie", "CZombiePublish"]),

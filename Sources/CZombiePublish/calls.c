@@ -18,6 +18,8 @@ typedef int zg_nothing_is_published_here; // C wants a declaration in every file
 #include <unistd.h>
 
 #include "door/calls.h"
+#include "faults/crash.h"
+#include "findings/last_text.h"
 #include "images/loader.h"
 #include "platform/arch.h"
 
@@ -102,6 +104,18 @@ ZG_BUFFER_CALL(__read_chk, "read", ZG_KERNEL_WRITES, (int file, void *buffer, si
                bytes, false)
 ZG_BUFFER_CALL(write, "write", ZG_KERNEL_READS, (int file, const void *buffer, size_t bytes), (file, buffer, bytes),
                ZG_PLAIN(SYS_write, file, buffer, bytes, 0, 0, 0), buffer, bytes, false)
+
+// What is written to standard error is noted where crashes are collected; who does not ask pays nothing.
+static ssize_t (*unnoted_write)(int file, const void *buffer, size_t bytes);
+static ssize_t noted_write(int file, const void *buffer, size_t bytes) {
+    if (file == STDERR_FILENO) zg_last_text_note(buffer, bytes);
+    return unnoted_write(file, buffer, bytes);
+}
+__attribute__((constructor(102))) static void note_writes(void) {
+    if (!zg_crash_is_wanted() || !next_write) return;
+    unnoted_write = next_write;
+    next_write = noted_write;
+}
 
 #define ZG_PREAD(symbol, type)                                                                                         \
     ZG_BUFFER_CALL(symbol, "pread", ZG_KERNEL_WRITES, (int file, void *buffer, size_t bytes, type at),                 \

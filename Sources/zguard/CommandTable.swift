@@ -52,6 +52,11 @@ struct Command: Sendable {
                     name: "-o", value: .required("KEY=VALUE"), repeats: true,
                     text: "set a runtime option; 'zguard options' lists them"),
                 Flag(
+                    name: "--collect", value: .required("WHAT"),
+                    text:
+                        "also report, separated by commas: crashes (signals that end the program, with all its threads)"
+                ),
+                Flag(
                     name: "--report", value: .required("PATH"),
                     text: "write findings to a file, or to a directory that serves as report store"),
                 Flag(
@@ -92,13 +97,17 @@ struct Command: Sendable {
             ], run: { try StatsCommand($0).run() }),
         Command(
             name: "report", operands: "PATH…", operandCount: 1...Int.max,
-            text: "merge and print reports, raw or finished, and directories of reports",
+            text:
+                "merge and print reports, raw or finished, directories of reports, and what core files say of a crash",
             flags: [
                 format, suppressions,
                 Flag(name: "--suggest", text: "print suppression rules for the findings instead of the findings"),
                 Flag(
                     name: "--since", value: .required("AGE"),
                     text: "only findings since then: 2d, 12h, 2026-11-20, 2026-11-20T10:00Z"),
+                Flag(
+                    name: "--program", value: .required("FILE"),
+                    text: "where the executable of a core file is, if it has moved"),
                 full, symbols,
             ],
             run: { try ReportCommand($0).run() }),

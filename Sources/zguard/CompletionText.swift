@@ -10,7 +10,7 @@ enum CompletionText {
     static var settings: [(name: String, text: String, kind: ValueKind)] {
         OptionTable.options.map { option in
             switch option.kind {
-            case .choice: (option.name, option.text, .choice(option.choices))
+            case .choice, .words: (option.name, option.text, .choice(option.choices))
             case .bool: (option.name, option.text, .choice(["0", "1"]))
             case .path: (option.name, option.text, .file)
             case .number, .bytes, .percent, .names: (option.name, option.text, .text)

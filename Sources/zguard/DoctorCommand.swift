@@ -27,7 +27,7 @@ struct DoctorCommand {
             mapCount,
             addressSpace, addressBits,
             ptraceScope,
-            memoryPressure, hugePages,
+            memoryPressure, hugePages, threadStacks,
             library, swift,
         ] {
             rows.append([probe.verdict.rawValue, probe.name, visible(probe.text)])
@@ -114,6 +114,20 @@ struct DoctorCommand {
         result(
             "process_vm_readv", zg_system_probe_vm_read(), .ok, "stacks are walked through any memory", .limited,
             "stack walks stop at unknown memory")
+    }
+
+    private var threadStacks: Probe {
+        let name = "stacks of threads"
+        if let obstacle = CrashRequests.obstacle {
+            return Probe(name, .limited, "\(obstacle); a crash shows the thread that died")
+        }
+        switch number(in: "/proc/sys/kernel/yama/ptrace_scope") {
+        case 3?: return Probe(name, .limited, "the kernel allows no ptrace (Yama); a crash shows the thread that died")
+        case 2? where geteuid() != 0:
+            return Probe(
+                name, .limited, "the kernel allows root alone ptrace (Yama); a crash shows the thread that died")
+        default: return Probe(name, .ok, "a crash shows all threads (collect=crashes)")
+        }
     }
 
     private func result(

@@ -31,7 +31,10 @@ struct OptionsCommand {
             ("name", .string(option.name)), ("kind", .string(option.kind.rawValue)),
             ("default", isNumeric ? .integer(option.initial) : .string(option.initialText)),
             ("least", isNumeric ? .integer(option.least) : nil), ("most", isNumeric ? .integer(option.most) : nil),
-            ("choices", option.kind == .choice ? .array(option.choices.map { .string($0) }) : nil),
+            (
+                "choices",
+                option.kind == .choice || option.kind == .words ? .array(option.choices.map { .string($0) }) : nil
+            ),
             ("text", .string(option.text)),
         ])
     }

@@ -9,6 +9,8 @@ struct ReportCommand {
     private let format: ReportFormat
     private let suggests: Bool
     private let since: Timestamp?
+    /// Where the executable of a core file's program is.
+    private let program: String?
 
     /// Skipped lines of one file that are named one by one.
     private static let namedLines = 5
@@ -22,6 +24,7 @@ struct ReportCommand {
             throw .usage("options '--suggest' and '--format \(format.rawValue)' exclude each other")
         }
         since = try arguments.since()
+        program = arguments.value("--program")
     }
 
     func run() throws -> Int32 {
@@ -74,6 +77,7 @@ struct ReportCommand {
     }
 
     private func read(_ path: String, into contents: inout Contents) throws(Failure) {
+        if isCore(path) { return try readCore(path, into: &contents) }
         let isReadable: Bool
         let isStore: Bool
         do throws(SystemError) {
@@ -85,6 +89,26 @@ struct ReportCommand {
         }
         if !isReadable { throw Failure("'\(visible(path))' holds no finding that this version can read") }
         if isStore { try readStore(path, into: &contents) }
+    }
+
+    private func isCore(_ path: String) -> Bool {
+        guard let file = try? Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK), !file.isDirectory else {
+            return false
+        }
+        return (try? file.read(at: 0, upTo: 4)) == [0x7f, 0x45, 0x4c, 0x46]
+    }
+
+    private func readCore(_ path: String, into contents: inout Contents) throws(Failure) {
+        do throws(CoreError) {
+            guard let crash = CrashInCore(try CoreFile(opening: path, program: program)) else {
+                throw CoreError.notCore(path, "one that no signal has caused")
+            }
+            let (finding, notes) = crash.finding()
+            for note in notes { Output.warn(note) }
+            contents.intake.add(finding)
+        } catch {
+            throw Failure(error.description, hint: error.hint)
+        }
     }
 
     private func readStore(_ path: String, into contents: inout Contents) throws(Failure) {

@@ -43,7 +43,7 @@ struct RunCommand {
         // Everything that can be refused is refused before anything exists or runs.
         let options = try RuntimeOptions(
             inherited: Preload.environment(RuntimeOptions.variable), profile: arguments.value("--profile"),
-            given: arguments.values["-o"] ?? [])
+            given: (arguments.value("--collect").map { ["collect=\($0)"] } ?? []) + (arguments.values["-o"] ?? []))
         let library = try Preload.library()
         let name = arguments.operands[0]
         let check = ProgramCheck(searchPath: Preload.environment("PATH"))
@@ -67,15 +67,21 @@ struct RunCommand {
         var reader = FindingReader(file: file)
         var intake = FindingIntake(reporting)
 
+        var processID: Int32?
+        let requests = watching.flatMap {
+            try? CrashRequests(page: $0.page, besides: raw, mode: TemporaryDirectory.fileMode) { processID }
+        }
         let child = try start(unnamed == nil ? path : name, environment)
         sink.begin()
         var timeline = TimelineRecorder(processID: Int(child.processID))
-        let end = child.wait(every: Self.pollMilliseconds) {
-            if read(&reader, &intake, &sink) > 0 { watching?.tell(shown: intake.entries) }
+        processID = child.processID
+        let end = child.wait(every: Self.pollMilliseconds, or: requests?.descriptor ?? -1) {
+            requests?.serve()
+            if read(&reader, &intake, &sink, requests) > 0 { watching?.tell(shown: intake.entries) }
             if sink.drawsTimeline { timeline.look() }
         }
-        _ = read(&reader, &intake, &sink)
-        while let rest = reader.finish() { handle(rest, &intake, &sink) }
+        _ = read(&reader, &intake, &sink, requests)
+        while let rest = reader.finish() { handle(rest, &intake, &sink, requests) }
         var coverage = watching?.coverage
         coverage?.untoldProcesses = untold.count
         sink.finish(
@@ -176,16 +182,23 @@ struct RunCommand {
     }
 
     // Returns how many there were.
-    private func read(_ reader: inout FindingReader, _ intake: inout FindingIntake, _ sink: inout FindingSink) -> Int {
+    private func read(
+        _ reader: inout FindingReader, _ intake: inout FindingIntake, _ sink: inout FindingSink,
+        _ requests: CrashRequests?
+    ) -> Int {
         let before = intake.entries
-        while let entry = try? reader.next() { handle(entry, &intake, &sink) }
+        while let entry = try? reader.next() { handle(entry, &intake, &sink, requests) }
         return intake.entries - before
     }
 
-    private func handle(_ entry: FindingReader.Entry, _ intake: inout FindingIntake, _ sink: inout FindingSink) {
+    private func handle(
+        _ entry: FindingReader.Entry, _ intake: inout FindingIntake, _ sink: inout FindingSink,
+        _ requests: CrashRequests?
+    ) {
         intake.entries += 1
         switch entry {
-        case .finding(let finding, _):
+        case .finding(var finding, _):
+            requests?.complete(&finding)
             sink.add(intake.add(finding))
             for note in intake.newNotes() { Output.warn(note) }
         case .timeline: break

@@ -36,7 +36,9 @@ struct TemporaryDirectory {
 
     /// Removes the directory and the files in it.
     func remove() {
-        let suffixes = ["", CountingFile.unwrittenSuffix, RunCoverage.suffix, RunCoverage.untoldSuffix]
+        let suffixes = [
+            "", CountingFile.unwrittenSuffix, RunCoverage.suffix, RunCoverage.untoldSuffix, CrashRequests.suffix,
+        ]
         for suffix in suffixes { unlink("\(path)/findings\(suffix)") }
         rmdir(path)
     }

@@ -113,7 +113,7 @@ def kinds_stand_everywhere():
     folders = {path.name for path in (ROOT / "Tests/Bugs").iterdir() if path.is_dir()}
     assert folders == kinds, f"Tests/Bugs and the table of kinds: {folders ^ kinds}"
     for path, text in sources("Fuzz/dictionaries/*.dict"):
-        named = set(re.findall(r'^"([a-z]+(?:-[a-z]+)+|exclusivity)"$', text, re.M))
+        named = set(re.findall(r'^"([a-z]+(?:-[a-z]+)+|exclusivity|crash)"$', text, re.M))
         assert not named or named == kinds, f"{path}: {named ^ kinds}"
 
 

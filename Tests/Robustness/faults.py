@@ -117,7 +117,7 @@ IMPORTS = {
             "__libc_single_threaded __libc_stack_end dl_iterate_phdr dladdr dladdr1 environ getauxval memcpy memset memmove memcmp memchr bcmp "
             "strlen sigaddset sigdelset sigfillset sigemptyset pthread_attr_init pthread_attr_destroy "
             "pthread_attr_setdetachstate pthread_attr_setsigmask_np pthread_attr_getsigmask_np gnu_get_libc_version pthread_attr_setstacksize pthread_attr_getstacksize "
-            "zg_default_options strdup strndup __tls_get_addr",
+            "zg_default_options fileno strdup strndup __tls_get_addr",
     "program": "abort fprintf stderr _IO_list_lock _IO_list_unlock _IO_list_resetlock",
 }
 

@@ -51,6 +51,7 @@ struct ProjectFiles {
         #expect(Finding.Kind.useAfterFree.rawValue == "use-after-free")
         #expect(Finding.Kind.stackOverflow.rawValue == "stack-overflow")
         #expect(Finding.Kind.exclusivity.rawValue == "exclusivity")
+        #expect(Finding.Kind.crash.rawValue == "crash")
         #expect(Finding.Access.read.rawValue == "read" && Finding.Access.unknown.rawValue == "unknown")
         #expect(Finding.Confidence.all == [.exact, .inferred])
         for list in [kinds, accesses, states, languages] {
@@ -119,7 +120,7 @@ struct ProjectFiles {
 
     @Test func readmeNamesTheKinds() throws {
         let table = try project.table("finding", of: "README.md").map { $0[0] }.joined(separator: " ")
-        let named = Set(table.matches(of: /`([a-z]+(?:-[a-z]+)+|exclusivity)`/).map { String($0.1) })
+        let named = Set(table.matches(of: /`([a-z]+(?:-[a-z]+)+|exclusivity|crash)`/).map { String($0.1) })
         #expect(named == Set(kinds))
     }
 

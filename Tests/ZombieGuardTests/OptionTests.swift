@@ -14,7 +14,7 @@ import Testing
         for option in options {
             #expect(!option.text.isEmpty)
             #expect(option.kind == .path || option.kind == .names || !option.initialText.isEmpty, "\(option.name)")
-            #expect(option.choices.isEmpty == (option.kind != .choice), "\(option.name)")
+            #expect(option.choices.isEmpty == (option.kind != .choice && option.kind != .words), "\(option.name)")
             if option.kind == .number || option.kind == .bytes {
                 #expect((option.least...option.most).contains(option.initial), "\(option.name)")
             }

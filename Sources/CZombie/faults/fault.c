@@ -7,6 +7,7 @@
 
 #include "blocks/tags.h"
 #include "faults/ahead.h"
+#include "faults/crash.h"
 #include "faults/diagnose.h"
 #include "faults/last_words.h"
 #include "faults/signals.h"
@@ -93,6 +94,10 @@ static void drop_own_frames(void) {
 
 // Writes the finding, with what only somebody else can say left to them. False: an equal one was written.
 static bool write_finding(struct work *work) {
+    bool may_go_on = zg_config.on_finding == zg_on_finding_continue && work->signal != SIGABRT &&
+                     (verdict.freed_memory || verdict.overrun);
+    if (zg_crash_is_wanted() && !may_go_on && zg_signals_is_crash(work->signal, work->info, work->context))
+        zg_crash_describe(&finding, work->signal, work->info, work->context);
     finding.says_later = !zg_config.report_path[0] && zg_last_words_are_heard();
     work->reported = true;
     return zg_found_report(&finding);
@@ -233,6 +238,37 @@ static void work_on_abort(void *work_pointer, void *unused_1, void *unused_2) {
     if (write_finding(work)) complete(work);
 }
 
+static void work_on_crash(void *work_pointer, void *unused_1, void *unused_2) {
+    (void)unused_1, (void)unused_2;
+    struct work *work = work_pointer;
+    struct zg_registers registers;
+    zg_arch_registers_from_context(&registers, work->context);
+    zg_crash_make(&finding, work->signal, work->info, work->context);
+    finding.access_count = zg_unwind_full(&registers, true, finding.access_stack, ZG_STACK_MAX_DEPTH);
+    finding.says_later = !zg_config.report_path[0] && zg_last_words_are_heard();
+    work->reported = true;
+    // Of a limit on files it would not be said that it was met; a core file is within it as before.
+    uint64_t limit[2];
+    bool is_lifted = work->signal == SIGXFSZ && zg_os_lift_file_limit(limit);
+    if (zg_found_report(&finding)) complete(work);
+    if (is_lifted) zg_os_limit_files(limit);
+}
+
+// The program's handler for SIGABRT has returned, or it ignores the signal: where abort raised it, that has the kernel end the program.
+static void work_on_ended_abort(void *work_pointer, void *unused_1, void *unused_2) {
+    enum { INNERMOST = 8 };
+    struct work *work = work_pointer;
+    struct zg_registers registers;
+    uint64_t frames[INNERMOST];
+    zg_arch_registers_from_context(&registers, work->context);
+    int count = zg_unwind_full(&registers, true, frames, INNERMOST);
+    for (int i = 0; i < count; i++)
+        if (zg_crash_is_in_abort(frames[i])) {
+            work_on_crash(work, unused_1, unused_2);
+            return;
+        }
+}
+
 // The program protected pages of a block and freed it: they are opened again and the fill goes on.
 static bool is_own_fill(const siginfo_t *info) {
     struct zg_thread *thread = zg_thread_current_or_null();
@@ -311,7 +347,7 @@ static uint32_t tag_in_registers(const void *context) {
 
 static bool look_at_tags(struct work *work) {
     zg_arch_check_tags(false);
-    if (work->signal == SIGABRT || work->info->si_code <= 0) return false;
+    if ((work->signal != SIGSEGV && work->signal != SIGBUS) || work->info->si_code <= 0) return false;
     uint64_t pointer = (uint64_t)work->info->si_addr;
     work->info->si_addr = (void *)zg_arch_untag(pointer);
     work->is_tag_fault = work->signal == SIGSEGV && work->info->si_code == TAG_FAULT;
@@ -337,7 +373,7 @@ void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     if (zg_tags_are_on() && look_at_tags(&work)) return;
     if (signal == SIGABRT) {
         if (info->si_code <= 0 && info->si_pid == zg_os_pid()) work_alone(work_on_abort, &work);
-    } else if (info->si_code > 0) {
+    } else if (info->si_code > 0 && (signal == SIGSEGV || signal == SIGBUS)) {
         if (zg_arch_recover_read(context) || is_own_fill(info)) return;
         enum zg_window_fault window = zg_window_fault((uint64_t)info->si_addr);
         if (window == zg_window_fault_mended) return;
@@ -346,7 +382,11 @@ void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     } else if (zg_signals_hold(signal, info, context)) {
         return;
     }
+    if (zg_crash_is_wanted() && !work.reported && zg_signals_is_crash(signal, info, context) && !is_borrowed_thread())
+        work_alone(work_on_crash, &work);
     if (zg_tags_are_on()) zg_arch_check_tags(true);
     if (work.reported) zg_signals_hand_on_reported(signal, info, context, work.said);
     else zg_signals_hand_on(signal, info, context);
+    if (signal == SIGABRT && zg_crash_is_wanted() && !work.reported && zg_signals_goes_on(signal, info))
+        work_alone(work_on_ended_abort, &work);
 }

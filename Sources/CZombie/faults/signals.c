@@ -24,8 +24,9 @@
 #define SA_EXPOSE_TAGBITS 0x800
 #endif
 
-static const int managed_signals[] = {SIGSEGV, SIGBUS, SIGABRT};
-enum { MANAGED = ZG_ARRAY_COUNT(managed_signals) };
+// Those from FIRST_COLLECTED on only end programs, and our handler is theirs only as long as the program has none (collect=crashes).
+static const int managed_signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGTRAP, SIGFPE, SIGSYS, SIGXCPU, SIGXFSZ};
+enum { MANAGED = ZG_ARRAY_COUNT(managed_signals), FIRST_COLLECTED = 3 };
 
 // What the program asked for. Two copies and the number of the valid one: a handler reads without a lock.
 static struct {
@@ -38,7 +39,8 @@ static struct zg_lock lock;
 // calls came late, has found ours, and takes them for the program's.
 static enum { stacks_are_ours, stacks_are_shared, stacks_are_the_programs } stacks;
 static zg_signals_handler *handler; // ours
-static uint32_t installed;          // bit i: our handler is installed for managed_signals[i]
+static uint32_t
+    installed; // bit i: our handler is installed for managed_signals[i], or was, and the program has its own
 static bool swift_was_asked = true; // for its report of a crash, until the environment is known not to
 static int owner; // the process that all this is about: a child of vfork shares the memory, not the dispositions
 
@@ -118,6 +120,12 @@ static void drop_lock(const struct mask *before) {
     restore_mask(before);
 }
 
+static bool is_swift_crash_handler(const struct sigaction *action);
+
+static bool is_for_us(int index, const struct sigaction *action) {
+    return index < FIRST_COLLECTED || action->sa_handler == SIG_DFL || is_swift_crash_handler(action);
+}
+
 static void manage(int signal) {
     int index = index_of(signal);
     struct mask before;
@@ -128,10 +136,11 @@ static void manage(int signal) {
     if (may_ask && !(installed >> index & 1) && real_action(signal, NULL, &old) == 0 &&
         !(signal == SIGABRT && old.sa_handler == SIG_IGN)) {
         want(index, &old);
-        if (install(signal, old.sa_flags) == 0) __atomic_fetch_or(&installed, 1u << index, __ATOMIC_RELEASE);
+        if (!is_for_us(index, &old) || install(signal, old.sa_flags) == 0)
+            __atomic_fetch_or(&installed, 1u << index, __ATOMIC_RELEASE);
     }
     drop_lock(&before);
-    if (signal == SIGABRT || installed >> index & 1) return;
+    if (index >= 2 || installed >> index & 1) return;
     zg_stats_degrade(zg_degradation_no_fault_handler);
     zg_protection_stop();
 }
@@ -179,6 +188,8 @@ void zg_signals_start(zg_signals_handler *for_faults) {
     if (zg_module_program_function(exported_by_go)) leave_stacks_to_program();
     manage(SIGSEGV);
     manage(SIGBUS);
+    if (zg_config.collect & zg_collect_crashes)
+        for (int i = 2; i < (int)MANAGED; i++) manage(managed_signals[i]);
     // A library of Go was here before us.
     if (wanted_action(index_of(SIGSEGV)).sa_flags & SA_ONSTACK && stacks == stacks_are_ours &&
         zg_module_function(exported_by_go))
@@ -221,11 +232,14 @@ int zg_signals_action(int signal, const struct sigaction *action, struct sigacti
     if (index < 0 || !(__atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1))
         return action_of_other(signal, action, old);
     struct mask before;
+    if (action && !is_for_us(index, action) && action->sa_flags & SA_ONSTACK) note_on_stack();
     take_lock(&before);
     struct sigaction previous = wanted_action(index);
     if (action) {
         want(index, action);
-        if ((action->sa_flags ^ previous.sa_flags) & SA_RESTART) install(signal, action->sa_flags);
+        if (!is_for_us(index, action)) real_action(signal, action, NULL);
+        else if (!is_for_us(index, &previous)) install(signal, action->sa_flags);
+        else if ((action->sa_flags ^ previous.sa_flags) & SA_RESTART) install(signal, action->sa_flags);
     }
     drop_lock(&before);
     if (old) *old = previous;
@@ -456,7 +470,9 @@ static void default_action(int signal, const siginfo_t *info, ucontext_t *interr
     zg_report_close_for_good();
     bool done = real_action(signal, &none, NULL) == 0;
     if (done) sigdelset(&interrupted->uc_sigmask, signal);
-    if (info->si_code <= 0) {
+    if (info->si_code <= 0 && done && zg_config.collect & zg_collect_crashes) {
+        zg_os_raise_again(signal, info); // what the core file says of it stays
+    } else if (info->si_code <= 0) {
         zg_os_kill_self(signal);
         if (!done) zg_os_exit(128 + signal);
     } else if (done) {
@@ -466,8 +482,24 @@ static void default_action(int signal, const siginfo_t *info, ucontext_t *interr
     }
 }
 
+static bool is_explained; // by the finding that ends the program
+
+bool zg_signals_is_crash(int signal, const siginfo_t *info, const void *context) {
+    int index = index_of(signal);
+    if (index < 0 || __atomic_load_n(&is_explained, __ATOMIC_RELAXED) || !zg_os_is_own_process()) return false;
+    if (info->si_code > 0 && zg_signals_holds(signal, context)) return true;
+    return zg_signals_is_deadly(signal) && !(info->si_code <= 0 && wanted_action(index).sa_handler == SIG_IGN);
+}
+
+bool zg_signals_goes_on(int signal, const siginfo_t *info) {
+    int index = index_of(signal);
+    if (index < 0 || info->si_code > 0 || info->si_pid != zg_os_pid() || !zg_os_is_own_process()) return false;
+    return wanted_action(index).sa_handler != SIG_DFL && !__atomic_load_n(&is_explained, __ATOMIC_RELAXED);
+}
+
 void zg_signals_abort(void) {
     struct sigaction action;
+    __atomic_store_n(&is_explained, true, __ATOMIC_RELAXED);
     int index = index_of(SIGABRT);
     bool is_ours = __atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1, is_known = true;
     if (is_ours) action = wanted_action(index);

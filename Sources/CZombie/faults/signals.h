@@ -1,4 +1,4 @@
-// The program's view of SIGSEGV, SIGBUS and (where Swift runs) SIGABRT: our handler stays installed, the program's is kept here and runs after it.
+// The program's view of SIGSEGV, SIGBUS, (where Swift runs) SIGABRT and, with collect=crashes, what else ends programs by itself: our handler stays installed, the program's is kept here and runs after it.
 // zg_signals_action and zg_signals_stack stand in for sigaction and sigaltstack. Any thread; one small lock.
 
 #ifndef ZG_SIGNALS_H
@@ -42,6 +42,10 @@ void zg_signals_give_up_stack(void);
 
 // The program would die of this signal (it has no handler of its own, or the Swift runtime's, which only says what it dies of).
 bool zg_signals_is_deadly(int signal);
+// It dies of this signal now, and no finding has said why.
+bool zg_signals_is_crash(int signal, const siginfo_t *info, const void *context);
+// The program has a handler for this signal that it has raised itself, or ignores it.
+bool zg_signals_goes_on(int signal, const siginfo_t *info);
 // Ends the process as abort does. Where the program has no handler for that no other thread begins a report any more.
 void zg_signals_abort(void) __attribute__((noreturn));
 // While a fault is worked on, another one comes to our handler; in the rest of the handler it ends the process.

@@ -43,6 +43,7 @@ void zg_finding_init(struct zg_finding *finding, enum zg_finding_kind kind, cons
     finding->member_field = 0;
     finding->next_count = 0;
     finding->previous_frame = 0;
+    finding->crash = NULL;
     finding->access_count = 0;
     finding->detail_count = 0;
 }

@@ -11,6 +11,8 @@
 
 enum { ZG_FINDING_DETAILS = 11 };
 
+struct zg_crash; // crash.h
+
 struct zg_finding {
     enum zg_finding_kind kind;
     const char *access;     // the name of one of ZG_ACCESSES
@@ -30,6 +32,7 @@ struct zg_finding {
     struct zg_ahead_use next[ZG_AHEAD_USES];
     uint64_t
         previous_frame; // of an access that had begun before this one, which it meets: a return address; 0: not known
+    const struct zg_crash *crash; // what ends the program by it; NULL: nothing does, or nobody asked
     int access_count;
     uint64_t access_stack[ZG_STACK_MAX_DEPTH];
     int detail_count;

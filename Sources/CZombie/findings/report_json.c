@@ -6,6 +6,7 @@
 
 #include <time.h>
 
+#include "findings/crash.h"
 #include "findings/report_forms.h"
 #include "images/space.h"
 #include "platform/os.h"
@@ -246,6 +247,7 @@ void zg_report_put_json(struct zg_text *text, const struct zg_finding *finding) 
         }
     }
     zg_text_char(text, '}');
+    if (finding->crash) zg_crash_put_json(text, finding->crash);
     if (finding->has_block) put_history(text, &finding->block);
     put_decimal(text, "count", finding->repeats ? finding->repeats : 1);
     if (finding->repeats) zg_text_string(text, ",\"again\":true");

@@ -2,6 +2,7 @@
 // Cold and signal context; takes no lock.
 
 #include "findings/report_forms.h"
+#include "findings/crash.h"
 #include "images/space.h"
 #include "platform/os.h"
 #include "settings/config.h"
@@ -68,9 +69,7 @@ void zg_report_put_repeats(struct zg_text *text, const struct zg_finding *findin
     zg_text_string(text, "]\n");
 }
 
-void zg_report_put_text(struct zg_text *text, const struct zg_finding *finding) {
-    zg_text_string(text, "==zguard== ");
-    zg_text_string(text, zg_finding_kind_name(finding->kind));
+static void put_access(struct zg_text *text, const struct zg_finding *finding) {
     zg_text_string(text, " (");
     zg_text_string(text, finding->access);
     zg_text_string(text, ", ");
@@ -87,6 +86,9 @@ void zg_report_put_text(struct zg_text *text, const struct zg_finding *finding) 
         zg_text_string(text, " bytes");
         put_class(text, finding);
     }
+}
+
+static void put_details(struct zg_text *text, const struct zg_finding *finding) {
     for (int i = 0; i < finding->detail_count; i++) {
         zg_text_string(text, ", ");
         zg_text_string(text, finding->details[i].name);
@@ -95,6 +97,26 @@ void zg_report_put_text(struct zg_text *text, const struct zg_finding *finding) 
         else if (finding->details[i].hex) zg_text_hex(text, finding->details[i].number);
         else zg_text_signed(text, (int64_t)finding->details[i].number);
     }
+}
+
+// " SIGABRT: free(): invalid pointer"
+static void put_crash(struct zg_text *text, const struct zg_crash *crash) {
+    zg_text_string(text, ": ");
+    zg_text_string(text, zg_crash_signal_name(crash->signal));
+    if (!crash->message[0]) return;
+    zg_text_string(text, ": ");
+    zg_text_visible(text, crash->message);
+}
+
+void zg_report_put_text(struct zg_text *text, const struct zg_finding *finding) {
+    zg_text_string(text, "==zguard== ");
+    zg_text_string(text, zg_finding_kind_name(finding->kind));
+    if (finding->crash && finding->kind == zg_finding_crash) {
+        put_crash(text, finding->crash);
+    } else {
+        put_access(text, finding);
+    }
+    put_details(text, finding);
     zg_text_string(text, " [pid ");
     zg_text_decimal(text, (uint64_t)zg_os_pid());
     zg_text_string(text, "]\n");

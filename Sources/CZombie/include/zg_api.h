@@ -53,6 +53,9 @@ struct zg_api {
     // second: for work on findings in the program's own process.
     void (*step_aside)(void);
     void (*step_back)(void);
+    // Keeps a text under a name, to be shown with what the program dies of (collect=crashes): 32 names of up to 31 bytes, texts of up to 223.
+    // NULL takes the name away. 0: there is no room for another name.
+    int (*annotate)(const char *key, const char *value);
 };
 
 // The table, or NULL. Looks among all loaded images, so the caller need not link the runtime.

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "zg_collector.h"
+
 // Why a block got no pages of its own: name, kind, what it says of a run. The order is the order on the page. Of several reasons
 // one is told: a cause before an event, the event that came first, a design where there is nothing else.
 #define ZG_SHORTFALLS(X)                                                                                               \
@@ -80,6 +82,7 @@ struct zg_coverage_page {
     uint64_t sums[zg_coverage_sum_count];
     uint64_t first_ns[zg_shortfall_count];
     uint64_t written, shown; // raw findings that processes have written, and that zguard has said since
+    struct zg_collector collector;
 };
 
 _Static_assert(sizeof(struct zg_coverage_page) <= ZG_COVERAGE_BYTES, "the page of a run is one page");

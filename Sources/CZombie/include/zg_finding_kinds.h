@@ -54,7 +54,11 @@
       "Swift lets nobody else touch a variable while it is modified, and the Swift runtime has ended the program because "  \
       "somebody did. Without its check the second access would have seen, or changed, a value that is half written.",       \
       "End the first access before the second begins: copy the value out, change the copy, and store it back; or pass "     \
-      "what the inner code needs as an argument.")
+      "what the inner code needs as an argument.")                                                                          \
+    X(crash, "crash", false, "error", 248, "A signal ended the program.",                                                   \
+      "The program ended itself (abort, a trap, an exception that nobody caught), or the kernel ended it, and no misuse "   \
+      "of memory that the guard knows explains it.",                                                                        \
+      "Read the message and the stack of the thread that died; the stacks of the others show what they did meanwhile.")
 
 enum zg_finding_kind {
 #define ZG_X(name, ...) zg_finding_##name,

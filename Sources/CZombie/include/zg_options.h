@@ -1,6 +1,6 @@
 // The table of options: the one place where an option is defined. Parser, help, documentation, tests and the fields of struct
 // zg_config come from it. A row: name, kind, default, least and largest value, the names of a choice (its values are their
-// numbers, from 0), text. A choice makes an enum, too: (abort, continue) of on_finding is enum zg_on_finding {
+// numbers, from 0) or of words (a bit each, from the first), text. A choice makes an enum, too: (abort, continue) of on_finding is enum zg_on_finding {
 // zg_on_finding_abort, zg_on_finding_continue }.
 
 #ifndef ZG_OPTIONS_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 // A percentage is kept in tenths of a percent: "2.5%" is 25.
-#define ZG_OPTION_KINDS(X) X(bool) X(number) X(bytes) X(percent) X(choice) X(path) X(names)
+#define ZG_OPTION_KINDS(X) X(bool) X(number) X(bytes) X(percent) X(choice) X(path) X(names) X(words)
 
 enum zg_option_kind {
 #define ZG_X(name) zg_option_##name,
@@ -80,6 +80,8 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(handle_signals, bool, 1, 0, 1, (), "diagnose faults (SIGSEGV, SIGBUS, and aborts of the Swift runtime)")                                  \
     X(swift_backtrace, choice, 0, 0, 2, (auto, keep, skip),                                                                                     \
       "the Swift runtime's crash report after a finding: not where a test bundle said it all; SWIFT_BACKTRACE keeps it, 'zguard run' skips it") \
+    X(collect, words, 0, 0, 1, (crashes),                                                                                                       \
+      "what is reported besides misused memory, separated by commas: crashes (signals that end the program, with all its threads)")             \
     X(zombies, bool, 1, 0, 1, (), "recognise freed Swift and C++ objects, and report class and member")                                         \
     X(history_per_object, number, 0, 0, 64, (),                                                                                                 \
       "newest retains and releases of each Swift object that are kept with their stacks, for findings about it; 0: none")                       \
@@ -111,6 +113,11 @@ enum zg_option {
 #define ZG_ENUM_percent(name, most, choices)
 #define ZG_ENUM_path(name, most, choices)
 #define ZG_ENUM_names(name, most, choices)
+#define ZG_ENUM_words(name, most, choices) ZG_WORDS_ENUM_OF(name, most, ZG_UNPACK choices)
+#define ZG_WORDS_ENUM_OF(name, most, ...) ZG_WORDS_ENUM(name, most, __VA_ARGS__)
+#define ZG_WORDS_ENUM(name, most, a)                                                                                   \
+    enum zg_##name{zg_##name##_##a = 1};                                                                               \
+    _Static_assert(zg_##name##_##a == most, "the largest value of " #name " has the bits of all its words");
 #define ZG_ENUM_choice(name, most, choices) ZG_CHOICE_ENUM_OF(name, most, ZG_UNPACK choices)
 #define ZG_CHOICE_ENUM_OF(name, most, ...) ZG_CHOICE_ENUM(name, most, __VA_ARGS__)
 #define ZG_X(name, kind, initial, least, most, choices, text) ZG_ENUM_##kind(name, most, choices)
@@ -124,7 +131,7 @@ struct zg_option_info {
     const char *name;
     enum zg_option_kind kind;
     int64_t initial, least, most;
-    const char *choices; // "a, b, c", the value is the index
+    const char *choices; // "a, b, c", the value is the index, or of words the sum of 1 << index
     const char *text;
     uint64_t path; // of a path, or names: where the text stands in struct zg_options
 };
@@ -140,6 +147,7 @@ extern const char *const zg_option_kind_names[zg_option_kind_count];
 #define ZG_PATH_percent(name)
 #define ZG_PATH_choice(name)
 #define ZG_PATH_path(name) char name[ZG_OPTION_PATH_BYTES];
+#define ZG_PATH_words(name)
 #define ZG_PATH_names(name) char name[ZG_OPTION_PATH_BYTES];
 #define ZG_PATH_FIELD(name, kind, initial, least, most, choices, text) ZG_PATH_##kind(name)
 

@@ -12,7 +12,8 @@ enum end { goes_on, ends, is_dead_end }; // a dead end: the program stops there
 
 struct run {
     int steps, forks;
-    bool gave_up; // too many steps, or branches that are not known
+    bool gave_up;  // too many steps, or branches that are not known
+    bool is_leaf;  // inside a function that is followed as far as no branch is unknown: no further one is
     uint64_t code_at;
     int code_count;
     uint8_t code[CODE];
@@ -167,12 +168,14 @@ static enum end enter_asking(struct run *run, struct zg_ahead_machine *m, uint64
     inside.calls++;
     inside.pc = target;
     int forks = run->forks, steps = run->steps;
-    bool gave_up = run->gave_up;
+    bool gave_up = run->gave_up, is_leaf = run->is_leaf;
     run->forks = forks / 2;
+    run->is_leaf = forks <= 0;
     if (steps > STEPS_INSIDE) run->steps = STEPS_INSIDE;
     int allowed = run->steps;
-    run->gave_up = !zg_arch_ahead_link(&inside, return_address);
+    run->gave_up = is_leaf || !zg_arch_ahead_link(&inside, return_address);
     enum end end = run->gave_up ? ends : follow(run, &inside);
+    run->is_leaf = is_leaf;
     if (forks > 0) run->forks = forks - 1;
     run->steps = steps - (allowed - run->steps);
     if (end == is_dead_end) return is_dead_end;

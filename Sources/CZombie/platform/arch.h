@@ -31,6 +31,8 @@ struct zg_registers {
 
 enum zg_fault_access { zg_fault_unknown, zg_fault_read, zg_fault_write, zg_fault_execute };
 
+// Their names as a debugger has them; of `pc`, where it has no number among them (ZG_ARCH_PC), it is "pc".
+extern const char *const zg_arch_register_names[ZG_ARCH_REGISTER_COUNT];
 // All registers of an interrupted context.
 void zg_arch_registers_from_context(struct zg_registers *registers, const void *ucontext);
 // What the faulting instruction did, from the context's error code.

@@ -31,6 +31,10 @@ uint64_t zg_arch_count_ticks(void) {
     return __atomic_add_fetch(&counted, 10, __ATOMIC_RELAXED);
 }
 
+const char *const zg_arch_register_names[ZG_ARCH_REGISTER_COUNT] = {
+    "x0",  "x1",  "x2",  "x3",  "x4",  "x5",  "x6",  "x7",  "x8",  "x9",  "x10", "x11", "x12", "x13", "x14", "x15",
+    "x16", "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp"};
+
 void zg_arch_registers_from_context(struct zg_registers *registers, const void *ucontext) {
     const mcontext_t *context = &((const ucontext_t *)ucontext)->uc_mcontext;
     for (int i = 0; i < GENERAL_REGISTERS; i++) registers->value[i] = context->regs[i];

@@ -5,6 +5,7 @@
 
 #define ZG_ARCH_REGISTER_COUNT 32 // x0 to x30, sp
 #define ZG_ARCH_FP 29
+#define ZG_ARCH_PC 32 // apart
 #define ZG_ARCH_SP 31
 #define ZG_ARCH_RA 30
 #define ZG_ARCH_ARGUMENT_REGISTERS 8

@@ -20,6 +20,10 @@ uint64_t zg_arch_count_ticks(void) {
     return __atomic_add_fetch(&counted, 1000, __ATOMIC_RELAXED);
 }
 
+const char *const zg_arch_register_names[ZG_ARCH_REGISTER_COUNT] = {"rax", "rdx", "rcx", "rbx", "rsi", "rdi",
+                                                                    "rbp", "rsp", "r8",  "r9",  "r10", "r11",
+                                                                    "r12", "r13", "r14", "r15", "rip"};
+
 void zg_arch_registers_from_context(struct zg_registers *registers, const void *ucontext) {
     // DWARF order: rax rdx rcx rbx rsi rdi rbp rsp r8..r15, return address.
     static const int order[ZG_ARCH_REGISTER_COUNT] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,

@@ -5,6 +5,7 @@
 
 #define ZG_ARCH_REGISTER_COUNT 17
 #define ZG_ARCH_FP 6
+#define ZG_ARCH_PC 16 // in the order of DWARF
 #define ZG_ARCH_SP 7
 #define ZG_ARCH_RA 16
 // As ELF files and filters of system calls name it (elf.h, linux/audit.h).

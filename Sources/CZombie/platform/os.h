@@ -72,6 +72,10 @@ bool zg_os_map_hole(void *start, uint64_t bytes);
 int zg_os_open_code(void *start, uint64_t bytes);
 int zg_os_close_code(void *start, uint64_t bytes);
 
+// Makes constants writable, and constants again.
+int zg_os_open_constants(void *start, uint64_t bytes);
+int zg_os_close_constants(void *start, uint64_t bytes);
+
 // Copies from an address that may not be mapped. Returns the bytes copied, 0 where nothing could be read.
 uint64_t zg_os_read_memory(void *to, uint64_t from, uint64_t bytes);
 // The same, and why nothing could be read: -EFAULT where nothing is mapped, anything else says nothing about the address.
@@ -97,6 +101,8 @@ int zg_os_write(int descriptor, const void *bytes, uint64_t count);
 // For appending; made where it is not there, for the owner only. Follows no link, waits for nobody who reads a FIFO, and takes no file
 // of another user's but root's, nor one with several names.
 int zg_os_open_append(const char *path);
+// Writes a byte to a FIFO that somebody reads.
+void zg_os_poke(const char *path);
 int zg_os_open_read(const char *path);
 // Makes a file that exists, under one name alone, a byte shorter; within every limit, and on a full disk.
 // Processes that do it at the same time wait for each other, but not for long.
@@ -157,6 +163,12 @@ bool zg_os_may_all(void);
 bool zg_os_is_own_process(void);
 // The thread of this number is still there.
 bool zg_os_has_thread(int tid);
+// There is no process of this number, as far as one may ask. / It may trace this one, where the kernel lets only ancestors (Yama).
+bool zg_os_is_gone(int pid);
+void zg_os_let_trace(int pid);
+// The limit on the size of files, as high as it may be; `*before` is what it was. / As it was.
+bool zg_os_lift_file_limit(uint64_t before[2]);
+void zg_os_limit_files(const uint64_t limit[2]);
 // The end of libc's own heap, 0 where it cannot be asked for.
 uint64_t zg_os_break(void);
 // As sigaltstack (stack_t), for the runtime's own use.

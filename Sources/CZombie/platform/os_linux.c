@@ -368,6 +368,13 @@ int zg_os_close_code(void *start, uint64_t bytes) {
     return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ | PROT_EXEC, 0, 0, 0);
 }
 
+int zg_os_open_constants(void *start, uint64_t bytes) {
+    return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE, 0, 0, 0);
+}
+int zg_os_close_constants(void *start, uint64_t bytes) {
+    return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ, 0, 0, 0);
+}
+
 // By the thread's own id: the process's is that of the main thread, which has no memory any more once it has ended. Never by one
 // that was told earlier: in the child of a fork it would be another process's. Where nobody may ask, no process has number 0.
 static int self_as_target(void) {
@@ -544,6 +551,15 @@ void zg_os_shorten(const char *path) {
     struct stat status;
     if (look_at(descriptor, &status) && S_ISREG(status.st_mode) && status.st_nlink == 1 && status.st_size > 0)
         ZG_CALL(SYS_ftruncate, descriptor, status.st_size - 1, 0, 0, 0, 0);
+    zg_os_close(descriptor);
+}
+
+void zg_os_poke(const char *path) {
+    int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    int descriptor = (int)ZG_CALL(SYS_openat, AT_FDCWD, path, flags, 0, 0, 0);
+    struct stat status;
+    if (descriptor < 0) return;
+    if (look_at(descriptor, &status) && S_ISFIFO(status.st_mode)) zg_os_write(descriptor, "", 1);
     zg_os_close(descriptor);
 }
 
@@ -733,6 +749,16 @@ void zg_os_kill_self(int signal) { ZG_LAST_CALL(SYS_tgkill, zg_os_pid(), zg_os_t
 void zg_os_raise_again(int signal, const void *info) {
     ZG_LAST_CALL(SYS_rt_tgsigqueueinfo, zg_os_pid(), zg_os_tid(), signal, info, 0, 0);
 }
+bool zg_os_lift_file_limit(uint64_t before[2]) {
+    if (is_error(ZG_CALL(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, before, 0, 0))) return false;
+    uint64_t lifted[] = {before[1], before[1]};
+    return !is_error(ZG_CALL(SYS_prlimit64, 0, RLIMIT_FSIZE, lifted, NULL, 0, 0));
+}
+void zg_os_limit_files(const uint64_t limit[2]) { ZG_CALL(SYS_prlimit64, 0, RLIMIT_FSIZE, limit, NULL, 0, 0); }
+
+bool zg_os_is_gone(int pid) { return ZG_CALL(SYS_kill, pid, 0, 0, 0, 0, 0) == -ESRCH; }
+void zg_os_let_trace(int pid) { ZG_CALL(SYS_prctl, PR_SET_PTRACER, pid, 0, 0, 0, 0); }
+
 void zg_os_exit(int status) {
     for (;;) ZG_LAST_CALL(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }

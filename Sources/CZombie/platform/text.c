@@ -61,6 +61,10 @@ void zg_text_json_string(struct zg_text *text, const char *string) {
     zg_text_char(text, '"');
 }
 
+void zg_text_visible(struct zg_text *text, const char *string) {
+    for (; *string; string++) zg_text_char(text, (unsigned char)*string < 0x20 || *string == 0x7f ? ' ' : *string);
+}
+
 void zg_text_json_hex(struct zg_text *text, uint64_t value) {
     zg_text_char(text, '"');
     zg_text_hex(text, value);

@@ -22,6 +22,8 @@ void zg_text_padded(struct zg_text *text, uint64_t value, int digits);
 void zg_text_hex(struct zg_text *text, uint64_t value); // "0x1f"
 // A JSON string with its quotes; control characters and quotes escaped, bytes over 0x7f passed on.
 void zg_text_json_string(struct zg_text *text, const char *string);
+// As it is, on one line: a control character is a blank.
+void zg_text_visible(struct zg_text *text, const char *string);
 void zg_text_json_hex(struct zg_text *text, uint64_t value); // "\"0x1f\""
 
 uint64_t zg_string_length(const char *string);

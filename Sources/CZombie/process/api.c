@@ -3,6 +3,7 @@
 #include "include/zg_api.h"
 
 #include "faults/last_words.h"
+#include "findings/annotations.h"
 #include "findings/journal.h"
 #include "findings/report.h"
 #include "blocks/lookup.h"
@@ -127,6 +128,8 @@ static void begin_test(void) {
 
 static void step_aside(void) { zg_thread_step_aside(ZG_ARCH_FRAME()); }
 
+static int annotate(const char *key, const char *value) { return zg_annotations_set(key, value); }
+
 static struct zg_api table = {
     .version = ZG_API_VERSION,
     .bytes = sizeof(struct zg_api),
@@ -143,6 +146,7 @@ static struct zg_api table = {
     .end_is_said = zg_last_words_said,
     .step_aside = step_aside,
     .step_back = zg_thread_step_back,
+    .annotate = annotate,
 };
 
 const struct zg_api *zg_api_own(void) {

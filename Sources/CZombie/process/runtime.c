@@ -8,6 +8,7 @@
 
 #include "blocks/slab.h"
 #include "blocks/span.h"
+#include "faults/crash.h"
 #include "faults/fault.h"
 #include "faults/signals.h"
 #include "findings/found.h"
@@ -35,6 +36,7 @@
 #include "process/count_observer.h"
 #include "process/locking.h"
 #include "process/ready.h"
+#include "process/stderr_watch.h"
 #include "process/swift_check.h"
 #include "process/thread_entry.h"
 #include "process/watch.h"
@@ -272,6 +274,10 @@ void zg_runtime_start(void) {
     zg_maintenance_start();
     zg_watch_start();
     zg_count_observer_start();
+    if (zg_config.handle_signals && zg_crash_is_wanted()) {
+        zg_crash_start();
+        zg_stderr_watch_start();
+    }
     zg_swift_check_at_start();
     zg_sample_start();
     if (!zg_config.fence_per_context && zg_passing != zg_passing_sample) zg_coverage_declined(zg_shortfall_off);

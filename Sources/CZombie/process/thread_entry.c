@@ -42,7 +42,6 @@ enum { ALTERNATE_STACK_BYTES = 65536, SIGNAL_FRAME_BYTES = 16384, DESTRUCTOR_ROU
 enum { STATES_SHARE = 16, STATES_AT_ONCE = 64 };
 
 static struct zg_lock list_lock;
-static struct zg_thread *threads;  // all that were ever made; never unmapped
 static struct zg_thread *recycled; // those that no thread has any more
 static uint32_t next_number = 1;
 
@@ -118,8 +117,8 @@ static struct zg_thread *make_states(void) {
         struct zg_thread *thread = (void *)(start + i * mapping_bytes());
         guard_state(thread, known < STATES_SHARE);
         zg_lock_take(&list_lock);
-        thread->next = threads;
-        threads = thread;
+        thread->next = zg_threads;
+        __atomic_store_n(&zg_threads, thread, __ATOMIC_RELEASE);
         zg_lock_drop(&list_lock);
         if (i) put_back(thread);
     }
@@ -390,7 +389,7 @@ void zg_thread_fork_done(bool child, bool alone) {
 
 #ifdef ZG_CHECK_INVARIANTS
 void zg_thread_visit(void (*visit)(const struct zg_thread *thread)) {
-    for (const struct zg_thread *thread = threads; thread; thread = thread->next) visit(thread);
+    for (const struct zg_thread *thread = zg_threads; thread; thread = thread->next) visit(thread);
     visit(&late);
 }
 #endif

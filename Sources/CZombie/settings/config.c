@@ -23,6 +23,7 @@ extern const char zg_default_options[] __attribute__((weak));
 #define ZG_READ_bytes ZG_READ_VALUE
 #define ZG_READ_percent ZG_READ_VALUE
 #define ZG_READ_choice ZG_READ_VALUE
+#define ZG_READ_words ZG_READ_VALUE
 #define ZG_READ_path(name) zg_string_copy(zg_config.name, options.name, sizeof zg_config.name);
 #define ZG_READ_names ZG_READ_path
 

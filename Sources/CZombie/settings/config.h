@@ -13,6 +13,7 @@
 #define ZG_FIELD_bytes(name) uint64_t name;
 #define ZG_FIELD_percent(name) uint32_t name; // in tenths
 #define ZG_FIELD_choice(name) enum zg_##name name;
+#define ZG_FIELD_words(name) uint32_t name; // a bit for each
 #define ZG_FIELD_path(name)
 #define ZG_FIELD_names(name)
 

@@ -10,6 +10,7 @@
 #define ZG_PLACE_bytes(name) 0
 #define ZG_PLACE_percent(name) 0
 #define ZG_PLACE_choice(name) 0
+#define ZG_PLACE_words(name) 0
 #define ZG_PLACE_path(name) offsetof(struct zg_options, name)
 #define ZG_PLACE_names ZG_PLACE_path
 #define ZG_LIST(...) #__VA_ARGS__
@@ -34,6 +35,7 @@ static char *path_of(struct zg_options *options, int index) { return (char *)opt
 #define ZG_CLEAR_bytes(name)
 #define ZG_CLEAR_percent(name)
 #define ZG_CLEAR_choice(name)
+#define ZG_CLEAR_words(name)
 #define ZG_CLEAR_path(name) options->name[0] = 0;
 #define ZG_CLEAR_names ZG_CLEAR_path
 
@@ -120,6 +122,19 @@ static bool parse_choice(const char *text, const char *choices, int64_t *value) 
     return false;
 }
 
+// "a,c"; "none" and nothing at all are no words.
+static bool parse_words(const char *text, const char *choices, int64_t *value) {
+    char word[32];
+    int64_t index;
+    *value = 0;
+    if (zg_string_equal(text, "none")) return true;
+    while (next_choice(&text, word, sizeof word)) {
+        if (!parse_choice(word, choices, &index)) return false;
+        *value |= INT64_C(1) << index;
+    }
+    return true;
+}
+
 static void describe_expected(struct zg_text *text, const struct zg_option_info *option) {
     switch (option->kind) {
     case zg_option_bool: zg_text_string(text, "0 or 1"); return;
@@ -133,6 +148,7 @@ static void describe_expected(struct zg_text *text, const struct zg_option_info 
         zg_text_decimal(text, (uint64_t)option->most);
         if (option->kind == zg_option_bytes) zg_text_string(text, " bytes, suffixes k, m, g, t");
         return;
+    case zg_option_words: zg_text_string(text, "none or a list of: "), zg_text_string(text, option->choices); return;
     case zg_option_choice: {
         char choice[32];
         const char *list = option->choices;
@@ -158,6 +174,9 @@ static bool set_value(struct zg_options *options, int index, const char *value) 
         break;
     case zg_option_choice:
         if (!parse_choice(value, option->choices, &parsed)) return false;
+        break;
+    case zg_option_words:
+        if (!parse_words(value, option->choices, &parsed)) return false;
         break;
     case zg_option_percent:
         if (!parse_percent(value, &parsed) || parsed < option->least || parsed > option->most) return false;
@@ -189,6 +208,7 @@ static const struct {
     {zg_profile_sample, zg_option_name_sample_rate, 10000},
     {zg_profile_sample, zg_option_name_fence_bytes, INT64_C(1) << 20},
     {zg_profile_sample, zg_option_name_overread_ms, 0},
+    {zg_profile_sample, zg_option_name_collect, zg_collect_crashes},
 };
 
 static void set_profile(struct zg_options *options, int64_t profile) {

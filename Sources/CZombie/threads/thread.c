@@ -10,6 +10,7 @@ enum { MOST_PROBED = 1 << 20 };
 
 __thread struct zg_thread *zg_thread_self;
 __thread struct zg_thread *zg_stepped_aside;
+struct zg_thread *zg_threads;
 struct zg_thread zg_thread_ended = {.busy = 1}, zg_thread_between = {.busy = 1}, zg_thread_aside = {.busy = 1};
 
 struct zg_thread *zg_thread_current_or_null(void) {

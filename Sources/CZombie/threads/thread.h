@@ -116,6 +116,10 @@ extern struct zg_thread zg_thread_ended, zg_thread_between, zg_thread_aside;
 // The state of a thread that has stepped aside, NULL otherwise.
 extern __thread struct zg_thread *zg_stepped_aside __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+// All states that were ever made, linked by `next`, the newest first; none is unmapped. Who adds one holds the lock of thread_entry.c; who
+// reads needs none.
+extern struct zg_thread *zg_threads;
+
 // The calling thread's state, without entering; NULL where it has none. Any context.
 struct zg_thread *zg_thread_current_or_null(void);
 // The number of the calling thread, 0 where it has none.

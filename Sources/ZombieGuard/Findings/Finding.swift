@@ -21,6 +21,8 @@ public struct Finding: Hashable, Sendable {
     public var stacks: Stacks
     /// The object's last retains and releases, the newest first; empty where none were recorded.
     public var history: [CountChange] = []
+    /// What ended the program, where it was asked for (`collect=crashes`); nil where nothing did, or nobody asked.
+    public var crash: Crash?
     /// How many times it was seen.
     public var count: Int
     /// The process that the finding was made in.
@@ -63,7 +65,7 @@ public struct Finding: Hashable, Sendable {
 
 extension Finding: Codable {
     enum CodingKeys: String, CodingKey {
-        case schema, kind, access, confidence, address, block, thread, stacks, history, count
+        case schema, kind, access, confidence, address, block, thread, stacks, history, code, count
         case processID = "pid"
         case program, time
         case firstSeen = "first_seen"
@@ -86,6 +88,8 @@ extension Finding: Codable {
         thread = try values.decodeIfPresent(Thread.self, forKey: .thread)
         stacks = try values.decodeIfPresent(Stacks.self, forKey: .stacks) ?? Stacks()
         history = try values.decodeIfPresent([CountChange].self, forKey: .history) ?? []
+        // Findings that say of what signal in their detail alone have no code.
+        if values.contains(.code) { crash = try Crash(from: decoder) }
         count = max(1, try values.decodeIfPresent(Int.self, forKey: .count) ?? 1)
         processID = try values.decodeIfPresent(Int.self, forKey: .processID)
         program = try values.decodeIfPresent(String.self, forKey: .program)
@@ -109,6 +113,7 @@ extension Finding: Codable {
         try values.encodeIfPresent(thread, forKey: .thread)
         try values.encode(stacks, forKey: .stacks)
         if !history.isEmpty { try values.encode(history, forKey: .history) }
+        try crash?.encode(to: encoder)
         try values.encode(count, forKey: .count)
         try values.encodeIfPresent(processID, forKey: .processID)
         try values.encodeIfPresent(program, forKey: .program)

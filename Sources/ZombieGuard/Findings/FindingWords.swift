@@ -35,6 +35,8 @@ extension Finding {
         public static let stackOverflow = Kind(zg_finding_stack_overflow)
         /// The program accessed a Swift variable while another access to it was going on.
         public static let exclusivity = Kind(zg_finding_exclusivity)
+        /// A signal ended the program, and nothing that the guard knows explains it.
+        public static let crash = Kind(zg_finding_crash)
     }
 
     /// What the program did to the memory.

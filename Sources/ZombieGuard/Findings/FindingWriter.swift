@@ -6,16 +6,19 @@ extension Finding {
 
     /// The finding as JSON, its keys in the order of the documentation.
     public var json: JSONText {
-        .object([
+        let head: [(String, JSONText?)] = [
             ("schema", .string(Self.schema)), ("kind", .string(kind.rawValue)), ("access", .string(access.rawValue)),
             ("confidence", .string(confidence.rawValue)), ("address", address?.json), ("block", block?.json),
             ("thread", thread?.json), ("stacks", stacks.json),
-            ("history", history.isEmpty ? nil : .array(history.map(\.json))), ("count", .integer(Int64(count))),
-            ("pid", processID.map { .integer(Int64($0)) }), ("program", program.map { .string($0) }),
-            ("time", time.map { .string($0) }), ("first_seen", firstSeen.map { .string($0) }),
-            ("last_seen", lastSeen.map { .string($0) }), ("signature", signature.map { .string($0) }),
-            ("detail", detailJSON),
-        ])
+            ("history", history.isEmpty ? nil : .array(history.map(\.json))),
+        ]
+        return .object(
+            head + (crash?.json ?? []) + [
+                ("count", .integer(Int64(count))), ("pid", processID.map { .integer(Int64($0)) }),
+                ("program", program.map { .string($0) }), ("time", time.map { .string($0) }),
+                ("first_seen", firstSeen.map { .string($0) }), ("last_seen", lastSeen.map { .string($0) }),
+                ("signature", signature.map { .string($0) }), ("detail", detailJSON),
+            ])
     }
 
     private var detailJSON: JSONText? {

@@ -1,9 +1,9 @@
-// The three things that happened to a block, each with its stack and a title.
+// The three things that happened to a block, each with its stack and a title; and the threads of a program that died.
 
 extension Finding {
     /// One of the three stacks of a finding.
     struct Event: Sendable {
-        enum Role: String, Sendable { case access, previous, free, alloc }
+        enum Role: String, Sendable { case access, previous, free, alloc, thread }
 
         var role: Role
         /// "freed by thread 2", safe to print.
@@ -30,6 +30,14 @@ extension Finding {
         return all.filter { !$0.frames.isEmpty }
     }
 
+    /// The events, and what the other threads did meanwhile.
+    var stacksToShow: [Event] {
+        events
+            + (crash?.otherThreads ?? []).compactMap { title, frames in
+                frames.isEmpty ? nil : Event(role: .thread, title: title, frames: frames)
+            }
+    }
+
     private func pastTitle(_ event: String, by thread: Int?, stack: String) -> String {
         event + (thread.map { " by thread \($0)" } ?? "") + (hasShortened(stack) ? " (innermost calls only)" : "")
     }
@@ -45,9 +53,11 @@ extension Finding {
             case .invalidFree where detail["call"] != nil: access.done
             case .invalidFree, .deallocMismatch: "freed"
             case .stackOverflow: "ran out of stack"
+            case .crash: "died"
             default: access.done
             }
-        return verb + (kind == .stackOverflow ? name.replacingPrefix(" by", with: ":") : name)
+        let hasNoAgent = kind == .stackOverflow || kind == .crash
+        return verb + (hasNoAgent ? name.replacingPrefix(" by", with: ":") : name)
     }
 
     /// The frame that a viewer should show first. Where the stack says only who noticed, the block's own stacks say more.

@@ -67,7 +67,7 @@ struct HTMLFinding {
     }
 
     private var stacks: String {
-        let sections = finding.events.map { event in
+        let sections = finding.stacksToShow.map { event in
             HTMLStack(
                 event: event, sourceRoot: sourceRoot,
                 excerpt: event.frames.origin.flatMap { $0.isLibraryCode ? nil : sources?.excerpt(for: $0) }
@@ -107,6 +107,13 @@ struct HTMLFinding {
         if let time = finding.time { parts.append(("time", htmlText(time))) }
         parts.append(("signature", "<code>\(htmlText(finding.signature ?? finding.computeSignature()))</code>"))
         parts.append(("access", htmlText("\(finding.access.rawValue), \(finding.confidence.rawValue)")))
+        for (name, value) in (finding.crash?.annotations ?? [:]).sorted(by: { $0.key < $1.key }) {
+            parts.append((htmlText(name, cutAt: 60), htmlText(value)))
+        }
+        if let registers = finding.crash?.registers, !registers.isEmpty {
+            let list = registers.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }
+            parts.append(("registers", "<code>\(htmlText(list.joined(separator: ", ")))</code>"))
+        }
         for (name, value) in finding.detail.sorted(by: { $0.key < $1.key }) {
             parts.append((htmlText(name.split(separator: "_").joined(separator: " "), cutAt: 60), htmlText(value)))
         }

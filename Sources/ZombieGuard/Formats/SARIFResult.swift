@@ -16,7 +16,7 @@ struct SARIFResult {
             ("kind", .string("fail")), ("level", .string(level.rawValue)), ("message", message),
             ("locations", primaryLocation.map { .array([$0]) }),
             ("relatedLocations", related.isEmpty ? nil : .array(related)),
-            ("stacks", finding.events.isEmpty ? nil : .array(finding.events.map(stack))),
+            ("stacks", finding.stacksToShow.isEmpty ? nil : .array(finding.stacksToShow.map(stack))),
             ("codeFlows", codeFlow.map { .array([$0]) }),
             ("partialFingerprints", .object([("zguardSignature/v1", .string(signature))])),
             ("occurrenceCount", .integer(Int64(max(1, finding.count)))), ("provenance", provenance),

@@ -19,6 +19,8 @@ struct KnownFindings: Sendable {
             hasher.combine(finding.access)
             hasher.combine(finding.signature)
             hasher.combine(finding.detail)
+            hasher.combine(finding.crash?.signal)
+            hasher.combine(finding.crash?.message)
             if let block = finding.block {
                 hasher.combine(block.offset)
                 hasher.combine(block.language)
@@ -105,18 +107,31 @@ struct TextPool: Sendable {
         }
         for (key, value) in finding.detail { bytes += 64 + key.utf8.count + value.utf8.count }
         for stack in [\Finding.Stacks.access, \.free, \.alloc, \.previous] {
-            let frames = finding.stacks[keyPath: stack].map { frame in
-                var frame = frame
-                share(&frame.module, &bytes)
-                share(&frame.buildID, &bytes)
-                share(&frame.function, &bytes)
-                share(&frame.file, &bytes)
-                return frame
+            share(&finding.stacks[keyPath: stack], &bytes)
+        }
+        if var crash = finding.crash {
+            bytes += (crash.message?.utf8.count ?? 0) + 64 * crash.registers.count
+            for (key, value) in crash.annotations { bytes += 64 + key.utf8.count + value.utf8.count }
+            for index in crash.threads.indices {
+                bytes += MemoryLayout<Finding.ThreadStack>.stride + (crash.threads[index].name?.utf8.count ?? 0)
+                share(&crash.threads[index].stack, &bytes)
             }
-            bytes += frames.count * MemoryLayout<Finding.Frame>.stride
-            finding.stacks[keyPath: stack] = frames // of the size that is needed, and not larger
+            finding.crash = crash
         }
         return bytes
+    }
+
+    private mutating func share(_ stack: inout [Finding.Frame], _ bytes: inout Int) {
+        let frames = stack.map { frame in
+            var frame = frame
+            share(&frame.module, &bytes)
+            share(&frame.buildID, &bytes)
+            share(&frame.function, &bytes)
+            share(&frame.file, &bytes)
+            return frame
+        }
+        bytes += frames.count * MemoryLayout<Finding.Frame>.stride
+        stack = frames // of the size that is needed, and not larger
     }
 
     private mutating func share(_ text: inout String?, _ bytes: inout Int) {

@@ -65,6 +65,19 @@ package final class GuardRuntime: @unchecked Sendable {
         return try current.aside(work)
     }
 
+    /// Keeps a text under a name; nil takes it away.
+    package func annotate(_ name: String, _ text: String?) {
+        guard table.bytes > UInt32(MemoryLayout<zg_api>.offset(of: \.annotate) ?? .max), let annotate = table.annotate
+        else { return }
+        name.withCString { name in
+            if let text {
+                _ = text.withCString { annotate(name, $0) }
+            } else {
+                _ = annotate(name, nil)
+            }
+        }
+    }
+
     // MARK: Findings
 
     /// How many findings there were, and the first that is still kept.

@@ -24,6 +24,18 @@ public enum ZombieGuard {
         get throws(ZombieGuardError) { try GuardRuntime.active.statistics }
     }
 
+    /// Notes something about the program, such as what it works on, to be shown with what it dies of (`collect=crashes`).
+    ///
+    /// There is room for 32 names of up to 31 bytes, with texts of up to 223; what is longer is cut off, and what is too much is left out. Where
+    /// nothing guards the process nothing happens.
+    ///
+    /// - Parameters:
+    ///   - name: what the text is about.
+    ///   - value: its description is the text; nil takes the name away.
+    public static func annotate(_ name: String, _ value: (some CustomStringConvertible)?) {
+        GuardRuntime.current?.annotate(name, value?.description)
+    }
+
     /// How many of this process's blocks and allocation stacks have been watched until now, and why not more.
     ///
     /// - Throws: ``ZombieGuardError/inactive`` where the process is not guarded.

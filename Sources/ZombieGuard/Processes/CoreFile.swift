@@ -12,6 +12,13 @@ public final class CoreFile: MemoryReader {
     /// Its end is missing.
     let isCutOff: Bool
     let mappings: [Mapping]
+    /// The threads, the one that died first.
+    let threads: [CoreNotes.Thread]
+    /// What the program died of; nil where the file does not say.
+    let signal: CoreNotes.Signal?
+    /// Path of the program's executable; nil where the file does not say.
+    let program: String?
+    let processID: Int
 
     private static let headerSize = 64
     private static let programHeaderSize = 56
@@ -21,9 +28,11 @@ public final class CoreFile: MemoryReader {
 
     /// Reads the tables of a core file.
     ///
-    /// - Parameter path: of a core file.
+    /// - Parameters:
+    ///   - path: of a core file.
+    ///   - program: where the program's executable is by now; nil: where it was.
     /// - Throws: ``CoreError`` where it is none, or not one of a guarded process.
-    public init(opening path: String) throws(CoreError) {
+    public init(opening path: String, program: String? = nil) throws(CoreError) {
         self.path = path
         let status: stat
         do throws(SystemError) {
@@ -43,6 +52,11 @@ public final class CoreFile: MemoryReader {
             guard header.fileSize <= Self.mostNotes else { throw .damaged(path, "its notes are too long") }
             notes.read((try? file.read(at: header.offset, upTo: Int(header.fileSize))) ?? [])
         }
+        if let program { notes.replaceProgram(by: program) }
+        threads = notes.threads
+        signal = notes.signal
+        self.program = notes.program
+        processID = notes.processID != 0 ? notes.processID : notes.threads.first?.id ?? 0
         segments = headers.filter { $0.type == ELFImage.SegmentType.load && $0.end > $0.address }
             .sorted { $0.address < $1.address }
         mappings = notes.mappings(of: segments)

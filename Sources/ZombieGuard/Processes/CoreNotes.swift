@@ -1,5 +1,7 @@
 // The notes and segments of a core file: which files were mapped where, and where the threads' stacks were.
 
+import CUnwind
+
 /// What the notes of a core file say. Notes that make no sense are passed over.
 struct CoreNotes {
     /// A program header of a core file.
@@ -28,8 +30,36 @@ struct CoreNotes {
     private(set) var files: [Mapping] = []
     /// Stack pointers of the threads.
     private(set) var stackPointers: [UInt64] = []
+    /// The threads, the one that died first.
+    private(set) var threads: [Thread] = []
+    /// What the program died of; nil where no note says it.
+    private(set) var signal: Signal?
+    /// Where the program's executable begins to run, by the kernel's word; 0: no note says it.
+    private(set) var entry: UInt64 = 0
+    /// The process; 0: no note says it.
+    private(set) var processID = 0
 
-    private enum NoteType { static let threadStatus: UInt32 = 1, files: UInt32 = 0x4649_4c45 }
+    /// A thread: its number, and its registers by their DWARF numbers.
+    struct Thread {
+        var id: Int
+        var registers: [UInt64]
+    }
+
+    /// A signal as the kernel describes it (siginfo_t).
+    struct Signal {
+        var number: Int32
+        var code: Int32
+        /// Of a fault.
+        var address: UInt64
+    }
+
+    private enum NoteType {
+        static let threadStatus: UInt32 = 1, processInfo: UInt32 = 3, auxiliary: UInt32 = 6,
+            signal: UInt32 = 0x5349_4749
+        static let files: UInt32 = 0x4649_4c45
+    }
+    // Of `struct elf_prstatus` and `struct elf_prpsinfo` on processors of 64 bits, in bytes.
+    private enum Place { static let threadID = 32, registers = 112, processID = 24 }
 
     mutating func read(_ notes: [UInt8]) {
         for note in ELFNotes(notes) where note.name.elementsEqual("CORE\0".utf8) {
@@ -37,7 +67,32 @@ struct CoreNotes {
             if note.type == NoteType.files { readFiles(contents) }
             if note.type == NoteType.threadStatus, contents.count >= Processor.stackPointerPlace + 8 {
                 stackPointers.append(contents.number(at: Processor.stackPointerPlace))
+                readThread(contents)
             }
+            if note.type == NoteType.signal, signal == nil, contents.count >= 24 {
+                signal = Signal(
+                    number: contents.number(at: 0), code: contents.number(at: 8), address: contents.number(at: 16))
+            }
+            if note.type == NoteType.processInfo, contents.count >= Place.processID + 4 {
+                processID = Int(contents.number(at: Place.processID) as Int32)
+            }
+            if note.type == NoteType.auxiliary { readAuxiliary(contents) }
+        }
+    }
+
+    private mutating func readThread(_ status: [UInt8]) {
+        var registers = [UInt64](repeating: 0, count: Int(ZG_THREAD_REGISTERS))
+        let isKnown = status[Place.registers...].withUnsafeBytes {
+            zg_thread_registers_of($0.baseAddress, $0.count, &registers)
+        }
+        if isKnown { threads.append(Thread(id: Int(status.number(at: Place.threadID) as Int32), registers: registers)) }
+    }
+
+    // Pairs of words.
+    private mutating func readAuxiliary(_ words: [UInt8]) {
+        let entryType: UInt64 = 9 // AT_ENTRY
+        for at in stride(from: 0, through: words.count - 16, by: 16) where words.number(at: at) as UInt64 == entryType {
+            entry = words.number(at: at + 8)
         }
     }
 
@@ -60,6 +115,15 @@ struct CoreNotes {
         }
         files.sort { $0.start < $1.start }
     }
+
+    /// The file that the program was, by where it began to run, has gone elsewhere.
+    mutating func replaceProgram(by path: String) {
+        guard let old = program else { return }
+        for index in files.indices where files[index].path == old { files[index].path = path }
+    }
+
+    /// Path of the program's executable.
+    var program: String? { files.first { $0.start <= entry && entry < $0.end }?.path }
 
     /// What debuggers do not say of mappings that they leave out.
     static let unknownPermissions = "r-?-"

@@ -6,6 +6,8 @@ struct ProcessModules {
     struct Image {
         var bias: UInt64
         var buildID: String?
+        /// Where its unwind information is (.eh_frame_hdr); nil where it has none.
+        var unwindTable: UInt64?
 
         /// The one whose beginning is mapped at `start`; nil where none is. The headers come from the memory of the process:
         /// the file may have been replaced since it was loaded.
@@ -16,6 +18,9 @@ struct ProcessModules {
             bias = start &- (first.address &- first.offset)
             let bias = bias
             buildID = headers.buildID { memory.read(at: bias &+ $0, upTo: $1) }
+            unwindTable = headers.segments.first { $0.type == ELFImage.SegmentType.unwindTable }.map {
+                bias &+ $0.address
+            }
         }
     }
 

@@ -10,7 +10,8 @@ package struct RunCoverage {
     package static let suffix = ZG_COVERAGE_SUFFIX
     package static let untoldSuffix = ZG_COVERAGE_UNTOLD_SUFFIX
 
-    private let page: Descriptor
+    /// The page, for ``CrashRequests``.
+    package let page: Descriptor
     private let start: UInt64
 
     /// For the run whose raw findings go to this file. Throws where there is no memory for it, or no room for the link.

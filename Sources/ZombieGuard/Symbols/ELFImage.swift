@@ -14,12 +14,13 @@ package struct ELFImage {
         package var type: UInt32
         package var offset: UInt64
         package var address: UInt64
-        var fileSize: UInt64
+        package var fileSize: UInt64
     }
 
     package enum FileType { package static let executable: UInt16 = 2, shared: UInt16 = 3 }
     package enum SegmentType {
         package static let load: UInt32 = 1, dynamic: UInt32 = 2, interpreter: UInt32 = 3, note: UInt32 = 4
+        package static let unwindTable: UInt32 = 0x6474_e550 // PT_GNU_EH_FRAME
     }
 
     package var type: UInt16

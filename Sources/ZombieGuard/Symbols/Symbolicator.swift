@@ -31,6 +31,7 @@ public final class Symbolicator {
         var finding = finding
         let stacks = finding.stacks
         prepare(stacks.access + stacks.free + stacks.alloc + stacks.previous + finding.history.flatMap(\.stack))
+        prepare(finding.crash?.threads.flatMap(\.stack) ?? [])
         if let block = finding.block {
             let slot = finding.detail["slot"].flatMap { Int($0) }
             finding.block = finish(block, freedBy: finding.stacks.free, slot: slot, in: &finding.access)
@@ -41,10 +42,39 @@ public final class Symbolicator {
         for index in finding.history.indices {
             finding.history[index].stack = symbolicate(finding.history[index].stack)
         }
+        if var crash = finding.crash {
+            for index in crash.threads.indices {
+                crash.threads[index].stack = symbolicate(crash.threads[index].stack)
+            }
+            crash.message = crash.message ?? Self.message(of: finding.stacks.access)
+            if let (place, words) = crash.message.flatMap(Self.placeAndWords) {
+                crash.message = words
+                finding.detail["said_at"] = place
+            }
+            finding.crash = crash
+        }
         finding.refineReferenceCounting()
         nameNext(&finding)
         if finding.signature == nil { finding.signature = finding.computeSignature() }
         return finding
+    }
+
+    /// What optimised Swift code traps for, without a word: the compiler names it as a function that was inlined there.
+    private static func message(of stack: [Finding.Frame]) -> String? {
+        stack.first?.function.flatMap { $0.hasPrefix("Swift runtime failure: ") ? $0 : nil }
+    }
+
+    /// Where Swift's own words say that they come from: "Shop/Cart.swift:12" and "Fatal error: out of cheese".
+    private static func placeAndWords(_ message: String) -> (place: String, words: String)? {
+        for kind in ["Fatal error", "Assertion failed", "Precondition failed"] {
+            guard let begin = message.firstRange(of: ": " + kind), !message[..<begin.lowerBound].contains("\n") else {
+                continue
+            }
+            return (
+                String(message[..<begin.lowerBound]), String(message[message.index(begin.lowerBound, offsetBy: 2)...])
+            )
+        }
+        return nil
     }
 
     /// Names frames; a frame in whose place functions were inlined becomes several.

@@ -22,19 +22,21 @@ public enum OptionTable {
             case path
             /// Names, separated by commas.
             case names
+            /// Some of its words, separated by commas.
+            case words
         }
 
         /// As in `name=value`.
         public var name: String
         /// What its value is.
         public var kind: Kind
-        /// The value where nothing is said; of a choice its number in ``choices``.
+        /// The value where nothing is said; of a choice its number in ``choices``, of words a bit for each.
         public var initial: Int64
         /// The least value that is taken.
         public var least: Int64
         /// The largest value that is taken.
         public var most: Int64
-        /// The words of a choice; empty for other kinds.
+        /// What may be chosen from; empty for other kinds.
         public var choices: [String]
         /// What it does, in one line.
         public var text: String
@@ -46,6 +48,8 @@ public enum OptionTable {
             case .bytes: Self.short(initial)
             case .percent: Self.percent(initial)
             case .choice: choices.indices.contains(Int(initial)) ? choices[Int(initial)] : ""
+            case .words where initial == 0: "none"
+            case .words: choices.indices.filter { initial >> $0 & 1 != 0 }.map { choices[$0] }.joined(separator: ",")
             case .path, .names: ""
             }
         }
@@ -58,6 +62,7 @@ public enum OptionTable {
             case .bytes: "\(Self.short(least)) to \(Self.short(most))"
             case .percent: "\(Self.percent(least)) to \(Self.percent(most))"
             case .choice: choices.joined(separator: "|")
+            case .words: "none|" + choices.joined(separator: ",")
             case .path: "path"
             case .names: "names"
             }

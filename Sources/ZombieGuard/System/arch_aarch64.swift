@@ -11,6 +11,11 @@ package enum Processor {
     package static let stackPointerPlace = 360
     /// Bits of a pointer that are no part of the address: memory tags.
     package static let tagBits: UInt64 = 0x0f00_0000_0000_0000
+    /// Registers by the names that debuggers have for them, of those by DWARF number.
+    package static func registers(_ values: [UInt64]) -> [String: Address] {
+        let names = (0...30).map { "x\($0)" } + ["sp", "pc"]
+        return Dictionary(uniqueKeysWithValues: zip(names, values.map { Address($0) }))
+    }
     /// Bytes of the longest call instruction that `call` understands.
     package static let callBytes = 4
 

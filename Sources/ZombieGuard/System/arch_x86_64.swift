@@ -11,6 +11,14 @@ package enum Processor {
     package static let stackPointerPlace = 264
     /// Bits of a pointer that are no part of the address: memory tags.
     package static let tagBits: UInt64 = 0
+    /// Registers by the names that debuggers have for them, of those by DWARF number.
+    package static func registers(_ values: [UInt64]) -> [String: Address] {
+        let names = [
+            "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+            "r15", "rip",
+        ]
+        return Dictionary(uniqueKeysWithValues: zip(names, values.map { Address($0) }))
+    }
     /// Bytes of the longest call instruction that `call` understands.
     package static let callBytes = 6
 

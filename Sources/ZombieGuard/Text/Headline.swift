@@ -4,6 +4,7 @@ extension Finding {
     /// One sentence without its kind in front, such as
     /// "a block of 48 bytes at 0x7f10 was freed again, in shutdown (app.c:41)". Safe to print.
     public var sentence: String {
+        if kind == .crash { return crashSentence }
         var text = statement
         if let origin = stacks.accessOrigin {
             text += kind == .writeAfterFree ? "" : ", in \(origin.shortPlace)"

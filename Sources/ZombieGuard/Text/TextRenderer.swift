@@ -40,7 +40,26 @@ public struct TextRenderer {
         text += render(
             finding.stacks.alloc, title: title("allocated", block?.allocatingThread, finding.hasShortened("alloc")))
         text += render(finding.history)
+        if let crash = finding.crash { text += render(crash) }
         return text + mark + style.paint(closing(finding), .mark) + "\n"
+    }
+
+    // What the program noted, its registers where everything is wanted, and the other threads.
+    private func render(_ crash: Finding.Crash) -> String {
+        var text = ""
+        func list(_ title: String, _ lines: [String]) {
+            if !lines.isEmpty { text += heading(title) + lines.map { "    \($0)\n" }.joined() }
+        }
+        list(
+            "noted by the program:",
+            crash.annotations.sorted { $0.key < $1.key }.map { "\(visible($0.key)): \(visible($0.value))" })
+        if style.isFull {
+            list("registers:", crash.registers.sorted { $0.key < $1.key }.map { "\(visible($0.key)) \($0.value)" })
+        }
+        for (title, stack) in crash.otherThreads {
+            text += stack.isEmpty ? heading(title) : render(stack, title: title + ":", linesAround: nil)
+        }
+        return text
     }
 
     var isFull: Bool { style.isFull }

@@ -1,0 +1,49 @@
+// Stacks of other processes: stopping their threads, reading their registers, and unwinding them with libunwind, which is opened where it
+// is installed. For processes of one thread: the kernel wants all calls about a thread from whoever stopped it.
+// Functions return 0 or more, or -errno, where nothing else is said.
+
+#ifndef ZG_UNWIND_THREADS_H
+#define ZG_UNWIND_THREADS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// By their DWARF numbers; the address of the instruction is number ZG_THREAD_PC.
+enum { ZG_THREAD_REGISTERS = 33 };
+#if defined(__x86_64__)
+enum { ZG_THREAD_PC = 16, ZG_THREAD_SP = 7 };
+#else
+enum { ZG_THREAD_PC = 32, ZG_THREAD_SP = 31 };
+#endif
+
+// Lets the thread stop at its next instruction; it has not stopped yet.
+int zg_thread_seize(int tid);
+// 1: it has stopped, and is to get `*signal` (0: none) when it goes on; 0: not yet.
+int zg_thread_has_stopped(int tid, int *signal);
+int zg_thread_registers(int tid, uint64_t registers[ZG_THREAD_REGISTERS]);
+// It goes on, with this signal, and is nobody's any more.
+int zg_thread_let_go(int tid, int signal);
+// It has ended while it was traced: whoever made it may know now. 1: done; 0: it has not ended yet.
+int zg_thread_bury(int tid);
+
+// The registers of a thread in the bytes that the kernel has for them (user_regs_struct), as in core files too. False: too few bytes.
+bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[ZG_THREAD_REGISTERS]);
+
+// What is unwound: memory, and the images in it.
+struct zg_unwind_source {
+    void *context;
+    // Returns how many bytes could be read.
+    size_t (*read)(void *context, uint64_t address, void *to, size_t bytes);
+    // The image that holds `pc`: where it lies, and its table of unwind information (.eh_frame_hdr). False: none has one.
+    bool (*find)(void *context, uint64_t pc, uint64_t *start, uint64_t *end, uint64_t *table);
+};
+
+// libunwind is there. Otherwise what is missing, in words.
+const char *zg_unwind_obstacle(void);
+// The stack that these registers begin, innermost frame first: `frames` addresses of instructions, `is_exact` whether it is the instruction
+// itself (the first, or one that a signal interrupted) and not a return address. Returns how many, `most` at the most.
+int zg_unwind_stack(const struct zg_unwind_source *source, const uint64_t registers[ZG_THREAD_REGISTERS],
+                    uint64_t *frames, bool *is_exact, int most);
+
+#endif

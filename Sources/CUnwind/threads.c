@@ -1,0 +1,46 @@
+// Stopping threads of another process, and letting them go (ptrace). No state.
+
+#define _GNU_SOURCE
+#include "zg_unwind_threads.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+int zg_thread_seize(int tid) {
+    if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) return -errno;
+    if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) == 0) return 0;
+    int error = errno;
+    ptrace(PTRACE_DETACH, tid, NULL, NULL);
+    return -error;
+}
+
+// Ends are left alone: that of our own child is told to whoever waits for it.
+int zg_thread_has_stopped(int tid, int *signal) {
+    enum { EVENT_STOP = 128 };
+    siginfo_t info = {0};
+    if (waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL) != 0) return -errno;
+    if (!info.si_pid) return 0;
+    *signal = info.si_status >> 8 == EVENT_STOP ? 0 : info.si_status & 0x7f;
+    return 1;
+}
+
+int zg_thread_registers(int tid, uint64_t registers[ZG_THREAD_REGISTERS]) {
+    uint64_t bytes[64];
+    struct iovec vector = {bytes, sizeof bytes};
+    if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &vector) != 0) return -errno;
+    return zg_thread_registers_of(bytes, vector.iov_len, registers) ? 0 : -EINVAL;
+}
+
+int zg_thread_let_go(int tid, int signal) {
+    return ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal) == 0 ? 0 : -errno;
+}
+
+int zg_thread_bury(int tid) {
+    int status;
+    pid_t result = waitpid(tid, &status, WNOHANG | __WALL);
+    return result == 0 ? 0 : 1;
+}

@@ -1,0 +1,202 @@
+// Unwinding by libunwind over a memory reader of our own: the same for running processes and for core files.
+// libunwind is opened when the first stack is wanted. Its types stand here as its interface has had them since version 1.0, so that
+// nothing has to be installed where this is built.
+
+#include "zg_unwind_threads.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#define LIBRARY "libunwind-x86_64.so.8"
+#define PREFIX "_Ux86_64_"
+#else
+#define LIBRARY "libunwind-aarch64.so.8"
+#define PREFIX "_Uaarch64_"
+#endif
+
+typedef uint64_t word;
+struct address_space;
+enum { NO_INFO = 10, BAD_ADDRESS = 8, BAD_REGISTER = 3, REMOTE_TABLE = 2, CACHE_GLOBAL = 1 };
+enum { CURSOR_BYTES = 64 << 10 }; // 1 to 33 KiB, by processor and version
+
+struct procedure {
+    word start, end, lsda, handler, gp, flags;
+    int32_t format, info_bytes;
+    void *info, *room[8];
+};
+
+struct table_of_image {
+    void *next, *previous;
+    word start, end, gp;
+    int32_t format, padding;
+    word load_offset; // since version 1.3
+    word name, segment, words, table, room[8];
+};
+
+// More functions follow in later versions; they may be NULL.
+struct accessors {
+    int (*find)(struct address_space *, word pc, struct procedure *, int wants_info, void *context);
+    void (*put)(struct address_space *, struct procedure *, void *context);
+    int (*list)(struct address_space *, word *, void *context);
+    int (*memory)(struct address_space *, word address, word *value, int writes, void *context);
+    int (*registers)(struct address_space *, int number, word *value, int writes, void *context);
+    int (*vectors)(struct address_space *, int number, void *value, int writes, void *context);
+    int (*resume)(struct address_space *, void *cursor, void *context);
+    int (*name)(struct address_space *, word pc, char *, size_t, word *, void *context);
+    void *room[8];
+};
+
+// One at a time: who calls has one thread.
+static struct {
+    struct address_space *(*create)(struct accessors *, int byte_order);
+    void (*destroy)(struct address_space *);
+    int (*set_caching)(struct address_space *, int policy);
+    int (*init)(void *cursor, struct address_space *, void *context);
+    int (*step)(void *cursor);
+    int (*get)(void *cursor, int number, word *value);
+    int (*is_signal)(void *cursor);
+    int (*search)(struct address_space *, word pc, struct table_of_image *, struct procedure *, int wants_info,
+                  void *context);
+} library;
+
+const char *zg_unwind_obstacle(void) {
+    static bool is_open;
+    if (is_open) return NULL;
+    void *file = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (!file) return LIBRARY " is not installed (Debian's package libunwind8)";
+    const struct {
+        const char *name;
+        void *place;
+    } wanted[] = {
+        {PREFIX "create_addr_space", &library.create},
+        {PREFIX "destroy_addr_space", &library.destroy},
+        {PREFIX "set_caching_policy", &library.set_caching},
+        {PREFIX "init_remote", &library.init},
+        {PREFIX "step", &library.step},
+        {PREFIX "get_reg", &library.get},
+        {PREFIX "is_signal_frame", &library.is_signal},
+        {PREFIX "dwarf_search_unwind_table", &library.search},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        void *function = dlsym(file, wanted[i].name);
+        if (!function) return LIBRARY " lacks what unwinding needs";
+        memcpy(wanted[i].place, &function, sizeof function);
+    }
+    is_open = true;
+    return NULL;
+}
+
+enum { PAGE = 4096, PAGES = 64 };
+
+struct unwinding {
+    const struct zg_unwind_source *source;
+    uint64_t registers[ZG_THREAD_REGISTERS];
+    struct {
+        uint64_t address;
+        size_t count; // 0: not read yet
+        char bytes[PAGE];
+    } pages[PAGES];
+};
+
+static bool read_bytes(struct unwinding *unwinding, uint64_t address, void *to, size_t bytes) {
+    for (char *at = to; bytes;) {
+        uint64_t page = address & ~(uint64_t)(PAGE - 1), offset = address - page;
+        size_t slot = page / PAGE % PAGES, part = PAGE - offset < bytes ? PAGE - offset : bytes;
+        if (!unwinding->pages[slot].count || unwinding->pages[slot].address != page) {
+            unwinding->pages[slot].address = page;
+            unwinding->pages[slot].count =
+                unwinding->source->read(unwinding->source->context, page, unwinding->pages[slot].bytes, PAGE);
+        }
+        if (unwinding->pages[slot].count < offset + part) return false;
+        memcpy(at, unwinding->pages[slot].bytes + offset, part);
+        at += part, address += part, bytes -= part;
+    }
+    return true;
+}
+
+// Addresses that libunwind asks for are words; one that is not aligned may end beyond what can be read.
+static int access_memory(struct address_space *space, word address, word *value, int writes, void *context) {
+    (void)space;
+    return !writes && read_bytes(context, address, value, sizeof *value) ? 0 : -BAD_ADDRESS;
+}
+
+static int access_register(struct address_space *space, int number, word *value, int writes, void *context) {
+    (void)space;
+    struct unwinding *unwinding = context;
+    if (writes || number < 0 || number >= ZG_THREAD_REGISTERS) return -BAD_REGISTER;
+    *value = unwinding->registers[number];
+    return 0;
+}
+
+static int access_vector(struct address_space *space, int number, void *value, int writes, void *context) {
+    (void)space, (void)number, (void)value, (void)writes, (void)context;
+    return -BAD_REGISTER;
+}
+
+static int find_list(struct address_space *space, word *list, void *context) {
+    (void)space, (void)list, (void)context;
+    return -NO_INFO;
+}
+
+// Linux Standard Base, ".eh_frame_hdr": version, three encodings, where .eh_frame is, how many entries, the entries. Those that linkers
+// write: offsets of 32 bits from here.
+static int find_procedure(struct address_space *space, word pc, struct procedure *procedure, int wants_info,
+                          void *context) {
+    enum { RELATIVE_TO_TABLE_SIGNED_4 = 0x3b, UNSIGNED_4 = 3, SIZE_MASK = 7, HEAD = 4 };
+    static const unsigned char sizes[8] = {8, 0, 2, 4, 8, 0, 0, 0};
+    struct unwinding *unwinding = context;
+    struct table_of_image table = {.format = REMOTE_TABLE};
+    uint8_t head[HEAD];
+    uint32_t count;
+    uint64_t start, end, header;
+    if (!unwinding->source->find(unwinding->source->context, pc, &start, &end, &header)) return -NO_INFO;
+    if (!read_bytes(unwinding, header, head, sizeof head) || head[0] != 1) return -NO_INFO;
+    if (head[2] != UNSIGNED_4 || head[3] != RELATIVE_TO_TABLE_SIGNED_4 || !sizes[head[1] & SIZE_MASK]) return -NO_INFO;
+    uint64_t at = header + HEAD + sizes[head[1] & SIZE_MASK];
+    if (!read_bytes(unwinding, at, &count, sizeof count)) return -NO_INFO;
+    table.start = start, table.end = end;
+    table.segment = header;
+    table.table = at + sizeof count;
+    table.words = count; // an entry is two times 32 bits
+    return library.search(space, pc, &table, procedure, wants_info, context);
+}
+
+static void put_procedure(struct address_space *space, struct procedure *procedure, void *context) {
+    // It lies in a pool of libunwind's, a hundred bytes for each function that was met: all go with the process.
+    (void)space, (void)procedure, (void)context;
+}
+
+int zg_unwind_stack(const struct zg_unwind_source *source, const uint64_t registers[ZG_THREAD_REGISTERS],
+                    uint64_t *frames, bool *is_exact, int most) {
+    static struct accessors accessors = {.find = find_procedure,
+                                         .put = put_procedure,
+                                         .list = find_list,
+                                         .memory = access_memory,
+                                         .registers = access_register,
+                                         .vectors = access_vector};
+    if (zg_unwind_obstacle()) return 0;
+    struct unwinding *unwinding = calloc(1, sizeof *unwinding);
+    void *cursor = calloc(1, CURSOR_BYTES);
+    struct address_space *space = unwinding && cursor ? library.create(&accessors, 0) : NULL;
+    int count = 0;
+    if (space) {
+        unwinding->source = source;
+        memcpy(unwinding->registers, registers, sizeof unwinding->registers);
+        bool exact = true;
+        word pc;
+        library.set_caching(space, CACHE_GLOBAL);
+        if (library.init(cursor, space, unwinding) == 0)
+            while (count < most && library.get(cursor, ZG_THREAD_PC, &pc) == 0 && pc) {
+                frames[count] = pc;
+                is_exact[count++] = exact;
+                exact = library.is_signal(cursor) > 0;
+                if (library.step(cursor) <= 0) break;
+            }
+        library.destroy(space);
+    }
+    free(cursor);
+    free(unwinding);
+    return count;
+}

@@ -1,0 +1,49 @@
+// What every crash says: signal, message, registers, and where the stacks of its threads are. Signal context; no lock.
+
+#include "faults/crash.h"
+
+#include "faults/collector.h"
+#include "faults/crash_message.h"
+#include "findings/crash.h"
+#include "images/loader.h"
+#include "platform/os.h"
+
+static struct zg_crash crash; // one at a time
+
+void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context) {
+    crash.signal = signal;
+    crash.code = info->si_code;
+    bool is_own = info->si_code > 0 || info->si_pid == zg_os_pid();
+    if (!zg_crash_message_find(signal, is_own, crash.message, sizeof crash.message)) crash.message[0] = 0;
+    zg_arch_registers_from_context(&crash.registers, context);
+    finding->crash = &crash;
+    if (!is_own) zg_finding_detail_number(finding, "sender", (uint64_t)info->si_pid, false);
+    switch (zg_collector_ask(&crash.registers)) {
+    case zg_collected_threads: break;
+    case zg_collected_nobody:
+        zg_finding_detail_text(finding, "threads", "only the one that died: the program does not run under zguard");
+        break;
+    case zg_collected_silence:
+        zg_finding_detail_text(finding, "threads", "only the one that died: zguard gave no answer");
+        break;
+    }
+}
+
+static uint64_t libcs_abort;
+
+void zg_crash_start(void) {
+    libcs_abort = (uint64_t)zg_loader_first("abort");
+    zg_crash_message_start();
+}
+
+bool zg_crash_is_in_abort(uint64_t frame) {
+    enum { BYTES = 1024 }; // it takes half of that
+    return libcs_abort && frame - libcs_abort < BYTES;
+}
+
+void zg_crash_make(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context) {
+    // What a fault names; of other signals it is nothing, or the instruction.
+    uint64_t address = info->si_code > 0 && (signal == SIGSEGV || signal == SIGBUS) ? (uint64_t)info->si_addr : 0;
+    zg_finding_init(finding, zg_finding_crash, ZG_ACCESS(unknown), address, NULL);
+    zg_crash_describe(finding, signal, info, context);
+}

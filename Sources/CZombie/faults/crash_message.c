@@ -1,0 +1,88 @@
+// Messages: libc keeps that of its own aborts; the others have been written to standard error. Signal context; no lock.
+
+#define _GNU_SOURCE
+#include "faults/crash_message.h"
+
+#include <signal.h>
+
+#include "findings/last_text.h"
+#include "images/loader.h"
+#include "platform/os.h"
+#include "platform/text.h"
+
+enum { TEXT_BYTES = 2048 };
+
+// libc's, of assert and of what malloc and the fortified functions notice.
+struct abort_text {
+    uint32_t bytes;
+    char text[];
+};
+static struct abort_text **libcs_text;
+
+void zg_crash_message_start(void) { libcs_text = zg_loader_first("__abort_msg"); }
+
+static bool read_libcs(char *message, uint64_t capacity) {
+    struct abort_text *text;
+    if (!libcs_text || zg_os_read_memory(&text, (uint64_t)libcs_text, sizeof text) != sizeof text || !text)
+        return false;
+    uint64_t got = zg_os_read_memory(message, (uint64_t)text + offsetof(struct abort_text, text), capacity - 1);
+    message[got] = 0;
+    return message[0] != 0;
+}
+
+static void drop_end(char *message) {
+    for (uint64_t end = zg_string_length(message); end && message[end - 1] == '\n'; end--) message[end - 1] = 0;
+}
+
+static bool begins(const char *text, const char *start) {
+    while (*start && *text == *start) text++, start++;
+    return !*start;
+}
+
+// A line that the last words of a runtime begin with.
+static bool is_beginning(const char *line) {
+    static const char *const starts[] = {
+        "terminate called ", "libc++abi: ",   "pure virtual method called", "thread '", "panic: ",
+        "fatal error: ",     "Fatal error: ", "Fatal access conflict",      "Object 0x"};
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(starts); i++)
+        if (begins(line, starts[i])) return true;
+    // Swift: "Shop/Cart.swift:12: Fatal error: Index out of range"; Rust since 1.83: "thread 'main' (123) panicked at …".
+    for (; *line && *line != '\n'; line++)
+        if (begins(line, ": Fatal error: ") || begins(line, ": Assertion failed") ||
+            begins(line, ": Precondition failed"))
+            return true;
+    return false;
+}
+
+// The last line that begins such words, with what follows; otherwise, where the program has raised the signal itself, its last line.
+static const char *find_words(const char *text, uint64_t count, bool is_own) {
+    const char *line = text, *last = NULL, *beginning = NULL;
+    for (uint64_t i = 0; i < count; i++) {
+        if (i && text[i - 1] != '\n') continue;
+        line = text + i;
+        if (*line == '\n') continue;
+        last = line;
+        if (is_beginning(line)) {
+            // The words of one end: what terminate says follows what a pure virtual call says.
+            bool goes_on = beginning && begins(line, "terminate called ") && begins(beginning, "pure virtual");
+            if (!goes_on) beginning = line;
+        }
+    }
+    return beginning ? beginning : is_own ? last : NULL;
+}
+
+bool zg_crash_message_find(int signal, bool is_own, char *message, uint64_t capacity) {
+    static char text[TEXT_BYTES]; // one crash at a time
+    if (signal == SIGABRT && is_own && read_libcs(message, capacity)) {
+        drop_end(message);
+        return true;
+    }
+    // Faults have no words: what was written before has nothing to do with them.
+    if (signal != SIGABRT && signal != SIGILL && signal != SIGTRAP) return false;
+    uint64_t count = zg_last_text_get(zg_os_tid(), text, sizeof text);
+    const char *words = find_words(text, count, is_own && signal == SIGABRT);
+    if (!words) return false;
+    zg_string_copy(message, words, capacity);
+    drop_end(message);
+    return true;
+}

@@ -1,0 +1,66 @@
+// A table of names and values. Who writes takes a lock; who reads takes none, and leaves out what is just being written.
+
+#include "findings/annotations.h"
+
+#include "platform/lock.h"
+
+static struct annotation {
+    uint32_t changes; // odd while it is written
+    char key[ZG_ANNOTATION_KEY_BYTES], value[ZG_ANNOTATION_VALUE_BYTES];
+    bool is_there;
+} annotations[ZG_ANNOTATIONS];
+static struct zg_lock lock;
+#define LONGEST_WAIT_NS INT64_C(100000000)
+
+static struct annotation *find(const char *key) {
+    struct annotation *room = NULL;
+    for (int i = 0; i < ZG_ANNOTATIONS; i++) {
+        if (annotations[i].is_there && zg_string_equal(annotations[i].key, key)) return &annotations[i];
+        if (!annotations[i].is_there && !room) room = &annotations[i];
+    }
+    return room;
+}
+
+// Not in the middle of a character of UTF-8.
+static void cut(char *to, const char *from, uint64_t capacity) {
+    zg_string_copy(to, from, capacity);
+    uint64_t end = zg_string_length(to);
+    if (zg_string_length(from) == end) return;
+    while (end && ((unsigned char)to[end - 1] & 0xc0) == 0x80) end--;
+    if (end && (unsigned char)to[end - 1] >= 0xc0) end--;
+    to[end] = 0;
+}
+
+bool zg_annotations_set(const char *key, const char *value) {
+    char name[ZG_ANNOTATION_KEY_BYTES];
+    cut(name, key, sizeof name);
+    // The child of a fork may find it taken for good.
+    if (!zg_lock_take_within(&lock, LONGEST_WAIT_NS)) return false;
+    struct annotation *annotation = find(name);
+    if (annotation) {
+        __atomic_fetch_add(&annotation->changes, 1, __ATOMIC_ACQ_REL);
+        annotation->is_there = value != NULL;
+        zg_string_copy(annotation->key, name, sizeof annotation->key);
+        if (value) cut(annotation->value, value, sizeof annotation->value);
+        __atomic_fetch_add(&annotation->changes, 1, __ATOMIC_ACQ_REL);
+    }
+    zg_lock_drop(&lock);
+    return annotation || !value;
+}
+
+void zg_annotations_put(struct zg_text *text) {
+    bool is_first = true;
+    for (int i = 0; i < ZG_ANNOTATIONS; i++) {
+        struct annotation copy = annotations[i];
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (copy.changes & 1 || !copy.is_there ||
+            __atomic_load_n(&annotations[i].changes, __ATOMIC_ACQUIRE) != copy.changes)
+            continue;
+        zg_text_string(text, is_first ? ",\"annotations\":{" : ",");
+        zg_text_json_string(text, copy.key);
+        zg_text_char(text, ':');
+        zg_text_json_string(text, copy.value);
+        is_first = false;
+    }
+    if (!is_first) zg_text_char(text, '}');
+}

@@ -1,0 +1,14 @@
+// What the program wrote to standard error of late: whoever ends a program says why there (collect=crashes). Any context, signal handlers
+// included; no lock, no allocation.
+
+#ifndef ZG_LAST_TEXT_H
+#define ZG_LAST_TEXT_H
+
+#include "platform/base.h"
+
+// Keeps what the calling thread writes to descriptor 2, as far as it can be read: the first 1000 bytes of one call, 2 KiB of all.
+void zg_last_text_note(const void *bytes, uint64_t count);
+// What of that this thread wrote, in its order, cut off in front where it does not fit; with a NUL. Returns the bytes without it.
+uint64_t zg_last_text_get(int tid, char *text, uint64_t capacity);
+
+#endif

@@ -1,0 +1,160 @@
+// Processes that are about to die ask for the stacks of their threads; the answers.
+
+import CSystem
+import CUnwind
+import CZombie
+import Glibc
+
+/// The requests on the page of a run (zg_collector.h), and what was collected for them.
+package final class CrashRequests {
+    package static let suffix = ZG_COLLECTOR_SUFFIX
+
+    private let page: UnsafeMutablePointer<zg_coverage_page>
+    private let fifo: Descriptor
+    private var collected: [Int: Collected] = [:] // by process
+    private var ended: [Int32] = []
+    private let child: () -> Int32?
+
+    private struct Collected {
+        var faulted: Int32
+        var threads: [Finding.ThreadStack] = []
+        /// Why there are no other threads.
+        var obstacle: String?
+    }
+
+    /// Why only the thread that died can be shown; nil where all can.
+    package static var obstacle: String? { StackUnwinder.obstacle }
+
+    /// `page` is the run's, for its processes to map; `raw` the file of raw findings, `mode` the permissions of what stands beside it; `child` the process that is waited for elsewhere.
+    package init(page: Descriptor, besides raw: String, mode: mode_t, child: @escaping () -> Int32?) throws(SystemError)
+    {
+        let path = raw + Self.suffix
+        if mkfifo(path, mode) != 0 { throw .last }
+        chmod(path, mode) // whatever the mask of new files is
+        // Both ends, so that it never is without a reader, or at its end.
+        fifo = try Descriptor(opening: path, flags: O_RDWR | O_NONBLOCK)
+        let bytes = Int(ZG_COVERAGE_BYTES)
+        let mapped = mmap(nil, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, page.number, 0)
+        guard let mapped, mapped != MAP_FAILED else { throw .last }
+        self.page = mapped.bindMemory(to: zg_coverage_page.self, capacity: 1)
+        self.child = child
+        self.page.pointee.collector.pid = UInt32(getpid())
+    }
+
+    deinit { munmap(page, Int(ZG_COVERAGE_BYTES)) }
+
+    /// Can be read when somebody asks.
+    package var descriptor: Int32 { fifo.number }
+
+    /// Answers who has asked.
+    package func serve() {
+        while let bytes = try? fifo.read(upTo: 64), !bytes.isEmpty {}
+        ended.removeAll { zg_thread_bury($0) != 0 }
+        for index in 0..<Int(ZG_COLLECTOR_REQUESTS) {
+            withRequest(index) { request in
+                let state = zg_system_load(&request.pointee.state)
+                if state == zg_request_asked.rawValue {
+                    zg_system_store(&request.pointee.state, zg_request_taken.rawValue)
+                    collect(request.pointee)
+                    zg_system_store(&request.pointee.state, zg_request_answered.rawValue)
+                    _ = zg_system_futex_wake(&request.pointee.state)
+                } else if state != zg_request_free.rawValue, request.pointee.pid != 0,
+                    kill(pid_t(truncatingIfNeeded: request.pointee.pid), 0) != 0, errno == ESRCH
+                {
+                    zg_system_store(&request.pointee.state, zg_request_free.rawValue)
+                }
+            }
+        }
+    }
+
+    private func withRequest(_ index: Int, _ body: (UnsafeMutablePointer<zg_collector_request>) -> Void) {
+        let offset = MemoryLayout<zg_coverage_page>.offset(of: \.collector.requests)!
+        let first = (UnsafeMutableRawPointer(page) + offset).assumingMemoryBound(to: zg_collector_request.self)
+        body(first + index)
+    }
+
+    /// Completes a finding of a process that has asked.
+    package func complete(_ finding: inout Finding) {
+        guard let crash = finding.crash, crash.threads.isEmpty, let process = finding.processID,
+            let known = collected.removeValue(forKey: process)
+        else { return }
+        if let obstacle = known.obstacle { finding.detail["threads"] = "only the one that died: \(obstacle)" }
+        var threads = known.threads
+        if let own = threads.firstIndex(where: \.hasFaulted) {
+            threads[own].id = finding.thread?.id ?? threads[own].id
+            // libunwind knows generated code by its frame pointers, the runtime a call that led nowhere.
+            if threads[own].stack.count >= finding.stacks.access.count {
+                finding.stacks.access = threads[own].stack
+            } else {
+                threads[own].stack = finding.stacks.access
+            }
+        }
+        finding.crash?.threads = threads
+    }
+
+    private func collect(_ request: zg_collector_request) {
+        let process = Int(request.pid)
+        var result = Collected(faulted: 0)
+        defer { collected[process] = result }
+        guard let memory = try? ProcessMemory(processID: process) else {
+            result.obstacle = "its memory cannot be read"
+            return
+        }
+        var dying = zg_dying_process()
+        let bytes = memory.read(at: request.place, upTo: MemoryLayout<zg_dying_process>.size)
+        withUnsafeMutableBytes(of: &dying) { $0.copyBytes(from: bytes.prefix($0.count)) }
+        guard dying.nonce == request.nonce, bytes.count == MemoryLayout<zg_dying_process>.size else {
+            result.obstacle = "it is in another PID namespace"
+            return
+        }
+        result.faulted = Int32(truncatingIfNeeded: dying.tid)
+        if let obstacle = StackUnwinder.obstacle {
+            result.obstacle = obstacle
+            return
+        }
+        let stopped: StoppedThreads
+        do throws(StoppedThreads.Refusal) {
+            stopped = try StoppedThreads(of: process, except: result.faulted, memory: memory)
+        } catch {
+            switch error {
+            case .traced: result.obstacle = "a debugger traces the program"
+            case .refused(let error): result.obstacle = "the kernel refuses ptrace (\(error))"
+            }
+            return
+        }
+        ended += stopped.ended.filter { $0 != child() }
+        result.threads = threads(of: process, dying, stopped, memory)
+    }
+
+    private func threads(
+        of process: Int, _ dying: zg_dying_process, _ stopped: StoppedThreads, _ memory: ProcessMemory
+    ) -> [Finding.ThreadStack] {
+        let unwinder = StackUnwinder(
+            mappings: (try? Mapping.all(of: process)) ?? [],
+            memory: CopiedMemory(copies: stopped.stacks, memory: memory))
+        let numbers = Self.numbers(dying, main: Int32(truncatingIfNeeded: process))
+        let own = Int32(truncatingIfNeeded: dying.tid)
+        func thread(_ id: Int32, _ name: String?, _ registers: [UInt64]?) -> Finding.ThreadStack {
+            Finding.ThreadStack(
+                id: numbers[id], threadID: Int(id), name: name, hasFaulted: id == own,
+                stack: registers.map { unwinder.stack(from: $0) } ?? [])
+        }
+        var registers = withUnsafeBytes(of: dying.registers) { Array($0.bindMemory(to: UInt64.self)) }
+        registers += [UInt64](repeating: 0, count: Int(ZG_THREAD_REGISTERS) - registers.count)
+        registers[Int(ZG_THREAD_PC)] = dying.pc
+        return [thread(own, StoppedThreads.name(of: own, in: process), registers)]
+            + stopped.threads.map { thread($0.id, $0.name, $0.registers) }
+            + stopped.unstopped.map { thread($0.id, $0.name, nil) }
+    }
+
+    // The runtime's numbers by the kernel's.
+    private static func numbers(_ dying: zg_dying_process, main: Int32) -> [Int32: Int] {
+        var numbers = [main: 1]
+        let tids = withUnsafeBytes(of: dying.tids) { Array($0.bindMemory(to: UInt32.self)) }
+        let own = withUnsafeBytes(of: dying.numbers) { Array($0.bindMemory(to: UInt32.self)) }
+        for index in 0..<min(Int(dying.thread_count), tids.count) {
+            numbers[Int32(truncatingIfNeeded: tids[index])] = Int(own[index])
+        }
+        return numbers
+    }
+}

@@ -1,0 +1,51 @@
+// Stacks of a process as it was stopped, or as a core file has it: libunwind over its memory.
+
+import CUnwind
+
+/// Unwinds stacks in some memory. Needs libunwind, which is opened when the first is made.
+final class StackUnwinder {
+    /// Why no stack can be unwound here; nil where they can.
+    static var obstacle: String? { zg_unwind_obstacle().map { String(cString: $0) } }
+
+    private static let mostFrames = 256
+
+    private let memory: any MemoryReader
+    private var modules: ProcessModules
+
+    init(mappings: [Mapping], memory: any MemoryReader) {
+        self.memory = memory
+        modules = ProcessModules(mappings: mappings, memory: memory)
+    }
+
+    /// The stack that begins with these registers, innermost frame first. The registers are by DWARF number, the address of the instruction
+    /// at `ZG_THREAD_PC`. Without libunwind, the innermost frame alone.
+    func stack(from registers: [UInt64]) -> [Finding.Frame] {
+        var registers = registers
+        registers += [UInt64](repeating: 0, count: max(0, Int(ZG_THREAD_REGISTERS) - registers.count))
+        var source = zg_unwind_source()
+        source.context = Unmanaged.passUnretained(self).toOpaque()
+        source.read = { context, address, to, count in
+            guard let context, let to else { return 0 }
+            let unwinder = Unmanaged<StackUnwinder>.fromOpaque(context).takeUnretainedValue()
+            let bytes = unwinder.memory.read(at: address, upTo: count).prefix(count)
+            bytes.withUnsafeBytes { to.copyMemory(from: $0.baseAddress ?? UnsafeRawPointer(to), byteCount: $0.count) }
+            return bytes.count
+        }
+        source.find = { context, pc, start, end, table in
+            guard let context, let start, let end, let table else { return false }
+            let unwinder = Unmanaged<StackUnwinder>.fromOpaque(context).takeUnretainedValue()
+            guard let mapping = unwinder.modules.mapping(at: pc),
+                let place = unwinder.modules.image(at: pc)?.unwindTable
+            else { return false }
+            (start.pointee, end.pointee, table.pointee) = (mapping.start, mapping.end, place)
+            return true
+        }
+        var places = [UInt64](repeating: 0, count: Self.mostFrames)
+        var areExact = [Bool](repeating: false, count: Self.mostFrames)
+        let count = Int(zg_unwind_stack(&source, &registers, &places, &areExact, Int32(Self.mostFrames)))
+        if count == 0 { return [modules.frame(at: registers[Int(ZG_THREAD_PC)])] }
+        return (0..<count).map { index in
+            areExact[index] ? modules.frame(at: places[index]) : modules.frame(returningTo: places[index])
+        }
+    }
+}

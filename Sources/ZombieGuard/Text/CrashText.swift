@@ -1,0 +1,56 @@
+// A crash in words: the sentence, and the threads that did the same.
+
+extension Finding.Crash {
+    /// The message on one line, safe to print; nil where there is none.
+    var messageLine: String? {
+        guard let message else { return nil }
+        let words = message.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
+        let line = words.filter { !$0.isEmpty }.joined(separator: " ")
+        return line.isEmpty ? nil : visible(line)
+    }
+
+    /// The other threads, those with equal stacks together, in the order of their first.
+    package var otherThreads: [(title: String, stack: [Finding.Frame])] {
+        var groups: [(threads: [Finding.ThreadStack], stack: [Finding.Frame])] = []
+        var places: [[Finding.Frame]: Int] = [:]
+        for thread in threads where !thread.hasFaulted {
+            if let place = places[thread.stack] {
+                groups[place].threads.append(thread)
+            } else {
+                places[thread.stack] = groups.count
+                groups.append(([thread], thread.stack))
+            }
+        }
+        return groups.map { (Self.title(of: $0.threads), $0.stack) }
+    }
+
+    private static let mostNamed = 8
+
+    // "thread 2 (worker)", "threads 2, 3, 4 (worker)", "thread 2 (worker), which could not be stopped"
+    private static func title(of threads: [Finding.ThreadStack]) -> String {
+        let numbers = threads.prefix(mostNamed).map { thread in
+            thread.id.map(String.init) ?? "of the kernel's number \(thread.threadID)"
+        }
+        let more = threads.count > mostNamed ? " and \(threads.count - mostNamed) more" : ""
+        let names = Set(threads.compactMap(\.name)).sorted().prefix(mostNamed).map { visible($0) }
+        let name = names.isEmpty ? "" : " (\(names.joined(separator: ", ")))"
+        let text = "thread\(threads.count == 1 ? "" : "s") \(numbers.joined(separator: ", "))\(more)\(name)"
+        return threads[0].stack.isEmpty ? text + ", which could not be stopped" : text
+    }
+}
+
+extension Finding {
+    /// "SIGILL in Cart.add(_:): Fatal error: Index out of range (Cart.swift:12)"
+    var crashSentence: String {
+        guard let crash else { return "a signal ended the program" }
+        var text = visible(crash.signal)
+        if let sender = detail["sender"] { text += " sent by process \(visible(sender))" }
+        let origin = stacks.accessOrigin
+        if let origin {
+            text += " in \(origin.function.map { visible(withoutMangledEnd($0)) } ?? origin.moduleAndOffset)"
+        }
+        if let message = crash.messageLine { text += ": \(message)" }
+        guard let file = origin?.file.flatMap({ $0.split(separator: "/").last }) else { return text }
+        return text + " (\(visible(String(file)))\(origin?.line.map { ":\($0)" } ?? ""))"
+    }
+}
