@@ -55,10 +55,10 @@ class Postgres:
         if result.returncode:
             raise Failed(f"{name}: {result.stderr[-600:]}")
 
-    def query(self, text):
+    def query(self, text, seconds=120):
         """Rows of texts."""
         result = subprocess.run(["psql", "-X", "-A", "-t", "-F", "\t", "-h", "127.0.0.1", "-p", str(self.port), "-U", "fleet", "fleet",
-                                 "-c", text], capture_output=True, text=True, cwd="/", timeout=120)
+                                 "-c", text], capture_output=True, text=True, cwd="/", timeout=seconds)
         if result.returncode:
             raise Failed(f"psql: {result.stderr[-600:]}")
         return [line.split("\t") for line in result.stdout.splitlines()]

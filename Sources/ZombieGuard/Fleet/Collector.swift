@@ -90,6 +90,8 @@ public final class Collector {
             try ship(files, in: directory, &passed)
         }
         if let retention { try retrying { () throws(FleetError) in try self.destination.prune(retention) } }
+        // Very many shippers that have nothing to send do not stay connected.
+        destination.reset()
         if let failure { throw failure }
         return passed
     }

@@ -4,7 +4,9 @@
 public final class FleetReader {
     /// Equal findings.
     public struct Group: Hashable, Sendable {
+        /// Sixteen hexadecimal digits.
         public var signature: String
+        /// The kind's name, such as "use-after-free".
         public var kind: String
         /// What happened, in a sentence.
         public var headline: String
@@ -12,8 +14,9 @@ public final class FleetReader {
         public var findings: Int64
         /// How often it was seen.
         public var occurrences: Int64
-        /// When it was seen first and last.
+        /// When it was seen first.
         public var first: Timestamp
+        /// When it was seen last.
         public var last: Timestamp
         /// The oldest version that had it; nil where one had none.
         public var version: String?

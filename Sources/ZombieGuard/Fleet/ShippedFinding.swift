@@ -42,12 +42,15 @@ public struct ShippedFinding: Sendable {
         }
     }
 
+    /// As it goes: what is cut is cut.
     public let finding: Finding
     /// The line that is kept: what the report has, with signature and origin.
     public internal(set) var line: String
     /// The report that it is of, by name.
     let source: String
+    /// Thirty-two hexadecimal digits, the same whenever and by whomever it is shipped.
     public let id: String
+    /// Sixteen hexadecimal digits, equal for equal bugs.
     public let signature: String
     /// Milliseconds since 1970.
     let milliseconds: Int64

@@ -65,10 +65,13 @@ public struct HTTPRequest: Hashable, Sendable {
 
 /// What is answered.
 public struct HTTPResponse: Hashable, Sendable {
+    /// As in HTTP.
     public var status: Int
+    /// The body's, as in Content-Type.
     public var type: String
     /// What the page may load and run.
     public var policy: String
+    /// What is sent.
     public var body: String
 
     /// Makes an answer of its parts. Each parameter is the property of its name.
