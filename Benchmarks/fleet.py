@@ -143,7 +143,7 @@ def main():
         say("report --host", timed(lambda: zguard("report", "--format", "json", "--host", "host-7", store.address)))
         say("report --since 2d", timed(lambda: zguard("report", "--format", "json", "--since", "2d", store.address)))
         process = subprocess.Popen([str(ZGUARD), "serve", store.address, "--port", "0"], stdout=subprocess.PIPE, text=True, env=environment)
-        port = int(re.search(r":(\d+)/", process.stdout.readline())[1])
+        port = int(re.search(r"at http://127.0.0.1:(\d+)/", process.stdout.readline())[1])
 
         def get(path):
             with socket.create_connection(("127.0.0.1", port)) as connection:
@@ -160,7 +160,7 @@ def main():
         finally:
             process.kill()
             process.wait()
-        age = f"{arguments.days - 1}d"
+        age = f"{arguments.days - 2}d"  # the oldest of them goes
         (folder / "none").mkdir()
         say("dropping a day", timed(lambda: zguard("collect", "--from", folder / "none", "--to", store.address, "--keep-age", age)))
         print(f"{store.count():,} findings are left")
