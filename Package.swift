@@ -8,7 +8,8 @@ let versionSetting = CSetting.define("ZG_VERSION", to: "\"\(version)\"")
 // The folders of Sources/ZombieGuard are layers. The lower ones, which is all that a guarded test bundle needs, are a module of their own.
 let lowerFolders = ["System", "Names", "Findings", "Symbols", "Watched", "Text", "InProcess"]
 let upperFolders = [
-    "Compressed", "Processes", "Suppressions", "Groups", "Formats", "Store", "History", "ZombieGuard.docc",
+    "Compressed", "Processes", "Suppressions", "Groups", "Formats", "Store", "Fleet", "Serve", "History",
+    "ZombieGuard.docc",
 ]
 
 let package = Package(

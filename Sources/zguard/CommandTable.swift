@@ -98,7 +98,7 @@ struct Command: Sendable {
         Command(
             name: "report", operands: "PATH…", operandCount: 1...Int.max,
             text:
-                "merge and print reports, raw or finished, directories of reports, and what core files say of a crash",
+                "merge and print reports, raw or finished, directories of reports, databases (sqlite:FILE, postgresql://…), and what core files say of a crash",
             flags: [
                 format, suppressions,
                 Flag(name: "--suggest", text: "print suppression rules for the findings instead of the findings"),
@@ -106,11 +106,61 @@ struct Command: Sendable {
                     name: "--since", value: .required("AGE"),
                     text: "only findings since then: 2d, 12h, 2026-11-20, 2026-11-20T10:00Z"),
                 Flag(
-                    name: "--program", value: .required("FILE"),
-                    text: "where the executable of a core file is, if it has moved"),
+                    name: "--kind", value: .required("TEXT"), text: "only findings of this kind, such as use-after-free"
+                ),
+                Flag(
+                    name: "--program", value: .required("PATH"),
+                    text: "only findings of this program: its path or its name; of a core file, where its executable is"
+                ),
+                Flag(name: "--host", value: .required("TEXT"), text: "only findings of this machine"),
+                Flag(name: "--signature", value: .required("TEXT"), text: "only the findings with this signature"),
+                Flag(
+                    name: "--new-since", value: .required("TEXT"),
+                    text: "only bugs that no version of the program before this one had"),
+                Flag(
+                    name: "--tenant", value: .required("TEXT"), text: "whose findings in a database (default: default)"),
                 full, symbols,
             ],
             run: { try ReportCommand($0).run() }),
+        Command(
+            name: "collect",
+            text: "ship the findings of complete reports to another directory, a database or a server, each once",
+            flags: [
+                Flag(name: "--from", value: .required("DIR"), repeats: true, text: "directory of reports"),
+                Flag(
+                    name: "--to", value: .required("PLACE"), repeats: true,
+                    text: "directory, sqlite:FILE, postgresql://…, https://… (JSON lines) or otlp+https://…"),
+                Flag(
+                    name: "--watch", value: .optionalNumber("SECONDS"),
+                    text: "look again every SECONDS seconds (default 10), for ever"),
+                Flag(name: "--tenant", value: .required("TEXT"), text: "whose findings these are (default: default)"),
+                Flag(name: "--host", value: .required("TEXT"), text: "name of this machine (default: its own)"),
+                Flag(name: "--program-version", value: .required("TEXT"), text: "version of the programs"),
+                Flag(name: "--redact", value: .required("FILE"), text: "cut what the rules in this file name"),
+                Flag(
+                    name: "--keep-share", value: .required("PERCENT"),
+                    text:
+                        "of equal findings, after the first 100, keep the stacks of this share, such as 10%; count all"),
+                Flag(
+                    name: "--keep-age", value: .required("AGE"),
+                    text: "delete what is older at the destination, such as 30d (default: keep all)"),
+                Flag(
+                    name: "--keep-count", value: .required("N"),
+                    text: "keep at most N reports in a destination that is a directory"),
+                Flag(
+                    name: "--keep-bytes", value: .required("SIZE"),
+                    text: "keep at most SIZE of reports in a destination that is a directory"),
+                Flag(name: "--quiet", text: "do not say what was sent"),
+            ], run: { try CollectCommand($0).run() }),
+        Command(
+            name: "serve", operands: "STORE", operandCount: 1...1,
+            text: "show a directory of reports, or a database, as web pages on this machine",
+            flags: [
+                Flag(
+                    name: "--port", value: .required("N"), text: "port on 127.0.0.1 (default 7070); 0: one that is free"
+                ),
+                symbols,
+            ], run: { try ServeCommand($0).run() }),
         Command(
             name: "check", operands: "PID", operandCount: 1...1,
             text: "verify the freed blocks, and the gaps around live ones, of a running process now",

@@ -22,6 +22,9 @@ struct FindingIntake {
         groups.add(raw) { symbolicator.symbolicate($0) } ? groups.findings.last : nil
     }
 
+    /// Leaves out groups.
+    mutating func keep(where isKept: (Finding) -> Bool) { groups.keep(where: isKept) }
+
     /// Why frames have no names, as far as that was not handed out before.
     mutating func newNotes() -> ArraySlice<String> {
         defer { notesGiven = symbolicator.notes.count }

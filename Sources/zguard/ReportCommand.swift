@@ -8,7 +8,7 @@ struct ReportCommand {
     private let options: ReportOptions
     private let format: ReportFormat
     private let suggests: Bool
-    private let since: Timestamp?
+    private let filter: FleetFilter
     /// Where the executable of a core file's program is.
     private let program: String?
 
@@ -23,8 +23,16 @@ struct ReportCommand {
         if suggests, let format = options.format, format != .text {
             throw .usage("options '--suggest' and '--format \(format.rawValue)' exclude each other")
         }
-        since = try arguments.since()
-        program = arguments.value("--program")
+        var filter = FleetFilter()
+        filter.since = try arguments.since()
+        filter.kind = arguments.value("--kind")
+        filter.program = arguments.value("--program")
+        filter.host = arguments.value("--host")
+        filter.signature = arguments.value("--signature")
+        filter.newSince = arguments.value("--new-since")
+        filter.tenant = arguments.value("--tenant")
+        self.filter = filter
+        program = filter.program
     }
 
     func run() throws -> Int32 {
@@ -42,7 +50,8 @@ struct ReportCommand {
             }
         }
         if contents.readable == 0 { return status }
-        let intake = contents.intake
+        var intake = contents.intake
+        intake.keep { [filter] in filter.isNew($0) && (filter.signature == nil || $0.signature == filter.signature) }
         for note in intake.notes { Output.warn(note) }
         if suggests {
             for (number, finding) in intake.groups.findings.enumerated() {
@@ -78,6 +87,7 @@ struct ReportCommand {
 
     private func read(_ path: String, into contents: inout Contents) throws(Failure) {
         if isCore(path) { return try readCore(path, into: &contents) }
+        if let address = try? FleetAddress(path), address.isDatabase { return try read(address, into: &contents) }
         let isReadable: Bool
         let isStore: Bool
         do throws(SystemError) {
@@ -111,10 +121,25 @@ struct ReportCommand {
         }
     }
 
+    private func read(_ address: FleetAddress, into contents: inout Contents) throws(Failure) {
+        do throws(FleetError) {
+            let reader = try FleetReader(address)
+            for group in try reader.groups(filter) {
+                guard let finding = group.finding else {
+                    contents.isComplete = false
+                    continue
+                }
+                contents.intake.add(finding)
+            }
+        } catch {
+            throw Failure("\(error)", hint: error.hint)
+        }
+    }
+
     private func readStore(_ path: String, into contents: inout Contents) throws(Failure) {
         do throws(StoreError) {
             let store = ReportStore(directory: path)
-            for file in try store.files(since: since) {
+            for file in try store.files(since: filter.since) {
                 // What is gone meanwhile was too old.
                 guard let reader = try store.reader(of: file) else { continue }
                 do throws(SystemError) { _ = try read(reader, file.path, into: &contents) } catch {
@@ -138,7 +163,7 @@ struct ReportCommand {
             switch entry {
             case .finding(let finding, _):
                 found += 1
-                if isRecent(finding.lastSeen ?? finding.time) { contents.intake.add(finding) }
+                if filter.accepts(finding) { contents.intake.add(finding) }
             case .timeline(let sample, _): contents.add(sample)
             case .skipped(let line, let reason):
                 skipped += 1
@@ -153,11 +178,5 @@ struct ReportCommand {
         if let problem = reader.problem { Output.warn("'\(visible(path))' is not read to its end: \(problem)") }
         if skipped > 0 || reader.problem != nil { contents.isComplete = false }
         return found > 0 || skipped == 0
-    }
-
-    // A finding without a time may be a recent one.
-    private func isRecent(_ time: String?) -> Bool {
-        guard let since, let time = time.flatMap({ Timestamp($0) }) else { return true }
-        return time >= since
     }
 }

@@ -7,8 +7,8 @@ extension Arguments {
     static let keepFlags = ["--keep-age", "--keep-count", "--keep-bytes"]
 
     /// How long reports are kept: the standard, except where a flag says otherwise.
-    func retention() throws(Failure) -> Retention {
-        var retention = Retention.standard
+    func retention(standard: Retention = .standard) throws(Failure) -> Retention {
+        var retention = standard
         if value("--keep-age") != nil { retention.age = try parsed("--keep-age", Retention.age) }
         if value("--keep-count") != nil { retention.count = try parsed("--keep-count", Retention.count) }
         if value("--keep-bytes") != nil { retention.bytes = try parsed("--keep-bytes", Retention.bytes) }

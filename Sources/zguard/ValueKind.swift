@@ -20,7 +20,7 @@ enum ValueKind: Hashable, Sendable {
     private static let placeholders: [String: ValueKind] = [
         "PATH": .file, "FILE": .file, "CORE": .file, "DIR": .directory, "PROGRAM": .program, "PID": .process,
         "COMMAND": .command, "KEY=VALUE": .setting, "ARG": .file, "N": .text, "SECONDS": .text, "AGE": .text,
-        "SIZE": .text, "PERCENT": .text,
+        "SIZE": .text, "PERCENT": .text, "TEXT": .text, "PLACE": .file, "STORE": .file,
         "ADDRESS": .text,
     ]
 

@@ -103,14 +103,14 @@ class Browser:
             self.complaints.append(parameters["entry"]["text"])
 
     def open(self, path, width=1280, height=900, dark=False, script=True, wait=30):
-        """Loads a file; returns the seconds until it was loaded."""
+        """Loads a file, or an address that begins with http; returns the seconds until it was loaded."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.call("Emulation.setScriptExecutionDisabled", value=not script)
         self.requests, self.complaints, self.events = [], [], []
         began = time.monotonic()
-        self.call("Page.navigate", url=f"file://{path}")
+        self.call("Page.navigate", url=path if str(path).startswith("http") else f"file://{path}")
         while "Page.loadEventFired" not in self.events:
             self.receive(began + wait, f"loading {path}")
         return time.monotonic() - began

@@ -84,6 +84,10 @@ PARTS = [
     Part("grouping", driver("Reports/grouping"), 16),
     Part("reading", driver("Reports/reading"), 10),
     Part("store", driver("Reports/store"), 17),
+    # Findings on their way to databases, and in a browser.
+    Part("fleet", driver("Fleet/fleet"), 14),
+    Part("fleet-killed", driver("Fleet/fleet", "--kills", "200", "--only", "killed"), 90, needs=("fleet",), when="full"),
+    Part("serve", driver("Fleet/serve"), 9),
     Part("history", driver("Symbols/history"), 16, slices=4),
 
     # The tree as users get it; real programs and other people's test suites.

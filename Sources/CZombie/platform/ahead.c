@@ -12,8 +12,8 @@ enum end { goes_on, ends, is_dead_end }; // a dead end: the program stops there
 
 struct run {
     int steps, forks;
-    bool gave_up;  // too many steps, or branches that are not known
-    bool is_leaf;  // inside a function that is followed as far as no branch is unknown: no further one is
+    bool gave_up; // too many steps, or branches that are not known
+    bool is_leaf; // inside a function that is followed as far as no branch is unknown: no further one is
     uint64_t code_at;
     int code_count;
     uint8_t code[CODE];

@@ -6,6 +6,39 @@ import Glibc
 enum GzipWriter {
     /// Writes all that `source` holds, compressed, to `target`.
     static func compress(_ source: Descriptor, to target: Descriptor) throws(SystemError) {
+        var offset: UInt64 = 0
+        try compress {
+            () throws(SystemError) in
+            let input = try source.read(at: offset, upTo: 1 << 16)
+            offset += UInt64(input.count)
+            return input
+        } to: { (output) throws(SystemError) in
+            try target.write(bytes: output)
+        }
+    }
+
+    /// Bytes as a gzip file has them; nil where that cannot be done.
+    static func compressed(_ bytes: [UInt8]) -> [UInt8]? {
+        var packed: [UInt8] = []
+        var rest = bytes[...]
+        do throws(SystemError) {
+            try compress {
+                () throws(SystemError) in
+                defer { rest = rest.dropFirst(1 << 16) }
+                return Array(rest.prefix(1 << 16))
+            } to: { (output) throws(SystemError) in
+                packed += output
+            }
+            return packed
+        } catch {
+            return nil
+        }
+    }
+
+    /// Compresses one piece after the other; an empty one is the end.
+    private static func compress(
+        _ next: () throws(SystemError) -> [UInt8], to put: ([UInt8]) throws(SystemError) -> Void
+    ) throws(SystemError) {
         guard let zlib = Zlib.shared else { throw SystemError(number: ENOSYS) }
         let stream = Zlib.Stream.allocate(capacity: 1)
         stream.initialize(to: zg_zlib_stream())
@@ -15,18 +48,16 @@ enum GzipWriter {
             ZG_ZLIB_DEFAULT_STRATEGY, Zlib.version, Zlib.streamSize)
         guard started == ZG_ZLIB_OK else { throw SystemError(number: ENOMEM) }
         defer { _ = zlib.endDeflating(stream) }
-        var offset: UInt64 = 0
         while true {
-            let input = try source.read(at: offset, upTo: 1 << 16)
-            offset += UInt64(input.count)
-            try deflate(input, stream, zlib, to: target)
+            let input = try next()
+            try deflate(input, stream, zlib, to: put)
             if input.isEmpty { return }
         }
     }
 
     /// Compresses one piece; an empty one is the end.
     private static func deflate(
-        _ input: [UInt8], _ stream: Zlib.Stream, _ zlib: Zlib, to target: Descriptor
+        _ input: [UInt8], _ stream: Zlib.Stream, _ zlib: Zlib, to put: ([UInt8]) throws(SystemError) -> Void
     ) throws(SystemError) {
         let flush = input.isEmpty ? ZG_ZLIB_FINISH : ZG_ZLIB_NO_FLUSH
         let count = input.count
@@ -45,7 +76,7 @@ enum GzipWriter {
                 }
             }
             if status == ZG_ZLIB_STREAM_ERROR { throw SystemError(number: EINVAL) }
-            try target.write(bytes: output)
+            try put(output)
         } while stream.pointee.avail_out == 0
     }
 }

@@ -39,6 +39,8 @@ public struct Finding: Hashable, Sendable {
     public var signature: String?
     /// What only findings of this kind have, such as `allocated_with` of a dealloc-mismatch.
     public var detail: [String: String]
+    /// Where it comes from; nil where it has not been shipped.
+    public var origin: Origin?
 
     /// Makes a finding of its parts. Each parameter is the property of its name.
     public init(
@@ -70,7 +72,7 @@ extension Finding: Codable {
         case program, time
         case firstSeen = "first_seen"
         case lastSeen = "last_seen"
-        case signature, detail
+        case signature, detail, origin
     }
 
     /// Reads a raw or finished finding of ``schema``. What may be missing is filled in; unknown keys are ignored.
@@ -100,6 +102,7 @@ extension Finding: Codable {
         signature = written == "" ? nil : written
         detail = (try values.decodeIfPresent([String: DetailText].self, forKey: .detail) ?? [:]).compactMapValues(
             \.text)
+        origin = try values.decodeIfPresent(Origin.self, forKey: .origin)
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -122,6 +125,7 @@ extension Finding: Codable {
         try values.encodeIfPresent(lastSeen, forKey: .lastSeen)
         try values.encodeIfPresent(signature, forKey: .signature)
         if !detail.isEmpty { try values.encode(detail, forKey: .detail) }
+        try values.encodeIfPresent(origin, forKey: .origin)
     }
 }
 

@@ -26,6 +26,10 @@ public struct FindingReader {
     /// What stood in the same line as the entry before.
     private var pending: Entry?
     private let decoder = JSONDecoder()
+    /// Bytes of all complete lines so far.
+    package var offset: UInt64 { lines.offset }
+    /// What the finding that was handed out last was read from.
+    package private(set) var text = ""
 
     /// Reads lines as they come.
     package init(source: any ByteSource) { lines = LineReader(source: source) }
@@ -71,7 +75,9 @@ public struct FindingReader {
         let text = String(decoding: bytes, as: UTF8.self)
         let data = Data(text.utf8)
         do {
-            return .finding(try decoder.decode(Finding.self, from: data), line: line.number)
+            let finding = try decoder.decode(Finding.self, from: data)
+            self.text = text
+            return .finding(finding, line: line.number)
         } catch {
             guard let reason = explain(error, data, isCutOff: line.isCutOff) else {
                 let sample = TimelineSample(jsonLine: text)
@@ -83,6 +89,7 @@ public struct FindingReader {
                     Finding.self, from: Data(String(decoding: bytes[whole...], as: UTF8.self).utf8))
             else { return skipped(reason) }
             pending = .finding(finding, line: line.number)
+            self.text = String(decoding: bytes[whole...], as: UTF8.self)
             return skipped("cut off, and another finding follows")
         }
     }
@@ -126,5 +133,13 @@ public struct FindingReader {
             return "'\(path(context))' has a value of the wrong type"
         @unknown default: return "not a finding"
         }
+    }
+}
+
+extension Finding {
+    /// Reads one line of a report; nil where it is no finding.
+    package init?(jsonLine line: String) {
+        guard let finding = try? JSONDecoder().decode(Finding.self, from: Data(line.utf8)) else { return nil }
+        self = finding
     }
 }

@@ -17,7 +17,7 @@ extension Finding {
                 ("count", .integer(Int64(count))), ("pid", processID.map { .integer(Int64($0)) }),
                 ("program", program.map { .string($0) }), ("time", time.map { .string($0) }),
                 ("first_seen", firstSeen.map { .string($0) }), ("last_seen", lastSeen.map { .string($0) }),
-                ("signature", signature.map { .string($0) }), ("detail", detailJSON),
+                ("signature", signature.map { .string($0) }), ("detail", detailJSON), ("origin", origin?.json),
             ])
     }
 

@@ -76,7 +76,7 @@ public struct HTMLReport {
     }
 
     // Hatching for what lies around a block, shared by all pictures.
-    private static let patterns = """
+    static let patterns = """
         <svg class="defs" aria-hidden="true"><defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse">\
         <path d="M-1 7L7 -1M-1 1L1 -1M5 7L7 5"/></pattern></defs></svg>
         """

@@ -62,6 +62,14 @@ public struct FindingGroups: Sendable {
         if isNew {
             sources.add(finding)
             keep(finding)
+        } else if case .group(let index) = place, findings[index].stacks == Finding.Stacks(),
+            finding.stacks != findings[index].stacks
+        {
+            // The first one was only counted: this one has something to show.
+            sources.add(finding)
+            finding.merge(findings[index])
+            bytes += texts.share(&finding)
+            findings[index] = finding
         } else {
             count(raw, at: place)
         }
@@ -95,6 +103,11 @@ public struct FindingGroups: Sendable {
             findings[index].merge(finding)
         }
     }
+
+    /// Takes groups out that are not to be shown, once all findings are there.
+    ///
+    /// - Parameter isKept: whether a group stays.
+    public mutating func keep(where isKept: (Finding) -> Bool) { findings.removeAll { !isKept($0) } }
 
     /// Whether findings of other bugs are only counted from now on.
     public var isFull: Bool { findings.count >= limits.groups || bytes >= limits.bytes }
@@ -133,6 +146,10 @@ extension Finding {
         let last = [lastSeen, time, other.lastSeen, other.time].compactMap { Moment($0) }.max()
         firstSeen = first?.text == time ? nil : first?.text
         lastSeen = last?.text == time ? nil : last?.text
+        // The oldest version that has the bug.
+        if origin != nil, versionKey(other.origin?.version) < versionKey(origin?.version) {
+            origin?.version = other.origin?.version
+        }
     }
 
     /// A time in a finding, if it is one that can be compared.

@@ -25,6 +25,14 @@ struct ReportName: Hashable, Sendable {
         self.started = Timestamp(rawValue: started.rawValue / 1_000_000 * 1_000_000)
     }
 
+    /// The name for a file that a store did not name: the same for the same one.
+    init(file: String, digits: String) {
+        let safe = file.utf8.prefix(Self.longestProgram).map { Self.isSafe($0) ? $0 : UInt8(ascii: "_") }
+        started = Timestamp(rawValue: 0)
+        let name = safe.isEmpty ? "program" : String(decoding: safe, as: UTF8.self)
+        stem = "\(started.compact)-\(name)-0-\(digits.prefix(Self.suffixDigits))"
+    }
+
     var plain: String { stem + Self.plainExtension }
     var compressed: String { stem + Self.compressedExtension }
     var temporary: String { Self.temporary(for: plain) }

@@ -23,6 +23,9 @@ public struct Retention: Hashable, Sendable {
     /// A week, 1,000 reports, 256 MiB.
     public static let standard = Retention(age: 7 * 86400, count: 1000, bytes: 256 << 20)
 
+    /// No limit.
+    public static let unlimited = Retention(age: nil, count: nil, bytes: nil)
+
     /// Makes limits. Nil lifts one.
     ///
     /// - Parameters:

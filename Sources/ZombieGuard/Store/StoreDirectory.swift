@@ -75,7 +75,7 @@ struct StoreDirectory: Sendable {
 
     func open(_ name: String, flags: Int32 = O_RDONLY) throws(SystemError) -> Descriptor {
         // What is no regular file after all, a pipe say, shall not make anybody wait.
-        try Descriptor(opening: name, in: descriptor, flags: flags | O_NOFOLLOW | O_NONBLOCK)
+        try Descriptor(opening: name, in: descriptor, flags: flags | O_NOFOLLOW | O_NONBLOCK, mode: 0o600)
     }
 
     /// A new file of that name, open for reading and appending, and locked: as long as it is open it counts as being written.

@@ -22,6 +22,9 @@ struct LineReader {
     private var partial: [UInt8] = []
     private var isTooLong = false
     private var number = 0
+    /// Bytes of the lines that were handed out, with their line feeds.
+    private(set) var offset: UInt64 = 0
+    private var unfinished: UInt64 = 0
 
     init(source: any ByteSource) { self.source = source }
 
@@ -42,6 +45,8 @@ struct LineReader {
                 continue
             }
             keep(buffer[position..<end])
+            offset += unfinished + 1
+            unfinished = 0
             position = end + 1
             return takeLine()
         }
@@ -66,6 +71,7 @@ struct LineReader {
     }
 
     private mutating func keep(_ bytes: ArraySlice<UInt8>) {
+        unfinished += UInt64(bytes.count)
         if isTooLong { return }
         if partial.count + bytes.count > Self.longestLine {
             isTooLong = true

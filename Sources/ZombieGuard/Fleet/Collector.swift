@@ -1,0 +1,285 @@
+// Ships what is complete in directories of reports.
+
+import Glibc
+
+/// Reads directories of reports and ships what has not arrived yet to one destination.
+public final class Collector {
+    /// What a pass did.
+    public struct Passed: Hashable, Sendable {
+        /// Findings that were sent.
+        public var sent = 0
+        /// Findings that were not there before, as far as the destination can tell.
+        public var new = 0
+        /// Reports that were read.
+        public var files = 0
+        /// Reports that are being written.
+        public var pending = 0
+        /// Lines that are no findings.
+        public var skipped = 0
+    }
+
+    private let directories: [String]
+    private let name: String
+    private let destination: any Destination
+    private let sender: ShippedFinding.Sender
+    private let redaction: Redaction?
+    private let sampling: Sampling?
+    /// Told what goes wrong without ending the pass.
+    private let warn: (String) -> Void
+    /// How often what fails for a time is tried; nil: for ever.
+    private let attempts: Int?
+
+    private var counts: [String: Int64] = [:]
+    private var batch: [ShippedFinding] = []
+    private var batchBytes = 0
+    private var warned: Set<String> = []
+    /// What is known of files once the batch has arrived.
+    private var marks: [(name: String, entry: ShippingProgress.Entry)] = []
+
+    private static let mostInBatch = 1000
+    private static let mostBytes = 8 << 20
+    private static let mostCounts = 1 << 18
+    private static let longestPause = 60.0
+
+    /// - Parameters:
+    ///   - directories: of reports.
+    ///   - target: where to; see ``FleetAddress``.
+    ///   - sender: this machine.
+    ///   - redaction: what is cut out of findings; nil: nothing.
+    ///   - sampling: which findings are only counted; nil: none.
+    ///   - attempts: how often what fails for a time is tried; nil: for ever.
+    ///   - warn: told what goes wrong without ending the pass, in texts that are safe to print.
+    /// - Throws: ``FleetError`` where there is no such destination.
+    public init(
+        from directories: [String], to target: FleetAddress, sender: ShippedFinding.Sender, redaction: Redaction? = nil,
+        sampling: Sampling? = nil, attempts: Int? = 5, warn: @escaping (String) -> Void
+    ) throws(FleetError) {
+        self.directories = directories
+        name = "\(target.name) \(sender.tenant)"
+        destination = try target.destination(sender)
+        self.sender = sender
+        self.redaction = redaction
+        self.sampling = sampling
+        self.attempts = attempts
+        self.warn = warn
+    }
+
+    /// One look at every directory.
+    ///
+    /// - Parameter retention: what the destination keeps; nil: all.
+    /// - Returns: what was done.
+    /// - Throws: ``FleetError`` where a directory cannot be read, or the destination does not take what it is sent.
+    public func pass(pruning retention: Retention? = nil) throws -> Passed {
+        // What did not arrive is read once more.
+        batch = []
+        batchBytes = 0
+        marks = []
+        var passed = Passed()
+        var failure: FleetError?
+        for path in directories {
+            // One that cannot be read does not keep the others from being shipped.
+            let directory: StoreDirectory
+            let files: [ReportFile]
+            do throws(StoreError) {
+                directory = try StoreDirectory(opening: path)
+                files = try ReportStore(directory: path).files()
+            } catch {
+                failure = FleetError("\(error)")
+                continue
+            }
+            try ship(files, in: directory, &passed)
+        }
+        if let retention { try retrying { () throws(FleetError) in try self.destination.prune(retention) } }
+        // Very many shippers that have nothing to send do not stay connected.
+        destination.reset()
+        if let failure { throw failure }
+        return passed
+    }
+
+    private func ship(_ files: [ReportFile], in directory: StoreDirectory, _ passed: inout Passed) throws {
+        var progress = ShippingProgress(destination: name, in: directory)
+        let before = progress.entries
+        // What is gone needs no memory.
+        let names = Set(files.map(\.name))
+        progress.entries = progress.entries.filter { names.contains($0.key) }
+        for file in files {
+            do {
+                guard let opened = try open(file, in: directory, &passed) else { continue }
+                if let known = progress.entries[file.name], known.inode == opened.status.st_ino,
+                    known.written == Timestamp(opened.status.st_mtim).rawValue,
+                    known.size == UInt64(max(0, opened.status.st_size))
+                {
+                    continue
+                }
+                passed.files += 1
+                let source = Source(
+                    file: file, descriptor: opened.descriptor, status: opened.status,
+                    resumed: progress.entries[file.name])
+                try read(source, &progress, directory, &passed)
+            } catch let error as SystemError {
+                warnOnce("cannot read report '\(visible(file.path))': \(error)")
+            }
+        }
+        try flush(&progress, directory, &passed)
+        if progress.entries != before { save(progress, directory) }
+    }
+
+    /// A report that nobody writes; nil where somebody does, or it is gone.
+    private func open(_ file: ReportFile, in directory: StoreDirectory, _ passed: inout Passed) throws(SystemError) -> (
+        descriptor: Descriptor, status: stat
+    )? {
+        let descriptor: Descriptor
+        do throws(SystemError) { descriptor = try directory.open(file.name) } catch {
+            if error.number == ENOENT { return nil }
+            throw error
+        }
+        // A store's own report grows, and is written anew at the end, as long as its writer has it locked.
+        if file.started != nil, !file.isCompressed, flock(descriptor.number, LOCK_SH | LOCK_NB) != 0,
+            errno == EWOULDBLOCK
+        {
+            passed.pending += 1
+            return nil
+        }
+        guard let status = descriptor.status, let named = directory.regularFile(file.name),
+            named.st_ino == status.st_ino
+        else {
+            return nil
+        }
+        return (descriptor, status)
+    }
+
+    /// A report that is read.
+    private struct Source {
+        var file: ReportFile
+        var descriptor: Descriptor
+        var status: stat
+        var resumed: ShippingProgress.Entry?
+
+        /// Of what stands before an offset.
+        func digest(before offset: UInt64) -> String {
+            let count = min(offset, 256)
+            var digest = Digest()
+            digest.add((try? descriptor.read(at: offset - count, upTo: Int(count))) ?? [])
+            return digest.digits(8)
+        }
+    }
+
+    private func read(
+        _ source: Source, _ progress: inout ShippingProgress, _ directory: StoreDirectory, _ passed: inout Passed
+    ) throws {
+        let file = source.file
+        let written = Timestamp(source.status.st_mtim)
+        var start: (offset: UInt64, lines: Int) = (0, 0)
+        if let known = source.resumed, !file.isCompressed, known.inode == source.status.st_ino, known.offset > 0,
+            known.offset <= UInt64(max(0, source.status.st_size)), known.digest == source.digest(before: known.offset),
+            lseek(source.descriptor.number, off_t(known.offset), SEEK_SET) >= 0
+        {
+            start = (known.offset, known.lines)
+        }
+        var reader = FindingReader(file: source.descriptor)
+        var line = start.lines
+        func mark(isWhole: Bool) {
+            let offset = file.isCompressed ? 0 : start.offset + reader.offset
+            marks.append(
+                (
+                    file.name,
+                    ShippingProgress.Entry(
+                        inode: UInt64(source.status.st_ino), offset: offset, lines: line,
+                        written: isWhole ? written.rawValue : 0,
+                        size: isWhole ? UInt64(max(0, source.status.st_size)) : 0,
+                        digest: file.isCompressed ? "" : source.digest(before: offset))
+                ))
+        }
+        while let entry = try reader.next() ?? (file.started != nil ? reader.finish() : nil) {
+            switch entry {
+            case .finding(let finding, let number):
+                line = start.lines + number
+                let shipped = ShippedFinding(
+                    finding, text: reader.text, source: "\(sender.host)/\(file.name)", line: line, written: written,
+                    sender: sender, redaction: redaction)
+                if let shipped {
+                    batch.append(try sampled(shipped))
+                    batchBytes += shipped.line.utf8.count
+                } else {
+                    passed.skipped += 1
+                    warnOnce("'\(visible(file.path))' line \(line) is not shipped: it cannot be redacted")
+                }
+            case .timeline(_, let number): line = start.lines + number
+            case .skipped(let number, let reason):
+                line = start.lines + number
+                passed.skipped += 1
+                warnOnce("'\(visible(file.path))' line \(line) is not shipped: \(reason)")
+            }
+            if batch.count >= Self.mostInBatch || batchBytes >= Self.mostBytes {
+                if !file.isCompressed { mark(isWhole: false) }
+                try flush(&progress, directory, &passed)
+            }
+        }
+        if let problem = reader.problem { warnOnce("'\(visible(file.path))' is not read to its end: \(problem)") }
+        mark(isWhole: true)
+    }
+
+    private func sampled(_ finding: ShippedFinding) throws(FleetError) -> ShippedFinding {
+        guard let sampling else { return finding }
+        let key = "\(finding.tenant)/\(finding.signature)"
+        if counts.count > Self.mostCounts { counts = [:] }
+        var count = counts[key] ?? 0
+        if counts[key] == nil {
+            try retrying { () throws(FleetError) in
+                count = try self.destination.count(of: finding.signature, tenant: finding.tenant)
+            }
+        }
+        counts[key] = count + 1
+        return count < sampling.first || sampling.keeps(finding) ? finding : finding.thinned
+    }
+
+    /// Sends what was read, and remembers that it has arrived.
+    private func flush(
+        _ progress: inout ShippingProgress, _ directory: StoreDirectory, _ passed: inout Passed
+    ) throws(FleetError) {
+        if !batch.isEmpty {
+            var new = 0
+            try retrying { () throws(FleetError) in new = try self.destination.send(self.batch) }
+            passed.sent += batch.count
+            passed.new += new
+            batch = []
+            batchBytes = 0
+            for mark in marks { progress.entries[mark.name] = mark.entry }
+            marks = []
+            save(progress, directory)
+        }
+        for mark in marks { progress.entries[mark.name] = mark.entry }
+        marks = []
+    }
+
+    private func save(_ progress: ShippingProgress, _ directory: StoreDirectory) {
+        do throws(SystemError) { try progress.save(in: directory) } catch {
+            warnOnce("cannot remember what was shipped from '\(visible(directory.path))': \(error)")
+        }
+    }
+
+    /// Tries again what may go well then, after pauses that grow.
+    private func retrying(_ work: () throws(FleetError) -> Void) throws(FleetError) {
+        var tried = 0
+        var pause = 0.2
+        while true {
+            do throws(FleetError) {
+                return try work()
+            } catch {
+                tried += 1
+                guard error.isTemporary, attempts.map({ tried < $0 }) ?? true else { throw error }
+                warnOnce("\(error); trying again")
+                destination.reset()
+                // Many that failed at the same time do not come back at the same time.
+                usleep(useconds_t(pause * Double.random(in: 0.5...1) * 1e6))
+                pause = min(pause * 2, Self.longestPause)
+            }
+        }
+    }
+
+    // The same thing again is no news.
+    private func warnOnce(_ text: String) {
+        if warned.count > 1000 { warned = [] }
+        if warned.insert(text).inserted { warn(text) }
+    }
+}

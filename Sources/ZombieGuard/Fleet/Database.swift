@@ -1,0 +1,72 @@
+// What findings are kept in: a database that understands SQL. The statements are the same for all, but where a dialect is asked for.
+
+/// A value of a row, or of a parameter.
+enum SQLValue: Hashable, Sendable {
+    case null
+    case integer(Int64)
+    case text(String)
+
+    init(_ text: String?) { self = text.map { .text($0) } ?? .null }
+
+    var text: String? {
+        switch self {
+        case .null: nil
+        case .integer(let number): String(number)
+        case .text(let text): text
+        }
+    }
+
+    var integer: Int64 {
+        switch self {
+        case .null: 0
+        case .integer(let number): number
+        // Sums are numbers with any number of digits.
+        case .text(let text): Int64(text) ?? (text.hasPrefix("-") ? .min : text.isEmpty ? 0 : .max)
+        }
+    }
+}
+
+/// A connection. Used by one thread at a time.
+protocol Database: AnyObject {
+    /// Several statements without parameters and results.
+    func execute(_ script: String) throws(FleetError)
+    /// One statement, with $1, $2 and so on for its parameters, each of which occurs.
+    @discardableResult
+    func query(_ statement: String, _ parameters: [SQLValue]) throws(FleetError) -> [[SQLValue]]
+    /// Makes tables where there are none.
+    func prepare() throws(FleetError)
+    /// Adds findings: each once, whoever else does the same, all or none of them. Returns how many were new.
+    func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int
+    /// Removes what was found before that day. Returns how many findings were removed, as far as that is known.
+    func removeFindings(before day: String) throws(FleetError)
+}
+
+extension Database {
+    func query(_ statement: String) throws(FleetError) -> [[SQLValue]] { try query(statement, []) }
+}
+
+/// What a shipped finding is in tables.
+enum FleetTables {
+    /// The columns of a finding, in the order of ``ShippedFinding/values``.
+    static let columns = [
+        "tenant", "signature", "day", "id", "at", "host", "program", "version", "version_key", "occurrences", "body",
+    ]
+
+    /// The tables that count, which overviews are made of.
+    static func counting(day: String) -> String {
+        """
+        CREATE TABLE IF NOT EXISTS zguard_days (
+            tenant text NOT NULL, signature text NOT NULL, day \(day) NOT NULL, program text NOT NULL, version text NOT NULL,
+            version_key text NOT NULL, findings bigint NOT NULL, occurrences bigint NOT NULL,
+            first_at bigint NOT NULL, last_at bigint NOT NULL,
+            PRIMARY KEY (tenant, signature, day, program, version));
+        CREATE TABLE IF NOT EXISTS zguard_hosts (
+            tenant text NOT NULL, signature text NOT NULL, host text NOT NULL, findings bigint NOT NULL,
+            occurrences bigint NOT NULL, last_at bigint NOT NULL, PRIMARY KEY (tenant, signature, host));
+        CREATE INDEX IF NOT EXISTS zguard_hosts_by_host ON zguard_hosts (tenant, host);
+        CREATE TABLE IF NOT EXISTS zguard_groups (
+            tenant text NOT NULL, signature text NOT NULL, kind text NOT NULL, headline text NOT NULL, words text NOT NULL,
+            body text NOT NULL, PRIMARY KEY (tenant, signature));
+        """
+    }
+}

@@ -1,0 +1,42 @@
+// How shipping to, and reading from, a fleet's store fails.
+
+import Glibc
+
+/// A store or a receiver of findings cannot do something. The text is one line in lower case, safe to print.
+public struct FleetError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What to do about it.
+    public var hint: String?
+    public var description: String
+    /// Whether it may go well if it is tried again.
+    public var isTemporary: Bool
+
+    init(_ description: String, hint: String? = nil, isTemporary: Bool = false) {
+        self.description = description
+        self.hint = hint
+        self.isTemporary = isTemporary
+    }
+}
+
+/// A library that is opened where it is used, and nowhere else.
+struct SharedLibrary: @unchecked Sendable {
+    private let handle: UnsafeMutableRawPointer
+    private let name: String
+    private let package: String
+
+    /// - Parameters:
+    ///   - name: such as "libpq.so.5".
+    ///   - package: the Debian package that has it.
+    init(_ name: String, package: String) throws(FleetError) {
+        guard let handle = dlopen(name, RTLD_NOW | RTLD_LOCAL) else {
+            throw FleetError("\(name) is not installed", hint: "apt-get install \(package)")
+        }
+        (self.handle, self.name, self.package) = (handle, name, package)
+    }
+
+    func function<Function>(_ symbol: String, _ type: Function.Type) throws(FleetError) -> Function {
+        guard let address = dlsym(handle, symbol) else {
+            throw FleetError("\(name) has no \(symbol)", hint: "a newer version of the package \(package) has it")
+        }
+        return unsafeBitCast(address, to: type)
+    }
+}

@@ -1,0 +1,299 @@
+// Asks a database of findings.
+
+/// A database of findings, open for reading. Used by one thread at a time.
+public final class FleetReader {
+    /// Equal findings.
+    public struct Group: Hashable, Sendable {
+        /// Sixteen hexadecimal digits.
+        public var signature: String
+        /// The kind's name, such as "use-after-free".
+        public var kind: String
+        /// What happened, in a sentence.
+        public var headline: String
+        /// Lines that arrived.
+        public var findings: Int64
+        /// How often it was seen.
+        public var occurrences: Int64
+        /// When it was seen first.
+        public var first: Timestamp
+        /// When it was seen last.
+        public var last: Timestamp
+        /// The oldest version that had it; nil where one had none.
+        public var version: String?
+        /// One of the findings, as a line of JSON.
+        public var line: String
+    }
+
+    /// How groups are listed.
+    public enum Order: String, CaseIterable, Sendable {
+        /// Those that were seen most often come first.
+        case often
+        /// Those that were seen last come first.
+        case last
+        /// Those that came up last come first.
+        case new
+    }
+
+    private let database: any Database
+
+    init(_ database: any Database) { self.database = database }
+
+    /// Opens a database.
+    ///
+    /// - Parameter address: of SQLite or PostgreSQL.
+    /// - Throws: ``FleetError`` where it cannot be opened, or holds no findings of zguard's.
+    public convenience init(_ address: FleetAddress) throws(FleetError) {
+        switch address {
+        case .sqlite(let path): self.init(try SQLiteFleet(reading: path))
+        case .postgres(let text):
+            let database = try PostgresFleet(address: text)
+            try database.execute("SET default_transaction_read_only = on")
+            self.init(database)
+        case .directory, .web, .openTelemetry: throw FleetError("'\(visible(address.name))' is no database")
+        }
+        do throws(FleetError) {
+            _ = try database.query("SELECT 1 FROM zguard_groups LIMIT 1")
+        } catch {
+            throw FleetError("'\(visible(address.name))' holds no findings: \(error)", isTemporary: error.isTemporary)
+        }
+    }
+
+    /// The parts of a statement, and its parameters.
+    private struct Question {
+        var conditions: [String] = []
+        var parameters: [SQLValue] = []
+
+        mutating func parameter(_ value: SQLValue) -> String {
+            parameters.append(value)
+            return "$\(parameters.count)"
+        }
+    }
+
+    private func question(_ filter: FleetFilter) -> (Question, tenant: String) {
+        var question = Question()
+        let tenant = question.parameter(.text(filter.tenant ?? ShippedFinding.Sender.standardTenant))
+        question.conditions = ["d.tenant = \(tenant)"]
+        if let since = filter.since {
+            question.conditions.append("d.day >= \(question.parameter(.text(ShippedFinding.day(since))))")
+            question.conditions.append("d.last_at >= \(question.parameter(.integer(since.milliseconds)))")
+        }
+        if let signature = filter.signature {
+            question.conditions.append("d.signature = \(question.parameter(.text(signature)))")
+        }
+        if let program = filter.program {
+            let whole = question.parameter(.text(program))
+            let end = question.parameter(.text("/" + program))
+            let length = question.parameter(.integer(Int64(program.unicodeScalars.count + 1)))
+            question.conditions.append(
+                "(d.program = \(whole) OR substr(d.program, length(d.program) - CAST(\(length) AS integer) + 1) = \(end))"
+            )
+        }
+        if let kind = filter.kind {
+            let value = question.parameter(.text(kind))
+            question.conditions.append(
+                "d.signature IN (SELECT signature FROM zguard_groups WHERE tenant = \(tenant) AND kind = \(value))")
+        }
+        for word in filter.words {
+            let value = question.parameter(.text("%" + Self.escaped(word.lowercased()) + "%"))
+            question.conditions.append(
+                """
+                d.signature IN (SELECT signature FROM zguard_groups
+                    WHERE tenant = \(tenant) AND lower(words) LIKE \(value) ESCAPE '!')
+                """)
+        }
+        if let host = filter.host {
+            let value = question.parameter(.text(host))
+            question.conditions.append(
+                "d.signature IN (SELECT signature FROM zguard_hosts WHERE tenant = \(tenant) AND host = \(value))")
+        }
+        if let version = filter.newSince {
+            let value = question.parameter(.text(versionKey(version)))
+            question.conditions.append(
+                """
+                d.signature IN (SELECT signature FROM zguard_days WHERE tenant = \(tenant)
+                    GROUP BY signature HAVING min(version_key) >= \(value))
+                """)
+        }
+        return (question, tenant)
+    }
+
+    private static func escaped(_ word: String) -> String {
+        ["!", "%", "_"].reduce(word) { $0.replacing($1, with: "!" + $1) }
+    }
+
+    /// Groups of equal findings.
+    ///
+    /// - Parameters:
+    ///   - filter: which.
+    ///   - order: which come first.
+    ///   - limit: how many at most.
+    ///   - offset: how many are left out before.
+    /// - Returns: the groups.
+    /// - Throws: ``FleetError`` where the database does not answer.
+    public func groups(
+        _ filter: FleetFilter = FleetFilter(), order: Order = .often, limit: Int = 10_000, offset: Int = 0
+    ) throws(FleetError) -> [Group] {
+        var (question, tenant) = question(filter)
+        // What is counted for one machine stands in a table of its own.
+        let sums: String
+        if let host = filter.host {
+            let value = question.parameter(.text(host))
+            sums = """
+                SELECT d.signature, max(h.findings) AS findings, max(h.occurrences) AS occurrences, min(d.first_at) AS first_at,
+                    max(h.last_at) AS last_at, min(d.version_key) AS version_key
+                FROM zguard_days d JOIN zguard_hosts h ON h.tenant = d.tenant AND h.signature = d.signature AND h.host = \(value)
+                """
+            if let since = filter.since {
+                question.conditions.append("h.last_at >= \(question.parameter(.integer(since.milliseconds)))")
+            }
+        } else {
+            sums = """
+                SELECT d.signature, sum(d.findings) AS findings, sum(d.occurrences) AS occurrences, min(d.first_at) AS first_at,
+                    max(d.last_at) AS last_at, min(d.version_key) AS version_key
+                FROM zguard_days d
+                """
+        }
+        let by =
+            switch order {
+            case .often: "occurrences DESC"
+            case .last: "last_at DESC"
+            case .new: "first_at DESC"
+            }
+        let rows = try database.query(
+            """
+            WITH s AS (\(sums) WHERE \(question.conditions.joined(separator: " AND ")) GROUP BY d.signature
+                ORDER BY \(by), d.signature LIMIT \(limit) OFFSET \(offset))
+            SELECT s.signature, g.kind, g.headline, s.findings, s.occurrences, s.first_at, s.last_at, s.version_key,
+                g.body, (SELECT min(v.version) FROM zguard_days v
+                    WHERE v.tenant = \(tenant) AND v.signature = s.signature AND v.version_key = s.version_key)
+            FROM s JOIN zguard_groups g ON g.tenant = \(tenant) AND g.signature = s.signature ORDER BY s.\(by), s.signature
+            """, question.parameters)
+        return rows.map { row in
+            Group(
+                signature: row[0].text ?? "", kind: row[1].text ?? "", headline: row[2].text ?? "",
+                findings: row[3].integer,
+                occurrences: row[4].integer, first: Timestamp(milliseconds: row[5].integer),
+                last: Timestamp(milliseconds: row[6].integer), version: row[9].text.flatMap { $0.isEmpty ? nil : $0 },
+                line: row[8].text ?? "")
+        }
+    }
+
+    /// How many groups there are, how many findings and how often they were seen.
+    ///
+    /// - Parameter filter: which.
+    /// - Returns: groups, findings, occurrences.
+    /// - Throws: ``FleetError`` where the database does not answer.
+    public func totals(_ filter: FleetFilter) throws(FleetError) -> (groups: Int64, findings: Int64, occurrences: Int64)
+    {
+        let (question, _) = question(filter)
+        let row = try database.query(
+            """
+            SELECT count(*), sum(f), sum(o) FROM (SELECT sum(d.findings) AS f, sum(d.occurrences) AS o FROM zguard_days d
+                WHERE \(question.conditions.joined(separator: " AND ")) GROUP BY d.signature) AS t
+            """, question.parameters)
+        return (row[0][0].integer, row[0][1].integer, row[0][2].integer)
+    }
+
+    /// How often groups were seen on each day.
+    ///
+    /// - Parameters:
+    ///   - signatures: of the groups.
+    ///   - since: the first day, "2026-11-20".
+    ///   - tenant: whose; nil: nobody's in particular.
+    /// - Returns: by signature and day.
+    /// - Throws: ``FleetError`` where the database does not answer.
+    public func days(of signatures: [String], since: String, tenant: String? = nil) throws(FleetError) -> [String:
+        [String:
+        Int64]]
+    {
+        if signatures.isEmpty { return [:] }
+        var question = Question()
+        let owner = question.parameter(.text(tenant ?? ShippedFinding.Sender.standardTenant))
+        let first = question.parameter(.text(since))
+        let list = signatures.map { question.parameter(.text($0)) }.joined(separator: ", ")
+        let rows = try database.query(
+            """
+            SELECT signature, day, sum(occurrences) FROM zguard_days WHERE tenant = \(owner) AND day >= \(first)
+                AND signature IN (\(list)) GROUP BY signature, day
+            """, question.parameters)
+        var days: [String: [String: Int64]] = [:]
+        for row in rows { days[row[0].text ?? "", default: [:]][row[1].text ?? ""] = row[2].integer }
+        return days
+    }
+
+    /// On which machines a group was seen, those where it was seen most often first.
+    ///
+    /// - Parameters:
+    ///   - signature: of the group.
+    ///   - tenant: whose; nil: nobody's in particular.
+    ///   - limit: how many at most.
+    /// - Returns: the machines, and how many there are.
+    /// - Throws: ``FleetError`` where the database does not answer.
+    public func hosts(of signature: String, tenant: String? = nil, limit: Int = 50) throws(FleetError) -> (
+        hosts: [(name: String, occurrences: Int64, last: Timestamp)], count: Int64
+    ) {
+        let key: [SQLValue] = [.text(tenant ?? ShippedFinding.Sender.standardTenant), .text(signature)]
+        let count = try database.query("SELECT count(*) FROM zguard_hosts WHERE tenant = $1 AND signature = $2", key)
+        let rows = try database.query(
+            """
+            SELECT host, occurrences, last_at FROM zguard_hosts WHERE tenant = $1 AND signature = $2
+            ORDER BY occurrences DESC, host LIMIT \(limit)
+            """, key)
+        return (
+            rows.map { ($0[0].text ?? "", $0[1].integer, Timestamp(milliseconds: $0[2].integer)) }, count[0][0].integer
+        )
+    }
+
+    /// In which versions a group was seen, the oldest first.
+    ///
+    /// - Parameters:
+    ///   - signature: of the group.
+    ///   - tenant: whose; nil: nobody's in particular.
+    /// - Returns: versions; an empty one stands for none.
+    /// - Throws: ``FleetError`` where the database does not answer.
+    public func versions(of signature: String, tenant: String? = nil) throws(FleetError) -> [(
+        name: String, occurrences: Int64, first: Timestamp, last: Timestamp
+    )] {
+        let rows = try database.query(
+            """
+            SELECT version, sum(occurrences), min(first_at), max(last_at) FROM zguard_days
+            WHERE tenant = $1 AND signature = $2 GROUP BY version, version_key ORDER BY version_key LIMIT 100
+            """, [.text(tenant ?? ShippedFinding.Sender.standardTenant), .text(signature)])
+        return rows.map {
+            (
+                $0[0].text ?? "", $0[1].integer, Timestamp(milliseconds: $0[2].integer),
+                Timestamp(milliseconds: $0[3].integer)
+            )
+        }
+    }
+
+    /// The last findings of a group, as lines of JSON, the newest first.
+    ///
+    /// - Parameters:
+    ///   - signature: of the group.
+    ///   - tenant: whose; nil: nobody's in particular.
+    ///   - limit: how many at most.
+    /// - Returns: the lines.
+    /// - Throws: ``FleetError`` where the database does not answer.
+    public func lines(of signature: String, tenant: String? = nil, limit: Int = 1) throws(FleetError) -> [String] {
+        let rows = try database.query(
+            """
+            SELECT body FROM zguard_findings WHERE tenant = $1 AND signature = $2 ORDER BY day DESC, id LIMIT \(limit)
+            """, [.text(tenant ?? ShippedFinding.Sender.standardTenant), .text(signature)])
+        return rows.compactMap { $0.first?.text }
+    }
+}
+
+extension FleetReader.Group {
+    /// One of the findings, with the counts of all; nil where it cannot be read.
+    public var finding: Finding? {
+        guard var finding = Finding(jsonLine: line) else { return nil }
+        finding.count = Int(clamping: occurrences)
+        finding.signature = signature
+        let (first, last) = (first.description, last.description)
+        finding.firstSeen = finding.time == first ? nil : first
+        finding.lastSeen = finding.time == last ? nil : last
+        finding.origin?.version = version
+        return finding
+    }
+}

@@ -1,0 +1,117 @@
+// The functions of libpq that are used, and statements by way of them.
+
+import Glibc
+
+private struct PostgresLibrary: Sendable {
+    typealias Handle = OpaquePointer
+    typealias Texts = UnsafePointer<UnsafePointer<CChar>?>
+    typealias Connect = @convention(c) (UnsafePointer<CChar>) -> Handle?
+    typealias Status = @convention(c) (Handle?) -> CInt
+    typealias Message = @convention(c) (Handle?) -> UnsafePointer<CChar>?
+    typealias End = @convention(c) (Handle?) -> Void
+    typealias Execute = @convention(c) (Handle, UnsafePointer<CChar>) -> Handle?
+    typealias Query =
+        @convention(c) (
+            Handle, UnsafePointer<CChar>, CInt, UnsafeRawPointer?, Texts?, UnsafeRawPointer?, UnsafeRawPointer?, CInt
+        ) -> Handle?
+    typealias Cell = @convention(c) (Handle?, CInt, CInt) -> CInt
+    typealias Value = @convention(c) (Handle?, CInt, CInt) -> UnsafePointer<CChar>?
+    typealias Field = @convention(c) (Handle?, CInt) -> UnsafePointer<CChar>?
+    typealias Processor = @convention(c) (UnsafeMutableRawPointer?, UnsafePointer<CChar>?) -> Void
+    typealias SetProcessor = @convention(c) (Handle?, Processor, UnsafeMutableRawPointer?) -> UnsafeRawPointer?
+
+    let connect: Connect, status: Status, message: Message, finish: End, execute: Execute, query: Query
+    let resultStatus: Status, rows: Status, columns: Status, isNull: Cell, length: Cell, value: Value
+    let field: Field, clear: End, setProcessor: SetProcessor
+
+    init() throws(FleetError) {
+        let library = try SharedLibrary("libpq.so.5", package: "libpq5")
+        connect = try library.function("PQconnectdb", Connect.self)
+        status = try library.function("PQstatus", Status.self)
+        message = try library.function("PQerrorMessage", Message.self)
+        finish = try library.function("PQfinish", End.self)
+        execute = try library.function("PQexec", Execute.self)
+        query = try library.function("PQexecParams", Query.self)
+        resultStatus = try library.function("PQresultStatus", Status.self)
+        rows = try library.function("PQntuples", Status.self)
+        columns = try library.function("PQnfields", Status.self)
+        isNull = try library.function("PQgetisnull", Cell.self)
+        length = try library.function("PQgetlength", Cell.self)
+        value = try library.function("PQgetvalue", Value.self)
+        field = try library.function("PQresultErrorField", Field.self)
+        clear = try library.function("PQclear", End.self)
+        setProcessor = try library.function("PQsetNoticeProcessor", SetProcessor.self)
+    }
+}
+
+/// A connection to a server.
+class PostgresConnection {
+    private let library: PostgresLibrary
+    private let handle: OpaquePointer
+    /// The SQLSTATE of the last failure.
+    var state = ""
+
+    /// - Parameter address: a URI as libpq takes it, "postgresql://…".
+    init(address: String) throws(FleetError) {
+        let library = try PostgresLibrary()
+        guard let handle = library.connect(address) else { throw FleetError("there is no memory for a connection") }
+        if library.status(handle) != 0 {
+            let reason = Self.oneLine(library.message(handle))
+            library.finish(handle)
+            throw FleetError("cannot connect to PostgreSQL: \(reason)", isTemporary: true)
+        }
+        _ = library.setProcessor(handle, { _, _ in }, nil)
+        (self.library, self.handle) = (library, handle)
+    }
+
+    deinit { library.finish(handle) }
+
+    func execute(_ script: String) throws(FleetError) {
+        _ = try rows(of: library.execute(handle, script))
+    }
+
+    @discardableResult
+    func query(_ statement: String, _ parameters: [SQLValue]) throws(FleetError) -> [[SQLValue]] {
+        var pointers: [UnsafePointer<CChar>?] = []
+        defer { for pointer in pointers { free(UnsafeMutablePointer(mutating: pointer)) } }
+        for value in parameters { pointers.append(value.text.flatMap { UnsafePointer(strdup($0)) }) }
+        let result = pointers.withUnsafeBufferPointer { texts in
+            library.query(handle, statement, CInt(parameters.count), nil, texts.baseAddress, nil, nil, 0)
+        }
+        return try rows(of: result)
+    }
+
+    private func rows(of result: OpaquePointer?) throws(FleetError) -> [[SQLValue]] {
+        defer { library.clear(result) }
+        let (emptyQuery, commandOK, tuplesOK): (CInt, CInt, CInt) = (0, 1, 2)
+        let status = library.resultStatus(result)
+        guard result != nil, [emptyQuery, commandOK, tuplesOK].contains(status) else {
+            let sqlState: CInt = 0x43
+            state = library.field(result, sqlState).map { String(cString: $0) } ?? ""
+            throw FleetError("PostgreSQL: \(Self.oneLine(library.message(handle)))", isTemporary: isTemporary)
+        }
+        return (0..<library.rows(result)).map { row in
+            (0..<library.columns(result)).map { column in
+                guard library.isNull(result, row, column) == 0, let start = library.value(result, row, column) else {
+                    return .null
+                }
+                let bytes = UnsafeRawBufferPointer(start: start, count: Int(library.length(result, row, column)))
+                return .text(String(decoding: bytes, as: UTF8.self))
+            }
+        }
+    }
+
+    /// A broken connection, a conflict of transactions, a lack of resources, a server that stops.
+    private var isTemporary: Bool { state.isEmpty || ["08", "40", "53", "55", "57"].contains(state.prefix(2)) }
+
+    /// Whether the connection can still be used.
+    var isUsable: Bool { library.status(handle) == 0 }
+
+    // The first line of what the server says, without its own "ERROR:".
+    private static func oneLine(_ message: UnsafePointer<CChar>?) -> String {
+        var text = message.map { String(cString: $0) } ?? "no answer"
+        text = String(text.split(separator: "\n").first ?? "no answer")
+        for start in ["ERROR:", "FATAL:"] where text.hasPrefix(start) { text.removeFirst(start.count) }
+        return visible(String(text.drop { $0 == " " }))
+    }
+}

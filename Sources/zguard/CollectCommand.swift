@@ -1,0 +1,102 @@
+// zguard collect: ships what is complete in directories of reports.
+
+import Glibc
+import ZombieGuard
+
+struct CollectCommand {
+    private let targets: [FleetAddress]
+    private let directories: [String]
+    private let sender: ShippedFinding.Sender
+    private let redaction: Redaction?
+    private let sampling: Sampling?
+    private let retention: Retention?
+    /// Seconds between two looks; nil for one look.
+    private let interval: Double?
+    private let isQuiet: Bool
+
+    private static let standardInterval = 10.0
+    /// Where OpenTelemetry's receiver is, by its own convention.
+    private static let endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+    init(_ arguments: Arguments) throws(Failure) {
+        directories = arguments.values["--from"] ?? []
+        if directories.isEmpty { throw .usage("'zguard collect' needs '--from'", hint: "--from DIR") }
+        var targets: [FleetAddress] = []
+        for text in arguments.values["--to"] ?? [] { targets.append(try Self.address(text, of: "--to")) }
+        if let endpoint = Preload.environment(Self.endpoint), !endpoint.isEmpty {
+            let target = try Self.address("otlp+" + endpoint, of: Self.endpoint)
+            if !targets.contains(target) { targets.append(target) }
+        }
+        if targets.isEmpty {
+            throw .usage("'zguard collect' needs '--to'", hint: "--to DIR|sqlite:FILE|postgresql://…|https://…")
+        }
+        self.targets = targets
+        sender = ShippedFinding.Sender(
+            host: arguments.value("--host"), version: arguments.value("--program-version"),
+            tenant: arguments.value("--tenant"))
+        redaction = try arguments.value("--redact").map { path throws(Failure) in
+            do {
+                return try Redaction(String(decoding: readFile(path), as: UTF8.self), file: path)
+            } catch let error as SystemError {
+                throw Failure.usage("cannot read redactions '\(visible(path))': \(error)")
+            } catch {
+                throw Failure.usage("\(error)")
+            }
+        }
+        sampling = try arguments.value("--keep-share").map { text throws(Failure) in
+            guard text.hasSuffix("%"), let share = Double(text.dropLast()), (0...100).contains(share) else {
+                throw .usage("option '--keep-share' has the bad value '\(visible(text))': expected 0% to 100%")
+            }
+            return Sampling(share: share / 100)
+        }
+        retention =
+            Arguments.keepFlags.contains(where: arguments.has) ? try arguments.retention(standard: .unlimited) : nil
+        interval = try arguments.value("--watch").map { text throws(Failure) in
+            text.isEmpty ? Self.standardInterval : try StatsCommand.interval(text)
+        }
+        isQuiet = arguments.has("--quiet")
+    }
+
+    private static func address(_ text: String, of flag: String) throws(Failure) -> FleetAddress {
+        do throws(ValueError) {
+            return try FleetAddress(text)
+        } catch {
+            throw .usage("'\(flag)' has the bad value '\(visible(text))': expected \(error.expected)")
+        }
+    }
+
+    func run() throws -> Int32 {
+        var collectors: [(name: String, collector: Collector)] = []
+        for target in targets {
+            let collector = try Collector(
+                from: directories, to: target, sender: sender, redaction: redaction, sampling: sampling,
+                attempts: interval == nil ? 5 : nil, warn: { Output.warn($0) })
+            collectors.append((target.name, collector))
+        }
+        var status = ExitStatus.success
+        while true {
+            for (name, collector) in collectors { if !pass(collector, name) { status = ExitStatus.failure } }
+            guard let interval else { return status }
+            var time = timespec(tv_sec: Int(interval), tv_nsec: Int((interval - interval.rounded(.down)) * 1e9))
+            nanosleep(&time, nil)
+        }
+    }
+
+    // One destination that takes nothing does not keep the others from what is theirs.
+    private func pass(_ collector: Collector, _ name: String) -> Bool {
+        do {
+            let passed = try collector.pass(pruning: retention)
+            if !isQuiet, interval == nil || passed.sent > 0 {
+                let pending = passed.pending > 0 ? ", \(passed.pending) still being written" : ""
+                let skipped = passed.skipped > 0 ? ", \(passed.skipped) lines are no findings" : ""
+                Output.out(
+                    "\(visible(name)): \(passed.sent) findings of \(passed.files) reports sent, \(passed.new) of them new"
+                        + "\(pending)\(skipped)\n")
+            }
+            return true
+        } catch {
+            Output.print(Failure("\(error)", hint: (error as? FleetError)?.hint))
+            return false
+        }
+    }
+}

@@ -1,0 +1,76 @@
+// zguard serve: a store of findings as web pages, for this machine alone.
+
+import Glibc
+import ZombieGuard
+
+struct ServeCommand {
+    private let address: FleetAddress
+    private let port: UInt16
+    private let symbols: SymbolSources
+
+    private static let standardPort: UInt16 = 7070
+    private static let threads = 6
+
+    init(_ arguments: Arguments) throws(Failure) {
+        let text = arguments.operands[0]
+        do throws(ValueError) {
+            address = try FleetAddress(text)
+        } catch {
+            throw .usage("cannot serve '\(visible(text))': expected a directory, sqlite:FILE or postgresql://…")
+        }
+        switch address {
+        case .directory, .sqlite, .postgres: break
+        case .web, .openTelemetry: throw .usage("'\(visible(text))' cannot be read from")
+        }
+        port =
+            try arguments.value("--port").map { text throws(Failure) in
+                guard let port = UInt16(text) else {
+                    throw .usage("option '--port' has the bad value '\(visible(text))': expected 0 to 65535")
+                }
+                return port
+            } ?? Self.standardPort
+        symbols = try ReportOptions(arguments).symbols
+    }
+
+    func run() throws -> Int32 {
+        // What cannot be read is said now, and not by a page.
+        let first = FleetSource(address)
+        do throws(FleetError) {
+            _ = try first.ask { (reader) throws(FleetError) in try reader.totals(FleetFilter()) }
+        } catch {
+            throw Failure("\(error)", hint: error.hint)
+        }
+        let server: HTTPServer
+        do throws(SystemError) { server = try HTTPServer(port: port) } catch {
+            throw Failure("cannot listen on port \(port): \(error)", hint: "--port 0 takes one that is free")
+        }
+        Output.out("serving \(visible(address.name)) at http://127.0.0.1:\(server.port)/\n")
+        for _ in 1..<Self.threads {
+            start { [address, symbols] in
+                let pages = FleetPages(
+                    first.isShared ? first : FleetSource(address), name: address.name, symbols: symbols)
+                server.serve { pages.response(to: $0) }
+            }
+        }
+        let pages = FleetPages(first, name: address.name, symbols: symbols)
+        server.serve { pages.response(to: $0) }
+        return ExitStatus.success
+    }
+
+    private func start(_ work: @escaping @Sendable () -> Void) {
+        final class Work {
+            let run: @Sendable () -> Void
+            init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+        }
+        var thread = pthread_t()
+        let context = Unmanaged.passRetained(Work(work)).toOpaque()
+        let status = pthread_create(
+            &thread, nil,
+            { context in
+                guard let context else { return nil }
+                Unmanaged<Work>.fromOpaque(context).takeRetainedValue().run()
+                return nil
+            }, context)
+        if status != 0 { Unmanaged<Work>.fromOpaque(context).release() } else { pthread_detach(thread) }
+    }
+}

@@ -1,0 +1,433 @@
+#!/usr/bin/env python3
+"""`zguard collect` and what is kept of findings in directories, SQLite and PostgreSQL: shippers that are killed at random moments,
+connections that break, disks that are full, two shippers at once. Each finding must have arrived exactly once, and the same questions
+must have the same answers wherever it lies. Closing line: N passed, N failed."""
+
+import argparse
+import gzip
+import http.server
+import json
+import os
+import random
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Fleet.store_server import ZONE, Locked, Postgres, finding, moment, store_name, write_report  # noqa: E402
+from Support.checks import run_tests  # noqa: E402
+from Support.environment import ZGUARD, scrubbed  # noqa: E402
+
+server = None
+
+
+class Work:
+    def __init__(self, path):
+        self.path = Path(path)
+        self.source = self.path / "reports"
+        self.environment = scrubbed(TMPDIR=str(self.path), HOME=str(self.path))
+
+    def run(self, *words, status=0, **variables):
+        result = subprocess.run([str(ZGUARD), *map(str, words)], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+                                env={**self.environment, **variables})
+        assert status is None or result.returncode == status, (words, result.returncode, result.stdout[-300:], result.stderr[-600:])
+        return result
+
+    def collect(self, place, *flags, source=None, **how):
+        return self.run("collect", "--from", source or self.source, "--to", place, *flags, **how)
+
+    def start(self, place, *flags, **how):
+        return subprocess.Popen([str(ZGUARD), "collect", "--from", str(self.source), "--to", str(place), *flags], env=self.environment,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **how)
+
+    def places(self):
+        """Every kind of place that answers questions, empty."""
+        server.clear()
+        return [str(self.path / "kept"), f"sqlite:{self.path}/kept.db", server.address]
+
+    def findings(self, place, *flags):
+        """Groups by signature, as `zguard report` says."""
+        said = self.run("report", "--format", "json", *flags, place)
+        return {one["signature"]: one for one in map(json.loads, said.stdout.splitlines())}
+
+
+def ids(place):
+    """Ids of what has arrived, one for each line, and the sum of what is counted beside them."""
+    if place.startswith("sqlite:"):
+        if not Path(place[7:]).exists():
+            return [], 0
+        with sqlite3.connect(place[7:], timeout=60) as base:
+            return ([row[0] for row in base.execute("SELECT id FROM zguard_findings")],
+                    sum(row[0] for row in base.execute("SELECT findings FROM zguard_days")))
+    if place.startswith("postgresql:"):
+        return ([row[0].replace("-", "") for row in server.query("SELECT id FROM zguard_findings")],
+                int(server.query("SELECT coalesce(sum(findings), 0) FROM zguard_days")[0][0]))
+    found = []
+    for path in sorted(Path(place).glob("*.jsonl")):
+        found += [json.loads(line)["origin"]["id"] for line in path.read_text().splitlines()]
+    return found, len(found)
+
+
+def exactly_once(place, count):
+    found, counted = ids(place)
+    assert len(set(found)) == len(found), f"{place}: {len(found) - len(set(found))} of {len(found)} findings arrived more than once"
+    assert len(found) == count, f"{place}: {len(found)} of {count} findings have arrived"
+    assert counted == count, f"{place}: {counted} are counted, {count} are there"
+
+
+def fill(work, files, lines, groups=20):
+    for number in range(files):
+        write_report(work.source, number, [finding(number * lines + one, (number + one) % groups, pid=1000 + number, at=ZONE + number * 3600)
+                                           for one in range(lines)])
+    return files * lines
+
+
+def arrives_once(work):
+    count = fill(work, 12, 7)
+    for place in work.places():
+        first = work.collect(place)
+        assert f"{count} findings of 12 reports sent, {count} of them new" in first.stdout, first.stdout
+        assert "0 findings of 0 reports sent" in work.collect(place).stdout
+        # Without the memory of what was sent, everything is sent once more, and nothing arrives.
+        for path in work.source.glob(".zguard-collect-*"):
+            path.unlink()
+        assert f"{count} findings of 12 reports sent" in work.collect(place).stdout
+        exactly_once(place, count)
+        # Another machine's findings are others, equal as they may be.
+        plain, kept = work.findings(work.source), work.findings(place)
+        assert set(plain) == set(kept), (set(plain) ^ set(kept))
+        for signature, one in plain.items():
+            assert kept[signature]["count"] == one["count"], (place, signature, kept[signature]["count"], one["count"])
+            assert kept[signature]["stacks"] == one["stacks"] and kept[signature]["block"]["class"] == one["block"]["class"]
+    # What was kept in a directory is shipped from there as what it is.
+    work.collect(f"sqlite:{work.path}/kept.db", source=work.path / "kept")
+    exactly_once(f"sqlite:{work.path}/kept.db", count)
+
+
+def only_what_is_complete(work):
+    for place in work.places():
+        number = len(list(work.path.glob("reports*")))
+        work.source = work.path / f"reports{number}"
+        growing = write_report(work.source, 1, [finding(1)])
+        with Locked(growing):
+            said = work.collect(place)
+            assert "0 findings of 0 reports sent, 0 of them new, 1 still being written" in said.stdout, said.stdout
+        # A report of the runtime itself grows without a lock: whole lines count.
+        raw = write_report(work.source, 2, [finding(2, signature=False)], name="raw-77.jsonl")
+        rest = json.dumps(finding(3, signature=False), separators=(",", ":"))
+        with raw.open("a") as file:
+            file.write(rest[:100])
+        work.collect(place)
+        exactly_once(place, 2)
+        with raw.open("a") as file:
+            file.write(rest[100:] + "\n" + "garbage\n" + json.dumps(finding(4)) + "\n")
+        said = work.collect(place)
+        assert "1 lines are no findings" in said.stdout and "line 3 is not shipped" in said.stderr, (said.stdout, said.stderr)
+        exactly_once(place, 4)
+        # Of a compressed report and the plain one that it was made of, one is read.
+        (work.source / (store_name(5) + ".gz")).write_bytes(gzip.compress(json.dumps(finding(5)).encode() + b"\n"))
+        write_report(work.source, 5, [finding(5)])
+        work.collect(place)
+        exactly_once(place, 5)
+        assert "0 findings of 0 reports" in work.collect(place).stdout
+
+
+def killed(work, kills, seed):
+    """Shippers are killed as long as it takes; the last one is not."""
+    chance = random.Random(seed)
+    for place in work.places():
+        work.source = work.path / f"reports{len(list(work.path.glob('reports*')))}"
+        count = fill(work, 24, 60)
+        ended = dead = 0
+        longest = 0.3
+        while dead < kills:
+            began = time.monotonic()
+            process = work.start(place)
+            try:
+                process.communicate(timeout=chance.uniform(0.005, longest))
+                assert process.returncode == 0, process.returncode
+                ended += 1
+                # All has arrived: from the beginning, with a third of what there is known to the shipper.
+                longest = max(0.05, (time.monotonic() - began) * 1.1)
+                for path in work.source.glob(".zguard-collect-*"):
+                    path.unlink()
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                dead += 1
+        work.collect(place)
+        exactly_once(place, count)
+        print(f"       {place.split(':')[0]}: {dead} killed, {ended} ended")
+
+
+def two_at_once(work):
+    for place in work.places():
+        work.source = work.path / f"reports{len(list(work.path.glob('reports*')))}"
+        count = fill(work, 20, 50)
+        shippers = [work.start(place) for _ in range(3)]
+        for shipper in shippers:
+            _, errors = shipper.communicate(timeout=120)
+            assert shipper.returncode == 0, (shipper.returncode, errors[-600:])
+        exactly_once(place, count)
+
+
+def connections_break(work):
+    server.clear()
+    count = fill(work, 40, 100)
+    stop = threading.Event()
+    broken = 0
+
+    def breaks():
+        nonlocal broken
+        while not stop.is_set():
+            rows = server.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%zguard%' AND pid <> pg_backend_pid()")
+            broken += len(rows)
+            time.sleep(0.05)
+
+    breaker = threading.Thread(target=breaks)
+    breaker.start()
+    deadline = time.monotonic() + 60
+    try:
+        while broken < 5 and time.monotonic() < deadline:
+            process = work.start(server.address)
+            process.communicate(timeout=120)
+            for path in work.source.glob(".zguard-collect-*"):
+                path.unlink()
+    finally:
+        stop.set()
+        breaker.join()
+    assert broken >= 5, f"{broken} connections were broken"
+    work.collect(server.address)
+    exactly_once(server.address, count)
+
+
+def full_disk(work):
+    count = fill(work, 10, 100)
+
+    for place, room in zip(work.places(), (40_000, 400_000)):
+        def little_room(room=room):
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+        process = work.start(place, "--quiet", preexec_fn=little_room)
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 1 and "zguard: error: " in errors, (process.returncode, errors)
+        found, counted = ids(place)
+        assert len(found) == len(set(found)) == counted < count, (place, len(found), counted)
+        work.collect(place)
+        exactly_once(place, count)
+
+
+def same_answers(work):
+    now = int(time.time())
+    machines = [work.path / name for name in ("one", "two")]
+    for index, folder in enumerate(machines):
+        reports = [finding(1, 1, at=now - 40 * 86400), finding(2, 1, at=now - 60), finding(3, 2, at=now - 20 * 86400, kind="double-free"),
+                   finding(4 + index, 3 + index, at=now - 3600, program="/usr/bin/till")]
+        for number, one in enumerate(reports):
+            write_report(folder, number + 10 * index, [dict(one, pid=index * 100 + number)])
+    questions = [[], ["--since", "1d"], ["--kind", "double-free"], ["--program", "till"], ["--program", "/usr/bin/till"], ["--program", "ill"],
+                 ["--host", "one"], ["--host", "two"], ["--host", "three"], ["--signature", f"{3:016x}"], ["--new-since", "1.10"],
+                 ["--new-since", "1.9"], ["--new-since", "1.11"], ["--program", "till", "--host", "one"], ["--since", "30d", "--kind", "use-after-free"]]
+    answers = {}
+    for place in work.places():
+        # The first machine runs 1.9, where all of its findings are, the second 1.10.
+        for folder, version in zip(machines, ("1.9", "1.10")):
+            work.collect(place, "--host", folder.name, "--program-version", version, source=folder)
+        answers[place] = [sorted(work.findings(place, *question)) for question in questions]
+    (one, *others) = answers.items()
+    for place, answer in others:
+        for question, own, other in zip(questions, one[1], answer):
+            assert own == other, f"{question}: {place} says {other}, the directory {own}"
+    said = dict(zip(map(" ".join, questions), one[1]))
+    group = [f"{number:016x}" for number in range(5)]
+    assert said[""] == group[1:] and said["--kind double-free"] == [group[2]] and said["--since 1d"] == [group[1], group[3], group[4]], said
+    assert said["--program till"] == said["--program /usr/bin/till"] == group[3:] and said["--program ill"] == said["--host three"] == [], said
+    assert said["--host one"] == group[1:4] and said["--new-since 1.10"] == [group[4]] and said["--new-since 1.11"] == [], said
+    # Whose findings they are is the first question of all.
+    for place in answers:
+        assert work.findings(place, "--tenant", "others") == {}
+
+
+def old_ones_go(work):
+    now = int(time.time())
+    for number, days in enumerate((0, 1, 5, 20, 60)):
+        write_report(work.source, number, [finding(number, number, at=now - days * 86400)])
+    for place in work.places()[1:]:
+        work.collect(place)
+        assert len(work.findings(place)) == 5
+        work.collect(place, "--keep-age", "10d")
+        assert sorted(work.findings(place)) == [f"{number:016x}" for number in range(3)], place
+        exactly_once(place, 3)
+    tables = {row[0] for row in server.query("SELECT relname FROM pg_class WHERE relname LIKE 'zguard_findings_2%' AND relkind = 'r'")}
+    assert len(tables) == 3, tables
+
+
+def a_share_is_kept(work):
+    for number in range(4):
+        write_report(work.source, number, [finding(number * 100 + one, 1, pid=number * 100 + one) for one in range(100)])
+    for place in work.places():
+        work.collect(place, "--keep-share", "10%")
+        exactly_once(place, 400)
+        [one] = work.findings(place).values()
+        assert one["count"] == 400 and one["stacks"]["access"], one
+    with sqlite3.connect(work.path / "kept.db") as base:
+        whole = base.execute("SELECT count(*) FROM zguard_findings WHERE body LIKE '%use1%'").fetchone()[0]
+    assert 105 <= whole <= 190, f"{whole} of 400 findings are kept whole"
+
+
+class Receiver:
+    """A receiver of one's own that loses some requests, answers some late, and refuses others."""
+
+    def __init__(self, answers=()):
+        receiver = self
+        self.requests, self.answers = [], list(answers)
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                answer = receiver.answers.pop(0) if receiver.answers else 200
+                if answer is None:
+                    self.connection.close()
+                    return
+                if answer == 200:
+                    receiver.requests.append((self.path, dict(self.headers), body))
+                self.send_response(answer)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+        self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+def over_the_web(work):
+    count = fill(work, 30, 50)
+    with Receiver([503, None, 200, 429]) as receiver:
+        said = work.collect(receiver.address + "/findings")
+        assert f"{count} findings" in said.stdout and "trying again" in said.stderr, (said.stdout, said.stderr)
+        lines = [json.loads(line) for _, _, body in receiver.requests for line in gzip.decompress(body).splitlines()]
+        assert len({line["origin"]["id"] for line in lines}) == len(lines) == count, len(lines)
+        assert all(headers["Content-Encoding"] == "gzip" for _, headers, _ in receiver.requests)
+        assert "0 findings" in work.collect(receiver.address + "/findings").stdout
+        # A refusal is no reason to try again, nor to forget.
+        write_report(work.source, 900, [finding(99_999)])
+        receiver.answers = [403]
+        said = work.collect(receiver.address + "/findings", status=1)
+        assert "answers with status 403" in said.stderr and "trying again" not in said.stderr, said.stderr
+        assert "1 findings" in work.collect(receiver.address + "/findings").stdout
+    said = work.collect("http://192.0.2.1/", status=64)
+    assert "expected a directory" in said.stderr, said.stderr
+
+
+def open_telemetry(work):
+    write_report(work.source, 1, [finding(1, 7, count=3)])
+    with Receiver() as receiver:
+        work.run("collect", "--from", work.source, "--host", "web-1", "--program-version", "2.1", OTEL_EXPORTER_OTLP_ENDPOINT=receiver.address,
+                 OTEL_EXPORTER_OTLP_HEADERS="x-key=secret")
+        [(path, headers, body)] = receiver.requests
+        assert path == "/v1/logs" and headers["Content-Type"] == "application/json" and headers["x-key"] == "secret", (path, headers)
+        [logs] = json.loads(body)["resourceLogs"]
+
+        def read(attributes):
+            return {one["key"]: next(iter(one["value"].values())) for one in attributes}
+
+        about = read(logs["resource"]["attributes"])
+        assert about["service.name"] == "shop" and about["service.version"] == "2.1" and about["host.name"] == "web-1", about
+        assert about["process.executable.path"] == "/srv/shop/bin/shop", about
+        [record] = logs["scopeLogs"][0]["logRecords"]
+        own = read(record["attributes"])
+        assert own["exception.type"] == "use-after-free" and "Shop.Cart7" in own["exception.message"], own
+        assert "at use7 (/home/alice/shop/use7.swift:41)" in own["exception.stacktrace"], own
+        assert own["process.pid"] == "1000" and own["zguard.finding.count"] == "3", own
+        assert record["timeUnixNano"] == f"{ZONE}000000000" and record["severityNumber"] == 17, record
+
+
+def what_is_cut_does_not_leave(work):
+    rules = work.path / "rules"
+    rules.write_text("# names of people\nreplace /home/*/ ~/\nreplace /srv/*/ /\ndrop thread address\ndrop host\n")
+    write_report(work.source, 1, [finding(number, 1, thread={"id": 1, "name": "secret-thread"}) for number in range(3)])
+    secrets = [b"alice", b"/srv", b"secret-thread", b"web-of-alice", b"7f00000000"]
+    with Receiver() as receiver:
+        for place in [*work.places(), receiver.address + "/", "otlp+" + receiver.address]:
+            work.collect(place, "--redact", rules, "--host", "web-of-alice")
+        sent = b"".join(gzip.decompress(body) if "Content-Encoding" in headers else body for _, headers, body in receiver.requests)
+        assert b"~/shop/use1.swift" in sent and len(receiver.requests) == 2, sent[:300]
+    sent += b"".join(path.read_bytes() for path in (work.path / "kept").iterdir())
+    with sqlite3.connect(work.path / "kept.db") as base:
+        sent += "\n".join(base.iterdump()).encode()
+    for table in ("findings", "days", "hosts", "groups"):
+        sent += "\n".join("\t".join(row) for row in server.query(f"SELECT * FROM zguard_{table}")).encode()
+    # Where the block lay is no address of anybody's: the rule is about the finding's own.
+    found = [secret for secret in secrets[:-1] if secret in sent] + [b"address" for _ in [0] if b'"address"' in sent]
+    assert not found, f"{found} left the machine"
+    for place in (f"sqlite:{work.path}/kept.db", str(work.path / "kept"), server.address):
+        [one] = work.findings(place).values()
+        assert one["stacks"]["access"][0]["file"] == "~/shop/use1.swift" and "thread" not in one, one
+    # A rule that is not understood cuts nothing by mistake: nothing is sent.
+    for wrong in ("drop schema", "drop histroy", "replace a", "cut file", "replace *x y"):
+        rules.write_text(wrong + "\n")
+        said = work.collect(work.path / "nothing", "--redact", rules, status=64)
+        assert "rules:1: " in said.stderr and not (work.path / "nothing").exists(), said.stderr
+
+
+def wrong_calls(work):
+    fill(work, 1, 1)
+    for words, text in ((["collect"], "needs '--from'"), (["collect", "--from", work.source], "needs '--to'"),
+                        (["collect", "--from", work.source, "--to", "ftp://x"], "expected a directory"),
+                        (["collect", "--from", work.source, "--to", "sqlite:"], "expected a directory"),
+                        (["collect", "--from", work.source, "--to", "x", "--keep-share", "10"], "expected 0% to 100%")):
+        assert text in work.run(*words, status=64).stderr, words
+    said = work.run("collect", "--from", work.path / "none", "--to", work.path / "kept", status=1)
+    assert "cannot open report directory" in said.stderr, said.stderr
+    (work.path / "other.db").write_text("no database at all, but as long as the head of one would be, and longer " * 3)
+    assert "file is not a database" in work.run("report", f"sqlite:{work.path}/other.db", status=1).stderr
+    assert "cannot open" in work.run("report", f"sqlite:{work.path}/none.db", status=1).stderr
+    assert not (work.path / "none.db").exists()
+    assert "cannot connect to PostgreSQL" in work.run("report", "postgresql://127.0.0.1:1/x", status=1).stderr
+    secret = work.collect("postgresql://user:hunter2@127.0.0.1:1/x", status=1)
+    assert "hunter2" not in secret.stderr + secret.stdout, secret.stderr
+
+
+TESTS = [("arrives once", arrives_once), ("only what is complete", only_what_is_complete), ("two at once", two_at_once),
+         ("connections break", connections_break), ("full disk", full_disk), ("same answers", same_answers), ("old ones go", old_ones_go),
+         ("a share is kept", a_share_is_kept), ("over the web", over_the_web), ("OpenTelemetry", open_telemetry),
+         ("what is cut does not leave", what_is_cut_does_not_leave), ("wrong calls", wrong_calls)]
+
+
+def main():
+    global server
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=8, help="shippers that are killed, for each kind of store")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    print(f"seed {arguments.seed}")
+    tests = [*TESTS, ("killed at random moments", lambda work: killed(work, arguments.kills, arguments.seed))]
+    server = Postgres()
+    try:
+        return run_tests(tests, "zguard-fleet-", arguments.only, Work)
+    finally:
+        server.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

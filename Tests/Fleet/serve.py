@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""`zguard serve`: what it answers, what it refuses, and its pages in headless Chromium: narrow and wide, light and dark, by keyboard, with
+findings that want to run scripts. Closing line: N passed, N failed."""
+
+import argparse
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Fleet.store_server import finding, write_report  # noqa: E402
+from Support.browser import Browser, brightness, colours  # noqa: E402
+from Support.checks import run_tests  # noqa: E402
+from Support.environment import ZGUARD, scrubbed  # noqa: E402
+
+HOSTILE = "<script>document.title='run'</script><img src=x onerror=\"document.title='run'\">'\"&\u202e"
+pictures = None
+
+
+class Work:
+    def __init__(self, path):
+        self.path = Path(path)
+        self.source = self.path / "reports"
+        self.environment = scrubbed(TMPDIR=str(self.path))
+        now = int(time.time())
+        for number in range(30):
+            write_report(self.source, number, [finding(number * 10 + one, number % 7, pid=number, at=now - number * 86400 + one)
+                                               for one in range(number % 5 + 1)])
+        write_report(self.source, 99, [finding(999, 99, pid=7, at=now, program=f"/srv/{HOSTILE}", kind="double-free",
+                                               block={"start": "0x7f0000001000", "size": 48, "offset": 0, "state": "quarantined", "class": HOSTILE,
+                                                      "member": HOSTILE, "language": "swift"}, thread={"id": 1, "name": HOSTILE},
+                                               origin={"host": HOSTILE, "version": HOSTILE})])
+
+    def sqlite(self):
+        place = f"sqlite:{self.path}/kept.db"
+        for version in ("1.9", "1.10"):
+            result = subprocess.run([str(ZGUARD), "collect", "--from", str(self.source), "--to", place, "--program-version", version],
+                                    capture_output=True, text=True, env=self.environment)
+            assert result.returncode == 0, result.stderr
+        return place
+
+
+class Served:
+    """The pages of a store."""
+
+    def __init__(self, work, store):
+        self.process = subprocess.Popen([str(ZGUARD), "serve", str(store), "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        text=True, stdin=subprocess.DEVNULL, env=work.environment)
+        said = self.process.stdout.readline()
+        found = re.search(r"at http://127\.0\.0\.1:(\d+)/$", said.strip())
+        assert found, (said, self.process.poll())
+        self.port = int(found[1])
+        self.address = f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def send(self, text, seconds=20):
+        """What is answered to these bytes."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:
+            connection.sendall(text if isinstance(text, bytes) else text.encode())
+            answer = b""
+            while part := connection.recv(65536):
+                answer += part
+        return answer.decode()
+
+    def get(self, path, host=None, method="GET"):
+        return self.send(f"{method} {path} HTTP/1.1\r\nHost: {host or f'127.0.0.1:{self.port}'}\r\n\r\n")
+
+
+def answers(work):
+    with Served(work, work.source) as served:
+        page = served.get("/")
+        head, body = page.split("\r\n\r\n", 1)
+        assert head.startswith("HTTP/1.1 200 OK") and int(re.search(r"Content-Length: (\d+)", head)[1]) == len(body.encode()), head
+        policy = re.search(r"Content-Security-Policy: (.*)", head)[1]
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "X-Content-Type-Options: nosniff" in head, head
+        assert body.count('<li class="g">') == 8 and "<script>document" not in body and "<img" not in body, body[:3000]
+        assert "http://" not in body and "https://" not in body, "something leads elsewhere"
+        group = served.get(f"/group/{3:016x}")
+        assert "Shop.Cart3" in group and "make3" in group and "use3" in group and 'class="bp"' in group, group[-3000:]
+        hostile = served.get(f"/group/{99:016x}")
+        assert "&lt;script&gt;" in hostile and "<script>document" not in hostile and "<img" not in hostile, hostile[-3000:]
+        # Only of this machine, only what is asked for in a few words, and only asked for.
+        port = served.port
+        for request, status in ((f"GET / HTTP/1.1\r\nHost: evil.example:{port}\r\n\r\n", 421), ("GET / HTTP/1.1\r\n\r\n", 421),
+                                (f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n", 405), ("nonsense\r\n\r\n", 400),
+                                (f"GET http://x/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n", 400), (b"GET /\xff HTTP/1.1\r\n\r\n", 400),
+                                ("GET / HTTP/2\r\n\r\n", 400), (f"GET /%zz HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n", 400),
+                                ("GET / HTTP/1.1\r\n" + "X: y\r\n" * 5000, 431)):
+            try:
+                answer = served.send(request)
+            except ConnectionResetError:
+                answer = "HTTP/1.1 431"  # it had not read all of it
+            assert answer.startswith(f"HTTP/1.1 {status} "[:-1]), (request[:60], answer[:60])
+        for path, status in (("/nothing", 404), ("/group/" + "f" * 16, 404), ("/group/../../etc/passwd", 404), ("/group/%27%20OR%201=1", 404),
+                             ("/?page=99999999999999999999", 200), ("/?order=x&since=never&q=%25_!'%22", 200)):
+            assert f" {status} " in served.get(path)[:20], path
+        assert "since: expected" in served.get("/?since=never")
+        # Those who say nothing do not keep others waiting: three threads are left.
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+        assert " 200 " in served.get("/")[:20]
+        for one in silent:
+            one.close()
+
+
+def questions(work):
+    for store in (work.source, work.sqlite()):
+        with Served(work, store) as served:
+            def count(query):
+                return served.get("/?" + query).count('<li class="g">')
+
+            assert count("") == 8 and count("kind=double-free") == 1 and count("program=shop") == 7 and count("q=cart3") == 1, store
+            assert count("q=shop+make2") == 1 and count("q=nobody") == 0 and count("q=%25") == 0 and count("host=nobody") == 0, store
+            assert count("signature=x") == 8 and count("tenant=others") == 0 and count("since=1d") < 8, store
+            # The hostile one has a version that comes behind all numbers; what a directory holds has none.
+            assert count("new=1.9") == (8 if "sqlite" in str(store) else 1) and count("new=1.11") == 1, store
+            # What comes in is seen at the next look.
+            if store == work.source:
+                write_report(work.source, 500, [finding(5000, 50, pid=50)])
+                assert count("") == 9
+                (work.source / sorted(os.listdir(work.source))[-1]).unlink()
+
+
+def in_a_browser(work):
+    place = work.sqlite()
+    with Served(work, place) as served:
+        browser = Browser()
+        try:
+            for width in (400, 1600):
+                for dark in (False, True):
+                    for name, path in (("overview", "/"), ("group", f"/group/{3:016x}"), ("hostile", f"/group/{99:016x}")):
+                        browser.open(served.address + path, width=width, dark=dark)
+                        assert not browser.complaints, (path, browser.complaints)
+                        assert all(url.startswith((served.address, "data:")) for url in browser.requests), browser.requests
+                        assert browser.evaluate("document.title") != "run", "a finding has run a script"
+                        wide = browser.evaluate("document.documentElement.scrollWidth")
+                        assert wide <= width, f"{path} is {wide} wide in {width}"
+                        picture = browser.picture()
+                        light = brightness(colours(picture))
+                        assert light < 90 if dark else light > 170, (path, dark, light)
+                        if pictures:
+                            (pictures / f"{name}-{width}-{'dark' if dark else 'light'}.png").write_bytes(picture)
+            # By keyboard alone: search, the second row, open, back.
+            browser.open(served.address + "/")
+
+            def key(text):
+                for kind in ("keyDown", "keyUp"):
+                    browser.call("Input.dispatchKeyEvent", type=kind, key=text, **({"text": "\r" if text == "Enter" else text} if kind == "keyDown" else {}),
+                                 **({"windowsVirtualKeyCode": 13} if text == "Enter" else {}))
+
+            def wait(expression):
+                deadline = time.monotonic() + 20
+                while not browser.evaluate(expression):
+                    assert time.monotonic() < deadline, expression
+                    time.sleep(0.02)
+
+            key("j")
+            key("j")
+            wait("document.activeElement === document.querySelectorAll('.g > a')[1]")
+            link = browser.evaluate("document.activeElement.getAttribute('href')")
+            key("Enter")
+            wait(f"location.pathname === '{link}' && document.readyState === 'complete'")
+            key("u")
+            wait("location.pathname === '/' && document.readyState === 'complete'")
+            key("/")
+            wait("document.activeElement.id === 'q'")
+            for letter in "cart3":
+                key(letter)
+            key("Enter")
+            wait("location.search.indexOf('q=cart3') >= 0 && document.querySelectorAll('.g').length === 1")
+            # Without scripts everything is there but the keys.
+            browser.open(served.address + f"/group/{3:016x}", script=False)
+            assert not browser.complaints, browser.complaints
+        finally:
+            browser.close()
+
+
+def wrong_calls(work):
+    for words, status, text in ((["/nothing/here"], 1, "cannot open report directory"), (["https://x.example/"], 64, "cannot be read from"),
+                                ([f"sqlite:{work.path}/none.db"], 1, "cannot open"), ([str(work.source), "--port", "x"], 64, "expected 0 to 65535")):
+        result = subprocess.run([str(ZGUARD), "serve", *words], capture_output=True, text=True, timeout=60, env=work.environment)
+        assert result.returncode == status and text in result.stderr, (words, result)
+    with Served(work, work.source) as served:
+        result = subprocess.run([str(ZGUARD), "serve", str(work.source), "--port", str(served.port)], capture_output=True, text=True, timeout=60,
+                                env=work.environment)
+        assert result.returncode == 1 and "Address already in use" in result.stderr, result
+
+
+def main():
+    global pictures
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="")
+    parser.add_argument("--pictures", type=Path, help="keeps what was seen in this folder")
+    arguments = parser.parse_args()
+    pictures = arguments.pictures
+    tests = [("answers", answers), ("questions", questions), ("in a browser", in_a_browser), ("wrong calls", wrong_calls)]
+    return run_tests(tests, "zguard-serve-", arguments.only, Work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""A server of PostgreSQL in a directory of its own, and reports that are made up."""
+
+import fcntl
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from Support.checks import Failed
+from Support.ports import Ports
+
+ZONE = 1_790_000_000  # a time of day from which made-up findings come
+
+
+class Postgres:
+    """Runs until `close`. Everybody on this machine may connect."""
+
+    def __init__(self):
+        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+        if not found:
+            raise Failed("there is no /usr/lib/postgresql/*/bin/initdb; apt-get install postgresql")
+        self.programs = found[-1].parent
+        self.folder = Path(tempfile.mkdtemp(prefix="zguard-postgres-"))
+        self.ports = Ports()
+        self.port = self.ports.take()
+        # The server refuses to run as the superuser.
+        self.account = {}
+        if os.geteuid() == 0:
+            account = pwd.getpwnam("postgres")
+            self.account = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+            os.chown(self.folder, account.pw_uid, account.pw_gid)
+        self.data = self.folder / "data"
+        self.run("initdb", "-D", self.data, "-A", "trust", "-U", "fleet", "-E", "UTF8", "--locale=C", "--no-sync")
+        self.log = open(self.folder / "log", "wb")
+        self.process = subprocess.Popen(
+            [self.programs / "postgres", "-D", self.data, "-h", "127.0.0.1", "-p", str(self.port), "-k", self.folder,
+             "-c", "fsync=off", "-c", "max_wal_size=4GB"],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, cwd="/", **self.account)
+        self.address = f"postgresql://fleet@127.0.0.1:{self.port}/fleet"
+        deadline = time.monotonic() + 60
+        while subprocess.run([self.programs / "createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "fleet", "fleet"],
+                             capture_output=True, cwd="/").returncode:
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                text = (self.folder / "log").read_text(errors="replace")[-600:]
+                self.close()
+                raise Failed(f"PostgreSQL does not answer: {text}")
+            time.sleep(0.05)
+
+    def run(self, name, *words):
+        result = subprocess.run([str(self.programs / name), *map(str, words)], capture_output=True, text=True, cwd="/", **self.account)
+        if result.returncode:
+            raise Failed(f"{name}: {result.stderr[-600:]}")
+
+    def query(self, text, seconds=120):
+        """Rows of texts."""
+        result = subprocess.run(["psql", "-X", "-A", "-t", "-F", "\t", "-h", "127.0.0.1", "-p", str(self.port), "-U", "fleet", "fleet",
+                                 "-c", text], capture_output=True, text=True, cwd="/", timeout=seconds)
+        if result.returncode:
+            raise Failed(f"psql: {result.stderr[-600:]}")
+        return [line.split("\t") for line in result.stdout.splitlines()]
+
+    def clear(self):
+        self.query("DROP TABLE IF EXISTS zguard_findings, zguard_days, zguard_hosts, zguard_groups")
+
+    def close(self):
+        self.process.terminate() if self.process.poll() is not None else self.process.send_signal(3)
+        self.process.wait()
+        self.log.close()
+        self.ports.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def moment(seconds):
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + "Z"
+
+
+def finding(number, group=0, pid=1000, at=ZONE, program="/srv/shop/bin/shop", kind="use-after-free", signature=True, **more):
+    """One finding as `zguard run` writes it. `number` makes it different from all others, `group` says of which bug it is."""
+    def frame(name, line):
+        return {"pc": hex(0x400000 + line), "module": program, "build_id": "ab" * 20, "offset": hex(line), "function": name,
+                "file": f"/home/alice/shop/{name}.swift", "line": line}
+
+    return {"schema": "zguard.finding/1", "kind": kind, "access": "read", "confidence": "exact", "address": hex(0x7f0000000000 + number * 64),
+            "block": {"start": hex(0x7f0000000000 + number * 64), "size": 48, "offset": 16, "state": "quarantined", "language": "swift",
+                      "class": f"Shop.Cart{group}", "member": "total"},
+            "thread": {"id": 1, "name": "main"},
+            "stacks": {"access": [frame(f"use{group}", 41)], "free": [frame(f"drop{group}", 30)], "alloc": [frame(f"make{group}", 20)]},
+            "count": 1, "pid": pid, "program": program, "time": moment(at), **({"signature": f"{group:016x}"} if signature else {}), **more}
+
+
+def store_name(number, pid=1000):
+    return f"20260921T141320.{number % 1000:03}Z-shop-{pid}-{number:08x}.jsonl"
+
+
+def write_report(folder, number, findings, name=None):
+    folder.mkdir(exist_ok=True, parents=True)
+    path = folder / (name or store_name(number))
+    path.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in findings))
+    return path
+
+
+class Locked:
+    """A report that somebody writes."""
+
+    def __init__(self, path):
+        self.file = open(path, "ab")
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+
+    def __enter__(self):
+        return self.file
+
+    def __exit__(self, *_):
+        self.file.close()
