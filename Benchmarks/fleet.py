@@ -61,7 +61,10 @@ class PostgresStore:
                ON CONFLICT (tenant, signature, host) DO UPDATE SET findings = excluded.findings""")
         run(f"""INSERT INTO zguard_groups SELECT 'default', lpad(to_hex(n), 16, '0'), 'use-after-free', 'read of a freed Shop.Cart' || n,
                 'cart' || n, (SELECT body FROM zguard_groups LIMIT 1) FROM generate_series(0, {groups - 1}) AS n ON CONFLICT DO NOTHING""")
-        run("VACUUM ANALYZE zguard_days, zguard_hosts, zguard_groups")
+        run("""INSERT INTO zguard_totals SELECT tenant, signature, sum(findings), sum(occurrences), min(first_at), max(last_at), min(version),
+               min(version_key) FROM zguard_days GROUP BY 1, 2 ON CONFLICT (tenant, signature) DO UPDATE SET findings = excluded.findings,
+               occurrences = excluded.occurrences""")
+        run("VACUUM ANALYZE zguard_days, zguard_hosts, zguard_groups, zguard_totals")
         run("ANALYZE zguard_findings")
 
     def count(self):
@@ -90,6 +93,8 @@ class SQLiteStore:
                             min(at), max(at) FROM zguard_findings GROUP BY 1, 2, 3, 4, 5""")
             base.execute("""INSERT OR REPLACE INTO zguard_hosts SELECT tenant, signature, host, count(*), sum(occurrences), max(at)
                             FROM zguard_findings GROUP BY 1, 2, 3""")
+            base.execute("""INSERT OR REPLACE INTO zguard_totals SELECT tenant, signature, sum(findings), sum(occurrences), min(first_at),
+                            max(last_at), min(version), min(version_key) FROM zguard_days GROUP BY 1, 2""")
             body = base.execute("SELECT body FROM zguard_groups LIMIT 1").fetchone()[0]
             base.execute(f"""WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < {groups - 1})
                 INSERT OR IGNORE INTO zguard_groups SELECT 'default', printf('%016x', n), 'use-after-free', 'read of a freed Shop.Cart' || n,

@@ -108,6 +108,10 @@ struct PluginArguments {
         Option(
             name: "--require-coverage", value: "PERCENT", text: "fail if less of the allocation stacks was watched",
             isForwarded: true),
+        Option(
+            name: "--collect", value: "crashes", text: "also report crashes, with the stacks of all threads",
+            isForwarded: true
+        ),
         Option(name: "--keep-age", value: "AGE", text: "delete older reports in the directory", isForwarded: true),
         Option(name: "--keep-count", value: "N", text: "keep at most N reports", isForwarded: true),
         Option(name: "--keep-bytes", value: "SIZE", text: "keep at most SIZE of reports", isForwarded: true),

@@ -8,14 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__x86_64__)
-#define LIBRARY "libunwind-x86_64.so.8"
-#define PREFIX "_Ux86_64_"
-#else
-#define LIBRARY "libunwind-aarch64.so.8"
-#define PREFIX "_Uaarch64_"
-#endif
-
 typedef uint64_t word;
 struct address_space;
 enum { NO_INFO = 10, BAD_ADDRESS = 8, BAD_REGISTER = 3, REMOTE_TABLE = 2, CACHE_GLOBAL = 1 };
@@ -64,24 +56,24 @@ static struct {
 const char *zg_unwind_obstacle(void) {
     static bool is_open;
     if (is_open) return NULL;
-    void *file = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!file) return LIBRARY " is not installed (Debian's package libunwind8)";
+    void *file = dlopen(ZG_UNWIND_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (!file) return ZG_UNWIND_LIBRARY " is not installed (Debian's package libunwind8)";
     const struct {
         const char *name;
         void *place;
     } wanted[] = {
-        {PREFIX "create_addr_space", &library.create},
-        {PREFIX "destroy_addr_space", &library.destroy},
-        {PREFIX "set_caching_policy", &library.set_caching},
-        {PREFIX "init_remote", &library.init},
-        {PREFIX "step", &library.step},
-        {PREFIX "get_reg", &library.get},
-        {PREFIX "is_signal_frame", &library.is_signal},
-        {PREFIX "dwarf_search_unwind_table", &library.search},
+        {ZG_UNWIND_PREFIX "create_addr_space", &library.create},
+        {ZG_UNWIND_PREFIX "destroy_addr_space", &library.destroy},
+        {ZG_UNWIND_PREFIX "set_caching_policy", &library.set_caching},
+        {ZG_UNWIND_PREFIX "init_remote", &library.init},
+        {ZG_UNWIND_PREFIX "step", &library.step},
+        {ZG_UNWIND_PREFIX "get_reg", &library.get},
+        {ZG_UNWIND_PREFIX "is_signal_frame", &library.is_signal},
+        {ZG_UNWIND_PREFIX "dwarf_search_unwind_table", &library.search},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         void *function = dlsym(file, wanted[i].name);
-        if (!function) return LIBRARY " lacks what unwinding needs";
+        if (!function) return ZG_UNWIND_LIBRARY " lacks what unwinding needs";
         memcpy(wanted[i].place, &function, sizeof function);
     }
     is_open = true;

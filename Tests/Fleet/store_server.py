@@ -64,7 +64,7 @@ class Postgres:
         return [line.split("\t") for line in result.stdout.splitlines()]
 
     def clear(self):
-        self.query("DROP TABLE IF EXISTS zguard_findings, zguard_days, zguard_hosts, zguard_groups")
+        self.query("DROP TABLE IF EXISTS zguard_findings, zguard_days, zguard_hosts, zguard_groups, zguard_totals")
 
     def close(self):
         self.process.terminate() if self.process.poll() is not None else self.process.send_signal(3)

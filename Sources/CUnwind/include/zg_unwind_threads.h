@@ -9,13 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch_aarch64.h"
+#include "arch_x86_64.h"
+
 // By their DWARF numbers; the address of the instruction is number ZG_THREAD_PC.
 enum { ZG_THREAD_REGISTERS = 33 };
-#if defined(__x86_64__)
-enum { ZG_THREAD_PC = 16, ZG_THREAD_SP = 7 };
-#else
-enum { ZG_THREAD_PC = 32, ZG_THREAD_SP = 31 };
-#endif
 
 // Lets the thread stop at its next instruction; it has not stopped yet.
 int zg_thread_seize(int tid);

@@ -52,7 +52,8 @@ enum FleetTables {
         "tenant", "signature", "day", "id", "at", "host", "program", "version", "version_key", "occurrences", "body",
     ]
 
-    /// The tables that count, which overviews are made of.
+    /// The tables that count, which overviews are made of. zguard_totals has a group's counts of all days together; when it was
+    /// seen first, and the oldest version that had it, stay there when those findings are gone.
     static func counting(day: String) -> String {
         """
         CREATE TABLE IF NOT EXISTS zguard_days (
@@ -67,6 +68,10 @@ enum FleetTables {
         CREATE TABLE IF NOT EXISTS zguard_groups (
             tenant text NOT NULL, signature text NOT NULL, kind text NOT NULL, headline text NOT NULL, words text NOT NULL,
             body text NOT NULL, PRIMARY KEY (tenant, signature));
+        CREATE TABLE IF NOT EXISTS zguard_totals (
+            tenant text NOT NULL, signature text NOT NULL, findings bigint NOT NULL, occurrences bigint NOT NULL,
+            first_at bigint NOT NULL, last_at bigint NOT NULL, version text NOT NULL, version_key text NOT NULL,
+            PRIMARY KEY (tenant, signature));
         """
     }
 }

@@ -40,7 +40,7 @@ final class DatabaseDestination: Destination {
 
     func count(of signature: String, tenant: String) throws(FleetError) -> Int64 {
         let rows = try database().query(
-            "SELECT sum(findings) FROM zguard_days WHERE tenant = $1 AND signature = $2",
+            "SELECT findings FROM zguard_totals WHERE tenant = $1 AND signature = $2",
             [.text(tenant), .text(signature)])
         return rows.first?.first?.integer ?? 0
     }

@@ -62,6 +62,8 @@ public final class FleetReader {
     private struct Question {
         var conditions: [String] = []
         var parameters: [SQLValue] = []
+        /// Where counts stand: of single days, where these are asked for, otherwise of all together.
+        var table = "zguard_totals"
 
         mutating func parameter(_ value: SQLValue) -> String {
             parameters.append(value)
@@ -73,6 +75,7 @@ public final class FleetReader {
         var question = Question()
         let tenant = question.parameter(.text(filter.tenant ?? ShippedFinding.Sender.standardTenant))
         question.conditions = ["d.tenant = \(tenant)"]
+        if filter.since != nil || filter.program != nil { question.table = "zguard_days" }
         if let since = filter.since {
             question.conditions.append("d.day >= \(question.parameter(.text(ShippedFinding.day(since))))")
             question.conditions.append("d.last_at >= \(question.parameter(.integer(since.milliseconds)))")
@@ -110,8 +113,7 @@ public final class FleetReader {
             let value = question.parameter(.text(versionKey(version)))
             question.conditions.append(
                 """
-                d.signature IN (SELECT signature FROM zguard_days WHERE tenant = \(tenant)
-                    GROUP BY signature HAVING min(version_key) >= \(value))
+                d.signature IN (SELECT signature FROM zguard_totals WHERE tenant = \(tenant) AND version_key >= \(value))
                 """)
         }
         return (question, tenant)
@@ -141,7 +143,7 @@ public final class FleetReader {
             sums = """
                 SELECT d.signature, max(h.findings) AS findings, max(h.occurrences) AS occurrences, min(d.first_at) AS first_at,
                     max(h.last_at) AS last_at, min(d.version_key) AS version_key
-                FROM zguard_days d JOIN zguard_hosts h ON h.tenant = d.tenant AND h.signature = d.signature AND h.host = \(value)
+                FROM \(question.table) d JOIN zguard_hosts h ON h.tenant = d.tenant AND h.signature = d.signature AND h.host = \(value)
                 """
             if let since = filter.since {
                 question.conditions.append("h.last_at >= \(question.parameter(.integer(since.milliseconds)))")
@@ -150,7 +152,7 @@ public final class FleetReader {
             sums = """
                 SELECT d.signature, sum(d.findings) AS findings, sum(d.occurrences) AS occurrences, min(d.first_at) AS first_at,
                     max(d.last_at) AS last_at, min(d.version_key) AS version_key
-                FROM zguard_days d
+                FROM \(question.table) d
                 """
         }
         let by =
@@ -164,9 +166,9 @@ public final class FleetReader {
             WITH s AS (\(sums) WHERE \(question.conditions.joined(separator: " AND ")) GROUP BY d.signature
                 ORDER BY \(by), d.signature LIMIT \(limit) OFFSET \(offset))
             SELECT s.signature, g.kind, g.headline, s.findings, s.occurrences, s.first_at, s.last_at, s.version_key,
-                g.body, (SELECT min(v.version) FROM zguard_days v
-                    WHERE v.tenant = \(tenant) AND v.signature = s.signature AND v.version_key = s.version_key)
-            FROM s JOIN zguard_groups g ON g.tenant = \(tenant) AND g.signature = s.signature ORDER BY s.\(by), s.signature
+                g.body, t.version
+            FROM s JOIN zguard_groups g ON g.tenant = \(tenant) AND g.signature = s.signature
+                JOIN zguard_totals t ON t.tenant = \(tenant) AND t.signature = s.signature ORDER BY s.\(by), s.signature
             """, question.parameters)
         return rows.map { row in
             Group(
@@ -188,7 +190,7 @@ public final class FleetReader {
         let (question, _) = question(filter)
         let row = try database.query(
             """
-            SELECT count(*), sum(f), sum(o) FROM (SELECT sum(d.findings) AS f, sum(d.occurrences) AS o FROM zguard_days d
+            SELECT count(*), sum(f), sum(o) FROM (SELECT sum(d.findings) AS f, sum(d.occurrences) AS o FROM \(question.table) d
                 WHERE \(question.conditions.joined(separator: " AND ")) GROUP BY d.signature) AS t
             """, question.parameters)
         return (row[0][0].integer, row[0][1].integer, row[0][2].integer)

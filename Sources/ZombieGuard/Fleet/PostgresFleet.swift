@@ -16,7 +16,7 @@ final class PostgresFleet: PostgresConnection, Database {
 
     func prepare() throws(FleetError) {
         // Who may only write need not be able to make tables.
-        if try isThere("zguard_hosts_by_host") { return }
+        if try isThere("zguard_totals") { return }
         try locked {
             """
             CREATE TABLE IF NOT EXISTS zguard_findings (
@@ -117,6 +117,14 @@ final class PostgresFleet: PostgresConnection, Database {
                 FROM new GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
             ON CONFLICT (tenant, signature, host) DO UPDATE SET findings = h.findings + excluded.findings,
                 occurrences = h.occurrences + excluded.occurrences, last_at = greatest(h.last_at, excluded.last_at)),
+        totals AS (
+            INSERT INTO zguard_totals AS t SELECT tenant, signature, count(*), sum(occurrences), min(at), max(at),
+                (array_agg(version ORDER BY version_key))[1], min(version_key) FROM new GROUP BY 1, 2 ORDER BY 1, 2
+            ON CONFLICT (tenant, signature) DO UPDATE SET findings = t.findings + excluded.findings,
+                occurrences = t.occurrences + excluded.occurrences, first_at = least(t.first_at, excluded.first_at),
+                last_at = greatest(t.last_at, excluded.last_at),
+                version = CASE WHEN excluded.version_key < t.version_key THEN excluded.version ELSE t.version END,
+                version_key = least(t.version_key, excluded.version_key)),
         groups AS (
             INSERT INTO zguard_groups SELECT DISTINCT ON (tenant, signature) tenant, signature, kind, headline, words, body
                 FROM input ORDER BY tenant, signature
@@ -137,8 +145,14 @@ final class PostgresFleet: PostgresConnection, Database {
         try execute("BEGIN")
         do throws(FleetError) {
             try query("DELETE FROM zguard_findings_other WHERE day < $1", [.text(day)])
-            try query("DELETE FROM zguard_days WHERE day < $1", [.text(day)])
-            for statement in FleetTables.removingOrphans { try query(statement, []) }
+            try query(
+                """
+                WITH gone AS (DELETE FROM zguard_days WHERE day < $1 RETURNING tenant, signature, findings, occurrences),
+                sums AS (SELECT tenant, signature, sum(findings) AS findings, sum(occurrences) AS occurrences FROM gone GROUP BY 1, 2)
+                UPDATE zguard_totals t SET findings = t.findings - s.findings, occurrences = t.occurrences - s.occurrences
+                FROM sums s WHERE t.tenant = s.tenant AND t.signature = s.signature
+                """, [.text(day)])
+            for statement in FleetTables.removingEmpty { try query(statement) }
             try execute("COMMIT")
         } catch {
             if isUsable { try? execute("ROLLBACK") }

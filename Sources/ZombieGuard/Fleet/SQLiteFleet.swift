@@ -50,6 +50,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
         if changes == 0 { return false }
         try query(Self.countingDays, values)
         try query(Self.countingHosts, values)
+        try query(Self.countingTotals, values)
         try query(
             "INSERT INTO zguard_groups VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
             values[..<2] + [finding.kind, finding.headline, finding.words, finding.line].map { .text($0) })
@@ -70,13 +71,27 @@ final class SQLiteFleet: SQLiteConnection, Database {
         ON CONFLICT (tenant, signature, host) DO UPDATE SET findings = findings + 1,
             occurrences = occurrences + excluded.occurrences, last_at = max(last_at, excluded.last_at)
         """
+    private static let countingTotals = """
+        INSERT INTO zguard_totals VALUES ($1, $2, 1, $10, $5, $5, $8, $9)
+        ON CONFLICT (tenant, signature) DO UPDATE SET findings = findings + 1, occurrences = occurrences + excluded.occurrences,
+            first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at),
+            version = CASE WHEN excluded.version_key < version_key THEN excluded.version ELSE version END,
+            version_key = min(version_key, excluded.version_key)
+        """
 
     func removeFindings(before day: String) throws(FleetError) {
         try execute("BEGIN IMMEDIATE")
         do throws(FleetError) {
             try query("DELETE FROM zguard_findings WHERE day < $1", [.text(day)])
+            try query(
+                """
+                UPDATE zguard_totals AS t SET findings = t.findings - g.findings, occurrences = t.occurrences - g.occurrences
+                FROM (SELECT tenant, signature, sum(findings) AS findings, sum(occurrences) AS occurrences
+                    FROM zguard_days WHERE day < $1 GROUP BY tenant, signature) AS g
+                WHERE t.tenant = g.tenant AND t.signature = g.signature
+                """, [.text(day)])
             try query("DELETE FROM zguard_days WHERE day < $1", [.text(day)])
-            for statement in FleetTables.removingOrphans { try query(statement, []) }
+            for statement in FleetTables.removingEmpty { try query(statement) }
             try execute("COMMIT")
         } catch {
             try? execute("ROLLBACK")
@@ -87,10 +102,10 @@ final class SQLiteFleet: SQLiteConnection, Database {
 
 extension FleetTables {
     /// Groups of which no finding is left.
-    static let removingOrphans = ["zguard_groups", "zguard_hosts"].map { table in
-        """
-        DELETE FROM \(table) WHERE NOT EXISTS (SELECT 1 FROM zguard_days d
-            WHERE d.tenant = \(table).tenant AND d.signature = \(table).signature)
-        """
-    }
+    static let removingEmpty =
+        ["zguard_groups", "zguard_hosts"].map { table in
+            """
+            DELETE FROM \(table) WHERE (tenant, signature) IN (SELECT tenant, signature FROM zguard_totals WHERE findings <= 0)
+            """
+        } + ["DELETE FROM zguard_totals WHERE findings <= 0"]
 }

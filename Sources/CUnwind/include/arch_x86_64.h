@@ -1,0 +1,8 @@
+// What libunwind calls this processor, and registers by their DWARF numbers.
+
+#if defined(__x86_64__) && !defined(ZG_THREAD_ARCH)
+#define ZG_THREAD_ARCH
+#define ZG_UNWIND_LIBRARY "libunwind-x86_64.so.8"
+#define ZG_UNWIND_PREFIX "_Ux86_64_"
+enum { ZG_THREAD_PC = 16, ZG_THREAD_SP = 7 };
+#endif
