@@ -170,13 +170,16 @@ static void leave_stacks_to_program(void) {
 }
 
 static struct mask before_fork;
-void zg_signals_fork_prepare(void) { take_lock(&before_fork); }
-void zg_signals_fork_done(bool child, bool prepared) {
+void zg_signals_fork_hold(void) {
+    before_fork.is_known = zg_os_mask_signals(SIG_BLOCK, ~UINT64_C(0), &before_fork.signals);
+}
+void zg_signals_fork_prepare(void) { zg_lock_take(&lock); }
+void zg_signals_fork_done(bool child) {
     if (child) owner = zg_os_pid();
     if (child) zg_lock_reset(&lock);
     else zg_lock_drop(&lock);
-    if (prepared) restore_mask(&before_fork);
 }
+void zg_signals_fork_release(void) { restore_mask(&before_fork); }
 
 void zg_signals_start(zg_signals_handler *for_faults) {
     handler = for_faults;

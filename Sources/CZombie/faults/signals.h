@@ -13,8 +13,10 @@ typedef void zg_signals_handler(int signal, siginfo_t *info, void *context);
 // Installs the handler of faults for SIGSEGV and SIGBUS.
 void zg_signals_start(zg_signals_handler *for_faults);
 void zg_signals_fork_prepare(void);
-// `prepared`: zg_signals_fork_prepare was called, and blocked all signals.
-void zg_signals_fork_done(bool child, bool prepared);
+void zg_signals_fork_done(bool child);
+// Around both: the calling thread gets no signal. One fork at a time.
+void zg_signals_fork_hold(void);
+void zg_signals_fork_release(void);
 // SIGABRT as well: the Swift runtime ends the program with it where it notices a dead object itself.
 // Constructors of Swift code may come before zg_signals_start.
 void zg_signals_watch_aborts(zg_signals_handler *for_faults);

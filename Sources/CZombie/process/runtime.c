@@ -80,7 +80,10 @@ static void lock_for_fork(struct zg_thread *self, bool is_bare) {
     }
     zg_advice_fork_prepare(forking.is_alone);
     zg_thread_fork_prepare(forking.is_alone);
-    if (forking.is_alone) return zg_signals_fork_prepare();
+    if (forking.is_alone) {
+        zg_signals_fork_hold();
+        return zg_signals_fork_prepare();
+    }
     zg_retire_lock();
     zg_quarantine_lock_all();
     zg_slab_lock_all();
@@ -89,7 +92,9 @@ static void lock_for_fork(struct zg_thread *self, bool is_bare) {
     zg_span_lock();
     zg_span_table_lock();
     zg_depot_lock();
-    // After all that a fault may happen under: who faults waits for it.
+    // After all that a fault may happen under: who faults waits for it. A signal that ends the program is a finding, which takes these
+    // locks, too: this thread gets it when they are dropped.
+    zg_signals_fork_hold();
     zg_fault_fork_prepare();
     zg_report_lock();
     zg_signals_fork_prepare();
@@ -119,8 +124,9 @@ static void before_fork(void) { prepare(false); }
 
 static void after_fork(bool child) {
     if (!forking.is_locked && !child) return;
-    zg_signals_fork_done(child, forking.is_locked);
+    zg_signals_fork_done(child);
     if (forking.is_locked && forking.is_alone && !child) {
+        zg_signals_fork_release();
         zg_thread_fork_done(false, true);
         struct zg_thread *self = zg_thread_current_or_null();
         if (self) self->busy--;
@@ -128,6 +134,7 @@ static void after_fork(bool child) {
     }
     zg_report_unlock(child);
     zg_fault_fork_done(child);
+    if (forking.is_locked) zg_signals_fork_release();
     if (child) zg_depot_reset_lock();
     else zg_depot_unlock();
     zg_span_table_unlock(child);

@@ -152,7 +152,7 @@ final class PostgresFleet: PostgresConnection, Database {
                 UPDATE zguard_totals t SET findings = t.findings - s.findings, occurrences = t.occurrences - s.occurrences
                 FROM sums s WHERE t.tenant = s.tenant AND t.signature = s.signature
                 """, [.text(day)])
-            for statement in FleetTables.removingEmpty { try query(statement) }
+            for statement in FleetTables.removingEmpty { try query(statement, []) }
             try execute("COMMIT")
         } catch {
             if isUsable { try? execute("ROLLBACK") }

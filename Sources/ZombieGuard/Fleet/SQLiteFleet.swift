@@ -91,7 +91,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
                 WHERE t.tenant = g.tenant AND t.signature = g.signature
                 """, [.text(day)])
             try query("DELETE FROM zguard_days WHERE day < $1", [.text(day)])
-            for statement in FleetTables.removingEmpty { try query(statement) }
+            for statement in FleetTables.removingEmpty { try query(statement, []) }
             try execute("COMMIT")
         } catch {
             try? execute("ROLLBACK")
