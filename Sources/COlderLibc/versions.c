@@ -31,6 +31,7 @@ JUMP(dlsym, OLDEST);
 JUMP(pthread_attr_getstack, OLDEST);
 JUMP(pthread_attr_setstacksize, OLDEST);
 JUMP(pthread_create, OLDEST);
+JUMP(pthread_detach, OLDEST);
 JUMP_SINCE(pthread_getaffinity_np, "2.3.4");
 JUMP(pthread_getattr_np, OLDEST);
 JUMP(pthread_key_create, OLDEST);
