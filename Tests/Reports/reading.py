@@ -123,8 +123,9 @@ def broken(run, place):
     run.report("garbage", [path], "1 finding (1 use-after-free)", [
         "line 1 is skipped: not a finding", "line 3 is skipped: schema 'zguard.finding/9' is not known to this version of zguard",
         "line 6 is skipped: no schema", "2 more lines are skipped"], findings=1)
-    run.report("a program", ["/bin/ls"], None, ["'/bin/ls' line 1 is skipped: not text",
-                                                "holds no finding that this version can read"], status=1)
+    run.report("a program", ["/bin/ls"], None, ["'/bin/ls' is no core file but an executable or a library"], status=1)
+    path.write_bytes(b"\x89PNG\x00\x01" * 50)
+    run.report("a picture", [path], None, ["line 1 is skipped: not text", "holds no finding that this version can read"], status=1)
     path.write_bytes(b"\xff\xfe" + whole.encode("utf-16-le"))
     run.report("UTF-16", [path], None, ["line 1 is skipped: UTF-16, and reports are UTF-8"], status=1)
     path.write_bytes(b"\xef\xbb\xbf" + whole.replace("\n", "\r\n").encode() * 2)
