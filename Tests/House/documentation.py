@@ -53,7 +53,7 @@ def catalogue(module):
 
 def maps():
     """Flags that lead to the C modules."""
-    found = [PRODUCTS / f"{name}.build/module.modulemap" for name in ("CSystem", "CZombiePublish", "CZombieTesting")]
+    found = [PRODUCTS / f"{name}.build/module.modulemap" for name in ("CSystem", "CUnwind", "CZombiePublish", "CZombieTesting")]
     found += [ROOT / f"Sources/{name}/module.modulemap" for name in ("CZombie/include", "CDwarf", "CZlib")]
     return [flag for path in found if path.exists() for flag in ("-Xcc", f"-fmodule-map-file={path}")]
 
