@@ -328,6 +328,8 @@ def main():
     parser.add_argument("--stopped", action="store_true", help="also let zguard be stopped, which takes ten seconds")
     add_slice_option(parser)
     arguments = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)  # shells ignore them for what they start in the background
     cases = [case for source, program in built() for case in cases_of(source, program)]
     chosen = arguments.slice.choose(cases, name=lambda case: case.title, kinds=lambda case: case.kinds)
     tests = [(case.title, dies_as(case)) for case in chosen]

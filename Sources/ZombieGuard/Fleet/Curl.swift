@@ -50,6 +50,14 @@ struct Curl: Sendable {
         _ = start(3)
     }
 
+    /// The library, opened where it was not yet.
+    static func opened(_ kept: inout Curl?) throws(FleetError) -> Curl {
+        if let kept { return kept }
+        let new = try Curl()
+        kept = new
+        return new
+    }
+
     /// Sends a body. Throws where it did not arrive: where the answer is none of 200 to 299. Redirections are not followed.
     func post(_ body: [UInt8], to address: String, headers: [String]) throws(FleetError) {
         guard let handle = new() else { throw FleetError("there is no memory for a request") }
@@ -101,15 +109,8 @@ final class WebDestination: Destination {
 
     init(_ address: String) { self.address = address }
 
-    private func opened() throws(FleetError) -> Curl {
-        if let curl { return curl }
-        let new = try Curl()
-        curl = new
-        return new
-    }
-
     func send(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
-        let curl = try opened()
+        let curl = try Curl.opened(&curl)
         let lines = findings.flatMap { Array($0.line.utf8) + [UInt8(ascii: "\n")] }
         var digest = Digest()
         for finding in findings { digest.add(finding.id) }

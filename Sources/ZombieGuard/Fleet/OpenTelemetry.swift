@@ -10,15 +10,8 @@ final class OpenTelemetryDestination: Destination {
     /// - Parameter base: what OTEL_EXPORTER_OTLP_ENDPOINT says.
     init(_ base: String) { address = base + "/v1/logs" }
 
-    private func opened() throws(FleetError) -> Curl {
-        if let curl { return curl }
-        let new = try Curl()
-        curl = new
-        return new
-    }
-
     func send(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
-        let curl = try opened()
+        let curl = try Curl.opened(&curl)
         var headers = ["Content-Type: application/json", "Expect:"]
         if let given = getenv("OTEL_EXPORTER_OTLP_HEADERS") {
             for pair in String(cString: given).split(separator: ",") {

@@ -10,13 +10,10 @@ func htmlText(_ text: String, cutAt limit: Int = 300) -> String {
     if !shown.utf8.contains(where: { "&<>\"'".utf8.contains($0) }) { return shown }
     var escaped = ""
     for character in shown.unicodeScalars {
-        switch character {
-        case "&": escaped += "&amp;"
-        case "<": escaped += "&lt;"
-        case ">": escaped += "&gt;"
-        case "\"": escaped += "&quot;"
-        case "'": escaped += "&#39;"
-        default: escaped.unicodeScalars.append(character)
+        if let entity = markupEntity(character) {
+            escaped += entity
+        } else {
+            escaped.unicodeScalars.append(character)
         }
     }
     return escaped

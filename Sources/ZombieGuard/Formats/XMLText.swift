@@ -5,15 +5,26 @@
 func xmlText(_ text: some StringProtocol) -> String {
     var escaped = ""
     for character in text.unicodeScalars {
+        if let entity = markupEntity(character) {
+            escaped += entity
+            continue
+        }
         switch character {
-        case "&": escaped += "&amp;"
-        case "<": escaped += "&lt;"
-        case ">": escaped += "&gt;"
-        case "\"": escaped += "&quot;"
-        case "'": escaped += "&#39;"
         case "\n", "\t", " "..."~": escaped.unicodeScalars.append(character)
         default: escaped += visible(String(character))
         }
     }
     return escaped
+}
+
+/// What stands in XML and in HTML for a character that is part of their markup; nil for any other.
+func markupEntity(_ character: Unicode.Scalar) -> String? {
+    switch character {
+    case "&": "&amp;"
+    case "<": "&lt;"
+    case ">": "&gt;"
+    case "\"": "&quot;"
+    case "'": "&#39;"
+    default: nil
+    }
 }
