@@ -69,10 +69,16 @@ public struct FindingReader {
             if bytes.starts(with: [0xef, 0xbb, 0xbf]) { bytes = bytes.dropFirst(3) }
         }
         if isUTF16 { return skipped("UTF-16, and reports are UTF-8") }
-        if bytes.contains(0) { return skipped("not text") }
+        if bytes.withUnsafeBytes({ $0.baseAddress.map { memchr($0, 0, bytes.count) } ?? nil }) != nil {
+            return skipped("not text")
+        }
         if bytes.allSatisfy({ $0 == 0x20 || (0x09...0x0d).contains($0) }) { return nil }
         // Paths of programs need not be UTF-8; what is not is replaced rather than refused.
-        let text = String(decoding: bytes, as: UTF8.self)
+        var text = String(decoding: bytes, as: UTF8.self)
+        if let finding = FindingScanner.finding(&text) {
+            self.text = text
+            return .finding(finding, line: line.number)
+        }
         let data = Data(text.utf8)
         do {
             let finding = try decoder.decode(Finding.self, from: data)
@@ -139,7 +145,11 @@ public struct FindingReader {
 extension Finding {
     /// Reads one line of a report; nil where it is no finding.
     package init?(jsonLine line: String) {
-        guard let finding = try? JSONDecoder().decode(Finding.self, from: Data(line.utf8)) else { return nil }
+        var line = line
+        guard
+            let finding = FindingScanner.finding(&line)
+                ?? (try? JSONDecoder().decode(Finding.self, from: Data(line.utf8)))
+        else { return nil }
         self = finding
     }
 }

@@ -47,7 +47,7 @@ extension Database {
 
 /// What a shipped finding is in tables.
 enum FleetTables {
-    /// The columns of a finding, in the order of ``ShippedFinding/values``.
+    /// The columns of a finding, in the order of ``ShippedFinding/columns(versionKey:)``.
     static let columns = [
         "tenant", "signature", "day", "id", "at", "host", "program", "version", "version_key", "occurrences", "body",
     ]

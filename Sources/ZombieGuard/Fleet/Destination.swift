@@ -47,7 +47,7 @@ final class DatabaseDestination: Destination {
 
     func prune(_ retention: Retention) throws(FleetError) {
         guard let age = retention.age else { return }
-        try database().removeFindings(before: ShippedFinding.day(Timestamp.now.earlier(bySeconds: age)))
+        try database().removeFindings(before: Timestamp.now.earlier(bySeconds: age).day)
     }
 
     func reset() { open = nil }

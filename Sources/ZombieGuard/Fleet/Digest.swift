@@ -5,63 +5,98 @@ struct Digest {
     private var state: [UInt32] = [
         0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19,
     ]
-    private var block: [UInt8] = []
+    /// What was added since the last block that is in the state: less than a block between calls.
+    private var rest: [UInt8] = []
     private var length: UInt64 = 0
 
-    init() { block.reserveCapacity(64) }
+    private static let blockSize = 64
 
-    mutating func add(_ bytes: some Sequence<UInt8>) {
-        for byte in bytes {
-            block.append(byte)
-            length += 1
-            if block.count == 64 { compress() }
-        }
-    }
+    mutating func add(_ bytes: [UInt8]) { bytes.withUnsafeBufferPointer { add($0) } }
 
     /// A text, and where it ends.
     mutating func add(_ text: String) {
-        add(text.utf8)
-        add(CollectionOfOne(0))
+        var text = text
+        text.withUTF8 { add($0) }
+        add([0])
+    }
+
+    private mutating func add(_ bytes: UnsafeBufferPointer<UInt8>) {
+        length += UInt64(bytes.count)
+        var bytes = bytes[...]
+        if !rest.isEmpty {
+            let missing = bytes.prefix(Self.blockSize - rest.count)
+            rest += missing
+            bytes = bytes.dropFirst(missing.count)
+            if rest.count < Self.blockSize { return }
+            rest.withUnsafeBytes { block in Self.mix(block, into: &state) }
+            rest.removeAll(keepingCapacity: true)
+        }
+        let whole = bytes.prefix(bytes.count / Self.blockSize * Self.blockSize)
+        Self.mix(UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: whole)), into: &state)
+        rest += bytes.dropFirst(whole.count)
     }
 
     /// The first `count` bytes of the digest as hexadecimal digits. Ends the digest.
     mutating func digits(_ count: Int = 32) -> String {
         let bits = length &* 8
-        add(CollectionOfOne(0x80))
-        while block.count != 56 { add(CollectionOfOne(0)) }
-        add((0..<8).map { UInt8(truncatingIfNeeded: bits >> (56 - 8 * UInt64($0))) })
-        var text = ""
+        var end: [UInt8] = [0x80]
+        end += [UInt8](repeating: 0, count: (2 * Self.blockSize - 9 - rest.count) % Self.blockSize)
+        add(end + (0..<8).map { UInt8(truncatingIfNeeded: bits >> (56 - 8 * UInt64($0))) })
+        var text: [UInt8] = []
         for word in state {
-            let digits = String(word, radix: 16)
-            text += String(repeating: "0", count: 8 - digits.count) + digits
+            for shift in stride(from: 28, through: 0, by: -4) {
+                let digit = UInt8(truncatingIfNeeded: word >> UInt32(shift) & 15)
+                text.append(digit < 10 ? 0x30 + digit : 0x57 + digit)
+            }
         }
-        return String(text.prefix(2 * count))
+        return String(decoding: text.prefix(2 * count), as: UTF8.self)
     }
 
-    private mutating func compress() {
-        func rotated(_ word: UInt32, _ count: UInt32) -> UInt32 { word >> count | word << (32 - count) }
+    /// Takes whole blocks into the state.
+    private static func mix(_ blocks: UnsafeRawBufferPointer, into state: inout [UInt32]) {
+        func rotated(_ word: UInt32, _ count: UInt32) -> UInt32 { word &>> count | word &<< (32 &- count) }
         withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 64) { words in
-            for index in 0..<16 {
-                words[index] = block[(4 * index)..<(4 * index + 4)].reduce(0) { $0 << 8 | UInt32($1) }
+            constants.withUnsafeBufferPointer { constants in
+                for start in stride(from: 0, to: blocks.count, by: blockSize) {
+                    for index in 0..<16 {
+                        words[index] = UInt32(
+                            bigEndian: blocks.loadUnaligned(fromByteOffset: start + 4 * index, as: UInt32.self))
+                    }
+                    for index in 16..<64 {
+                        let early = words[index &- 15]
+                        let late = words[index &- 2]
+                        let low = rotated(early, 7) ^ rotated(early, 18) ^ early &>> 3
+                        let high = rotated(late, 17) ^ rotated(late, 19) ^ late &>> 10
+                        words[index] = words[index &- 16] &+ low &+ words[index &- 7] &+ high
+                    }
+                    var (a, b, c, d) = (state[0], state[1], state[2], state[3])
+                    var (e, f, g, h) = (state[4], state[5], state[6], state[7])
+                    // Of the eight words a round changes two and moves all: here their names move.
+                    @inline(__always)
+                    func round(
+                        _ index: Int, _ a: UInt32, _ b: UInt32, _ c: UInt32, _ d: inout UInt32, _ e: UInt32,
+                        _ f: UInt32,
+                        _ g: UInt32, _ h: inout UInt32
+                    ) {
+                        let mixed = rotated(e, 6) ^ rotated(e, 11) ^ rotated(e, 25)
+                        let first = h &+ mixed &+ (e & f ^ ~e & g) &+ constants[index] &+ words[index]
+                        d &+= first
+                        h = first &+ (rotated(a, 2) ^ rotated(a, 13) ^ rotated(a, 22)) &+ (a & b ^ a & c ^ b & c)
+                    }
+                    for index in stride(from: 0, to: 64, by: 8) {
+                        round(index, a, b, c, &d, e, f, g, &h)
+                        round(index &+ 1, h, a, b, &c, d, e, f, &g)
+                        round(index &+ 2, g, h, a, &b, c, d, e, &f)
+                        round(index &+ 3, f, g, h, &a, b, c, d, &e)
+                        round(index &+ 4, e, f, g, &h, a, b, c, &d)
+                        round(index &+ 5, d, e, f, &g, h, a, b, &c)
+                        round(index &+ 6, c, d, e, &f, g, h, a, &b)
+                        round(index &+ 7, b, c, d, &e, f, g, h, &a)
+                    }
+                    for (index, word) in [a, b, c, d, e, f, g, h].enumerated() { state[index] &+= word }
+                }
             }
-            for index in 16..<64 {
-                let early = words[index - 15]
-                let late = words[index - 2]
-                let low = rotated(early, 7) ^ rotated(early, 18) ^ early >> 3
-                let high = rotated(late, 17) ^ rotated(late, 19) ^ late >> 10
-                words[index] = words[index - 16] &+ low &+ words[index - 7] &+ high
-            }
-            var (a, b, c, d) = (state[0], state[1], state[2], state[3])
-            var (e, f, g, h) = (state[4], state[5], state[6], state[7])
-            for index in 0..<64 {
-                let mixed = rotated(e, 6) ^ rotated(e, 11) ^ rotated(e, 25)
-                let first = h &+ mixed &+ (e & f ^ ~e & g) &+ Self.constants[index] &+ words[index]
-                let second = (rotated(a, 2) ^ rotated(a, 13) ^ rotated(a, 22)) &+ (a & b ^ a & c ^ b & c)
-                (h, g, f, e, d, c, b, a) = (g, f, e, d &+ first, c, b, a, first &+ second)
-            }
-            for (index, word) in [a, b, c, d, e, f, g, h].enumerated() { state[index] &+= word }
         }
-        block.removeAll(keepingCapacity: true)
     }
 
     private static let constants: [UInt32] = [

@@ -77,7 +77,7 @@ public final class FleetReader {
         question.conditions = ["d.tenant = \(tenant)"]
         if filter.since != nil || filter.program != nil { question.table = "zguard_days" }
         if let since = filter.since {
-            question.conditions.append("d.day >= \(question.parameter(.text(ShippedFinding.day(since))))")
+            question.conditions.append("d.day >= \(question.parameter(.text(since.day)))")
             question.conditions.append("d.last_at >= \(question.parameter(.integer(since.milliseconds)))")
         }
         if let signature = filter.signature {

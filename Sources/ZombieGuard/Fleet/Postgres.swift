@@ -81,6 +81,40 @@ class PostgresConnection {
         return try rows(of: result)
     }
 
+    /// One statement whose parameters are arrays of texts, all of one length. In their binary form, in which nothing needs escapes.
+    func query(_ statement: String, arrays: [[String]]) throws(FleetError) -> [[SQLValue]] {
+        let arrays = arrays.map(Self.binary)
+        var all: [UInt8] = []
+        all.reserveCapacity(arrays.reduce(0) { $0 + $1.count })
+        for array in arrays { all += array }
+        let result = all.withUnsafeBytes { bytes in
+            var start = bytes.baseAddress
+            let places: [UnsafePointer<CChar>?] = arrays.map { array in
+                defer { start = start?.advanced(by: array.count) }
+                return start?.assumingMemoryBound(to: CChar.self)
+            }
+            let binary = [CInt](repeating: 1, count: arrays.count)
+            return library.query(
+                handle, statement, CInt(arrays.count), nil, places, arrays.map { CInt(clamping: $0.count) }, binary, 0)
+        }
+        return try rows(of: result)
+    }
+
+    /// One dimension without nulls, the number of the type text, how many elements, the first one's index; each with its length.
+    private static func binary(_ texts: [String]) -> [UInt8] {
+        var bytes: [UInt8] = []
+        func add(_ number: Int) {
+            withUnsafeBytes(of: Int32(clamping: number).bigEndian) { bytes += $0 }
+        }
+        let text = 25
+        for number in [1, 0, text, texts.count, 1] { add(number) }
+        for text in texts {
+            add(text.utf8.count)
+            bytes += text.utf8
+        }
+        return bytes
+    }
+
     private func rows(of result: OpaquePointer?) throws(FleetError) -> [[SQLValue]] {
         defer { library.clear(result) }
         let (emptyQuery, commandOK, tuplesOK): (CInt, CInt, CInt) = (0, 1, 2)

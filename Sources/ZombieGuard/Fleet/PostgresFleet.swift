@@ -51,14 +51,14 @@ final class PostgresFleet: PostgresConnection, Database {
         let now = Timestamp.now
         let name = Self.partition(day)
         let isOwn =
-            day >= ShippedFinding.day(now.earlier(bySeconds: Self.oldestPartition * 86400))
-            && day <= ShippedFinding.day(now.earlier(bySeconds: -86400))
+            day >= now.earlier(bySeconds: Self.oldestPartition * 86400).day
+            && day <= now.earlier(bySeconds: -86400).day
         if isOwn, try !isThere(name), let end = Timestamp(day)?.earlier(bySeconds: -86400) {
             do throws(FleetError) {
                 try locked {
                     """
                     CREATE TABLE IF NOT EXISTS \(name) PARTITION OF zguard_findings
-                        FOR VALUES FROM ('\(day)') TO ('\(ShippedFinding.day(end))')
+                        FOR VALUES FROM ('\(day)') TO ('\(end.day)')
                     """
                 }
             } catch {
@@ -73,39 +73,65 @@ final class PostgresFleet: PostgresConnection, Database {
     private static func partition(_ day: String) -> String { "zguard_findings_" + day.replacing("-", with: "_") }
 
     func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
+        if findings.isEmpty { return 0 }
         for day in Set(findings.map(\.day)) { try prepare(day: day) }
         // Rows are locked in the same order by all, so that nobody waits for somebody who waits for them.
-        let sorted = findings.sorted { ($0.signature, $0.day, $0.id) < ($1.signature, $1.day, $1.id) }
-        let rows = sorted.map { $0.values + [$0.kind, $0.headline, $0.words].map { .text($0) } }
-        guard let first = rows.first else { return 0 }
-        let columns = first.indices.map { column in SQLValue.text(Self.array(rows.map { $0[column].text ?? "" })) }
-        return Int(try query(Self.insertion, columns).first?.first?.integer ?? 0)
-    }
-
-    private static func array(_ texts: [String]) -> String {
-        var array = "{"
-        for (index, text) in texts.enumerated() {
-            array += index == 0 ? "\"" : ",\""
-            if text.utf8.contains(where: { $0 == 0x22 || $0 == 0x5c }) {
-                array += text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
-            } else {
-                array += text
-            }
-            array += "\""
+        let order = ShippedFinding.order(of: findings)
+        var keys = VersionKeys()
+        var columns = FleetTables.columns.map { _ in [String]() }
+        for index in columns.indices { columns[index].reserveCapacity(order.count) }
+        for place in order {
+            let values = findings[place].columns(versionKey: keys[findings[place].version])
+            for (index, value) in values.enumerated() { columns[index].append(value) }
         }
-        return array + "}"
+        return try transaction { () throws(FleetError) in
+            // Groups that nobody had seen before, and without one the count of all new findings.
+            let rows = try query(Self.insertion, arrays: columns)
+            let unseen = Set(rows.filter { $0[0] != .null }.map { [$0[0].text ?? "", $0[1].text ?? ""] })
+            var groups: [[String]: ShippedFinding] = [:]
+            if !unseen.isEmpty {
+                for finding in findings {
+                    let key = [finding.tenant, finding.signature]
+                    if unseen.contains(key) { groups[key] = groups[key] ?? finding }
+                }
+            }
+            if !groups.isEmpty {
+                let sorted = groups.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map(\.value)
+                try _ = query(
+                    Self.insertionOfGroups,
+                    arrays: [
+                        sorted.map(\.tenant), sorted.map(\.signature), sorted.map(\.kind), sorted.map(\.headline),
+                        sorted.map(\.words), sorted.map(\.line),
+                    ])
+            }
+            return Int(rows.first { $0[0] == .null }?.last?.integer ?? 0)
+        }
     }
 
-    /// One statement, which is there as a whole or not at all: what counts does so for what is new alone.
+    private func transaction<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
+        try execute("BEGIN")
+        do throws(FleetError) {
+            let result = try work()
+            try execute("COMMIT")
+            return result
+        } catch {
+            let reason = state
+            if isUsable { try? execute("ROLLBACK") }
+            state = reason
+            throw error
+        }
+    }
+
+    /// One statement for all counts: what counts does so for what is new alone. Says how many are new, and which groups nobody had counted
+    /// before. These come in a statement of their own: it sees what others have removed until then, and whoever counts has them locked.
     private static let insertion = """
         WITH input AS MATERIALIZED (
-            SELECT * FROM unnest($1::text[], $2::text[], $3::date[], $4::uuid[], $5::bigint[], $6::text[], $7::text[],
-                $8::text[], $9::text[], $10::bigint[], $11::text[], $12::text[], $13::text[], $14::text[])
-                AS i(\(FleetTables.columns.joined(separator: ", ")), kind, headline, words)),
+            SELECT * FROM unnest($1::text[], $2::text[], $3::text[]::date[], $4::text[]::uuid[], $5::text[]::bigint[], $6::text[],
+                $7::text[], $8::text[], $9::text[], $10::text[]::bigint[], $11::text[])
+                AS i(\(FleetTables.columns.joined(separator: ", ")))),
         new AS (
-            INSERT INTO zguard_findings SELECT \(FleetTables.columns.joined(separator: ", ")) FROM input
-            ON CONFLICT DO NOTHING
-            RETURNING tenant, signature, day, id, at, host, program, version, version_key, occurrences),
+            INSERT INTO zguard_findings SELECT * FROM input ON CONFLICT DO NOTHING
+            RETURNING tenant, signature, day, at, host, program, version, version_key, occurrences),
         days AS (
             INSERT INTO zguard_days AS d SELECT tenant, signature, day, program, version, version_key, count(*), sum(occurrences),
                 min(at), max(at) FROM new GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5
@@ -117,19 +143,24 @@ final class PostgresFleet: PostgresConnection, Database {
                 FROM new GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
             ON CONFLICT (tenant, signature, host) DO UPDATE SET findings = h.findings + excluded.findings,
                 occurrences = h.occurrences + excluded.occurrences, last_at = greatest(h.last_at, excluded.last_at)),
+        sums AS MATERIALIZED (
+            SELECT tenant, signature, count(*) AS findings, sum(occurrences) AS occurrences, min(at) AS first_at, max(at) AS last_at,
+                (array_agg(version ORDER BY version_key))[1] AS version, min(version_key) AS version_key FROM new GROUP BY 1, 2),
         totals AS (
-            INSERT INTO zguard_totals AS t SELECT tenant, signature, count(*), sum(occurrences), min(at), max(at),
-                (array_agg(version ORDER BY version_key))[1], min(version_key) FROM new GROUP BY 1, 2 ORDER BY 1, 2
+            INSERT INTO zguard_totals AS t SELECT * FROM sums ORDER BY tenant, signature
             ON CONFLICT (tenant, signature) DO UPDATE SET findings = t.findings + excluded.findings,
                 occurrences = t.occurrences + excluded.occurrences, first_at = least(t.first_at, excluded.first_at),
                 last_at = greatest(t.last_at, excluded.last_at),
                 version = CASE WHEN excluded.version_key < t.version_key THEN excluded.version ELSE t.version END,
-                version_key = least(t.version_key, excluded.version_key)),
-        groups AS (
-            INSERT INTO zguard_groups SELECT DISTINCT ON (tenant, signature) tenant, signature, kind, headline, words, body
-                FROM input ORDER BY tenant, signature
-            ON CONFLICT DO NOTHING)
-        SELECT count(*) FROM new
+                version_key = least(t.version_key, excluded.version_key)
+            RETURNING tenant, signature, findings)
+        SELECT NULL, NULL, count(*) FROM new
+        UNION ALL SELECT t.tenant, t.signature, t.findings FROM totals t JOIN sums s
+            ON s.tenant = t.tenant AND s.signature = t.signature AND s.findings = t.findings
+        """
+    private static let insertionOfGroups = """
+        INSERT INTO zguard_groups SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
+        ON CONFLICT DO NOTHING
         """
 
     func removeFindings(before day: String) throws(FleetError) {
@@ -142,8 +173,7 @@ final class PostgresFleet: PostgresConnection, Database {
             try execute("DROP TABLE IF EXISTS \"\(name.replacing("\"", with: "\"\""))\"")
         }
         days = []
-        try execute("BEGIN")
-        do throws(FleetError) {
+        try transaction { () throws(FleetError) in
             try query("DELETE FROM zguard_findings_other WHERE day < $1", [.text(day)])
             try query(
                 """
@@ -153,10 +183,6 @@ final class PostgresFleet: PostgresConnection, Database {
                 FROM sums s WHERE t.tenant = s.tenant AND t.signature = s.signature
                 """, [.text(day)])
             for statement in FleetTables.removingEmpty { try query(statement, []) }
-            try execute("COMMIT")
-        } catch {
-            if isUsable { try? execute("ROLLBACK") }
-            throw error
         }
     }
 }

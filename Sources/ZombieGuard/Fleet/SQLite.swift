@@ -19,14 +19,13 @@ private struct SQLiteLibrary: Sendable {
         ) -> CInt
     typealias BindText = @convention(c) (Handle, CInt, UnsafePointer<CChar>, CInt, Int) -> CInt
     typealias BindInteger = @convention(c) (Handle, CInt, Int64) -> CInt
-    typealias Find = @convention(c) (Handle, UnsafePointer<CChar>) -> CInt
     typealias Plain = @convention(c) (Handle?) -> CInt
     typealias OfColumn = @convention(c) (Handle, CInt) -> CInt
     typealias Integer = @convention(c) (Handle, CInt) -> Int64
     typealias Text = @convention(c) (Handle, CInt) -> UnsafePointer<UInt8>?
 
     let open: Open, message: Message, execute: Execute, prepare: Prepare
-    let bindText: BindText, bindInteger: BindInteger, bindNull: OfColumn, parameter: Find
+    let bindText: BindText, bindInteger: BindInteger, bindNull: OfColumn
     let step: Plain, reset: Plain, finalize: Plain, close: Plain, changes: Plain, columns: Plain
     let timeout: OfColumn, type: OfColumn, bytes: OfColumn, integer: Integer, text: Text
 
@@ -39,7 +38,6 @@ private struct SQLiteLibrary: Sendable {
         bindText = try library.function("sqlite3_bind_text", BindText.self)
         bindInteger = try library.function("sqlite3_bind_int64", BindInteger.self)
         bindNull = try library.function("sqlite3_bind_null", OfColumn.self)
-        parameter = try library.function("sqlite3_bind_parameter_index", Find.self)
         step = try library.function("sqlite3_step", Plain.self)
         reset = try library.function("sqlite3_reset", Plain.self)
         finalize = try library.function("sqlite3_finalize", Plain.self)
@@ -105,8 +103,7 @@ class SQLiteConnection {
         let statement = try prepared(text)
         defer { _ = library.reset(statement) }
         for (index, value) in parameters.enumerated() {
-            let place = library.parameter(statement, "$\(index + 1)")
-            if place == 0 { continue }
+            let place = CInt(index + 1)
             let status =
                 switch value {
                 case .null: library.bindNull(statement, place)
@@ -131,7 +128,8 @@ class SQLiteConnection {
     private func prepared(_ text: String) throws(FleetError) -> OpaquePointer {
         if let known = statements[text] { return known }
         var statement: OpaquePointer?
-        let status = library.prepare(handle, text, -1, &statement, nil)
+        // Of SQLite's ways to write a parameter, the one that has the number of its place: a text has no dollar sign besides.
+        let status = library.prepare(handle, text.replacing("$", with: "?"), -1, &statement, nil)
         guard status == Self.ok, let statement else { throw failure(status) }
         statements[text] = statement
         return statement

@@ -32,56 +32,122 @@ final class SQLiteFleet: SQLiteConnection, Database {
     }
 
     func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
+        try transaction { () throws(FleetError) in
+            var keys = VersionKeys()
+            var group = Group()
+            var added = 0
+            // What lies side by side in the tables is written together.
+            for place in ShippedFinding.order(of: findings) {
+                let finding = findings[place]
+                let values = finding.columns(versionKey: keys[finding.version]).map { SQLValue.text($0) }
+                try query(Self.insertion, values)
+                if changes == 0 { continue }
+                added += 1
+                let key = finding.tenant + "/" + finding.signature
+                if group.key != key { try count(&group, next: key) }
+                group.add(finding, values)
+            }
+            try count(&group, next: "")
+            return added
+        }
+    }
+
+    private func transaction<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
         try execute("BEGIN IMMEDIATE")
         do throws(FleetError) {
-            var added = 0
-            for finding in findings where try insert(finding) { added += 1 }
+            let result = try work()
             try execute("COMMIT")
-            return added
+            return result
         } catch {
             try? execute("ROLLBACK")
             throw error
         }
     }
 
-    private func insert(_ finding: ShippedFinding) throws(FleetError) -> Bool {
-        let values = finding.values
-        try query(Self.insertion, values)
-        if changes == 0 { return false }
-        try query(Self.countingDays, values)
-        try query(Self.countingHosts, values)
-        try query(Self.countingTotals, values)
-        try query(
-            "INSERT INTO zguard_groups VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
-            values[..<2] + [finding.kind, finding.headline, finding.words, finding.line].map { .text($0) })
-        return true
+    /// New findings of one group.
+    private struct Group {
+        struct Counts {
+            /// tenant and signature, and what else is the key of the table.
+            var key: [SQLValue]
+            var findings: Int64 = 0
+            var occurrences: Int64 = 0
+            var first = Int64.max
+            var last = Int64.min
+
+            /// With what the statements have as further parameters.
+            func values(_ more: [SQLValue] = []) -> [SQLValue] {
+                key + [.integer(findings), .integer(occurrences), .integer(first), .integer(last)] + more
+            }
+        }
+
+        var key = ""
+        var finding: ShippedFinding?
+        var total: Counts?
+        var version: (name: SQLValue, key: String) = (.null, "")
+        var days: [[SQLValue]: Counts] = [:]
+        var hosts: [[SQLValue]: Counts] = [:]
+
+        mutating func add(_ new: ShippedFinding, _ values: [SQLValue]) {
+            func count(_ counts: inout Counts) {
+                counts.findings += 1
+                counts.occurrences += new.occurrences
+                counts.first = min(counts.first, new.milliseconds)
+                counts.last = max(counts.last, new.milliseconds)
+            }
+            let versionKey = values[8].text ?? ""
+            if finding == nil || versionKey < version.key { version = (values[7], versionKey) }
+            finding = finding ?? new
+            var total = total ?? Counts(key: Array(values[..<2]))
+            count(&total)
+            self.total = total
+            // tenant, signature, day, program, version, its key; tenant, signature, host.
+            let day = Array(values[..<3]) + values[6...8]
+            count(&days[day, default: Counts(key: day)])
+            let host = Array(values[..<2]) + values[5...5]
+            count(&hosts[host, default: Counts(key: host)])
+        }
+    }
+
+    /// Counts what is new of a group, and begins with another.
+    private func count(_ group: inout Group, next key: String) throws(FleetError) {
+        if let finding = group.finding, let total = group.total {
+            for day in group.days.values { try query(Self.countingDays, day.values()) }
+            for host in group.hosts.values { try query(Self.countingHosts, host.values()) }
+            try query(Self.countingTotals, total.values([group.version.name, .text(group.version.key)]))
+            if try query("SELECT 1 FROM zguard_groups WHERE tenant = $1 AND signature = $2", total.key).isEmpty {
+                try query(
+                    "INSERT INTO zguard_groups VALUES ($1, $2, $3, $4, $5, $6)",
+                    total.key + [finding.kind, finding.headline, finding.words, finding.line].map { .text($0) })
+            }
+        }
+        group = Group(key: key)
     }
 
     private static let insertion = """
         INSERT INTO zguard_findings VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING
         """
     private static let countingDays = """
-        INSERT INTO zguard_days VALUES ($1, $2, $3, $7, $8, $9, 1, $10, $5, $5)
-        ON CONFLICT (tenant, signature, day, program, version) DO UPDATE SET findings = findings + 1,
+        INSERT INTO zguard_days VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+        ON CONFLICT (tenant, signature, day, program, version) DO UPDATE SET findings = findings + excluded.findings,
             occurrences = occurrences + excluded.occurrences, first_at = min(first_at, excluded.first_at),
             last_at = max(last_at, excluded.last_at)
         """
     private static let countingHosts = """
-        INSERT INTO zguard_hosts VALUES ($1, $2, $6, 1, $10, $5)
-        ON CONFLICT (tenant, signature, host) DO UPDATE SET findings = findings + 1,
+        INSERT INTO zguard_hosts VALUES ($1, $2, $3, $4, $5, $7)
+        ON CONFLICT (tenant, signature, host) DO UPDATE SET findings = findings + excluded.findings,
             occurrences = occurrences + excluded.occurrences, last_at = max(last_at, excluded.last_at)
         """
     private static let countingTotals = """
-        INSERT INTO zguard_totals VALUES ($1, $2, 1, $10, $5, $5, $8, $9)
-        ON CONFLICT (tenant, signature) DO UPDATE SET findings = findings + 1, occurrences = occurrences + excluded.occurrences,
-            first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at),
+        INSERT INTO zguard_totals VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        ON CONFLICT (tenant, signature) DO UPDATE SET findings = findings + excluded.findings,
+            occurrences = occurrences + excluded.occurrences, first_at = min(first_at, excluded.first_at),
+            last_at = max(last_at, excluded.last_at),
             version = CASE WHEN excluded.version_key < version_key THEN excluded.version ELSE version END,
             version_key = min(version_key, excluded.version_key)
         """
 
     func removeFindings(before day: String) throws(FleetError) {
-        try execute("BEGIN IMMEDIATE")
-        do throws(FleetError) {
+        try transaction { () throws(FleetError) in
             try query("DELETE FROM zguard_findings WHERE day < $1", [.text(day)])
             try query(
                 """
@@ -92,10 +158,6 @@ final class SQLiteFleet: SQLiteConnection, Database {
                 """, [.text(day)])
             try query("DELETE FROM zguard_days WHERE day < $1", [.text(day)])
             for statement in FleetTables.removingEmpty { try query(statement, []) }
-            try execute("COMMIT")
-        } catch {
-            try? execute("ROLLBACK")
-            throw error
         }
     }
 }

@@ -54,6 +54,8 @@ public struct ShippedFinding: Sendable {
     public let signature: String
     /// Milliseconds since 1970.
     let milliseconds: Int64
+    /// The day of that, in UTC.
+    let day: String
     let tenant: String
     let host: String
     let version: String
@@ -108,7 +110,9 @@ public struct ShippedFinding: Sendable {
         tenant = Self.short(origin.tenant ?? "")
         host = Self.short(origin.host ?? "")
         version = Self.short(origin.version ?? "")
-        milliseconds = ((finding.lastSeen ?? finding.time).flatMap { Timestamp($0) } ?? written).milliseconds
+        let time = (finding.lastSeen ?? finding.time).flatMap { Timestamp($0) } ?? written
+        milliseconds = time.milliseconds
+        day = time.day
     }
 
     private static func isDigits(_ text: String?, count: Int) -> Bool {
@@ -118,9 +122,7 @@ public struct ShippedFinding: Sendable {
 
     /// A line with what is given added at its end.
     private static func line(_ text: String, signature: String?, origin: Finding.Origin?) -> String {
-        var line = text
-        while let last = line.unicodeScalars.last, last != "}" { line.unicodeScalars.removeLast() }
-        line.unicodeScalars.removeLast()
+        var line = String(text[..<(text.utf8.lastIndex(of: UInt8(ascii: "}")) ?? text.startIndex)])
         if let signature { line += ",\"signature\":\"\(signature)\"" }
         if let origin { line += ",\"origin\":\(origin.json.line)" }
         return visibleControls(line + "}")
@@ -128,22 +130,21 @@ public struct ShippedFinding: Sendable {
 
     // Within a line of JSON, control characters are blanks between its parts.
     private static func visibleControls(_ line: String) -> String {
-        line.utf8.contains { $0 < 0x20 }
-            ? String(String.UnicodeScalarView(line.unicodeScalars.map { $0.value < 0x20 ? " " : $0 })) : line
+        line.hasOnly { $0 >= 0x20 }
+            ? line : String(String.UnicodeScalarView(line.unicodeScalars.map { $0.value < 0x20 ? " " : $0 }))
     }
 
     /// Safe to print and to compare, and no longer than an index can have it.
-    static func short(_ text: String) -> String {
-        String(String.UnicodeScalarView(visible(text).unicodeScalars.prefix(250)))
-    }
+    static func short(_ text: String) -> String { cut(visible(text), to: 250) }
 
-    var day: String { Self.day(Timestamp(milliseconds: milliseconds)) }
-    static func day(_ time: Timestamp) -> String { String(time.description.prefix(10)) }
+    private static func cut(_ text: String, to count: Int) -> String {
+        text.utf8.count <= count ? text : String(String.UnicodeScalarView(text.unicodeScalars.prefix(count)))
+    }
 
     var program: String { Self.short(finding.program ?? "") }
     var occurrences: Int64 { Int64(min(max(1, finding.count), 1_000_000_000)) }
     var kind: String { Self.short(finding.kind.rawValue) }
-    var headline: String { String(String.UnicodeScalarView(visible(finding.sentence).unicodeScalars.prefix(500))) }
+    var headline: String { Self.cut(visible(finding.sentence), to: 500) }
 
     /// What a search looks through.
     var words: String {
@@ -152,13 +153,36 @@ public struct ShippedFinding: Sendable {
         for stack in [finding.stacks.access, finding.stacks.free, finding.stacks.alloc] {
             for frame in stack.prefix(8) { words += [frame.function, frame.file].compactMap { $0 } }
         }
-        return String(String.UnicodeScalarView(visible(words.joined(separator: " ")).unicodeScalars.prefix(4000)))
+        return Self.cut(visible(words.joined(separator: " ")), to: 4000)
     }
 
-    var values: [SQLValue] {
+    /// The columns of a row of zguard_findings, in the order of ``FleetTables/columns``.
+    func columns(versionKey: String) -> [String] {
         [
-            .text(tenant), .text(signature), .text(day), .text(id), .integer(milliseconds), .text(host), .text(program),
-            .text(version), .text(versionKey(version.isEmpty ? nil : version)), .integer(occurrences), .text(line),
+            tenant, signature, day, id, String(milliseconds), host, program, version, versionKey, String(occurrences),
+            line,
         ]
+    }
+}
+
+extension ShippedFinding {
+    /// Places of findings in the order of the tables' keys.
+    static func order(of findings: [ShippedFinding]) -> [Int] {
+        let keys = findings.map { "\($0.tenant)\u{0}\($0.signature)\u{0}\($0.day)\u{0}\($0.id)" }
+        return keys.indices.sorted { keys[$0] < keys[$1] }
+    }
+}
+
+/// Versions as texts that sort as they do: most findings have the version of the one before.
+struct VersionKeys {
+    private var known: [String: String] = [:]
+
+    subscript(version: String) -> String {
+        mutating get {
+            if let key = known[version] { return key }
+            let key = versionKey(version.isEmpty ? nil : version)
+            known[version] = key
+            return key
+        }
     }
 }

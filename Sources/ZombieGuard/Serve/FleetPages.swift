@@ -111,7 +111,7 @@ public struct FleetPages {
                 filter, order: order, limit: Self.groupsOfPage + 1, offset: (number - 1) * Self.groupsOfPage)
             return (
                 groups, try reader.totals(filter),
-                try reader.days(of: groups.map(\.signature), since: ShippedFinding.day(first), tenant: filter.tenant)
+                try reader.days(of: groups.map(\.signature), since: first.day, tenant: filter.tenant)
             )
         }
         let (groups, totals, days) = answer
@@ -162,7 +162,7 @@ public struct FleetPages {
         query["tenant"].map { $0.isEmpty ? "" : "?tenant=\(urlText($0))" } ?? ""
     }
 
-    private func dayText(_ time: Timestamp) -> String { "<time>\(ShippedFinding.day(time))</time>" }
+    private func dayText(_ time: Timestamp) -> String { "<time>\(time.day)</time>" }
 
     private func pager(_ query: [String: String], number: Int, hasMore: Bool) -> String {
         func link(_ page: Int, _ label: String) -> String {
@@ -191,7 +191,7 @@ public struct FleetPages {
                 try reader.groups(filter, limit: 1), try reader.hosts(of: signature, tenant: tenant),
                 try reader.versions(of: signature, tenant: tenant),
                 try reader.lines(of: signature, tenant: tenant, limit: 10),
-                try reader.days(of: [signature], since: ShippedFinding.day(first), tenant: tenant)
+                try reader.days(of: [signature], since: first.day, tenant: tenant)
             )
         }
         let (groups, hosts, versions, lines, counts) = answer
@@ -258,7 +258,7 @@ struct DayChart {
 
     init(_ days: [String: Int64], since: Timestamp, count: Int) {
         counts = (0..<count).map { index in
-            let day = ShippedFinding.day(since.earlier(bySeconds: -Int64(index) * 86400))
+            let day = since.earlier(bySeconds: -Int64(index) * 86400).day
             return (day, max(0, days[day] ?? 0))
         }
     }

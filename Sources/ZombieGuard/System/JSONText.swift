@@ -58,6 +58,11 @@ public indirect enum JSONText: Sendable {
     // What a terminal might obey is escaped: a report may be shown in one.
     private static func quote(_ string: String, to text: inout String) {
         text += "\""
+        if string.hasOnly({ $0 &- 0x20 < 0x5f && $0 != 0x22 && $0 != 0x5c }) {
+            text += string
+            text += "\""
+            return
+        }
         for scalar in string.unicodeScalars {
             switch scalar {
             case "\"": text += "\\\""

@@ -59,6 +59,19 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
         return Timestamp(rawValue: overflow || secondOverflow ? .min : difference)
     }
 
+    /// The day in UTC: "2026-11-21".
+    package var day: String {
+        // Days since the 1st of March of year 0, by cycles of 400 years: a leap day is the last of its year.
+        let number = (rawValue >= 0 ? rawValue / 86_400_000_000_000 : (rawValue + 1) / 86_400_000_000_000 - 1) + 719_468
+        let (cycle, days) = (number / 146_097, number % 146_097)
+        let year = (days - days / 1460 + days / 36_524 - days / 146_096) / 365
+        let ofYear = days - (365 * year + year / 4 - year / 100)
+        let month = (5 * ofYear + 2) / 153
+        func digits(_ number: Int64) -> String { number < 10 ? "0\(number)" : "\(number)" }
+        let calendar = (year: cycle * 400 + year + (month < 10 ? 0 : 1), month: month < 10 ? month + 3 : month - 9)
+        return "\(calendar.year)-\(digits(calendar.month))-\(digits(ofYear - (153 * month + 2) / 5 + 1))"
+    }
+
     /// The parts of the date and time of day, UTC, each with its digits.
     private var fields: (date: [String], time: [String], milliseconds: String) {
         let second = rawValue >= 0 ? rawValue / 1_000_000_000 : (rawValue + 1) / 1_000_000_000 - 1

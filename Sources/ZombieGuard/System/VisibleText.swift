@@ -12,7 +12,7 @@ public func visible(_ text: String) -> String {
         default: true
         }
     }
-    if text.utf8.allSatisfy({ (0x20..<0x7f).contains($0) }) || text.unicodeScalars.allSatisfy(isPlain) { return text }
+    if text.isPrintableASCII || text.unicodeScalars.allSatisfy(isPlain) { return text }
     var escaped = ""
     for scalar in text.unicodeScalars {
         switch scalar {
@@ -23,4 +23,20 @@ public func visible(_ text: String) -> String {
         }
     }
     return escaped
+}
+
+extension String {
+    /// Whether the text is made of ASCII's letters, digits, signs and blanks alone: most are.
+    package var isPrintableASCII: Bool { hasOnly { $0 &- 0x20 < 0x5f } }
+
+    /// Whether all bytes are such. Looks at all of them, several at a time.
+    @inlinable @inline(__always)
+    package func hasOnly(_ isAllowed: (UInt8) -> Bool) -> Bool {
+        func isThroughout(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+            var others: UInt8 = 0
+            for byte in bytes { others |= isAllowed(byte) ? 0 : 1 }
+            return others == 0
+        }
+        return utf8.withContiguousStorageIfAvailable(isThroughout) ?? utf8.allSatisfy(isAllowed)
+    }
 }
