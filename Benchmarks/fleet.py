@@ -84,11 +84,13 @@ class SQLiteStore:
 
     def fill(self, count, groups, hosts, days, today):
         with sqlite3.connect(self.path) as base:
-            base.execute(f"""
-                WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {count})
-                INSERT OR IGNORE INTO zguard_findings SELECT 'default', printf('%016x', n % {groups}), date({today} - n / {groups} % {days} * 86400, 'unixepoch'),
-                    lower(hex(randomblob(16))), ({today} - n / {groups} % {days} * 86400) * 1000, 'host-' || ((n % {groups} + abs(random()) % 50) % {hosts}), '/srv/shop/bin/shop',
-                    '1.' || (n % 3), '011.011.', 1, '{'x' * 200}' FROM n""")
+            for day in range(days):
+                date = moment(today - day * 86400)[:10]
+                base.execute(f"""
+                    WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {count // days})
+                    INSERT OR IGNORE INTO zguard_findings_{date.replace('-', '_')} SELECT 'default', printf('%016x', n % {groups}), '{date}',
+                        lower(hex(randomblob(16))), {(today - day * 86400) * 1000} + n % 80000000, 'host-' || ((n % {groups} + abs(random()) % 50) % {hosts}),
+                        '/srv/shop/bin/shop', '1.' || (n % 3), '011.011.', 1, '{'x' * 200}' FROM n""")
             base.execute("""INSERT OR REPLACE INTO zguard_days SELECT tenant, signature, day, program, version, version_key, count(*), sum(occurrences),
                             min(at), max(at) FROM zguard_findings GROUP BY 1, 2, 3, 4, 5""")
             base.execute("""INSERT OR REPLACE INTO zguard_hosts SELECT tenant, signature, host, count(*), sum(occurrences), max(at)

@@ -121,10 +121,18 @@ struct ReportCommand {
         }
     }
 
+    private static let mostGroups = 10_000
+
     private func read(_ address: FleetAddress, into contents: inout Contents) throws(Failure) {
         do throws(FleetError) {
             let reader = try FleetReader(address)
-            for group in try reader.groups(filter) {
+            let groups = try reader.groups(filter, limit: Self.mostGroups + 1)
+            if groups.count > Self.mostGroups {
+                Output.warn(
+                    "'\(visible(address.name))' holds more than \(Self.mostGroups) groups: those that were seen most often are shown"
+                )
+            }
+            for group in groups.prefix(Self.mostGroups) {
                 guard let finding = group.finding else {
                     contents.isComplete = false
                     continue

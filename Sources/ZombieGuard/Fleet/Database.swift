@@ -74,4 +74,19 @@ enum FleetTables {
             PRIMARY KEY (tenant, signature));
         """
     }
+
+    /// The table, or partition, of a day.
+    static func name(of day: String) -> String { "zguard_findings_" + day.replacing("-", with: "_") }
+
+    /// Whether it is the name of one.
+    static func isDay(_ name: String) -> Bool {
+        let digits = name.dropFirst("zguard_findings_".count)
+        return digits.utf8.count == 10 && digits.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x5f }
+    }
+
+    /// Whether a day has a table of its own: hostile times make none.
+    static func isOwn(_ day: String, oldest: Int64) -> Bool {
+        let now = Timestamp.now
+        return day >= now.earlier(bySeconds: oldest * 86400).day && day <= now.earlier(bySeconds: -86400).day
+    }
 }

@@ -28,7 +28,11 @@ struct SharedLibrary: @unchecked Sendable {
     ///   - package: the Debian package that has it.
     init(_ name: String, package: String) throws(FleetError) {
         guard let handle = dlopen(name, RTLD_NOW | RTLD_LOCAL) else {
-            throw FleetError("\(name) is not installed", hint: "apt-get install \(package)")
+            let reason = dlerror().map { String(cString: $0) } ?? ""
+            if reason.hasPrefix(name + ": cannot open shared object file") {
+                throw FleetError("\(name) is not installed", hint: "apt-get install \(package)")
+            }
+            throw FleetError("cannot open \(name): \(visible(reason))", hint: "apt-get install --reinstall \(package)")
         }
         (self.handle, self.name, self.package) = (handle, name, package)
     }

@@ -48,12 +48,10 @@ final class PostgresFleet: PostgresConnection, Database {
 
     private func prepare(day: String) throws(FleetError) {
         if days.contains(day) { return }
-        let now = Timestamp.now
-        let name = Self.partition(day)
-        let isOwn =
-            day >= now.earlier(bySeconds: Self.oldestPartition * 86400).day
-            && day <= now.earlier(bySeconds: -86400).day
-        if isOwn, try !isThere(name), let end = Timestamp(day)?.earlier(bySeconds: -86400) {
+        let name = FleetTables.name(of: day)
+        if FleetTables.isOwn(day, oldest: Self.oldestPartition), try !isThere(name),
+            let end = Timestamp(day)?.earlier(bySeconds: -86400)
+        {
             do throws(FleetError) {
                 try locked {
                     """
@@ -69,8 +67,6 @@ final class PostgresFleet: PostgresConnection, Database {
         }
         days.insert(day)
     }
-
-    private static func partition(_ day: String) -> String { "zguard_findings_" + day.replacing("-", with: "_") }
 
     func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
         if findings.isEmpty { return 0 }
@@ -168,7 +164,7 @@ final class PostgresFleet: PostgresConnection, Database {
             """
             SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
             WHERE i.inhparent = to_regclass('zguard_findings') AND c.relname LIKE 'zguard\\_findings\\_2%' AND c.relname < $1
-            """, [.text(Self.partition(day))])
+            """, [.text(FleetTables.name(of: day))])
         for name in partitions.compactMap({ $0.first?.text }) {
             try execute("DROP TABLE IF EXISTS \"\(name.replacing("\"", with: "\"\""))\"")
         }

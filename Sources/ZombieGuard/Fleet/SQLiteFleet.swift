@@ -4,7 +4,9 @@ final class SQLiteFleet: SQLiteConnection, Database {
     init(path: String) throws(FleetError) {
         try super.init(path: path, isWritten: true)
         // What is said to be kept outlasts a power failure.
-        try execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -65536;")
+        try execute(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 8192"
+        )
     }
 
     /// To read from alone.
@@ -16,19 +18,59 @@ final class SQLiteFleet: SQLiteConnection, Database {
         try prepare()
     }
 
+    /// A table for each day, as partitions are elsewhere: what is too old goes as a whole. zguard_findings shows all of them.
     func prepare() throws(FleetError) {
+        let kinds = "SELECT type FROM sqlite_master WHERE name = 'zguard_findings'"
+        if try query(kinds).first?.first?.text == "view" { return }
+        try transaction { () throws(FleetError) in
+            // Once all days lay in one table.
+            if try query(kinds).first?.first?.text == "table" {
+                try execute("ALTER TABLE zguard_findings RENAME TO \(Self.otherDays)")
+            }
+            try execute(Self.table(Self.otherDays) + FleetTables.counting(day: "text"))
+            try showAllDays()
+        }
+    }
+
+    private static let otherDays = "zguard_findings_other"
+    /// How many days have tables of their own: a view has at most 500.
+    private static let oldestTable: Int64 = 400
+
+    private static func table(_ name: String) -> String {
+        """
+        CREATE TABLE IF NOT EXISTS \(name) (
+            tenant text NOT NULL, signature text NOT NULL, day text NOT NULL, id text NOT NULL, at bigint NOT NULL,
+            host text NOT NULL, program text NOT NULL, version text NOT NULL, version_key text NOT NULL,
+            occurrences bigint NOT NULL, body text NOT NULL,
+            PRIMARY KEY (tenant, signature, day, id));
+
+        """
+    }
+
+    private func tables() throws(FleetError) -> [String] {
+        try query(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND substr(name, 1, 16) = 'zguard_findings_' ORDER BY name DESC"
+        ).compactMap { $0.first?.text }
+    }
+
+    private func showAllDays() throws(FleetError) {
+        let all = try tables().map { "SELECT * FROM \"\($0.replacing("\"", with: "\"\""))\"" }
         try execute(
-            """
-            BEGIN IMMEDIATE;
-            CREATE TABLE IF NOT EXISTS zguard_findings (
-                tenant text NOT NULL, signature text NOT NULL, day text NOT NULL, id text NOT NULL, at bigint NOT NULL,
-                host text NOT NULL, program text NOT NULL, version text NOT NULL, version_key text NOT NULL,
-                occurrences bigint NOT NULL, body text NOT NULL,
-                PRIMARY KEY (tenant, signature, day, id));
-            CREATE INDEX IF NOT EXISTS zguard_findings_by_day ON zguard_findings (day);
-            \(FleetTables.counting(day: "text"))
-            COMMIT;
-            """)
+            "DROP VIEW IF EXISTS zguard_findings; CREATE VIEW zguard_findings AS \(all.joined(separator: " UNION ALL "))"
+        )
+    }
+
+    /// Where findings of a day lie. In a transaction, in which nobody else makes a table, nor removes one.
+    private func table(of day: String) throws(FleetError) -> String {
+        let name = FleetTables.name(of: day)
+        if try !query("SELECT 1 FROM sqlite_master WHERE name = $1", [.text(name)]).isEmpty { return name }
+        // What came when the day was the future, say, stays where it is, and so does what comes now: nothing is there twice.
+        guard FleetTables.isOwn(day, oldest: Self.oldestTable),
+            try query("SELECT 1 FROM \(Self.otherDays) WHERE day = $1 LIMIT 1", [.text(day)]).isEmpty
+        else { return Self.otherDays }
+        try execute(Self.table(name))
+        try showAllDays()
+        return name
     }
 
     func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
@@ -36,11 +78,17 @@ final class SQLiteFleet: SQLiteConnection, Database {
             var keys = VersionKeys()
             var group = Group()
             var added = 0
+            var tables: [String: String] = [:]
+            for day in Set(findings.map(\.day)) { tables[day] = try table(of: day) }
             // What lies side by side in the tables is written together.
             for place in ShippedFinding.order(of: findings) {
                 let finding = findings[place]
                 let values = finding.columns(versionKey: keys[finding.version]).map { SQLValue.text($0) }
-                try query(Self.insertion, values)
+                try query(
+                    """
+                    INSERT INTO \(tables[finding.day] ?? Self.otherDays) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+                    ON CONFLICT DO NOTHING
+                    """, values)
                 if changes == 0 { continue }
                 added += 1
                 let key = finding.tenant + "/" + finding.signature
@@ -123,9 +171,6 @@ final class SQLiteFleet: SQLiteConnection, Database {
         group = Group(key: key)
     }
 
-    private static let insertion = """
-        INSERT INTO zguard_findings VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING
-        """
     private static let countingDays = """
         INSERT INTO zguard_days VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
         ON CONFLICT (tenant, signature, day, program, version) DO UPDATE SET findings = findings + excluded.findings,
@@ -148,7 +193,11 @@ final class SQLiteFleet: SQLiteConnection, Database {
 
     func removeFindings(before day: String) throws(FleetError) {
         try transaction { () throws(FleetError) in
-            try query("DELETE FROM zguard_findings WHERE day < $1", [.text(day)])
+            for table in try tables() where FleetTables.isDay(table) && table < FleetTables.name(of: day) {
+                try execute("DROP TABLE \(table)")
+            }
+            try showAllDays()
+            try query("DELETE FROM \(Self.otherDays) WHERE day < $1", [.text(day)])
             try query(
                 """
                 UPDATE zguard_totals AS t SET findings = t.findings - g.findings, occurrences = t.occurrences - g.occurrences
