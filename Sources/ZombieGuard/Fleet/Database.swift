@@ -53,17 +53,18 @@ enum FleetTables {
     ]
 
     /// The tables that count, which overviews are made of. zguard_totals has a group's counts of all days together; when it was
-    /// seen first, and the oldest version that had it, stay there when those findings are gone.
-    static func counting(day: String) -> String {
+    /// seen first, and the oldest version that had it, stay there when those findings are gone. `form` is what the database has to say
+    /// of tables that are looked up by their keys alone.
+    static func counting(day: String, form: String = "") -> String {
         """
         CREATE TABLE IF NOT EXISTS zguard_days (
             tenant text NOT NULL, signature text NOT NULL, day \(day) NOT NULL, program text NOT NULL, version text NOT NULL,
             version_key text NOT NULL, findings bigint NOT NULL, occurrences bigint NOT NULL,
             first_at bigint NOT NULL, last_at bigint NOT NULL,
-            PRIMARY KEY (tenant, signature, day, program, version));
+            PRIMARY KEY (tenant, signature, day, program, version))\(form);
         CREATE TABLE IF NOT EXISTS zguard_hosts (
             tenant text NOT NULL, signature text NOT NULL, host text NOT NULL, findings bigint NOT NULL,
-            occurrences bigint NOT NULL, last_at bigint NOT NULL, PRIMARY KEY (tenant, signature, host));
+            occurrences bigint NOT NULL, last_at bigint NOT NULL, PRIMARY KEY (tenant, signature, host))\(form);
         CREATE INDEX IF NOT EXISTS zguard_hosts_by_host ON zguard_hosts (tenant, host);
         CREATE TABLE IF NOT EXISTS zguard_groups (
             tenant text NOT NULL, signature text NOT NULL, kind text NOT NULL, headline text NOT NULL, words text NOT NULL,
@@ -71,7 +72,7 @@ enum FleetTables {
         CREATE TABLE IF NOT EXISTS zguard_totals (
             tenant text NOT NULL, signature text NOT NULL, findings bigint NOT NULL, occurrences bigint NOT NULL,
             first_at bigint NOT NULL, last_at bigint NOT NULL, version text NOT NULL, version_key text NOT NULL,
-            PRIMARY KEY (tenant, signature));
+            PRIMARY KEY (tenant, signature))\(form);
         """
     }
 

@@ -27,7 +27,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
             if try query(kinds).first?.first?.text == "table" {
                 try execute("ALTER TABLE zguard_findings RENAME TO \(Self.otherDays)")
             }
-            try execute(Self.table(Self.otherDays) + FleetTables.counting(day: "text"))
+            try execute(Self.table(Self.otherDays) + FleetTables.counting(day: "text", form: " WITHOUT ROWID"))
             try showAllDays()
         }
     }
