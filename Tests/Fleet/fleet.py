@@ -277,6 +277,53 @@ def old_ones_go(work):
     assert len(tables) == 3, tables
 
 
+def one_table_becomes_many(work):
+    """A file of the version that kept all days of SQLite in one table."""
+    now = int(time.time())
+    place = f"sqlite:{work.path}/kept.db"
+    fill(work, 2, 30)
+    work.collect(place)
+    days = [moment(now - days * 86400)[:10] for days in (0, 3)]
+    with sqlite3.connect(work.path / "kept.db", isolation_level=None) as base:
+        rows = base.execute("SELECT * FROM zguard_findings").fetchall()
+        names = [row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'zguard_findings_%'")]
+        base.execute("DROP VIEW zguard_findings")
+        for name in names:
+            base.execute(f"DROP TABLE {name}")
+        base.execute("""CREATE TABLE zguard_findings (tenant text NOT NULL, signature text NOT NULL, day text NOT NULL, id text NOT NULL, at bigint NOT NULL,
+                        host text NOT NULL, program text NOT NULL, version text NOT NULL, version_key text NOT NULL, occurrences bigint NOT NULL,
+                        body text NOT NULL, PRIMARY KEY (tenant, signature, day, id))""")
+        base.executemany(f"INSERT INTO zguard_findings VALUES ({', '.join('?' * 11)})", rows)
+    before = work.findings(place)
+    # All of it once more, as when a shipper has forgotten, and more of the same days and of another.
+    for forgotten in work.source.glob(".zguard-collect-*"):
+        forgotten.unlink()
+    write_report(work.source, 50, [finding(5000 + number, number, at=now - 3 * 86400) for number in range(3)])
+    work.collect(place)
+    exactly_once(place, 63)
+    assert set(before) <= set(work.findings(place)), "groups are gone"
+    work.collect(place, "--keep-age", "2d")
+    with sqlite3.connect(work.path / "kept.db") as base:
+        assert not base.execute("SELECT 1 FROM zguard_findings WHERE day = ?", [days[1]]).fetchall(), "old ones stay"
+
+
+def libraries_that_cannot_be_used(work):
+    """One line says why, and nothing is remembered as sent."""
+    fill(work, 1, 5)
+    if os.geteuid() or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        return print("       unshare -m is not allowed here")
+    for name, place in (("libpq.so.5", server.address), ("libsqlite3.so.0", f"sqlite:{work.path}/kept.db"), ("libcurl.so.4", "https://127.0.0.1:9/")):
+        listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+        file = next(line.split(" => ")[1] for line in listed.splitlines() if line.strip().startswith(name + " "))
+        script = f'mount --bind /dev/null "$(readlink -f {file})" && exec "$@"'
+        result = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", ZGUARD, "collect", "--from", work.source, "--to", place],
+                                capture_output=True, text=True, env=scrubbed())
+        said = result.stderr.strip().splitlines()
+        assert result.returncode == 1 and len(said) <= 2 and name in result.stderr, (name, result.returncode, result.stderr)
+    work.collect(server.address)
+    exactly_once(server.address, 5)
+
+
 def a_share_is_kept(work):
     for number in range(4):
         write_report(work.source, number, [finding(number * 100 + one, 1, pid=number * 100 + one) for one in range(100)])
@@ -417,7 +464,8 @@ def wrong_calls(work):
 
 TESTS = [("arrives once", arrives_once), ("only what is complete", only_what_is_complete), ("two at once", two_at_once),
          ("connections break", connections_break), ("full disk", full_disk), ("same answers", same_answers), ("old ones go", old_ones_go),
-         ("a share is kept", a_share_is_kept), ("over the web", over_the_web), ("OpenTelemetry", open_telemetry),
+         ("a share is kept", a_share_is_kept), ("one table becomes many", one_table_becomes_many), ("libraries that cannot be used", libraries_that_cannot_be_used),
+         ("over the web", over_the_web), ("OpenTelemetry", open_telemetry),
          ("what is cut does not leave", what_is_cut_does_not_leave), ("wrong calls", wrong_calls)]
 
 

@@ -106,9 +106,13 @@ def answers(work):
                              ("/?page=99999999999999999999", 200), ("/?order=x&since=never&q=%25_!'%22", 200)):
             assert f" {status} " in served.get(path)[:20], path
         assert "since: expected" in served.get("/?since=never")
-        # Those who say nothing do not keep others waiting: three threads are left.
-        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+        # Those who say nothing do not keep others waiting, however many they are; nor do a few who begin to.
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
+        for one in silent[:3]:
+            one.sendall(b"GET / HT")
+        began = time.monotonic()
         assert " 200 " in served.get("/")[:20]
+        assert time.monotonic() - began < 8, "it waited until they were given up, after ten seconds"
         for one in silent:
             one.close()
 

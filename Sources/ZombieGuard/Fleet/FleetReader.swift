@@ -46,9 +46,7 @@ public final class FleetReader {
         switch address {
         case .sqlite(let path): self.init(try SQLiteFleet(reading: path))
         case .postgres(let text):
-            let database = try PostgresFleet(address: text)
-            try database.execute("SET default_transaction_read_only = on")
-            self.init(database)
+            self.init(try PostgresFleet(reading: text))
         case .directory, .web, .openTelemetry: throw FleetError("'\(visible(address.name))' is no database")
         }
         do throws(FleetError) {

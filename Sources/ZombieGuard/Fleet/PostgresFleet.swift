@@ -9,6 +9,15 @@ final class PostgresFleet: PostgresConnection, Database {
     /// Keeps two from making the same table.
     private static let lock = 0x7a67_7561_7264
 
+    /// Each question is a transaction that only reads: behind a pooler the next one may be on another connection, and this one somebody else's.
+    private var isReading = false
+
+    /// To read from alone.
+    convenience init(reading address: String) throws(FleetError) {
+        try self.init(address: address)
+        isReading = true
+    }
+
     override init(address: String) throws(FleetError) {
         try super.init(address: address)
         try execute("SET client_encoding = 'UTF8'; SET lock_timeout = '20s'; SET datestyle = 'ISO'")
@@ -27,6 +36,22 @@ final class PostgresFleet: PostgresConnection, Database {
             CREATE TABLE IF NOT EXISTS zguard_findings_other PARTITION OF zguard_findings DEFAULT;
             \(FleetTables.counting(day: "date").replacing("version_key text", with: "version_key text COLLATE \"C\""))
             """
+        }
+    }
+
+    @discardableResult
+    override func query(_ statement: String, _ parameters: [SQLValue]) throws(FleetError) -> [[SQLValue]] {
+        if !isReading { return try super.query(statement, parameters) }
+        try execute("BEGIN READ ONLY")
+        do throws(FleetError) {
+            let rows = try super.query(statement, parameters)
+            try execute("COMMIT")
+            return rows
+        } catch {
+            let reason = state
+            if isUsable { try? execute("ROLLBACK") }
+            state = reason
+            throw error
         }
     }
 

@@ -120,7 +120,7 @@ public final class HTTPServer: Sendable {
 
     private static let longestHead = 16 << 10
     private static let longestSeconds = 10.0
-    private static let waiting: Int32 = 64
+    private static let waiting: Int32 = 256
 
     /// Begins to listen.
     ///
@@ -132,6 +132,9 @@ public final class HTTPServer: Sendable {
         listener = Descriptor(adopting: number)
         var yes: Int32 = 1
         setsockopt(number, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
+        // Who connects and says nothing, as browsers do ahead of time, keeps no thread waiting.
+        var seconds = Int32(Self.longestSeconds)
+        setsockopt(number, Int32(IPPROTO_TCP), TCP_DEFER_ACCEPT, &seconds, socklen_t(MemoryLayout<Int32>.size))
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
