@@ -320,8 +320,8 @@ def libraries_that_cannot_be_used(work):
                                 capture_output=True, text=True, env=scrubbed())
         said = result.stderr.strip().splitlines()
         assert result.returncode == 1 and len(said) <= 2 and name in result.stderr, (name, result.returncode, result.stderr)
-    work.collect(server.address)
-    exactly_once(server.address, 5)
+    work.collect(f"sqlite:{work.path}/kept.db")
+    exactly_once(f"sqlite:{work.path}/kept.db", 5)
 
 
 def a_share_is_kept(work):
