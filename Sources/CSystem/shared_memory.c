@@ -46,6 +46,10 @@ int zg_system_sealed_memfd(const char *name, const void *contents, size_t bytes)
 
 uint32_t zg_system_load(const uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 void zg_system_store(uint32_t *word, uint32_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
+uint32_t zg_system_exchange(uint32_t *word, uint32_t value) {
+    return __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
+}
+uint64_t zg_system_load_long(const uint64_t *word) { return __atomic_load_n(word, __ATOMIC_SEQ_CST); }
 uint32_t zg_system_increment(uint32_t *word) { return __atomic_add_fetch(word, 1, __ATOMIC_ACQ_REL); }
 
 int zg_system_futex_wake(uint32_t *word) {

@@ -71,15 +71,18 @@ struct RunCommand {
         let requests = watching.flatMap {
             try? CrashRequests(page: $0.page, besides: raw, mode: TemporaryDirectory.fileMode) { processID }
         }
+        let stalls = watching.flatMap { try? StallWatch(page: $0.page) { processID } }
         let child = try start(unnamed == nil ? path : name, environment)
         sink.begin()
         var timeline = TimelineRecorder(processID: Int(child.processID))
         processID = child.processID
-        let end = child.wait(every: Self.pollMilliseconds, or: requests?.descriptor ?? -1) {
+        let end = child.wait(every: { stalls?.milliseconds ?? Self.pollMilliseconds }, or: requests?.descriptor ?? -1) {
             requests?.serve()
+            for stall in stalls?.look() ?? [] { add(stall, &intake, &sink) }
             if read(&reader, &intake, &sink, requests) > 0 { watching?.tell(shown: intake.entries) }
             if sink.drawsTimeline { timeline.look() }
         }
+        for stall in stalls?.finish() ?? [] { add(stall, &intake, &sink) }
         _ = read(&reader, &intake, &sink, requests)
         while let rest = reader.finish() { handle(rest, &intake, &sink, requests) }
         var coverage = watching?.coverage
@@ -191,6 +194,11 @@ struct RunCommand {
         return intake.entries - before
     }
 
+    private func add(_ finding: Finding, _ intake: inout FindingIntake, _ sink: inout FindingSink) {
+        sink.add(intake.add(finding))
+        for note in intake.newNotes() { Output.warn(note) }
+    }
+
     private func handle(
         _ entry: FindingReader.Entry, _ intake: inout FindingIntake, _ sink: inout FindingSink,
         _ requests: CrashRequests?
@@ -199,8 +207,7 @@ struct RunCommand {
         switch entry {
         case .finding(var finding, _):
             requests?.complete(&finding)
-            sink.add(intake.add(finding))
-            for note in intake.newNotes() { Output.warn(note) }
+            add(finding, &intake, &sink)
         case .timeline: break
         case .skipped(let line, let reason): Output.warn("raw finding \(line) is skipped: \(reason)")
         }

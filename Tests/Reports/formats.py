@@ -23,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Detection import bugs, zombies  # noqa: E402
+from Detection import bugs, stalling, zombies  # noqa: E402
 from Reports.formats_samples import samples, worst_case  # noqa: E402
 from Support import builds  # noqa: E402
 from Support.browser import Browser, BrowserError, brightness, colours  # noqa: E402
@@ -80,6 +80,9 @@ def real_programs():
         for program in programs[:BUGS_OF_A_KIND]:
             program.read_header()
             yield [bugs.build(program, builds.BUILD, fixed=False)], program.header.get("options", "")
+    _, stalls = next(stalling.built())
+    yield [stalls, "poll_computes"], "collect=stalls"
+    yield [stalls, "waits_for_lock"], "collect=stalls"
     cases = zombies.read_cases()
     chosen = [each for each in zombies.CONFIGURATIONS if each.name in ZOMBIE_CONFIGURATIONS]
     built = zombies.build_all(chosen, builds.BUILD / "zombies", cases)
@@ -192,7 +195,8 @@ def check_schemas(run, finished, raw):
     for name, document, path in (("finished", schema, finished), ("raw", part(schema, "rawFinding"), raw)):
         found = lines(path)
         run.check(f"{name} findings of all kinds", sorted(
-            {kind for kind in schema["properties"]["kind"]["examples"]} - {finding["kind"] for finding in found}))
+            {kind for kind in schema["properties"]["kind"]["examples"]} - {finding["kind"] for finding in found}
+            - ({"stall"} if name == "raw" else set())))  # zguard's own finding
         run.check(f"{name} findings against the schema", [
             f"{finding['kind']}: {problem}" for finding in found for problem in errors(document, finding)])
         run.check(f"{name} findings have no other keys", [
@@ -269,7 +273,7 @@ def sarif_problems(log, findings):
             problems.append(f"{name}: fingerprints {result['partialFingerprints']}")
         if result["occurrenceCount"] != finding["count"]:
             problems.append(f"{name}: occurrenceCount {result['occurrenceCount']}")
-        if result["level"] != ("warning" if finding["confidence"] != "exact" or finding["kind"] == "dealloc-mismatch"
+        if result["level"] != ("warning" if finding["confidence"] != "exact" or finding["kind"] in ("dealloc-mismatch", "stall")
                                else "error"):
             problems.append(f"{name}: level {result['level']}")
         if [len(stack["frames"]) for stack in result.get("stacks", [])] != [
@@ -471,7 +475,7 @@ def github_problems(data, findings, said):
     problems += [f"{line!r} is no command" for line in data.decode().split("\n") if line and not line.startswith("::")]
     for (name, properties, message), finding, sentence in zip(found, findings, said):
         signature = finding["signature"]
-        if name != ("warning" if finding["confidence"] != "exact" or finding["kind"] == "dealloc-mismatch" else "error"):
+        if name != ("warning" if finding["confidence"] != "exact" or finding["kind"] in ("dealloc-mismatch", "stall") else "error"):
             problems.append(f"{signature}: {name}")
         if set(properties) - {"file", "line", "col", "title"} or "title" not in properties:
             problems.append(f"{signature}: properties {properties}")

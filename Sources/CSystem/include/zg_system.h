@@ -30,7 +30,10 @@ int zg_system_sealed_memfd(const char *name, const void *contents, size_t bytes)
 uint32_t zg_system_load(const uint32_t *word);
 void zg_system_store(uint32_t *word, uint32_t value);
 uint32_t zg_system_increment(uint32_t *word); // returns the new value
-int zg_system_futex_wake(uint32_t *word);     // not FUTEX_PRIVATE: the waiters are in another process
+uint32_t zg_system_exchange(uint32_t *word,
+                            uint32_t value); // before everything that follows, for all to see; returns the old value
+uint64_t zg_system_load_long(const uint64_t *word);
+int zg_system_futex_wake(uint32_t *word); // not FUTEX_PRIVATE: the waiters are in another process
 
 // The same between threads of one process. Waiting ends when the word is no longer `seen`, and now and then without reason.
 void zg_system_futex_wait_private(const uint32_t *word, uint32_t seen, int64_t milliseconds);
@@ -69,6 +72,7 @@ size_t zg_system_page_bytes(void);
 int zg_system_address_bits(void);
 // 1: the processor has masked vector loads (AVX-512), which are slow beside protected pages.
 int zg_system_has_masked_loads(void);
+uint64_t zg_system_ticks(void); // of the clock that the runtime reads (zg_arch_ticks)
 // 1: the processor has tags of memory, and the kernel checks them for this process; 0: it has none; or a negative errno of the kernel's.
 int zg_system_probe_tags(void);
 const char *zg_system_libc_version(void);

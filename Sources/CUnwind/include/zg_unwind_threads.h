@@ -25,6 +25,12 @@ int zg_thread_let_go(int tid, int signal);
 // It has ended while it was traced: whoever made it may know now. 1: done; 0: it has not ended yet.
 int zg_thread_bury(int tid);
 
+// "read", "futex"; NULL for a system call that is not known.
+const char *zg_call_name(long number);
+// A thread that is stopped in it comes back early, as after a signal without a handler, instead of going on.
+bool zg_call_ends_early(long number);
+bool zg_call_is_futex(long number);
+
 // The registers of a thread in the bytes that the kernel has for them (user_regs_struct), as in core files too. False: too few bytes.
 bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[ZG_THREAD_REGISTERS]);
 

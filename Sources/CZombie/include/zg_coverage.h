@@ -3,9 +3,11 @@
 #ifndef ZG_COVERAGE_H
 #define ZG_COVERAGE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "zg_collector.h"
+#include "zg_stalls.h"
 
 // Why a block got no pages of its own: name, kind, what it says of a run. The order is the order on the page. Of several reasons
 // one is told: a cause before an event, the event that came first, a design where there is nothing else.
@@ -72,7 +74,7 @@ extern const char zg_coverage_sum_names[zg_coverage_sum_count][24];
 // Who cannot get the page shortens this file by a byte, as zg_report_note_unwritten does another.
 #define ZG_COVERAGE_UNTOLD_SUFFIX ".untold"
 #define ZG_COVERAGE_MAGIC UINT64_C(0x314e55524755475a) // "ZGUGRUN1" in memory order
-#define ZG_COVERAGE_BYTES 4096u
+#define ZG_COVERAGE_BYTES 16384u
 
 struct zg_coverage_page {
     uint64_t magic;              // written by zguard, like all zeros behind
@@ -83,8 +85,11 @@ struct zg_coverage_page {
     uint64_t first_ns[zg_shortfall_count];
     uint64_t written, shown; // raw findings that processes have written, and that zguard has said since
     struct zg_collector collector;
+    uint64_t spare[4];
+    struct zg_pulses pulses; // at lines of the cache
 };
 
-_Static_assert(sizeof(struct zg_coverage_page) <= ZG_COVERAGE_BYTES, "the page of a run is one page");
+_Static_assert(sizeof(struct zg_coverage_page) <= ZG_COVERAGE_BYTES, "the page of a run reaches");
+_Static_assert(offsetof(struct zg_coverage_page, pulses) % ZG_PULSE_BYTES == 0, "pulses share no lines of the cache");
 
 #endif

@@ -58,7 +58,12 @@
     X(crash, "crash", false, "error", 248, "A signal ended the program.",                                                   \
       "The program ended itself (abort, a trap, an exception that nobody caught), or the kernel ended it, and no misuse "   \
       "of memory that the guard knows explains it.",                                                                        \
-      "Read the message and the stack of the thread that died; the stacks of the others show what they did meanwhile.")
+      "Read the message and the stack of the thread that died; the stacks of the others show what they did meanwhile.")     \
+    X(stall, "stall", false, "warning", 1322, "A thread that waits for events was busy for long.",                          \
+      "Whoever wants something of the thread waits meanwhile: a window does not move, requests are not answered. Between "  \
+      "two calls of poll, select or epoll_wait it computed, or waited for something else, such as a lock or a file.",       \
+      "The stack shows what took longest. Move it to another thread, or do it in smaller pieces; who waits for a lock "     \
+      "waits for the thread that holds it, whose stack is shown, too.")
 
 enum zg_finding_kind {
 #define ZG_X(name, ...) zg_finding_##name,

@@ -13,7 +13,7 @@
 #include "zg_trap_place.h"
 
 #define ZG_STATS_MAGIC UINT64_C(0x314452415547475a) // "ZGGUARD1" in memory order
-#define ZG_STATS_VERSION 7u
+#define ZG_STATS_VERSION 8u
 #define ZG_STATS_NAME "zguard-stats" // the memfd's name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
 #define ZG_STATS_BYTES 8192u
 

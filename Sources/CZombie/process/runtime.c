@@ -45,6 +45,7 @@
 #include "settings/passing.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
+#include "threads/pulse.h"
 #include "threads/single.h"
 #include "zombies/count_history.h"
 
@@ -179,6 +180,7 @@ static void after_fork_in_child(void) {
     zg_report_after_fork_in_child();
     zg_maintenance_after_fork_in_child(forking.is_from_main_thread);
     zg_watch_after_fork_in_child();
+    zg_pulse_after_fork_in_child();
 }
 
 void zg_runtime_before_bare_fork(void) { prepare(true); }
@@ -285,6 +287,7 @@ void zg_runtime_start(void) {
         zg_crash_start();
         zg_stderr_watch_start();
     }
+    if (zg_config.collect & zg_collect_stalls && zg_coverage_run) zg_pulse_start(&zg_coverage_run->pulses);
     zg_swift_check_at_start();
     zg_sample_start();
     if (!zg_config.fence_per_context && zg_passing != zg_passing_sample) zg_coverage_declined(zg_shortfall_off);

@@ -24,6 +24,7 @@
 #include "process/swift_check.h"
 #include "settings/config.h"
 #include "settings/stats.h"
+#include "threads/pulse.h"
 #include "threads/single.h"
 
 extern void *__libc_stack_end;
@@ -333,6 +334,7 @@ static void end_thread(void *context) {
         if (magazine->count) zg_slab_release(class, magazine->slots, magazine->count);
         magazine->count = 0;
     }
+    zg_pulse_thread_ends(thread);
     zg_sample_count_passed();
     zg_thread_flush_counters(thread);
     if (zg_config.handle_signals) zg_signals_remove_stack((char *)thread + mapping_bytes() - alternate_stack_bytes());

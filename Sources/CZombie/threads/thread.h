@@ -66,6 +66,9 @@ struct zg_thread {
     uint32_t time;          // of a zombie of late, as in struct zg_death
     uint64_t waits_after;   // in ticks: when it may wait for races again (process/count_observer.c)
 
+    struct zg_pulse *pulse; // NULL: nobody looks at its waits
+    uint64_t waits;         // seen of a thread without one (pulse.c)
+
     struct zg_jump jump; // that the program has made out of a handler which interrupted the runtime
 
     // What is being filled: a page in it that the program has protected is opened again by the fault handler.

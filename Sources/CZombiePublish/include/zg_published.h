@@ -1,5 +1,5 @@
 // The table of published functions: everything that the preload library exports, and nothing else.
-// publish.c, calls.c, jumps.c, filters.c and exec.c define them; a test compares the table with the library's dynamic symbols.
+// publish.c, calls.c, waits.c, jumps.c, filters.c and exec.c define them; a test compares the table with the library's dynamic symbols.
 
 #ifndef ZG_PUBLISHED_H
 #define ZG_PUBLISHED_H
@@ -36,6 +36,8 @@
     X(read) X(__read_chk) X(write) X(pread) X(pread64) X(__pread_chk) X(__pread64_chk) X(pwrite) X(pwrite64)           \
     X(readv) X(writev) X(preadv) X(preadv64) X(pwritev) X(pwritev64)                                                   \
     X(send) X(recv) X(__recv_chk) X(sendto) X(recvfrom) X(__recvfrom_chk) X(sendmsg) X(recvmsg)                        \
+    /* waits for events: who does not wait for long holds up its loop (waits.c) */                                     \
+    X(poll) X(__poll_chk) X(ppoll) X(__ppoll_chk) X(select) X(pselect) X(epoll_wait) X(epoll_pwait) X(epoll_pwait2)    \
     /* filters of system calls: nothing is called that they forbid (filters.c) */                                      \
     X(prctl) X(syscall)                                                                                                \
     /* processes that are made without fork's handlers (forks.c) */                                                    \

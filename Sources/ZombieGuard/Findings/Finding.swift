@@ -23,6 +23,8 @@ public struct Finding: Hashable, Sendable {
     public var history: [CountChange] = []
     /// What ended the program, where it was asked for (`collect=crashes`); nil where nothing did, or nobody asked.
     public var crash: Crash?
+    /// What held up a thread that should wait for events (`collect=stalls`); nil for any other kind.
+    public var stall: Stall?
     /// How many times it was seen.
     public var count: Int
     /// The process that the finding was made in.
@@ -68,6 +70,7 @@ public struct Finding: Hashable, Sendable {
 extension Finding: Codable {
     enum CodingKeys: String, CodingKey {
         case schema, kind, access, confidence, address, block, thread, stacks, history, code, count
+        case durationMs = "duration_ms"
         case processID = "pid"
         case program, time
         case firstSeen = "first_seen"
@@ -92,6 +95,7 @@ extension Finding: Codable {
         history = try values.decodeIfPresent([CountChange].self, forKey: .history) ?? []
         // Findings that say of what signal in their detail alone have no code.
         if values.contains(.code) { crash = try Crash(from: decoder) }
+        if values.contains(.durationMs) { stall = try Stall(from: decoder) }
         count = max(1, try values.decodeIfPresent(Int.self, forKey: .count) ?? 1)
         processID = try values.decodeIfPresent(Int.self, forKey: .processID)
         program = try values.decodeIfPresent(String.self, forKey: .program)
@@ -117,6 +121,7 @@ extension Finding: Codable {
         try values.encode(stacks, forKey: .stacks)
         if !history.isEmpty { try values.encode(history, forKey: .history) }
         try crash?.encode(to: encoder)
+        try stall?.encode(to: encoder)
         try values.encode(count, forKey: .count)
         try values.encodeIfPresent(processID, forKey: .processID)
         try values.encodeIfPresent(program, forKey: .program)

@@ -37,6 +37,8 @@ extension Finding {
         public static let exclusivity = Kind(zg_finding_exclusivity)
         /// A signal ended the program, and nothing that the guard knows explains it.
         public static let crash = Kind(zg_finding_crash)
+        /// A thread that waits for events was busy for long.
+        public static let stall = Kind(zg_finding_stall)
     }
 
     /// What the program did to the memory.

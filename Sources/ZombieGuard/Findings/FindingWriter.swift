@@ -13,7 +13,7 @@ extension Finding {
             ("history", history.isEmpty ? nil : .array(history.map(\.json))),
         ]
         return .object(
-            head + (crash?.json ?? []) + [
+            head + (crash?.json ?? []) + (stall?.json ?? []) + [
                 ("count", .integer(Int64(count))), ("pid", processID.map { .integer(Int64($0)) }),
                 ("program", program.map { .string($0) }), ("time", time.map { .string($0) }),
                 ("first_seen", firstSeen.map { .string($0) }), ("last_seen", lastSeen.map { .string($0) }),

@@ -36,6 +36,11 @@ extension Finding {
             + (crash?.otherThreads ?? []).compactMap { title, frames in
                 frames.isEmpty ? nil : Event(role: .thread, title: title, frames: frames)
             }
+            + (stall?.holder.map { [Event(role: .thread, title: "holds the lock", thread: $0.id, frames: $0.stack)] }
+                ?? [])
+            + (stall?.sampled.dropFirst() ?? []).map {
+                Event(role: .thread, title: "also, in \($0.count) of \(stall?.samples ?? 0) samples", frames: $0.stack)
+            }
     }
 
     private func pastTitle(_ event: String, by thread: Int?, stack: String) -> String {
@@ -54,9 +59,10 @@ extension Finding {
             case .invalidFree, .deallocMismatch: "freed"
             case .stackOverflow: "ran out of stack"
             case .crash: "died"
+            case .stall: "was busy here"
             default: access.done
             }
-        let hasNoAgent = kind == .stackOverflow || kind == .crash
+        let hasNoAgent = [.stackOverflow, .crash, .stall].contains(kind)
         return verb + (hasNoAgent ? name.replacingPrefix(" by", with: ":") : name)
     }
 

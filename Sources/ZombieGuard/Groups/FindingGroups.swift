@@ -142,6 +142,7 @@ extension Finding {
     /// Counts another finding of the same bug, and keeps when the first and the last of them were.
     mutating func merge(_ other: Finding) {
         count = count.addingSaturated(other.count)
+        if let more = other.stall { stall?.add(more) }
         let first = [firstSeen, time, other.firstSeen, other.time].compactMap { Moment($0) }.min()
         let last = [lastSeen, time, other.lastSeen, other.time].compactMap { Moment($0) }.max()
         firstSeen = first?.text == time ? nil : first?.text

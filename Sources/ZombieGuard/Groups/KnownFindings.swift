@@ -118,6 +118,13 @@ struct TextPool: Sendable {
             }
             finding.crash = crash
         }
+        if var stall = finding.stall {
+            for index in stall.sampled.indices {
+                bytes += MemoryLayout<Finding.Stall.Sampled>.stride
+                share(&stall.sampled[index].stack, &bytes)
+            }
+            finding.stall = stall
+        }
         return bytes
     }
 

@@ -20,6 +20,8 @@ struct StoppedThreads {
     private(set) var threads: [Thread] = []
     /// Threads that did not stop within the time: in a call that cannot be interrupted.
     private(set) var unstopped: [(id: Int32, name: String?)] = []
+    /// Threads that have not stopped yet, and still will.
+    private(set) var late: [Int32] = []
     /// Threads that ended meanwhile, which the kernel keeps until they are waited for.
     private(set) var ended: [Int32] = []
     /// Their stacks, by address.
@@ -61,9 +63,35 @@ struct StoppedThreads {
         }
     }
 
-    private mutating func wait(for seized: [Int32], _ signals: inout [Int32: Int32]) {
+    /// Stops a few threads and nothing else, for so long at the most. One that has not stopped by then is in ``late``: it is to be let go
+    /// once it has.
+    init(only wanted: [Int32], of processID: Int, memory: ProcessMemory, microseconds: Int) throws(Refusal) {
+        var seized: [Int32] = []
+        for thread in wanted {
+            let result = zg_thread_seize(thread)
+            if result == 0 {
+                seized.append(thread)
+            } else if result != -ESRCH, seized.isEmpty {
+                throw .refused(SystemError(number: -result))
+            }
+        }
+        var signals: [Int32: Int32] = [:]
+        wait(for: seized, &signals, microseconds: microseconds)
+        copy(seized.filter { signals[$0] != nil }, processID, memory)
+        for thread in seized where !ended.contains(thread) {
+            guard let signal = signals[thread] else {
+                late.append(thread)
+                continue
+            }
+            if zg_thread_let_go(thread, signal) < 0 { ended.append(thread) }
+        }
+    }
+
+    private mutating func wait(
+        for seized: [Int32], _ signals: inout [Int32: Int32], microseconds: Int = longestMicroseconds
+    ) {
         var waited = 0
-        while waited < Self.longestMicroseconds {
+        while waited < microseconds {
             var isAnyLeft = false
             for thread in seized where signals[thread] == nil && !ended.contains(thread) {
                 var signal: Int32 = 0

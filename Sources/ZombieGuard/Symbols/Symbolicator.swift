@@ -32,6 +32,7 @@ public final class Symbolicator {
         let stacks = finding.stacks
         prepare(stacks.access + stacks.free + stacks.alloc + stacks.previous + finding.history.flatMap(\.stack))
         prepare(finding.crash?.threads.flatMap(\.stack) ?? [])
+        prepare(finding.stall.map { $0.sampled.flatMap(\.stack) + ($0.holder?.stack ?? []) } ?? [])
         if let block = finding.block {
             let slot = finding.detail["slot"].flatMap { Int($0) }
             finding.block = finish(block, freedBy: finding.stacks.free, slot: slot, in: &finding.access)
@@ -52,6 +53,16 @@ public final class Symbolicator {
                 finding.detail["said_at"] = place
             }
             finding.crash = crash
+        }
+        if var stall = finding.stall {
+            for index in stall.sampled.indices {
+                stall.sampled[index].stack = symbolicate(stall.sampled[index].stack)
+            }
+            if var holder = stall.holder {
+                holder.stack = symbolicate(holder.stack)
+                stall.holder = holder
+            }
+            finding.stall = stall
         }
         finding.refineReferenceCounting()
         nameNext(&finding)

@@ -5,6 +5,7 @@ extension Finding {
     /// "a block of 48 bytes at 0x7f10 was freed again, in shutdown (app.c:41)". Safe to print.
     public var sentence: String {
         if kind == .crash { return crashSentence }
+        if kind == .stall { return stallSentence }
         var text = statement
         if let origin = stacks.accessOrigin {
             text += kind == .writeAfterFree ? "" : ", in \(origin.shortPlace)"

@@ -41,6 +41,7 @@ public struct TextRenderer {
             finding.stacks.alloc, title: title("allocated", block?.allocatingThread, finding.hasShortened("alloc")))
         text += render(finding.history)
         if let crash = finding.crash { text += render(crash) }
+        if let stall = finding.stall { text += render(stall) }
         return text + mark + style.paint(closing(finding), .mark) + "\n"
     }
 
@@ -58,6 +59,19 @@ public struct TextRenderer {
         }
         for (title, stack) in crash.otherThreads {
             text += stack.isEmpty ? heading(title) : render(stack, title: title + ":", linesAround: nil)
+        }
+        return text
+    }
+
+    // Who holds the lock, and what was seen besides the most frequent stack.
+    private func render(_ stall: Finding.Stall) -> String {
+        var text = ""
+        if let holder = stall.holder {
+            let name = holder.name.map { " (\(visible($0)))" } ?? ""
+            text += render(holder.stack, title: "meanwhile the holder of the lock\(name):", linesAround: nil)
+        }
+        if stall.sampled.count > 1 {
+            text += heading("what it did in \(stall.samples) samples:") + stall.tree.map { "    \($0)\n" }.joined()
         }
         return text
     }

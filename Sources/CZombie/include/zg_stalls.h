@@ -1,0 +1,42 @@
+// Since when threads do not wait for events (collect=stalls): a table on the page of the run (zg_coverage.h), a pulse for each thread
+// that is looked at. The thread writes when it begins to wait and when it goes on; zguard looks now and then, and stops the thread for
+// a moment where it is busy for long. Shared with readers outside.
+
+#ifndef ZG_STALLS_H
+#define ZG_STALLS_H
+
+#include <stdint.h>
+
+enum { ZG_PULSES = 120, ZG_PULSE_BYTES = 64 };
+
+enum zg_pulse_state {
+    zg_pulse_free,
+    zg_pulse_claimed,
+    zg_pulse_beats,
+};
+
+// A line of the cache each.
+struct zg_pulse {
+    uint32_t state;    // enum zg_pulse_state
+    uint32_t pid, tid; // as the process knows itself
+    uint32_t number;   // the runtime's of the thread
+    uint64_t nonce;    // what stands at `place` in the process's memory
+    uint64_t place;
+    uint64_t busy_since; // in ticks; 0: the thread waits
+    uint64_t waits;      // that have ended
+    uint64_t busy_until; // when the last time that zguard has watched was over
+    uint32_t is_watched; // written by zguard: it wants to know `busy_until`
+    uint32_t
+        is_sampled; // written by zguard, a futex: the thread is being stopped, and does not begin to wait meanwhile
+};
+_Static_assert(sizeof(struct zg_pulse) == ZG_PULSE_BYTES, "two threads never write to one line of the cache");
+
+struct zg_pulses {
+    uint32_t is_wanted; // there is a process that is looked at
+    uint32_t stall_ms, stall_times, spare;
+    uint64_t unclaimed; // threads that found no place
+    uint64_t spares[5];
+    struct zg_pulse pulses[ZG_PULSES];
+};
+
+#endif

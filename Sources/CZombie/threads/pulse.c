@@ -1,0 +1,126 @@
+// Pulses of threads in the table of the run. A thread gets one when it waits for the first time, if it is one that is looked at.
+//
+// A stop from outside ends some waits early (epoll_wait, as after a signal that was not handled): so no thread is stopped while it waits.
+// Who wants to stop it says so first and then looks whether it is busy; the thread says first that it waits and then looks whether it is
+// to be stopped. One of them sees the other.
+
+#include "threads/pulse.h"
+
+#include "platform/arch.h"
+#include "platform/os.h"
+#include "platform/text.h"
+#include "settings/config.h"
+#include "threads/thread.h"
+
+struct zg_pulses *zg_pulses;
+
+static int pid;
+static uint64_t nonce; // zguard reads it, and knows the process by it
+
+static bool is_named(const char *name) {
+    for (const char *at = zg_config.stall_threads; *at;) {
+        uint64_t length = 0;
+        while (at[length] && at[length] != ',') length++;
+        if (zg_string_length(name) == length && __builtin_memcmp(at, name, length) == 0) return true;
+        at += length + (at[length] == ',');
+    }
+    return false;
+}
+
+static bool is_looked_at(const struct zg_thread *thread) {
+    bool is_main = thread->tid == pid;
+    if (!zg_config.stall_threads[0] || is_named("main")) {
+        if (is_main) return true;
+    }
+    if (!zg_config.stall_threads[0]) return false;
+    if (is_named("all")) return true;
+    char name[16];
+    zg_os_thread_name(name);
+    return is_named(name);
+}
+
+static struct zg_pulse *claim(const struct zg_thread *thread) {
+    for (int i = 0; i < ZG_PULSES; i++) {
+        struct zg_pulse *pulse = &zg_pulses->pulses[i];
+        uint32_t free = zg_pulse_free;
+        if (__atomic_load_n(&pulse->state, __ATOMIC_RELAXED) != zg_pulse_free ||
+            !__atomic_compare_exchange_n(&pulse->state, &free, zg_pulse_claimed, false, __ATOMIC_ACQUIRE,
+                                         __ATOMIC_RELAXED))
+            continue;
+        pulse->pid = (uint32_t)pid;
+        pulse->tid = (uint32_t)thread->tid;
+        pulse->number = thread->number;
+        pulse->nonce = nonce;
+        pulse->place = (uint64_t)&nonce;
+        pulse->busy_since = pulse->waits = pulse->busy_until = 0;
+        pulse->is_watched = pulse->is_sampled = 0;
+        __atomic_store_n(&pulse->state, zg_pulse_beats, __ATOMIC_RELEASE);
+        return pulse;
+    }
+    __atomic_fetch_add(&zg_pulses->unclaimed, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+// Names are often given after a thread has begun: it is asked twice.
+static ZG_NOINLINE struct zg_pulse *try_claim(struct zg_thread *thread) {
+    enum { SECOND = 16 };
+    thread->waits = zg_min(thread->waits + 1, SECOND + 1);
+    if (thread->waits != 1 && thread->waits != SECOND) return NULL;
+    if (!is_looked_at(thread)) return NULL;
+    return thread->pulse = claim(thread);
+}
+
+// Whoever wants it stopped may be gone.
+static ZG_NOINLINE void let_sample(struct zg_pulse *pulse) {
+    const int64_t longest = INT64_C(1000000000), step = 5000000;
+    for (int64_t waited = 0; __atomic_load_n(&pulse->is_sampled, __ATOMIC_SEQ_CST) && waited < longest; waited += step)
+        zg_os_futex_wait(&pulse->is_sampled, 1, false, step);
+    __atomic_store_n(&pulse->is_sampled, 0, __ATOMIC_RELAXED);
+}
+
+struct zg_pulse *zg_pulse_wait_begins(void) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    if (!thread || !thread->number) return NULL;
+    struct zg_pulse *pulse = thread->pulse;
+    if (ZG_UNLIKELY(!pulse) && !(pulse = try_claim(thread))) return NULL;
+    if (ZG_UNLIKELY(__atomic_load_n(&pulse->is_watched, __ATOMIC_RELAXED)))
+        __atomic_store_n(&pulse->busy_until, zg_arch_ticks(), __ATOMIC_RELAXED);
+    __atomic_exchange_n(&pulse->busy_since, 0, __ATOMIC_SEQ_CST);
+    if (ZG_UNLIKELY(__atomic_load_n(&pulse->is_sampled, __ATOMIC_SEQ_CST))) let_sample(pulse);
+    return pulse;
+}
+
+void zg_pulse_wait_ends(struct zg_pulse *pulse) {
+    __atomic_store_n(&pulse->waits, pulse->waits + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&pulse->busy_since, zg_arch_ticks() | 1, __ATOMIC_RELEASE);
+}
+
+void zg_pulse_thread_ends(struct zg_thread *thread) {
+    struct zg_pulse *pulse = thread->pulse;
+    thread->pulse = NULL;
+    thread->waits = 0;
+    if (pulse) __atomic_store_n(&pulse->state, zg_pulse_free, __ATOMIC_RELEASE);
+}
+
+void zg_pulse_after_fork_in_child(void) {
+    if (!zg_pulses) return;
+    pid = zg_os_pid();
+    nonce = zg_mix(nonce + (uint64_t)pid);
+    for (struct zg_thread *thread = zg_threads; thread; thread = thread->next) {
+        thread->pulse = NULL;
+        thread->waits = 0;
+    }
+}
+
+void zg_pulse_start(struct zg_pulses *table) {
+    pid = zg_os_pid();
+    nonce = zg_mix(zg_arch_ticks() ^ (uint64_t)(uint32_t)pid << 32);
+    // Left behind by the program that this process executed before.
+    for (int i = 0; i < ZG_PULSES; i++)
+        if (table->pulses[i].state == zg_pulse_beats && table->pulses[i].pid == (uint32_t)pid)
+            __atomic_store_n(&table->pulses[i].state, zg_pulse_free, __ATOMIC_RELEASE);
+    table->stall_ms = (uint32_t)zg_config.stall_ms;
+    table->stall_times = (uint32_t)zg_config.stall_times;
+    __atomic_store_n(&table->is_wanted, 1, __ATOMIC_RELEASE);
+    zg_pulses = table;
+}

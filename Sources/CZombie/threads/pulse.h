@@ -1,0 +1,21 @@
+// When the calling thread waits for events and when it does not (collect=stalls), for zguard to see. Any context; no lock.
+
+#ifndef ZG_PULSE_H
+#define ZG_PULSE_H
+
+#include "include/zg_stalls.h"
+#include "platform/base.h"
+
+struct zg_thread;
+
+extern struct zg_pulses *zg_pulses; // NULL: nobody looks
+
+// With the table of a run. Once, at start-up.
+void zg_pulse_start(struct zg_pulses *table);
+// Around each wait. NULL: nobody looks at this thread. errno is kept.
+struct zg_pulse *zg_pulse_wait_begins(void);
+void zg_pulse_wait_ends(struct zg_pulse *pulse);
+void zg_pulse_thread_ends(struct zg_thread *thread);
+void zg_pulse_after_fork_in_child(void);
+
+#endif

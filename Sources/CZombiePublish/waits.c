@@ -1,0 +1,149 @@
+// Publishes the system calls that wait for events, over libc's: where somebody wants to know of threads that hold up a loop of events,
+// each says when it begins to wait and when it goes on (threads/pulse.h). Otherwise they are jumps.
+// Any context, signal handlers included; cancellation points, which hold nothing. What libc itself waits for does not come this way, nor
+// does what a program calls by instructions of its own (liburing).
+
+#define _GNU_SOURCE
+#include "publish.h"
+
+#ifdef ZG_NOTHING_IS_PUBLISHED
+typedef int zg_nothing_is_published_here; // C wants a declaration in every file
+#else
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "images/loader.h"
+#include "platform/base.h"
+#include "threads/pulse.h"
+
+enum { MASK_BYTES = 8 }; // of signals, as the kernel has them
+
+// Before the constructors below nobody cancels a thread, and the plain system call will do; also where libc has no such function.
+static int plain(long number, const void *a, long b, const void *c, const void *d, const void *e, const void *f) {
+    long result = zg_arch_syscall(number, (long)a, b, (long)c, (long)d, (long)e, (long)f);
+    if (result >= 0 || result <= -4096) return (int)result;
+    errno = (int)-result;
+    return -1;
+}
+
+#define ZG_WAIT(symbol, parameters, arguments)                                                                         \
+    static int(*next_##symbol) parameters;                                                                             \
+    __attribute__((constructor(101))) static void find_##symbol(void) {                                                \
+        next_##symbol = (int(*) parameters)zg_loader_next(#symbol);                                                    \
+    }                                                                                                                  \
+    static ZG_NOINLINE int watched_##symbol parameters {                                                               \
+        struct zg_pulse *pulse = zg_pulse_wait_begins();                                                               \
+        int result = next_##symbol ? next_##symbol arguments : early_##symbol arguments;                               \
+        if (pulse) zg_pulse_wait_ends(pulse);                                                                          \
+        return result;                                                                                                 \
+    }                                                                                                                  \
+    ZG_PUBLISH int symbol parameters;                                                                                  \
+    ZG_PUBLISH int symbol parameters {                                                                                 \
+        if (ZG_UNLIKELY(zg_pulses != NULL)) ZG_MUST_TAIL return watched_##symbol arguments;                            \
+        if (ZG_UNLIKELY(!next_##symbol)) ZG_MUST_TAIL return early_##symbol arguments;                                 \
+        ZG_MUST_TAIL return next_##symbol arguments;                                                                   \
+    }
+
+// --- poll ------------------------------------------------------------------------------------------------------------
+
+// The kernel writes what is left of the time.
+static ZG_COLD int early_ppoll(struct pollfd *files, nfds_t count, const struct timespec *longest,
+                               const sigset_t *mask) {
+    struct timespec left = longest ? *longest : (struct timespec){0, 0};
+    return plain(SYS_ppoll, files, (long)count, longest ? &left : NULL, mask, (const void *)MASK_BYTES, NULL);
+}
+
+static ZG_COLD int early_poll(struct pollfd *files, nfds_t count, int longest) {
+    struct timespec time = {longest / 1000, longest % 1000 * 1000000L};
+    return early_ppoll(files, count, longest < 0 ? NULL : &time, NULL);
+}
+
+static void check(nfds_t count, size_t room) {
+    if (room / sizeof(struct pollfd) < count) abort();
+}
+
+static ZG_COLD int early___ppoll_chk(struct pollfd *files, nfds_t count, const struct timespec *longest,
+                                     const sigset_t *mask, size_t room) {
+    check(count, room);
+    return early_ppoll(files, count, longest, mask);
+}
+
+static ZG_COLD int early___poll_chk(struct pollfd *files, nfds_t count, int longest, size_t room) {
+    check(count, room);
+    return early_poll(files, count, longest);
+}
+
+ZG_WAIT(poll, (struct pollfd * files, nfds_t count, int longest), (files, count, longest))
+ZG_WAIT(__poll_chk, (struct pollfd * files, nfds_t count, int longest, size_t room), (files, count, longest, room))
+ZG_WAIT(ppoll, (struct pollfd * files, nfds_t count, const struct timespec *longest, const sigset_t *mask),
+        (files, count, longest, mask))
+ZG_WAIT(__ppoll_chk,
+        (struct pollfd * files, nfds_t count, const struct timespec *longest, const sigset_t *mask, size_t room),
+        (files, count, longest, mask, room))
+
+// --- select ----------------------------------------------------------------------------------------------------------
+
+static int plain_select(int end, fd_set *readable, fd_set *writable, fd_set *special, struct timespec *left,
+                        const sigset_t *mask) {
+    const struct {
+        const sigset_t *mask;
+        uint64_t bytes;
+    } masked = {mask, MASK_BYTES};
+    return plain(SYS_pselect6, (const void *)(long)end, (long)readable, writable, special, left, &masked);
+}
+
+// What is left of the time is the caller's to see in select, and not in pselect.
+static ZG_COLD int early_pselect(int end, fd_set *readable, fd_set *writable, fd_set *special,
+                                 const struct timespec *longest, const sigset_t *mask) {
+    struct timespec left = longest ? *longest : (struct timespec){0, 0};
+    return plain_select(end, readable, writable, special, longest ? &left : NULL, mask);
+}
+
+static ZG_COLD int early_select(int end, fd_set *readable, fd_set *writable, fd_set *special, struct timeval *longest) {
+    struct timespec left = {0, 0};
+    if (longest) left = (struct timespec){longest->tv_sec, longest->tv_usec * 1000};
+    int result = plain_select(end, readable, writable, special, longest ? &left : NULL, NULL);
+    if (longest) *longest = (struct timeval){left.tv_sec, left.tv_nsec / 1000};
+    return result;
+}
+
+ZG_WAIT(pselect,
+        (int end, fd_set *readable, fd_set *writable, fd_set *special, const struct timespec *longest,
+         const sigset_t *mask),
+        (end, readable, writable, special, longest, mask))
+ZG_WAIT(select, (int end, fd_set *readable, fd_set *writable, fd_set *special, struct timeval *longest),
+        (end, readable, writable, special, longest))
+
+// --- epoll -----------------------------------------------------------------------------------------------------------
+
+static ZG_COLD int early_epoll_pwait(int poll, struct epoll_event *events, int most, int longest,
+                                     const sigset_t *mask) {
+    return plain(SYS_epoll_pwait, (const void *)(long)poll, (long)events, (const void *)(long)most,
+                 (const void *)(long)longest, mask, (const void *)MASK_BYTES);
+}
+
+static ZG_COLD int early_epoll_wait(int poll, struct epoll_event *events, int most, int longest) {
+    return early_epoll_pwait(poll, events, most, longest, NULL);
+}
+
+static ZG_COLD int early_epoll_pwait2(int poll, struct epoll_event *events, int most, const struct timespec *longest,
+                                      const sigset_t *mask) {
+    return plain(SYS_epoll_pwait2, (const void *)(long)poll, (long)events, (const void *)(long)most, longest, mask,
+                 (const void *)MASK_BYTES);
+}
+
+ZG_WAIT(epoll_wait, (int poll, struct epoll_event *events, int most, int longest), (poll, events, most, longest))
+ZG_WAIT(epoll_pwait, (int poll, struct epoll_event *events, int most, int longest, const sigset_t *mask),
+        (poll, events, most, longest, mask))
+ZG_WAIT(epoll_pwait2,
+        (int poll, struct epoll_event *events, int most, const struct timespec *longest, const sigset_t *mask),
+        (poll, events, most, longest, mask))
+
+#endif

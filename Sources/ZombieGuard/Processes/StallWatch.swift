@@ -1,0 +1,494 @@
+// Threads that hold up their events: the table of pulses on the page of a run is looked at now and then, and a thread that is busy for long
+// is stopped for a moment, again and again, to see with what.
+
+import CSystem
+import CUnwind
+import CZombie
+import Glibc
+
+/// Looks at the threads of a run (zg_stalls.h). Not for several threads: the kernel wants all calls about a stopped thread from one.
+package final class StallWatch {
+    private let page: UnsafeMutablePointer<zg_coverage_page>
+    private let pulses: UnsafeMutableRawPointer
+    private var tracks: [Int: Track] = [:] // by the place in the table
+    private var known: [Known.Key: Known] = [:]
+    private var lastKeys: [Int: Known.Key] = [:] // by the number of the thread
+    private var late: [Int32] = []
+    private var ended: [Int32] = []
+    private let child: () -> Int32?
+    private var clock: Clock
+    private var lastLook: UInt64
+
+    private static let shortestTick: UInt64 = 10, longestTick: UInt64 = 50, idleTick: UInt64 = 200
+    private static let ring = 20
+    /// So often as long as `stall_ms`, once is enough; and it counts as a freeze.
+    private static let onceTimes: UInt64 = 2, freezeTimes: UInt64 = 40
+    private static let rowMilliseconds: UInt64 = 10_000
+    private static let stopMicroseconds = 20_000
+    private static let mostKnown = 256
+
+    /// `page` is the run's; `child` the process that is waited for elsewhere.
+    package init(page: Descriptor, child: @escaping () -> Int32?) throws(SystemError) {
+        let bytes = Int(ZG_COVERAGE_BYTES)
+        let mapped = mmap(nil, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, page.number, 0)
+        guard let mapped, mapped != MAP_FAILED else { throw .last }
+        self.page = mapped.bindMemory(to: zg_coverage_page.self, capacity: 1)
+        pulses = mapped + MemoryLayout<zg_coverage_page>.offset(of: \.pulses)!
+        self.child = child
+        clock = Clock()
+        lastLook = Clock.now
+    }
+
+    deinit { munmap(page, Int(ZG_COVERAGE_BYTES)) }
+
+    /// Some process wants its threads looked at.
+    private var isWanted: Bool {
+        zg_system_load(pulses.assumingMemoryBound(to: UInt32.self)) != 0
+    }
+
+    private var limit: UInt64 { UInt64(page.pointee.pulses.stall_ms) } // milliseconds
+    private var times: Int { Int(page.pointee.pulses.stall_times) }
+
+    /// How long until the next look.
+    package var milliseconds: Int32 {
+        if !isWanted { return Int32(Self.idleTick) }
+        return Int32(max(Self.shortestTick, min(Self.longestTick, limit / 5)))
+    }
+
+    private func pulse(_ index: Int) -> UnsafeMutablePointer<zg_pulse> {
+        let first = MemoryLayout<zg_pulses>.offset(of: \.pulses)!
+        return (pulses + first).assumingMemoryBound(to: zg_pulse.self) + index
+    }
+
+    // MARK: Looking
+
+    /// Looks at all threads; what is to be said of them.
+    package func look() -> [Finding] {
+        let now = Clock.now
+        // What passed while nobody looked, because this process did not run either, is nobody's fault.
+        let unseen = (now &- lastLook).subtractingClamped(3 * UInt64(milliseconds))
+        lastLook = now
+        clock.adjust()
+        if !isWanted { return [] }
+        letGo()
+        var findings: [Finding] = []
+        for index in 0..<Int(ZG_PULSES) {
+            let pulse = pulse(index)
+            guard zg_system_load(&pulse.pointee.state) == zg_pulse_beats.rawValue else {
+                if let track = tracks.removeValue(forKey: index) { findings += conclude(track, index, hasEnded: true) }
+                continue
+            }
+            look(index, pulse, now: now, unseen: unseen, &findings)
+        }
+        return findings
+    }
+
+    /// The program has ended: what is to be said of those that were busy until then, and how often what was said already came again.
+    package func finish() -> [Finding] {
+        var findings: [Finding] = []
+        for (index, track) in tracks.sorted(by: { $0.key < $1.key }) {
+            findings += conclude(track, index, hasEnded: true)
+        }
+        tracks = [:]
+        for key in known.keys where known[key]!.unsaid > 0 { findings.append(known[key]!.again()) }
+        return findings
+    }
+
+    private func look(
+        _ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, now: UInt64, unseen: UInt64, _ findings: inout [Finding]
+    ) {
+        let since = zg_system_load_long(&pulse.pointee.busy_since)
+        let waits = zg_system_load_long(&pulse.pointee.waits)
+        if let track = tracks[index], track.nonce != pulse.pointee.nonce || track.thread != pulse.pointee.tid {
+            findings += conclude(track, index, hasEnded: true)
+            tracks[index] = nil
+        }
+        if let track = tracks[index], track.since != 0, since != track.since {
+            findings += conclude(track, index, hasEnded: false)
+            pulse.pointee.is_watched = 0
+        }
+        if tracks[index] == nil { tracks[index] = Track(pulse.pointee) }
+        // It has waited twice at least: whoever waits once is no loop of events.
+        guard since != 0, waits > 1 else {
+            tracks[index]?.since = 0
+            if now &- tracks[index]!.lastAlive > 1000, since == 0 {
+                tracks[index]!.lastAlive = now
+                if !isAlive(pulse.pointee) { release(index, pulse) }
+            }
+            return
+        }
+        let age = clock.milliseconds(since: since)
+        if tracks[index]!.since != since {
+            tracks[index]!.begin(since, now: now)
+            tracks[index]!.discount = min(unseen, age)
+            return
+        }
+        guard let times = ThreadTimes(of: tracks[index]!.process, thread: tracks[index]!.thread) else {
+            // The process has gone, or its memory is another program's by now.
+            let track = tracks[index]!
+            findings += conclude(track, index, hasEnded: true)
+            release(index, pulse)
+            return
+        }
+        tracks[index]!.count(times, now: now, unseen: unseen)
+        let busy = age.subtractingClamped(tracks[index]!.discount)
+        tracks[index]!.busy = busy
+        if busy * 2 < limit || times.isStopped { return }
+        pulse.pointee.is_watched = 1
+        if tracks[index]!.nextSample == .max, busy >= 4 * limit { tracks[index]!.nextSample = now }
+        if now >= tracks[index]!.nextSample { sample(index, pulse, since, now) }
+        if busy >= max(limit * Self.freezeTimes, 2000), !tracks[index]!.isSaid {
+            tracks[index]!.isSaid = true
+            findings += say(tracks[index]!, [tracks[index]!.event(lasting: busy)], isFreeze: true)
+        }
+    }
+
+    private func isAlive(_ pulse: zg_pulse) -> Bool {
+        let result = kill(pid_t(truncatingIfNeeded: pulse.pid), 0)
+        return result == 0 || errno != ESRCH
+    }
+
+    private func release(_ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>) {
+        tracks[index] = nil
+        zg_system_store(&pulse.pointee.state, zg_pulse_free.rawValue)
+    }
+
+    private func letGo() {
+        late.removeAll { thread in
+            var signal: Int32 = 0
+            let result = zg_thread_has_stopped(thread, &signal)
+            if result > 0 { _ = zg_thread_let_go(thread, signal) }
+            return result != 0
+        }
+        ended.removeAll { zg_thread_bury($0) != 0 }
+    }
+
+    // MARK: What it does
+
+    private func sample(_ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, _ since: UInt64, _ now: UInt64) {
+        tracks[index]!.plan(after: now, tick: UInt64(milliseconds))
+        // The thread does not begin to wait between this and that (threads/pulse.c).
+        _ = zg_system_exchange(&pulse.pointee.is_sampled, 1)
+        defer {
+            zg_system_store(&pulse.pointee.is_sampled, 0)
+            _ = zg_system_futex_wake(&pulse.pointee.is_sampled)
+        }
+        guard zg_system_load_long(&pulse.pointee.busy_since) == since else { return }
+        let track = tracks[index]!
+        guard let memory = try? ProcessMemory(processID: track.process) else { return }
+        let nonce: UInt64? = memory.record(UInt64.self, at: pulse.pointee.place)
+        guard nonce == track.nonce else {
+            tracks[index]!.obstacle = "it is in another PID namespace"
+            return
+        }
+        let call = SystemCall(of: track.process, thread: track.thread)
+        let holder = call.flatMap { owner(of: $0, memory, track) }
+        if let call, zg_call_ends_early(call.number) { return }
+        do throws(StoppedThreads.Refusal) {
+            let stopped = try StoppedThreads(
+                only: [Int32(truncatingIfNeeded: track.thread)] + (holder.map { [$0] } ?? []), of: track.process,
+                memory: memory, microseconds: Self.stopMicroseconds)
+            zg_system_store(&pulse.pointee.is_sampled, 0)
+            _ = zg_system_futex_wake(&pulse.pointee.is_sampled)
+            late += stopped.late
+            ended += stopped.ended.filter { $0 != child() }
+            keep(stopped, index, call, holder, memory)
+        } catch {
+            tracks[index]!.obstacle =
+                switch error {
+                case .traced: "a debugger traces the program"
+                case .refused(let error): "the kernel refuses ptrace (\(error))"
+                }
+        }
+    }
+
+    private func keep(
+        _ stopped: StoppedThreads, _ index: Int, _ call: SystemCall?, _ holder: Int32?, _ memory: ProcessMemory
+    ) {
+        let track = tracks[index]!
+        if let obstacle = StackUnwinder.obstacle { tracks[index]!.obstacle = obstacle }
+        let unwinder = StackUnwinder(
+            mappings: (try? Mapping.all(of: track.process)) ?? [],
+            memory: CopiedMemory(copies: stopped.stacks, memory: memory))
+        var sample = Sample(call: call.flatMap { zg_call_name($0.number) }.map { String(cString: $0) })
+        for thread in stopped.threads {
+            let stack = unwinder.stack(from: thread.registers)
+            if thread.id == Int32(truncatingIfNeeded: track.thread) {
+                sample.stack = stack
+            } else {
+                sample.holder = Finding.ThreadStack(
+                    id: number(of: thread.id, in: track.process), threadID: Int(thread.id), name: thread.name,
+                    stack: stack)
+            }
+        }
+        if !sample.stack.isEmpty { tracks[index]!.add(sample, most: Self.ring) }
+    }
+
+    // The runtime's number of a thread, as far as it has a pulse.
+    private func number(of thread: Int32, in process: Int) -> Int? {
+        if Int(thread) == process { return 1 }
+        for index in 0..<Int(ZG_PULSES) where pulse(index).pointee.tid == UInt32(bitPattern: thread) {
+            return Int(pulse(index).pointee.number)
+        }
+        return nil
+    }
+
+    /// The thread that holds the lock which a call waits for: libc's mutexes have its number behind their word, those with inheritance of
+    /// priorities, and Swift's, in it.
+    private func owner(of call: SystemCall, _ memory: ProcessMemory, _ track: Track) -> Int32? {
+        guard zg_call_is_futex(call.number),
+            let words = memory.record((UInt32, UInt32, UInt32).self, at: call.arguments[0])
+        else { return nil }
+        let ownerBits: UInt32 = 0x3fff_ffff
+        for word in [words.0 & ownerBits, words.2] where word > 1 && word != UInt32(track.thread) {
+            let thread = Int32(bitPattern: word)
+            if access("/proc/\(track.process)/task/\(thread)", F_OK) == 0 { return thread }
+        }
+        return nil
+    }
+
+    // MARK: What is said
+
+    private func conclude(_ track: Track, _ index: Int, hasEnded: Bool) -> [Finding] {
+        defer { tracks[index]?.since = 0 }
+        if track.since == 0 { return [] }
+        var busy = track.busy
+        let until = zg_system_load_long(&pulse(index).pointee.busy_until)
+        if !hasEnded, until > track.since {
+            busy = clock.milliseconds(from: track.since, to: until).subtractingClamped(track.discount)
+        }
+        if busy < limit || track.isSaid { return [] }
+        var track = track
+        let now = Clock.now
+        track.recent.append(track.event(lasting: busy))
+        track.recent.removeAll { now &- $0.at > Self.rowMilliseconds }
+        let isFreeze = hasEnded
+        if busy < limit * Self.onceTimes, track.recent.count < times {
+            tracks[index]?.recent = track.recent
+            return []
+        }
+        tracks[index]?.recent = []
+        return say(track, track.recent, isFreeze: isFreeze)
+    }
+
+    /// A finding of these events; none where it was said before, until it has come twice as often.
+    private func say(_ track: Track, _ events: [Event], isFreeze: Bool) -> [Finding] {
+        guard let longest = events.max(by: { $0.busy < $1.busy }) else { return [] }
+        var counts: [(stack: [Finding.Frame], count: Int)] = []
+        for sample in events.flatMap(\.samples) {
+            if let place = counts.firstIndex(where: { $0.stack == sample.stack }) {
+                counts[place].count += 1
+            } else {
+                counts.append((sample.stack, 1))
+            }
+        }
+        counts.sort { $0.count > $1.count }
+        let held = longest.samples.last { $0.holder != nil }
+        var finding = Finding(
+            kind: .stall,
+            thread: Finding.Thread(id: track.number, name: track.name),
+            stacks: Finding.Stacks(access: held?.stack ?? counts.first?.stack ?? []), processID: track.process,
+            program: track.program, time: Timestamp.now.description)
+        finding.stall = Finding.Stall(
+            durationMs: Int(longest.busy), occurrences: events.count,
+            samples: events.reduce(0) { $0 + $1.samples.count },
+            isFreeze: isFreeze, isComputing: longest.computed * 2 >= longest.busy,
+            call: longest.computed * 2 >= longest.busy ? nil : longest.samples.last { $0.call != nil }?.call,
+            holder: held?.holder, sampled: counts.map { .init(count: $0.count, stack: $0.stack) })
+        if let obstacle = track.obstacle, counts.isEmpty { finding.detail["samples"] = "none: \(obstacle)" }
+        var key = Known.Key(
+            thread: track.number, place: finding.stacks.access.first?.pc, depth: finding.stacks.access.count)
+        // While it is not looked at it does what it did before.
+        if counts.isEmpty, let last = lastKeys[track.number] { key = last }
+        lastKeys[track.number] = key
+        if known[key] == nil, known.count < Self.mostKnown {
+            known[key] = Known(finding: finding)
+            return [finding]
+        }
+        known[key]?.count(finding)
+        if let index = tracks.first(where: { $0.value.thread == track.thread })?.key { tracks[index]!.restMore() }
+        if let again = known[key], again.isDue { return [known[key]!.again()] }
+        return []
+    }
+}
+
+// MARK: - What is remembered
+
+extension StallWatch {
+    private struct Clock {
+        private let firstTicks = zg_system_ticks(), firstTime = nanoseconds()
+        private var perMillisecond = 1_000_000.0
+
+        static func nanoseconds() -> UInt64 {
+            var time = timespec()
+            clock_gettime(CLOCK_MONOTONIC, &time)
+            return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+        }
+
+        /// Milliseconds.
+        static var now: UInt64 { nanoseconds() / 1_000_000 }
+
+        mutating func adjust() {
+            let passed = Double(Self.nanoseconds() - firstTime) / 1e6
+            if passed > 1 { perMillisecond = Double(zg_system_ticks() &- firstTicks) / passed }
+        }
+
+        func milliseconds(from start: UInt64, to end: UInt64) -> UInt64 {
+            end > start ? UInt64(Double(end - start) / max(perMillisecond, 1)) : 0
+        }
+
+        func milliseconds(since start: UInt64) -> UInt64 { milliseconds(from: start, to: zg_system_ticks()) }
+    }
+
+    private struct Sample {
+        var stack: [Finding.Frame] = []
+        var call: String?
+        var holder: Finding.ThreadStack?
+    }
+
+    /// One time that a thread was busy for too long.
+    private struct Event {
+        var at, busy, computed: UInt64 // milliseconds
+        var samples: [Sample]
+    }
+
+    private struct Track {
+        let process: Int, thread: UInt32, number: Int, nonce: UInt64
+        let program: String?
+        var name: String?
+        var since: UInt64 = 0 // ticks, 0: it is not busy, as far as is known
+        var busy: UInt64 = 0, discount: UInt64 = 0, computed: UInt64 = 0
+        var nextSample: UInt64 = 0, lastAlive: UInt64 = 0
+        var samples: [Sample] = []
+        var recent: [Event] = []
+        var obstacle: String?
+        var isSaid = false
+        private var last: ThreadTimes?
+        private var lastLook: UInt64 = 0
+        private var step: UInt64 = 1, taken = 0
+        private var rest: UInt64 = 0
+
+        init(_ pulse: zg_pulse) {
+            process = Int(pulse.pid)
+            thread = pulse.tid
+            number = Int(pulse.number)
+            nonce = pulse.nonce
+            var path = [CChar](repeating: 0, count: Int(PATH_MAX))
+            let count = readlink("/proc/\(pulse.pid)/exe", &path, path.count - 1)
+            program = count > 0 ? String(decoding: path[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self) : nil
+        }
+
+        mutating func begin(_ since: UInt64, now: UInt64) {
+            if name == nil { name = StoppedThreads.name(of: Int32(truncatingIfNeeded: thread), in: process) }
+            self.since = since
+            (busy, discount, computed, nextSample) = (0, 0, 0, rest > 0 ? .max : 0)
+            (samples, isSaid, step, taken, last, lastLook) = ([], false, 1, 0, nil, now)
+            if rest > 0 { rest -= 1 }
+        }
+
+        /// Waiting for a processor, and being stopped, is not being busy.
+        mutating func count(_ times: ThreadTimes, now: UInt64, unseen: UInt64) {
+            defer { (last, lastLook) = (times, now) }
+            guard let last else { return }
+            let passed = now &- lastLook
+            let waited = (times.delayed &- last.delayed) / 1_000_000
+            discount += times.isStopped ? passed : min(passed, max(waited, unseen))
+            computed += (times.ran &- last.ran) / 1_000_000
+        }
+
+        /// When it is stopped next: twenty times at each look, and then ever more rarely.
+        mutating func plan(after now: UInt64, tick: UInt64) {
+            taken += 1
+            if taken > StallWatch.ring { step = min(step * 2, 200) }
+            nextSample = now + step * tick
+        }
+
+        mutating func add(_ sample: Sample, most: Int) {
+            samples.append(sample)
+            if samples.count > most { samples.removeFirst() }
+        }
+
+        /// What is known already is not looked at for a while: twice as long each time.
+        private var rests: UInt64 = 1
+        mutating func restMore() {
+            rest = rests
+            rests = min(rests * 2, 1024)
+        }
+
+        func event(lasting busy: UInt64) -> Event {
+            Event(at: Clock.now, busy: busy, computed: computed, samples: samples)
+        }
+    }
+
+    /// A finding that was said, and what came of the same since then.
+    private struct Known {
+        struct Key: Hashable {
+            var thread: Int
+            var place: Address?
+            var depth: Int
+        }
+
+        var finding: Finding
+        var said = 1, unsaid = 0
+        private var longest = 0, occurrences = 0
+
+        init(finding: Finding) { self.finding = finding }
+
+        var isDue: Bool { unsaid >= said }
+
+        mutating func count(_ other: Finding) {
+            unsaid += 1
+            longest = max(longest, other.stall?.durationMs ?? 0)
+            occurrences += other.stall?.occurrences ?? 1
+        }
+
+        mutating func again() -> Finding {
+            var again = finding
+            again.count = unsaid
+            again.time = Timestamp.now.description
+            again.stall?.durationMs = longest
+            again.stall?.occurrences = occurrences
+            again.stall?.samples = 0
+            said += unsaid
+            (unsaid, longest, occurrences) = (0, 0, 0)
+            return again
+        }
+    }
+
+    /// What the kernel says of a thread's time.
+    private struct ThreadTimes {
+        var ran: UInt64 = 0, delayed: UInt64 = 0 // nanoseconds
+        var isStopped = false
+
+        init?(of process: Int, thread: UInt32) {
+            let folder = "/proc/\(process)/task/\(thread)/"
+            guard let status = try? readFile(folder + "stat") else { return nil }
+            let behindName = status.lastIndex(of: UInt8(ascii: ")")).map { status[$0...].dropFirst(2) } ?? []
+            guard let state = behindName.first, ![UInt8(ascii: "Z"), UInt8(ascii: "X")].contains(state) else {
+                return nil
+            }
+            isStopped = state == UInt8(ascii: "T")
+            let words = ((try? readFile(folder + "schedstat")) ?? []).split(separator: UInt8(ascii: " "))
+            ran = words.first.flatMap { UInt64(String(decoding: $0, as: UTF8.self)) } ?? 0
+            delayed = words.count > 1 ? UInt64(String(decoding: words[1], as: UTF8.self)) ?? 0 : 0
+        }
+    }
+
+    /// The system call that a thread is in.
+    private struct SystemCall {
+        var number: Int
+        var arguments: [UInt64]
+
+        init?(of process: Int, thread: UInt32) {
+            guard let bytes = try? readFile("/proc/\(process)/task/\(thread)/syscall") else { return nil }
+            let words = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace)
+            guard words.count > 6, let number = Int(words[0]), number >= 0 else { return nil }
+            self.number = number
+            arguments = words[1...6].map { UInt64($0.dropFirst(2), radix: 16) ?? 0 }
+        }
+    }
+}
+
+extension UInt64 {
+    fileprivate func subtractingClamped(_ other: UInt64) -> UInt64 { self > other ? self - other : 0 }
+}

@@ -1,0 +1,58 @@
+// A stall in words, and the stacks that were seen meanwhile as one tree.
+
+extension Finding.Stall {
+    /// "computing", "in futex, for a lock that thread 2 (worker) holds".
+    var cause: String {
+        if isComputing { return "computing" }
+        let place = call.map { "waiting in \(visible($0))" } ?? "waiting"
+        guard let holder else { return place }
+        let number = holder.id.map { "thread \($0)" } ?? "the thread of the kernel's number \(holder.threadID)"
+        return place + " for a lock that \(number)\(holder.name.map { " (\(visible($0)))" } ?? "") holds"
+    }
+
+    /// The samples as lines, outermost calls first: a count in front of each function; where the stacks part ways the lines are further in.
+    package var tree: [String] {
+        lines(of: sampled.map { ($0.count, $0.stack.reversed().map(Self.name)[...]) }, indent: 0)
+    }
+
+    private static func name(of frame: Finding.Frame) -> String {
+        let function = frame.function.map { visible(withoutMangledEnd($0)) } ?? frame.moduleAndOffset
+        guard let file = frame.file?.split(separator: "/").last else { return function }
+        return "\(function) (\(visible(String(file)))\(frame.line.map { ":\($0)" } ?? ""))"
+    }
+
+    private func lines(of stacks: [(count: Int, names: ArraySlice<String>)], indent: Int) -> [String] {
+        var order: [String] = []
+        var groups: [String: [(count: Int, names: ArraySlice<String>)]] = [:]
+        for stack in stacks {
+            guard let first = stack.names.first else { continue }
+            if groups[first] == nil { order.append(first) }
+            groups[first, default: []].append((stack.count, stack.names.dropFirst()))
+        }
+        let counted = order.map { name in (name, groups[name]!.reduce(0) { $0 + $1.count }) }.sorted { $0.1 > $1.1 }
+        let isFork = counted.count > 1 || counted.first?.1 != stacks.reduce(0) { $0 + $1.count }
+        let inner = indent + (isFork ? 2 : 0)
+        return counted.flatMap { name, count in
+            [String(repeating: " ", count: inner) + "\(count) \(name)"] + lines(of: groups[name]!, indent: inner)
+        }
+    }
+}
+
+extension Finding {
+    /// "thread 1 (main) did not wait for events for 812 ms in Cart.total() (Cart.swift:12): computing; 5 times"
+    var stallSentence: String {
+        guard let stall else { return "a thread that waits for events was busy for long" }
+        var text = thread.map { "thread \($0.id)" } ?? "a thread"
+        if let name = thread?.name, !name.isEmpty { text += " (\(visible(name)))" }
+        text += stall.isFreeze ? " has been busy for " : " was busy for "
+        text += "\(stall.durationMs) ms"
+        if let origin = stacks.accessOrigin {
+            text += " in \(origin.function.map { visible(withoutMangledEnd($0)) } ?? origin.moduleAndOffset)"
+            if let file = origin.file.flatMap({ $0.split(separator: "/").last }) {
+                text += " (\(visible(String(file)))\(origin.line.map { ":\($0)" } ?? ""))"
+            }
+        }
+        text += ": \(stall.cause)"
+        return stall.occurrences > 1 ? text + "; \(stall.occurrences) times" : text
+    }
+}

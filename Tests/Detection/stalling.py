@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Programs that hold up their loops of events (collect=stalls): which thread, where, what it did, and who held what it waited for; and that
+nothing is said of those that do not.
+
+The programs are the functions of Tests/Stalls/ways.c and ways.swift; a line in front of each says what must be found.
+Closing line: N passed, N failed."""
+
+import argparse
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Support import builds  # noqa: E402
+from Support.checks import run_tests, run_within  # noqa: E402
+from Support.environment import TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
+
+SOURCES, FOLDER = TESTS / "Stalls", builds.BUILD / "stalling"
+SWIFTC = os.environ.get("SWIFTC", "swiftc")
+TIMEOUT_SECONDS = 60
+# What the compiler puts into a program of a library's.
+OF_LIBRARIES = re.compile(r"(protocol witness for (static )?)?Swift[.]")
+
+
+class Case:
+    """One way to stall, or not to."""
+
+    def __init__(self, program, name, words):
+        self.program, self.name = program, name
+        self.top = words[0] if words else None  # None: nothing is found
+        self.flags = {word for word in words[1:] if "=" not in word}
+        self.values = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+
+    @property
+    def title(self):
+        return f"{self.program.name} {self.name}"
+
+    @property
+    def kinds(self):
+        """What every slice has one of."""
+        return ((self.program.name, self.top is None),)
+
+
+def cases_of(source, program):
+    """The functions of a source with a line that says how they stall."""
+    cases, said = [], None
+    for line in source.read_text().splitlines():
+        if found := re.match(r"// (?:stalls: (.*)|nothing)$", line):
+            said = [word.strip() for word in found[1].split(",")] if found[1] else []
+        elif said is not None and (found := re.search(r"^CASE (\w+)\(|^func (\w+)\(", line)):
+            cases.append(Case(program, found[1] or found[2], said))
+            said = None
+    return cases
+
+
+def built():
+    """(source, program) of each language."""
+    c, swift = SOURCES / "ways.c", SOURCES / "ways.swift"
+    yield c, builds.compiled(FOLDER / "c", ["gcc", "-g", "-O1", "-pthread", "-Wall", "-Wextra", str(c), "-o", str(FOLDER / "c")], [c])
+    yield swift, builds.compiled(FOLDER / "swift", [SWIFTC, "-swift-version", "5", "-suppress-warnings", "-g", "-O", str(swift), "-o", str(FOLDER / "swift")], [swift])
+
+
+def stalls_as(case):
+    def test(place):
+        report = place / "report.jsonl"
+        options = ["-o", case.values["options"]] if "options" in case.values else []
+        command = [ZGUARD, "run", "--collect", "stalls", *options, "--report", report, "--format", "json", "--", case.program, case.name]
+        plain, _, _ = run_within(TIMEOUT_SECONDS, [case.program, case.name], env=scrubbed(), cwd=place)
+        status, _, errors = run_within(TIMEOUT_SECONDS, command, env=scrubbed(), cwd=place)
+        findings = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
+        if case.top is None:
+            assert not findings and status == plain, (status, plain, errors[-2000:])
+            return
+        assert status == (99 if plain == 0 else 128 - plain), (status, plain, errors[-1000:])
+        assert [finding["kind"] for finding in findings] == ["stall"], errors[-2000:]
+        [finding] = findings
+        own = [frame for frame in finding["stacks"]["access"]
+               if frame.get("module") == str(case.program) and not OF_LIBRARIES.match(frame.get("function", ""))]
+        assert own and case.top in own[0].get("function", ""), [frame.get("function") for frame in finding["stacks"]["access"]]
+        assert finding["samples"] > 1 and finding["occurrences"] >= 1, finding
+        assert sum(one["count"] for one in finding["sampled"]) <= finding["samples"], finding["sampled"]
+        assert 250 <= finding["duration_ms"] < 60000, finding["duration_ms"]
+        assert finding["freeze"] == ("freeze" in case.flags) and finding["computing"] == ("computing" in case.flags), finding
+        assert finding.get("call") == case.values.get("call"), finding.get("call")
+        assert finding["thread"]["name"] == case.values.get("thread", case.program.name), finding["thread"]
+        holders = [frame.get("function") for frame in finding.get("holder", {"stack": []})["stack"]]
+        assert case.values.get("held") in (holders or [None]), holders
+
+    return test
+
+
+def text_says_it(place):
+    """What a person reads of a lock."""
+    _, _, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--collect", "stalls", "--", FOLDER / "c", "waits_for_lock"], env=scrubbed(), cwd=place)
+    assert re.search(r"stall: thread 1 \(c\) was busy for \d+ ms in take_lock \(ways\.c:\d+\): waiting in futex for a lock that .*\(holder\) holds", errors), errors
+    assert "meanwhile the holder of the lock (holder):" in errors and "hold  " in errors, errors
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--filter", default="", metavar="TEXT", help="only tests whose names hold it")
+    add_slice_option(parser)
+    arguments = parser.parse_args()
+    cases = [case for source, program in built() for case in cases_of(source, program)]
+    chosen = arguments.slice.choose(cases, name=lambda case: case.title, kinds=lambda case: case.kinds)
+    return run_tests([(case.title, stalls_as(case)) for case in chosen] + [("text says it", text_says_it)], "zguard-stalling-", arguments.filter)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

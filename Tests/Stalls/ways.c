@@ -1,0 +1,244 @@
+// Ways in which C programs hold up their loops of events, one a function. Tests/Detection/stalling.py reads the lines in front of the functions:
+// stalls: function on top[, computing][, call=NAME][, held=FUNCTION][, freeze][, thread=NAME][, options=TEXT], or: nothing.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CASE __attribute__((noinline, noclone)) static void
+#define STEP __attribute__((noinline, noclone)) static void
+static volatile unsigned long sink;
+static int pipes[2];
+
+static double seconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+STEP compute(double length) {
+    for (double end = seconds() + length; seconds() < end;)
+        for (int i = 0; i < 100000; i++) sink += (unsigned long)i;
+}
+
+STEP wait_by_poll(int milliseconds) {
+    struct pollfd file = {pipes[0], POLLIN, 0};
+    poll(&file, 1, milliseconds);
+}
+
+STEP turn(void (*wait)(int), void (*work)(double), double length) {
+    for (int i = 0; i < 3; i++) wait(20);
+    work(length);
+    for (int i = 0; i < 3; i++) wait(20);
+}
+
+// stalls: compute, computing
+CASE poll_computes(void) { turn(wait_by_poll, compute, 0.6); }
+
+STEP wait_by_ppoll(int milliseconds) {
+    struct pollfd file = {pipes[0], POLLIN, 0};
+    struct timespec time = {0, milliseconds * 1000000L};
+    ppoll(&file, 1, &time, NULL);
+}
+// stalls: compute, computing
+CASE ppoll_computes(void) { turn(wait_by_ppoll, compute, 0.6); }
+
+STEP wait_by_select(int milliseconds) {
+    fd_set files;
+    struct timeval time = {0, milliseconds * 1000};
+    FD_ZERO(&files);
+    FD_SET(pipes[0], &files);
+    select(pipes[0] + 1, &files, NULL, NULL, &time);
+}
+// stalls: compute, computing
+CASE select_computes(void) { turn(wait_by_select, compute, 0.6); }
+
+STEP wait_by_pselect(int milliseconds) {
+    fd_set files;
+    struct timespec time = {0, milliseconds * 1000000L};
+    FD_ZERO(&files);
+    FD_SET(pipes[0], &files);
+    pselect(pipes[0] + 1, &files, NULL, NULL, &time, NULL);
+}
+// stalls: compute, computing
+CASE pselect_computes(void) { turn(wait_by_pselect, compute, 0.6); }
+
+static int epoll = -1;
+STEP wait_by_epoll(int milliseconds) {
+    struct epoll_event event = {.events = EPOLLIN};
+    if (epoll < 0) epoll_ctl(epoll = epoll_create1(0), EPOLL_CTL_ADD, pipes[0], &event);
+    if (epoll_wait(epoll, &event, 1, milliseconds) < 0) abort(); // no stop from outside may be seen
+}
+// stalls: compute, computing
+CASE epoll_computes(void) { turn(wait_by_epoll, compute, 0.6); }
+
+STEP sleep_on(double length) { usleep((useconds_t)(length * 1e6)); }
+// stalls: sleep_on, call=clock_nanosleep
+CASE sleeps(void) { turn(wait_by_epoll, sleep_on, 0.6); }
+
+static int other[2];
+static void *write_late(void *length) {
+    usleep((useconds_t)(*(double *)length * 1e6));
+    if (write(other[1], "x", 1) != 1) abort();
+    return NULL;
+}
+STEP read_on(double length) {
+    pthread_t thread;
+    char byte;
+    if (pipe(other)) abort();
+    pthread_create(&thread, NULL, write_late, &length);
+    if (read(other[0], &byte, 1) != 1) abort();
+    pthread_join(thread, NULL);
+}
+// stalls: read_on, call=read
+CASE reads(void) { turn(wait_by_poll, read_on, 0.6); }
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static volatile int is_held;
+STEP hold(double length) {
+    pthread_mutex_lock(&lock);
+    is_held = 1;
+    compute(length);
+    pthread_mutex_unlock(&lock);
+}
+static void *hold_lock(void *length) {
+    pthread_setname_np(pthread_self(), "holder");
+    hold(*(double *)length);
+    return NULL;
+}
+STEP take_lock(double length) {
+    pthread_t thread;
+    is_held = 0;
+    pthread_create(&thread, NULL, hold_lock, &length);
+    while (!is_held) usleep(1000);
+    pthread_mutex_lock(&lock);
+    pthread_mutex_unlock(&lock);
+    pthread_join(thread, NULL);
+}
+// stalls: take_lock, call=futex, held=hold
+CASE waits_for_lock(void) { turn(wait_by_poll, take_lock, 0.8); }
+
+// stalls: compute, computing
+CASE often_a_little(void) {
+    for (int i = 0; i < 4; i++) turn(wait_by_poll, compute, 0.32);
+}
+
+// stalls: compute, computing, freeze
+CASE never_goes_on(void) {
+    wait_by_poll(20);
+    wait_by_poll(20);
+    signal(SIGALRM, SIG_DFL);
+    alarm(2);
+    compute(60);
+}
+
+// stalls: compute, computing, freeze
+CASE is_killed(void) {
+    wait_by_poll(20);
+    wait_by_poll(20);
+    if (!fork()) {
+        usleep(1500000);
+        kill(getppid(), SIGKILL);
+        _exit(0);
+    }
+    compute(60);
+}
+
+static void *loop(void *unused) {
+    pthread_setname_np(pthread_self(), "worker");
+    turn(wait_by_poll, compute, 0.6);
+    return unused;
+}
+static void run_loop(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, loop, NULL);
+    pthread_join(thread, NULL);
+}
+// stalls: compute, computing, thread=worker, options=stall_threads=worker
+CASE thread_by_name(void) { run_loop(); }
+// stalls: compute, computing, thread=worker, options=stall_threads=all
+CASE all_threads(void) { run_loop(); }
+// nothing
+CASE another_thread(void) { run_loop(); }
+
+// stalls: compute, computing
+CASE child_computes(void) {
+    wait_by_poll(20);
+    if (!fork()) {
+        turn(wait_by_poll, compute, 0.6);
+        _exit(0);
+    }
+    wait(NULL);
+}
+
+// nothing
+CASE healthy(void) {
+    for (int i = 0; i < 60; i++) turn(wait_by_epoll, compute, 0.002);
+}
+
+// nothing
+CASE once_a_little(void) { turn(wait_by_poll, compute, 0.3); }
+
+// nothing
+CASE waits_for_long(void) {
+    for (int i = 0; i < 3; i++) wait_by_epoll(900);
+}
+
+// nothing
+CASE is_no_loop(void) {
+    wait_by_poll(1);
+    compute(1.2);
+}
+
+// nothing
+CASE is_stopped(void) {
+    turn(wait_by_poll, compute, 0.01);
+    if (!fork()) {
+        usleep(100000);
+        kill(getppid(), SIGSTOP);
+        usleep(1200000);
+        kill(getppid(), SIGCONT);
+        _exit(0);
+    }
+    for (int i = 0; i < 30; i++) turn(wait_by_poll, compute, 0.02);
+    wait(NULL);
+}
+
+// nothing
+CASE executes_another(void) {
+    turn(wait_by_poll, compute, 0.01);
+    execl("/bin/sleep", "sleep", "1.5", NULL);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+#define CASES(X)                                                                                                       \
+    X(poll_computes)                                                                                                   \
+    X(ppoll_computes)                                                                                                  \
+    X(select_computes) X(pselect_computes) X(epoll_computes) X(sleeps) X(reads) X(waits_for_lock) X(often_a_little)    \
+        X(never_goes_on) X(is_killed) X(thread_by_name) X(all_threads) X(another_thread) X(child_computes) X(healthy)  \
+            X(once_a_little) X(waits_for_long) X(is_no_loop) X(is_stopped) X(executes_another)
+#define X(name) {#name, name},
+    CASES(X)
+#undef X
+};
+
+int main(int count, char **words) {
+    if (pipe(pipes)) return 2;
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (count > 1 && !strcmp(cases[i].name, words[1])) return cases[i].run(), 0;
+    return 3;
+}

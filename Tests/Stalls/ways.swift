@@ -1,0 +1,60 @@
+// Ways in which Swift programs hold up their loops of events; the lines are those of ways.c.
+import Dispatch
+import Foundation
+
+@inline(never) func compute(_ seconds: Double) {
+    var sum = 0
+    let end = Date().addingTimeInterval(seconds)
+    while Date() < end { for number in 0..<10_000 { sum &+= number } }
+    if sum == 42 { print(sum) }
+}
+
+func run(for seconds: Double) { RunLoop.main.run(until: Date().addingTimeInterval(seconds)) }
+
+// stalls: compute, computing
+func timer() {
+    var fired = 0
+    Timer.scheduledTimer(withTimeInterval: 0.05, repeats: true) { _ in
+        fired += 1
+        if fired == 3 { compute(0.6) }
+    }
+    run(for: 1.2)
+}
+
+// stalls: compute, computing
+func mainQueue() {
+    for number in 1...5 {
+        DispatchQueue.main.asyncAfter(deadline: .now() + .milliseconds(50 * number)) { compute(number == 3 ? 0.6 : 0.001) }
+    }
+    run(for: 1.2)
+}
+
+// stalls: waitForQueue, call=futex
+func queue() {
+    let queue = DispatchQueue(label: "slow")
+    @inline(never) func waitForQueue() {
+        queue.async { usleep(600_000) }
+        usleep(10_000)
+        queue.sync {}
+    }
+    for number in 1...5 {
+        DispatchQueue.main.asyncAfter(deadline: .now() + .milliseconds(50 * number)) { if number == 3 { waitForQueue() } }
+    }
+    run(for: 1.2)
+}
+
+// nothing
+func idle() {
+    for number in 1...5 {
+        DispatchQueue.main.asyncAfter(deadline: .now() + .milliseconds(200 * number)) { compute(0.01) }
+    }
+    run(for: 1.5)
+}
+
+switch CommandLine.arguments.dropFirst().first {
+case "timer": timer()
+case "mainQueue": mainQueue()
+case "queue": queue()
+case "idle": idle()
+default: exit(3)
+}
