@@ -276,8 +276,9 @@ def sarif_problems(log, findings):
         if result["level"] != ("warning" if finding["confidence"] != "exact" or finding["kind"] in ("dealloc-mismatch", "stall")
                                else "error"):
             problems.append(f"{name}: level {result['level']}")
-        if [len(stack["frames"]) for stack in result.get("stacks", [])] != [
-                len(finding["stacks"][each]) for each in ("access", "previous", "free", "alloc") if finding["stacks"].get(each)]:
+        stacks = [finding["stacks"][each] for each in ("access", "previous", "free", "alloc") if finding["stacks"].get(each)]
+        stacks += [one["stack"] for one in [finding["holder"]] * ("holder" in finding) + finding.get("sampled", [])[1:]]
+        if [len(stack["frames"]) for stack in result.get("stacks", [])] != [len(stack) for stack in stacks]:
             problems.append(f"{name}: other stacks")
         numbers = [location["id"] for location in result.get("relatedLocations", [])]
         linked = [int(number) for number in re.findall(r"(?<!\\)\]\((\d+)\)", result["message"]["text"])]
