@@ -17,9 +17,9 @@ ZONE = 1_790_000_000  # a time of day from which made-up findings come
 
 
 class Postgres:
-    """Runs until `close`. Everybody on this machine may connect."""
+    """Runs until `close`. Everybody on this machine may connect; others from `network` ("10.0.0.0/24"), with a password, to `address`."""
 
-    def __init__(self):
+    def __init__(self, address="127.0.0.1", network=None):
         found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
         if not found:
             raise Failed("there is no /usr/lib/postgresql/*/bin/initdb; apt-get install postgresql")
@@ -35,9 +35,12 @@ class Postgres:
             os.chown(self.folder, account.pw_uid, account.pw_gid)
         self.data = self.folder / "data"
         self.run("initdb", "-D", self.data, "-A", "trust", "-U", "fleet", "-E", "UTF8", "--locale=C", "--no-sync")
+        if network:
+            with open(self.data / "pg_hba.conf", "a") as rules:
+                rules.write(f"host all all {network} scram-sha-256\n")
         self.log = open(self.folder / "log", "wb")
         self.process = subprocess.Popen(
-            [self.programs / "postgres", "-D", self.data, "-h", "127.0.0.1", "-p", str(self.port), "-k", self.folder,
+            [self.programs / "postgres", "-D", self.data, "-h", ",".join({"127.0.0.1", address}), "-p", str(self.port), "-k", self.folder,
              "-c", "fsync=off", "-c", "max_wal_size=4GB"],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, cwd="/", **self.account)
         self.address = f"postgresql://fleet@127.0.0.1:{self.port}/fleet"

@@ -89,6 +89,8 @@ PARTS = [
     Part("fleet", driver("Fleet/fleet"), 14),
     Part("fleet-killed", driver("Fleet/fleet", "--kills", "200", "--only", "killed"), 90, needs=("fleet",), when="full"),
     Part("serve", driver("Fleet/serve"), 9),
+    # Two machines and a database, by the commands of docs/FLEET.md.
+    Part("walk", driver("Fleet/walk"), 15, when="full"),
     Part("history", driver("Symbols/history"), 16, slices=4),
 
     # The tree as users get it; real programs and other people's test suites.
