@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <sys/syscall.h>
 
+// clang-format off
 #define ZG_CALLS(X)                                                                                                    \
     X(read)                                                                                                            \
     X(write)                                                                                                           \
@@ -21,6 +22,7 @@
                         X(epoll_pwait) X(semop) X(semtimedop) X(rt_sigtimedwait) X(rt_sigsuspend) X(io_getevents)      \
                             X(io_uring_enter) X(msgrcv) X(msgsnd) X(mq_timedreceive) X(mq_timedsend) X(execve)         \
                                 X(clone) X(getrandom)
+// clang-format on
 
 const char *zg_call_name(long number) {
     switch (number) {

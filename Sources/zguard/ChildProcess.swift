@@ -63,7 +63,9 @@ struct ChildProcess {
 
     /// Waits for the program's end. Calls `tick` about every `milliseconds`, and when `descriptor` can be read (-1: none), and not after the
     /// end.
-    func wait(every milliseconds: () -> Int32, or descriptor: Int32, tick: () throws -> Void) rethrows -> End {
+    func wait(every milliseconds: @autoclosure () -> Int32, or descriptor: Int32, tick: () throws -> Void) rethrows
+        -> End
+    {
         while true {
             var ready = [signals.number, descriptor].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
             poll(&ready, 2, milliseconds())

@@ -76,7 +76,7 @@ struct RunCommand {
         sink.begin()
         var timeline = TimelineRecorder(processID: Int(child.processID))
         processID = child.processID
-        let end = child.wait(every: { stalls?.milliseconds ?? Self.pollMilliseconds }, or: requests?.descriptor ?? -1) {
+        let end = child.wait(every: stalls?.milliseconds ?? Self.pollMilliseconds, or: requests?.descriptor ?? -1) {
             requests?.serve()
             for stall in stalls?.look() ?? [] { add(stall, &intake, &sink) }
             if read(&reader, &intake, &sink, requests) > 0 { watching?.tell(shown: intake.entries) }

@@ -80,7 +80,7 @@ def stalls_as(case):
         [finding] = findings
         own = [frame for frame in finding["stacks"]["access"]
                if frame.get("module") == str(case.program) and not OF_LIBRARIES.match(frame.get("function", ""))]
-        assert own and case.top in own[0].get("function", ""), [frame.get("function") for frame in finding["stacks"]["access"]]
+        assert any(case.top in frame.get("function", "") for frame in own[:2]), [frame.get("function") for frame in finding["stacks"]["access"]]
         assert finding["samples"] > 1 and finding["occurrences"] >= 1, finding
         assert sum(one["count"] for one in finding["sampled"]) <= finding["samples"], finding["sampled"]
         assert 250 <= finding["duration_ms"] < 60000, finding["duration_ms"]

@@ -21,9 +21,10 @@
 static volatile unsigned long sink;
 static int pipes[2];
 
+// Of the processor: on a busy machine the rest is not the thread's own.
 static double seconds(void) {
     struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
@@ -44,7 +45,7 @@ STEP turn(void (*wait)(int), void (*work)(double), double length) {
 }
 
 // stalls: compute, computing
-CASE poll_computes(void) { turn(wait_by_poll, compute, 0.6); }
+CASE poll_computes(void) { turn(wait_by_poll, compute, 0.8); }
 
 STEP wait_by_ppoll(int milliseconds) {
     struct pollfd file = {pipes[0], POLLIN, 0};
@@ -52,7 +53,7 @@ STEP wait_by_ppoll(int milliseconds) {
     ppoll(&file, 1, &time, NULL);
 }
 // stalls: compute, computing
-CASE ppoll_computes(void) { turn(wait_by_ppoll, compute, 0.6); }
+CASE ppoll_computes(void) { turn(wait_by_ppoll, compute, 0.8); }
 
 STEP wait_by_select(int milliseconds) {
     fd_set files;
@@ -62,7 +63,7 @@ STEP wait_by_select(int milliseconds) {
     select(pipes[0] + 1, &files, NULL, NULL, &time);
 }
 // stalls: compute, computing
-CASE select_computes(void) { turn(wait_by_select, compute, 0.6); }
+CASE select_computes(void) { turn(wait_by_select, compute, 0.8); }
 
 STEP wait_by_pselect(int milliseconds) {
     fd_set files;
@@ -72,7 +73,7 @@ STEP wait_by_pselect(int milliseconds) {
     pselect(pipes[0] + 1, &files, NULL, NULL, &time, NULL);
 }
 // stalls: compute, computing
-CASE pselect_computes(void) { turn(wait_by_pselect, compute, 0.6); }
+CASE pselect_computes(void) { turn(wait_by_pselect, compute, 0.8); }
 
 static int epoll = -1;
 STEP wait_by_epoll(int milliseconds) {
@@ -81,11 +82,11 @@ STEP wait_by_epoll(int milliseconds) {
     if (epoll_wait(epoll, &event, 1, milliseconds) < 0) abort(); // no stop from outside may be seen
 }
 // stalls: compute, computing
-CASE epoll_computes(void) { turn(wait_by_epoll, compute, 0.6); }
+CASE epoll_computes(void) { turn(wait_by_epoll, compute, 0.8); }
 
 STEP sleep_on(double length) { usleep((useconds_t)(length * 1e6)); }
 // stalls: sleep_on, call=clock_nanosleep
-CASE sleeps(void) { turn(wait_by_epoll, sleep_on, 0.6); }
+CASE sleeps(void) { turn(wait_by_epoll, sleep_on, 0.8); }
 
 static int other[2];
 static void *write_late(void *length) {
@@ -102,7 +103,7 @@ STEP read_on(double length) {
     pthread_join(thread, NULL);
 }
 // stalls: read_on, call=read
-CASE reads(void) { turn(wait_by_poll, read_on, 0.6); }
+CASE reads(void) { turn(wait_by_poll, read_on, 0.8); }
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static volatile int is_held;
@@ -127,7 +128,7 @@ STEP take_lock(double length) {
     pthread_join(thread, NULL);
 }
 // stalls: take_lock, call=futex, held=hold
-CASE waits_for_lock(void) { turn(wait_by_poll, take_lock, 0.8); }
+CASE waits_for_lock(void) { turn(wait_by_poll, take_lock, 1); }
 
 // stalls: compute, computing
 CASE often_a_little(void) {
@@ -157,7 +158,7 @@ CASE is_killed(void) {
 
 static void *loop(void *unused) {
     pthread_setname_np(pthread_self(), "worker");
-    turn(wait_by_poll, compute, 0.6);
+    turn(wait_by_poll, compute, 0.8);
     return unused;
 }
 static void run_loop(void) {
@@ -176,7 +177,7 @@ CASE another_thread(void) { run_loop(); }
 CASE child_computes(void) {
     wait_by_poll(20);
     if (!fork()) {
-        turn(wait_by_poll, compute, 0.6);
+        turn(wait_by_poll, compute, 0.8);
         _exit(0);
     }
     wait(NULL);
@@ -225,12 +226,14 @@ static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {
+// clang-format off
 #define CASES(X)                                                                                                       \
     X(poll_computes)                                                                                                   \
     X(ppoll_computes)                                                                                                  \
     X(select_computes) X(pselect_computes) X(epoll_computes) X(sleeps) X(reads) X(waits_for_lock) X(often_a_little)    \
         X(never_goes_on) X(is_killed) X(thread_by_name) X(all_threads) X(another_thread) X(child_computes) X(healthy)  \
             X(once_a_little) X(waits_for_long) X(is_no_loop) X(is_stopped) X(executes_another)
+// clang-format on
 #define X(name) {#name, name},
     CASES(X)
 #undef X

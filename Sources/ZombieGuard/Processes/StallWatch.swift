@@ -386,14 +386,17 @@ extension StallWatch {
             if rest > 0 { rest -= 1 }
         }
 
-        /// Waiting for a processor, and being stopped, is not being busy.
+        /// Waiting for a processor, and being stopped, is not being busy. What passed while nobody looked was perhaps no waiting of its own,
+        /// but all of us stopped.
         mutating func count(_ times: ThreadTimes, now: UInt64, unseen: UInt64) {
             defer { (last, lastLook) = (times, now) }
             guard let last else { return }
             let passed = now &- lastLook
             let waited = (times.delayed &- last.delayed) / 1_000_000
-            discount += times.isStopped ? passed : min(passed, max(waited, unseen))
-            computed += (times.ran &- last.ran) / 1_000_000
+            let ran = (times.ran &- last.ran) / 1_000_000
+            let idle = passed.subtractingClamped(ran + waited)
+            discount += times.isStopped ? passed : min(passed, waited + min(unseen, idle))
+            computed += ran
         }
 
         /// When it is stopped next: twenty times at each look, and then ever more rarely.
