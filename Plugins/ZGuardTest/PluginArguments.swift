@@ -109,7 +109,7 @@ struct PluginArguments {
             name: "--require-coverage", value: "PERCENT", text: "fail if less of the allocation stacks was watched",
             isForwarded: true),
         Option(
-            name: "--collect", value: "crashes,stalls",
+            name: "--collect", value: "crashes|stalls",
             text: "also report crashes, with the stacks of all threads, and stalls",
             isForwarded: true
         ),

@@ -52,7 +52,7 @@ struct Command: Sendable {
                     name: "-o", value: .required("KEY=VALUE"), repeats: true,
                     text: "set a runtime option; 'zguard options' lists them"),
                 Flag(
-                    name: "--collect", value: .required("crashes,stalls"),
+                    name: "--collect", value: .required("crashes|stalls"),
                     text:
                         "also report, separated by commas: crashes (signals that end the program, with all its threads), stalls (threads that should wait for events and do not)"
                 ),

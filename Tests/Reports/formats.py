@@ -277,7 +277,7 @@ def sarif_problems(log, findings):
                                else "error"):
             problems.append(f"{name}: level {result['level']}")
         stacks = [finding["stacks"][each] for each in ("access", "previous", "free", "alloc") if finding["stacks"].get(each)]
-        stacks += [one["stack"] for one in [finding["holder"]] * ("holder" in finding) + finding.get("sampled", [])[1:]]
+        stacks += [one["stack"] for one in ([finding["holder"]] if "holder" in finding else []) + finding.get("sampled", [])[1:]]
         if [len(stack["frames"]) for stack in result.get("stacks", [])] != [len(stack) for stack in stacks]:
             problems.append(f"{name}: other stacks")
         numbers = [location["id"] for location in result.get("relatedLocations", [])]

@@ -120,7 +120,7 @@ struct ProjectFiles {
 
     @Test func readmeNamesTheKinds() throws {
         let table = try project.table("finding", of: "README.md").map { $0[0] }.joined(separator: " ")
-        let named = Set(table.matches(of: /`([a-z]+(?:-[a-z]+)+|exclusivity|crash)`/).map { String($0.1) })
+        let named = Set(table.matches(of: /`([a-z]+(?:-[a-z]+)+|exclusivity|crash|stall)`/).map { String($0.1) })
         #expect(named == Set(kinds))
     }
 
