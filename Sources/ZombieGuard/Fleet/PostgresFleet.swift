@@ -42,17 +42,7 @@ final class PostgresFleet: PostgresConnection, Database {
     @discardableResult
     override func query(_ statement: String, _ parameters: [SQLValue]) throws(FleetError) -> [[SQLValue]] {
         if !isReading { return try super.query(statement, parameters) }
-        try execute("BEGIN READ ONLY")
-        do throws(FleetError) {
-            let rows = try super.query(statement, parameters)
-            try execute("COMMIT")
-            return rows
-        } catch {
-            let reason = state
-            if isUsable { try? execute("ROLLBACK") }
-            state = reason
-            throw error
-        }
+        return try transaction("BEGIN READ ONLY") { () throws(FleetError) in try super.query(statement, parameters) }
     }
 
     private func isThere(_ name: String) throws(FleetError) -> Bool {
@@ -60,14 +50,8 @@ final class PostgresFleet: PostgresConnection, Database {
     }
 
     private func locked(_ script: () -> String) throws(FleetError) {
-        try execute("BEGIN; SELECT pg_advisory_xact_lock(\(Self.lock));")
-        do throws(FleetError) {
-            try execute(script() + "; COMMIT")
-        } catch {
-            let reason = state
-            if isUsable { try? execute("ROLLBACK") }
-            state = reason
-            throw error
+        try transaction("BEGIN; SELECT pg_advisory_xact_lock(\(Self.lock))") { () throws(FleetError) in
+            try execute(script())
         }
     }
 
@@ -129,8 +113,10 @@ final class PostgresFleet: PostgresConnection, Database {
         }
     }
 
-    private func transaction<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
-        try execute("BEGIN")
+    private func transaction<Result>(
+        _ begin: String = "BEGIN", _ work: () throws(FleetError) -> Result
+    ) throws(FleetError) -> Result {
+        try execute(begin)
         do throws(FleetError) {
             let result = try work()
             try execute("COMMIT")

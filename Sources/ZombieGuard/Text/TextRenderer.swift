@@ -170,9 +170,7 @@ public struct TextRenderer {
     private func closing(_ finding: Finding) -> String {
         var parts: [String] = []
         var who: [String] = []
-        if let thread = finding.thread {
-            who.append("thread \(thread.id)" + (thread.name.map { " (\(visible($0)))" } ?? ""))
-        }
+        if finding.thread != nil { who.append(finding.threadName) }
         if let program = finding.program { who.append((who.isEmpty ? "" : "of ") + visible(program)) }
         if let processID = finding.processID { who.append("[\(processID)]") }
         if !who.isEmpty { parts.append(who.joined(separator: " ")) }
