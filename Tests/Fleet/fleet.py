@@ -278,33 +278,44 @@ def old_ones_go(work):
 
 
 def one_table_becomes_many(work):
-    """A file of the version that kept all days of SQLite in one table."""
+    """Files of the versions that kept all days of SQLite in one table, and that counted all of them in one."""
     now = int(time.time())
-    place = f"sqlite:{work.path}/kept.db"
     fill(work, 2, 30)
-    work.collect(place)
-    days = [moment(now - days * 86400)[:10] for days in (0, 3)]
-    with sqlite3.connect(work.path / "kept.db", isolation_level=None) as base:
-        rows = base.execute("SELECT * FROM zguard_findings").fetchall()
-        names = [row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'zguard_findings_%'")]
-        base.execute("DROP VIEW zguard_findings")
-        for name in names:
-            base.execute(f"DROP TABLE {name}")
-        base.execute("""CREATE TABLE zguard_findings (tenant text NOT NULL, signature text NOT NULL, day text NOT NULL, id text NOT NULL, at bigint NOT NULL,
-                        host text NOT NULL, program text NOT NULL, version text NOT NULL, version_key text NOT NULL, occurrences bigint NOT NULL,
-                        body text NOT NULL, PRIMARY KEY (tenant, signature, day, id))""")
-        base.executemany(f"INSERT INTO zguard_findings VALUES ({', '.join('?' * 11)})", rows)
-    before = work.findings(place)
-    # All of it once more, as when a shipper has forgotten, and more of the same days and of another.
-    for forgotten in work.source.glob(".zguard-collect-*"):
-        forgotten.unlink()
-    write_report(work.source, 50, [finding(5000 + number, number, at=now - 3 * 86400) for number in range(3)])
-    work.collect(place)
-    exactly_once(place, 63)
-    assert set(before) <= set(work.findings(place)), "groups are gone"
-    work.collect(place, "--keep-age", "2d")
-    with sqlite3.connect(work.path / "kept.db") as base:
-        assert not base.execute("SELECT 1 FROM zguard_findings WHERE day = ?", [days[1]]).fetchall(), "old ones stay"
+    write_report(work.source, 40, [finding(4000 + number, 100 + number, at=now - 4 * 86400) for number in range(5)]
+                 + [finding(4100 + number, number, at=now) for number in range(3)])
+    old = moment(now - 3 * 86400)[:10]
+    for number, names in enumerate((["zguard_findings", "zguard_days"], ["zguard_days"])):
+        path = work.path / f"kept{number}.db"
+        place = f"sqlite:{path}"
+        work.collect(place)
+        with sqlite3.connect(path, isolation_level=None) as base:
+            for name in names:
+                (form,) = base.execute("SELECT sql FROM sqlite_master WHERE name = ?", [name + "_other"]).fetchone()
+                base.execute(f"CREATE TABLE whole AS SELECT * FROM {name}")
+                base.execute(f"DROP VIEW {name}")
+                parts = [row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE ?", [name + "_%"])]
+                assert len(parts) == 4, parts
+                for part in parts:
+                    base.execute(f"DROP TABLE {part}")
+                base.execute(form.replace(name + "_other", name, 1))
+                base.execute(f"INSERT INTO {name} SELECT * FROM whole")
+                base.execute("DROP TABLE whole")
+        before = work.findings(place)
+        assert sum(one["count"] for one in before.values()) == 68, before
+        # All of it once more, as when a shipper has forgotten, and more of the same days and of another.
+        for forgotten in work.source.glob(".zguard-collect-*"):
+            forgotten.unlink()
+        write_report(work.source, 50, [finding(5000 + number, number, at=now - 3 * 86400) for number in range(3)]
+                     + [finding(6000, 0, at=now - 4 * 86400)])
+        work.collect(place)
+        exactly_once(place, 72)
+        assert set(before) <= set(work.findings(place)), "groups are gone"
+        work.collect(place, "--keep-age", "2d")
+        with sqlite3.connect(path) as base:
+            for name in ("zguard_findings", "zguard_days"):
+                assert not base.execute(f"SELECT 1 FROM {name} WHERE day <= ?", [old]).fetchall(), "old ones stay"
+        exactly_once(place, 3)
+        (work.source / store_name(50)).unlink()
 
 
 def libraries_that_cannot_be_used(work):

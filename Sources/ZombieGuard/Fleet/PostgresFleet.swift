@@ -34,7 +34,8 @@ final class PostgresFleet: PostgresConnection, Database {
                 occurrences bigint NOT NULL, body text NOT NULL,
                 PRIMARY KEY (tenant, signature, day, id)) PARTITION BY RANGE (day);
             CREATE TABLE IF NOT EXISTS zguard_findings_other PARTITION OF zguard_findings DEFAULT;
-            \(FleetTables.counting(day: "date").replacing("version_key text", with: "version_key text COLLATE \"C\""))
+            \((FleetTables.countingDays("zguard_days", day: "date") + FleetTables.counting())
+                .replacing("version_key text", with: "version_key text COLLATE \"C\""))
             """
         }
     }
@@ -55,9 +56,11 @@ final class PostgresFleet: PostgresConnection, Database {
         }
     }
 
+    private static func partition(of day: String) -> String { "zguard_findings_" + FleetTables.suffix(of: day) }
+
     private func prepare(day: String) throws(FleetError) {
         if days.contains(day) { return }
-        let name = FleetTables.name(of: day)
+        let name = Self.partition(of: day)
         if FleetTables.isOwn(day, oldest: Self.oldestPartition), try !isThere(name),
             let end = Timestamp(day)?.earlier(bySeconds: -86400)
         {
@@ -175,7 +178,7 @@ final class PostgresFleet: PostgresConnection, Database {
             """
             SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
             WHERE i.inhparent = to_regclass('zguard_findings') AND c.relname LIKE 'zguard\\_findings\\_2%' AND c.relname < $1
-            """, [.text(FleetTables.name(of: day))])
+            """, [.text(Self.partition(of: day))])
         for name in partitions.compactMap({ $0.first?.text }) {
             try execute("DROP TABLE IF EXISTS \"\(name.replacing("\"", with: "\"\""))\"")
         }
