@@ -4,6 +4,7 @@ connections that break, disks that are full, two shippers at once. Each finding 
 must have the same answers wherever it lies. Closing line: N passed, N failed."""
 
 import argparse
+import contextlib
 import gzip
 import http.server
 import json
@@ -11,6 +12,7 @@ import os
 import random
 import resource
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -33,8 +35,8 @@ class Work:
         self.source = self.path / "reports"
         self.environment = scrubbed(TMPDIR=str(self.path), HOME=str(self.path))
 
-    def run(self, *words, status=0, **variables):
-        result = subprocess.run([str(ZGUARD), *map(str, words)], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+    def run(self, *words, status=0, seconds=120, **variables):
+        result = subprocess.run([str(ZGUARD), *map(str, words)], capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL,
                                 env={**self.environment, **variables})
         assert status is None or result.returncode == status, (words, result.returncode, result.stdout[-300:], result.stderr[-600:])
         return result
@@ -209,6 +211,118 @@ def connections_break(work):
     assert broken >= 5, f"{broken} connections were broken"
     work.collect(server.address)
     exactly_once(server.address, count)
+
+
+def the_server_restarts(work):
+    """Within batches: what was not committed is sent again, and so is what was, where nobody said so."""
+    server.clear()
+    count = fill(work, 40, 100)
+    process = work.start(server.address)
+    restarts = again = 0
+    while restarts < 4:
+        try:
+            process.communicate(timeout=0.15 + 0.1 * restarts)
+            assert process.returncode == 0, process.returncode
+            again += 1
+            for path in work.source.glob(".zguard-collect-*"):
+                path.unlink()
+            process = work.start(server.address)
+        except subprocess.TimeoutExpired:
+            server.restart()
+            restarts += 1
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, (process.returncode, errors[-600:])
+    exactly_once(server.address, count)
+
+
+class Proxy:
+    """Between a shipper and the server; cuts each connection after some bytes, in either direction, until it has done so often enough."""
+
+    def __init__(self, port, seed, cuts):
+        self.port, self.chance, self.left, self.cuts = port, random.Random(seed), cuts, 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"postgresql://fleet@127.0.0.1:{self.listener.getsockname()[1]}/fleet"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            other = socket.create_connection(("127.0.0.1", self.port))
+            room = [int(10 ** self.chance.uniform(1.5, 6))] if self.left > 0 else [1 << 60]
+            for source, target in ((client, other), (other, client)):
+                threading.Thread(target=self.pass_on, args=(source, target, room), daemon=True).start()
+
+    def pass_on(self, source, target, room):
+        try:
+            while data := source.recv(65536):
+                data = data[:room[0]]
+                room[0] -= len(data)
+                target.sendall(data)
+                if room[0] <= 0:
+                    self.left -= 1
+                    self.cuts += 1
+                    break
+        except OSError:
+            pass
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+
+
+def a_proxy_cuts(work):
+    server.clear()
+    count = fill(work, 40, 100)
+    seed = random.randrange(1 << 30)
+    print(f"       seed {seed}")
+    with Proxy(server.port, seed, cuts=25) as proxy:
+        while proxy.left > 0:
+            process = work.start(proxy.address)
+            process.communicate(timeout=120)
+            for path in work.source.glob(".zguard-collect-*") if process.returncode == 0 else []:
+                path.unlink()
+        work.collect(proxy.address)
+        print(f"       {proxy.cuts} connections were cut")
+    exactly_once(server.address, count)
+
+
+def many_files(work, files):
+    """What has been shipped is not opened again, and remembering it takes no longer the more there is."""
+    work.source.mkdir()
+    for number in range(files):
+        (work.source / f"20260921T141320.123Z-shop-{number}-{number:08x}.jsonl").write_text(json.dumps(finding(number, number % 20)) + "\n")
+    place = f"sqlite:{work.path}/kept.db"
+    began = time.monotonic()
+    work.collect(place, seconds=1200)
+    first = time.monotonic() - began
+    exactly_once(place, files)
+    kept = sum(path.stat().st_size for path in work.source.glob(".zguard-collect-*"))
+    assert kept < 400 * files + 300_000, f"{kept} bytes remember {files} files"
+    traced = work.path / "trace"
+    subprocess.run(["strace", "-f", "-o", traced, "-e", "trace=openat,write,pwrite64,fsync", ZGUARD, "collect", "--from", work.source, "--to", place],
+                   env=work.environment, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    opened = sum(".jsonl" in line for line in traced.read_text(errors="replace").splitlines())
+    assert opened == 0, f"{opened} of {files} reports were opened again"
+    began = time.monotonic()
+    write_report(work.source, 0, [finding(files)], name="20260921T141320.123Z-shop-1-ffffffff.jsonl")
+    assert "1 findings of 1 reports sent, 1 of them new" in work.collect(place).stdout
+    print(f"       {files} files: {first:.1f} s, and {time.monotonic() - began:.1f} s for one more")
+    # Of what is torn, and of what somebody else has written meanwhile, nothing is believed that is not so.
+    [path] = work.source.glob(".zguard-collect-*")
+    with path.open("ab") as file:
+        file.write(b"12\t34\t5")
+    write_report(work.source, 0, [finding(files + 1)], name="20260921T141320.123Z-shop-1-fffffffe.jsonl")
+    assert "1 findings of 1 reports sent, 1 of them new" in work.collect(place).stdout
+    assert "0 findings of 0 reports sent" in work.collect(place).stdout
+    exactly_once(place, files + 2)
 
 
 def full_disk(work):
@@ -474,7 +588,7 @@ def wrong_calls(work):
 
 
 TESTS = [("arrives once", arrives_once), ("only what is complete", only_what_is_complete), ("two at once", two_at_once),
-         ("connections break", connections_break), ("full disk", full_disk), ("same answers", same_answers), ("old ones go", old_ones_go),
+         ("connections break", connections_break), ("the server restarts", the_server_restarts), ("a proxy cuts", a_proxy_cuts), ("full disk", full_disk), ("same answers", same_answers), ("old ones go", old_ones_go),
          ("a share is kept", a_share_is_kept), ("one table becomes many", one_table_becomes_many), ("libraries that cannot be used", libraries_that_cannot_be_used),
          ("over the web", over_the_web), ("OpenTelemetry", open_telemetry),
          ("what is cut does not leave", what_is_cut_does_not_leave), ("wrong calls", wrong_calls)]
@@ -484,11 +598,13 @@ def main():
     global server
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=8, help="shippers that are killed, for each kind of store")
+    parser.add_argument("--files", type=int, default=1500, help="reports in one directory")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}")
-    tests = [*TESTS, ("killed at random moments", lambda work: killed(work, arguments.kills, arguments.seed))]
+    tests = [*TESTS, ("many files", lambda work: many_files(work, arguments.files)),
+             ("killed at random moments", lambda work: killed(work, arguments.kills, arguments.seed))]
     server = Postgres()
     try:
         return run_tests(tests, "zguard-fleet-", arguments.only, Work)
