@@ -43,7 +43,7 @@ class Case:
         (self.signal, self.kind), options = words[:2], dict(word.split("=", 1) for word in words[2:])
         self.signal = TRAP if self.signal == "TRAP" else self.signal
         self.message, self.threads, self.top = options.get("message"), options.get("threads", "1"), options.get("top", name)
-        self.notes = json.loads(options.get("notes", "{}"))
+        self.notes, self.thrown = json.loads(options.get("notes", "{}")), options.get("thrown")
 
     @property
     def title(self):
@@ -60,13 +60,17 @@ class Case:
         return int(self.signal) if self.signal.isdecimal() else 128 + signal.Signals[self.signal]
 
 
+def words_of(said):
+    # A message, which may hold anything, ends at the next name.
+    return [word.strip() for word in re.split(r",\s+(?=message=|threads=|top=|notes=|thrown=|[\w-]+$|[\w-]+,)", said)]
+
+
 def cases_of(source, program):
     """The functions of a source with a line that says how they die."""
     cases, said = [], None
     for line in source.read_text().splitlines():
         if found := re.match(r"// dies: (.*)", line):
-            # A message, which may hold anything, ends at the next name.
-            said = [word.strip() for word in re.split(r",\s+(?=message=|threads=|top=|notes=|[\w-]+$|[\w-]+,)", found[1])]
+            said = words_of(found[1])
         elif said and (found := re.search(r"^CASE (\w+)\(|^@inline\(never\) func (\w+)\(|^if name == \"(\w+)\"", line)):
             cases.append(Case(program, next(filter(None, found.groups())), said))
             said = None

@@ -62,6 +62,7 @@ PARTS = [
     Part("fences", driver("Detection/fences"), 12, slices=4),
     Part("zombies", driver("Detection/zombies"), 60, slices=6),
     Part("crashing", driver("Detection/crashing"), 10, slices=4),
+    Part("uncaught", driver("Detection/uncaught"), 10, slices=4),
     Part("stalling", driver("Detection/stalling"), 20, slices=5),
     Part("crashing-full", driver("Detection/crashing", "--random", "200", "--stopped", "--filter", "m"), 40, when="full"),
     Part("crashing-long", driver("Detection/crashing", "--random", "2000", "--filter", "random"), 300, when="long"),

@@ -11,6 +11,8 @@ enum { ZG_CRASH_MESSAGE_BYTES = 2048 };
 struct zg_crash {
     int signal, code;
     struct zg_registers registers;
+    uint32_t
+        thrown_stack; // where the error was thrown that ends it; 0: none, not known, or the access's stack shows it
     char message[ZG_CRASH_MESSAGE_BYTES]; // of whoever ended it; empty: nobody said any
 };
 

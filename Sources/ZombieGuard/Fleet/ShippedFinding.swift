@@ -150,7 +150,7 @@ public struct ShippedFinding: Sendable {
     var words: String {
         var words = [headline, program, signature]
         if let name = finding.block?.className { words.append(name) }
-        for stack in [finding.stacks.access, finding.stacks.free, finding.stacks.alloc] {
+        for stack in [finding.stacks.access, finding.stacks.thrown, finding.stacks.free, finding.stacks.alloc] {
             for frame in stack.prefix(8) { words += [frame.function, frame.file].compactMap { $0 } }
         }
         return Self.cut(visible(words.joined(separator: " ")), to: 4000)

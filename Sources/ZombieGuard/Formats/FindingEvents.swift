@@ -3,7 +3,7 @@
 extension Finding {
     /// One of the three stacks of a finding.
     struct Event: Sendable {
-        enum Role: String, Sendable { case access, previous, free, alloc, thread }
+        enum Role: String, Sendable { case access, previous, thrown, free, alloc, thread }
 
         var role: Role
         /// "freed by thread 2", safe to print.
@@ -20,6 +20,7 @@ extension Finding {
         let all = [
             Event(role: .access, title: accessTitle(by: name), thread: thread?.id, frames: stacks.access),
             Event(role: .previous, title: "being accessed from here", thread: thread?.id, frames: stacks.previous),
+            Event(role: .thrown, title: "thrown here", frames: stacks.thrown),
             Event(
                 role: .free, title: pastTitle("freed", by: block?.freeingThread, stack: "free"),
                 thread: block?.freeingThread, frames: stacks.free),

@@ -35,6 +35,7 @@ public struct TextRenderer {
             finding.stacks.access, title: isLate ? "found here; the write itself was earlier and elsewhere:" : nil,
             linesAround: isLate ? nil : Self.linesAround)
         text += render(finding.stacks.previous, title: "the access that was under way began here:")
+        text += render(finding.stacks.thrown, title: "the error was thrown here:")
         let block = finding.block
         text += render(finding.stacks.free, title: title("freed", block?.freeingThread, finding.hasShortened("free")))
         text += render(
