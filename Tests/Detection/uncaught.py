@@ -26,14 +26,26 @@ def program(name, source, *command):
     return source, builds.compiled(FOLDER / name, [*command, str(source), "-o", str(FOLDER / name)], [source])
 
 
+def headers_of_libcxx():
+    """Taken from the package, which cannot be installed beside the headers of libunwind."""
+    place = FOLDER / "libc++"
+    headers = place / "usr/lib/llvm-14/include/c++/v1"
+    if not (headers / "vector").exists():
+        place.mkdir(parents=True, exist_ok=True)
+        download = "apt-get -q -o APT::Sandbox::User=root download libc++-14-dev"
+        builds.run_compiler(["sh", "-c", f"{download} || {{ apt-get -q update && {download}; }}"], place)
+        builds.run_compiler(["dpkg-deb", "-x", *place.glob("libc++-14-dev_*.deb"), place], place)
+    return headers
+
+
 def built():
     """(source, program) of each language, and of each way to link its runtime."""
     cc, swift, main = (SOURCES / name for name in ("thrown.cc", "thrown.swift", "thrown_main.swift"))
     gxx = ["g++", "-std=c++17", "-g", "-O1", "-pthread", "-w"]
     yield program("cc", cc, *gxx)
     yield program("cc-static", cc, *gxx, "-static-libstdc++", "-static-libgcc")
-    yield program("cc-libc++", cc, "clang++", "-nostdinc++", "-isystem", "/usr/lib/llvm-14/include/c++/v1", "-stdlib=libc++", "-std=c++17", "-g", "-O1",
-                  "-pthread", "-w", "-L/usr/lib/llvm-14/lib", "-Wl,-rpath,/usr/lib/llvm-14/lib", "-lc++abi")
+    yield program("cc-libc++", cc, "clang++", "-nostdinc++", "-isystem", headers_of_libcxx(), "-std=c++17", "-g", "-O1", "-pthread", "-w",
+                  "-nostdlib++", "-l:libc++.so.1", "-l:libc++abi.so.1")
     swiftc = [crashing.SWIFTC, "-swift-version", "6", "-module-name", "Thrown", "-g"]
     yield program("swift", swift, *swiftc, "-Onone")
     yield program("swift-static", swift, *swiftc, "-O", "-static-stdlib")
