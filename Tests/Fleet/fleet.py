@@ -460,6 +460,14 @@ def a_share_is_kept(work):
     with sqlite3.connect(work.path / "kept.db") as base:
         whole = base.execute("SELECT count(*) FROM zguard_findings WHERE body LIKE '%use1%'").fetchone()[0]
     assert 105 <= whole <= 190, f"{whole} of 400 findings are kept whole"
+    # A shipper that is started anew counts what lies there, too.
+    kept = str(work.path / "kept")
+    for start in range(400, 460, 20):
+        write_report(work.source, start, [finding(start * 100 + one, 1, pid=start * 100 + one) for one in range(20)])
+        work.collect(kept, "--keep-share", "0%")
+    exactly_once(kept, 460)
+    lines = [line for file in Path(kept).glob("*.jsonl") for line in file.read_text().splitlines()]
+    assert sum("use1" in line for line in lines) == whole, len(lines)
 
 
 class Receiver:

@@ -226,7 +226,7 @@ public final class Collector {
             }
         }
         counts[key] = count + 1
-        return count < sampling.first || sampling.keeps(finding) ? finding : finding.thinned
+        return sampling.keeps(at: finding.place, after: count) ? finding : finding.thinned
     }
 
     /// Sends what was read, and remembers that it has arrived.
