@@ -132,7 +132,7 @@ package final class CrashRequests {
         var registers = withUnsafeBytes(of: dying.registers) { Array($0.bindMemory(to: UInt64.self)) }
         registers += [UInt64](repeating: 0, count: Int(ZG_THREAD_REGISTERS) - registers.count)
         registers[Int(ZG_THREAD_PC)] = dying.pc
-        return [thread(own, StoppedThreads.name(of: own, in: process), registers)]
+        return [thread(own, ThreadTimes.name(of: own, in: process), registers)]
             + stopped.threads.map { thread($0.id, $0.name, $0.registers) }
             + stopped.unstopped.map { thread($0.id, $0.name, nil) }
     }
