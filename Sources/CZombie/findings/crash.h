@@ -6,12 +6,10 @@
 #include "platform/arch.h"
 #include "platform/text.h"
 
-enum { ZG_CRASH_MESSAGE_BYTES = 2048 };
-
 struct zg_crash {
     int signal, code;
     struct zg_registers registers;
-    char message[ZG_CRASH_MESSAGE_BYTES]; // of whoever ended it; empty: nobody said any
+    const char *message; // of whoever ended it; NULL: nobody said any
 };
 
 // "SIGSEGV"; "signal 40" has no name and is NULL.
