@@ -91,8 +91,9 @@ class SQLiteStore:
                     INSERT OR IGNORE INTO zguard_findings_{date.replace('-', '_')} SELECT 'default', printf('%016x', n % {groups}), '{date}',
                         lower(hex(randomblob(16))), {(today - day * 86400) * 1000} + n % 80000000, 'host-' || ((n % {groups} + abs(random()) % 50) % {hosts}),
                         '/srv/shop/bin/shop', '1.' || (n % 3), '011.011.', 1, '{'x' * 200}' FROM n""")
-            base.execute("""INSERT OR REPLACE INTO zguard_days SELECT tenant, signature, day, program, version, version_key, count(*), sum(occurrences),
-                            min(at), max(at) FROM zguard_findings GROUP BY 1, 2, 3, 4, 5""")
+                base.execute(f"""
+                    INSERT OR REPLACE INTO zguard_days_{date.replace('-', '_')} SELECT tenant, signature, day, program, version, version_key,
+                        count(*), sum(occurrences), min(at), max(at) FROM zguard_findings_{date.replace('-', '_')} GROUP BY 1, 2, 3, 4, 5""")
             base.execute("""INSERT OR REPLACE INTO zguard_hosts SELECT tenant, signature, host, count(*), sum(occurrences), max(at)
                             FROM zguard_findings GROUP BY 1, 2, 3""")
             base.execute("""INSERT OR REPLACE INTO zguard_totals SELECT tenant, signature, sum(findings), sum(occurrences), min(first_at),

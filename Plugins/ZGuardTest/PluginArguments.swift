@@ -116,6 +116,9 @@ struct PluginArguments {
         Option(name: "--keep-age", value: "AGE", text: "delete older reports in the directory", isForwarded: true),
         Option(name: "--keep-count", value: "N", text: "keep at most N reports", isForwarded: true),
         Option(name: "--keep-bytes", value: "SIZE", text: "keep at most SIZE of reports", isForwarded: true),
+        Option(
+            name: "--keep-share", value: "PERCENT", text: "of equal findings keep the stacks of this share",
+            isForwarded: true),
         Option(name: "--compress", text: "compress the report in the directory", isForwarded: true),
         Option(name: "--quiet", text: "do not print the closing line", isForwarded: true),
     ]

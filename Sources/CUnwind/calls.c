@@ -8,20 +8,13 @@
 
 // clang-format off
 #define ZG_CALLS(X)                                                                                                    \
-    X(read)                                                                                                            \
-    X(write)                                                                                                           \
-    X(readv)                                                                                                           \
-    X(writev)                                                                                                          \
-    X(pread64)                                                                                                         \
-    X(pwrite64)                                                                                                        \
-    X(preadv) X(pwritev) X(openat) X(close) X(fsync) X(fdatasync) X(sync) X(syncfs) X(sync_file_range) X(fallocate)    \
-        X(ftruncate) X(flock) X(fcntl) X(getdents64) X(statx) X(newfstatat) X(unlinkat) X(renameat2) X(mkdirat)        \
-            X(ioctl) X(sendfile) X(splice) X(copy_file_range) X(connect) X(accept) X(accept4) X(sendto) X(recvfrom)    \
-                X(sendmsg) X(recvmsg) X(sendmmsg) X(recvmmsg) X(futex) X(nanosleep) X(clock_nanosleep) X(wait4)        \
-                    X(waitid) X(mmap) X(munmap) X(mprotect) X(madvise) X(msync) X(mremap) X(ppoll) X(pselect6)         \
-                        X(epoll_pwait) X(semop) X(semtimedop) X(rt_sigtimedwait) X(rt_sigsuspend) X(io_getevents)      \
-                            X(io_uring_enter) X(msgrcv) X(msgsnd) X(mq_timedreceive) X(mq_timedsend) X(execve)         \
-                                X(clone) X(getrandom)
+    X(read) X(write) X(readv) X(writev) X(pread64) X(pwrite64) X(preadv) X(pwritev) X(openat) X(close) X(fsync)        \
+    X(fdatasync) X(sync) X(syncfs) X(sync_file_range) X(fallocate) X(ftruncate) X(flock) X(fcntl) X(getdents64)        \
+    X(statx) X(newfstatat) X(unlinkat) X(renameat2) X(mkdirat) X(ioctl) X(sendfile) X(splice) X(copy_file_range)       \
+    X(connect) X(accept) X(accept4) X(sendto) X(recvfrom) X(sendmsg) X(recvmsg) X(sendmmsg) X(recvmmsg) X(futex)       \
+    X(nanosleep) X(clock_nanosleep) X(wait4) X(waitid) X(mmap) X(munmap) X(mprotect) X(madvise) X(msync) X(mremap)     \
+    X(ppoll) X(pselect6) X(epoll_pwait) X(semop) X(semtimedop) X(rt_sigtimedwait) X(rt_sigsuspend) X(io_getevents)     \
+    X(io_uring_enter) X(msgrcv) X(msgsnd) X(mq_timedreceive) X(mq_timedsend) X(execve) X(clone) X(getrandom)
 // clang-format on
 
 const char *zg_call_name(long number) {

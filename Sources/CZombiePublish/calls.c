@@ -26,16 +26,6 @@ typedef int zg_nothing_is_published_here; // C wants a declaration in every file
 #define ZG_KERNEL_READS false
 #define ZG_KERNEL_WRITES true
 
-// Before the constructor below nobody cancels a thread, and the plain system call will do.
-static ssize_t plain(long number, long a, long b, long c, long d, long e, long f) {
-    long result = zg_arch_syscall(number, a, b, c, d, e, f);
-    if (result >= 0 || result <= -4096) return result;
-    errno = (int)-result;
-    return -1;
-}
-#define ZG_PLAIN(number, a, b, c, d, e, f)                                                                             \
-    plain((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
-
 // What the fortified functions are for.
 static size_t fitting(size_t bytes, size_t room) {
     if (bytes > room) abort();

@@ -39,10 +39,7 @@ __attribute__((constructor(101))) static void look_up(void) {
 
 // All that libc's does.
 static int plain_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
-    long result = zg_arch_syscall(SYS_prctl, option, (long)a, (long)b, (long)c, (long)d, 0);
-    if (result >= 0 || result <= -4096) return (int)result;
-    errno = (int)-result;
-    return -1;
+    return (int)ZG_PLAIN(SYS_prctl, option, a, b, c, d, 0);
 }
 
 static ZG_COLD int watched_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {

@@ -6,6 +6,8 @@
 #include "platform/arch.h"
 #include "zg_published.h"
 
+#include <errno.h>
+
 // A sanitizer has a malloc of its own, which must stay: built with one, nothing is published.
 #ifndef __has_feature
 #define __has_feature(feature) 0 // gcc
@@ -30,5 +32,15 @@
 // The value is "changed" after the call: the frame has to live that long.
 #define ZG_KEEP(value) __asm__ volatile("" : "+r"(value)::"memory")
 #define ZG_KEEP_CALL() __asm__ volatile("" ::: "memory")
+
+// A system call as libc makes it, for what comes before libc's function is known, or where there is none. Nobody cancels a thread then.
+ZG_INLINE long zg_call_plainly(long number, long a, long b, long c, long d, long e, long f) {
+    long result = zg_arch_syscall(number, a, b, c, d, e, f);
+    if (result >= 0 || result <= -4096) return result;
+    errno = (int)-result;
+    return -1;
+}
+#define ZG_PLAIN(number, a, b, c, d, e, f)                                                                             \
+    zg_call_plainly((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 #endif

@@ -25,14 +25,6 @@ typedef int zg_nothing_is_published_here; // C wants a declaration in every file
 
 enum { MASK_BYTES = 8 }; // of signals, as the kernel has them
 
-// Before the constructors below nobody cancels a thread, and the plain system call will do; also where libc has no such function.
-static int plain(long number, const void *a, long b, const void *c, const void *d, const void *e, const void *f) {
-    long result = zg_arch_syscall(number, (long)a, b, (long)c, (long)d, (long)e, (long)f);
-    if (result >= 0 || result <= -4096) return (int)result;
-    errno = (int)-result;
-    return -1;
-}
-
 #define ZG_WAIT(symbol, parameters, arguments)                                                                         \
     static int(*next_##symbol) parameters;                                                                             \
     __attribute__((constructor(101))) static void find_##symbol(void) {                                                \
@@ -57,7 +49,7 @@ static int plain(long number, const void *a, long b, const void *c, const void *
 static ZG_COLD int early_ppoll(struct pollfd *files, nfds_t count, const struct timespec *longest,
                                const sigset_t *mask) {
     struct timespec left = longest ? *longest : (struct timespec){0, 0};
-    return plain(SYS_ppoll, files, (long)count, longest ? &left : NULL, mask, (const void *)MASK_BYTES, NULL);
+    return (int)ZG_PLAIN(SYS_ppoll, files, count, longest ? &left : NULL, mask, MASK_BYTES, 0);
 }
 
 static ZG_COLD int early_poll(struct pollfd *files, nfds_t count, int longest) {
@@ -96,7 +88,7 @@ static int plain_select(int end, fd_set *readable, fd_set *writable, fd_set *spe
         const sigset_t *mask;
         uint64_t bytes;
     } masked = {mask, MASK_BYTES};
-    return plain(SYS_pselect6, (const void *)(long)end, (long)readable, writable, special, left, &masked);
+    return (int)ZG_PLAIN(SYS_pselect6, end, readable, writable, special, left, &masked);
 }
 
 // What is left of the time is the caller's to see in select, and not in pselect.
@@ -125,8 +117,7 @@ ZG_WAIT(select, (int end, fd_set *readable, fd_set *writable, fd_set *special, s
 
 static ZG_COLD int early_epoll_pwait(int poll, struct epoll_event *events, int most, int longest,
                                      const sigset_t *mask) {
-    return plain(SYS_epoll_pwait, (const void *)(long)poll, (long)events, (const void *)(long)most,
-                 (const void *)(long)longest, mask, (const void *)MASK_BYTES);
+    return (int)ZG_PLAIN(SYS_epoll_pwait, poll, events, most, longest, mask, MASK_BYTES);
 }
 
 static ZG_COLD int early_epoll_wait(int poll, struct epoll_event *events, int most, int longest) {
@@ -135,8 +126,7 @@ static ZG_COLD int early_epoll_wait(int poll, struct epoll_event *events, int mo
 
 static ZG_COLD int early_epoll_pwait2(int poll, struct epoll_event *events, int most, const struct timespec *longest,
                                       const sigset_t *mask) {
-    return plain(SYS_epoll_pwait2, (const void *)(long)poll, (long)events, (const void *)(long)most, longest, mask,
-                 (const void *)MASK_BYTES);
+    return (int)ZG_PLAIN(SYS_epoll_pwait2, poll, events, most, longest, mask, MASK_BYTES);
 }
 
 ZG_WAIT(epoll_wait, (int poll, struct epoll_event *events, int most, int longest), (poll, events, most, longest))

@@ -121,7 +121,7 @@ enum FindingLedger {
 }
 
 extension Finding {
-    private var frames: [Frame] { stacks.access + stacks.free + stacks.alloc }
+    private var frames: [Frame] { stacks.access + stacks.thrown + stacks.free + stacks.alloc }
 
     /// Whether a test of Swift Testing stands in one of the stacks: the function that its macro makes calls it, unless it
     /// is asynchronous.

@@ -43,12 +43,7 @@ struct CollectCommand {
                 throw Failure.usage("\(error)")
             }
         }
-        sampling = try arguments.value("--keep-share").map { text throws(Failure) in
-            guard text.hasSuffix("%"), let share = Double(text.dropLast()), (0...100).contains(share) else {
-                throw .usage("option '--keep-share' has the bad value '\(visible(text))': expected 0% to 100%")
-            }
-            return Sampling(share: share / 100)
-        }
+        sampling = try arguments.sampling()
         retention =
             Arguments.keepFlags.contains(where: arguments.has) ? try arguments.retention(standard: .unlimited) : nil
         interval = try arguments.value("--watch").map { text throws(Failure) in

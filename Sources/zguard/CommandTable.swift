@@ -82,6 +82,7 @@ struct Command: Sendable {
                 Flag(
                     name: "--keep-bytes", value: .required("SIZE"),
                     text: "keep at most SIZE of reports, such as 1g; none: no limit (default 256m)"),
+                keepShare,
                 Flag(name: "--compress", text: "compress the report in the directory when the program exits"),
                 Flag(name: "--quiet", text: "do not print the closing line"),
             ], run: { try RunCommand($0).run() }),
@@ -137,10 +138,7 @@ struct Command: Sendable {
                 Flag(name: "--host", value: .required("TEXT"), text: "name of this machine (default: its own)"),
                 Flag(name: "--program-version", value: .required("TEXT"), text: "version of the programs"),
                 Flag(name: "--redact", value: .required("FILE"), text: "cut what the rules in this file name"),
-                Flag(
-                    name: "--keep-share", value: .required("PERCENT"),
-                    text:
-                        "of equal findings, after the first 100, keep the stacks of this share, such as 10%; count all"),
+                keepShare,
                 Flag(
                     name: "--keep-age", value: .required("AGE"),
                     text: "delete what is older at the destination, such as 30d (default: keep all)"),
@@ -210,6 +208,9 @@ struct Command: Sendable {
     private static let suppressions = Flag(
         name: "--suppressions", value: .required("FILE"), repeats: true,
         text: "hide findings that the rules in this file match")
+    private static let keepShare = Flag(
+        name: "--keep-share", value: .required("PERCENT"),
+        text: "of equal findings, after the first 100, keep the stacks of this share, such as 10%; count all")
     private static let full = Flag(name: "--full", text: "show every frame, including those of the language runtimes")
     private static let symbols = Flag(
         name: "--symbols", value: .required("DIR"), repeats: true,

@@ -19,6 +19,7 @@ struct FindingSink {
     private let renderer: TextRenderer
     private var hasRepeats = false
     private let compresses: Bool
+    private let sampling: Sampling?
     /// The file that the report is in, once it is finished; nil where there is none.
     private(set) var place: String?
     /// Why the report is not what it should be; safe to print.
@@ -28,9 +29,10 @@ struct FindingSink {
     init(_ arguments: Arguments, _ options: ReportOptions) throws(Failure) {
         self.options = options
         compresses = arguments.has("--compress")
+        sampling = try arguments.sampling()
         let path = arguments.value("--report")
         let isStore = path.map(ReportStore.isNamed(by:)) ?? false
-        if !isStore, let flag = (Arguments.keepFlags + ["--compress"]).first(where: arguments.has) {
+        if !isStore, let flag = (Arguments.keepFlags + ["--keep-share", "--compress"]).first(where: arguments.has) {
             throw .usage(
                 "option '\(flag)' needs '--report' with a directory",
                 hint: path.map { "--report \(visible($0))/" } ?? "--report DIR/")
@@ -158,13 +160,23 @@ struct FindingSink {
     private mutating func finish(_ writer: ReportWriter, of store: ReportStore, _ document: ReportDocument) throws
         -> Bool
     {
-        let lines = document.findings.map(\.jsonLine) + document.timeline.map(\.jsonLine)
+        let lines = sampled(document.findings, store).map(\.jsonLine) + document.timeline.map(\.jsonLine)
         let replaced = Result { if !document.findings.isEmpty { try writer.replace(lines) } }
         let closed = Result { try writer.close(compressed: compresses) }
         let pruned = Result { _ = try store.prune() }
         place = try closed.get()
         for result in [replaced, pruned] { try result.get() }
         return true
+    }
+
+    // This run's report is among those that are counted.
+    private func sampled(_ findings: [Finding], _ store: ReportStore) -> [Finding] {
+        guard let sampling, !findings.isEmpty else { return findings }
+        let counts = try? store.counts(of: Set(findings.compactMap(\.signature)), upTo: sampling.first + 1)
+        return findings.map { finding in
+            let others = (finding.signature.flatMap { counts?[$0] } ?? 0) - 1
+            return sampling.keeps(at: .random(in: 0..<1), after: others) ? finding : finding.thinned
+        }
     }
 
     // Whoever removes the report while the program runs shall not hear that it was written.

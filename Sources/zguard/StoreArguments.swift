@@ -15,6 +15,12 @@ extension Arguments {
         return retention
     }
 
+    /// Which of many equal findings are kept whole; nil: all.
+    func sampling() throws(Failure) -> Sampling? {
+        func parse(_ text: String) throws(ValueError) -> Sampling? { try Sampling(text) }
+        return try parsed("--keep-share", parse)
+    }
+
     /// The moment that `--since` names; nil where it was not given.
     func since() throws(Failure) -> Timestamp? {
         func parse(_ text: String) throws(ValueError) -> Timestamp? { try Timestamp(since: text) }

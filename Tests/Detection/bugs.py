@@ -101,6 +101,8 @@ class Program:
         processor, _, reason = self.header.get("processor", ARCH).partition(" ")
         if processor != ARCH:
             return f"only for {processor} {reason}"
+        if "profile=mte" in self.header.get("options", "") and not processors.has_tags():
+            return "there are no memory tags"
         return f"qemu-user: {self.header['qemu-user']}" if processors.stage() and not processors.WHOLE and "qemu-user" in self.header else ""
 
     def option_arguments(self):

@@ -18,6 +18,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -44,7 +45,7 @@ class Case:
         (self.signal, self.kind), options = words[:2], dict(word.split("=", 1) for word in words[2:])
         self.signal = TRAP if self.signal == "TRAP" else self.signal
         self.message, self.threads, self.top = options.get("message"), options.get("threads", "1"), options.get("top", name)
-        self.notes = json.loads(options.get("notes", "{}"))
+        self.notes, self.thrown = json.loads(options.get("notes", "{}")), options.get("thrown")
 
     @property
     def title(self):
@@ -61,13 +62,17 @@ class Case:
         return int(self.signal) if self.signal.isdecimal() else 128 + signal.Signals[self.signal]
 
 
+def words_of(said):
+    # A message, which may hold anything, ends at the next name.
+    return [word.strip() for word in re.split(r",\s+(?=message=|threads=|top=|notes=|thrown=|[\w-]+$|[\w-]+,)", said)]
+
+
 def cases_of(source, program):
     """The functions of a source with a line that says how they die."""
     cases, said = [], None
     for line in source.read_text().splitlines():
         if found := re.match(r"// dies: (.*)", line):
-            # A message, which may hold anything, ends at the next name.
-            said = [word.strip() for word in re.split(r",\s+(?=message=|threads=|top=|notes=|[\w-]+$|[\w-]+,)", found[1])]
+            said = words_of(found[1])
         elif said and (found := re.search(r"^CASE (\w+)\(|^@inline\(never\) func (\w+)\(|^if name == \"(\w+)\"", line)):
             cases.append(Case(program, next(filter(None, found.groups())), said))
             said = None
@@ -184,10 +189,11 @@ def is_as_gdb_has_it(ours, gdbs):
 
 # What a core file has otherwise than the live finding, by names of Support/cores.py, and why. None: there is no core file.
 RAISED_AGAIN = ({"stack"}, "`abort` raises the signal once more, from another place")
+THROWN_ELSEWHERE = ({"thrown"}, "where it was thrown, the runtime looks up when the signal comes, and gdb stops before that")
 ORIGINS = ("kernel", "gdb")
 DIFFERENCES = {
     "kernel": {"abort_ignored": RAISED_AGAIN, "abort_handled": RAISED_AGAIN, "file_too_long": (None, "the limit is one on core files, too")},
-    "gdb": {},
+    "gdb": {"tryBang": THROWN_ELSEWHERE, "topLevel": THROWN_ELSEWHERE},
 }
 # gdb has stopped the program at a signal that its handler goes on from, before.
 SECOND_STOP = {"raised_by_handler"}
@@ -320,6 +326,30 @@ def packed(case):
     return test
 
 
+# Over the machine's own, in a mount namespace.
+KEPT = """
+mount -t tmpfs none /var/lib && mkdir -p /var/lib/systemd/coredump && cd /var/lib/systemd/coredump || exit 99
+cp {core} 'core.my\\x2eshop.0.0123456789abcdef.41.1700000002000000'
+echo older > 'core.my\\x2eshop.0.0123456789abcdef.41.1700000001000000.zst'
+echo other > core.shop.0.0123456789abcdef.411.1700000003000000.zst
+{zguard} report coredump:41 --format json && {zguard} report coredump:my.shop --format json && {zguard} report coredump:nobody
+"""
+
+
+def kept_by_systemd(case):
+    """By process and by program, the newest; where nobody may mount, only that none is there."""
+    def test(place):
+        core = core_of("gdb", case, place)
+        unshare = ["unshare", "--map-root-user", "--mount"] if os.geteuid() else ["unshare", "--mount"]
+        status, out, errors = run_within(TIMEOUT_SECONDS, [*unshare, "sh", "-c", KEPT.format(core=core, zguard=ZGUARD)], env=scrubbed())
+        if status == 1 and "unshare" in errors or status == 99:
+            print(f"no mount namespace: {errors.strip()}")
+            return
+        assert status == 1 and "has kept no core file of 'nobody'" in errors, (status, errors)
+        assert [json.loads(line) for line in out.splitlines()] == [report_of(core)] * 2, out
+    return test
+
+
 # MARK: real programs
 
 
@@ -329,16 +359,29 @@ REAL = {
     "perl": ["perl", "-e", "$| = 1; print qq(ready\\n); sleep 99"],
     "ruby": ["ruby", "-e", "Thread.new { sleep }; puts :ready; $stdout.flush; sleep"],
     "node": ["node", "-e", "setTimeout(() => console.log('ready'), 50); setInterval(() => {}, 100000)"],
-    "redis-server": ["redis-server", "--port", "0", "--save", "", "--logfile", ""],
+    "redis-server": ["redis-server", "--port", "0", "--unixsocket", "socket", "--save", "", "--crash-log-enabled", "no"],
     "php": ["php", "-r", "echo qq; sleep(99);".replace("qq", '"ready\\n"')],
     "lua": ["lua5.4", "-e", "print('ready') io.flush() while true do local a = ('x'):rep(20) end"],
-    "sqlite3": ["sqlite3", ":memory:", "select 'ready';", "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n;"],
+    "sqlite3": ["sqlite3", ":memory:", ".system echo ready", "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n;"],
     "gawk": ["gawk", "BEGIN { print \"ready\"; fflush(); while (1) x = x substr(y, 1) }"],
     "bash": ["bash", "-c", "echo ready; read -r -t 99 < <(sleep 99)"],
     "tclsh": ["tclsh"],
     "memcached": ["memcached", "-u", "root", "-s", "socket", "-vv"],
 }
-READY = {"redis-server": "Ready to accept", "memcached": "socket"}
+READY = {"redis-server": "ready to accept", "memcached": "socket"}
+
+
+def wait_until_idle(process_id, ticks=os.sysconf("SC_CLK_TCK")):
+    """Until it has slept for a while; a program that goes on computing, for a second."""
+    def times():
+        state, *fields = Path(f"/proc/{process_id}/stat").read_text().rsplit(")", 1)[1].split()
+        return state, int(fields[10]) + int(fields[11])
+    state, first = times()
+    before, quiet = first, 0
+    while quiet < 5 and before - first < ticks:
+        time.sleep(0.02)
+        state, now = times()
+        quiet, before = (quiet + 1 if state == "S" and now == before else 0), now
 
 
 def real_program(name):
@@ -351,6 +394,8 @@ def real_program(name):
         if name == "tclsh":
             process.stdin.write("puts ready; flush stdout; while 1 {set x [string repeat x 20]}\n")
             process.stdin.flush()
+        deadline = threading.Timer(TIMEOUT_SECONDS, os.killpg, (process.pid, signal.SIGKILL))
+        deadline.start()
         try:
             wanted, said = READY.get(name, "ready"), ""
             while wanted not in said:
@@ -358,12 +403,14 @@ def real_program(name):
                 assert said, "it has ended"
             program = child_of(process.pid)
             executable = os.readlink(f"/proc/{program}/exe")
+            wait_until_idle(program)
             os.kill(program, signal.SIGABRT)
-            _, errors = process.communicate(timeout=TIMEOUT_SECONDS)
+            rest, _ = process.communicate(timeout=TIMEOUT_SECONDS)
         finally:
+            deadline.cancel()
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-        assert process.returncode == 128 + signal.SIGABRT, f"status {process.returncode}: {errors[-500:]}"
+        assert process.returncode == 128 + signal.SIGABRT, f"status {process.returncode}: {rest[-500:]}"
         live = json.loads(report.read_text().splitlines()[-1])
         core = cores.kernels_core(place)
         assert core, "no core file"
@@ -524,6 +571,7 @@ def main():
     cases, chosen = cases + with_cores, chosen + some
     tests += [("random moments", random_deaths(arguments.random, arguments.seed)), ("zguard was killed", dies_after_zguard),
               ("packed", packed(next(case for case in every if case.name == "abort_among_threads"))),
+              ("kept by systemd", kept_by_systemd(next(case for case in every if case.name == "abort_plain"))),
               ("table", table_is_documented(every)), ("alone", alone), ("off", off)]
     if arguments.programs:
         tests += [(f"program {name}", real_program(name)) for name in REAL]

@@ -4,6 +4,7 @@ connections that break, disks that are full, two shippers at once. Each finding 
 must have the same answers wherever it lies. Closing line: N passed, N failed."""
 
 import argparse
+import contextlib
 import gzip
 import http.server
 import json
@@ -11,6 +12,7 @@ import os
 import random
 import resource
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -33,8 +35,8 @@ class Work:
         self.source = self.path / "reports"
         self.environment = scrubbed(TMPDIR=str(self.path), HOME=str(self.path))
 
-    def run(self, *words, status=0, **variables):
-        result = subprocess.run([str(ZGUARD), *map(str, words)], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+    def run(self, *words, status=0, seconds=120, **variables):
+        result = subprocess.run([str(ZGUARD), *map(str, words)], capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL,
                                 env={**self.environment, **variables})
         assert status is None or result.returncode == status, (words, result.returncode, result.stdout[-300:], result.stderr[-600:])
         return result
@@ -211,6 +213,118 @@ def connections_break(work):
     exactly_once(server.address, count)
 
 
+def the_server_restarts(work):
+    """Within batches: what was not committed is sent again, and so is what was, where nobody said so."""
+    server.clear()
+    count = fill(work, 40, 100)
+    process = work.start(server.address)
+    restarts = again = 0
+    while restarts < 4:
+        try:
+            process.communicate(timeout=0.15 + 0.1 * restarts)
+            assert process.returncode == 0, process.returncode
+            again += 1
+            for path in work.source.glob(".zguard-collect-*"):
+                path.unlink()
+            process = work.start(server.address)
+        except subprocess.TimeoutExpired:
+            server.restart()
+            restarts += 1
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, (process.returncode, errors[-600:])
+    exactly_once(server.address, count)
+
+
+class Proxy:
+    """Between a shipper and the server; cuts each connection after some bytes, in either direction, until it has done so often enough."""
+
+    def __init__(self, port, seed, cuts):
+        self.port, self.chance, self.left, self.cuts = port, random.Random(seed), cuts, 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"postgresql://fleet@127.0.0.1:{self.listener.getsockname()[1]}/fleet"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            other = socket.create_connection(("127.0.0.1", self.port))
+            room = [int(10 ** self.chance.uniform(1.5, 6))] if self.left > 0 else [1 << 60]
+            for source, target in ((client, other), (other, client)):
+                threading.Thread(target=self.pass_on, args=(source, target, room), daemon=True).start()
+
+    def pass_on(self, source, target, room):
+        try:
+            while data := source.recv(65536):
+                data = data[:room[0]]
+                room[0] -= len(data)
+                target.sendall(data)
+                if room[0] <= 0:
+                    self.left -= 1
+                    self.cuts += 1
+                    break
+        except OSError:
+            pass
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+
+
+def a_proxy_cuts(work):
+    server.clear()
+    count = fill(work, 40, 100)
+    seed = random.randrange(1 << 30)
+    print(f"       seed {seed}")
+    with Proxy(server.port, seed, cuts=25) as proxy:
+        while proxy.left > 0:
+            process = work.start(proxy.address)
+            process.communicate(timeout=120)
+            for path in work.source.glob(".zguard-collect-*") if process.returncode == 0 else []:
+                path.unlink()
+        work.collect(proxy.address)
+        print(f"       {proxy.cuts} connections were cut")
+    exactly_once(server.address, count)
+
+
+def many_files(work, files):
+    """What has been shipped is not opened again, and remembering it takes no longer the more there is."""
+    work.source.mkdir()
+    for number in range(files):
+        (work.source / f"20260921T141320.123Z-shop-{number}-{number:08x}.jsonl").write_text(json.dumps(finding(number, number % 20)) + "\n")
+    place = f"sqlite:{work.path}/kept.db"
+    began = time.monotonic()
+    work.collect(place, seconds=1200)
+    first = time.monotonic() - began
+    exactly_once(place, files)
+    kept = sum(path.stat().st_size for path in work.source.glob(".zguard-collect-*"))
+    assert kept < 400 * files + 300_000, f"{kept} bytes remember {files} files"
+    traced = work.path / "trace"
+    subprocess.run(["strace", "-f", "-o", traced, "-e", "trace=openat,write,pwrite64,fsync", ZGUARD, "collect", "--from", work.source, "--to", place],
+                   env=work.environment, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    opened = sum(".jsonl" in line for line in traced.read_text(errors="replace").splitlines())
+    assert opened == 0, f"{opened} of {files} reports were opened again"
+    began = time.monotonic()
+    write_report(work.source, 0, [finding(files)], name="20260921T141320.123Z-shop-1-ffffffff.jsonl")
+    assert "1 findings of 1 reports sent, 1 of them new" in work.collect(place).stdout
+    print(f"       {files} files: {first:.1f} s, and {time.monotonic() - began:.1f} s for one more")
+    # Of what is torn, and of what somebody else has written meanwhile, nothing is believed that is not so.
+    [path] = work.source.glob(".zguard-collect-*")
+    with path.open("ab") as file:
+        file.write(b"12\t34\t5")
+    write_report(work.source, 0, [finding(files + 1)], name="20260921T141320.123Z-shop-1-fffffffe.jsonl")
+    assert "1 findings of 1 reports sent, 1 of them new" in work.collect(place).stdout
+    assert "0 findings of 0 reports sent" in work.collect(place).stdout
+    exactly_once(place, files + 2)
+
+
 def full_disk(work):
     count = fill(work, 10, 100)
 
@@ -278,33 +392,44 @@ def old_ones_go(work):
 
 
 def one_table_becomes_many(work):
-    """A file of the version that kept all days of SQLite in one table."""
+    """Files of the versions that kept all days of SQLite in one table, and that counted all of them in one."""
     now = int(time.time())
-    place = f"sqlite:{work.path}/kept.db"
     fill(work, 2, 30)
-    work.collect(place)
-    days = [moment(now - days * 86400)[:10] for days in (0, 3)]
-    with sqlite3.connect(work.path / "kept.db", isolation_level=None) as base:
-        rows = base.execute("SELECT * FROM zguard_findings").fetchall()
-        names = [row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'zguard_findings_%'")]
-        base.execute("DROP VIEW zguard_findings")
-        for name in names:
-            base.execute(f"DROP TABLE {name}")
-        base.execute("""CREATE TABLE zguard_findings (tenant text NOT NULL, signature text NOT NULL, day text NOT NULL, id text NOT NULL, at bigint NOT NULL,
-                        host text NOT NULL, program text NOT NULL, version text NOT NULL, version_key text NOT NULL, occurrences bigint NOT NULL,
-                        body text NOT NULL, PRIMARY KEY (tenant, signature, day, id))""")
-        base.executemany(f"INSERT INTO zguard_findings VALUES ({', '.join('?' * 11)})", rows)
-    before = work.findings(place)
-    # All of it once more, as when a shipper has forgotten, and more of the same days and of another.
-    for forgotten in work.source.glob(".zguard-collect-*"):
-        forgotten.unlink()
-    write_report(work.source, 50, [finding(5000 + number, number, at=now - 3 * 86400) for number in range(3)])
-    work.collect(place)
-    exactly_once(place, 63)
-    assert set(before) <= set(work.findings(place)), "groups are gone"
-    work.collect(place, "--keep-age", "2d")
-    with sqlite3.connect(work.path / "kept.db") as base:
-        assert not base.execute("SELECT 1 FROM zguard_findings WHERE day = ?", [days[1]]).fetchall(), "old ones stay"
+    write_report(work.source, 40, [finding(4000 + number, 100 + number, at=now - 4 * 86400) for number in range(5)]
+                 + [finding(4100 + number, number, at=now) for number in range(3)])
+    old = moment(now - 3 * 86400)[:10]
+    for number, names in enumerate((["zguard_findings", "zguard_days"], ["zguard_days"])):
+        path = work.path / f"kept{number}.db"
+        place = f"sqlite:{path}"
+        work.collect(place)
+        with sqlite3.connect(path, isolation_level=None) as base:
+            for name in names:
+                (form,) = base.execute("SELECT sql FROM sqlite_master WHERE name = ?", [name + "_other"]).fetchone()
+                base.execute(f"CREATE TABLE whole AS SELECT * FROM {name}")
+                base.execute(f"DROP VIEW {name}")
+                parts = [row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE ?", [name + "_%"])]
+                assert len(parts) == 4, parts
+                for part in parts:
+                    base.execute(f"DROP TABLE {part}")
+                base.execute(form.replace(name + "_other", name, 1))
+                base.execute(f"INSERT INTO {name} SELECT * FROM whole")
+                base.execute("DROP TABLE whole")
+        before = work.findings(place)
+        assert sum(one["count"] for one in before.values()) == 68, before
+        # All of it once more, as when a shipper has forgotten, and more of the same days and of another.
+        for forgotten in work.source.glob(".zguard-collect-*"):
+            forgotten.unlink()
+        write_report(work.source, 50, [finding(5000 + number, number, at=now - 3 * 86400) for number in range(3)]
+                     + [finding(6000, 0, at=now - 4 * 86400)])
+        work.collect(place)
+        exactly_once(place, 72)
+        assert set(before) <= set(work.findings(place)), "groups are gone"
+        work.collect(place, "--keep-age", "2d")
+        with sqlite3.connect(path) as base:
+            for name in ("zguard_findings", "zguard_days"):
+                assert not base.execute(f"SELECT 1 FROM {name} WHERE day <= ?", [old]).fetchall(), "old ones stay"
+        exactly_once(place, 3)
+        (work.source / store_name(50)).unlink()
 
 
 def libraries_that_cannot_be_used(work):
@@ -335,6 +460,14 @@ def a_share_is_kept(work):
     with sqlite3.connect(work.path / "kept.db") as base:
         whole = base.execute("SELECT count(*) FROM zguard_findings WHERE body LIKE '%use1%'").fetchone()[0]
     assert 105 <= whole <= 190, f"{whole} of 400 findings are kept whole"
+    # A shipper that is started anew counts what lies there, too.
+    kept = str(work.path / "kept")
+    for start in range(400, 460, 20):
+        write_report(work.source, start, [finding(start * 100 + one, 1, pid=start * 100 + one) for one in range(20)])
+        work.collect(kept, "--keep-share", "0%")
+    exactly_once(kept, 460)
+    lines = [line for file in Path(kept).glob("*.jsonl") for line in file.read_text().splitlines()]
+    assert sum("use1" in line for line in lines) == whole, len(lines)
 
 
 class Receiver:
@@ -463,7 +596,7 @@ def wrong_calls(work):
 
 
 TESTS = [("arrives once", arrives_once), ("only what is complete", only_what_is_complete), ("two at once", two_at_once),
-         ("connections break", connections_break), ("full disk", full_disk), ("same answers", same_answers), ("old ones go", old_ones_go),
+         ("connections break", connections_break), ("the server restarts", the_server_restarts), ("a proxy cuts", a_proxy_cuts), ("full disk", full_disk), ("same answers", same_answers), ("old ones go", old_ones_go),
          ("a share is kept", a_share_is_kept), ("one table becomes many", one_table_becomes_many), ("libraries that cannot be used", libraries_that_cannot_be_used),
          ("over the web", over_the_web), ("OpenTelemetry", open_telemetry),
          ("what is cut does not leave", what_is_cut_does_not_leave), ("wrong calls", wrong_calls)]
@@ -473,11 +606,13 @@ def main():
     global server
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=8, help="shippers that are killed, for each kind of store")
+    parser.add_argument("--files", type=int, default=1500, help="reports in one directory")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}")
-    tests = [*TESTS, ("killed at random moments", lambda work: killed(work, arguments.kills, arguments.seed))]
+    tests = [*TESTS, ("many files", lambda work: many_files(work, arguments.files)),
+             ("killed at random moments", lambda work: killed(work, arguments.kills, arguments.seed))]
     server = Postgres()
     try:
         return run_tests(tests, "zguard-fleet-", arguments.only, Work)

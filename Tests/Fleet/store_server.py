@@ -5,6 +5,7 @@ import json
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -39,10 +40,8 @@ class Postgres:
             with open(self.data / "pg_hba.conf", "a") as rules:
                 rules.write(f"host all all {network} scram-sha-256\n")
         self.log = open(self.folder / "log", "wb")
-        self.process = subprocess.Popen(
-            [self.programs / "postgres", "-D", self.data, "-h", ",".join({"127.0.0.1", address}), "-p", str(self.port), "-k", self.folder,
-             "-c", "fsync=off", "-c", "max_wal_size=4GB"],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, cwd="/", **self.account)
+        self.listens = ",".join({"127.0.0.1", address})
+        self.start()
         self.address = f"postgresql://fleet@127.0.0.1:{self.port}/fleet"
         deadline = time.monotonic() + 60
         while subprocess.run([self.programs / "createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "fleet", "fleet"],
@@ -52,6 +51,17 @@ class Postgres:
                 self.close()
                 raise Failed(f"PostgreSQL does not answer: {text}")
             time.sleep(0.05)
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [self.programs / "postgres", "-D", self.data, "-h", self.listens, "-p", str(self.port), "-k", self.folder, "-c", "fsync=off",
+             "-c", "max_wal_size=4GB"], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, cwd="/", **self.account)
+
+    def restart(self):
+        """As after a failure: connections are cut, and what was not committed is undone."""
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait()
+        self.start()
 
     def run(self, name, *words):
         result = subprocess.run([str(self.programs / name), *map(str, words)], capture_output=True, text=True, cwd="/", **self.account)
@@ -70,7 +80,8 @@ class Postgres:
         self.query("DROP TABLE IF EXISTS zguard_findings, zguard_days, zguard_hosts, zguard_groups, zguard_totals")
 
     def close(self):
-        self.process.terminate() if self.process.poll() is not None else self.process.send_signal(3)
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGQUIT)
         self.process.wait()
         self.log.close()
         self.ports.close()

@@ -239,6 +239,7 @@ class Apache(WebServer):
         (cgi / "show").write_text("#!/bin/sh\necho 'Content-Type: text/plain'\necho\necho \"$REQUEST_METHOD $QUERY_STRING $CONTENT_LENGTH\"\nwc -c\n")
         (cgi / "show").chmod(0o755)
         (run.dir / "mime.types").write_text("text/html html\ntext/plain txt\n")
+        # A connection that the proxy keeps may be one that its other end, ended by a reload, has just closed: 502.
         # POSIX semaphores have names made of the time of day here: of two servers that start in the same microsecond one ends.
         (run.dir / "apache.conf").write_text(f"""
 {loads}
@@ -258,7 +259,7 @@ MaxConnectionsPerChild 300
 AddOutputFilterByType DEFLATE text/html
 AddType text/html .shtml
 AddOutputFilter INCLUDES .shtml
-ProxyPass /proxy/ http://127.0.0.1:{port}/
+ProxyPass /proxy/ http://127.0.0.1:{port}/ disablereuse=on
 ScriptAlias /cgi/ {cgi}/
 {f'ScriptSock {run.dir}/cgisock' if self.model != 'prefork' else ''}
 <Directory {run.inputs}/pages>

@@ -379,6 +379,29 @@ def retention_flags(work):
             assert f"option '{flag[0]}' needs '--report' with a directory" in result.stderr, result.stderr
 
 
+def a_share_is_kept(work):
+    work.guarded(status=99)
+    [file] = work.files()
+    findings, _ = lines_of(work.store / file)
+    assert findings and all(line["stacks"]["access"] for line in findings)
+    for number in range(98):
+        (work.store / f"20260101T000000.000Z-old-{number}-0123abcd.jsonl").write_bytes((work.store / file).read_bytes())
+    for share, are_whole in (("0%", True), ("0%", False), ("100%", True)):
+        before = set(work.files())
+        work.guarded("--keep-share", share, status=99)
+        [new] = set(work.files()) - before
+        lines, _ = lines_of(work.store / new)
+        assert {line["signature"] for line in lines} == {line["signature"] for line in findings}
+        assert all(bool(line.get("stacks", {}).get("access")) == are_whole for line in lines), share
+    shown = [json.loads(line) for line in work.report().stdout.splitlines()]
+    assert all(line["stacks"]["access"] for line in shown)
+    counts = [{line["signature"]: line["count"] * factor for line in lines} for lines, factor in ((shown, 1), (findings, 102))]
+    assert counts[0] == counts[1], counts
+    for share in ("10", "-1%", "101%"):
+        assert "expected 0% to 100%" in work.guarded(f"--keep-share={share}", status=64).stderr
+    assert "needs '--report' with a directory" in work.run("run", "--keep-share", "10%", "--", "true", status=64).stderr
+
+
 def since(work):
     for name, age in [("20260101T000000.000Z-a-1-1123abcd.jsonl", 7200), ("20260101T000000.000Z-b-1-2123abcd.jsonl", 1800)]:
         old_report(work, name, age=age)
@@ -464,7 +487,7 @@ def main():
     parser.add_argument("--filter", default="", help="only tests whose name holds this")
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else random.randrange(1 << 32)
-    tests = [(test.__name__, test) for test in (one_file_a_run, retention_flags, since, raw_reports_of_the_runtime,
+    tests = [(test.__name__, test) for test in (one_file_a_run, retention_flags, a_share_is_kept, since, raw_reports_of_the_runtime,
                                                 directory_vanishes, size_of_files_is_limited, directory_is_refused, racing_prunes, damaged_reports, bomb)]
     tests += [(f"killed at random, seed {seed}", lambda work: killed_at_random(work, arguments.rounds, seed))]
     tests += [(f"killed {action} every call", lambda work, action=action: killed_at_every_call(work, action))

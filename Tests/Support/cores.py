@@ -70,6 +70,7 @@ def said_of(finding):
         "threads": len(finding.get("threads", [])),
         "block": (block.get("size"), block.get("offset"), block.get("state"), block.get("class"), block.get("member"),
                   places(stacks.get("free", [])), places(stacks.get("alloc", []))),
+        "thrown": places(stacks.get("thrown", [])),
         "notes": finding.get("annotations", {}),
         "registers": sorted(finding.get("registers", {})),
     }

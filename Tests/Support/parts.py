@@ -62,6 +62,7 @@ PARTS = [
     Part("fences", driver("Detection/fences"), 12, slices=4),
     Part("zombies", driver("Detection/zombies"), 60, slices=6),
     Part("crashing", driver("Detection/crashing"), 12, slices=10),
+    Part("uncaught", driver("Detection/uncaught"), 10, slices=4),
     Part("stalling", driver("Detection/stalling"), 20, slices=5),
     Part("crashing-full", driver("Detection/crashing", "--random", "200", "--stopped", "--filter", "m"), 40, when="full"),
     Part("crashing-long", driver("Detection/crashing", "--random", "2000", "--filter", "random"), 300, when="long"),
@@ -88,7 +89,10 @@ PARTS = [
     # Findings on their way to databases, and in a browser.
     Part("fleet", driver("Fleet/fleet"), 14),
     Part("fleet-killed", driver("Fleet/fleet", "--kills", "200", "--only", "killed"), 90, needs=("fleet",), when="full"),
+    Part("fleet-files", driver("Fleet/fleet", "--files", "100000", "--only", "many files"), 60, needs=("fleet",), when="full"),
     Part("serve", driver("Fleet/serve"), 9),
+    # The systemd unit, by a systemd of its own in a root.
+    Part("service", driver("Fleet/service"), 60, when="full"),
     # Two machines and a database, by the commands of docs/FLEET.md.
     Part("walk", driver("Fleet/walk"), 15, when="full"),
     Part("history", driver("Symbols/history"), 16, slices=4),

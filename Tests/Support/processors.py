@@ -69,6 +69,11 @@ def is_elsewhere(arch):
     return arch != HERE and not stage()
 
 
+def has_tags():
+    """Whether the processor that a driver is for here has memory tags, and its kernel uses them."""
+    return ARCH == "aarch64" and (WHOLE.endswith("-tags") if WHOLE else KIND != "first")
+
+
 def stage():
     """"" in a driver that works for this machine, BUILD or RUN in one that `run` has called."""
     return os.environ.get("ZG_TEST_STAGE", "")

@@ -16,7 +16,7 @@ import Testing
         "next":[{"access":"call","member_frame":{"pc":"0xfFfF"},"confidence":"inferred"},{"access":"read","member":"total"}]},\
         "thread":{"id":1,"name":"main"},"stacks":{"access":[],"free":[{"pc":"0x55d0","module":"/bin/x","build_id":"ab01",\
         "offset":"0x5d0","function":"f()","file":"/s/f.c","line":3,"column":0,"inlined":true}],"alloc":[{"pc":"0x99","inlined":false}],\
-        "previous":[{"pc":"0x1"}]},"history":[],"count":3,"pid":9,"program":"/bin/\\u00e4 \\"x\\" \\\\ \\/ \\n\\t","time":"2026-01-02T03:04:05.678Z",\
+        "previous":[{"pc":"0x1"}],"thrown":[{"pc":"0x2"}]},"history":[],"count":3,"pid":9,"program":"/bin/\\u00e4 \\"x\\" \\\\ \\/ \\n\\t","time":"2026-01-02T03:04:05.678Z",\
         "first_seen":"2026-01-01T00:00:00Z","last_seen":null,"signature":"","detail":{"offset":"16","new":"0x41"},\
         "origin":{"id":"00","host":"ä","version":null,"tenant":"t"}}
         """,

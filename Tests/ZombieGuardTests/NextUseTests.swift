@@ -87,4 +87,18 @@ import Testing
         other.stacks.previous[0].function = "Cart.clear()"
         #expect(other.computeSignature() != finding.computeSignature())
     }
+
+    @Test func thrownError() throws {
+        let line = """
+            {"schema":"zguard.finding/1","kind":"crash","access":"unknown","confidence":"exact","address":"0x0","signal":"SIGILL","code":2,
+            "message":"Fatal error: out of cheese","registers":{},"stacks":{"access":[{"pc":"0x1","function":"checkOut()"}],"free":[],"alloc":[],
+            "thrown":[{"pc":"0x2","function":"takeCheese(_:)","file":"/a/shop.swift","line":4}]},"count":1}
+            """
+        let finding = try JSONDecoder().decode(Finding.self, from: Data(line.utf8))
+        let text = TextRenderer().render(finding)
+        #expect(text.contains("the error was thrown here:\n    #0 takeCheese(_:)"))
+        #expect(try JSONDecoder().decode(Finding.self, from: Data(finding.jsonLine.utf8)) == finding)
+        let sarif = SARIFReport(ReportDocument(findings: [finding])).text
+        #expect(sarif.contains("; the error was [thrown here](1)"))
+    }
 }

@@ -302,7 +302,7 @@ import Testing
         #expect(try strict.files().count == 1)
         let file = ReportFile(
             name: pipe.plain, path: directory + "/" + pipe.plain, started: nil, written: .now, size: 0,
-            isCompressed: false)
+            isCompressed: false, inode: 0)
         #expect(try strict.reader(of: file) == nil)
     }
 

@@ -34,6 +34,9 @@ import Testing
         other.stacks.free[0].function = "someone_else"
         #expect(other.computeSignature() != one)
         other = .sample()
+        other.stacks.thrown = [Finding.Frame(pc: Address(1), function: "takeCheese(_:)")]
+        #expect(other.computeSignature() != one)
+        other = .sample()
         swap(&other.stacks.free, &other.stacks.alloc)
         #expect(other.computeSignature() != one)
     }

@@ -4,14 +4,28 @@
 
 #include "faults/collector.h"
 #include "faults/crash_message.h"
+#include "faults/uncaught.h"
 #include "findings/crash.h"
 #include "findings/found.h"
 #include "images/loader.h"
 #include "platform/os.h"
+#include "stacks/depot.h"
 
 // One at a time.
 static struct zg_crash crash;
 static char message[2048];
+
+// Nothing was unwound since: the access's stack ends with all that the throw's has.
+static bool shows(const struct zg_finding *finding, uint32_t thrown_stack) {
+    uint64_t thrown[ZG_STACK_MAX_DEPTH];
+    int count = zg_depot_get(thrown_stack, thrown, ZG_STACK_MAX_DEPTH);
+    for (int i = 0; i < finding->access_count && count; i++) {
+        int most = (int)zg_min((uint64_t)count, (uint64_t)(finding->access_count - i)), same = 0;
+        while (same < most && finding->access_stack[i + same] == thrown[same]) same++;
+        if (same == most) return true;
+    }
+    return false;
+}
 
 static void ask_for_threads(struct zg_finding *finding, const struct zg_registers *registers) {
     switch (zg_collector_ask(registers)) {
@@ -31,6 +45,8 @@ void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *
     bool is_own = info->si_code > 0 || info->si_pid == zg_os_pid();
     crash.message = zg_crash_message_find(signal, is_own, message, sizeof message) ? message : NULL;
     zg_arch_registers_from_context(&crash.registers, context);
+    crash.thrown_stack = zg_uncaught_thrown_at(signal, is_own);
+    if (shows(finding, crash.thrown_stack)) crash.thrown_stack = 0;
     finding->crash = &crash;
     if (!is_own) zg_finding_detail_number(finding, "sender", (uint64_t)info->si_pid, false);
     ask_for_threads(finding, &crash.registers);
@@ -41,6 +57,7 @@ static void describe_misuse(struct zg_finding *finding, struct zg_crash *end, co
     end->signal = SIGABRT;
     end->code = SI_TKILL;
     end->message = NULL;
+    end->thrown_stack = 0;
     end->registers = (struct zg_registers){.pc = frame[1]};
     end->registers.value[ZG_ARCH_FP] = frame[0];
     end->registers.value[ZG_ARCH_SP] = zg_arch_caller_sp(frame);
@@ -68,6 +85,9 @@ bool zg_crash_is_in_abort(uint64_t frame) {
 void zg_crash_make(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context) {
     // What a fault names; of other signals it is nothing, or the instruction.
     uint64_t address = info->si_code > 0 && (signal == SIGSEGV || signal == SIGBUS) ? (uint64_t)info->si_addr : 0;
+    struct zg_registers registers;
+    zg_arch_registers_from_context(&registers, context);
     zg_finding_init(finding, zg_finding_crash, ZG_ACCESS(unknown), address, NULL);
+    finding->access_count = zg_unwind_full(&registers, true, finding->access_stack, ZG_STACK_MAX_DEPTH);
     zg_crash_describe(finding, signal, info, context);
 }

@@ -241,10 +241,7 @@ static void work_on_abort(void *work_pointer, void *unused_1, void *unused_2) {
 static void work_on_crash(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
-    struct zg_registers registers;
-    zg_arch_registers_from_context(&registers, work->context);
     zg_crash_make(&finding, work->signal, work->info, work->context);
-    finding.access_count = zg_unwind_full(&registers, true, finding.access_stack, ZG_STACK_MAX_DEPTH);
     finding.says_later = !zg_config.report_path[0] && zg_last_words_are_heard();
     work->reported = true;
     // Of a limit on files it would not be said that it was met; a core file is within it as before.

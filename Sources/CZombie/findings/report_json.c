@@ -232,6 +232,10 @@ void zg_report_put_json(struct zg_text *text, const struct zg_finding *finding) 
         zg_text_char(text, ',');
         put_stack(text, "previous", &finding->previous_frame, 1, false);
     }
+    if (finding->crash && finding->crash->thrown_stack) {
+        zg_text_char(text, ',');
+        put_depot_stack(text, "thrown", finding->crash->thrown_stack);
+    }
     zg_text_string(text, "},\"detail\":{");
     for (int i = 0; i < finding->detail_count; i++) {
         if (i) zg_text_char(text, ',');

@@ -130,6 +130,7 @@ bool zg_report_is_shortened(const struct zg_finding *finding) {
 void zg_report_put_stacks(struct zg_text *text, const struct zg_finding *finding) {
     put_stack(text, "  access:\n", finding->access_stack, finding->access_count, false);
     if (finding->previous_frame) put_stack(text, "  previous access:\n", &finding->previous_frame, 1, false);
+    if (finding->crash) put_depot_stack(text, "  thrown:\n", finding->crash->thrown_stack);
     if (finding->has_block) {
         put_depot_stack(text, "  freed:\n", finding->block.free_stack);
         put_depot_stack(text, "  allocated:\n", finding->block.alloc_stack);

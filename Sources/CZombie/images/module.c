@@ -216,6 +216,7 @@ struct symbol_search {
     uint32_t hash;
     uint64_t within; // an address in the only image to look at; 0: all
     uint64_t behind; // an address in the image that all others to look at come after; 0: all
+    bool of_variable;
     void *found;
 };
 
@@ -232,7 +233,8 @@ static bool is_default(const struct dynamic *dynamic, uint64_t bias, const ElfW(
 
 static bool is_sought(const struct symbol_search *search, const struct dynamic *dynamic, uint64_t bias,
                       const ElfW(Sym) * symbol) {
-    return symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+    return symbol->st_shndx != SHN_UNDEF &&
+           ELF64_ST_TYPE(symbol->st_info) == (search->of_variable ? STT_OBJECT : STT_FUNC) &&
            zg_string_equal(dynamic->strings + symbol->st_name, search->name) && is_default(dynamic, bias, symbol);
 }
 
@@ -306,6 +308,13 @@ void *zg_module_function_in(uint64_t address, const char *name) {
 }
 
 void *zg_module_function(const char *name) { return zg_module_function_in(0, name); }
+
+void *zg_module_variable(const char *name) {
+    struct symbol_search search = search_for(name, 0);
+    search.of_variable = true;
+    dl_iterate_phdr(find_symbol_in, &search);
+    return search.found;
+}
 
 void *zg_module_next_function(const char *name) {
     struct symbol_search search = search_for(name, 0);

@@ -36,7 +36,9 @@ const char *zg_module_called_through(uint64_t pc, uint64_t place);
 // The function that the first of all loaded images exports under this name; NULL where there is none. As dlsym, but for the
 // loader's main lock, which a thread holds during dlopen while the constructors that it runs may wait for this one. Cold.
 void *zg_module_function(const char *name);
-// The same in the one image that holds `address`.
+// The same of a variable.
+void *zg_module_variable(const char *name);
+// A function as zg_module_function finds it, in the one image that holds `address`.
 void *zg_module_function_in(uint64_t address, const char *name);
 // The same in the program's executable alone.
 void *zg_module_program_function(const char *name);

@@ -41,11 +41,10 @@ static const char *string_at(struct part strings, uint64_t at) {
     return at < strings.count && !strings.bytes[strings.count - 1] ? strings.bytes + at : "";
 }
 
-static bool is_swift(struct part sections, struct part names) {
-    static const char metadata[] = "swift5_typeref";
+static bool has_section(const char *wanted, struct part sections, struct part names) {
     const ElfW(Shdr) *section = (const void *)sections.bytes;
     for (uint64_t i = 0; i < sections.count / sizeof *section; i++)
-        if (zg_string_equal(string_at(names, section[i].sh_name), metadata)) return true;
+        if (zg_string_equal(string_at(names, section[i].sh_name), wanted)) return true;
     return false;
 }
 
@@ -53,14 +52,16 @@ static void look_in(struct part symbols, struct part strings, uint64_t bias, con
                     uint64_t *addresses, uint64_t count) {
     const ElfW(Sym) *symbol = (const void *)symbols.bytes;
     for (uint64_t i = 0; i < symbols.count / sizeof *symbol; i++) {
-        if (ELF64_ST_TYPE(symbol[i].st_info) != STT_FUNC || symbol[i].st_shndx == SHN_UNDEF) continue;
+        int type = ELF64_ST_TYPE(symbol[i].st_info);
+        if ((type != STT_FUNC && type != STT_OBJECT) || symbol[i].st_shndx == SHN_UNDEF) continue;
         const char *name = string_at(strings, symbol[i].st_name);
         for (uint64_t j = 0; j < count; j++)
             if (zg_string_equal(name, names[j])) addresses[j] = bias + symbol[i].st_value;
     }
 }
 
-static bool look_in_file(int file, uint64_t bias, const char *const *names, uint64_t *addresses, uint64_t count) {
+static bool look_in_file(int file, uint64_t bias, const char *wanted, const char *const *names, uint64_t *addresses,
+                         uint64_t count) {
     ElfW(Ehdr) header;
     if (zg_os_read_at(file, &header, sizeof header, 0) != sizeof header || header.e_shnum > SECTIONS_MOST ||
         header.e_shentsize != sizeof(ElfW(Shdr)) || header.e_shstrndx >= header.e_shnum)
@@ -70,7 +71,7 @@ static bool look_in_file(int file, uint64_t bias, const char *const *names, uint
     const ElfW(Shdr) *section = (const void *)sections.bytes;
     struct part texts = read_part(file, section[header.e_shstrndx].sh_offset, section[header.e_shstrndx].sh_size);
     bool found = false;
-    for (uint64_t i = 0; texts.bytes && is_swift(sections, texts) && i < header.e_shnum && !found; i++) {
+    for (uint64_t i = 0; texts.bytes && has_section(wanted, sections, texts) && i < header.e_shnum && !found; i++) {
         if (section[i].sh_type != SHT_SYMTAB || section[i].sh_link >= header.e_shnum) continue;
         const ElfW(Shdr) *linked = &section[section[i].sh_link];
         struct part symbols = read_part(file, section[i].sh_offset, section[i].sh_size),
@@ -84,12 +85,12 @@ static bool look_in_file(int file, uint64_t bias, const char *const *names, uint
     return found;
 }
 
-bool zg_symbols_of_swift_program(const char *const *names, uint64_t *addresses, uint64_t count) {
+bool zg_symbols_of_program(const char *section, const char *const *names, uint64_t *addresses, uint64_t count) {
     struct zg_module program;
     if (!zg_module_find(getauxval(AT_PHDR), &program)) return false;
     int file = zg_os_open_read("/proc/self/exe");
     if (file < 0) return false;
-    bool found = look_in_file(file, program.bias, names, addresses, count);
+    bool found = look_in_file(file, program.bias, section, names, addresses, count);
     zg_os_close(file);
     return found;
 }

@@ -26,16 +26,15 @@ struct zg_pulse {
     uint64_t waits;      // that have ended
     uint64_t busy_until; // when the last time that zguard has watched was over
     uint32_t is_watched; // written by zguard: it wants to know `busy_until`
-    uint32_t
-        is_sampled; // written by zguard, a futex: the thread is being stopped, and does not begin to wait meanwhile
+    // Written by zguard, a futex: the thread is being stopped, and does not begin to wait meanwhile.
+    uint32_t is_sampled;
 };
 _Static_assert(sizeof(struct zg_pulse) == ZG_PULSE_BYTES, "two threads never write to one line of the cache");
 
 struct zg_pulses {
     uint32_t is_wanted; // there is a process that is looked at
     uint32_t stall_ms, stall_times, spare;
-    uint64_t unclaimed; // threads that found no place
-    uint64_t spares[5];
+    uint64_t spares[6];
     struct zg_pulse pulses[ZG_PULSES];
 };
 

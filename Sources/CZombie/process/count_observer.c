@@ -9,20 +9,19 @@
 #include "images/space.h"
 #include "images/symbols.h"
 #include "platform/arch.h"
-#include "platform/filter.h"
 #include "platform/os.h"
 #include "platform/text.h"
+#include "process/detours.h"
 #include "process/ready.h"
 #include "process/thread_entry.h"
 #include "settings/config.h"
 #include "settings/stats.h"
 #include "threads/capture.h"
-#include "threads/single.h"
 #include "zombies/classes.h"
 #include "zombies/count_history.h"
 #include "zombies/swift_names.h"
 
-enum { CHOSEN_CHANGES = 32, CODE_BYTES = 256, VERDICTS = 1024, SUPERCLASSES_MOST = 32, NAME_BYTES = 512 };
+enum { CHOSEN_CHANGES = 32, VERDICTS = 1024, SUPERCLASSES_MOST = 32, NAME_BYTES = 512 };
 
 // All that the runtime and compiled code call. Those that others of them lead to are observed there alone.
 static const struct {
@@ -173,64 +172,15 @@ static bool find_functions(uint64_t addresses[FUNCTIONS]) {
         addresses[i] = (uint64_t)zg_module_function(names[i]);
         if (i < NEEDED && !addresses[i]) found = false;
     }
-    if (!found && !zg_symbols_of_swift_program(names, addresses, FUNCTIONS)) return false;
+    if (!found && !zg_symbols_of_program(ZG_SYMBOLS_SWIFT, names, addresses, FUNCTIONS)) return false;
     return addresses[0] && addresses[1];
 }
 
-// Inaccessible address space that a jump from every part of the image reaches: in front of it, or else behind it, with room between for
-// the program's break.
-static char *map_room(uint64_t function) {
-    enum { STEP = 1 << 20, FAR = 1 << 28 };
-    struct zg_module module;
-    if (!zg_module_find_unwind(function, &module)) return NULL;
-    uint64_t start = module.start & ~(ZG_PAGE_BYTES - 1), end = zg_round_up(module.end, ZG_PAGE_BYTES);
-    if (end - start >= ZG_ARCH_DETOUR_REACH) return NULL;
-    for (uint64_t distance = 16 * ZG_PAGE_BYTES; distance < ZG_ARCH_DETOUR_REACH - (end - start); distance += STEP) {
-        if (start > distance + 16 * ZG_PAGE_BYTES && zg_os_map_hole((void *)(start - distance), ZG_PAGE_BYTES))
-            return (char *)(start - distance);
-        if (distance > FAR && zg_os_map_hole((void *)(end + distance), ZG_PAGE_BYTES)) return (char *)(end + distance);
-    }
-    return NULL;
-}
-
-static bool write_detours(char *room, const uint64_t addresses[FUNCTIONS], uint64_t detours[FUNCTIONS]) {
-    _Static_assert(FUNCTIONS * ZG_ARCH_DETOUR_ROOM <= ZG_PAGE_BYTES, "all lie in one page");
-    uint8_t code[CODE_BYTES];
-    for (uint64_t i = 0; i < FUNCTIONS; i++) {
-        char *at = room + i * ZG_ARCH_DETOUR_ROOM;
-        uint64_t count = addresses[i] ? zg_os_read_memory(code, addresses[i], sizeof code) : 0;
-        bool done = count && zg_arch_detour_write((uint8_t *)at, addresses[i], code, (uint32_t)count, observe,
-                                                  functions[i].event);
-        detours[i] = done ? (uint64_t)at : 0;
-        if (i < NEEDED && !done) return false;
-    }
-    return true;
-}
-
-static bool lead_to(uint64_t detour, uint64_t function) {
-    uint8_t code[16] = {0};
-    if (!zg_os_read_memory(code, function, sizeof code)) return false;
-    uint32_t count = zg_arch_detour_jump(code, function, detour);
-    uint64_t start = function & ~(ZG_PAGE_BYTES - 1), bytes = zg_round_up(function + count, ZG_PAGE_BYTES) - start;
-    if (!count || zg_os_open_code((void *)start, bytes) < 0) return false;
-    __builtin_memcpy((void *)function, code, count);
-    zg_os_close_code((void *)start, bytes);
-    __builtin___clear_cache((char *)function, (char *)function + count); // nothing on x86-64
-    return true;
-}
-
-// While nobody runs in these functions: the process has one thread, which is here.
 static bool install(const uint64_t addresses[FUNCTIONS]) {
-    uint64_t detours[FUNCTIONS];
-    char *room = map_room(addresses[0]);
-    if (!room || zg_os_commit(room, ZG_PAGE_BYTES) < 0 || !write_detours(room, addresses, detours) ||
-        zg_os_close_code(room, ZG_PAGE_BYTES) < 0)
-        return false;
-    __builtin___clear_cache(room, room + ZG_PAGE_BYTES);
-    bool done = true;
-    for (uint64_t i = 0; i < FUNCTIONS; i++)
-        if (detours[i] && !lead_to(detours[i], addresses[i]) && i < NEEDED) done = false;
-    return done;
+    struct zg_detour detours[FUNCTIONS];
+    for (uint32_t i = 0; i < FUNCTIONS; i++)
+        detours[i] = (struct zg_detour){addresses[i], (uint32_t)functions[i].event, i < NEEDED};
+    return zg_detours_install(detours, FUNCTIONS, observe);
 }
 
 void zg_count_observer_start(void) {
@@ -240,10 +190,7 @@ void zg_count_observer_start(void) {
     if (!changes && zg_config.trace_class[0]) changes = CHOSEN_CHANGES;
     if (!changes && zg_config.race_delay) changes = 1;
     if (!changes || !zg_classes_on || !zg_ready()) return;
-    // Whoever executed this program knows of filters that nobody can read now: they may end those who write to code.
-    char scratch[32];
-    bool may_write = !zg_filter_stands && !zg_config_variable(ZG_FILTERS_VARIABLE, scratch, sizeof scratch);
     if (!find_functions(addresses)) zg_count_history_miss(false);
-    else if (!zg_is_single_threaded() || !may_write || !zg_count_history_init(changes) || !install(addresses))
+    else if (!zg_detours_are_possible() || !zg_count_history_init(changes) || !install(addresses))
         zg_count_history_miss(true);
 }

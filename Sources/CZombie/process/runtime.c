@@ -42,6 +42,7 @@
 #include "process/stderr_watch.h"
 #include "process/swift_check.h"
 #include "process/thread_entry.h"
+#include "process/throws.h"
 #include "process/watch.h"
 #include "settings/config.h"
 #include "settings/coverage.h"
@@ -291,6 +292,7 @@ void zg_runtime_start(void) {
     if (zg_config.handle_signals && zg_crash_is_wanted()) {
         zg_crash_start();
         zg_stderr_watch_start();
+        zg_throws_start();
     }
     if (zg_config.collect & zg_collect_stalls && zg_coverage_run) zg_pulse_start(&zg_coverage_run->pulses);
     zg_swift_check_at_start();

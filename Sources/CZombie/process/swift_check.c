@@ -21,6 +21,7 @@
 #define NEW_BITS                                                                                                       \
     UINT64_C(3) // one strong (counted from 0), one unowned for all of them, freed by Swift's own deallocator
 
+void (*zg_swift_check_seen)(void);
 static uint32_t checking;
 
 struct object {
@@ -126,6 +127,7 @@ static void conclude(bool good) {
     }
     if (zg_config.handle_signals) zg_signals_watch_aborts(zg_fault_handler);
     zg_count_history_swift_is_seen();
+    if (zg_swift_check_seen) zg_swift_check_seen();
     zg_class_set_swift_layout(good ? zg_swift_expected : zg_swift_unexpected);
 }
 

@@ -12,5 +12,7 @@
 void zg_swift_check_at_start(void);
 // When the first Swift object has gone, at the latest.
 void zg_swift_check(void);
+// Called then, where it is set: the Swift runtime is there.
+extern void (*zg_swift_check_seen)(void);
 
 #endif

@@ -140,6 +140,8 @@ static struct zg_thread *take_state(void) {
     thread->errands = thread->deferred_count ? zg_errand_free : 0; // of the thread that had it before
     thread->destructor_rounds = 0;
     thread->faults_hidden = 0;
+    thread->cxx_handled = thread->typed_throw_type = 0;
+    thread->uncaught_stack = 0;
     zg_stack_cache_forget(&thread->stack_cache);
     thread->trail.count = 0;
     if (zg_config.overhead) {

@@ -57,7 +57,6 @@ static struct zg_pulse *claim(const struct zg_thread *thread) {
         __atomic_store_n(&pulse->state, zg_pulse_beats, __ATOMIC_RELEASE);
         return pulse;
     }
-    __atomic_fetch_add(&zg_pulses->unclaimed, 1, __ATOMIC_RELAXED);
     return NULL;
 }
 

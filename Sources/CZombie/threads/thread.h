@@ -66,6 +66,11 @@ struct zg_thread {
     uint32_t time;          // of a zombie of late, as in struct zg_death
     uint64_t waits_after;   // in ticks: when it may wait for races again (process/count_observer.c)
 
+    // Errors (process/throws.c): where C++'s runtime keeps what the thread handles; where that of Swift was thrown by which it ends the
+    // program, and its last one that was thrown typed.
+    uint64_t cxx_handled, typed_throw_type;
+    uint32_t uncaught_stack, typed_throw_stack;
+
     struct zg_pulse *pulse; // NULL: nobody looks at its waits
     uint64_t waits;         // seen of a thread without one (pulse.c)
 

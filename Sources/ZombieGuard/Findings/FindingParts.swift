@@ -133,6 +133,8 @@ extension Finding {
         public var alloc: [Frame]
         /// Of two accesses that met, where the earlier one began: its innermost frame. Empty in findings of other kinds.
         public var previous: [Frame]
+        /// Of an error that nobody caught, where it was thrown. Empty where it is not known or `access` shows it, and in findings of other kinds.
+        public var thrown: [Frame]
 
         /// Makes the stacks; those left out are not known.
         ///
@@ -141,11 +143,15 @@ extension Finding {
         ///   - free: where it was freed.
         ///   - alloc: where it was allocated.
         ///   - previous: of two accesses that met, where the earlier one began.
-        public init(access: [Frame] = [], free: [Frame] = [], alloc: [Frame] = [], previous: [Frame] = []) {
+        ///   - thrown: of an error that nobody caught, where it was thrown.
+        public init(
+            access: [Frame] = [], free: [Frame] = [], alloc: [Frame] = [], previous: [Frame] = [], thrown: [Frame] = []
+        ) {
             self.access = access
             self.free = free
             self.alloc = alloc
             self.previous = previous
+            self.thrown = thrown
         }
 
         public init(from decoder: any Decoder) throws {
@@ -154,10 +160,11 @@ extension Finding {
             free = try values.decodeIfPresent([Frame].self, forKey: .free) ?? []
             alloc = try values.decodeIfPresent([Frame].self, forKey: .alloc) ?? []
             previous = try values.decodeIfPresent([Frame].self, forKey: .previous) ?? []
+            thrown = try values.decodeIfPresent([Frame].self, forKey: .thrown) ?? []
         }
 
         enum CodingKeys: String, CodingKey {
-            case access, free, alloc, previous
+            case access, free, alloc, previous, thrown
         }
 
         public func encode(to encoder: any Encoder) throws {
@@ -166,6 +173,7 @@ extension Finding {
             try values.encode(free, forKey: .free)
             try values.encode(alloc, forKey: .alloc)
             if !previous.isEmpty { try values.encode(previous, forKey: .previous) }
+            if !thrown.isEmpty { try values.encode(thrown, forKey: .thrown) }
         }
     }
 

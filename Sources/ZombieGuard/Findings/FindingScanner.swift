@@ -137,6 +137,7 @@ struct FindingScanner {
             case "free": stacks.free = frames
             case "alloc": stacks.alloc = frames
             case "previous": stacks.previous = frames
+            case "thrown": stacks.thrown = frames
             default: throw Unusual()
             }
         }

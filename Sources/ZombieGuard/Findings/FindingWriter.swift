@@ -52,6 +52,7 @@ extension Finding.Stacks {
             ("access", .array(access.map(\.json))), ("free", .array(free.map(\.json))),
             ("alloc", .array(alloc.map(\.json))),
             ("previous", previous.isEmpty ? nil : .array(previous.map(\.json))),
+            ("thrown", thrown.isEmpty ? nil : .array(thrown.map(\.json))),
         ])
     }
 }

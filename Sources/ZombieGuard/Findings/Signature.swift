@@ -18,9 +18,9 @@ extension Finding {
             hash.add("stack")
             for name in StackNames(stack, limit: Self.framesPerStack).significant { hash.add(name) }
         }
-        if !stacks.previous.isEmpty {
+        for stack in [stacks.previous, stacks.thrown] where !stack.isEmpty {
             hash.add("stack")
-            for name in StackNames(stacks.previous, limit: Self.framesPerStack).significant { hash.add(name) }
+            for name in StackNames(stack, limit: Self.framesPerStack).significant { hash.add(name) }
         }
         return hash.digits
     }

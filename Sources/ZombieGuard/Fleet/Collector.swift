@@ -98,19 +98,15 @@ public final class Collector {
 
     private func ship(_ files: [ReportFile], in directory: StoreDirectory, _ passed: inout Passed) throws {
         var progress = ShippingProgress(destination: name, in: directory)
-        let before = progress.entries
-        // What is gone needs no memory.
-        let names = Set(files.map(\.name))
-        progress.entries = progress.entries.filter { names.contains($0.key) }
+        progress.keep(only: Set(files.map(\.name)))
         for file in files {
             do {
-                guard let opened = try open(file, in: directory, &passed) else { continue }
-                if let known = progress.entries[file.name], known.inode == opened.status.st_ino,
-                    known.written == Timestamp(opened.status.st_mtim).rawValue,
-                    known.size == UInt64(max(0, opened.status.st_size))
+                if let known = progress.entries[file.name], known.written == file.written.rawValue,
+                    known.size == file.size, known.inode == file.inode
                 {
                     continue
                 }
+                guard let opened = try open(file, in: directory, &passed) else { continue }
                 passed.files += 1
                 let source = Source(
                     file: file, descriptor: opened.descriptor, status: opened.status,
@@ -121,7 +117,7 @@ public final class Collector {
             }
         }
         try flush(&progress, directory, &passed)
-        if progress.entries != before { save(progress, directory) }
+        save(&progress, directory)
     }
 
     /// A report that nobody writes; nil where somebody does, or it is gone.
@@ -230,7 +226,7 @@ public final class Collector {
             }
         }
         counts[key] = count + 1
-        return count < sampling.first || sampling.keeps(finding) ? finding : finding.thinned
+        return sampling.keeps(at: finding.place, after: count) ? finding : finding.thinned
     }
 
     /// Sends what was read, and remembers that it has arrived.
@@ -244,15 +240,15 @@ public final class Collector {
             passed.new += new
             batch = []
             batchBytes = 0
-            for mark in marks { progress.entries[mark.name] = mark.entry }
+            for mark in marks { progress.set(mark.entry, for: mark.name) }
             marks = []
-            save(progress, directory)
+            save(&progress, directory)
         }
-        for mark in marks { progress.entries[mark.name] = mark.entry }
+        for mark in marks { progress.set(mark.entry, for: mark.name) }
         marks = []
     }
 
-    private func save(_ progress: ShippingProgress, _ directory: StoreDirectory) {
+    private func save(_ progress: inout ShippingProgress, _ directory: StoreDirectory) {
         do throws(SystemError) { try progress.save(in: directory) } catch {
             warnOnce("cannot remember what was shipped from '\(visible(directory.path))': \(error)")
         }

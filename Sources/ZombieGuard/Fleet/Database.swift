@@ -55,13 +55,8 @@ enum FleetTables {
     /// The tables that count, which overviews are made of. zguard_totals has a group's counts of all days together; when it was
     /// seen first, and the oldest version that had it, stay there when those findings are gone. `form` is what the database has to say
     /// of tables that are looked up by their keys alone.
-    static func counting(day: String, form: String = "") -> String {
+    static func counting(form: String = "") -> String {
         """
-        CREATE TABLE IF NOT EXISTS zguard_days (
-            tenant text NOT NULL, signature text NOT NULL, day \(day) NOT NULL, program text NOT NULL, version text NOT NULL,
-            version_key text NOT NULL, findings bigint NOT NULL, occurrences bigint NOT NULL,
-            first_at bigint NOT NULL, last_at bigint NOT NULL,
-            PRIMARY KEY (tenant, signature, day, program, version))\(form);
         CREATE TABLE IF NOT EXISTS zguard_hosts (
             tenant text NOT NULL, signature text NOT NULL, host text NOT NULL, findings bigint NOT NULL,
             occurrences bigint NOT NULL, last_at bigint NOT NULL, PRIMARY KEY (tenant, signature, host))\(form);
@@ -76,13 +71,24 @@ enum FleetTables {
         """
     }
 
-    /// The table, or partition, of a day.
-    static func name(of day: String) -> String { "zguard_findings_" + day.replacing("-", with: "_") }
+    /// The table that counts by day.
+    static func countingDays(_ name: String, day: String, form: String = "") -> String {
+        """
+        CREATE TABLE IF NOT EXISTS \(name) (
+            tenant text NOT NULL, signature text NOT NULL, day \(day) NOT NULL, program text NOT NULL, version text NOT NULL,
+            version_key text NOT NULL, findings bigint NOT NULL, occurrences bigint NOT NULL,
+            first_at bigint NOT NULL, last_at bigint NOT NULL,
+            PRIMARY KEY (tenant, signature, day, program, version))\(form);
 
-    /// Whether it is the name of one.
-    static func isDay(_ name: String) -> Bool {
-        let digits = name.dropFirst("zguard_findings_".count)
-        return digits.utf8.count == 10 && digits.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x5f }
+        """
+    }
+
+    /// What the names of a day's tables, or of its partition, end in: "2026_11_21".
+    static func suffix(of day: String) -> String { day.replacing("-", with: "_") }
+
+    /// Whether it is the end of one.
+    static func isDay(_ suffix: String) -> Bool {
+        suffix.utf8.count == 10 && suffix.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x5f }
     }
 
     /// Whether a day has a table of its own: hostile times make none.

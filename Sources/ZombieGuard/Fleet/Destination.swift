@@ -58,6 +58,8 @@ final class DirectoryDestination: Destination {
     private let store: ReportStore
     /// Ids that are in files, each with the size of the file when they were read.
     private var known: [String: (size: UInt64, ids: Set<String>)] = [:]
+    /// What lay there when somebody asked, by tenant and signature.
+    private var counts: [String: [String: Int64]] = [:]
 
     private static let waitSeconds = 60.0
     private static let mostKnown = 1000
@@ -132,6 +134,12 @@ final class DirectoryDestination: Destination {
         }
         known[name.stem] = (size + UInt64(bytes.count), ids)
         return new.count
+    }
+
+    // Asked once for each signature, before the first of it is sent.
+    func count(of signature: String, tenant: String) -> Int64 {
+        if counts[tenant] == nil { counts[tenant] = (try? store.counts(tenant: tenant)) ?? [:] }
+        return counts[tenant]?[signature] ?? 0
     }
 
     func prune(_ retention: Retention) throws(FleetError) {

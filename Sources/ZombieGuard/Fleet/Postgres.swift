@@ -5,7 +5,7 @@ import Glibc
 private struct PostgresLibrary: Sendable {
     typealias Handle = OpaquePointer
     typealias Texts = UnsafePointer<UnsafePointer<CChar>?>
-    typealias Connect = @convention(c) (UnsafePointer<CChar>) -> Handle?
+    typealias Connect = @convention(c) (Texts, Texts, CInt) -> Handle?
     typealias Status = @convention(c) (Handle?) -> CInt
     typealias Message = @convention(c) (Handle?) -> UnsafePointer<CChar>?
     typealias End = @convention(c) (Handle?) -> Void
@@ -26,7 +26,7 @@ private struct PostgresLibrary: Sendable {
 
     init() throws(FleetError) {
         let library = try SharedLibrary("libpq.so.5", package: "libpq5")
-        connect = try library.function("PQconnectdb", Connect.self)
+        connect = try library.function("PQconnectdbParams", Connect.self)
         status = try library.function("PQstatus", Status.self)
         message = try library.function("PQerrorMessage", Message.self)
         finish = try library.function("PQfinish", End.self)
@@ -51,10 +51,27 @@ class PostgresConnection {
     /// The SQLSTATE of the last failure.
     var state = ""
 
+    /// What holds unless the address says otherwise: nobody waits for ever for a server that has gone without a word. In seconds; the last
+    /// in milliseconds.
+    private static let settings = [
+        ("fallback_application_name", "zguard"), ("connect_timeout", "20"), ("keepalives_idle", "30"),
+        ("keepalives_interval", "10"), ("keepalives_count", "3"), ("tcp_user_timeout", "60000"),
+    ]
+
     /// - Parameter address: a URI as libpq takes it, "postgresql://…".
     init(address: String) throws(FleetError) {
         let library = try PostgresLibrary()
-        guard let handle = library.connect(address) else { throw FleetError("there is no memory for a connection") }
+        // As a database's name an address is taken apart, and what it says counts more than what stands before it.
+        let settings = Self.settings + [("dbname", address)]
+        let texts = (settings.map(\.0) + settings.map(\.1)).map { strdup($0) }
+        defer { for text in texts { free(text) } }
+        var keys: [UnsafePointer<CChar>?] = texts.prefix(settings.count).map { UnsafePointer($0) }
+        var values: [UnsafePointer<CChar>?] = texts.suffix(settings.count).map { UnsafePointer($0) }
+        keys.append(nil)
+        values.append(nil)
+        guard let handle = library.connect(keys, values, 1) else {
+            throw FleetError("there is no memory for a connection")
+        }
         if library.status(handle) != 0 {
             let reason = Self.oneLine(library.message(handle))
             library.finish(handle)

@@ -34,7 +34,8 @@ final class PostgresFleet: PostgresConnection, Database {
                 occurrences bigint NOT NULL, body text NOT NULL,
                 PRIMARY KEY (tenant, signature, day, id)) PARTITION BY RANGE (day);
             CREATE TABLE IF NOT EXISTS zguard_findings_other PARTITION OF zguard_findings DEFAULT;
-            \(FleetTables.counting(day: "date").replacing("version_key text", with: "version_key text COLLATE \"C\""))
+            \((FleetTables.countingDays("zguard_days", day: "date") + FleetTables.counting())
+                .replacing("version_key text", with: "version_key text COLLATE \"C\""))
             """
         }
     }
@@ -42,17 +43,7 @@ final class PostgresFleet: PostgresConnection, Database {
     @discardableResult
     override func query(_ statement: String, _ parameters: [SQLValue]) throws(FleetError) -> [[SQLValue]] {
         if !isReading { return try super.query(statement, parameters) }
-        try execute("BEGIN READ ONLY")
-        do throws(FleetError) {
-            let rows = try super.query(statement, parameters)
-            try execute("COMMIT")
-            return rows
-        } catch {
-            let reason = state
-            if isUsable { try? execute("ROLLBACK") }
-            state = reason
-            throw error
-        }
+        return try transaction("BEGIN READ ONLY") { () throws(FleetError) in try super.query(statement, parameters) }
     }
 
     private func isThere(_ name: String) throws(FleetError) -> Bool {
@@ -60,20 +51,16 @@ final class PostgresFleet: PostgresConnection, Database {
     }
 
     private func locked(_ script: () -> String) throws(FleetError) {
-        try execute("BEGIN; SELECT pg_advisory_xact_lock(\(Self.lock));")
-        do throws(FleetError) {
-            try execute(script() + "; COMMIT")
-        } catch {
-            let reason = state
-            if isUsable { try? execute("ROLLBACK") }
-            state = reason
-            throw error
+        try transaction("BEGIN; SELECT pg_advisory_xact_lock(\(Self.lock))") { () throws(FleetError) in
+            try execute(script())
         }
     }
 
+    private static func partition(of day: String) -> String { "zguard_findings_" + FleetTables.suffix(of: day) }
+
     private func prepare(day: String) throws(FleetError) {
         if days.contains(day) { return }
-        let name = FleetTables.name(of: day)
+        let name = Self.partition(of: day)
         if FleetTables.isOwn(day, oldest: Self.oldestPartition), try !isThere(name),
             let end = Timestamp(day)?.earlier(bySeconds: -86400)
         {
@@ -129,8 +116,10 @@ final class PostgresFleet: PostgresConnection, Database {
         }
     }
 
-    private func transaction<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
-        try execute("BEGIN")
+    private func transaction<Result>(
+        _ begin: String = "BEGIN", _ work: () throws(FleetError) -> Result
+    ) throws(FleetError) -> Result {
+        try execute(begin)
         do throws(FleetError) {
             let result = try work()
             try execute("COMMIT")
@@ -189,7 +178,7 @@ final class PostgresFleet: PostgresConnection, Database {
             """
             SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
             WHERE i.inhparent = to_regclass('zguard_findings') AND c.relname LIKE 'zguard\\_findings\\_2%' AND c.relname < $1
-            """, [.text(FleetTables.name(of: day))])
+            """, [.text(Self.partition(of: day))])
         for name in partitions.compactMap({ $0.first?.text }) {
             try execute("DROP TABLE IF EXISTS \"\(name.replacing("\"", with: "\"\""))\"")
         }

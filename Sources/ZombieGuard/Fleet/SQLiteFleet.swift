@@ -18,59 +18,64 @@ final class SQLiteFleet: SQLiteConnection, Database {
         try prepare()
     }
 
-    /// A table for each day, as partitions are elsewhere: what is too old goes as a whole. zguard_findings shows all of them.
+    /// Each day has tables of its own, as it has partitions elsewhere: what is too old goes as a whole. Views show all days.
     func prepare() throws(FleetError) {
-        let kinds = "SELECT type FROM sqlite_master WHERE name = 'zguard_findings'"
-        if try query(kinds).first?.first?.text == "view" { return }
+        let kinds = "SELECT name, type FROM sqlite_master WHERE name IN ('zguard_findings', 'zguard_days') AND type = "
+        if try query(kinds + "'view'").count == Self.byDay.count { return }
         try transaction { () throws(FleetError) in
-            // Once all days lay in one table.
-            if try query(kinds).first?.first?.text == "table" {
-                try execute("ALTER TABLE zguard_findings RENAME TO \(Self.otherDays)")
+            // Once all days lay in one table, and were counted in one for longer.
+            for name in try query(kinds + "'table'").compactMap({ $0.first?.text }) {
+                try execute("ALTER TABLE \(name) RENAME TO \(name)_\(Self.otherDays)")
             }
-            try execute(Self.table(Self.otherDays) + FleetTables.counting(day: "text", form: " WITHOUT ROWID"))
+            try execute(Self.tables(Self.otherDays) + FleetTables.counting(form: " WITHOUT ROWID"))
+            for suffix in try suffixes() { try execute(Self.tables(suffix)) }
             try showAllDays()
         }
     }
 
-    private static let otherDays = "zguard_findings_other"
+    private static let byDay = ["zguard_findings", "zguard_days"]
+    private static let otherDays = "other"
     /// How many days have tables of their own: a view has at most 500.
     private static let oldestTable: Int64 = 400
 
-    private static func table(_ name: String) -> String {
+    private static func tables(_ suffix: String) -> String {
         """
-        CREATE TABLE IF NOT EXISTS \(name) (
+        CREATE TABLE IF NOT EXISTS zguard_findings_\(suffix) (
             tenant text NOT NULL, signature text NOT NULL, day text NOT NULL, id text NOT NULL, at bigint NOT NULL,
             host text NOT NULL, program text NOT NULL, version text NOT NULL, version_key text NOT NULL,
             occurrences bigint NOT NULL, body text NOT NULL,
             PRIMARY KEY (tenant, signature, day, id));
 
-        """
+        """ + FleetTables.countingDays("zguard_days_\(suffix)", day: "text", form: " WITHOUT ROWID")
     }
 
-    private func tables() throws(FleetError) -> [String] {
-        try query(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND substr(name, 1, 16) = 'zguard_findings_' ORDER BY name DESC"
-        ).compactMap { $0.first?.text }
+    /// What the names of the tables end in, the newest day first.
+    private func suffixes() throws(FleetError) -> [String] {
+        let first = Self.byDay[0] + "_"
+        return try query(
+            "SELECT substr(name, \(first.utf8.count + 1)) FROM sqlite_master WHERE type = 'table' AND name GLOB '\(first)*' ORDER BY 1 DESC"
+        ).compactMap { $0.first?.text }.filter { $0 == Self.otherDays || FleetTables.isDay($0) }
     }
 
     private func showAllDays() throws(FleetError) {
-        let all = try tables().map { "SELECT * FROM \"\($0.replacing("\"", with: "\"\""))\"" }
-        try execute(
-            "DROP VIEW IF EXISTS zguard_findings; CREATE VIEW zguard_findings AS \(all.joined(separator: " UNION ALL "))"
-        )
+        let suffixes = try suffixes()
+        for name in Self.byDay {
+            let all = suffixes.map { "SELECT * FROM \(name)_\($0)" }
+            try execute("DROP VIEW IF EXISTS \(name); CREATE VIEW \(name) AS \(all.joined(separator: " UNION ALL "))")
+        }
     }
 
-    /// Where findings of a day lie. In a transaction, in which nobody else makes a table, nor removes one.
-    private func table(of day: String) throws(FleetError) -> String {
-        let name = FleetTables.name(of: day)
-        if try !query("SELECT 1 FROM sqlite_master WHERE name = $1", [.text(name)]).isEmpty { return name }
+    /// What the tables of a day end in. In a transaction, in which nobody else makes a table, nor removes one.
+    private func suffix(of day: String) throws(FleetError) -> String {
+        let suffix = FleetTables.suffix(of: day)
+        if try suffixes().contains(suffix) { return suffix }
         // What came when the day was the future, say, stays where it is, and so does what comes now: nothing is there twice.
         guard FleetTables.isOwn(day, oldest: Self.oldestTable),
-            try query("SELECT 1 FROM \(Self.otherDays) WHERE day = $1 LIMIT 1", [.text(day)]).isEmpty
+            try query("SELECT 1 FROM zguard_findings_\(Self.otherDays) WHERE day = $1 LIMIT 1", [.text(day)]).isEmpty
         else { return Self.otherDays }
-        try execute(Self.table(name))
+        try execute(Self.tables(suffix))
         try showAllDays()
-        return name
+        return suffix
     }
 
     func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
@@ -78,24 +83,24 @@ final class SQLiteFleet: SQLiteConnection, Database {
             var keys = VersionKeys()
             var group = Group()
             var added = 0
-            var tables: [String: String] = [:]
-            for day in Set(findings.map(\.day)) { tables[day] = try table(of: day) }
+            var suffixes: [String: String] = [:]
+            for day in Set(findings.map(\.day)) { suffixes[day] = try suffix(of: day) }
             // What lies side by side in the tables is written together.
             for place in ShippedFinding.order(of: findings) {
                 let finding = findings[place]
                 let values = finding.columns(versionKey: keys[finding.version]).map { SQLValue.text($0) }
                 try query(
                     """
-                    INSERT INTO \(tables[finding.day] ?? Self.otherDays) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+                    INSERT INTO zguard_findings_\(suffixes[finding.day] ?? Self.otherDays) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
                     ON CONFLICT DO NOTHING
                     """, values)
                 if changes == 0 { continue }
                 added += 1
                 let key = finding.tenant + "/" + finding.signature
-                if group.key != key { try count(&group, next: key) }
+                if group.key != key { try count(&group, suffixes, next: key) }
                 group.add(finding, values)
             }
-            try count(&group, next: "")
+            try count(&group, suffixes, next: "")
             return added
         }
     }
@@ -157,9 +162,12 @@ final class SQLiteFleet: SQLiteConnection, Database {
     }
 
     /// Counts what is new of a group, and begins with another.
-    private func count(_ group: inout Group, next key: String) throws(FleetError) {
+    private func count(_ group: inout Group, _ suffixes: [String: String], next key: String) throws(FleetError) {
         if let finding = group.finding, let total = group.total {
-            for day in group.days.values { try query(Self.countingDays, day.values()) }
+            for day in group.days.values {
+                let suffix = day.key[2].text.flatMap { suffixes[$0] } ?? Self.otherDays
+                try query(Self.countingDays(suffix), day.values())
+            }
             for host in group.hosts.values { try query(Self.countingHosts, host.values()) }
             try query(Self.countingTotals, total.values([group.version.name, .text(group.version.key)]))
             if try query("SELECT 1 FROM zguard_groups WHERE tenant = $1 AND signature = $2", total.key).isEmpty {
@@ -171,12 +179,14 @@ final class SQLiteFleet: SQLiteConnection, Database {
         group = Group(key: key)
     }
 
-    private static let countingDays = """
-        INSERT INTO zguard_days VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    private static func countingDays(_ suffix: String) -> String {
+        """
+        INSERT INTO zguard_days_\(suffix) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
         ON CONFLICT (tenant, signature, day, program, version) DO UPDATE SET findings = findings + excluded.findings,
             occurrences = occurrences + excluded.occurrences, first_at = min(first_at, excluded.first_at),
             last_at = max(last_at, excluded.last_at)
         """
+    }
     private static let countingHosts = """
         INSERT INTO zguard_hosts VALUES ($1, $2, $3, $4, $5, $7)
         ON CONFLICT (tenant, signature, host) DO UPDATE SET findings = findings + excluded.findings,
@@ -193,19 +203,24 @@ final class SQLiteFleet: SQLiteConnection, Database {
 
     func removeFindings(before day: String) throws(FleetError) {
         try transaction { () throws(FleetError) in
-            for table in try tables() where FleetTables.isDay(table) && table < FleetTables.name(of: day) {
-                try execute("DROP TABLE \(table)")
+            func uncount(_ suffix: String) throws(FleetError) {
+                try query(
+                    """
+                    UPDATE zguard_totals AS t SET findings = t.findings - g.findings, occurrences = t.occurrences - g.occurrences
+                    FROM (SELECT tenant, signature, sum(findings) AS findings, sum(occurrences) AS occurrences
+                        FROM zguard_days_\(suffix) WHERE day < $1 GROUP BY tenant, signature) AS g
+                    WHERE t.tenant = g.tenant AND t.signature = g.signature
+                    """, [.text(day)])
+            }
+            let all = try suffixes()
+            // Before there were tables of days that count, all counts lay in one.
+            try uncount(Self.otherDays)
+            for name in Self.byDay { try query("DELETE FROM \(name)_\(Self.otherDays) WHERE day < $1", [.text(day)]) }
+            for suffix in all where FleetTables.isDay(suffix) && suffix < FleetTables.suffix(of: day) {
+                try uncount(suffix)
+                for name in Self.byDay { try execute("DROP TABLE \(name)_\(suffix)") }
             }
             try showAllDays()
-            try query("DELETE FROM \(Self.otherDays) WHERE day < $1", [.text(day)])
-            try query(
-                """
-                UPDATE zguard_totals AS t SET findings = t.findings - g.findings, occurrences = t.occurrences - g.occurrences
-                FROM (SELECT tenant, signature, sum(findings) AS findings, sum(occurrences) AS occurrences
-                    FROM zguard_days WHERE day < $1 GROUP BY tenant, signature) AS g
-                WHERE t.tenant = g.tenant AND t.signature = g.signature
-                """, [.text(day)])
-            try query("DELETE FROM zguard_days WHERE day < $1", [.text(day)])
             for statement in FleetTables.removingEmpty { try query(statement, []) }
         }
     }

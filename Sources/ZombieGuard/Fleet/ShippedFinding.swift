@@ -115,6 +115,19 @@ public struct ShippedFinding: Sendable {
         day = time.day
     }
 
+    /// The finding as one that is only counted.
+    var thinned: ShippedFinding {
+        var short = finding.thinned
+        short.signature = signature
+        short.origin = Finding.Origin(id: id, host: host, version: version.isEmpty ? nil : version, tenant: tenant)
+        var thinned = self
+        thinned.line = short.jsonLine
+        return thinned
+    }
+
+    /// From 0 to less than 1, by the id: the same one, shipped again, is treated alike.
+    var place: Double { Double(UInt32(id.prefix(8), radix: 16) ?? 0) / 4_294_967_296 }
+
     private static func isDigits(_ text: String?, count: Int) -> Bool {
         guard let text, text.utf8.count == count else { return false }
         return text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
@@ -150,7 +163,7 @@ public struct ShippedFinding: Sendable {
     var words: String {
         var words = [headline, program, signature]
         if let name = finding.block?.className { words.append(name) }
-        for stack in [finding.stacks.access, finding.stacks.free, finding.stacks.alloc] {
+        for stack in [finding.stacks.access, finding.stacks.thrown, finding.stacks.free, finding.stacks.alloc] {
             for frame in stack.prefix(8) { words += [frame.function, frame.file].compactMap { $0 } }
         }
         return Self.cut(visible(words.joined(separator: " ")), to: 4000)

@@ -3,7 +3,7 @@
 extension Finding {
     /// One of the three stacks of a finding.
     struct Event: Sendable {
-        enum Role: String, Sendable { case access, previous, free, alloc, thread }
+        enum Role: String, Sendable { case access, previous, thrown, free, alloc, thread }
 
         var role: Role
         /// "freed by thread 2", safe to print.
@@ -20,6 +20,7 @@ extension Finding {
         let all = [
             Event(role: .access, title: accessTitle(by: name), thread: thread?.id, frames: stacks.access),
             Event(role: .previous, title: "being accessed from here", thread: thread?.id, frames: stacks.previous),
+            Event(role: .thrown, title: "thrown here", frames: stacks.thrown),
             Event(
                 role: .free, title: pastTitle("freed", by: block?.freeingThread, stack: "free"),
                 thread: block?.freeingThread, frames: stacks.free),
@@ -32,15 +33,19 @@ extension Finding {
 
     /// The events, and what the other threads did meanwhile.
     var stacksToShow: [Event] {
-        events
-            + (crash?.otherThreads ?? []).compactMap { title, frames in
-                frames.isEmpty ? nil : Event(role: .thread, title: title, frames: frames)
-            }
-            + (stall?.holder.map { [Event(role: .thread, title: "holds the lock", thread: $0.id, frames: $0.stack)] }
-                ?? [])
-            + (stall?.sampled.dropFirst() ?? []).map {
-                Event(role: .thread, title: "also, in \($0.count) of \(stall?.samples ?? 0) samples", frames: $0.stack)
-            }
+        var all = events
+        for (title, frames) in crash?.otherThreads ?? [] where !frames.isEmpty {
+            all.append(Event(role: .thread, title: title, frames: frames))
+        }
+        guard let stall else { return all }
+        if let holder = stall.holder {
+            all.append(Event(role: .thread, title: "holds the lock", thread: holder.id, frames: holder.stack))
+        }
+        for sample in stall.sampled.dropFirst() {
+            let title = "also, in \(sample.count) of \(stall.samples) samples"
+            all.append(Event(role: .thread, title: title, frames: sample.stack))
+        }
+        return all
     }
 
     private func pastTitle(_ event: String, by thread: Int?, stack: String) -> String {

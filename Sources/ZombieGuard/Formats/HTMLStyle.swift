@@ -2,7 +2,7 @@
 
 enum HTMLStyle {
     /// SHA-256 of the text in base64, for the page's content security policy. Tests/Reports/formats.py prints what it has to be.
-    static let digest = "Us72btFWw8ZNzu3DJeFgle8Wdr2NUn2i2UirXQzEggU="
+    static let digest = "QqFynk+3x8T5jEmOoejPVlgnRuTdAaAyKY6dgqIRi/0="
 
     static let text = """
         :root{color-scheme:light dark;--bg:#f6f6f4;--card:#fff;--ink:#1c2024;--mute:#5d666f;--line:#dcdfe1;--soft:#f0f1f0;\
@@ -70,9 +70,9 @@ enum HTMLStyle {
         .stacks{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:.5rem 1.2rem}
         .stacks .access,.stacks.n1 section,.stacks.n2 section.access{grid-column:1/-1}
         .stack{border-left:3px solid var(--line);padding:.05rem 0 .05rem .8rem;min-width:0}
-        .stack.access{border-color:var(--hit)}.stack.free{border-color:var(--held)}.stack.alloc{border-color:var(--blue)}
+        .stack.access{border-color:var(--hit)}.stack.thrown,.stack.free{border-color:var(--held)}.stack.alloc{border-color:var(--blue)}
         h4{margin:0 0 .25rem;font-size:.86rem;font-weight:600}
-        .access h4{color:var(--red)}.free h4{color:var(--amber)}.alloc h4{color:var(--blue)}
+        .access h4{color:var(--red)}.thrown h4,.free h4{color:var(--amber)}.alloc h4{color:var(--blue)}
         .src{margin:.1rem 0 .4rem;padding:.35rem 0;background:var(--soft);border-radius:6px;overflow-x:auto;font-size:12px;line-height:1.5;tab-size:4}
         .src span{display:block;width:max-content;min-width:100%;padding:0 .8rem 0 0}
         .src span::before{content:attr(data-n);display:inline-block;width:3.6rem;padding-right:.9rem;text-align:right;color:var(--mute);user-select:none}

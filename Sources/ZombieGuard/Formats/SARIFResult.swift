@@ -26,11 +26,15 @@ struct SARIFResult {
 
     // Viewers show a related location where the message links to it by its number.
     private var message: JSONText {
-        let links = relatedEvents.enumerated().map { number, event in "[\(event.title)](\(number + 1))" }
-        let text = SARIFReport.escaped(finding.sentence)
-        return .object([
-            ("text", .string(links.isEmpty ? text : text + "; the block was " + links.joined(separator: ", ")))
-        ])
+        let links = relatedEvents.enumerated().map { number, event in
+            (isError: event.role == .thrown, text: "[\(event.title)](\(number + 1))")
+        }
+        var text = SARIFReport.escaped(finding.sentence)
+        for (what, isError) in [("error", true), ("block", false)] {
+            let its = links.filter { $0.isError == isError }.map(\.text)
+            if !its.isEmpty { text += "; the \(what) was " + its.joined(separator: ", ") }
+        }
+        return .object([("text", .string(text))])
     }
 
     // MARK: places

@@ -36,7 +36,7 @@ struct KnownFindings: Sendable {
                 hasher.combine(block.bases)
             }
             let stacks = finding.stacks
-            for stack in [stacks.access, stacks.free, stacks.alloc, stacks.previous] {
+            for stack in [stacks.access, stacks.free, stacks.alloc, stacks.previous, stacks.thrown] {
                 hasher.combine(stack.count)
                 for frame in stack { Self.combine(frame, &hasher) }
             }
@@ -106,7 +106,7 @@ struct TextPool: Sendable {
             finding.block = block
         }
         for (key, value) in finding.detail { bytes += 64 + key.utf8.count + value.utf8.count }
-        for stack in [\Finding.Stacks.access, \.free, \.alloc, \.previous] {
+        for stack in [\Finding.Stacks.access, \.free, \.alloc, \.previous, \.thrown] {
             share(&finding.stacks[keyPath: stack], &bytes)
         }
         if var crash = finding.crash {

@@ -9,7 +9,7 @@ import Glibc
 package final class CrashRequests {
     package static let suffix = ZG_COLLECTOR_SUFFIX
 
-    private let page: UnsafeMutablePointer<zg_coverage_page>
+    private let page: RunPage
     private let fifo: Descriptor
     private var collected: [Int: Collected] = [:] // by process
     private var ended: [Int32] = []
@@ -33,15 +33,10 @@ package final class CrashRequests {
         chmod(path, mode) // whatever the mask of new files is
         // Both ends, so that it never is without a reader, or at its end.
         fifo = try Descriptor(opening: path, flags: O_RDWR | O_NONBLOCK)
-        let bytes = Int(ZG_COVERAGE_BYTES)
-        let mapped = mmap(nil, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, page.number, 0)
-        guard let mapped, mapped != MAP_FAILED else { throw .last }
-        self.page = mapped.bindMemory(to: zg_coverage_page.self, capacity: 1)
+        self.page = try RunPage(page)
         self.child = child
-        self.page.pointee.collector.pid = UInt32(getpid())
+        self.page.contents.pointee.collector.pid = UInt32(getpid())
     }
-
-    deinit { munmap(page, Int(ZG_COVERAGE_BYTES)) }
 
     /// Can be read when somebody asks.
     package var descriptor: Int32 { fifo.number }
@@ -51,27 +46,22 @@ package final class CrashRequests {
         while let bytes = try? fifo.read(upTo: 64), !bytes.isEmpty {}
         ended.removeAll { zg_thread_bury($0) != 0 }
         for index in 0..<Int(ZG_COLLECTOR_REQUESTS) {
-            withRequest(index) { request in
-                let state = zg_system_load(&request.pointee.state)
-                if state == zg_request_asked.rawValue {
-                    zg_system_store(&request.pointee.state, zg_request_taken.rawValue)
-                    collect(request.pointee)
-                    zg_system_store(&request.pointee.state, zg_request_answered.rawValue)
-                    _ = zg_system_futex_wake(&request.pointee.state)
-                } else if state != zg_request_free.rawValue, request.pointee.pid != 0,
-                    kill(pid_t(truncatingIfNeeded: request.pointee.pid), 0) != 0, errno == ESRCH
-                {
-                    zg_system_store(&request.pointee.state, zg_request_free.rawValue)
-                }
+            let request = requests + index
+            let state = zg_system_load(&request.pointee.state)
+            if state == zg_request_asked.rawValue {
+                zg_system_store(&request.pointee.state, zg_request_taken.rawValue)
+                collect(request.pointee)
+                zg_system_store(&request.pointee.state, zg_request_answered.rawValue)
+                _ = zg_system_futex_wake(&request.pointee.state)
+            } else if state != zg_request_free.rawValue, request.pointee.pid != 0,
+                kill(pid_t(truncatingIfNeeded: request.pointee.pid), 0) != 0, errno == ESRCH
+            {
+                zg_system_store(&request.pointee.state, zg_request_free.rawValue)
             }
         }
     }
 
-    private func withRequest(_ index: Int, _ body: (UnsafeMutablePointer<zg_collector_request>) -> Void) {
-        let offset = MemoryLayout<zg_coverage_page>.offset(of: \.collector.requests)!
-        let first = (UnsafeMutableRawPointer(page) + offset).assumingMemoryBound(to: zg_collector_request.self)
-        body(first + index)
-    }
+    private var requests: UnsafeMutablePointer<zg_collector_request> { page.place(of: \.collector.requests) }
 
     /// Completes a finding of a process that has asked.
     package func complete(_ finding: inout Finding) {

@@ -46,7 +46,24 @@ public struct KeptCores {
             }
             self.time = time
             process = String(parts[parts.count - 2])
-            program = parts[1..<(parts.count - 4)].joined(separator: ".")
+            program = Self.unescaped(parts[1..<(parts.count - 4)].joined(separator: "."))
+        }
+
+        // Dots, slashes and blanks stand as \x2e and so on.
+        private static func unescaped(_ text: String) -> String {
+            var rest = Substring(text)
+            var bytes: [UInt8] = []
+            while let first = rest.utf8.first {
+                let code = rest.hasPrefix("\\x") ? rest.utf8.dropFirst(2).prefix(2) : ""[...].utf8
+                if code.count == 2, let byte = UInt8(Substring(code), radix: 16) {
+                    bytes.append(byte)
+                    rest = Substring(rest.utf8.dropFirst(4))
+                } else {
+                    bytes.append(first)
+                    rest = Substring(rest.utf8.dropFirst())
+                }
+            }
+            return String(decoding: bytes, as: UTF8.self)
         }
     }
 }

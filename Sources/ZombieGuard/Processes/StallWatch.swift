@@ -8,18 +8,17 @@ import Glibc
 
 /// Looks at the threads of a run (zg_stalls.h). Not for several threads: the kernel wants all calls about a stopped thread from one.
 package final class StallWatch {
-    private let page: UnsafeMutablePointer<zg_coverage_page>
-    private let pulses: UnsafeMutableRawPointer
+    private let page: RunPage
     private var tracks: [Int: Track] = [:] // by the place in the table
     private var known: [Known.Key: Known] = [:]
-    private var lastKeys: [Int: Known.Key] = [:] // by the number of the thread
+    private var lastKeys: [Known.Thread: Known.Key] = [:]
     private var late: [Int32] = []
     private var ended: [Int32] = []
     private let child: () -> Int32?
     private var clock: Clock
     private var lastLook: UInt64
 
-    private static let shortestTick: UInt64 = 10, longestTick: UInt64 = 50, idleTick: UInt64 = 200
+    private static let shortestTick: UInt64 = 10, longestTick: UInt64 = 50
     private static let ring = 20
     /// So often as long as `stall_ms`, once is enough; and it counts as a freeze.
     private static let onceTimes: UInt64 = 2, freezeTimes: UInt64 = 40
@@ -29,36 +28,26 @@ package final class StallWatch {
 
     /// `page` is the run's; `child` the process that is waited for elsewhere.
     package init(page: Descriptor, child: @escaping () -> Int32?) throws(SystemError) {
-        let bytes = Int(ZG_COVERAGE_BYTES)
-        let mapped = mmap(nil, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, page.number, 0)
-        guard let mapped, mapped != MAP_FAILED else { throw .last }
-        self.page = mapped.bindMemory(to: zg_coverage_page.self, capacity: 1)
-        pulses = mapped + MemoryLayout<zg_coverage_page>.offset(of: \.pulses)!
+        self.page = try RunPage(page)
         self.child = child
         clock = Clock()
         lastLook = Clock.now
     }
 
-    deinit { munmap(page, Int(ZG_COVERAGE_BYTES)) }
-
     /// Some process wants its threads looked at.
     private var isWanted: Bool {
-        zg_system_load(pulses.assumingMemoryBound(to: UInt32.self)) != 0
+        zg_system_load(page.place(of: \.pulses.is_wanted)) != 0
     }
 
-    private var limit: UInt64 { UInt64(page.pointee.pulses.stall_ms) } // milliseconds
-    private var times: Int { Int(page.pointee.pulses.stall_times) }
+    private var limit: UInt64 { UInt64(page.contents.pointee.pulses.stall_ms) } // milliseconds
+    private var times: Int { Int(page.contents.pointee.pulses.stall_times) }
 
-    /// How long until the next look.
-    package var milliseconds: Int32 {
-        if !isWanted { return Int32(Self.idleTick) }
-        return Int32(max(Self.shortestTick, min(Self.longestTick, limit / 5)))
-    }
+    /// How long until the next look, in milliseconds; nil where no thread is to be looked at.
+    package var milliseconds: Int32? { isWanted ? Int32(tick) : nil }
 
-    private func pulse(_ index: Int) -> UnsafeMutablePointer<zg_pulse> {
-        let first = MemoryLayout<zg_pulses>.offset(of: \.pulses)!
-        return (pulses + first).assumingMemoryBound(to: zg_pulse.self) + index
-    }
+    private var tick: UInt64 { max(Self.shortestTick, min(Self.longestTick, limit / 5)) }
+
+    private func pulse(_ index: Int) -> UnsafeMutablePointer<zg_pulse> { page.place(of: \.pulses.pulses) + index }
 
     // MARK: Looking
 
@@ -66,7 +55,7 @@ package final class StallWatch {
     package func look() -> [Finding] {
         let now = Clock.now
         // What passed while nobody looked, because this process did not run either, is nobody's fault.
-        let unseen = (now &- lastLook).subtractingClamped(3 * UInt64(milliseconds))
+        let unseen = (now &- lastLook).subtractingClamped(3 * tick)
         lastLook = now
         clock.adjust()
         if !isWanted { return [] }
@@ -166,7 +155,7 @@ package final class StallWatch {
     // MARK: What it does
 
     private func sample(_ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, _ since: UInt64, _ now: UInt64) {
-        tracks[index]!.plan(after: now, tick: UInt64(milliseconds))
+        tracks[index]!.plan(after: now, tick: tick)
         // The thread does not begin to wait between this and that (threads/pulse.c).
         _ = zg_system_exchange(&pulse.pointee.is_sampled, 1)
         defer {
@@ -292,15 +281,16 @@ package final class StallWatch {
         finding.stall = Finding.Stall(
             durationMs: Int(longest.busy), occurrences: events.count,
             samples: events.reduce(0) { $0 + $1.samples.count },
-            isFreeze: isFreeze, isComputing: longest.computed * 2 >= longest.busy,
-            call: longest.computed * 2 >= longest.busy ? nil : longest.samples.last { $0.call != nil }?.call,
+            isFreeze: isFreeze, isComputing: longest.isComputing,
+            call: longest.isComputing ? nil : longest.samples.last { $0.call != nil }?.call,
             holder: held?.holder, sampled: counts.map { .init(count: $0.count, stack: $0.stack) })
         if let obstacle = track.obstacle, counts.isEmpty { finding.detail["samples"] = "none: \(obstacle)" }
+        let thread = Known.Thread(process: track.process, number: track.number)
         var key = Known.Key(
-            thread: track.number, place: finding.stacks.access.first?.pc, depth: finding.stacks.access.count)
+            thread: thread, place: finding.stacks.access.first?.pc, depth: finding.stacks.access.count)
         // While it is not looked at it does what it did before.
-        if counts.isEmpty, let last = lastKeys[track.number] { key = last }
-        lastKeys[track.number] = key
+        if counts.isEmpty, let last = lastKeys[thread] { key = last }
+        lastKeys[thread] = key
         if known[key] == nil, known.count < Self.mostKnown {
             known[key] = Known(finding: finding)
             return [finding]
@@ -348,7 +338,8 @@ extension StallWatch {
 
     /// One time that a thread was busy for too long.
     private struct Event {
-        var at, busy, computed: UInt64 // milliseconds
+        var at, busy: UInt64 // milliseconds
+        var isComputing: Bool
         var samples: [Sample]
     }
 
@@ -357,7 +348,9 @@ extension StallWatch {
         let program: String?
         var name: String?
         var since: UInt64 = 0 // ticks, 0: it is not busy, as far as is known
-        var busy: UInt64 = 0, discount: UInt64 = 0, computed: UInt64 = 0
+        var busy: UInt64 = 0, discount: UInt64 = 0
+        /// How long it has run of the time that was counted: not until the second look.
+        var computed: UInt64 = 0, counted: UInt64 = 0
         var nextSample: UInt64 = 0, lastAlive: UInt64 = 0
         var samples: [Sample] = []
         var recent: [Event] = []
@@ -381,7 +374,7 @@ extension StallWatch {
         mutating func begin(_ since: UInt64, now: UInt64) {
             if name == nil { name = StoppedThreads.name(of: Int32(truncatingIfNeeded: thread), in: process) }
             self.since = since
-            (busy, discount, computed, nextSample) = (0, 0, 0, rest > 0 ? .max : 0)
+            (busy, discount, computed, counted, nextSample) = (0, 0, 0, 0, rest > 0 ? .max : 0)
             (samples, isSaid, step, taken, last, lastLook) = ([], false, 1, 0, nil, now)
             if rest > 0 { rest -= 1 }
         }
@@ -395,8 +388,10 @@ extension StallWatch {
             let waited = (times.delayed &- last.delayed) / 1_000_000
             let ran = (times.ran &- last.ran) / 1_000_000
             let idle = passed.subtractingClamped(ran + waited)
-            discount += times.isStopped ? passed : min(passed, waited + min(unseen, idle))
+            let taken = times.isStopped ? passed : min(passed, waited + min(unseen, idle))
+            discount += taken
             computed += ran
+            counted += passed - taken
         }
 
         /// When it is stopped next: twenty times at each look, and then ever more rarely.
@@ -419,14 +414,21 @@ extension StallWatch {
         }
 
         func event(lasting busy: UInt64) -> Event {
-            Event(at: Clock.now, busy: busy, computed: computed, samples: samples)
+            let isInCalls = samples.count { $0.call != nil } * 2 > samples.count
+            return Event(
+                at: Clock.now, busy: busy, isComputing: counted > 0 ? computed * 2 >= counted : !isInCalls,
+                samples: samples)
         }
     }
 
     /// A finding that was said, and what came of the same since then.
     private struct Known {
+        struct Thread: Hashable {
+            var process, number: Int
+        }
+
         struct Key: Hashable {
-            var thread: Int
+            var thread: Thread
             var place: Address?
             var depth: Int
         }

@@ -16,6 +16,8 @@ public struct ReportFile: Hashable, Sendable {
     public var size: UInt64
     /// Whether it is packed by gzip.
     public var isCompressed: Bool
+    /// The file system's number of it.
+    package var inode: UInt64
 }
 
 /// A directory with one file of JSON lines a run. Several processes may write, read and prune it at the same time, and each
@@ -80,7 +82,8 @@ public struct ReportStore: Sendable {
             guard let status = directory.regularFile(name) else { continue }
             let file = ReportFile(
                 name: name, path: "\(self.directory)/\(name)", started: own?.started,
-                written: Timestamp(status.st_mtim), size: UInt64(max(0, status.st_size)), isCompressed: isCompressed)
+                written: Timestamp(status.st_mtim), size: UInt64(max(0, status.st_size)), isCompressed: isCompressed,
+                inode: UInt64(status.st_ino))
             if since.map({ file.written >= $0 }) ?? true { files.append(file) }
         }
         files.sort { ($0.written, $0.name) < ($1.written, $1.name) }

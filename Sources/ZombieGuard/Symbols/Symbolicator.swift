@@ -30,14 +30,15 @@ public final class Symbolicator {
     public func symbolicate(_ finding: Finding) -> Finding {
         var finding = finding
         let stacks = finding.stacks
-        prepare(stacks.access + stacks.free + stacks.alloc + stacks.previous + finding.history.flatMap(\.stack))
+        prepare(stacks.access + stacks.free + stacks.alloc + stacks.previous + stacks.thrown)
+        prepare(finding.history.flatMap(\.stack))
         prepare(finding.crash?.threads.flatMap(\.stack) ?? [])
         prepare(finding.stall.map { $0.sampled.flatMap(\.stack) + ($0.holder?.stack ?? []) } ?? [])
         if let block = finding.block {
             let slot = finding.detail["slot"].flatMap { Int($0) }
             finding.block = finish(block, freedBy: finding.stacks.free, slot: slot, in: &finding.access)
         }
-        for stack in [\Finding.Stacks.access, \.free, \.alloc, \.previous] {
+        for stack in [\Finding.Stacks.access, \.free, \.alloc, \.previous, \.thrown] {
             finding.stacks[keyPath: stack] = symbolicate(finding.stacks[keyPath: stack])
         }
         for index in finding.history.indices {

@@ -72,24 +72,20 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
         return "\(calendar.year)-\(digits(calendar.month))-\(digits(ofYear - (153 * month + 2) / 5 + 1))"
     }
 
-    /// The parts of the date and time of day, UTC, each with its digits.
-    private var fields: (date: [String], time: [String], milliseconds: String) {
-        let second = rawValue >= 0 ? rawValue / 1_000_000_000 : (rawValue + 1) / 1_000_000_000 - 1
-        var seconds = time_t(second)
-        var parts = tm()
-        gmtime_r(&seconds, &parts)
-        func digits(_ number: some BinaryInteger, _ count: Int) -> String {
+    /// The parts of the time of day, UTC, each with its digits.
+    private var time: (fields: [String], milliseconds: String) {
+        let milliseconds = rawValue / 1_000_000 - (rawValue % 1_000_000 < 0 ? 1 : 0)
+        let ofDay = (milliseconds % 86_400_000 + 86_400_000) % 86_400_000
+        func digits(_ number: Int64, _ count: Int) -> String {
             String(repeating: "0", count: max(0, count - String(number).count)) + String(number)
         }
         return (
-            [digits(parts.tm_year + 1900, 4), digits(parts.tm_mon + 1, 2), digits(parts.tm_mday, 2)],
-            [digits(parts.tm_hour, 2), digits(parts.tm_min, 2), digits(parts.tm_sec, 2)],
-            digits((rawValue &- second &* 1_000_000_000) / 1_000_000, 3)
+            [ofDay / 3_600_000, ofDay / 60_000 % 60, ofDay / 1000 % 60].map { digits($0, 2) }, digits(ofDay % 1000, 3)
         )
     }
 
     /// As in names of files: "20261121T203921.123Z"; sorts as time does.
-    package var compact: String { "\(fields.date.joined())T\(fields.time.joined()).\(fields.milliseconds)Z" }
+    package var compact: String { "\(day.filter { $0 != "-" })T\(time.fields.joined()).\(time.milliseconds)Z" }
 
     /// Parses `compact`; nil for anything else.
     package init?(compact text: some StringProtocol) {
@@ -111,8 +107,8 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
 extension Timestamp: CustomStringConvertible {
     /// ISO 8601 in UTC: "2026-11-21T20:39:21.250Z", without the fraction where it is 0.
     public var description: String {
-        let fields = fields
-        let fraction = fields.milliseconds == "000" ? "" : ".\(fields.milliseconds)"
-        return "\(fields.date.joined(separator: "-"))T\(fields.time.joined(separator: ":"))\(fraction)Z"
+        let time = time
+        let fraction = time.milliseconds == "000" ? "" : ".\(time.milliseconds)"
+        return "\(day)T\(time.fields.joined(separator: ":"))\(fraction)Z"
     }
 }

@@ -200,7 +200,8 @@ extension Finding {
         return "\(blockName(block)) at \(block.start)"
     }
 
-    private var threadName: String {
+    /// "thread 1 (main)"
+    var threadName: String {
         guard let thread else { return "a thread" }
         return thread.name.map { "thread \(thread.id) (\(visible($0)))" } ?? "thread \(thread.id)"
     }

@@ -12,13 +12,7 @@ extension Finding.Stall {
 
     /// The samples as lines, outermost calls first: a count in front of each function; where the stacks part ways the lines are further in.
     package var tree: [String] {
-        lines(of: sampled.map { ($0.count, $0.stack.reversed().map(Self.name)[...]) }, indent: 0)
-    }
-
-    private static func name(of frame: Finding.Frame) -> String {
-        let function = frame.function.map { visible(withoutMangledEnd($0)) } ?? frame.moduleAndOffset
-        guard let file = frame.file?.split(separator: "/").last else { return function }
-        return "\(function) (\(visible(String(file)))\(frame.line.map { ":\($0)" } ?? ""))"
+        lines(of: sampled.map { ($0.count, $0.stack.reversed().map(\.shortPlace)[...]) }, indent: 0)
     }
 
     private func lines(of stacks: [(count: Int, names: ArraySlice<String>)], indent: Int) -> [String] {
@@ -42,16 +36,10 @@ extension Finding {
     /// "thread 1 (main) did not wait for events for 812 ms in Cart.total() (Cart.swift:12): computing; 5 times"
     var stallSentence: String {
         guard let stall else { return "a thread that waits for events was busy for long" }
-        var text = thread.map { "thread \($0.id)" } ?? "a thread"
-        if let name = thread?.name, !name.isEmpty { text += " (\(visible(name)))" }
+        var text = threadName
         text += stall.isFreeze ? " has been busy for " : " was busy for "
         text += "\(stall.durationMs) ms"
-        if let origin = stacks.accessOrigin {
-            text += " in \(origin.function.map { visible(withoutMangledEnd($0)) } ?? origin.moduleAndOffset)"
-            if let file = origin.file.flatMap({ $0.split(separator: "/").last }) {
-                text += " (\(visible(String(file)))\(origin.line.map { ":\($0)" } ?? ""))"
-            }
-        }
+        if let origin = stacks.accessOrigin { text += " in \(origin.shortPlace)" }
         text += ": \(stall.cause)"
         return stall.occurrences > 1 ? text + "; \(stall.occurrences) times" : text
     }

@@ -35,6 +35,7 @@ public struct TextRenderer {
             finding.stacks.access, title: isLate ? "found here; the write itself was earlier and elsewhere:" : nil,
             linesAround: isLate ? nil : Self.linesAround)
         text += render(finding.stacks.previous, title: "the access that was under way began here:")
+        text += render(finding.stacks.thrown, title: "the error was thrown here:")
         let block = finding.block
         text += render(finding.stacks.free, title: title("freed", block?.freeingThread, finding.hasShortened("free")))
         text += render(
@@ -170,9 +171,7 @@ public struct TextRenderer {
     private func closing(_ finding: Finding) -> String {
         var parts: [String] = []
         var who: [String] = []
-        if let thread = finding.thread {
-            who.append("thread \(thread.id)" + (thread.name.map { " (\(visible($0)))" } ?? ""))
-        }
+        if finding.thread != nil { who.append(finding.threadName) }
         if let program = finding.program { who.append((who.isEmpty ? "" : "of ") + visible(program)) }
         if let processID = finding.processID { who.append("[\(processID)]") }
         if !who.isEmpty { parts.append(who.joined(separator: " ")) }

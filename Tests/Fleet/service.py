@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""The systemd unit of the package: looked at by systemd-analyze, and started by a systemd of its own, in a root that systemd-nspawn boots. Findings
+that lie there when it starts, and those that come later, arrive; what is killed comes back. Needs the superuser. Closing line: N passed, N failed."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Fleet.store_server import finding, write_report  # noqa: E402
+from Support import roots  # noqa: E402
+from Support.checks import close, run_tests  # noqa: E402
+from Support.environment import ROOT, ZGUARD, scrubbed  # noqa: E402
+
+UNIT = ROOT / "Services/zguard-collect.service"
+PACKAGES = ["dbus", "libsqlite3-0", "systemd", "systemd-sysv"]
+SECONDS = 60  # until something arrives, however busy the machine is
+
+
+def it_is_understood(work):
+    """Every line; the manual is not installed here."""
+    copy = Path(work) / UNIT.name
+    copy.write_text(UNIT.read_text().replace("/usr/bin/zguard", str(ZGUARD)))
+    result = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, env=scrubbed())
+    assert result.returncode == 0 and not result.stderr, result.stderr
+
+
+class Container:
+    def __init__(self, work, made):
+        self.root = Path(work) / "root"
+        subprocess.run(["cp", "-a", made.path, self.root], check=True)
+        self.reports, self.store = self.root / "var/lib/zguard", self.root / "var/lib/fleet/fleet.db"
+        self.store.parent.mkdir()
+        shutil.copy2(ZGUARD, self.root / "usr/bin/zguard")
+        shutil.copy2(UNIT, self.root / "lib/systemd/system")
+        # A minute is long for a test.
+        (self.root / "etc/default/zguard-collect").write_text(
+            "ZGUARD_COLLECT_ARGUMENTS=--from /var/lib/zguard --to sqlite:/var/lib/fleet/fleet.db\nZGUARD_COLLECT_SECONDS=1\n")
+        drop_in = self.root / "etc/systemd/system/zguard-collect.service.d"
+        drop_in.mkdir(parents=True)
+        (drop_in / "soon.conf").write_text("[Service]\nRestartSec=1\nStandardOutput=append:/var/log/collect\nStandardError=inherit\n")
+        self.log = open(Path(work) / "log", "wb+")
+
+    def systemctl(self, *words):
+        subprocess.run(["systemctl", "--root", self.root, *words], check=True, capture_output=True)
+
+    def boot(self):
+        self.process = subprocess.Popen(
+            ["systemd-nspawn", "--register=no", "--keep-unit", "-D", self.root, "--boot", "--private-network"], stdin=subprocess.DEVNULL,
+            stdout=self.log, stderr=self.log, env=scrubbed(SYSTEMD_NSPAWN_UNIFIED_HIERARCHY="1"))
+
+    def collector(self):
+        """The process id of the collector, as seen from here; None where there is none."""
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    if os.stat(entry / "root").st_ino == self.root.stat().st_ino and (entry / "comm").read_text() == "zguard\n":
+                        return int(entry.name)
+                except OSError:
+                    continue
+        return None
+
+    def count(self):
+        if not self.store.exists():
+            return 0
+        try:
+            with sqlite3.connect(self.store, timeout=60) as base:
+                return base.execute("SELECT count(*) FROM zguard_findings").fetchone()[0]
+        except sqlite3.OperationalError:
+            return 0  # it is being made
+
+    def wait(self, what, is_so):
+        deadline = time.monotonic() + SECONDS
+        while not is_so():
+            self.log.flush()
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                said = [path.read_text(errors="replace")[-2000:] for path in (Path(self.log.name), self.root / "var/log/collect") if path.exists()]
+                raise AssertionError(f"{what}: {said}")
+            time.sleep(0.2)
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)  # powers off
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.log.close()
+
+
+def it_ships(work, made):
+    container = Container(work, made)
+    write_report(container.reports, 1, [finding(number) for number in range(5)])
+    os.chown(next(container.reports.iterdir()), 1000, 1000)
+    next(container.reports.iterdir()).chmod(0o600)
+    container.systemctl("enable", "zguard-collect")
+    container.boot()
+    try:
+        container.wait("what lies there", lambda: container.count() == 5)
+        write_report(container.reports, 2, [finding(number) for number in range(5, 8)])
+        container.wait("what comes later", lambda: container.count() == 8)
+        first = container.collector()
+        os.kill(first, signal.SIGKILL)
+        container.wait("it comes back", lambda: container.collector() not in (None, first))
+        write_report(container.reports, 3, [finding(8)])
+        container.wait("what comes after that", lambda: container.count() == 9)
+    finally:
+        container.close()
+
+
+def it_is_off(work, made):
+    """Unless somebody wants it."""
+    container = Container(work, made)
+    result = subprocess.run(["systemctl", "--root", container.root, "is-enabled", "zguard-collect"], capture_output=True, text=True)
+    container.log.close()
+    assert result.stdout == "disabled\n", result.stdout
+
+
+def main():
+    if os.geteuid():
+        print("skipped: it needs the superuser")
+        return close(0, 0, 1)
+    try:
+        made = roots.make("bookworm", PACKAGES)
+    except roots.Unavailable as reason:
+        print(f"skipped: {reason}")
+        return close(0, 0, 1)
+    tests = [("it is understood", it_is_understood), ("it is off", lambda work: it_is_off(work, made)), ("it ships", lambda work: it_ships(work, made))]
+    return run_tests(tests, "zguard-service-", "", str)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
