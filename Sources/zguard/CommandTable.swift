@@ -99,7 +99,7 @@ struct Command: Sendable {
         Command(
             name: "report", operands: "PATH…", operandCount: 1...Int.max,
             text:
-                "merge and print reports, raw or finished, directories of reports, databases (sqlite:FILE, postgresql://…), and what core files say of a crash",
+                "merge and print reports, raw or finished, directories of reports, databases (sqlite:FILE, postgresql://…), and what core files say of a crash (coredump:PID and coredump:PROGRAM are those that systemd has kept)",
             flags: [
                 format, suppressions,
                 Flag(name: "--suggest", text: "print suppression rules for the findings instead of the findings"),

@@ -85,7 +85,12 @@ struct ReportCommand {
         }
     }
 
+    private static let keptCore = "coredump:"
+
     private func read(_ path: String, into contents: inout Contents) throws(Failure) {
+        if path.hasPrefix(Self.keptCore) {
+            return try readCore(keptCore(of: String(path.dropFirst(Self.keptCore.count))), into: &contents)
+        }
         if isCore(path) { return try readCore(path, into: &contents) }
         if let address = try? FleetAddress(path), address.isDatabase { return try read(address, into: &contents) }
         let isReadable: Bool
@@ -105,13 +110,27 @@ struct ReportCommand {
         guard let file = try? Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK), !file.isDirectory else {
             return false
         }
-        return (try? file.read(at: 0, upTo: 4)) == [0x7f, 0x45, 0x4c, 0x46]
+        return CoreFile.mayBeCore(file)
+    }
+
+    private func keptCore(of wanted: String) throws(Failure) -> String {
+        do throws(SystemError) {
+            if let path = try KeptCores().newest(of: wanted) { return path }
+        } catch {
+            throw Failure("cannot read directory '\(KeptCores.usualDirectory)': \(error)")
+        }
+        throw Failure(
+            "systemd-coredump has kept no core file of '\(visible(wanted))'",
+            hint: "list them with: coredumpctl list")
     }
 
     private func readCore(_ path: String, into contents: inout Contents) throws(Failure) {
         do throws(CoreError) {
-            guard let crash = CrashInCore(try CoreFile(opening: path, program: program)) else {
-                throw CoreError.notCore(path, "one that no signal has caused")
+            let core = try CoreFile(opening: path, program: program)
+            guard let crash = CrashInCore(core) else {
+                throw core.isCutOff
+                    ? CoreError.damaged(path, "what it says of a signal is cut off")
+                    : CoreError.notCore(path, "one that no signal has caused")
             }
             let (finding, notes) = crash.finding()
             for note in notes { Output.warn(note) }

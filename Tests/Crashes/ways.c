@@ -219,6 +219,12 @@ CASE abort_among_threads(void) {
     abort();
 }
 
+// dies: SIGABRT, double-free, threads=3, top=freed_twice
+CASE freed_twice_among_threads(void) {
+    start(2, wait_for_ever);
+    freed_twice();
+}
+
 // dies: SIGSEGV, null-access, threads=3
 CASE null_among_threads(void) {
     start(2, wait_for_ever);
@@ -268,18 +274,42 @@ static const struct {
 } cases[] = {
 #define WAY(name)                                                                                                      \
     { #name, name }
-    WAY(abort_plain),         WAY(assert_false),       WAY(say_and_abort),
-    WAY(write_and_abort),     WAY(buffered_and_abort), WAY(smash),
-    WAY(null_write),          WAY(null_call),          WAY(wild_read),
-    WAY(constant_write),      WAY(freed_read),         WAY(freed_twice),
-    WAY(recursion),           WAY(file_cut_off),       WAY(illegal),
-    WAY(breakpoint),          WAY(division),           WAY(raise_segv),
-    WAY(raise_bus),           WAY(raise_fpe),          WAY(forbidden_call),
-    WAY(file_too_long),       WAY(too_long),           WAY(abort_in_handler),
-    WAY(abort_ignored),       WAY(abort_handled),      WAY(raised_by_handler),
-    WAY(abort_among_threads), WAY(null_among_threads), WAY(abort_in_thread),
-    WAY(illegal_among_busy),  WAY(child_dies),         WAY(abort_annotated),
-    WAY(raise_quit),          WAY(raise_term),
+    WAY(abort_plain),
+    WAY(assert_false),
+    WAY(say_and_abort),
+    WAY(write_and_abort),
+    WAY(buffered_and_abort),
+    WAY(smash),
+    WAY(null_write),
+    WAY(null_call),
+    WAY(wild_read),
+    WAY(constant_write),
+    WAY(freed_read),
+    WAY(freed_twice),
+    WAY(freed_twice_among_threads),
+    WAY(recursion),
+    WAY(file_cut_off),
+    WAY(illegal),
+    WAY(breakpoint),
+    WAY(division),
+    WAY(raise_segv),
+    WAY(raise_bus),
+    WAY(raise_fpe),
+    WAY(forbidden_call),
+    WAY(file_too_long),
+    WAY(too_long),
+    WAY(abort_in_handler),
+    WAY(abort_ignored),
+    WAY(abort_handled),
+    WAY(raised_by_handler),
+    WAY(abort_among_threads),
+    WAY(null_among_threads),
+    WAY(abort_in_thread),
+    WAY(illegal_among_busy),
+    WAY(child_dies),
+    WAY(abort_annotated),
+    WAY(raise_quit),
+    WAY(raise_term),
 };
 
 int main(int argc, char **argv) {

@@ -9,6 +9,7 @@ The programs are the functions of Tests/Crashes/ways.c, ways.cc and ways.swift; 
 Closing line: N passed, N failed."""
 
 import argparse
+import ctypes
 import json
 import os
 import random
@@ -17,14 +18,15 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support import builds  # noqa: E402
+from Support import builds, cores  # noqa: E402
 from Support.checks import as_shell, run_tests, run_within  # noqa: E402
-from Support.environment import LIBRARY, RUNTIME, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
+from Support.environment import LIBRARY, ROOT, RUNTIME, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
 from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES, FOLDER = TESTS / "Crashes", builds.BUILD / "crashing"
@@ -80,6 +82,8 @@ def cases_of(source, program):
 def built():
     """(source, program) of each language."""
     c, cc, swift = SOURCES / "ways.c", SOURCES / "ways.cc", SOURCES / "ways.swift"
+    load = SOURCES / "load.c"
+    builds.compiled(FOLDER / "load", ["gcc", "-g", "-O1", "-pthread", "-w", str(load), "-o", str(FOLDER / "load")], [load])
     yield c, builds.compiled(FOLDER / "c", ["gcc", "-g", "-O1", "-pthread", "-w", f"-I{RUNTIME}/include", str(c), "-o", str(FOLDER / "c")], [c])
     yield cc, builds.compiled(FOLDER / "cc", ["g++", "-std=c++17", "-g", "-O1", "-D_GLIBCXX_ASSERTIONS", "-pthread", "-w", str(cc), "-o", str(FOLDER / "cc")], [cc])
     for name, flags in (("swift-dynamic", ["-Onone"]), ("swift-static", ["-O", "-static-stdlib"])):
@@ -114,8 +118,6 @@ def own_frames(stack, program):
 
 def check_finding(case, finding):
     assert finding["kind"] == case.kind, finding["kind"]
-    if case.kind == "double-free":
-        return  # ours, and the program ends by it
     expected = "SIGABRT" if case.signal.isdecimal() else case.signal
     assert finding["signal"] == expected, finding["signal"]
     message = finding.get("message")
@@ -147,16 +149,6 @@ def dies_as(case):
 
 
 # MARK: core files
-
-
-def core_in(place):
-    """What the kernel wrote; None where it writes cores elsewhere."""
-    return next(iter(sorted(place.glob("core*"))), None)
-
-
-def kernel_writes_here():
-    pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
-    return pattern.startswith("core") and "/" not in pattern
 
 
 def own_pcs(stack):
@@ -195,40 +187,238 @@ def is_as_gdb_has_it(ours, gdbs):
     return len(ours) == len(gdbs) and all(theirs - own in (0, 1) for own, theirs in zip(ours, gdbs))
 
 
-def core_says_the_same(case, with_gdb):
+# What a core file has otherwise than the live finding, by names of Support/cores.py, and why. None: there is no core file.
+RAISED_AGAIN = ({"stack"}, "`abort` raises the signal once more, from another place")
+THROWN_ELSEWHERE = ({"thrown"}, "where it was thrown, the runtime looks up when the signal comes, and gdb stops before that")
+ORIGINS = ("kernel", "gdb")
+DIFFERENCES = {
+    "kernel": {"abort_ignored": RAISED_AGAIN, "abort_handled": RAISED_AGAIN, "file_too_long": (None, "the limit is one on core files, too")},
+    "gdb": {"tryBang": THROWN_ELSEWHERE, "topLevel": THROWN_ELSEWHERE},
+}
+# gdb has stopped the program at a signal that its handler goes on from, before.
+SECOND_STOP = {"raised_by_handler"}
+
+
+# Where exactly they die is another place each time.
+LOOPS = {"too_long"}
+
+
+def expected_differences(origin, case):
+    return DIFFERENCES[origin].get(case.name, (set(), ""))
+
+
+def core_of(origin, case, place):
+    if origin == "kernel":
+        return cores.kernels_core(place)
+    core, said = cores.gdbs_core(case.program, [case.name], "collect=crashes", place, 2 if case.name in SECOND_STOP else 1,
+                                 "child" if case.name == "child_dies" else "parent")
+    assert core, f"gdb wrote no core file: {said[-800:]}"
+    return core
+
+
+WITH_GDB = {"abort_plain", "assert_false", "null_write", "illegal", "division", "abort_among_threads", "null_among_threads", "abort_in_handler",
+            "throw_error", "pure_virtual", "fatal"}
+
+
+def report_of(core):
+    _, out, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "report", core, "--format", "json"], env=scrubbed())
+    assert out, errors[-800:]
+    return json.loads(out)
+
+
+def core_says_the_same(origin, case, with_gdb=False):
     def test(place):
         status, findings, errors = collected(case, place, preexec_fn=allow_core)
         assert status == case.status, f"status {status}: {errors[-800:]}"
-        core = core_in(place)
-        assert core, f"no core file: {errors[-800:]}"
-        _, out, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "report", core, "--format", "json"], env=scrubbed())
-        assert out, errors[-800:]
-        live, dead = findings[0], json.loads(out)
-        assert dead["kind"] == live["kind"] and dead["signal"] == live["signal"] and dead["code"] == live["code"], (dead["kind"], dead["signal"], dead["code"])
-        assert dead["registers"] == live["registers"], (dead["registers"], live["registers"])
-        assert dead.get("block", {}).get("start") == live.get("block", {}).get("start"), (dead.get("block"), live.get("block"))
-        stacks = [{thread["tid"]: own_pcs(thread["stack"]) for thread in finding["threads"]} for finding in (live, dead)]
-        first = live["threads"][0]["tid"]
-        assert stacks[0].keys() == stacks[1].keys() and stacks[0][first] == stacks[1][first], stacks
-        if not with_gdb:
+        expected, _ = expected_differences(origin, case)
+        if expected is None:
+            core = cores.kernels_core(place)
+            assert not core or core.stat().st_size < 64, f"there is one of {core.stat().st_size} bytes"
             return
-        gdbs = gdbs_stacks(case.program, core, place)
-        for number, stack in stacks[1].items():
-            assert is_as_gdb_has_it(stack, gdbs[number]), f"thread {number}: {[hex(pc) for pc in stack]}, gdb {[hex(pc) for pc in gdbs[number]]}"
+        core = core_of(origin, case, place)
+        assert core, f"no core file: {errors[-800:]}"
+        live, dead = findings[0], report_of(core)
+        found = cores.differences(live, dead)
+        if case.threads == "any":
+            found.pop("threads", None)
+        if case.name in LOOPS and case.top in dead["stacks"]["access"][0]["function"]:
+            found.pop("stack", None)
+        assert found.keys() == expected, {name: tuple(map(cores.shortened, pair)) for name, pair in found.items()}
+        if origin == "kernel" and not expected:
+            # Of the same process: the addresses, too, and the name of the thread that died.
+            assert dead["threads"][0].get("name") == live["threads"][0]["name"], dead["threads"][0]
+            assert dead["registers"] == live["registers"], (dead["registers"], live["registers"])
+            stacks = [{thread["tid"]: own_pcs(thread["stack"]) for thread in finding["threads"]} for finding in (live, dead)]
+            first = live["threads"][0]["tid"]
+            assert stacks[0].keys() == stacks[1].keys() and stacks[0][first] == stacks[1][first], stacks
+        if with_gdb:
+            are_as_gdb_has_them(dead, case.program, core, place)
     return test
 
 
-# Of those whose kind or whose first frame a core file cannot have, or that leave none, and why.
-WITHOUT_CORE = {
-    "freed_twice": "the program goes on to abort: the core file is of that",
-    "null_call": "libunwind has no frame for an address without code; live, the runtime finds its caller",
-    "abort_ignored": "libc raises the signal once more, at another place in abort", "abort_handled": "the same",
-    "child_dies": "the child's, and the program's own directory has one name for both",
-    "file_too_long": "the limit is one on core files, too",
-    "recursion": "the kernel names the page behind the guard of another stack",
+def are_as_gdb_has_them(finding, program, core, place):
+    gdbs = gdbs_stacks(program, core, place)
+    for thread in finding["threads"]:
+        ours, theirs = own_pcs(thread["stack"]), gdbs[thread["tid"]]
+        assert is_as_gdb_has_it(ours, theirs), f"thread {thread['tid']}: {[hex(pc) for pc in ours]}, gdb {[hex(pc) for pc in theirs]}"
+
+
+DOCUMENT = ROOT / "docs/CRASHES.md"
+
+
+def table(cases):
+    """What core files say of the ways to die, equal ones in one row, as Markdown."""
+    def said(origin, case):
+        expected, why = expected_differences(origin, case)
+        if expected is None:
+            return f"none: {why}"
+        return "the same" if not expected else f"but {', '.join(sorted(expected))}: {why}"
+
+    rows = {}
+    for case in cases:
+        if case.kind != FOUND_NOTHING:
+            rows.setdefault((case.kind, *(said(origin, case) for origin in ORIGINS)), []).append(case)
+    lines = ["| ways to die | live | the kernel's core file | gdb's |", "|---|---|---|---|"]
+    for (kind, kernels, gdbs), ways in rows.items():
+        names = ", ".join(dict.fromkeys(f"`{case.name}`" for case in ways))
+        signals = ", ".join(dict.fromkeys("SIGABRT" if case.signal.isdecimal() else case.signal for case in ways))
+        lines.append(f"| {names} | {kind}, {signals} | {kernels} | {gdbs} |")
+    return "\n".join(lines) + "\n"
+
+
+def table_is_documented(cases):
+    def test(place):
+        assert TRAP != "SIGILL" or table(cases) in DOCUMENT.read_text(), "docs/CRASHES.md has another table than crashing.py --table"
+    return test
+
+
+PACKERS = {"zst": ["zstd", "-q", "-T1"], "lz4": ["lz4", "-q", "-z"], "xz": ["xz", "-0", "-k"], "gz": ["gzip", "-1", "-k"]}
+
+
+def packed(case):
+    """Core files as systemd-coredump keeps them, and what is left of one whose end is missing."""
+    def test(place):
+        origin = "kernel" if cores.kernel_writes_here() else "gdb"
+        collected(case, place, preexec_fn=allow_core)
+        core = core_of(origin, case, place)
+        wanted = report_of(core)
+        for suffix, command in PACKERS.items():
+            file = place / f"{core.name}.{suffix}"
+            status, _, errors = run_within(TIMEOUT_SECONDS, [*command, core, *([file] if suffix == "lz4" else [])], cwd=place)
+            assert status == 0 and file.exists(), f"{command[0]}: {errors}"
+            assert report_of(file) == wanted, suffix
+            half = place / f"half.{suffix}"
+            half.write_bytes(file.read_bytes()[:file.stat().st_size // 2])
+            status, out, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "report", half, "--format", "json"], env=scrubbed())
+            if origin == "kernel":
+                # What comes first are the threads and the signal.
+                assert status == 0 and json.loads(out)["signal"] == wanted["signal"], (suffix, status, errors)
+            else:
+                assert status == 1 and "is cut off" in errors and not out, (suffix, status, out, errors)
+            broken = place / f"broken.{suffix}"
+            broken.write_bytes(file.read_bytes()[:10] + random.Random(1).randbytes(5000))
+            status, out, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "report", broken], env=scrubbed())
+            if suffix == "gz":
+                # Reports are packed so, too.
+                assert status == 0 and "is damaged" in errors, (suffix, status, out, errors)
+            else:
+                assert status == 1 and "zguard: error: " in errors and not out, (suffix, status, out, errors)
+    return test
+
+
+# Over the machine's own, in a mount namespace.
+KEPT = """
+mount -t tmpfs none /var/lib && mkdir -p /var/lib/systemd/coredump && cd /var/lib/systemd/coredump || exit 99
+cp {core} 'core.my\\x2eshop.0.0123456789abcdef.41.1700000002000000'
+echo older > 'core.my\\x2eshop.0.0123456789abcdef.41.1700000001000000.zst'
+echo other > core.shop.0.0123456789abcdef.411.1700000003000000.zst
+{zguard} report coredump:41 --format json && {zguard} report coredump:my.shop --format json && {zguard} report coredump:nobody
+"""
+
+
+def kept_by_systemd(case):
+    """By process and by program, the newest; where nobody may mount, only that none is there."""
+    def test(place):
+        core = core_of("gdb", case, place)
+        unshare = ["unshare", "--map-root-user", "--mount"] if os.geteuid() else ["unshare", "--mount"]
+        status, out, errors = run_within(TIMEOUT_SECONDS, [*unshare, "sh", "-c", KEPT.format(core=core, zguard=ZGUARD)], env=scrubbed())
+        if status == 1 and "unshare" in errors or status == 99:
+            print(f"no mount namespace: {errors.strip()}")
+            return
+        assert status == 1 and "has kept no core file of 'nobody'" in errors, (status, errors)
+        assert [json.loads(line) for line in out.splitlines()] == [report_of(core)] * 2, out
+    return test
+
+
+# MARK: real programs
+
+
+# Each says that it is ready, and waits, or goes on computing.
+REAL = {
+    "python3": [sys.executable, "-c", "import threading, time\nfor _ in range(3): threading.Thread(target=time.sleep, args=[99]).start()\nprint('ready', flush=True)\ntime.sleep(99)"],
+    "perl": ["perl", "-e", "$| = 1; print qq(ready\\n); sleep 99"],
+    "ruby": ["ruby", "-e", "Thread.new { sleep }; puts :ready; $stdout.flush; sleep"],
+    "node": ["node", "-e", "setTimeout(() => console.log('ready'), 50); setInterval(() => {}, 100000)"],
+    "redis-server": ["redis-server", "--port", "0", "--unixsocket", "socket", "--save", "", "--crash-log-enabled", "no"],
+    "php": ["php", "-r", "echo qq; sleep(99);".replace("qq", '"ready\\n"')],
+    "lua": ["lua5.4", "-e", "print('ready') io.flush() while true do local a = ('x'):rep(20) end"],
+    "sqlite3": ["sqlite3", ":memory:", ".system echo ready", "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n;"],
+    "gawk": ["gawk", "BEGIN { print \"ready\"; fflush(); while (1) x = x substr(y, 1) }"],
+    "bash": ["bash", "-c", "echo ready; read -r -t 99 < <(sleep 99)"],
+    "tclsh": ["tclsh"],
+    "memcached": ["memcached", "-u", "root", "-s", "socket", "-vv"],
 }
-WITH_GDB = {"abort_plain", "assert_false", "null_write", "illegal", "division", "abort_among_threads", "null_among_threads", "abort_in_handler",
-            "throw_error", "pure_virtual", "fatal"}
+READY = {"redis-server": "ready to accept", "memcached": "socket"}
+
+
+def wait_until_idle(process_id, ticks=os.sysconf("SC_CLK_TCK")):
+    """Until it has slept for a while; a program that goes on computing, for a second."""
+    def times():
+        state, *fields = Path(f"/proc/{process_id}/stat").read_text().rsplit(")", 1)[1].split()
+        return state, int(fields[10]) + int(fields[11])
+    state, first = times()
+    before, quiet = first, 0
+    while quiet < 5 and before - first < ticks:
+        time.sleep(0.02)
+        state, now = times()
+        quiet, before = (quiet + 1 if state == "S" and now == before else 0), now
+
+
+def real_program(name):
+    """Killed by SIGABRT: the core file has the threads that the live finding has, and their stacks are gdb's."""
+    def test(place):
+        report = place / "report.jsonl"
+        command = [ZGUARD, "run", "--collect", "crashes", "--report", report, "--format", "json", "--", *REAL[name]]
+        process = subprocess.Popen(command, env=scrubbed(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   preexec_fn=allow_core, cwd=place, start_new_session=True)
+        if name == "tclsh":
+            process.stdin.write("puts ready; flush stdout; while 1 {set x [string repeat x 20]}\n")
+            process.stdin.flush()
+        deadline = threading.Timer(TIMEOUT_SECONDS, os.killpg, (process.pid, signal.SIGKILL))
+        deadline.start()
+        try:
+            wanted, said = READY.get(name, "ready"), ""
+            while wanted not in said:
+                said = process.stdout.readline()
+                assert said, "it has ended"
+            program = child_of(process.pid)
+            executable = os.readlink(f"/proc/{program}/exe")
+            wait_until_idle(program)
+            os.kill(program, signal.SIGABRT)
+            rest, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+        finally:
+            deadline.cancel()
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        assert process.returncode == 128 + signal.SIGABRT, f"status {process.returncode}: {rest[-500:]}"
+        live = json.loads(report.read_text().splitlines()[-1])
+        core = cores.kernels_core(place)
+        assert core, "no core file"
+        dead = report_of(core)
+        found = cores.differences(live, dead)
+        assert not found, found
+        are_as_gdb_has_them(dead, executable, core, place)
+    return test
 
 
 # MARK: random moments
@@ -245,8 +435,12 @@ def child_of(process_id):
     return int(Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()[0])
 
 
+def parent_of(process_id):
+    return int(Path(f"/proc/{process_id}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
 def random_deaths(number, seed):
-    load = builds.compiled(FOLDER / "load", ["gcc", "-g", "-O1", "-pthread", "-w", str(SOURCES / "load.c"), "-o", str(FOLDER / "load")], [SOURCES / "load.c"])
+    load = FOLDER / "load"
     choose = random.Random(seed)
 
     def test(place):
@@ -268,7 +462,7 @@ def random_deaths(number, seed):
             try:
                 _, errors = process.communicate(timeout=TIMEOUT_SECONDS)
             except subprocess.TimeoutExpired:
-                raise AssertionError(f"{what}: zguard hangs") from None
+                raise AssertionError(f"{what}: {'the program' if kills_zguard else 'zguard'} hangs") from None
             end = time.monotonic() + TIMEOUT_SECONDS
             while not has_ended(program):
                 assert time.monotonic() < end, f"{what}: the program hangs"
@@ -305,6 +499,31 @@ def dies_while_zguard_is_stopped(place):
     assert "no answer" in finding["detail"]["threads"], finding["detail"]
 
 
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def dies_after_zguard(place):
+    """Killed, zguard is a process until its parent takes note of that, and answers nobody."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    zguard = subprocess.Popen([ZGUARD, "run", "--collect", "crashes", "--report", place / "report.jsonl", "--", FOLDER / "load"], env=scrubbed(),
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=forbid_core)
+    try:
+        assert zguard.stdout.readline() == "ready\n"
+        program = child_of(zguard.pid)
+        zguard.kill()
+        os.kill(program, signal.SIGABRT)
+        end, ended = time.monotonic() + TIMEOUT_SECONDS, 0
+        while not ended:
+            assert time.monotonic() < end, "the program hangs"
+            time.sleep(0.01)
+            # The program becomes ours when zguard has ended.
+            ended, status = os.waitpid(program, os.WNOHANG) if parent_of(program) == os.getpid() else (0, 0)
+        assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGABRT, status
+    finally:
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        zguard.communicate(timeout=TIMEOUT_SECONDS)
+
+
 def alone(place):
     """Without zguard: the thread that died, in text."""
     program = FOLDER / "c"
@@ -329,22 +548,33 @@ def main():
     parser.add_argument("--filter", default="", metavar="TEXT", help="only tests whose names hold it")
     parser.add_argument("--random", type=int, default=8, metavar="N", help="how many deaths at random moments (default 8)")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1000000, help="of these moments")
+    parser.add_argument("--table", action="store_true", help="print what core files say, for docs/CRASHES.md, and test nothing")
+    parser.add_argument("--programs", action="store_true", help="also real programs, of which core files have the stacks that gdb has")
     parser.add_argument("--stopped", action="store_true", help="also let zguard be stopped, which takes ten seconds")
     add_slice_option(parser)
     arguments = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)  # shells ignore them for what they start in the background
     cases = [case for source, program in built() for case in cases_of(source, program)]
+    every = cases
+    if arguments.table:
+        print(table(cases), end="")
+        return 0
     chosen = arguments.slice.choose(cases, name=lambda case: case.title, kinds=lambda case: case.kinds)
     tests = [(case.title, dies_as(case)) for case in chosen]
-    if kernel_writes_here():
-        cores = [case for case in cases if case.kind != FOUND_NOTHING and case.name not in WITHOUT_CORE]
-        some = arguments.slice.choose(cores, name=lambda case: "core " + case.title, kinds=lambda case: [(case.program.name, case.kind)])
-        tests += [(f"core {case.title}", core_says_the_same(case, case.name in WITH_GDB)) for case in some]
-        cases, chosen = cases + cores, chosen + some
-    else:
-        print("the kernel writes core files elsewhere (core_pattern): none is looked at")
-    tests += [("random moments", random_deaths(arguments.random, arguments.seed)), ("alone", alone), ("off", off)]
+    with_cores = [(origin, case) for case in cases if case.kind != FOUND_NOTHING for origin in ORIGINS]
+    if not cores.kernel_writes_here():
+        print("the kernel writes core files elsewhere (core_pattern): only gdb's are looked at")
+        with_cores = [(origin, case) for origin, case in with_cores if origin != "kernel"]
+    some = arguments.slice.choose(with_cores, name=lambda pair: f"{pair[0]} {pair[1].title}", kinds=lambda pair: [(pair[0], pair[1].program.name)])
+    tests += [(f"core of {origin} {case.title}", core_says_the_same(origin, case, origin == "kernel" and case.name in WITH_GDB)) for origin, case in some]
+    cases, chosen = cases + with_cores, chosen + some
+    tests += [("random moments", random_deaths(arguments.random, arguments.seed)), ("zguard was killed", dies_after_zguard),
+              ("packed", packed(next(case for case in every if case.name == "abort_among_threads"))),
+              ("kept by systemd", kept_by_systemd(next(case for case in every if case.name == "abort_plain"))),
+              ("table", table_is_documented(every)), ("alone", alone), ("off", off)]
+    if arguments.programs:
+        tests += [(f"program {name}", real_program(name)) for name in REAL]
     if arguments.stopped:
         tests.append(("zguard is stopped", dies_while_zguard_is_stopped))
     arguments.slice.say(len(chosen), len(cases), "ways to die")

@@ -61,7 +61,7 @@ PARTS = [
     Part("bugs", driver("Detection/bugs"), 55),
     Part("fences", driver("Detection/fences"), 12, slices=4),
     Part("zombies", driver("Detection/zombies"), 60, slices=6),
-    Part("crashing", driver("Detection/crashing"), 10, slices=4),
+    Part("crashing", driver("Detection/crashing"), 12, slices=10),
     Part("uncaught", driver("Detection/uncaught"), 10, slices=4),
     Part("stalling", driver("Detection/stalling"), 20, slices=5),
     Part("crashing-full", driver("Detection/crashing", "--random", "200", "--stopped", "--filter", "m"), 40, when="full"),

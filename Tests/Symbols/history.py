@@ -412,7 +412,7 @@ def check_refusals(folder):
     (folder / "garbage").write_bytes(random.Random(5).randbytes(100000))
     (folder / "packed").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(100))
     for origin, message in ((folder / "empty", "no core file but empty"), (folder / "garbage", "is no core file"),
-                            (PROGRAMS / "blocks", "an executable"), (folder / "packed", "is packed by zstd"),
+                            (PROGRAMS / "blocks", "an executable"), (folder / "packed", "is no core file but empty"),
                             (folder / "missing", "No such file"), (folder, "Is a directory")):
         refused(origin.name, history(origin, "0x10"), 1, message)
     refused("device", history("/dev/null", "0x10"), 1, "special file")

@@ -9,8 +9,8 @@
 #include "settings/coverage.h"
 #include "threads/thread.h"
 
-// One crash at a time (fault.c).
 static struct zg_dying_process dying;
+static int asking; // whose that is; 0: nobody's
 
 static struct zg_collector_request *claim(struct zg_collector *collector) {
     for (int i = 0; i < ZG_COLLECTOR_REQUESTS; i++) {
@@ -38,20 +38,52 @@ static void describe(const struct zg_registers *registers) {
     dying.pid = (uint32_t)zg_os_pid();
     dying.tid = (uint32_t)zg_os_tid();
     dying.pc = registers->pc;
+    dying.has_few_registers = registers->known != (UINT64_C(1) << ZG_ARCH_REGISTER_COUNT) - 1;
     for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) dying.registers[i] = registers->value[i];
     note_threads();
 }
 
-// Waiting is counted in steps: under a filter of system calls there may be no clock.
-enum zg_collected zg_collector_ask(const struct zg_registers *registers) {
-    const int64_t longest = INT64_C(10000000000), step = 20000000;
-    struct zg_collector *collector = zg_coverage_run ? &zg_coverage_run->collector : NULL;
-    int zguard = collector ? (int)__atomic_load_n(&collector->pid, __ATOMIC_ACQUIRE) : 0;
-    struct zg_collector_request *request = NULL;
-    static uint32_t nobody;
-    int64_t waited = 0;
-    if (!zguard || zg_os_is_gone(zguard)) return zg_collected_nobody;
-    for (; !(request = claim(collector)) && waited < longest; waited += step) zg_os_futex_wait(&nobody, 0, true, step);
+// Time is that of the clock, or counted in steps, whichever is more: under a filter of system calls there may be no clock, and where others
+// want the processor a step takes long.
+static const int64_t longest = INT64_C(10000000000), step = 20000000;
+struct patience {
+    uint64_t since;
+    int64_t steps;
+};
+
+static bool is_over(const struct patience *patience) {
+    uint64_t now = zg_os_clock_ns(1 /* CLOCK_MONOTONIC */);
+    return patience->steps * step >= longest || (now > patience->since && (int64_t)(now - patience->since) >= longest);
+}
+
+static void wait_a_step(struct patience *patience, uint32_t *word, uint32_t expected, bool is_private) {
+    zg_os_futex_wait(word, expected, is_private, step);
+    patience->steps++;
+}
+
+static uint32_t nobody; // wakes who waits for it
+
+// Two threads may die at once.
+static bool take_turn(struct patience *patience) {
+    int tid = zg_os_tid(), before = 0;
+    while (!__atomic_compare_exchange_n(&asking, &before, tid, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        if (before == tid || is_over(patience)) return false; // what it does meanwhile has failed
+        wait_a_step(patience, &nobody, 0, true);
+        before = 0;
+    }
+    return true;
+}
+
+// Now and then it is told again, for a call may fail; and whoever was killed is still a process until its parent takes note, but reads no more.
+static bool is_there(int zguard, const struct patience *patience) {
+    enum { EACH = 10 };
+    return !zg_os_is_gone(zguard) && (patience->steps % EACH || zg_report_wake_collector());
+}
+
+static enum zg_collected ask(struct zg_collector *collector, int zguard, const struct zg_registers *registers,
+                             struct patience *patience) {
+    struct zg_collector_request *request;
+    while (!(request = claim(collector)) && !is_over(patience)) wait_a_step(patience, &nobody, 0, true);
     if (!request) return zg_collected_silence;
     describe(registers);
     request->pid = dying.pid;
@@ -61,11 +93,20 @@ enum zg_collected zg_collector_ask(const struct zg_registers *registers) {
     __atomic_store_n(&request->state, zg_request_asked, __ATOMIC_RELEASE);
     zg_report_wake_collector();
     uint32_t state;
-    while ((state = __atomic_load_n(&request->state, __ATOMIC_ACQUIRE)) != zg_request_answered && waited < longest &&
-           !zg_os_is_gone(zguard)) {
-        zg_os_futex_wait(&request->state, state, false, step);
-        waited += step;
-    }
+    while ((state = __atomic_load_n(&request->state, __ATOMIC_ACQUIRE)) != zg_request_answered && !is_over(patience) &&
+           is_there(zguard, patience))
+        wait_a_step(patience, &request->state, state, false);
     __atomic_store_n(&request->state, zg_request_free, __ATOMIC_RELEASE);
     return state == zg_request_answered ? zg_collected_threads : zg_collected_silence;
+}
+
+enum zg_collected zg_collector_ask(const struct zg_registers *registers) {
+    struct zg_collector *collector = zg_coverage_run ? &zg_coverage_run->collector : NULL;
+    int zguard = collector ? (int)__atomic_load_n(&collector->pid, __ATOMIC_ACQUIRE) : 0;
+    struct patience patience = {.since = zg_os_clock_ns(1 /* CLOCK_MONOTONIC */)};
+    if (!zguard || zg_os_is_gone(zguard)) return zg_collected_nobody;
+    if (!take_turn(&patience)) return zg_collected_silence;
+    enum zg_collected collected = ask(collector, zguard, registers, &patience);
+    __atomic_store_n(&asking, 0, __ATOMIC_RELEASE);
+    return collected;
 }

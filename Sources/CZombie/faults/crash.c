@@ -6,11 +6,14 @@
 #include "faults/crash_message.h"
 #include "faults/uncaught.h"
 #include "findings/crash.h"
+#include "findings/found.h"
 #include "images/loader.h"
 #include "platform/os.h"
 #include "stacks/depot.h"
 
-static struct zg_crash crash; // one at a time
+// One at a time.
+static struct zg_crash crash;
+static char message[2048];
 
 // Nothing was unwound since: the access's stack ends with all that the throw's has.
 static bool shows(const struct zg_finding *finding, uint32_t thrown_stack) {
@@ -24,17 +27,8 @@ static bool shows(const struct zg_finding *finding, uint32_t thrown_stack) {
     return false;
 }
 
-void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context) {
-    crash.signal = signal;
-    crash.code = info->si_code;
-    bool is_own = info->si_code > 0 || info->si_pid == zg_os_pid();
-    if (!zg_crash_message_find(signal, is_own, crash.message, sizeof crash.message)) crash.message[0] = 0;
-    zg_arch_registers_from_context(&crash.registers, context);
-    crash.thrown_stack = zg_uncaught_thrown_at(signal, is_own);
-    if (shows(finding, crash.thrown_stack)) crash.thrown_stack = 0;
-    finding->crash = &crash;
-    if (!is_own) zg_finding_detail_number(finding, "sender", (uint64_t)info->si_pid, false);
-    switch (zg_collector_ask(&crash.registers)) {
+static void ask_for_threads(struct zg_finding *finding, const struct zg_registers *registers) {
+    switch (zg_collector_ask(registers)) {
     case zg_collected_threads: break;
     case zg_collected_nobody:
         zg_finding_detail_text(finding, "threads", "only the one that died: the program does not run under zguard");
@@ -45,11 +39,42 @@ void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *
     }
 }
 
+void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context) {
+    crash.signal = signal;
+    crash.code = info->si_code;
+    bool is_own = info->si_code > 0 || info->si_pid == zg_os_pid();
+    crash.message = zg_crash_message_find(signal, is_own, message, sizeof message) ? message : NULL;
+    zg_arch_registers_from_context(&crash.registers, context);
+    crash.thrown_stack = zg_uncaught_thrown_at(signal, is_own);
+    if (shows(finding, crash.thrown_stack)) crash.thrown_stack = 0;
+    finding->crash = &crash;
+    if (!is_own) zg_finding_detail_number(finding, "sender", (uint64_t)info->si_pid, false);
+    ask_for_threads(finding, &crash.registers);
+}
+
+// A finding that ends the program by abort: what is known of the thread is the published function's caller.
+static void describe_misuse(struct zg_finding *finding, struct zg_crash *end, const uint64_t *frame) {
+    end->signal = SIGABRT;
+    end->code = SI_TKILL;
+    end->message = NULL;
+    end->thrown_stack = 0;
+    end->registers = (struct zg_registers){.pc = frame[1]};
+    end->registers.value[ZG_ARCH_FP] = frame[0];
+    end->registers.value[ZG_ARCH_SP] = zg_arch_caller_sp(frame);
+    for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) {
+        if (i == ZG_ARCH_PC) end->registers.value[i] = frame[1];
+        if (i == ZG_ARCH_PC || i == ZG_ARCH_FP || i == ZG_ARCH_SP) end->registers.known |= UINT64_C(1) << i;
+    }
+    finding->crash = end;
+    ask_for_threads(finding, &end->registers);
+}
+
 static uint64_t libcs_abort;
 
 void zg_crash_start(void) {
     libcs_abort = (uint64_t)zg_loader_first("abort");
     zg_crash_message_start();
+    zg_found_describe_end = describe_misuse;
 }
 
 bool zg_crash_is_in_abort(uint64_t frame) {

@@ -71,16 +71,20 @@ static const char *find_words(const char *text, uint64_t count, bool is_own) {
     return beginning ? beginning : is_own ? last : NULL;
 }
 
+const char *zg_kept_words(int signal, bool is_own, const char *text, uint64_t count) {
+    // Faults have no words: what was written before has nothing to do with them.
+    if (signal != SIGABRT && signal != SIGILL && signal != SIGTRAP) return NULL;
+    return find_words(text, count, is_own && signal == SIGABRT);
+}
+
 bool zg_crash_message_find(int signal, bool is_own, char *message, uint64_t capacity) {
     static char text[TEXT_BYTES]; // one crash at a time
     if (signal == SIGABRT && is_own && read_libcs(message, capacity)) {
         drop_end(message);
         return true;
     }
-    // Faults have no words: what was written before has nothing to do with them.
-    if (signal != SIGABRT && signal != SIGILL && signal != SIGTRAP) return false;
-    uint64_t count = zg_last_text_get(zg_os_tid(), text, sizeof text);
-    const char *words = find_words(text, count, is_own && signal == SIGABRT);
+    uint64_t count = zg_kept_writes_get(&zg_last_text, zg_os_tid(), text, sizeof text);
+    const char *words = zg_kept_words(signal, is_own, text, count);
     if (!words) return false;
     zg_string_copy(message, words, capacity);
     drop_end(message);

@@ -4,19 +4,15 @@
 
 #include "platform/lock.h"
 
-static struct annotation {
-    uint32_t changes; // odd while it is written
-    char key[ZG_ANNOTATION_KEY_BYTES], value[ZG_ANNOTATION_VALUE_BYTES];
-    bool is_there;
-} annotations[ZG_ANNOTATIONS];
+struct zg_annotation zg_annotations[ZG_ANNOTATIONS];
 static struct zg_lock lock;
 #define LONGEST_WAIT_NS INT64_C(100000000)
 
-static struct annotation *find(const char *key) {
-    struct annotation *room = NULL;
+static struct zg_annotation *find(const char *key) {
+    struct zg_annotation *room = NULL;
     for (int i = 0; i < ZG_ANNOTATIONS; i++) {
-        if (annotations[i].is_there && zg_string_equal(annotations[i].key, key)) return &annotations[i];
-        if (!annotations[i].is_there && !room) room = &annotations[i];
+        if (zg_annotations[i].is_there && zg_string_equal(zg_annotations[i].key, key)) return &zg_annotations[i];
+        if (!zg_annotations[i].is_there && !room) room = &zg_annotations[i];
     }
     return room;
 }
@@ -36,7 +32,7 @@ bool zg_annotations_set(const char *key, const char *value) {
     cut(name, key, sizeof name);
     // The child of a fork may find it taken for good.
     if (!zg_lock_take_within(&lock, LONGEST_WAIT_NS)) return false;
-    struct annotation *annotation = find(name);
+    struct zg_annotation *annotation = find(name);
     if (annotation) {
         __atomic_fetch_add(&annotation->changes, 1, __ATOMIC_ACQ_REL);
         annotation->is_there = value != NULL;
@@ -51,10 +47,10 @@ bool zg_annotations_set(const char *key, const char *value) {
 void zg_annotations_put(struct zg_text *text) {
     bool is_first = true;
     for (int i = 0; i < ZG_ANNOTATIONS; i++) {
-        struct annotation copy = annotations[i];
+        struct zg_annotation copy = zg_annotations[i];
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (copy.changes & 1 || !copy.is_there ||
-            __atomic_load_n(&annotations[i].changes, __ATOMIC_ACQUIRE) != copy.changes)
+            __atomic_load_n(&zg_annotations[i].changes, __ATOMIC_ACQUIRE) != copy.changes)
             continue;
         zg_text_string(text, is_first ? ",\"annotations\":{" : ",");
         zg_text_json_string(text, copy.key);

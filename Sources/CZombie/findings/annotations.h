@@ -3,9 +3,10 @@
 #ifndef ZG_ANNOTATIONS_H
 #define ZG_ANNOTATIONS_H
 
+#include "include/zg_kept_text.h"
 #include "platform/text.h"
 
-enum { ZG_ANNOTATIONS = 32, ZG_ANNOTATION_KEY_BYTES = 32, ZG_ANNOTATION_VALUE_BYTES = 224 };
+extern struct zg_annotation zg_annotations[ZG_ANNOTATIONS];
 
 // Keeps the value under this name, cut off where it is longer; NULL takes it away. Any thread, not from a signal handler. False: there is no
 // room for another name.

@@ -27,13 +27,16 @@ void zg_crash_put_json(struct zg_text *text, const struct zg_crash *crash) {
     zg_text_json_string(text, zg_crash_signal_name(crash->signal));
     zg_text_string(text, ",\"code\":");
     zg_text_signed(text, crash->code);
-    if (crash->message[0]) {
+    if (crash->message) {
         zg_text_string(text, ",\"message\":");
         zg_text_json_string(text, crash->message);
     }
     zg_text_string(text, ",\"registers\":{");
+    bool is_first = true;
     for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) {
-        if (i) zg_text_char(text, ',');
+        if (!(crash->registers.known >> i & 1)) continue;
+        if (!is_first) zg_text_char(text, ',');
+        is_first = false;
         zg_text_json_string(text, zg_arch_register_names[i]);
         zg_text_char(text, ':');
         zg_text_json_hex(text, crash->registers.value[i]);

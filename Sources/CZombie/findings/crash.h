@@ -6,14 +6,12 @@
 #include "platform/arch.h"
 #include "platform/text.h"
 
-enum { ZG_CRASH_MESSAGE_BYTES = 2048 };
-
 struct zg_crash {
     int signal, code;
     struct zg_registers registers;
     uint32_t
-        thrown_stack; // where the error was thrown that ends it; 0: none, not known, or the access's stack shows it
-    char message[ZG_CRASH_MESSAGE_BYTES]; // of whoever ended it; empty: nobody said any
+        thrown_stack;    // where the error was thrown that ends it; 0: none, not known, or the access's stack shows it
+    const char *message; // of whoever ended it; NULL: nobody said any
 };
 
 // "SIGSEGV"; "signal 40" has no name and is NULL.

@@ -2,6 +2,7 @@
 
 #include "findings/found.h"
 
+#include "findings/crash.h"
 #include "findings/repeats.h"
 #include "findings/report.h"
 #include "platform/arch.h"
@@ -11,6 +12,7 @@
 #include "threads/thread.h"
 
 static bool never_abort;
+void (*zg_found_describe_end)(struct zg_finding *finding, struct zg_crash *end, const uint64_t *frame);
 
 void zg_found_never_abort(bool never) { never_abort = never; }
 
@@ -23,7 +25,12 @@ static void tell_shortened(struct zg_finding *finding) {
 }
 
 bool zg_found_report(struct zg_finding *finding) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    bool ends = thread && finding->fatal && zg_config.on_finding == zg_on_finding_abort && !never_abort;
+    struct zg_crash end;
     tell_shortened(finding);
+    if (ends && !finding->crash && thread->frame && zg_found_describe_end)
+        zg_found_describe_end(finding, &end, thread->frame);
     bool is_new = zg_report_write(finding, zg_repeats_is_first);
     if (is_new) {
         zg_stats_add(zg_counter_findings, 1);
@@ -31,9 +38,8 @@ bool zg_found_report(struct zg_finding *finding) {
         zg_stats_add(zg_counter_findings_suppressed, 1);
         if (zg_repeats_are_due()) zg_report_write_repeats();
     }
-    struct zg_thread *thread = zg_thread_current_or_null();
-    if (thread && finding->fatal && zg_config.on_finding == zg_on_finding_abort && !never_abort)
-        zg_thread_want(thread, zg_errand_abort);
+    if (ends) zg_thread_want(thread, zg_errand_abort);
+    if (finding->crash == &end) finding->crash = NULL;
     return is_new;
 }
 

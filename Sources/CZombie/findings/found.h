@@ -16,6 +16,9 @@ ZG_NOINLINE void zg_found_capture(struct zg_finding *finding);
 // Writes the finding out, unless an equal one was. The program's end, where the options ask for it, is wanted through
 // zg_thread.errands and comes when the runtime is left. False: an equal one was.
 bool zg_found_report(struct zg_finding *finding);
+// Completes a finding by which abort ends the program with what is said of crashes; the record is the caller's, `frame` that of the published
+// function. Set at the start where crashes are collected.
+extern void (*zg_found_describe_end)(struct zg_finding *finding, struct zg_crash *end, const uint64_t *frame);
 // Findings after this do not end the program (it is ending, or somebody asked from outside).
 void zg_found_never_abort(bool never);
 

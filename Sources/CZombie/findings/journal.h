@@ -4,12 +4,14 @@
 #ifndef ZG_JOURNAL_H
 #define ZG_JOURNAL_H
 
+#include "include/zg_kept_text.h"
 #include "platform/base.h"
 
 void zg_journal_add(const char *line, uint64_t bytes);
 // As zg_api's `finding` and `finding_count`. The report lock is held.
 uint64_t zg_journal_get(uint64_t index, char *text, uint64_t capacity);
 uint64_t zg_journal_count(uint64_t *first_kept);
+extern struct zg_kept_lines zg_journal;
 // Raised at each line, and woken as a futex.
 extern uint32_t zg_journal_word;
 

@@ -5,7 +5,7 @@
 
 #include "platform/os.h"
 
-enum { RING_BYTES = 2048, MOST_BYTES = 1000, NO_TID = 0 };
+enum { RING_BYTES = ZG_KEPT_WRITES_BYTES, MOST_BYTES = 1000, NO_TID = 0 };
 
 // At multiples of 8 bytes. Positions count on from the first record ever, modulo 2^32.
 struct record {
@@ -15,15 +15,14 @@ struct record {
     uint32_t count;    // bytes behind it
 };
 
-static char ring[RING_BYTES] __attribute__((aligned(8)));
-static uint64_t ends; // the newest record's beginning << 32 | its end
+struct zg_kept_writes zg_last_text;
 
 static uint32_t round_up(uint32_t count) { return (count + 7) & ~7u; }
 
 static void put(uint32_t at, const char *bytes, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) ring[(at + i) % RING_BYTES] = bytes[i];
+    for (uint32_t i = 0; i < count; i++) zg_last_text.ring[(at + i) % RING_BYTES] = bytes[i];
 }
-static void get(uint32_t at, char *bytes, uint32_t count) {
+static void get(const char *ring, uint32_t at, char *bytes, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) bytes[i] = ring[(at + i) % RING_BYTES];
 }
 
@@ -32,33 +31,34 @@ void zg_last_text_note(const void *bytes, uint64_t count) {
     struct record record = {.tid = NO_TID};
     record.count = (uint32_t)zg_os_read_memory(copy, (uint64_t)bytes, zg_min(count, MOST_BYTES));
     if (!record.count) return;
-    uint64_t before = __atomic_load_n(&ends, __ATOMIC_RELAXED), now;
+    uint64_t before = __atomic_load_n(&zg_last_text.ends, __ATOMIC_RELAXED), now;
     do {
         record.at = (uint32_t)before;
         record.previous = (uint32_t)(before >> 32);
         now = (uint64_t)record.at << 32 | (uint32_t)(record.at + sizeof record + round_up(record.count));
-    } while (!__atomic_compare_exchange_n(&ends, &before, now, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+    } while (!__atomic_compare_exchange_n(&zg_last_text.ends, &before, now, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
     put(record.at, (const char *)&record, sizeof record);
     put(record.at + sizeof record, copy, record.count);
     ZG_SIGNAL_FENCE();
-    uint32_t *tid = (uint32_t *)(void *)&ring[(record.at + offsetof(struct record, tid)) % RING_BYTES];
+    uint32_t *tid = (uint32_t *)(void *)&zg_last_text.ring[(record.at + offsetof(struct record, tid)) % RING_BYTES];
     __atomic_store_n(tid, (uint32_t)zg_os_tid(), __ATOMIC_RELEASE);
 }
 
-uint64_t zg_last_text_get(int tid, char *text, uint64_t capacity) {
-    uint64_t newest = __atomic_load_n(&ends, __ATOMIC_ACQUIRE), start = capacity - 1;
+uint64_t zg_kept_writes_get(const struct zg_kept_writes *writes, int tid, char *text, uint64_t capacity) {
+    uint64_t newest = __atomic_load_n(&writes->ends, __ATOMIC_ACQUIRE), start = capacity - 1;
     uint32_t end = (uint32_t)newest, at = (uint32_t)(newest >> 32);
     struct record record;
     if (!newest) start = capacity - 1;
     else
         for (;; at = record.previous) {
             if (end - at > RING_BYTES) break;
-            get(at, (char *)&record, sizeof record);
+            get(writes->ring, at, (char *)&record, sizeof record);
             if (record.at != at || record.count > MOST_BYTES) break;
             if (record.tid == (uint32_t)tid) {
                 uint64_t part = zg_min(record.count, start);
                 start -= part;
-                get(at + (uint32_t)sizeof record + (uint32_t)(record.count - part), text + start, (uint32_t)part);
+                get(writes->ring, at + (uint32_t)sizeof record + (uint32_t)(record.count - part), text + start,
+                    (uint32_t)part);
                 if (!start) break;
             }
             if (!record.at && !record.previous) break; // the first of all

@@ -4,11 +4,12 @@
 #ifndef ZG_LAST_TEXT_H
 #define ZG_LAST_TEXT_H
 
+#include "include/zg_kept_text.h"
 #include "platform/base.h"
 
 // Keeps what the calling thread writes to descriptor 2, as far as it can be read: the first 1000 bytes of one call, 2 KiB of all.
 void zg_last_text_note(const void *bytes, uint64_t count);
-// What of that this thread wrote, in its order, cut off in front where it does not fit; with a NUL. Returns the bytes without it.
-uint64_t zg_last_text_get(int tid, char *text, uint64_t capacity);
+// What is kept of it: zg_kept_writes_get.
+extern struct zg_kept_writes zg_last_text;
 
 #endif

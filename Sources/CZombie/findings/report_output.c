@@ -213,9 +213,9 @@ void zg_report_open_coverage(void) {
     if (beside_report(path, ZG_COVERAGE_SUFFIX) && !zg_coverage_open(path)) zg_report_note_untold();
 }
 
-void zg_report_wake_collector(void) {
+bool zg_report_wake_collector(void) {
     char path[BESIDE_BYTES];
-    if (beside_report(path, ZG_COLLECTOR_SUFFIX)) zg_os_poke(path);
+    return !beside_report(path, ZG_COLLECTOR_SUFFIX) || zg_os_poke(path);
 }
 
 // Number 2 may be a file of the program's by now: a daemon closes what it was, and the next file takes the place. NULL then.

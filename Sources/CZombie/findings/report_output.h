@@ -19,8 +19,8 @@ void zg_report_wait_until_shown(void);
 void zg_report_open_coverage(void);
 // Tells `zguard run` of a process that cannot say what it watched.
 void zg_report_note_untold(void);
-// Tells `zguard run` to look at its page now. It may not be there.
-void zg_report_wake_collector(void);
+// Tells `zguard run` to look at its page now. False: it is over, though its parent may not have taken note of that.
+bool zg_report_wake_collector(void);
 // A line for the user, where standard error still is what it was at the start.
 void zg_report_say(const char *bytes, uint64_t count);
 // The descriptors that are open for reports, in no order. Returns how many, at most 2.

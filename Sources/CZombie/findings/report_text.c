@@ -103,7 +103,7 @@ static void put_details(struct zg_text *text, const struct zg_finding *finding) 
 static void put_crash(struct zg_text *text, const struct zg_crash *crash) {
     zg_text_string(text, ": ");
     zg_text_string(text, zg_crash_signal_name(crash->signal));
-    if (!crash->message[0]) return;
+    if (!crash->message) return;
     zg_text_string(text, ": ");
     zg_text_visible(text, crash->message);
 }

@@ -36,6 +36,7 @@ struct zg_collector {
 struct zg_dying_process {
     uint64_t nonce;
     uint32_t pid, tid;
+    uint32_t has_few_registers, spare_2; // 1: only those of a frame are known
     // Of the thread at the place that it dies at: registers by their DWARF numbers, the address of the instruction.
     uint64_t pc, registers[ZG_DYING_REGISTERS];
     // The kernel's and the runtime's numbers of the threads that it knows.

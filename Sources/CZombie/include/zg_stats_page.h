@@ -13,7 +13,7 @@
 #include "zg_trap_place.h"
 
 #define ZG_STATS_MAGIC UINT64_C(0x314452415547475a) // "ZGGUARD1" in memory order
-#define ZG_STATS_VERSION 8u
+#define ZG_STATS_VERSION 9u
 #define ZG_STATS_NAME "zguard-stats" // the memfd's name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
 #define ZG_STATS_BYTES 8192u
 
@@ -195,6 +195,13 @@ struct zg_layout_time {
 // As they are now.
 struct zg_layout_time zg_layout_time_now(void);
 
+// What is kept of words (zg_kept_text.h).
+struct zg_layout_kept {
+    uint64_t lines;       // address of the struct zg_kept_lines of the report's lines
+    uint64_t writes;      // address of the struct zg_kept_writes
+    uint64_t annotations; // address of ZG_ANNOTATIONS struct zg_annotation
+};
+
 struct zg_layout {
     uint32_t class_count;
     uint32_t block_bytes;             // sizeof(struct zg_block)
@@ -216,6 +223,7 @@ struct zg_layout {
     struct zg_layout_area large, fenced;
     struct zg_layout_windows windows;
     struct zg_layout_counts counts;
+    struct zg_layout_kept kept;
     struct zg_layout_time first_time,
         last_time; // the start; the last finding or look at memory, 0 where there was none
     struct zg_traps traps;

@@ -4,6 +4,7 @@
 #ifndef ZG_ARCH_H
 #define ZG_ARCH_H
 
+#include "include/zg_decode.h"
 #include "platform/base.h"
 
 #if defined(__x86_64__)
@@ -29,8 +30,6 @@ struct zg_registers {
 // zg_arch_with_tag(address, tag): see arch_aarch64.h.
 // zg_arch_return_place(fp_place), zg_arch_strip(address), zg_arch_is_sp_exact(sp), ZG_ARCH_GUESSED_CFA: see arch_x86_64.h.
 
-enum zg_fault_access { zg_fault_unknown, zg_fault_read, zg_fault_write, zg_fault_execute };
-
 // Their names as a debugger has them; of `pc`, where it has no number among them (ZG_ARCH_PC), it is "pc".
 extern const char *const zg_arch_register_names[ZG_ARCH_REGISTER_COUNT];
 // All registers of an interrupted context.
@@ -40,8 +39,6 @@ enum zg_fault_access zg_arch_fault_access(const void *ucontext);
 // The fault came from an address that no memory can have: the kernel cannot name it (x86-64: general protection, trap 13) or names it
 // without the bits that the processor ignores (AArch64: the top byte).
 bool zg_arch_fault_without_address(const void *ucontext);
-// What the instruction does, from its bytes; unknown where it is not understood. Pure.
-enum zg_fault_access zg_arch_decode_access(const uint8_t *code, int count);
 // The instruction may load a whole word into a register, which the program can follow from there. False for stores, comparisons,
 // parts of words and vectors; true where too few bytes are known. Pure.
 bool zg_arch_may_load_pointer(const uint8_t *code, int count);

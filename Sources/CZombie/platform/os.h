@@ -101,8 +101,8 @@ int zg_os_write(int descriptor, const void *bytes, uint64_t count);
 // For appending; made where it is not there, for the owner only. Follows no link, waits for nobody who reads a FIFO, and takes no file
 // of another user's but root's, nor one with several names.
 int zg_os_open_append(const char *path);
-// Writes a byte to a FIFO that somebody reads.
-void zg_os_poke(const char *path);
+// Writes a byte to a FIFO that somebody reads. False: nobody does.
+bool zg_os_poke(const char *path);
 int zg_os_open_read(const char *path);
 // Makes a file that exists, under one name alone, a byte shorter; within every limit, and on a full disk.
 // Processes that do it at the same time wait for each other, but not for long.

@@ -554,13 +554,14 @@ void zg_os_shorten(const char *path) {
     zg_os_close(descriptor);
 }
 
-void zg_os_poke(const char *path) {
+bool zg_os_poke(const char *path) {
     int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
     int descriptor = (int)ZG_CALL(SYS_openat, AT_FDCWD, path, flags, 0, 0, 0);
     struct stat status;
-    if (descriptor < 0) return;
+    if (descriptor < 0) return descriptor != -ENXIO;
     if (look_at(descriptor, &status) && S_ISFIFO(status.st_mode)) zg_os_write(descriptor, "", 1);
     zg_os_close(descriptor);
+    return true;
 }
 
 int zg_os_open_read(const char *path) {

@@ -11,7 +11,10 @@
 #include "faults/crash.h"
 #include "faults/fault.h"
 #include "faults/signals.h"
+#include "findings/annotations.h"
 #include "findings/found.h"
+#include "findings/journal.h"
+#include "findings/last_text.h"
 #include "findings/report.h"
 #include "heap/free.h"
 #include "heap/foreign.h"
@@ -244,6 +247,8 @@ static void describe_process(void) {
     zg_stats->pid = (uint32_t)zg_os_pid();
     zg_stats->started_ns = started_ns;
     zg_string_copy(zg_stats->program, zg_module_program_path(), sizeof zg_stats->program);
+    zg_stats->layout.kept =
+        (struct zg_layout_kept){(uint64_t)&zg_journal, (uint64_t)&zg_last_text, (uint64_t)zg_annotations};
     zg_string_copy(zg_stats->runtime_version, ZG_VERSION, sizeof zg_stats->runtime_version);
     __atomic_store_n(&zg_stats->magic, ZG_STATS_MAGIC, __ATOMIC_RELEASE);
 }

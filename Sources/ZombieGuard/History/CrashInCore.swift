@@ -32,36 +32,79 @@ public struct CrashInCore {
         var notes: [String] = []
         if let obstacle = StackUnwinder.obstacle { notes.append("stacks are not unwound: \(obstacle)") }
         let unwinder = StackUnwinder(mappings: core.mappings, memory: core)
-        let threads = core.threads.enumerated().map { index, thread in
+        var threads = core.threads.enumerated().map { index, thread in
             Finding.ThreadStack(
                 id: thread.id == core.processID ? 1 : nil, threadID: thread.id, hasFaulted: index == 0,
-                stack: unwinder.stack(from: thread.registers))
+                stack: index == 0 ? stackOfFault(unwinder) : unwinder.stack(from: thread.registers))
         }
         let source = try? HeapSource(core: core)
         if source == nil { notes.append("the core file is not of a guarded process: nothing is known of its heap") }
+        let kept = source.map { KeptText($0) }
+        if var finding = kept?.lastFinding(), let context = isEnd(finding, source) {
+            if context == .another { threads[0].stack = [] }
+            finding.detail["threads"] = nil
+            finding.crash = finding.crash ?? crash(kept)
+            finding.add(threads)
+            return (finding, notes + core.notes)
+        }
         var finding = diagnosis(source)
-        finding.stacks.access = threads.first?.stack ?? []
         finding.thread = Finding.Thread(id: threads.first?.id ?? core.threads[0].id)
         finding.processID = core.processID
         finding.program = core.program
         finding.detail["signal"] = name
-        finding.crash = Finding.Crash(
-            signal: name, code: Int(signal.code), message: message,
-            registers: Processor.registers(core.threads[0].registers), threads: threads)
+        finding.crash = crash(kept)
+        finding.add(threads)
         return (finding, notes + core.notes)
+    }
+
+    private func crash(_ kept: KeptText?) -> Finding.Crash {
+        Finding.Crash(
+            signal: name, code: Int(signal.code), message: message(kept),
+            registers: Processor.registers(core.threads[0].registers), annotations: kept?.annotations() ?? [:])
+    }
+
+    private enum Context { case same, another }
+
+    // The runtime has written a finding of what the program died of, if it is of this process and this signal. Its stack begins where the
+    // thread died, or it is about what made the runtime, or abort, raise the signal.
+    private func isEnd(_ finding: Finding, _ source: HeapSource?) -> Context? {
+        guard let process = finding.processID, process == core.processID || process == source?.statistics.processID
+        else { return nil }
+        let registers = Processor.registers(core.threads[0].registers)
+        if let crash = finding.crash {
+            if crash.signal != name { return nil }
+            if crash.registers == registers { return .same }
+            return signal.number == SIGABRT ? .another : nil
+        }
+        let isHere = finding.stacks.access.first?.pc == Address(core.threads[0].registers[Int(ZG_THREAD_PC)])
+        return isHere && finding.detail["signal"] == name ? .same : nil
+    }
+
+    // A call that has led nowhere: its caller's stack, behind where it led if that may be code.
+    private func stackOfFault(_ unwinder: StackUnwinder) -> [Finding.Frame] {
+        var registers = core.threads[0].registers
+        let pc = registers[Int(ZG_THREAD_PC)]
+        let isNowhere = [SIGSEGV, SIGBUS].contains(signal.number) && signal.code > 0 && signal.address == pc
+        guard isNowhere, Processor.undoCall(&registers, memory: { core.record(UInt64.self, at: $0) }) else {
+            return unwinder.stack(from: registers)
+        }
+        return (pc == 0 ? [] : [Finding.Frame(pc: Address(pc))]) + unwinder.stack(from: registers, isInCall: true)
     }
 
     private var name: String { Self.names[signal.number] ?? "signal \(signal.number)" }
 
-    /// libc's, of its own aborts: a word of its, which its own table of symbols names.
-    private var message: String? {
-        guard signal.number == SIGABRT, let place = core.address(ofSymbol: "__abort_msg", in: "libc.so"),
+    /// libc's, of its own aborts: a word of its, which its own table of symbols names. Of others what the thread wrote to standard error.
+    private func message(_ kept: KeptText?) -> String? {
+        let isOwn = signal.code > 0 || signal.sender == core.processID
+        if signal.number == SIGABRT, let place = core.address(ofSymbol: "__abort_msg", in: "libc.so"),
             let text = core.record(UInt64.self, at: place), text != 0
-        else { return nil }
-        let most = 2048
-        let bytes = core.read(at: text &+ UInt64(MemoryLayout<UInt32>.size), upTo: most).prefix { $0 != 0 }
-        let words = String(decoding: bytes, as: UTF8.self)
-        return words.isEmpty ? nil : String(words.reversed().drop { $0 == "\n" }.reversed())
+        {
+            let most = 2048
+            let bytes = core.read(at: text &+ UInt64(MemoryLayout<UInt32>.size), upTo: most).prefix { $0 != 0 }
+            let words = String(decoding: bytes, as: UTF8.self)
+            return words.isEmpty ? nil : words.withoutLineEnds
+        }
+        return kept?.reason(for: signal.number, of: core.threads[0].id, isOwn: isOwn)
     }
 
     // MARK: What was touched
@@ -75,6 +118,7 @@ public struct CrashInCore {
         let address = Address(signal.address)
         var finding = Finding(kind: .wildAccess, address: address)
         finding.detail["fault_address"] = "\(address)"
+        finding.access = access
         let registers = core.threads[0].registers
         let sp = registers[Int(ZG_THREAD_SP)]
         if signal.code == Self.kernelsCode {
@@ -92,6 +136,20 @@ public struct CrashInCore {
         return finding
     }
 
+    // By the instruction: the kernel tells a handler, but no core file.
+    private var access: Finding.Access {
+        let pc = core.threads[0].registers[Int(ZG_THREAD_PC)]
+        if pc == signal.address { return .call }
+        let longest = 16
+        let code = core.read(at: pc, upTo: longest)
+        return switch zg_arch_decode_access(code, Int32(code.count)) {
+        case zg_fault_read: .read
+        case zg_fault_write: .write
+        case zg_fault_execute: .call
+        default: .unknown
+        }
+    }
+
     private static let kernelsCode: Int32 = 0x80 // SI_KERNEL
 
     private func isMapped(_ address: UInt64) -> Bool {
@@ -102,7 +160,7 @@ public struct CrashInCore {
         switch history.what {
         case .trap:
             finding.kind = .useAfterFree
-            finding.access = history.trap?.access.map { Finding.Access(rawValue: $0) } ?? .unknown
+            finding.access = history.trap?.access.map { Finding.Access(rawValue: $0) } ?? access
             if history.trap?.objects != 1 { finding.confidence = .inferred }
         case .block where history.block?.isLive == false:
             finding.kind = .useAfterFree

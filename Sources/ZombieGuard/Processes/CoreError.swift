@@ -6,8 +6,10 @@ public enum CoreError: Error, Hashable, Sendable, CustomStringConvertible {
     case unreadable(String, SystemError)
     /// It is no core file; the second text says what it is instead, where that is known.
     case notCore(String, String?)
-    /// It is packed, by this program.
-    case packed(String, String)
+    /// It is packed by this program, and the library that unpacks is not installed.
+    case packed(String, by: String, String)
+    /// It cannot be unpacked: its path, and why.
+    case notUnpacked(String, SystemError)
     /// It is of another architecture.
     case otherMachine(String)
     /// Its tables point to where nothing is.
@@ -24,7 +26,9 @@ public enum CoreError: Error, Hashable, Sendable, CustomStringConvertible {
         switch self {
         case .unreadable(let path, let error): "cannot read core file '\(visible(path))': \(error)"
         case .notCore(let path, let what): "'\(visible(path))' is no core file" + (what.map { " but \($0)" } ?? "")
-        case .packed(let path, let program): "core file '\(visible(path))' is packed by \(program)"
+        case .packed(let path, let program, let library):
+            "core file '\(visible(path))' is packed by \(program), and \(library) is not installed"
+        case .notUnpacked(let path, let error): "cannot unpack core file '\(visible(path))': \(error)"
         case .otherMachine(let path): "core file '\(visible(path))' is of another architecture"
         case .damaged(let path, let what): "core file '\(visible(path))' is damaged: \(what)"
         case .notGuarded(let path, let isCutOff):
@@ -39,7 +43,8 @@ public enum CoreError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What one can do about it, if anything.
     public var hint: String? {
         switch self {
-        case .packed(_, let program): "unpack it first, for example with: \(program) -d"
+        case .notUnpacked: "it is unpacked in TMPDIR, or else in /var/tmp"
+        case .packed(_, let program, _): "unpack it first, for example with: \(program) -d"
         case .notGuarded(_, isCutOff: true): "let core files be complete: ulimit -c unlimited"
         case .notGuarded: "start the program with: zguard run -- PROGRAM"
         case .withoutPage:

@@ -10,7 +10,7 @@ public final class CoreFile: MemoryReader {
     private let segments: [CoreNotes.Segment] // in the order of their addresses
     private let files: MappedFiles
     /// Its end is missing.
-    let isCutOff: Bool
+    package let isCutOff: Bool
     let mappings: [Mapping]
     /// The threads, the one that died first.
     let threads: [CoreNotes.Thread]
@@ -21,6 +21,7 @@ public final class CoreFile: MemoryReader {
     let processID: Int
 
     private static let headerSize = 64
+    private static let elfMagic: [UInt8] = [0x7f, 0x45, 0x4c, 0x46]
     private static let programHeaderSize = 56
     private static let mostSegments = 1 << 20
     private static let mostNotes: UInt64 = 64 << 20
@@ -35,17 +36,19 @@ public final class CoreFile: MemoryReader {
     public init(opening path: String, program: String? = nil) throws(CoreError) {
         self.path = path
         let status: stat
+        let stored: Descriptor
         do throws(SystemError) {
-            file = try Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK)
-            guard let known = file.status else { throw SystemError.last }
+            stored = try Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK)
+            guard let known = stored.status else { throw SystemError.last }
             if known.st_mode & S_IFMT == S_IFDIR { throw SystemError(number: EISDIR) }
             status = known
         } catch {
             throw .unreadable(path, error)
         }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .notCore(path, "a special file") }
+        file = try Self.unpacked(stored, path)
         let headers = try Self.programHeaders(of: file, path)
-        let size = UInt64(status.st_size)
+        let size = UInt64(file.status?.st_size ?? 0)
         isCutOff = headers.contains { $0.fileSize > 0 && ($0.offset >= size || $0.fileSize > size - $0.offset) }
         var notes = CoreNotes()
         for header in headers where header.type == ELFImage.SegmentType.note {
@@ -63,6 +66,22 @@ public final class CoreFile: MemoryReader {
         files = MappedFiles(mappings: notes.files, coreTime: status.st_mtim)
     }
 
+    /// Whether a file begins as a core file does, or is packed and what it holds does.
+    package static func mayBeCore(_ file: Descriptor) -> Bool {
+        guard let start = try? file.read(at: 0, upTo: headerSize) else { return false }
+        return (Packing(start: start)?.start(of: file, count: elfMagic.count) ?? start).starts(with: elfMagic)
+    }
+
+    private static func unpacked(_ file: Descriptor, _ path: String) throws(CoreError) -> Descriptor {
+        guard let start = try? file.read(at: 0, upTo: headerSize), let packing = Packing(start: start) else {
+            return file
+        }
+        do throws(SystemError) { return try packing.unpacked(file) } catch {
+            throw error.number == ENOSYS
+                ? .packed(path, by: "\(packing)", packing.library) : .notUnpacked(path, error)
+        }
+    }
+
     private static func programHeaders(of file: Descriptor, _ path: String) throws(CoreError) -> [CoreNotes.Segment] {
         func read(_ offset: UInt64, _ count: Int) throws(CoreError) -> [UInt8] {
             do throws(SystemError) { return try file.read(at: offset, upTo: count) } catch {
@@ -70,12 +89,7 @@ public final class CoreFile: MemoryReader {
             }
         }
         let header = try read(0, headerSize)
-        let packers: [([UInt8], String)] = [
-            ([0x28, 0xb5, 0x2f, 0xfd], "zstd"), ([0x1f, 0x8b], "gzip"), ([0x04, 0x22, 0x4d, 0x18], "lz4"),
-            ([0xfd, 0x37, 0x7a, 0x58], "xz"),
-        ]
-        if let packer = packers.first(where: { header.starts(with: $0.0) }) { throw .packed(path, packer.1) }
-        guard header.starts(with: [0x7f, 0x45, 0x4c, 0x46]) else {
+        guard header.starts(with: elfMagic) else {
             let isMinidump = header.starts(with: "MDMP".utf8)
             throw .notCore(path, header.isEmpty ? "empty" : isMinidump ? "a minidump" : nil)
         }

@@ -51,6 +51,8 @@ struct CoreNotes {
         var code: Int32
         /// Of a fault.
         var address: UInt64
+        /// The process that sent it; 0 where none did.
+        var sender: Int
     }
 
     private enum NoteType {
@@ -70,8 +72,10 @@ struct CoreNotes {
                 readThread(contents)
             }
             if note.type == NoteType.signal, signal == nil, contents.count >= 24 {
+                let code: Int32 = contents.number(at: 8)
                 signal = Signal(
-                    number: contents.number(at: 0), code: contents.number(at: 8), address: contents.number(at: 16))
+                    number: contents.number(at: 0), code: code, address: contents.number(at: 16),
+                    sender: code > 0 ? 0 : Int(contents.number(at: 16) as Int32))
             }
             if note.type == NoteType.processInfo, contents.count >= Place.processID + 4 {
                 processID = Int(contents.number(at: Place.processID) as Int32)

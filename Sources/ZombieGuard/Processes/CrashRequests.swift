@@ -69,17 +69,7 @@ package final class CrashRequests {
             let known = collected.removeValue(forKey: process)
         else { return }
         if let obstacle = known.obstacle { finding.detail["threads"] = "only the one that died: \(obstacle)" }
-        var threads = known.threads
-        if let own = threads.firstIndex(where: \.hasFaulted) {
-            threads[own].id = finding.thread?.id ?? threads[own].id
-            // libunwind knows generated code by its frame pointers, the runtime a call that led nowhere.
-            if threads[own].stack.count >= finding.stacks.access.count {
-                finding.stacks.access = threads[own].stack
-            } else {
-                threads[own].stack = finding.stacks.access
-            }
-        }
-        finding.crash?.threads = threads
+        finding.add(known.threads)
     }
 
     private func collect(_ request: zg_collector_request) {
@@ -132,7 +122,8 @@ package final class CrashRequests {
         var registers = withUnsafeBytes(of: dying.registers) { Array($0.bindMemory(to: UInt64.self)) }
         registers += [UInt64](repeating: 0, count: Int(ZG_THREAD_REGISTERS) - registers.count)
         registers[Int(ZG_THREAD_PC)] = dying.pc
-        return [thread(own, ThreadTimes.name(of: own, in: process), registers)]
+        let name = ThreadTimes.name(of: own, in: process)
+        return [thread(own, name, dying.has_few_registers != 0 ? nil : registers)]
             + stopped.threads.map { thread($0.id, $0.name, $0.registers) }
             + stopped.unstopped.map { thread($0.id, $0.name, nil) }
     }
@@ -146,5 +137,23 @@ package final class CrashRequests {
             numbers[Int32(truncatingIfNeeded: tids[index])] = Int(own[index])
         }
         return numbers
+    }
+}
+
+extension Finding {
+    /// Adds the stacks of all threads to a finding of what its program died of.
+    mutating func add(_ threads: [ThreadStack]) {
+        var threads = threads
+        if let own = threads.firstIndex(where: \.hasFaulted) {
+            threads[own].id = thread?.id ?? threads[own].id
+            threads[own].name = threads[own].name ?? thread?.name
+            // libunwind knows generated code by its frame pointers, the runtime a call that led nowhere.
+            if threads[own].stack.count >= stacks.access.count {
+                stacks.access = threads[own].stack
+            } else {
+                threads[own].stack = stacks.access
+            }
+        }
+        crash?.threads = threads
     }
 }

@@ -18,8 +18,8 @@ final class StackUnwinder {
     }
 
     /// The stack that begins with these registers, innermost frame first. The registers are by DWARF number, the address of the instruction
-    /// at `ZG_THREAD_PC`. Without libunwind, the innermost frame alone.
-    func stack(from registers: [UInt64]) -> [Finding.Frame] {
+    /// at `ZG_THREAD_PC`; `isInCall`: where the call that it is in returns to. Without libunwind, the innermost frame alone.
+    func stack(from registers: [UInt64], isInCall: Bool = false) -> [Finding.Frame] {
         var registers = registers
         registers += [UInt64](repeating: 0, count: max(0, Int(ZG_THREAD_REGISTERS) - registers.count))
         var source = zg_unwind_source()
@@ -43,7 +43,11 @@ final class StackUnwinder {
         var places = [UInt64](repeating: 0, count: Self.mostFrames)
         var areExact = [Bool](repeating: false, count: Self.mostFrames)
         let count = Int(zg_unwind_stack(&source, &registers, &places, &areExact, Int32(Self.mostFrames)))
-        if count == 0 { return [modules.frame(at: registers[Int(ZG_THREAD_PC)])] }
+        if count > 0, isInCall { areExact[0] = false }
+        if count == 0 {
+            let pc = registers[Int(ZG_THREAD_PC)]
+            return [isInCall ? modules.frame(returningTo: pc) : modules.frame(at: pc)]
+        }
         return (0..<count).map { index in
             areExact[index] ? modules.frame(at: places[index]) : modules.frame(returningTo: places[index])
         }

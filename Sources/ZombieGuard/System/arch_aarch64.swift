@@ -16,6 +16,12 @@ package enum Processor {
         let names = (0...30).map { "x\($0)" } + ["sp", "pc"]
         return Dictionary(uniqueKeysWithValues: zip(names, values.map { Address($0) }))
     }
+    /// Makes the registers, by DWARF number, those of a caller whose call has led to where no code is; `memory` reads a word. False where
+    /// nothing tells the caller.
+    package static func undoCall(_ registers: inout [UInt64], memory: (UInt64) -> UInt64?) -> Bool {
+        registers[32] = registers[30]
+        return registers[30] != 0
+    }
     /// Bytes of the longest call instruction that `call` understands.
     package static let callBytes = 4
 

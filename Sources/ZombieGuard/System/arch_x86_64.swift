@@ -19,6 +19,14 @@ package enum Processor {
         ]
         return Dictionary(uniqueKeysWithValues: zip(names, values.map { Address($0) }))
     }
+    /// Makes the registers, by DWARF number, those of a caller whose call has led to where no code is; `memory` reads a word. False where
+    /// nothing tells the caller.
+    package static func undoCall(_ registers: inout [UInt64], memory: (UInt64) -> UInt64?) -> Bool {
+        guard let word = memory(registers[7]) else { return false }
+        registers[16] = word
+        registers[7] &+= 8
+        return true
+    }
     /// Bytes of the longest call instruction that `call` understands.
     package static let callBytes = 6
 

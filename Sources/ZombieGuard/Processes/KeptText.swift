@@ -1,0 +1,63 @@
+// What the runtime keeps of words (zg_kept_text.h), in the memory of a program that is over.
+
+import CZombie
+
+/// The last line of the report of a guarded program, what its threads wrote to standard error, and what it noted of itself.
+struct KeptText {
+    private let places: zg_layout_kept
+    private let memory: any MemoryReader
+
+    init(_ source: HeapSource) {
+        places = source.statistics.rawLayout.kept
+        memory = source.memory
+    }
+
+    /// The newest finding, without names; nil where there is none, or not all of it.
+    func lastFinding() -> Finding? {
+        guard places.lines != 0, let lines = memory.record(zg_kept_lines.self, at: places.lines), lines.text != 0,
+            lines.count > 0, lines.text_bytes > 0, lines.start_count > 0,
+            let start = memory.record(
+                UInt64.self, at: lines.starts &+ (lines.count - 1) % UInt64(lines.start_count) &* 8),
+            start < lines.end, lines.end - start <= lines.text_bytes
+        else { return nil }
+        let size = UInt64(lines.text_bytes)
+        let first = min(lines.end - start, size - start % size)
+        let bytes =
+            memory.read(at: lines.text &+ start % size, upTo: Int(first))
+            + memory.read(at: lines.text, upTo: Int(lines.end - start - first))
+        return Finding(jsonLine: String(decoding: bytes, as: UTF8.self))
+    }
+
+    /// Why a thread raised a signal, by what it wrote to standard error; nil where it wrote nothing that says it. `isOwn`: the process has raised
+    /// the signal itself.
+    func reason(for signal: Int32, of thread: Int, isOwn: Bool) -> String? {
+        guard places.writes != 0, let writes = memory.record(zg_kept_writes.self, at: places.writes) else { return nil }
+        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(ZG_KEPT_WRITES_BYTES)) { text in
+            let start = text.baseAddress!
+            let count = withUnsafePointer(to: writes) {
+                zg_kept_writes_get($0, Int32(truncatingIfNeeded: thread), start, UInt64(text.count))
+            }
+            guard let words = zg_kept_words(signal, isOwn, start, count) else { return nil }
+            return String(cString: words).withoutLineEnds
+        }
+    }
+
+    /// What the program noted of itself, by name.
+    func annotations() -> [String: String] {
+        guard places.annotations != 0 else { return [:] }
+        let all = memory.records(zg_annotation.self, at: places.annotations, count: Int(ZG_ANNOTATIONS))
+        let whole = all.filter { $0.is_there && $0.changes & 1 == 0 }
+        let pairs = whole.map { annotation in
+            (
+                withUnsafeBytes(of: annotation.key) { fieldText($0) },
+                withUnsafeBytes(of: annotation.value) { fieldText($0) }
+            )
+        }
+        return Dictionary(pairs) { first, _ in first }
+    }
+}
+
+extension String {
+    /// Without the newlines at its end.
+    var withoutLineEnds: String { String(reversed().drop { $0 == "\n" }.reversed()) }
+}

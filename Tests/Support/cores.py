@@ -1,0 +1,86 @@
+"""Core files of programs that die, as the kernel and as gdb write them, and what differs between two findings of one end."""
+
+import os
+import re
+from pathlib import Path
+
+from Support.checks import run_within
+from Support.environment import LIBRARY, scrubbed
+
+# gdb stops for SIGTRAP by itself, and needs it to start a program.
+DEADLY = "SIGSEGV SIGBUS SIGABRT SIGILL SIGFPE SIGSYS SIGXCPU SIGXFSZ"
+TIMEOUT_SECONDS = 60
+
+# Writes a core file when the program has stopped for a deadly signal so many times.
+GDB = """
+import gdb
+stops = 0
+def stopped(event):
+    global stops
+    stops += 1 # of SIGTRAP it is no gdb.SignalEvent
+gdb.events.stop.connect(stopped)
+gdb.execute("run")
+while stops and stops < {stop}:
+    gdb.execute("continue")
+if stops:
+    gdb.execute("generate-core-file {core}")
+    gdb.execute("kill")
+"""
+
+
+def kernel_writes_here():
+    pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
+    return pattern.startswith("core") and "/" not in pattern
+
+
+def kernels_core(place):
+    """What the kernel wrote; None where there is none."""
+    return next(iter(sorted(place.glob("core*"))), None)
+
+
+def gdbs_core(program, arguments, options, place, stop=1, follow="parent"):
+    """Runs a program under gdb, with the library, until it has stopped for a deadly signal so many times; returns the core file, or
+    None, and what gdb said. Neither gdb nor the shell in between are guarded."""
+    core, script = place / "gdb.core", place / "core.py"
+    script.write_text(GDB.format(core=core, stop=stop))
+    settings = ["set debuginfod enabled off", "set startup-with-shell off", "set confirm off", f"set follow-fork-mode {follow}"]
+    commands = [f"set environment LD_PRELOAD {LIBRARY}", f"set environment ZGUARD_OPTIONS {options}", f"handle all nostop noprint pass",
+                f"handle {DEADLY} stop print pass", f"source {script}"]
+    command = ["gdb", "-nx", "-batch", *(word for each in settings for word in ("-iex", each)), *(word for each in commands for word in ("-ex", each)),
+               "--args", program, *arguments]
+    _, out, errors = run_within(TIMEOUT_SECONDS, command, env=scrubbed(), cwd=place)
+    return (core if core.exists() else None), out + errors
+
+
+def places(stack):
+    """The calls of a stack that are the machine's own, wherever its images lie."""
+    return [(os.path.basename(frame.get("module", "")), frame.get("offset")) for frame in stack if not frame.get("inlined")]
+
+
+def said_of(finding):
+    """What two findings of one end have in common, by name, in the order in which it matters. Addresses stand for what they lead to."""
+    block, stacks = finding.get("block", {}), finding["stacks"]
+    return {
+        "kind": finding["kind"],
+        "signal": (finding.get("signal"), finding.get("code")),
+        "message": re.sub("0x[0-9a-f]+", "0x…", finding["message"]) if "message" in finding else None,
+        "access": finding["access"],
+        "confidence": finding["confidence"],
+        "stack": places(stacks["access"]),
+        "threads": len(finding.get("threads", [])),
+        "block": (block.get("size"), block.get("offset"), block.get("state"), block.get("class"), block.get("member"),
+                  places(stacks.get("free", [])), places(stacks.get("alloc", []))),
+        "thrown": places(stacks.get("thrown", [])),
+        "notes": finding.get("annotations", {}),
+        "registers": sorted(finding.get("registers", {})),
+    }
+
+
+def differences(live, dead):
+    """{name: (what the one says, what the other)} of what is not the same."""
+    ours, theirs = said_of(live), said_of(dead)
+    return {name: (ours[name], theirs[name]) for name in ours if ours[name] != theirs[name]}
+
+
+def shortened(text):
+    return re.sub(r"\s+", " ", str(text))[:300]
