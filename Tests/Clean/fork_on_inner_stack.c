@@ -14,7 +14,7 @@
 
 enum { signals = 60, stack_bytes = 65536 };
 
-static volatile sig_atomic_t runs, wrong, out, is_idle;
+static volatile sig_atomic_t runs, wrong, is_idle;
 static sigjmp_buf work_again;
 static char *volatile kept;
 
@@ -46,9 +46,8 @@ static void on_alarm(int number) {
 }
 
 __attribute__((noinline)) static void work(const char *where) {
-    runs = out = 0;
-    if (sigsetjmp(work_again, 1)) out++;
-    else again();
+    runs = 0;
+    if (!sigsetjmp(work_again, 1)) again();
     is_idle = 0;
     for (volatile size_t size = 1, before = (size_t)runs; runs < signals; size = size % 3000 + 1) {
         void *volatile block = malloc(size);
@@ -58,7 +57,8 @@ __attribute__((noinline)) static void work(const char *where) {
         is_idle = 1;
         while (is_idle && runs < signals) continue;
     }
-    printf("%s: %d runs, jumped out %d, %d wrong\n", where, (int)runs, out > 0, (int)wrong);
+    // How often it has jumped out is left unsaid: where each run takes long, as in an emulator, none may come while it is idle.
+    printf("%s: %d runs, %d wrong\n", where, (int)runs, (int)wrong);
     fflush(stdout);
 }
 

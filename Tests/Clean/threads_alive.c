@@ -1,6 +1,7 @@
 // Twenty thousand threads are alive at once, each of which has allocated; the last thousands cost no more than the first.
 // libs: -lpthread
 // qemu-user: an emulated thread has memory of the emulator, too: how many there may be depends on what else is mapped
+// machine: twenty thousand threads take it minutes
 
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -25,6 +25,7 @@ Clean programs know options and libs, and
 Both know
   processor     the only one that it is for, and in parentheses why
   qemu-user     why it is not run where qemu's user mode runs the programs (--arch): what that does not have or does otherwise
+  machine       why it is not run in a whole emulated machine
 """
 
 import argparse
@@ -60,9 +61,9 @@ LANGUAGES = {
 
 BUG_KEYS = {
     "finding", "access", "block", "address", "stack-access", "stack-free", "stack-alloc", "stack-previous", "options", "exit",
-    "confidence", "detail", "stdout", "count", "libs", "processor", "qemu-user",
+    "confidence", "detail", "stdout", "count", "libs", "processor", "qemu-user", "machine",
 }
-CLEAN_KEYS = {"options", "libs", "warning", "processor", "qemu-user"}
+CLEAN_KEYS = {"options", "libs", "warning", "processor", "qemu-user", "machine"}
 BLOCK_KEYS = {"size", "offset", "state", "language", "class", "member"}
 
 
@@ -103,7 +104,8 @@ class Program:
             return f"only for {processor} {reason}"
         if "profile=mte" in self.header.get("options", "") and not processors.has_tags():
             return "there are no memory tags"
-        return f"qemu-user: {self.header['qemu-user']}" if processors.stage() and not processors.WHOLE and "qemu-user" in self.header else ""
+        emulator = "machine" if processors.WHOLE else "qemu-user"
+        return f"{emulator}: {self.header[emulator]}" if processors.stage() and emulator in self.header else ""
 
     def option_arguments(self):
         return [word for option in self.header.get("options", "").split(":") if option for word in ("-o", option)]
