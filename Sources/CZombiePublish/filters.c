@@ -20,6 +20,7 @@ typedef int zg_no_filter_is_published; // C wants a declaration in every file
 #include "images/loader.h"
 #include "platform/arch.h"
 #include "process/runtime.h"
+#include "threads/pulse.h"
 
 // Without <unistd.h>, which declares syscall itself.
 int execve(const char *path, char *const arguments[], char *const environment[]);
@@ -100,6 +101,33 @@ static ZG_NOINLINE long fork_by_number(long number, long a, long b, long c, long
     return result;
 }
 
+// Whether a call waits for events, as the functions in waits.c do.
+static bool waits_for_events(long number, long least, long flags) {
+    enum { GET_EVENTS = 1 }; // of io_uring
+    switch (number) {
+#ifdef SYS_poll
+    case SYS_poll:
+    case SYS_select:
+    case SYS_epoll_wait:
+#endif
+#ifdef SYS_epoll_pwait2
+    case SYS_epoll_pwait2:
+#endif
+    case SYS_ppoll:
+    case SYS_pselect6:
+    case SYS_epoll_pwait: return true;
+    case SYS_io_uring_enter: return (flags & GET_EVENTS) && least;
+    default: return false;
+    }
+}
+
+static ZG_NOINLINE long wait_by_number(long number, long a, long b, long c, long d, long e, long f) {
+    struct zg_pulse *pulse = zg_pulse_wait_begins();
+    long result = ZG_PLAIN(number, a, b, c, d, e, f);
+    if (pulse) zg_pulse_wait_ends(pulse);
+    return result;
+}
+
 ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d,
                                      long e ZG_SEVENTH(long f)) __asm__("syscall");
 ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d, long e ZG_SEVENTH(long f)) {
@@ -114,6 +142,8 @@ ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d
         long result;
         if (zg_signals_by_number(number, a, b, c, d, &result)) return result;
     }
+    if (ZG_UNLIKELY(zg_pulses != NULL) && waits_for_events(number, c, d))
+        return wait_by_number(number, a, b, c, d, e, (long)*ZG_SEVENTH_PLACE(f));
     if (ZG_UNLIKELY(!next_syscall)) look_up();
     if (ZG_UNLIKELY(zg_forks_by_number(number, a, b))) return fork_by_number(number, a, b, c, d, e);
     ZG_MUST_TAIL return next_syscall(number, a, b, c, d, e ZG_SEVENTH(f));

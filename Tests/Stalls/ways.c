@@ -2,6 +2,7 @@
 // stalls: function on top[, computing][, call=NAME][, held=FUNCTION][, freeze][, thread=NAME][, options=TEXT], or: nothing.
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/io_uring.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -83,6 +85,27 @@ STEP wait_by_epoll(int milliseconds) {
 }
 // stalls: compute, computing
 CASE epoll_computes(void) { turn(wait_by_epoll, compute, 0.8); }
+
+STEP wait_by_number(int milliseconds) {
+    struct epoll_event event = {.events = EPOLLIN};
+    if (epoll < 0) epoll_ctl(epoll = epoll_create1(0), EPOLL_CTL_ADD, pipes[0], &event);
+    if (syscall(SYS_epoll_pwait, epoll, &event, 1, milliseconds, NULL, 8L) < 0) abort();
+}
+// stalls: compute, computing
+CASE calls_by_number(void) { turn(wait_by_number, compute, 0.8); }
+
+// Of a ring alone that nothing is put into: its own timeout ends the wait.
+static int ring = -1;
+STEP wait_by_ring(int milliseconds) {
+    struct io_uring_params parameters = {0};
+    if (ring < 0) ring = (int)syscall(SYS_io_uring_setup, 4, &parameters);
+    struct __kernel_timespec time = {.tv_nsec = milliseconds * 1000000L};
+    struct io_uring_getevents_arg more = {.ts = (unsigned long)&time};
+    if (ring < 0) wait_by_number(milliseconds); // containers forbid rings
+    else if (syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &more, sizeof more) >= 0) abort();
+}
+// stalls: compute, computing
+CASE ring_computes(void) { turn(wait_by_ring, compute, 0.8); }
 
 STEP sleep_on(double length) { usleep((useconds_t)(length * 1e6)); }
 // stalls: sleep_on, call=clock_nanosleep

@@ -230,8 +230,14 @@ package final class StallWatch {
         defer { tracks[index]?.since = 0 }
         if track.since == 0 { return [] }
         var busy = track.busy
-        let until = zg_system_load_long(&pulse(index).pointee.busy_until)
-        if !hasEnded, until > track.since {
+        let pulse = pulse(index)
+        let until = zg_system_load_long(&pulse.pointee.busy_until)
+        // The thread may have gone on, and come to its end, before anybody looked again.
+        let isOver =
+            !hasEnded
+            || pulse.pointee.nonce == track.nonce && pulse.pointee.tid == track.thread
+                && zg_system_load_long(&pulse.pointee.busy_since) != track.since
+        if isOver, until > track.since {
             busy = clock.milliseconds(from: track.since, to: until).subtractingClamped(track.time.discount)
         }
         if busy < limit || track.isSaid { return [] }
@@ -239,7 +245,7 @@ package final class StallWatch {
         let now = Milliseconds.now
         track.recent.append(track.event(lasting: busy))
         track.recent.removeAll { now &- $0.at > Self.rowMilliseconds }
-        let isFreeze = hasEnded
+        let isFreeze = !isOver
         if busy < limit * Self.onceTimes, track.recent.count < times {
             tracks[index]?.recent = track.recent
             return []
