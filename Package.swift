@@ -30,14 +30,15 @@ let package = Package(
         // Headers alone: nothing has to be installed, and nothing is compiled.
         .systemLibrary(name: "CDwarf"),
         .systemLibrary(name: "CZlib"),
-        // Of whoever reads other processes and core files alone; libunwind is opened where it is installed.
+        // Threads that are stopped, and their stacks; libunwind, for those of other processes, is opened where it is installed.
         .target(name: "CUnwind"),
         .target(
             name: "CSystem",
             cSettings: [.define("_GNU_SOURCE"), versionSetting],
             linkerSettings: [.linkedLibrary("stdc++")]),
         .target(
-            name: "ZombieGuardCore", dependencies: ["CZombie", "CDwarf", "CSystem"], path: "Sources/ZombieGuard",
+            name: "ZombieGuardCore", dependencies: ["CZombie", "CDwarf", "CSystem", "CUnwind"],
+            path: "Sources/ZombieGuard",
             exclude: upperFolders),
         .target(
             name: "ZombieGuard", dependencies: ["ZombieGuardCore", "CZombie", "CZlib", "CSystem", "CUnwind"],

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct start {
     void (*body)(void *);
@@ -42,3 +43,5 @@ int zg_system_start_thread(const char *name, void (*body)(void *), void *argumen
     if (error) free(start);
     return -error;
 }
+
+int zg_system_thread_id(void) { return gettid(); }

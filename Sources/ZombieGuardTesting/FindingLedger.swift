@@ -121,7 +121,12 @@ enum FindingLedger {
 }
 
 extension Finding {
-    private var frames: [Frame] { stacks.access + stacks.thrown + stacks.free + stacks.alloc }
+    private var frames: [Frame] {
+        stacks.access + stacks.thrown + stacks.free + stacks.alloc + (stall?.sampled.flatMap(\.stack) ?? [])
+    }
+
+    /// Whether it is of a test with this function: no other stands in its stacks.
+    func belongs(to functionName: String?) -> Bool { mentions(functionName) || !isInTest }
 
     /// Whether a test of Swift Testing stands in one of the stacks: the function that its macro makes calls it, unless it
     /// is asynchronous.

@@ -12,12 +12,18 @@ extension Finding {
     var message: String {
         var text = "\(visible(kind.rawValue)): \(sentence)"
         let found = isNoticedLate ? [] : stacks.access
-        for (title, stack) in [("touched", found), ("freed", stacks.free), ("allocated", stacks.alloc)] {
+        for (title, stack) in [
+            (kind == .stall ? "busy in" : "touched", found), ("freed", stacks.free), ("allocated", stacks.alloc),
+        ] {
             let frames = Self.own(stack)
             if frames.isEmpty { continue }
             text += "\n\(title):"
             for frame in frames.prefix(Self.framesShown) { text += "\n    " + frame.summary }
             if frames.count > Self.framesShown { text += "\n    …" }
+        }
+        if let stall, stall.sampled.count > 1 {
+            text += "\nwhat it did in \(stall.samples) samples:"
+            for line in stall.shortened(Self.own).tree { text += "\n    " + line }
         }
         return text
     }

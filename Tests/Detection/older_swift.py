@@ -15,7 +15,7 @@ from Support.checks import Checks  # noqa: E402
 from Support.environment import ROOT  # noqa: E402
 
 VERSIONS = {"trixie": "6.0", "sid": "6.2"}
-PACKAGES = ["g++", "libc6-dev", "libdw1t64", "python3", "swiftlang"]
+PACKAGES = ["binutils-gold", "clang", "dwz", "g++", "libc6-dev", "libdw1t64", "python3", "swiftlang", "xz-utils"]
 SECONDS = 5400
 
 
@@ -28,10 +28,21 @@ def said(status, text, *, count=40):
     return [f"status {status}", *errors[:count], *lines[-10:]]
 
 
+def missing_libraries(root, place):
+    """Debian's 6.2.3 names a library that it lacks to the linker, wherever Foundation and Testing meet: an empty one takes its place."""
+    folder = "/usr/libexec/swift/lib/swift/linux"
+    if root.has(f"{folder}/lib_Testing_Foundation.so") or not root.has(f"{folder}/_Testing_Foundation.swiftmodule"):
+        return []
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "lib_Testing_Foundation.a").write_bytes(b"!<arch>\n")
+    return ["-Xlinker", f"-L{place}"]
+
+
 def check_in(root, suite, checks):
     name = f"Swift {VERSIONS[suite]}"
     scratch = ROOT / f"build/swift-{VERSIONS[suite]}"
-    options = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", scratch, "--disable-build-manifest-caching"]
+    options = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", scratch, "--disable-build-manifest-caching",
+               *missing_libraries(root, scratch / "libraries")]
 
     def run(*command, directory=ROOT):
         status, out, err = root.run(command, SECONDS, {ROOT: ROOT}, directory, ZG_TEST_SCRATCH=str(scratch), PYTHONDONTWRITEBYTECODE="1",

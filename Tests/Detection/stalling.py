@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support import builds  # noqa: E402
 from Support.checks import run_tests, run_within  # noqa: E402
-from Support.environment import TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
 from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES, FOLDER = TESTS / "Stalls", builds.BUILD / "stalling"
@@ -100,6 +100,17 @@ def text_says_it(place):
     assert "meanwhile the holder of the lock (holder):" in errors and "hold  " in errors, errors
 
 
+def own_threads_are_looked_at(place):
+    """By what StallMonitor uses: none of them comes back early, and no signal is lost."""
+    folder = ROOT / "Sources/CUnwind"
+    sources = [SOURCES / "own_threads.c", *folder.glob("*.c")]
+    program = builds.compiled(FOLDER / "own_threads", ["gcc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{folder}/include", *sources,
+                                                       "-o", FOLDER / "own_threads"], sources)
+    for command in ([program, "1000"], [ZGUARD, "run", "--quiet", "--", program, "1000"]):
+        status, out, errors = run_within(TIMEOUT_SECONDS, command, env=scrubbed())
+        assert status == 0 and out == "looked at 1000 of 1000\n", (status, out, errors)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--filter", default="", metavar="TEXT", help="only tests whose names hold it")
@@ -107,7 +118,7 @@ def main():
     arguments = parser.parse_args()
     cases = [case for source, program in built() for case in cases_of(source, program)]
     chosen = arguments.slice.choose(cases, name=lambda case: case.title, kinds=lambda case: case.kinds)
-    return run_tests([(case.title, stalls_as(case)) for case in chosen] + [("text says it", text_says_it)], "zguard-stalling-", arguments.filter)
+    return run_tests([(case.title, stalls_as(case)) for case in chosen] + [("text says it", text_says_it), ("own threads are looked at", own_threads_are_looked_at)], "zguard-stalling-", arguments.filter)
 
 
 if __name__ == "__main__":

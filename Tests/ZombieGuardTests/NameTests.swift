@@ -48,7 +48,6 @@ import Testing
         row("$s4Shop4CartC5maybeACSgSb_tcfC", "Cart.__allocating_init(maybe:)", "Cart", "init(maybe:)", .function),
         row("$s4Shop4CartCfD", "Cart.__deallocating_deinit", "Cart", "deinit", .function),
         row("$s4Shop4CartCfd", "Cart.deinit", "Cart", "deinit", .function),
-        row("$s4More2UICfZ", "UI.__isolated_deallocating_deinit", "UI", "deinit", .function),
         row("$s4Shop4CartC3gen_4withxx_q_tSQR_r0_lF", "Cart.gen(_:with:)", "Cart", "gen(_:with:)", .function),
         row("$s4Shop3BoxC3mapyACyqd__Gqd__xXElF", "Box.map(_:)", "Box", "map(_:)", .function),
         row("$s4Shop3BoxC6WithinC2goyyx_qd__tF", "Box.Within.go(_:_:)", "Box.Within", "go(_:_:)", .function),
@@ -294,7 +293,15 @@ import Testing
         row("_ZdlPv", "operator delete(void*)", nil, nil, .function),
     ]
 
-    @Test(arguments: swift) func swiftName(row: Row) { #expect(SymbolName(symbol: row.symbol) == row.name) }
+    #if compiler(>=6.2) // what the library of an older one cannot read has no name
+    static let newer = [
+        row("$s4More2UICfZ", "UI.__isolated_deallocating_deinit", "UI", "deinit", .function)
+    ]
+    #else
+    static let newer: [Row] = []
+    #endif
+
+    @Test(arguments: swift + newer) func swiftName(row: Row) { #expect(SymbolName(symbol: row.symbol) == row.name) }
     @Test(arguments: cxx) func cxxName(row: Row) { #expect(SymbolName(symbol: row.symbol) == row.name) }
 
     @Test(arguments: ["main", "", "$s", "_Z", "_ZN", "_RNvC6mycrate3foo", "$", "swift_retain"])

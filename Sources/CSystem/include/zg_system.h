@@ -41,6 +41,7 @@ void zg_system_futex_wake_private(const uint32_t *word);
 
 // Starts a detached thread that the program's signals are not delivered to. Returns 0 or -errno.
 int zg_system_start_thread(const char *name, void (*body)(void *), void *argument);
+int zg_system_thread_id(void); // the kernel's
 
 // A descriptor from which the signals of `mask` can be read, closed on exec.
 int zg_system_signal_descriptor(const sigset_t *mask);

@@ -25,6 +25,12 @@ int zg_thread_let_go(int tid, int signal);
 // It has ended while it was traced: whoever made it may know now. 1: done; 0: it has not ended yet.
 int zg_thread_bury(int tid);
 
+// A thread of this process: stops it for a moment, has its stack unwound while it stands, and lets it go on. `unwind` must take no lock, for
+// the thread may hold it, and allocate nothing (zg_api.h). `microseconds`: how long it may take until it stands. Returns how many frames
+// there are. -EPERM: the kernel refuses, or a debugger has it.
+typedef uint64_t zg_thread_unwind(const uint64_t *registers, uint64_t pc, uint64_t *frames, uint64_t most);
+int zg_thread_stack(int tid, int microseconds, zg_thread_unwind *unwind, uint64_t *frames, int most);
+
 // "read", "futex"; NULL for a system call that is not known.
 const char *zg_call_name(long number);
 // A thread that is stopped in it comes back early, as after a signal without a handler, instead of going on.

@@ -20,6 +20,8 @@ void zg_report_write_repeats(void);
 void zg_report_end(void);
 // {"block":{…},"stacks":{…}} of the block at an address. False: the heap never had one there.
 bool zg_report_describe(uint64_t address, struct zg_text *text);
+// [{"pc":…},…] of these frames, as a walk gives them.
+void zg_report_describe_stack(const uint64_t *frames, int count, struct zg_text *text);
 void zg_report_lock(void);
 void zg_report_unlock(bool reset);
 // The calling thread is writing a report, or holds the lock for a fork.

@@ -74,14 +74,19 @@ static void put_frame(struct zg_text *text, uint64_t frame, bool is_past) {
     zg_text_char(text, '}');
 }
 
-static void put_stack(struct zg_text *text, const char *name, const uint64_t *frames, int count, bool is_past) {
-    zg_text_json_string(text, name);
-    zg_text_string(text, ":[");
+static void put_frames(struct zg_text *text, const uint64_t *frames, int count, bool is_past) {
+    zg_text_char(text, '[');
     for (int i = 0; i < count; i++) {
         if (i) zg_text_char(text, ',');
         put_frame(text, frames[i], is_past);
     }
     zg_text_char(text, ']');
+}
+
+static void put_stack(struct zg_text *text, const char *name, const uint64_t *frames, int count, bool is_past) {
+    zg_text_json_string(text, name);
+    zg_text_char(text, ':');
+    put_frames(text, frames, count, is_past);
 }
 
 static void put_depot_stack(struct zg_text *text, const char *name, uint32_t stack) {
@@ -275,4 +280,8 @@ bool zg_report_describe(uint64_t address, struct zg_text *text) {
     put_history(text, &view);
     zg_text_char(text, '}');
     return true;
+}
+
+void zg_report_describe_stack(const uint64_t *frames, int count, struct zg_text *text) {
+    put_frames(text, frames, count, false);
 }

@@ -56,6 +56,12 @@ struct zg_api {
     // Keeps a text under a name, to be shown with what the program dies of (collect=crashes): 32 names of up to 31 bytes, texts of up to 223.
     // NULL takes the name away. 0: there is no room for another name.
     int (*annotate)(const char *key, const char *value);
+
+    // The stack that these registers of a thread begin, which stands: by their DWARF numbers, all of them, and the address of the
+    // instruction. Returns how many `frames`, `most` at the most. Any context; takes no lock and allocates nothing.
+    uint64_t (*unwind)(const uint64_t *registers, uint64_t pc, uint64_t *frames, uint64_t most);
+    // These frames as in a finding's stack: [{"pc":…},…]. Returns as `finding` does.
+    uint64_t (*describe_stack)(const uint64_t *frames, uint64_t count, char *text, uint64_t capacity);
 };
 
 // The table, or NULL. Looks among all loaded images, so the caller need not link the runtime.

@@ -20,6 +20,7 @@
 #include "process/runtime.h"
 #include "process/thread_entry.h"
 #include "settings/stats.h"
+#include "stacks/unwind.h"
 #include "threads/capture.h"
 #include "zombies/classes.h"
 
@@ -128,6 +129,22 @@ static void begin_test(void) {
 
 static void step_aside(void) { zg_thread_step_aside(ZG_ARCH_FRAME()); }
 
+static uint64_t unwind(const uint64_t *values, uint64_t pc, uint64_t *frames, uint64_t most) {
+    struct zg_registers registers = {.known = (UINT64_C(1) << ZG_ARCH_REGISTER_COUNT) - 1, .pc = pc};
+    __builtin_memcpy(registers.value, values, sizeof registers.value);
+    return (uint64_t)zg_unwind_full(&registers, true, frames, (int)zg_min(most, ZG_STACK_MAX_DEPTH));
+}
+
+static uint64_t describe_stack(const uint64_t *frames, uint64_t count, char *text, uint64_t capacity) {
+    char bytes[64 << 10];
+    struct zg_text description;
+    zg_text_init(&description, bytes, sizeof bytes);
+    zg_report_describe_stack(frames, (int)zg_min(count, ZG_STACK_MAX_DEPTH), &description);
+    if (description.truncated) return 0;
+    if (description.count <= capacity) __builtin_memcpy(text, bytes, description.count);
+    return description.count;
+}
+
 static int annotate(const char *key, const char *value) { return zg_annotations_set(key, value); }
 
 static struct zg_api table = {
@@ -147,6 +164,8 @@ static struct zg_api table = {
     .step_aside = step_aside,
     .step_back = zg_thread_step_back,
     .annotate = annotate,
+    .unwind = unwind,
+    .describe_stack = describe_stack,
 };
 
 const struct zg_api *zg_api_own(void) {

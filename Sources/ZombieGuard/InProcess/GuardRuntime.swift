@@ -1,6 +1,7 @@
 // The runtime in this process, through the table of functions that it publishes.
 
 import CSystem
+import CUnwind
 import CZombie
 import Synchronization
 
@@ -76,6 +77,19 @@ package final class GuardRuntime: @unchecked Sendable {
                 _ = annotate(name, nil)
             }
         }
+    }
+
+    // MARK: Threads
+
+    /// The stack of another thread of this process, without names; empty where it cannot be stopped.
+    func stack(of thread: Int32, microseconds: Int32) -> [Finding.Frame] {
+        let most = 128
+        var frames = [UInt64](repeating: 0, count: most)
+        let count = zg_thread_stack(thread, microseconds, table.unwind, &frames, Int32(most))
+        guard count > 0, let describe = table.describe_stack,
+            let text = text({ describe(frames, UInt64(count), $0, $1) })
+        else { return [] }
+        return (try? JSONDecoder().decode([Finding.Frame].self, from: text)) ?? []
     }
 
     // MARK: Findings

@@ -122,7 +122,7 @@ package final class CrashRequests {
         var registers = withUnsafeBytes(of: dying.registers) { Array($0.bindMemory(to: UInt64.self)) }
         registers += [UInt64](repeating: 0, count: Int(ZG_THREAD_REGISTERS) - registers.count)
         registers[Int(ZG_THREAD_PC)] = dying.pc
-        let name = StoppedThreads.name(of: own, in: process)
+        let name = ThreadTimes.name(of: own, in: process)
         return [thread(own, name, dying.has_few_registers != 0 ? nil : registers)]
             + stopped.threads.map { thread($0.id, $0.name, $0.registers) }
             + stopped.unstopped.map { thread($0.id, $0.name, nil) }

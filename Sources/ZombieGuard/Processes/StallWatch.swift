@@ -31,7 +31,7 @@ package final class StallWatch {
         self.page = try RunPage(page)
         self.child = child
         clock = Clock()
-        lastLook = Clock.now
+        lastLook = Milliseconds.now
     }
 
     /// Some process wants its threads looked at.
@@ -53,7 +53,7 @@ package final class StallWatch {
 
     /// Looks at all threads; what is to be said of them.
     package func look() -> [Finding] {
-        let now = Clock.now
+        let now = Milliseconds.now
         // What passed while nobody looked, because this process did not run either, is nobody's fault.
         let unseen = (now &- lastLook).subtractingClamped(3 * tick)
         lastLook = now
@@ -109,7 +109,7 @@ package final class StallWatch {
         let age = clock.milliseconds(since: since)
         if tracks[index]!.since != since {
             tracks[index]!.begin(since, now: now)
-            tracks[index]!.discount = min(unseen, age)
+            tracks[index]!.time.discount = min(unseen, age)
             return
         }
         guard let times = ThreadTimes(of: tracks[index]!.process, thread: tracks[index]!.thread) else {
@@ -119,8 +119,8 @@ package final class StallWatch {
             release(index, pulse)
             return
         }
-        tracks[index]!.count(times, now: now, unseen: unseen)
-        let busy = age.subtractingClamped(tracks[index]!.discount)
+        tracks[index]!.time.count(times, now: now, unseen: unseen)
+        let busy = age.subtractingClamped(tracks[index]!.time.discount)
         tracks[index]!.busy = busy
         if busy * 2 < limit || times.isStopped { return }
         pulse.pointee.is_watched = 1
@@ -171,8 +171,10 @@ package final class StallWatch {
             return
         }
         let call = SystemCall(of: track.process, thread: track.thread)
-        let holder = call.flatMap { owner(of: $0, memory, track) }
-        if let call, zg_call_ends_early(call.number) { return }
+        let holder = call?.holder(for: track.thread, of: track.process) {
+            memory.record((UInt32, UInt32, UInt32).self, at: $0)
+        }
+        if let call, call.endsEarly { return }
         do throws(StoppedThreads.Refusal) {
             let stopped = try StoppedThreads(
                 only: [Int32(truncatingIfNeeded: track.thread)] + (holder.map { [$0] } ?? []), of: track.process,
@@ -199,7 +201,7 @@ package final class StallWatch {
         let unwinder = StackUnwinder(
             mappings: (try? Mapping.all(of: track.process)) ?? [],
             memory: CopiedMemory(copies: stopped.stacks, memory: memory))
-        var sample = Sample(call: call.flatMap { zg_call_name($0.number) }.map { String(cString: $0) })
+        var sample = StallSample(call: call?.name)
         for thread in stopped.threads {
             let stack = unwinder.stack(from: thread.registers)
             if thread.id == Int32(truncatingIfNeeded: track.thread) {
@@ -222,20 +224,6 @@ package final class StallWatch {
         return nil
     }
 
-    /// The thread that holds the lock which a call waits for: libc's mutexes have its number behind their word, those with inheritance of
-    /// priorities, and Swift's, in it.
-    private func owner(of call: SystemCall, _ memory: ProcessMemory, _ track: Track) -> Int32? {
-        guard zg_call_is_futex(call.number),
-            let words = memory.record((UInt32, UInt32, UInt32).self, at: call.arguments[0])
-        else { return nil }
-        let ownerBits: UInt32 = 0x3fff_ffff
-        for word in [words.0 & ownerBits, words.2] where word > 1 && word != UInt32(track.thread) {
-            let thread = Int32(bitPattern: word)
-            if access("/proc/\(track.process)/task/\(thread)", F_OK) == 0 { return thread }
-        }
-        return nil
-    }
-
     // MARK: What is said
 
     private func conclude(_ track: Track, _ index: Int, hasEnded: Bool) -> [Finding] {
@@ -244,11 +232,11 @@ package final class StallWatch {
         var busy = track.busy
         let until = zg_system_load_long(&pulse(index).pointee.busy_until)
         if !hasEnded, until > track.since {
-            busy = clock.milliseconds(from: track.since, to: until).subtractingClamped(track.discount)
+            busy = clock.milliseconds(from: track.since, to: until).subtractingClamped(track.time.discount)
         }
         if busy < limit || track.isSaid { return [] }
         var track = track
-        let now = Clock.now
+        let now = Milliseconds.now
         track.recent.append(track.event(lasting: busy))
         track.recent.removeAll { now &- $0.at > Self.rowMilliseconds }
         let isFreeze = hasEnded
@@ -261,35 +249,19 @@ package final class StallWatch {
     }
 
     /// A finding of these events; none where it was said before, until it has come twice as often.
-    private func say(_ track: Track, _ events: [Event], isFreeze: Bool) -> [Finding] {
-        guard let longest = events.max(by: { $0.busy < $1.busy }) else { return [] }
-        var counts: [(stack: [Finding.Frame], count: Int)] = []
-        for sample in events.flatMap(\.samples) {
-            if let place = counts.firstIndex(where: { $0.stack == sample.stack }) {
-                counts[place].count += 1
-            } else {
-                counts.append((sample.stack, 1))
-            }
-        }
-        counts.sort { $0.count > $1.count }
-        let held = longest.samples.last { $0.holder != nil }
-        var finding = Finding(
-            kind: .stall,
-            thread: Finding.Thread(id: track.number, name: track.name),
-            stacks: Finding.Stacks(access: held?.stack ?? counts.first?.stack ?? []), processID: track.process,
-            program: track.program, time: Timestamp.now.description)
-        finding.stall = Finding.Stall(
-            durationMs: Int(longest.busy), occurrences: events.count,
-            samples: events.reduce(0) { $0 + $1.samples.count },
-            isFreeze: isFreeze, isComputing: longest.isComputing,
-            call: longest.isComputing ? nil : longest.samples.last { $0.call != nil }?.call,
-            holder: held?.holder, sampled: counts.map { .init(count: $0.count, stack: $0.stack) })
-        if let obstacle = track.obstacle, counts.isEmpty { finding.detail["samples"] = "none: \(obstacle)" }
+    private func say(_ track: Track, _ events: [StallEvent], isFreeze: Bool) -> [Finding] {
+        guard
+            var finding = Finding(
+                stalls: events, isFreeze: isFreeze, thread: Finding.Thread(id: track.number, name: track.name),
+                processID: track.process, program: track.program)
+        else { return [] }
+        let hasSamples = finding.stall?.sampled.isEmpty == false
+        if let obstacle = track.obstacle, !hasSamples { finding.detail["samples"] = "none: \(obstacle)" }
         let thread = Known.Thread(process: track.process, number: track.number)
         var key = Known.Key(
             thread: thread, place: finding.stacks.access.first?.pc, depth: finding.stacks.access.count)
         // While it is not looked at it does what it did before.
-        if counts.isEmpty, let last = lastKeys[thread] { key = last }
+        if !hasSamples, let last = lastKeys[thread] { key = last }
         lastKeys[thread] = key
         if known[key] == nil, known.count < Self.mostKnown {
             known[key] = Known(finding: finding)
@@ -309,14 +281,11 @@ extension StallWatch {
         private let firstTicks = zg_system_ticks(), firstTime = nanoseconds()
         private var perMillisecond = 1_000_000.0
 
-        static func nanoseconds() -> UInt64 {
+        private static func nanoseconds() -> UInt64 {
             var time = timespec()
             clock_gettime(CLOCK_MONOTONIC, &time)
             return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
         }
-
-        /// Milliseconds.
-        static var now: UInt64 { nanoseconds() / 1_000_000 }
 
         mutating func adjust() {
             let passed = Double(Self.nanoseconds() - firstTime) / 1e6
@@ -330,34 +299,18 @@ extension StallWatch {
         func milliseconds(since start: UInt64) -> UInt64 { milliseconds(from: start, to: zg_system_ticks()) }
     }
 
-    private struct Sample {
-        var stack: [Finding.Frame] = []
-        var call: String?
-        var holder: Finding.ThreadStack?
-    }
-
-    /// One time that a thread was busy for too long.
-    private struct Event {
-        var at, busy: UInt64 // milliseconds
-        var isComputing: Bool
-        var samples: [Sample]
-    }
-
     private struct Track {
         let process: Int, thread: UInt32, number: Int, nonce: UInt64
         let program: String?
         var name: String?
         var since: UInt64 = 0 // ticks, 0: it is not busy, as far as is known
-        var busy: UInt64 = 0, discount: UInt64 = 0
-        /// How long it has run of the time that was counted: not until the second look.
-        var computed: UInt64 = 0, counted: UInt64 = 0
+        var busy: UInt64 = 0
+        var time = BusyTime(now: 0)
         var nextSample: UInt64 = 0, lastAlive: UInt64 = 0
-        var samples: [Sample] = []
-        var recent: [Event] = []
+        var samples: [StallSample] = []
+        var recent: [StallEvent] = []
         var obstacle: String?
         var isSaid = false
-        private var last: ThreadTimes?
-        private var lastLook: UInt64 = 0
         private var step: UInt64 = 1, taken = 0
         private var rest: UInt64 = 0
 
@@ -372,26 +325,11 @@ extension StallWatch {
         }
 
         mutating func begin(_ since: UInt64, now: UInt64) {
-            if name == nil { name = StoppedThreads.name(of: Int32(truncatingIfNeeded: thread), in: process) }
+            if name == nil { name = ThreadTimes.name(of: Int32(truncatingIfNeeded: thread), in: process) }
             self.since = since
-            (busy, discount, computed, counted, nextSample) = (0, 0, 0, 0, rest > 0 ? .max : 0)
-            (samples, isSaid, step, taken, last, lastLook) = ([], false, 1, 0, nil, now)
+            (busy, time, nextSample) = (0, BusyTime(now: now), rest > 0 ? .max : 0)
+            (samples, isSaid, step, taken) = ([], false, 1, 0)
             if rest > 0 { rest -= 1 }
-        }
-
-        /// Waiting for a processor, and being stopped, is not being busy. What passed while nobody looked was perhaps no waiting of its own,
-        /// but all of us stopped.
-        mutating func count(_ times: ThreadTimes, now: UInt64, unseen: UInt64) {
-            defer { (last, lastLook) = (times, now) }
-            guard let last else { return }
-            let passed = now &- lastLook
-            let waited = (times.delayed &- last.delayed) / 1_000_000
-            let ran = (times.ran &- last.ran) / 1_000_000
-            let idle = passed.subtractingClamped(ran + waited)
-            let taken = times.isStopped ? passed : min(passed, waited + min(unseen, idle))
-            discount += taken
-            computed += ran
-            counted += passed - taken
         }
 
         /// When it is stopped next: twenty times at each look, and then ever more rarely.
@@ -401,7 +339,7 @@ extension StallWatch {
             nextSample = now + step * tick
         }
 
-        mutating func add(_ sample: Sample, most: Int) {
+        mutating func add(_ sample: StallSample, most: Int) {
             samples.append(sample)
             if samples.count > most { samples.removeFirst() }
         }
@@ -413,11 +351,8 @@ extension StallWatch {
             rests = min(rests * 2, 1024)
         }
 
-        func event(lasting busy: UInt64) -> Event {
-            let isInCalls = samples.count { $0.call != nil } * 2 > samples.count
-            return Event(
-                at: Clock.now, busy: busy, isComputing: counted > 0 ? computed * 2 >= counted : !isInCalls,
-                samples: samples)
+        func event(lasting busy: UInt64) -> StallEvent {
+            StallEvent(at: Milliseconds.now, busy: busy, isComputing: time.isComputing(in: samples), samples: samples)
         }
     }
 
@@ -459,41 +394,4 @@ extension StallWatch {
             return again
         }
     }
-
-    /// What the kernel says of a thread's time.
-    private struct ThreadTimes {
-        var ran: UInt64 = 0, delayed: UInt64 = 0 // nanoseconds
-        var isStopped = false
-
-        init?(of process: Int, thread: UInt32) {
-            let folder = "/proc/\(process)/task/\(thread)/"
-            guard let status = try? readFile(folder + "stat") else { return nil }
-            let behindName = status.lastIndex(of: UInt8(ascii: ")")).map { status[$0...].dropFirst(2) } ?? []
-            guard let state = behindName.first, ![UInt8(ascii: "Z"), UInt8(ascii: "X")].contains(state) else {
-                return nil
-            }
-            isStopped = state == UInt8(ascii: "T")
-            let words = ((try? readFile(folder + "schedstat")) ?? []).split(separator: UInt8(ascii: " "))
-            ran = words.first.flatMap { UInt64(String(decoding: $0, as: UTF8.self)) } ?? 0
-            delayed = words.count > 1 ? UInt64(String(decoding: words[1], as: UTF8.self)) ?? 0 : 0
-        }
-    }
-
-    /// The system call that a thread is in.
-    private struct SystemCall {
-        var number: Int
-        var arguments: [UInt64]
-
-        init?(of process: Int, thread: UInt32) {
-            guard let bytes = try? readFile("/proc/\(process)/task/\(thread)/syscall") else { return nil }
-            let words = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace)
-            guard words.count > 6, let number = Int(words[0]), number >= 0 else { return nil }
-            self.number = number
-            arguments = words[1...6].map { UInt64($0.dropFirst(2), radix: 16) ?? 0 }
-        }
-    }
-}
-
-extension UInt64 {
-    fileprivate func subtractingClamped(_ other: UInt64) -> UInt64 { self > other ? self - other : 0 }
 }

@@ -57,7 +57,7 @@ struct StoppedThreads {
         copy(seized.filter { signals[$0] != nil }, processID, memory)
         for thread in seized {
             if signals[thread] == nil, !ended.contains(thread) {
-                unstopped.append((thread, Self.name(of: thread, in: processID)))
+                unstopped.append((thread, ThreadTimes.name(of: thread, in: processID)))
             }
             if zg_thread_let_go(thread, signals[thread] ?? 0) < 0, !ended.contains(thread) { ended.append(thread) }
         }
@@ -111,7 +111,7 @@ struct StoppedThreads {
         for thread in stopped {
             var registers = [UInt64](repeating: 0, count: Int(ZG_THREAD_REGISTERS))
             guard zg_thread_registers(thread, &registers) == 0 else { continue }
-            threads.append(Thread(id: thread, name: Self.name(of: thread, in: processID), registers: registers))
+            threads.append(Thread(id: thread, name: ThreadTimes.name(of: thread, in: processID), registers: registers))
             let start = registers[Int(ZG_THREAD_SP)] &- Self.redZone
             stacks.append((start, memory.read(at: start, upTo: most)))
         }
@@ -127,11 +127,6 @@ struct StoppedThreads {
             if let id = Int32(name) { found.append(id) }
         }
         return found.sorted()
-    }
-
-    static func name(of thread: Int32, in processID: Int) -> String? {
-        guard let bytes = try? readFile("/proc/\(processID)/task/\(thread)/comm") else { return nil }
-        return String(decoding: bytes.prefix { $0 != 10 }, as: UTF8.self)
     }
 }
 

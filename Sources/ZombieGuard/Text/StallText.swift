@@ -15,6 +15,13 @@ extension Finding.Stall {
         lines(of: sampled.map { ($0.count, $0.stack.reversed().map(\.shortPlace)[...]) }, indent: 0)
     }
 
+    /// The same with less of each stack.
+    package func shortened(_ shorter: ([Finding.Frame]) -> [Finding.Frame]) -> Finding.Stall {
+        var short = self
+        short.sampled = sampled.map { .init(count: $0.count, stack: shorter($0.stack)) }
+        return short
+    }
+
     private func lines(of stacks: [(count: Int, names: ArraySlice<String>)], indent: Int) -> [String] {
         var order: [String] = []
         var groups: [String: [(count: Int, names: ArraySlice<String>)]] = [:]

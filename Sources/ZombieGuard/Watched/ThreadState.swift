@@ -1,0 +1,85 @@
+// What the kernel says of a thread: its time, and the system call that it is in.
+
+import CSystem
+import CUnwind
+import Glibc
+
+/// A thread's time.
+package struct ThreadTimes {
+    /// Nanoseconds on a processor, and ready for one.
+    package var ran: UInt64 = 0, delayed: UInt64 = 0
+    /// By a signal, or by a debugger.
+    package var isStopped = false
+
+    /// - Returns: nil where the thread is no more.
+    package init?(of process: Int, thread: UInt32) {
+        let folder = "/proc/\(process)/task/\(thread)/"
+        guard let status = try? readFile(folder + "stat") else { return nil }
+        let behindName = status.lastIndex(of: UInt8(ascii: ")")).map { status[$0...].dropFirst(2) } ?? []
+        guard let state = behindName.first, ![UInt8(ascii: "Z"), UInt8(ascii: "X")].contains(state) else { return nil }
+        isStopped = state == UInt8(ascii: "T")
+        let words = ((try? readFile(folder + "schedstat")) ?? []).split(separator: UInt8(ascii: " "))
+        ran = words.first.flatMap { UInt64(String(decoding: $0, as: UTF8.self)) } ?? 0
+        delayed = words.count > 1 ? UInt64(String(decoding: words[1], as: UTF8.self)) ?? 0 : 0
+    }
+
+    /// What the thread is called; nil where it is no more.
+    package static func name(of thread: Int32, in process: Int) -> String? {
+        guard let bytes = try? readFile("/proc/\(process)/task/\(thread)/comm") else { return nil }
+        return String(decoding: bytes.prefix { $0 != 10 }, as: UTF8.self)
+    }
+}
+
+/// The system call that a thread is in.
+package struct SystemCall {
+    package var number: Int
+    package var arguments: [UInt64]
+
+    /// - Returns: nil where it is in none.
+    package init?(of process: Int, thread: UInt32) {
+        guard let bytes = try? readFile("/proc/\(process)/task/\(thread)/syscall") else { return nil }
+        let words = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace)
+        guard words.count > 6, let number = Int(words[0]), number >= 0 else { return nil }
+        self.number = number
+        arguments = words[1...6].map { UInt64($0.dropFirst(2), radix: 16) ?? 0 }
+    }
+
+    /// Such as "futex"; nil for one that is not known.
+    package var name: String? { zg_call_name(number).map { String(cString: $0) } }
+    /// A thread that is stopped in it comes back early.
+    package var endsEarly: Bool { zg_call_ends_early(number) }
+
+    /// The thread that holds the lock which the call waits for: libc's mutexes have its number behind their word, those with inheritance
+    /// of priorities, and Swift's, in it.
+    ///
+    /// - Parameters:
+    ///   - thread: who waits.
+    ///   - process: whose threads these are.
+    ///   - read: three words at an address.
+    /// - Returns: nil where it waits for none, or nobody has it.
+    package func holder(
+        for thread: UInt32, of process: Int, read: (UInt64) -> (UInt32, UInt32, UInt32)?
+    ) -> Int32? {
+        let ownerBits: UInt32 = 0x3fff_ffff
+        guard zg_call_is_futex(number), let words = read(arguments[0]) else { return nil }
+        for word in [words.0 & ownerBits, words.2] where word > 1 && word != thread {
+            let owner = Int32(bitPattern: word)
+            if access("/proc/\(process)/task/\(owner)", F_OK) == 0 { return owner }
+        }
+        return nil
+    }
+}
+
+/// Time as stalls count it.
+package enum Milliseconds {
+    /// Of the clock that only goes on.
+    package static var now: UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000
+    }
+}
+
+extension UInt64 {
+    package func subtractingClamped(_ other: UInt64) -> UInt64 { self > other ? self - other : 0 }
+}
