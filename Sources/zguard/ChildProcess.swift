@@ -89,8 +89,13 @@ struct ChildProcess {
     }
 
     private func reap() -> End? {
+        // Whoever traces hears of stops, too, whatever it waits for: that of a thread that is looked at is left to who looks.
+        var info = siginfo_t()
         var status: Int32 = 0
-        guard waitpid(processID, &status, WNOHANG) == processID else { return nil }
+        guard waitid(P_PID, id_t(processID), &info, WEXITED | WNOHANG | WNOWAIT) == 0, info.si_signo == SIGCHLD,
+            [Int32(CLD_EXITED), Int32(CLD_KILLED), Int32(CLD_DUMPED)].contains(info.si_code),
+            waitpid(processID, &status, WNOHANG) == processID
+        else { return nil }
         let signal = status & 0x7f
         return signal == 0 ? .exited(status >> 8 & 0xff) : .killed(signal)
     }

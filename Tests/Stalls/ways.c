@@ -102,7 +102,9 @@ STEP wait_by_ring(int milliseconds) {
     struct __kernel_timespec time = {.tv_nsec = milliseconds * 1000000L};
     struct io_uring_getevents_arg more = {.ts = (unsigned long)&time};
     if (ring < 0) wait_by_number(milliseconds); // containers forbid rings
-    else if (syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &more, sizeof more) >= 0) abort();
+    else if (syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &more,
+                     sizeof more) >= 0)
+        abort();
 }
 // stalls: compute, computing
 CASE ring_computes(void) { turn(wait_by_ring, compute, 0.8); }
@@ -253,7 +255,7 @@ static const struct {
 #define CASES(X)                                                                                                       \
     X(poll_computes)                                                                                                   \
     X(ppoll_computes)                                                                                                  \
-    X(select_computes) X(pselect_computes) X(epoll_computes) X(sleeps) X(reads) X(waits_for_lock) X(often_a_little)    \
+    X(select_computes) X(pselect_computes) X(epoll_computes) X(calls_by_number) X(ring_computes) X(sleeps) X(reads) X(waits_for_lock) X(often_a_little)    \
         X(never_goes_on) X(is_killed) X(thread_by_name) X(all_threads) X(another_thread) X(child_computes) X(healthy)  \
             X(once_a_little) X(waits_for_long) X(is_no_loop) X(is_stopped) X(executes_another)
 // clang-format on
