@@ -207,7 +207,7 @@ def same_bytes_elsewhere(work):
 
 # -- the list of contents ----------------------------------------------------------------------------------------------
 
-LICENCES = {"Apache-2.0", "MIT", "Unicode-3.0", "curl", "Zlib", "0BSD", "BSD-3-Clause", "GPL-2.0-only", "GPL-2.0-or-later", "GPL-3.0-or-later",
+LICENCES = {"Apache-2.0", "MIT", "Unicode-3.0", "curl", "Zlib", "0BSD", "BSD-2-Clause", "BSD-3-Clause", "GPL-2.0-only", "GPL-2.0-or-later", "GPL-3.0-or-later",
             "LGPL-2.1-or-later", "LGPL-3.0-or-later", "PostgreSQL", "blessing"}
 EXCEPTIONS = {"Swift-exception", "LLVM-exception", "GCC-exception-3.1"}
 
