@@ -47,7 +47,7 @@ PARTS = [
     Part("helper-root", driver("Detection/helper_root"), 160, needs=(), when="full"),
 
     # The runtime by itself.
-    Part("runtime", driver("Runtime/runtime"), 60, needs=("library",), slices=4),
+    Part("runtime", driver("Runtime/runtime"), 60, needs=("library",), slices=5),
     Part("model", driver("Runtime/model", "--operations", "3e6"), 3),
     Part("decoding", driver("Runtime/decoding"), 5, needs=()),
     Part("sanitizers", driver("Runtime/sanitizers"), 16),
@@ -60,7 +60,7 @@ PARTS = [
     # What is found.
     Part("bugs", driver("Detection/bugs"), 55),
     Part("fences", driver("Detection/fences"), 12, slices=4),
-    Part("zombies", driver("Detection/zombies"), 60, slices=6),
+    Part("zombies", driver("Detection/zombies"), 60, slices=9),
     Part("crashing", driver("Detection/crashing"), 14, slices=16),
     Part("uncaught", driver("Detection/uncaught"), 10, slices=4),
     Part("stalling", driver("Detection/stalling"), 20, slices=5),
@@ -72,7 +72,7 @@ PARTS = [
     # What programs do, what the kernel refuses, what goes wrong at any moment, what others might want.
     Part("life", driver("Robustness/life"), 28),
     Part("crashes", driver("Robustness/crashes"), 11, slices=4),
-    Part("faults", driver("Robustness/faults"), 45, slices=9),
+    Part("faults", driver("Robustness/faults"), 45, slices=12),
     Part("children", driver("Robustness/children"), 25),
     Part("security", driver("Robustness/security"), 3),
 
@@ -116,7 +116,7 @@ PARTS = [
     # For other processors, too.
     Part("release-all", driver("House/release", "--all"), 900, when="long", holds=("release",)),
     Part("compatibility", driver("House/systems"), 1, needs=()),
-    Part("programs", programs(), 95, needs=INSTALLED, slices=9),
+    Part("programs", programs(), 95, needs=INSTALLED, slices=12),
     Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 30, needs=INSTALLED, slices=7),
     # Blocks that are passed on to the program's own allocator, which is not libc's in redis.
     Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 8, needs=INSTALLED, slices=3),
