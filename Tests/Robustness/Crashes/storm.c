@@ -114,6 +114,8 @@ static uint64_t find_place(const char *permissions, bool anywhere) {
         if (here >= mapping.low && here < mapping.high) continue;
         if ((uint64_t)text >= mapping.low && (uint64_t)text < mapping.high) continue;
         bool is_file = end && memchr(line, '/', (size_t)(end - line));
+        // Of the guarded heap, too, which shares memory between addresses: "/memfd:… (deleted)", "/dev/zero (deleted)".
+        if (is_file && memmem(line, (size_t)(end - line), "(deleted)", 9)) is_file = false;
         if (!is_file && !anywhere) continue;
         mappings[count++] = mapping;
     }
