@@ -9,8 +9,8 @@
 struct zg_crash {
     int signal, code;
     struct zg_registers registers;
-    uint32_t
-        thrown_stack;    // where the error was thrown that ends it; 0: none, not known, or the access's stack shows it
+    // Where the error was thrown that ends it; 0: none, not known, or the access's stack shows it.
+    uint32_t thrown_stack;
     const char *message; // of whoever ended it; NULL: nobody said any
 };
 

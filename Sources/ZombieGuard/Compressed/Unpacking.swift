@@ -2,9 +2,8 @@
 
 import Glibc
 
-/// How a file is packed.
+/// How a file is packed, by the name of a program that does it.
 package enum Packing: CaseIterable {
-    /// A program that packs so, by its name.
     case zstd
     case lz4
     case xz

@@ -11,20 +11,6 @@ protocol UnpackingStream {
     )?
 }
 
-/// A library that is opened where it is installed, and stays.
-private struct Library: @unchecked Sendable {
-    let handle: UnsafeMutableRawPointer
-
-    init?(_ name: String) {
-        guard let handle = dlopen(name, RTLD_NOW | RTLD_LOCAL) else { return nil }
-        self.handle = handle
-    }
-
-    func function<Function>(_ name: String, _ type: Function.Type) -> Function? {
-        dlsym(handle, name).map { unsafeBitCast($0, to: type) }
-    }
-}
-
 /// libzstd's.
 final class ZstandardStream: UnpackingStream {
     // ZSTD_inBuffer and ZSTD_outBuffer, zstd.h.
@@ -49,7 +35,8 @@ final class ZstandardStream: UnpackingStream {
     private let isError: IsError
 
     init?() {
-        guard let library = Library(Packing.zstd.library), let make = library.function("ZSTD_createDStream", Make.self),
+        guard let library = LoadedLibrary(Packing.zstd.library),
+            let make = library.function("ZSTD_createDStream", Make.self),
             let free = library.function("ZSTD_freeDStream", Free.self),
             let step = library.function("ZSTD_decompressStream", Step.self),
             let isError = library.function("ZSTD_isError", IsError.self), let state = make()
@@ -88,7 +75,7 @@ final class LZ4Stream: UnpackingStream {
 
     init?() {
         var state: OpaquePointer?
-        guard let library = Library(Packing.lz4.library),
+        guard let library = LoadedLibrary(Packing.lz4.library),
             let make = library.function("LZ4F_createDecompressionContext", Make.self),
             let free = library.function("LZ4F_freeDecompressionContext", Free.self),
             let step = library.function("LZ4F_decompress", Step.self),
@@ -131,7 +118,7 @@ final class XZStream: UnpackingStream {
 
     init?() {
         stream.initialize(to: Stream())
-        guard let library = Library(Packing.xz.library),
+        guard let library = LoadedLibrary(Packing.xz.library),
             let start = library.function("lzma_stream_decoder", Start.self),
             let step = library.function("lzma_code", Step.self), let end = library.function("lzma_end", End.self),
             start(stream, Self.mostMemory, Self.concatenated) == 0

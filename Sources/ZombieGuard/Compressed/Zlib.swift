@@ -1,7 +1,6 @@
 // The system's zlib, opened when the first compressed report is read or written.
 
 import CZlib
-import Glibc
 
 /// Functions of libz.so.1; nil where it is not installed.
 struct Zlib: Sendable {
@@ -26,15 +25,14 @@ struct Zlib: Sendable {
     static let shared = Zlib()
 
     private init?() {
-        guard let library = dlopen(Self.name, RTLD_NOW | RTLD_LOCAL) else { return nil }
-        func function<Function>(_ name: String, _ type: Function.Type) -> Function? {
-            dlsym(library, name).map { unsafeBitCast($0, to: type) }
-        }
-        guard let startInflating = function("inflateInit2_", Start.self), let inflate = function("inflate", Step.self),
-            let restartInflating = function("inflateReset", Change.self),
-            let endInflating = function("inflateEnd", Change.self),
-            let startDeflating = function("deflateInit2_", StartDeflating.self),
-            let deflate = function("deflate", Step.self), let endDeflating = function("deflateEnd", Change.self)
+        guard let library = LoadedLibrary(Self.name),
+            let startInflating = library.function("inflateInit2_", Start.self),
+            let inflate = library.function("inflate", Step.self),
+            let restartInflating = library.function("inflateReset", Change.self),
+            let endInflating = library.function("inflateEnd", Change.self),
+            let startDeflating = library.function("deflateInit2_", StartDeflating.self),
+            let deflate = library.function("deflate", Step.self),
+            let endDeflating = library.function("deflateEnd", Change.self)
         else { return nil }
         (self.startInflating, self.inflate, self.restartInflating) = (startInflating, inflate, restartInflating)
         (self.endInflating, self.startDeflating, self.deflate) = (endInflating, startDeflating, deflate)

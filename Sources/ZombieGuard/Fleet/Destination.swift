@@ -58,7 +58,7 @@ final class DirectoryDestination: Destination {
     private let store: ReportStore
     /// Ids that are in files, each with the size of the file when they were read.
     private var known: [String: (size: UInt64, ids: Set<String>)] = [:]
-    /// What lay there when somebody asked, by tenant and signature.
+    /// What lies there, by tenant and signature, of those tenants that somebody asked for.
     private var counts: [String: [String: Int64]] = [:]
 
     private static let waitSeconds = 60.0
@@ -133,10 +133,11 @@ final class DirectoryDestination: Destination {
             throw error
         }
         known[name.stem] = (size + UInt64(bytes.count), ids)
+        for finding in new { counts[finding.tenant]?[finding.signature, default: 0] += 1 }
         return new.count
     }
 
-    // Asked once for each signature, before the first of it is sent.
+    // All is read once.
     func count(of signature: String, tenant: String) -> Int64 {
         if counts[tenant] == nil { counts[tenant] = (try? store.counts(tenant: tenant)) ?? [:] }
         return counts[tenant]?[signature] ?? 0

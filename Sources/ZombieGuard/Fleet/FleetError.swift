@@ -18,8 +18,8 @@ public struct FleetError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 /// A library that is opened where it is used, and nowhere else.
-struct SharedLibrary: @unchecked Sendable {
-    private let handle: UnsafeMutableRawPointer
+struct SharedLibrary: Sendable {
+    private let library: LoadedLibrary
     private let name: String
     private let package: String
 
@@ -27,20 +27,20 @@ struct SharedLibrary: @unchecked Sendable {
     ///   - name: such as "libpq.so.5".
     ///   - package: the Debian package that has it.
     init(_ name: String, package: String) throws(FleetError) {
-        guard let handle = dlopen(name, RTLD_NOW | RTLD_LOCAL) else {
+        guard let library = LoadedLibrary(name) else {
             let reason = dlerror().map { String(cString: $0) } ?? ""
             if reason.hasPrefix(name + ": cannot open shared object file") {
                 throw FleetError("\(name) is not installed", hint: "apt-get install \(package)")
             }
             throw FleetError("cannot open \(name): \(visible(reason))", hint: "apt-get install --reinstall \(package)")
         }
-        (self.handle, self.name, self.package) = (handle, name, package)
+        (self.library, self.name, self.package) = (library, name, package)
     }
 
     func function<Function>(_ symbol: String, _ type: Function.Type) throws(FleetError) -> Function {
-        guard let address = dlsym(handle, symbol) else {
+        guard let function = library.function(symbol, type) else {
             throw FleetError("\(name) has no \(symbol)", hint: "a newer version of the package \(package) has it")
         }
-        return unsafeBitCast(address, to: type)
+        return function
     }
 }

@@ -1,7 +1,6 @@
 // Asks the main queue for signs of life, and looks at what holds it up where none comes.
 
 import CSystem
-import CUnwind
 import Dispatch
 import Glibc
 import Synchronization
@@ -112,7 +111,7 @@ package final class MainActorWatch: Sendable {
             question += 1
             ask(question)
             if let event = wait(for: question) { row.append(event) }
-            row.removeAll { Milliseconds.now - $0.at > Self.rowMilliseconds }
+            row.removeAll { MonotonicTime.milliseconds - $0.at > Self.rowMilliseconds }
             if row.count >= rule.times {
                 say(row)
                 row = []
@@ -125,7 +124,7 @@ package final class MainActorWatch: Sendable {
     private func ask(_ question: Int) {
         DispatchQueue.main.async { [self] in
             state.withLock { state in
-                (state.answered, state.answeredAt) = (question, Milliseconds.now)
+                (state.answered, state.answeredAt) = (question, MonotonicTime.milliseconds)
                 state.queue.isServed()
             }
             letBegin()
@@ -135,46 +134,49 @@ package final class MainActorWatch: Sendable {
 
     /// Returns how long it took longer than that, because the whole process did not run.
     private func rest(_ milliseconds: UInt64) -> UInt64 {
-        let before = Milliseconds.now
+        let before = MonotonicTime.milliseconds
         _ = news.wait(timeout: .now() + .milliseconds(Int(milliseconds)))
-        return (Milliseconds.now - before).subtractingClamped(3 * milliseconds + 10)
+        return (MonotonicTime.milliseconds - before).subtractingClamped(3 * milliseconds + 10)
     }
 
     /// What it was held up with until it answered this question; nil where it was not, or not for so long.
     private func wait(for question: Int) -> StallEvent? {
-        let asked = Milliseconds.now
+        let asked = MonotonicTime.milliseconds
         var time = BusyTime(now: asked)
-        var samples = Samples()
+        var samples = StallSamples()
+        var server: Int32?
         var isSaid = false
         while true {
             let unseen = rest(tick)
-            let now = Milliseconds.now
+            let now = MonotonicTime.milliseconds
             let state = state.withLock { $0 }
             let hasAnswered = state.answered >= question
             let busy = ((hasAnswered ? max(state.answeredAt, asked) : now) - asked).subtractingClamped(time.discount)
             if hasAnswered || state.isStopped {
-                return state.isServed && busy >= limit && !isSaid ? event(busy, time, samples) : nil
+                return state.isServed && busy >= limit && !isSaid ? event(busy, of: server, time, samples.kept) : nil
             }
             guard let thread = state.queue.server, let times = ThreadTimes(of: Int(getpid()), thread: UInt32(thread))
             else {
                 time.leaveOut(until: now)
                 continue
             }
-            samples.thread = thread
+            server = thread
             time.count(times, now: now, unseen: unseen)
-            if busy * 2 >= limit { samples.take(now: now, tick: tick) }
+            if busy * 2 >= limit, now >= samples.next {
+                samples.plan(after: now, tick: tick)
+                if let sample = OwnThread.sample(thread) { samples.add(sample) }
+            }
             if busy >= freezeMilliseconds, !isSaid {
                 isSaid = true
-                say([event(busy, time, samples)], isFreeze: true)
+                say([event(busy, of: server, time, samples.kept)], isFreeze: true)
             }
         }
     }
 
-    private func event(_ busy: UInt64, _ time: BusyTime, _ samples: Samples) -> StallEvent {
-        let kept = samples.kept
-        return StallEvent(
-            thread: samples.thread, at: Milliseconds.now, busy: busy, isComputing: time.isComputing(in: kept),
-            samples: kept)
+    private func event(_ busy: UInt64, of thread: Int32?, _ time: BusyTime, _ samples: [StallSample]) -> StallEvent {
+        StallEvent(
+            thread: thread, at: MonotonicTime.milliseconds, busy: busy, isComputing: time.isComputing(in: samples),
+            samples: samples)
     }
 
     private func say(_ events: [StallEvent], isFreeze: Bool = false) {
@@ -192,25 +194,6 @@ package final class MainActorWatch: Sendable {
 }
 
 // MARK: - What it does meanwhile
-
-/// The last stacks of a thread that is held up: taken at each look, and after twenty of them ever more rarely.
-private struct Samples {
-    var thread: Int32?
-    private(set) var kept: [StallSample] = []
-    private var next: UInt64 = 0, step: UInt64 = 1, taken = 0
-
-    private static let most = 20
-
-    mutating func take(now: UInt64, tick: UInt64) {
-        guard let thread, now >= next else { return }
-        taken += 1
-        if taken > Self.most { step = min(step * 2, 200) }
-        next = now + step * tick
-        guard let sample = OwnThread.sample(thread) else { return }
-        kept.append(sample)
-        if kept.count > Self.most { kept.removeFirst() }
-    }
-}
 
 /// Threads of this process, looked at from another one.
 enum OwnThread {

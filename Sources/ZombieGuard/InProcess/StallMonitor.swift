@@ -56,7 +56,6 @@ public struct StallMonitor: AsyncSequence, Sendable {
     public func makeAsyncIterator() -> Iterator {
         let (stalls, continuation) = AsyncStream.makeStream(of: Finding.self, bufferingPolicy: .bufferingNewest(100))
         let watch = MainActorWatch(rule) { continuation.yield($0) }
-        continuation.onTermination = { _ in watch.stop() }
         if !watch.start() { continuation.finish() }
         return Iterator(stalls: stalls.makeAsyncIterator(), ending: Ending(watch))
     }

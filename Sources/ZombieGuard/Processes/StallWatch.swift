@@ -19,7 +19,6 @@ package final class StallWatch {
     private var lastLook: UInt64
 
     private static let shortestTick: UInt64 = 10, longestTick: UInt64 = 50
-    private static let ring = 20
     /// So often as long as `stall_ms`, once is enough; and it counts as a freeze.
     private static let onceTimes: UInt64 = 2, freezeTimes: UInt64 = 40
     private static let rowMilliseconds: UInt64 = 10_000
@@ -31,7 +30,7 @@ package final class StallWatch {
         self.page = try RunPage(page)
         self.child = child
         clock = Clock()
-        lastLook = Milliseconds.now
+        lastLook = MonotonicTime.milliseconds
     }
 
     /// Some process wants its threads looked at.
@@ -53,7 +52,7 @@ package final class StallWatch {
 
     /// Looks at all threads; what is to be said of them.
     package func look() -> [Finding] {
-        let now = Milliseconds.now
+        let now = MonotonicTime.milliseconds
         // What passed while nobody looked, because this process did not run either, is nobody's fault.
         let unseen = (now &- lastLook).subtractingClamped(3 * tick)
         lastLook = now
@@ -124,8 +123,8 @@ package final class StallWatch {
         tracks[index]!.busy = busy
         if busy * 2 < limit || times.isStopped { return }
         pulse.pointee.is_watched = 1
-        if tracks[index]!.nextSample == .max, busy >= 4 * limit { tracks[index]!.nextSample = now }
-        if now >= tracks[index]!.nextSample { sample(index, pulse, since, now) }
+        if tracks[index]!.samples.next == .max, busy >= 4 * limit { tracks[index]!.samples.next = now }
+        if now >= tracks[index]!.samples.next { sample(index, pulse, since, now) }
         if busy >= max(limit * Self.freezeTimes, 2000), !tracks[index]!.isSaid {
             tracks[index]!.isSaid = true
             findings += say(tracks[index]!, [tracks[index]!.event(lasting: busy)], isFreeze: true)
@@ -155,7 +154,7 @@ package final class StallWatch {
     // MARK: What it does
 
     private func sample(_ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, _ since: UInt64, _ now: UInt64) {
-        tracks[index]!.plan(after: now, tick: tick)
+        tracks[index]!.samples.plan(after: now, tick: tick)
         // The thread does not begin to wait between this and that (threads/pulse.c).
         _ = zg_system_exchange(&pulse.pointee.is_sampled, 1)
         defer {
@@ -212,7 +211,7 @@ package final class StallWatch {
                     stack: stack)
             }
         }
-        if !sample.stack.isEmpty { tracks[index]!.add(sample, most: Self.ring) }
+        if !sample.stack.isEmpty { tracks[index]!.samples.add(sample) }
     }
 
     // The runtime's number of a thread, as far as it has a pulse.
@@ -242,7 +241,7 @@ package final class StallWatch {
         }
         if busy < limit || track.isSaid { return [] }
         var track = track
-        let now = Milliseconds.now
+        let now = MonotonicTime.milliseconds
         track.recent.append(track.event(lasting: busy))
         track.recent.removeAll { now &- $0.at > Self.rowMilliseconds }
         let isFreeze = !isOver
@@ -284,17 +283,11 @@ package final class StallWatch {
 
 extension StallWatch {
     private struct Clock {
-        private let firstTicks = zg_system_ticks(), firstTime = nanoseconds()
+        private let firstTicks = zg_system_ticks(), firstTime = MonotonicTime.nanoseconds
         private var perMillisecond = 1_000_000.0
 
-        private static func nanoseconds() -> UInt64 {
-            var time = timespec()
-            clock_gettime(CLOCK_MONOTONIC, &time)
-            return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
-        }
-
         mutating func adjust() {
-            let passed = Double(Self.nanoseconds() - firstTime) / 1e6
+            let passed = Double(MonotonicTime.nanoseconds - firstTime) / 1e6
             if passed > 1 { perMillisecond = Double(zg_system_ticks() &- firstTicks) / passed }
         }
 
@@ -312,12 +305,11 @@ extension StallWatch {
         var since: UInt64 = 0 // ticks, 0: it is not busy, as far as is known
         var busy: UInt64 = 0
         var time = BusyTime(now: 0)
-        var nextSample: UInt64 = 0, lastAlive: UInt64 = 0
-        var samples: [StallSample] = []
+        var lastAlive: UInt64 = 0
+        var samples = StallSamples()
         var recent: [StallEvent] = []
         var obstacle: String?
         var isSaid = false
-        private var step: UInt64 = 1, taken = 0
         private var rest: UInt64 = 0
 
         init(_ pulse: zg_pulse) {
@@ -333,21 +325,9 @@ extension StallWatch {
         mutating func begin(_ since: UInt64, now: UInt64) {
             if name == nil { name = ThreadTimes.name(of: Int32(truncatingIfNeeded: thread), in: process) }
             self.since = since
-            (busy, time, nextSample) = (0, BusyTime(now: now), rest > 0 ? .max : 0)
-            (samples, isSaid, step, taken) = ([], false, 1, 0)
+            (busy, time, isSaid) = (0, BusyTime(now: now), false)
+            samples = StallSamples(next: rest > 0 ? .max : 0)
             if rest > 0 { rest -= 1 }
-        }
-
-        /// When it is stopped next: twenty times at each look, and then ever more rarely.
-        mutating func plan(after now: UInt64, tick: UInt64) {
-            taken += 1
-            if taken > StallWatch.ring { step = min(step * 2, 200) }
-            nextSample = now + step * tick
-        }
-
-        mutating func add(_ sample: StallSample, most: Int) {
-            samples.append(sample)
-            if samples.count > most { samples.removeFirst() }
         }
 
         /// What is known already is not looked at for a while: twice as long each time.
@@ -358,7 +338,9 @@ extension StallWatch {
         }
 
         func event(lasting busy: UInt64) -> StallEvent {
-            StallEvent(at: Milliseconds.now, busy: busy, isComputing: time.isComputing(in: samples), samples: samples)
+            StallEvent(
+                at: MonotonicTime.milliseconds, busy: busy, isComputing: time.isComputing(in: samples.kept),
+                samples: samples.kept)
         }
     }
 

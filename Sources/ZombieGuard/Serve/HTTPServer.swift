@@ -170,7 +170,7 @@ public final class HTTPServer: Sendable {
         for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
             setsockopt(connection.number, SOL_SOCKET, option, &second, socklen_t(MemoryLayout<timeval>.size))
         }
-        let began = Self.seconds()
+        let began = MonotonicTime.seconds
         var head: [UInt8] = []
         let end = Array("\r\n\r\n".utf8)
         var response: HTTPResponse?
@@ -180,7 +180,7 @@ public final class HTTPServer: Sendable {
                 response = request.map(answer) ?? .init(status: status, type: "text/plain", body: "\(status)\n")
             } else if head.count > Self.longestHead {
                 response = .init(status: 431, type: "text/plain", body: "431\n")
-            } else if Self.seconds() - began > Self.longestSeconds {
+            } else if MonotonicTime.seconds - began > Self.longestSeconds {
                 response = .init(status: 408, type: "text/plain", body: "408\n")
             } else {
                 var part = [UInt8](repeating: 0, count: 4096)
@@ -190,14 +190,14 @@ public final class HTTPServer: Sendable {
                 if count > 0 { head += part[..<count] }
             }
         }
-        send(response?.bytes ?? [], to: connection, until: Self.seconds() + Self.longestSeconds)
+        send(response?.bytes ?? [], to: connection, until: MonotonicTime.seconds + Self.longestSeconds)
         // What was sent arrives before the connection is reset for what nobody has read.
         shutdown(connection.number, Int32(SHUT_WR))
     }
 
     private func send(_ bytes: [UInt8], to connection: Descriptor, until end: Double) {
         var rest = bytes[...]
-        while !rest.isEmpty, Self.seconds() < end {
+        while !rest.isEmpty, MonotonicTime.seconds < end {
             let count = rest.withUnsafeBytes {
                 Glibc.send(connection.number, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
             }
@@ -208,11 +208,5 @@ public final class HTTPServer: Sendable {
     private static func firstIndex(of end: [UInt8], in bytes: [UInt8]) -> Int? {
         guard bytes.count >= end.count else { return nil }
         return (0...(bytes.count - end.count)).first { bytes[$0..<($0 + end.count)].elementsEqual(end) }
-    }
-
-    private static func seconds() -> Double {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 }

@@ -39,12 +39,12 @@ final class DebugServer {
     }
 
     // What the callback needs, which can hold nothing itself.
-    private static let getUserData = function(
-        "debuginfod_get_user_data", of: dlopen(libraryName, RTLD_NOW | RTLD_LOCAL), as: GetUserData.self)
+    private static let getUserData = LoadedLibrary(libraryName)?.function(
+        "debuginfod_get_user_data", GetUserData.self)
     private static let libraryName = "libdebuginfod.so.1"
 
     // nil where no server is to be asked.
-    private let library: UnsafeMutableRawPointer?
+    private let library: LoadedLibrary?
     private let client: OpaquePointer?
     private let patience: Patience
     private var spent = 0.0
@@ -54,30 +54,24 @@ final class DebugServer {
         self.patience = patience
         let urls = getenv("DEBUGINFOD_URLS").map { String(cString: $0) } ?? ""
         let isAsked = urls.contains { $0 != " " }
-        library = isAsked ? dlopen(Self.libraryName, RTLD_NOW | RTLD_LOCAL) : nil
-        let begin = Self.function("debuginfod_begin", of: library, as: Begin.self)
+        library = isAsked ? LoadedLibrary(Self.libraryName) : nil
+        let begin = library?.function("debuginfod_begin", Begin.self)
         client = begin?()
     }
 
     deinit {
         typealias End = @convention(c) (OpaquePointer) -> Void
-        if let client { Self.function("debuginfod_end", of: library, as: End.self)?(client) }
+        if let client { library?.function("debuginfod_end", End.self)?(client) }
         // The library stays loaded: what it is made of does not like to be unloaded.
-    }
-
-    private static func function<Function>(
-        _ name: String, of library: UnsafeMutableRawPointer?, as type: Function.Type
-    ) -> Function? {
-        library.flatMap { dlsym($0, name) }.map { unsafeBitCast($0, to: type) }
     }
 
     /// The path of a build's file; nil where no server has it, or none answers in time.
     func path(of kind: Kind, buildID: String) -> String? {
-        guard let client, !isGivenUp, let find = Self.function(kind.rawValue, of: library, as: Find.self),
-            let setProgress = Self.function("debuginfod_set_progressfn", of: library, as: SetProgress.self),
-            let setUserData = Self.function("debuginfod_set_user_data", of: library, as: SetUserData.self)
+        guard let client, !isGivenUp, let find = library?.function(kind.rawValue, Find.self),
+            let setProgress = library?.function("debuginfod_set_progressfn", SetProgress.self),
+            let setUserData = library?.function("debuginfod_set_user_data", SetUserData.self)
         else { return nil }
-        let start = Self.now
+        let start = MonotonicTime.seconds
         var download = Download(lastProgress: start, end: start + patience.total - spent, silence: patience.silence)
         var path: UnsafeMutablePointer<CChar>?
         let descriptor = withUnsafeMutablePointer(to: &download) { state in
@@ -86,7 +80,7 @@ final class DebugServer {
             return find(client, buildID, 0, &path)
         }
         setUserData(client, nil)
-        spent += Self.now - start
+        spent += MonotonicTime.seconds - start
         isGivenUp = download.isGivenUp
         defer { free(path) }
         guard descriptor >= 0 else { return nil }
@@ -97,7 +91,7 @@ final class DebugServer {
     // Called by the library about once a second while it waits.
     private static func isOverdue(_ client: OpaquePointer?, _ bytes: Int) -> Bool {
         guard let state = getUserData?(client)?.assumingMemoryBound(to: Download.self) else { return false }
-        let now = Self.now
+        let now = MonotonicTime.seconds
         // Until a server has answered, the number says how often it was called.
         state.pointee.calls += 1
         if bytes > state.pointee.calls, bytes > state.pointee.lastBytes {
@@ -108,11 +102,5 @@ final class DebugServer {
             state.pointee.isGivenUp = true
         }
         return state.pointee.isGivenUp
-    }
-
-    private static var now: Double {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 }

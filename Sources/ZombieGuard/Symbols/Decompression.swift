@@ -32,8 +32,7 @@ enum Decompression {
 
     // The libraries stay: a symbolicator lives as long as its process.
     private static func function<Function>(_ library: String, _ name: String, _ type: Function.Type) -> Function? {
-        guard let handle = dlopen(library, RTLD_NOW | RTLD_LOCAL), let symbol = dlsym(handle, name) else { return nil }
-        return unsafeBitCast(symbol, to: type)
+        LoadedLibrary(library)?.function(name, type)
     }
 
     /// The contents of a section that says that it holds `size` bytes, at least one; the caller deallocates them. nil where they are

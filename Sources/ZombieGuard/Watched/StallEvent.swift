@@ -9,6 +9,29 @@ package struct StallSample {
     package init(call: String?) { self.call = call }
 }
 
+/// The last samples of one stall, and when the next is due: twenty times at each look, and then ever more rarely. In milliseconds.
+package struct StallSamples {
+    package private(set) var kept: [StallSample] = []
+    package var next: UInt64
+    private var step: UInt64 = 1, taken = 0
+
+    private static let most = 20, longestStep: UInt64 = 200
+
+    package init(next: UInt64 = 0) { self.next = next }
+
+    /// One is taken now; `tick` is the time between two looks.
+    package mutating func plan(after now: UInt64, tick: UInt64) {
+        taken += 1
+        if taken > Self.most { step = min(step * 2, Self.longestStep) }
+        next = now + step * tick
+    }
+
+    package mutating func add(_ sample: StallSample) {
+        kept.append(sample)
+        if kept.count > Self.most { kept.removeFirst() }
+    }
+}
+
 /// How long a thread was really busy: waiting for a processor, and being stopped, is not being busy. All in milliseconds.
 package struct BusyTime {
     /// What does not count.

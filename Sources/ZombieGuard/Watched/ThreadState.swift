@@ -70,16 +70,6 @@ package struct SystemCall {
     }
 }
 
-/// Time as stalls count it.
-package enum Milliseconds {
-    /// Of the clock that only goes on.
-    package static var now: UInt64 {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000
-    }
-}
-
 extension UInt64 {
     package func subtractingClamped(_ other: UInt64) -> UInt64 { self > other ? self - other : 0 }
 }
