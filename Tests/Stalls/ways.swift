@@ -58,11 +58,42 @@ func idle() {
     run(for: 1.5)
 }
 
+@inline(never) func blockTheThread() { usleep(800_000) }
+
+// stalls: blockTheThread, call=clock_nanosleep, thread=*, options=stall_threads=pool
+func pool() {
+    Task.detached { blockTheThread() }
+    run(for: 1.5)
+}
+
+@inline(never) func waitForTheOther(_ semaphore: DispatchSemaphore) { semaphore.wait() }
+
+// stalls: waitForTheOther, call=futex, thread=*, options=stall_threads=pool
+func poolSemaphore() {
+    let semaphore = DispatchSemaphore(value: 0)
+    Task.detached { waitForTheOther(semaphore) }
+    DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(800)) { semaphore.signal() }
+    run(for: 1.5)
+}
+
+// nothing, options=stall_threads=pool
+func poolIsFree() {
+    DispatchQueue(label: "serial").async { usleep(800_000) }
+    DispatchQueue.global().async { usleep(800_000) }
+    for _ in 0..<20 { Task.detached { try? await Task.sleep(for: .milliseconds(700)) } }
+    Task.detached { compute(0.4) }
+    Thread.detachNewThread { usleep(800_000) }
+    run(for: 1.5)
+}
+
 switch CommandLine.arguments.dropFirst().first {
 case "timer": timer()
 case "mainQueue": mainQueue()
 case "queue": queue()
 case "idle": idle()
+case "pool": pool()
+case "poolSemaphore": poolSemaphore()
+case "poolIsFree": poolIsFree()
 default: exit(3)
 }
 // On a busy machine the time may be over before it has waited once more.

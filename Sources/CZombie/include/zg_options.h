@@ -88,7 +88,7 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(stall_times, number, 3, 1, 1000, (),                                                                                                      \
       "how often within ten seconds that has to happen to be reported; once is enough where it takes twice as long")                            \
     X(stall_threads, names, 0, 0, 0, (),                                                                                                        \
-      "threads that are looked at, separated by commas: main, all, or names; main unless given")                                                \
+      "threads that are looked at, separated by commas: main, all, names, or pool (calls that block threads of Swift's tasks); main unless given") \
     X(zombies, bool, 1, 0, 1, (), "recognise freed Swift and C++ objects, and report class and member")                                         \
     X(history_per_object, number, 0, 0, 64, (),                                                                                                 \
       "newest retains and releases of each Swift object that are kept with their stacks, for findings about it; 0: none")                       \

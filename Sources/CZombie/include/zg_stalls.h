@@ -13,6 +13,7 @@ enum zg_pulse_state {
     zg_pulse_free,
     zg_pulse_claimed,
     zg_pulse_beats,
+    zg_pulse_pool, // of a process: the threads of Swift's pool are looked at from outside
 };
 
 // A line of the cache each.

@@ -39,7 +39,7 @@ static bool is_looked_at(const struct zg_thread *thread) {
     return is_named(name);
 }
 
-static struct zg_pulse *claim(const struct zg_thread *thread) {
+static struct zg_pulse *claim(int tid, uint32_t number, enum zg_pulse_state state) {
     for (int i = 0; i < ZG_PULSES; i++) {
         struct zg_pulse *pulse = &zg_pulses->pulses[i];
         uint32_t free = zg_pulse_free;
@@ -48,13 +48,13 @@ static struct zg_pulse *claim(const struct zg_thread *thread) {
                                          __ATOMIC_RELAXED))
             continue;
         pulse->pid = (uint32_t)pid;
-        pulse->tid = (uint32_t)thread->tid;
-        pulse->number = thread->number;
+        pulse->tid = (uint32_t)tid;
+        pulse->number = number;
         pulse->nonce = nonce;
         pulse->place = (uint64_t)&nonce;
         pulse->busy_since = pulse->waits = pulse->busy_until = 0;
         pulse->is_watched = pulse->is_sampled = 0;
-        __atomic_store_n(&pulse->state, zg_pulse_beats, __ATOMIC_RELEASE);
+        __atomic_store_n(&pulse->state, state, __ATOMIC_RELEASE);
         return pulse;
     }
     return NULL;
@@ -66,7 +66,7 @@ static ZG_NOINLINE struct zg_pulse *try_claim(struct zg_thread *thread) {
     thread->waits = zg_min(thread->waits + 1, SECOND + 1);
     if (thread->waits != 1 && thread->waits != SECOND) return NULL;
     if (!is_looked_at(thread)) return NULL;
-    return thread->pulse = claim(thread);
+    return thread->pulse = claim(thread->tid, thread->number, zg_pulse_beats);
 }
 
 // Whoever wants it stopped may be gone.
@@ -105,6 +105,7 @@ void zg_pulse_after_fork_in_child(void) {
     if (!zg_pulses) return;
     pid = zg_os_pid();
     nonce = zg_mix(nonce + (uint64_t)pid);
+    if (is_named("pool")) claim(pid, 0, zg_pulse_pool);
     for (struct zg_thread *thread = zg_threads; thread; thread = thread->next) {
         thread->pulse = NULL;
         thread->waits = 0;
@@ -116,10 +117,11 @@ void zg_pulse_start(struct zg_pulses *table) {
     nonce = zg_mix(zg_arch_ticks() ^ (uint64_t)(uint32_t)pid << 32);
     // Left behind by the program that this process executed before.
     for (int i = 0; i < ZG_PULSES; i++)
-        if (table->pulses[i].state == zg_pulse_beats && table->pulses[i].pid == (uint32_t)pid)
+        if (table->pulses[i].state >= zg_pulse_beats && table->pulses[i].pid == (uint32_t)pid)
             __atomic_store_n(&table->pulses[i].state, zg_pulse_free, __ATOMIC_RELEASE);
     table->stall_ms = (uint32_t)zg_config.stall_ms;
     table->stall_times = (uint32_t)zg_config.stall_times;
     __atomic_store_n(&table->is_wanted, 1, __ATOMIC_RELEASE);
     zg_pulses = table;
+    if (is_named("pool")) claim(pid, 0, zg_pulse_pool);
 }

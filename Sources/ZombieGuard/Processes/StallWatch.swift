@@ -12,6 +12,8 @@ package final class StallWatch {
     private var tracks: [Int: Track] = [:] // by the place in the table
     private var known: [Known.Key: Known] = [:]
     private var lastKeys: [Known.Thread: Known.Key] = [:]
+    private var pools: [Int: PoolWatch] = [:] // by the place in the table
+    private var symbolicator = Symbolicator()
     private var late: [Int32] = []
     private var ended: [Int32] = []
     private let child: () -> Int32?
@@ -62,7 +64,12 @@ package final class StallWatch {
         var findings: [Finding] = []
         for index in 0..<Int(ZG_PULSES) {
             let pulse = pulse(index)
-            guard zg_system_load(&pulse.pointee.state) == zg_pulse_beats.rawValue else {
+            let state = zg_system_load(&pulse.pointee.state)
+            if state == zg_pulse_pool.rawValue {
+                lookAtPool(index, pulse, now: now, &findings)
+                continue
+            }
+            guard state == zg_pulse_beats.rawValue else {
                 if let track = tracks.removeValue(forKey: index) { findings += conclude(track, index, hasEnded: true) }
                 continue
             }
@@ -78,6 +85,12 @@ package final class StallWatch {
             findings += conclude(track, index, hasEnded: true)
         }
         tracks = [:]
+        for (index, pool) in pools.sorted(by: { $0.key < $1.key }) {
+            for blocked in pool.blocked(now: Milliseconds.now, limit: limit) {
+                findings += say(blocked, in: pool.process, isFreeze: true)
+            }
+            pools[index] = nil
+        }
         for key in known.keys where known[key]!.unsaid > 0 { findings.append(known[key]!.again()) }
         return findings
     }
@@ -131,6 +144,12 @@ package final class StallWatch {
         }
     }
 
+    private static func program(of process: Int) -> String? {
+        var path = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink("/proc/\(process)/exe", &path, path.count - 1)
+        return count > 0 ? String(decoding: path[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self) : nil
+    }
+
     private func isAlive(_ pulse: zg_pulse) -> Bool {
         let result = kill(pid_t(truncatingIfNeeded: pulse.pid), 0)
         return result == 0 || errno != ESRCH
@@ -149,6 +168,64 @@ package final class StallWatch {
             return result != 0
         }
         ended.removeAll { zg_thread_bury($0) != 0 }
+    }
+
+    // MARK: The pool
+
+    private func lookAtPool(
+        _ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, now: UInt64, _ findings: inout [Finding]
+    ) {
+        let process = Int(pulse.pointee.pid)
+        if pools[index]?.process != process { pools[index] = PoolWatch(process: process) }
+        guard isAlive(pulse.pointee), let memory = try? ProcessMemory(processID: process),
+            memory.record(UInt64.self, at: pulse.pointee.place) == pulse.pointee.nonce
+        else {
+            for blocked in pools[index]!.blocked(now: now, limit: limit) {
+                findings += say(blocked, in: process, isFreeze: true)
+            }
+            pools[index] = nil
+            if !isAlive(pulse.pointee) { zg_system_store(&pulse.pointee.state, zg_pulse_free.rawValue) }
+            return
+        }
+        let over = pools[index]!.look(
+            now: now, limit: limit,
+            sample: { thread, call in
+                guard
+                    let stopped = try? StoppedThreads(
+                        only: [thread], of: process, memory: memory, microseconds: Self.stopMicroseconds)
+                else { return nil }
+                late += stopped.late
+                ended += stopped.ended.filter { $0 != child() }
+                var sample = StallSample(call: call.name)
+                sample.stack = stopped.threads.first.map {
+                    unwinder(of: stopped, process, memory).stack(from: $0.registers)
+                } ?? []
+                return sample
+            },
+            name: { symbolicator.symbolicate([$0]).last?.function })
+        for one in over { findings += say(one, in: process, isFreeze: false) }
+    }
+
+    private func say(
+        _ blocked: (thread: Int32, name: String?, event: StallEvent), in process: Int, isFreeze: Bool
+    ) -> [Finding] {
+        let number = Int(blocked.thread)
+        let finding = Finding(
+            stalls: [blocked.event], isFreeze: isFreeze, thread: Finding.Thread(id: number, name: blocked.name),
+            processID: process, program: Self.program(of: process))
+        guard var finding else { return [] }
+        finding.detail["pool"] = "tasks of Swift run on this thread, and there are no more of these than processors"
+        // Whichever thread of the pool it was.
+        let place = Known.Key(
+            thread: Known.Thread(process: process, number: 0), place: finding.stacks.access.first?.pc,
+            depth: finding.stacks.access.count)
+        return tell(finding, as: place).findings
+    }
+
+    private func unwinder(of stopped: StoppedThreads, _ process: Int, _ memory: ProcessMemory) -> StackUnwinder {
+        StackUnwinder(
+            mappings: (try? Mapping.all(of: process)) ?? [],
+            memory: CopiedMemory(copies: stopped.stacks, memory: memory))
     }
 
     // MARK: What it does
@@ -197,9 +274,7 @@ package final class StallWatch {
     ) {
         let track = tracks[index]!
         if let obstacle = StackUnwinder.obstacle { tracks[index]!.obstacle = obstacle }
-        let unwinder = StackUnwinder(
-            mappings: (try? Mapping.all(of: track.process)) ?? [],
-            memory: CopiedMemory(copies: stopped.stacks, memory: memory))
+        let unwinder = unwinder(of: stopped, track.process, memory)
         var sample = StallSample(call: call?.name)
         for thread in stopped.threads {
             let stack = unwinder.stack(from: thread.registers)
@@ -268,14 +343,21 @@ package final class StallWatch {
         // While it is not looked at it does what it did before.
         if !hasSamples, let last = lastKeys[thread] { key = last }
         lastKeys[thread] = key
+        let told = tell(finding, as: key)
+        if !told.isNew, let index = tracks.first(where: { $0.value.thread == track.thread })?.key {
+            tracks[index]!.restMore()
+        }
+        return told.findings
+    }
+
+    private func tell(_ finding: Finding, as key: Known.Key) -> (isNew: Bool, findings: [Finding]) {
         if known[key] == nil, known.count < Self.mostKnown {
             known[key] = Known(finding: finding)
-            return [finding]
+            return (true, [finding])
         }
         known[key]?.count(finding)
-        if let index = tracks.first(where: { $0.value.thread == track.thread })?.key { tracks[index]!.restMore() }
-        if let again = known[key], again.isDue { return [known[key]!.again()] }
-        return []
+        if let again = known[key], again.isDue { return (false, [known[key]!.again()]) }
+        return (false, [])
     }
 }
 
@@ -317,9 +399,7 @@ extension StallWatch {
             thread = pulse.tid
             number = Int(pulse.number)
             nonce = pulse.nonce
-            var path = [CChar](repeating: 0, count: Int(PATH_MAX))
-            let count = readlink("/proc/\(pulse.pid)/exe", &path, path.count - 1)
-            program = count > 0 ? String(decoding: path[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self) : nil
+            program = StallWatch.program(of: process)
         }
 
         mutating func begin(_ since: UInt64, now: UInt64) {

@@ -31,17 +31,20 @@ package struct ThreadTimes {
 }
 
 /// The system call that a thread is in.
-package struct SystemCall {
+package struct SystemCall: Equatable {
     package var number: Int
     package var arguments: [UInt64]
+    private var stackPointer: UInt64
 
     /// - Returns: nil where it is in none.
     package init?(of process: Int, thread: UInt32) {
         guard let bytes = try? readFile("/proc/\(process)/task/\(thread)/syscall") else { return nil }
         let words = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace)
-        guard words.count > 6, let number = Int(words[0]), number >= 0 else { return nil }
+        guard words.count > 7, let number = Int(words[0]), number >= 0 else { return nil }
         self.number = number
-        arguments = words[1...6].map { UInt64($0.dropFirst(2), radix: 16) ?? 0 }
+        let values = words[1...7].map { UInt64($0.dropFirst(2), radix: 16) ?? 0 }
+        arguments = Array(values[..<6])
+        stackPointer = values[6]
     }
 
     /// Such as "futex"; nil for one that is not known.
