@@ -81,7 +81,7 @@ def stalls_as(case):
         own = [frame for frame in finding["stacks"]["access"]
                if frame.get("module") == str(case.program) and not OF_LIBRARIES.match(frame.get("function", ""))]
         assert any(case.top in frame.get("function", "") for frame in own[:2]), [frame.get("function") for frame in finding["stacks"]["access"]]
-        assert finding["samples"] > 1 and finding["occurrences"] >= 1, finding
+        assert finding["samples"] > ("pool" not in case.name) and finding["occurrences"] >= 1, finding
         assert sum(one["count"] for one in finding["sampled"]) <= finding["samples"], finding["sampled"]
         assert 250 <= finding["duration_ms"] < 60000, finding["duration_ms"]
         assert finding["freeze"] == ("freeze" in case.flags) and finding["computing"] == ("computing" in case.flags), finding

@@ -60,7 +60,7 @@ func idle() {
 
 @inline(never) func blockTheThread() { usleep(800_000) }
 
-// stalls: blockTheThread, call=clock_nanosleep, thread=*, options=stall_threads=pool
+// stalls: pool, call=clock_nanosleep, thread=*, options=stall_threads=pool
 func pool() {
     Task.detached { blockTheThread() }
     run(for: 1.5)

@@ -25,6 +25,11 @@ struct PoolWatch {
             if times.isStopped { return false }
             return ran == times.ran || sample != nil && times.ran &- ran < 1_000_000 && now() == call
         }
+
+        func event(until now: UInt64, _ limit: UInt64) -> StallEvent? {
+            guard let sample, now - since >= limit else { return nil }
+            return StallEvent(at: now, busy: now - since, isComputing: false, samples: [sample])
+        }
     }
 
     private enum Role { case job, serialQueue, other }
@@ -50,7 +55,8 @@ struct PoolWatch {
             guard let times = ThreadTimes(of: process, thread: UInt32(bitPattern: thread)) else { continue }
             alive.insert(thread)
             let number = UInt32(bitPattern: thread)
-            guard var parked = threads[thread], parked.isStill(in: times, SystemCall(of: process, thread: number)) else {
+            guard var parked = threads[thread], parked.isStill(in: times, SystemCall(of: process, thread: number))
+            else {
                 if let event = threads[thread]?.event(until: now, limit) {
                     over.append((thread, threads[thread]?.name, event))
                 }
@@ -96,15 +102,10 @@ struct PoolWatch {
     }
 
     private static func role(of function: String) -> Role {
-        if function.hasPrefix("swift_job_run") || function.hasPrefix("swift::runJobInEstablishedExecutorContext") { return .job }
+        if function.hasPrefix("swift_job_run") || function.hasPrefix("swift::runJobInEstablishedExecutorContext") {
+            return .job
+        }
         if function.hasPrefix("_dispatch_lane_") || function.hasPrefix("_dispatch_main_queue") { return .serialQueue }
         return .other
-    }
-}
-
-extension PoolWatch.Parked {
-    fileprivate func event(until now: UInt64, _ limit: UInt64) -> StallEvent? {
-        guard let sample, now - since >= limit else { return nil }
-        return StallEvent(at: now, busy: now - since, isComputing: false, samples: [sample])
     }
 }

@@ -197,12 +197,13 @@ package final class StallWatch {
                 late += stopped.late
                 ended += stopped.ended.filter { $0 != child() }
                 var sample = StallSample(call: call.name)
-                sample.stack = stopped.threads.first.map {
-                    unwinder(of: stopped, process, memory).stack(from: $0.registers)
-                } ?? []
+                sample.stack =
+                    stopped.threads.first.map {
+                        unwinder(of: stopped, process, memory).stack(from: $0.registers)
+                    } ?? []
                 return sample
             },
-            name: { symbolicator.symbolicate([$0]).last?.function })
+            name: { (frame: Finding.Frame) -> String? in symbolicator.symbolicate([frame]).last?.function })
         for one in over { findings += say(one, in: process, isFreeze: false) }
     }
 

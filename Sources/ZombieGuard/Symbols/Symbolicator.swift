@@ -90,7 +90,7 @@ public final class Symbolicator {
     }
 
     /// Names frames; a frame in whose place functions were inlined becomes several.
-    func symbolicate(_ stack: [Finding.Frame]) -> [Finding.Frame] {
+    package func symbolicate(_ stack: [Finding.Frame]) -> [Finding.Frame] {
         stack.flatMap { frame -> [Finding.Frame] in
             guard frame.isRaw, let offset = frame.offset, let symbols = symbols(of: frame) else { return [frame] }
             let calls = symbols.calls(at: offset)
