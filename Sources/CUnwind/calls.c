@@ -56,3 +56,5 @@ bool zg_call_ends_early(long number) {
 }
 
 bool zg_call_is_futex(long number) { return number == SYS_futex; }
+
+bool zg_call_is_restart(long number) { return number == SYS_restart_syscall; }

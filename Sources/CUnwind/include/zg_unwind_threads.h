@@ -36,6 +36,8 @@ const char *zg_call_name(long number);
 // A thread that is stopped in it comes back early, as after a signal without a handler, instead of going on.
 bool zg_call_ends_early(long number);
 bool zg_call_is_futex(long number);
+// What the kernel has a thread call that was stopped in a wait with an end (restart_syscall(2)).
+bool zg_call_is_restart(long number);
 
 // The registers of a thread in the bytes that the kernel has for them (user_regs_struct), as in core files too. False: too few bytes.
 bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[ZG_THREAD_REGISTERS]);

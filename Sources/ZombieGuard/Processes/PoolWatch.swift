@@ -23,7 +23,9 @@ struct PoolWatch {
         /// It has run, but only because it was stopped: it is in the same call.
         func isStill(in times: ThreadTimes, _ now: @autoclosure () -> SystemCall?) -> Bool {
             if times.isStopped { return false }
-            return ran == times.ran || sample != nil && times.ran &- ran < 1_000_000 && now() == call
+            if ran == times.ran { return true }
+            guard sample != nil, times.ran &- ran < 1_000_000, let call else { return false }
+            return now()?.goesOn(with: call) ?? false
         }
 
         func event(until now: UInt64, _ limit: UInt64) -> StallEvent? {

@@ -86,7 +86,7 @@ package final class StallWatch {
         }
         tracks = [:]
         for (index, pool) in pools.sorted(by: { $0.key < $1.key }) {
-            for blocked in pool.blocked(now: Milliseconds.now, limit: limit) {
+            for blocked in pool.blocked(now: MonotonicTime.milliseconds, limit: limit) {
                 findings += say(blocked, in: pool.process, isFreeze: true)
             }
             pools[index] = nil

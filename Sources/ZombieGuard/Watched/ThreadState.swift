@@ -31,7 +31,7 @@ package struct ThreadTimes {
 }
 
 /// The system call that a thread is in.
-package struct SystemCall: Equatable {
+package struct SystemCall {
     package var number: Int
     package var arguments: [UInt64]
     private var stackPointer: UInt64
@@ -51,6 +51,12 @@ package struct SystemCall: Equatable {
     package var name: String? { zg_call_name(number).map { String(cString: $0) } }
     /// A thread that is stopped in it comes back early.
     package var endsEarly: Bool { zg_call_ends_early(number) }
+
+    /// It is the same call, which the thread was perhaps stopped in meanwhile.
+    package func goesOn(with earlier: SystemCall) -> Bool {
+        (number == earlier.number || zg_call_is_restart(number)) && arguments == earlier.arguments
+            && stackPointer == earlier.stackPointer
+    }
 
     /// The thread that holds the lock which the call waits for: libc's mutexes have its number behind their word, those with inheritance
     /// of priorities, and Swift's, in it.
