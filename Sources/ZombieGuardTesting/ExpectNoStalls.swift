@@ -34,7 +34,7 @@ public func expectNoStalls<Value>(
     let scope = StallScope(over: over, times: times, test: Test.current)
     await scope.begin()
     defer { scope.fail(else: SourceLocation(fileID: fileID, filePath: filePath, line: line, column: column)) }
-    return try await body()
+    return try await OlderTesting.inPlace { try await body() }
 }
 
 /// Runs `body` and fails the current test for every time that the main actor is held up for longer than `over` meanwhile, like the function
@@ -62,7 +62,7 @@ public func expectNoStalls<Value>(
 }
 
 /// Fails a test where the main actor is held up while it runs. See ``Testing/Trait/noStalls(over:times:)``.
-public struct NoStallsTrait: TestTrait, SuiteTrait, TestScoping {
+public struct NoStallsTrait: TestTrait, SuiteTrait {
     /// From when on it is a stall.
     public let rule: StallMonitor.Rule
 
