@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Support import roots  # noqa: E402
+from Support import compatibility, roots  # noqa: E402
 from Support.checks import Checks  # noqa: E402
 from Support.environment import ROOT  # noqa: E402
 
@@ -47,21 +47,28 @@ def check_in(root, suite, checks):
         return status, out + err
 
     status, text = run("swift", "--version")
-    checks.check(f"{name}: the version", [] if f"Swift version {VERSIONS[suite]}" in text else [text])
+    version = re.search(r"Swift version ([\d.]+)", text)
+    checks.check(f"{name}: the version", [] if version and version[1].startswith(VERSIONS[suite]) else [text])
     status, text = run("swift", "build", "--build-tests", *options)
     checks.check(f"{name}: library, helper, plugins and tests compile", said(status, text))
     if status != 0:
         return
     status, text = run("swift", "test", "--skip-build", *options)
     problems = said(status, text)
-    if not re.search(r"Test run with \d{3,} tests .*passed", text):
+    count = re.search(r"Test run with (\d{3,}) tests .*passed", text)
+    if not count:
         problems.append("the package's tests did not run")
     checks.check(f"{name}: the package's tests pass", problems)
+    results = [(int(count[1]), 0)] if count else [(0, 1)]
     for what, driver in (("tests that are guarded say what they have to", ["Detection/testing.py"]),
                          ("the plugins' commands", ["House/plugins.py", "--quick"])):
         status, text = run("python3", ROOT / "Tests" / driver[0], *driver[1:])
-        closing = re.findall(r"^\d+ passed, \d+ failed.*", text, re.M)
-        checks.check(f"{name}: {what} ({closing[-1] if closing else 'no end'})", said(status, text))
+        closing = re.findall(r"^(\d+) passed, (\d+) failed", text, re.M)
+        results.append(tuple(int(number) for number in closing[-1]) if closing else (0, 1))
+        checks.check(f"{name}: {what} ({results[-1][0]} passed, {results[-1][1]} failed)", said(status, text))
+    passed, failed = (sum(column) for column in zip(*results))
+    compatibility.record(f"swift-{suite}", "the package's tests, its example's and the plugins'", passed, failed, root=root.path,
+                         swift=version[1] if version else VERSIONS[suite])
 
 
 def main():
