@@ -42,7 +42,7 @@ class Case:
     @property
     def kinds(self):
         """What every slice has one of."""
-        return ((self.program.name, self.top is None, "pool" in self.name),)
+        return ((self.program.name, self.top is None, re.match("pool|dispatchMain|", self.name)[0]),)
 
 
 def cases_of(source, program):

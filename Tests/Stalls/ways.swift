@@ -86,6 +86,112 @@ func poolIsFree() {
     run(for: 1.5)
 }
 
+/// The main thread ends, and workers serve the main queue.
+func serveMainQueue() -> Never {
+    DispatchQueue.main.asyncAfter(deadline: .now() + 1.5) { exit(0) }
+    dispatchMain()
+}
+
+// stalls: compute, computing, thread=*
+func dispatchMainComputes() {
+    DispatchQueue.main.asyncAfter(deadline: .now() + .milliseconds(100)) { compute(0.8) }
+    serveMainQueue()
+}
+
+// stalls: sleepInItem, call=clock_nanosleep, thread=*
+func dispatchMainSleeps() {
+    @inline(never) func sleepInItem() -> Int { Int(usleep(800_000)) + 1 }
+    DispatchQueue.main.asyncAfter(deadline: .now() + .milliseconds(100)) { if sleepInItem() == 42 { print(42) } }
+    serveMainQueue()
+}
+
+let mutex = NSLock()
+
+@inline(never) func holdLock() { mutex.withLock { _ = usleep(1_000_000) } }
+
+@inline(never) func takeLock() {
+    mutex.lock()
+    mutex.unlock()
+}
+
+// stalls: takeLock, call=futex, thread=*, held=holdLock()
+func dispatchMainWaitsForLock() {
+    Thread.detachNewThread { holdLock() }
+    DispatchQueue.main.asyncAfter(deadline: .now() + .milliseconds(100)) { takeLock() }
+    serveMainQueue()
+}
+
+// stalls: compute, computing, freeze, thread=*
+func dispatchMainEnds() {
+    DispatchQueue.main.asyncAfter(deadline: .now() + .milliseconds(100)) {
+        compute(0.8)
+        exit(0)
+    }
+    serveMainQueue()
+}
+
+// nothing
+func dispatchMainIdle() {
+    for number in 1...5 {
+        DispatchQueue.main.asyncAfter(deadline: .now() + .milliseconds(200 * number)) { compute(0.01) }
+    }
+    DispatchQueue.global().async { compute(0.8) }
+    DispatchQueue(label: "serial").async { usleep(800_000) }
+    serveMainQueue()
+}
+
+// Busy almost all the time, but nothing waits for long.
+// nothing
+func dispatchMainIsServed() {
+    @Sendable func again() {
+        compute(0.005)
+        DispatchQueue.global().async {
+            usleep(1000)
+            DispatchQueue.main.async { again() }
+        }
+    }
+    for _ in 0..<2 { DispatchQueue.main.async { again() } }
+    serveMainQueue()
+}
+
+// The overlay of Glibc has none of epoll. An event is two words: what for, and the caller's.
+@_silgen_name("epoll_create1") func epoll_create1(_: Int32) -> Int32
+@_silgen_name("epoll_ctl") func epoll_ctl(_: Int32, _: Int32, _: Int32, _: UnsafeMutableRawPointer) -> Int32
+@_silgen_name("epoll_wait") func epoll_wait(_: Int32, _: UnsafeMutableRawPointer, _: Int32, _: Int32) -> Int32
+
+/// Serves pipes by epoll, without RunLoop or Dispatch.
+func serve(_ handle: (Int) -> Void) {
+    let queue = epoll_create1(0)
+    var ends: [Int32] = [0, 0]
+    pipe(&ends)
+    var event: [UInt32] = [1, 0, 0, 0] // EPOLLIN
+    _ = epoll_ctl(queue, 1, ends[0], &event) // EPOLL_CTL_ADD
+    let writer = ends[1]
+    Thread.detachNewThread {
+        for _ in 0..<10 {
+            usleep(50_000)
+            _ = write(writer, "x", 1)
+        }
+    }
+    for number in 1...10 {
+        var byte: UInt8 = 0
+        _ = epoll_wait(queue, &event, 1, -1)
+        _ = read(ends[0], &byte, 1)
+        handle(number)
+    }
+    _ = epoll_wait(queue, &event, 1, 50)
+}
+
+// stalls: compute, computing
+func epollServer() {
+    serve { number in compute(number == 4 ? 0.8 : 0.001) }
+}
+
+// nothing
+func epollServerIdle() {
+    serve { _ in compute(0.001) }
+}
+
 switch CommandLine.arguments.dropFirst().first {
 case "timer": timer()
 case "mainQueue": mainQueue()
@@ -94,6 +200,14 @@ case "idle": idle()
 case "pool": pool()
 case "poolSemaphore": poolSemaphore()
 case "poolIsFree": poolIsFree()
+case "dispatchMainComputes": dispatchMainComputes()
+case "dispatchMainSleeps": dispatchMainSleeps()
+case "dispatchMainWaitsForLock": dispatchMainWaitsForLock()
+case "dispatchMainEnds": dispatchMainEnds()
+case "dispatchMainIdle": dispatchMainIdle()
+case "dispatchMainIsServed": dispatchMainIsServed()
+case "epollServer": epollServer()
+case "epollServerIdle": epollServerIdle()
 default: exit(3)
 }
 // On a busy machine the time may be over before it has waited once more.

@@ -13,7 +13,8 @@ enum zg_pulse_state {
     zg_pulse_free,
     zg_pulse_claimed,
     zg_pulse_beats,
-    zg_pulse_pool, // of a process: the threads of Swift's pool are looked at from outside
+    zg_pulse_pool,  // of a process: the threads of Swift's pool are looked at from outside
+    zg_pulse_queue, // of a process: Dispatch's main queue is
 };
 
 // A line of the cache each.
@@ -23,7 +24,10 @@ struct zg_pulse {
     uint32_t number;   // the runtime's of the thread
     uint64_t nonce;    // what stands at `place` in the process's memory
     uint64_t place;
-    uint64_t busy_since; // in ticks; 0: the thread waits
+    union {
+        uint64_t busy_since; // in ticks; 0: the thread waits
+        uint64_t queue;      // the main queue's address (zg_pulse_queue)
+    };
     uint64_t waits;      // that have ended
     uint64_t busy_until; // when the last time that zguard has watched was over
     uint32_t is_watched; // written by zguard: it wants to know `busy_until`

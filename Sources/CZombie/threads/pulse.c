@@ -6,6 +6,8 @@
 
 #include "threads/pulse.h"
 
+#include "images/module.h"
+#include "images/symbols.h"
 #include "platform/arch.h"
 #include "platform/os.h"
 #include "platform/text.h"
@@ -15,7 +17,8 @@
 struct zg_pulses *zg_pulses;
 
 static int pid;
-static uint64_t nonce; // zguard reads it, and knows the process by it
+static uint64_t nonce;      // zguard reads it, and knows the process by it
+static uint64_t main_queue; // Dispatch's, which others serve where the main thread has ended; 0: there is none
 
 static bool is_named(const char *name) {
     for (const char *at = zg_config.stall_threads; *at;) {
@@ -27,11 +30,10 @@ static bool is_named(const char *name) {
     return false;
 }
 
+static bool is_main_wanted(void) { return !zg_config.stall_threads[0] || is_named("main") || is_named("all"); }
+
 static bool is_looked_at(const struct zg_thread *thread) {
-    bool is_main = thread->tid == pid;
-    if (!zg_config.stall_threads[0] || is_named("main")) {
-        if (is_main) return true;
-    }
+    if (thread->tid == pid && is_main_wanted()) return true;
     if (!zg_config.stall_threads[0]) return false;
     if (is_named("all")) return true;
     char name[16];
@@ -39,7 +41,7 @@ static bool is_looked_at(const struct zg_thread *thread) {
     return is_named(name);
 }
 
-static struct zg_pulse *claim(int tid, uint32_t number, enum zg_pulse_state state) {
+static struct zg_pulse *claim(int tid, uint32_t number, uint64_t queue, enum zg_pulse_state state) {
     for (int i = 0; i < ZG_PULSES; i++) {
         struct zg_pulse *pulse = &zg_pulses->pulses[i];
         uint32_t free = zg_pulse_free;
@@ -52,7 +54,8 @@ static struct zg_pulse *claim(int tid, uint32_t number, enum zg_pulse_state stat
         pulse->number = number;
         pulse->nonce = nonce;
         pulse->place = (uint64_t)&nonce;
-        pulse->busy_since = pulse->waits = pulse->busy_until = 0;
+        pulse->queue = queue;
+        pulse->waits = pulse->busy_until = 0;
         pulse->is_watched = pulse->is_sampled = 0;
         __atomic_store_n(&pulse->state, state, __ATOMIC_RELEASE);
         return pulse;
@@ -66,7 +69,7 @@ static ZG_NOINLINE struct zg_pulse *try_claim(struct zg_thread *thread) {
     thread->waits = zg_min(thread->waits + 1, SECOND + 1);
     if (thread->waits != 1 && thread->waits != SECOND) return NULL;
     if (!is_looked_at(thread)) return NULL;
-    return thread->pulse = claim(thread->tid, thread->number, zg_pulse_beats);
+    return thread->pulse = claim(thread->tid, thread->number, 0, zg_pulse_beats);
 }
 
 // Whoever wants it stopped may be gone.
@@ -101,19 +104,31 @@ void zg_pulse_thread_ends(struct zg_thread *thread) {
     if (pulse) __atomic_store_n(&pulse->state, zg_pulse_free, __ATOMIC_RELEASE);
 }
 
+static void claim_for_process(void) {
+    if (is_named("pool")) claim(pid, 0, 0, zg_pulse_pool);
+    if (main_queue && is_main_wanted()) claim(pid, 0, main_queue, zg_pulse_queue);
+}
+
 void zg_pulse_after_fork_in_child(void) {
     if (!zg_pulses) return;
     pid = zg_os_pid();
     nonce = zg_mix(nonce + (uint64_t)pid);
-    if (is_named("pool")) claim(pid, 0, zg_pulse_pool);
+    claim_for_process();
     for (struct zg_thread *thread = zg_threads; thread; thread = thread->next) {
         thread->pulse = NULL;
         thread->waits = 0;
     }
 }
 
+static void find_main_queue(void) {
+    static const char *const name[] = {"_dispatch_main_q"};
+    main_queue = (uint64_t)zg_module_variable(name[0]);
+    if (!main_queue) zg_symbols_of_program(ZG_SYMBOLS_SWIFT, name, &main_queue, 1);
+}
+
 void zg_pulse_start(struct zg_pulses *table) {
     pid = zg_os_pid();
+    find_main_queue();
     nonce = zg_mix(zg_arch_ticks() ^ (uint64_t)(uint32_t)pid << 32);
     // Left behind by the program that this process executed before.
     for (int i = 0; i < ZG_PULSES; i++)
@@ -123,5 +138,5 @@ void zg_pulse_start(struct zg_pulses *table) {
     table->stall_times = (uint32_t)zg_config.stall_times;
     __atomic_store_n(&table->is_wanted, 1, __ATOMIC_RELEASE);
     zg_pulses = table;
-    if (is_named("pool")) claim(pid, 0, zg_pulse_pool);
+    claim_for_process();
 }

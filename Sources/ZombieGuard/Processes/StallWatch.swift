@@ -13,12 +13,13 @@ package final class StallWatch {
     private var known: [Known.Key: Known] = [:]
     private var lastKeys: [Known.Thread: Known.Key] = [:]
     private var pools: [Int: PoolWatch] = [:] // by the place in the table
+    private var queues: [Int: MainQueueWatch] = [:]
     private var symbolicator = Symbolicator()
     private var late: [Int32] = []
     private var ended: [Int32] = []
     private let child: () -> Int32?
     private var clock: Clock
-    private var lastLook: UInt64
+    private var lastLook: UInt64, lastQueueLook: UInt64
 
     private static let shortestTick: UInt64 = 10, longestTick: UInt64 = 50
     /// So often as long as `stall_ms`, once is enough; and it counts as a freeze.
@@ -33,6 +34,7 @@ package final class StallWatch {
         self.child = child
         clock = Clock()
         lastLook = MonotonicTime.milliseconds
+        lastQueueLook = lastLook
     }
 
     /// Some process wants its threads looked at.
@@ -44,7 +46,11 @@ package final class StallWatch {
     private var times: Int { Int(page.contents.pointee.pulses.stall_times) }
 
     /// How long until the next look, in milliseconds; nil where no thread is to be looked at.
-    package var milliseconds: Int32? { isWanted ? Int32(tick) : nil }
+    package var milliseconds: Int32? {
+        if !isWanted { return nil }
+        let now = MonotonicTime.milliseconds
+        return Int32(queues.values.reduce(tick) { min($0, $1.pause(now: now) ?? $0) })
+    }
 
     private var tick: UInt64 { max(Self.shortestTick, min(Self.longestTick, limit / 5)) }
 
@@ -54,20 +60,24 @@ package final class StallWatch {
 
     /// Looks at all threads; what is to be said of them.
     package func look() -> [Finding] {
+        if !isWanted { return [] }
+        var findings = lookAtQueues()
         let now = MonotonicTime.milliseconds
+        guard now - lastLook >= tick else { return findings }
         // What passed while nobody looked, because this process did not run either, is nobody's fault.
-        let unseen = (now &- lastLook).subtractingClamped(3 * tick)
+        let unseen = (now - lastLook).subtractingClamped(3 * tick)
         lastLook = now
         clock.adjust()
-        if !isWanted { return [] }
         letGo()
-        var findings: [Finding] = []
         for index in 0..<Int(ZG_PULSES) {
             let pulse = pulse(index)
             let state = zg_system_load(&pulse.pointee.state)
             if state == zg_pulse_pool.rawValue {
                 lookAtPool(index, pulse, now: now, &findings)
                 continue
+            }
+            if state == zg_pulse_queue.rawValue, queues[index]?.process != Int(pulse.pointee.pid) {
+                queues[index] = MainQueueWatch(process: Int(pulse.pointee.pid), address: pulse.pointee.queue)
             }
             guard state == zg_pulse_beats.rawValue else {
                 if let track = tracks.removeValue(forKey: index) { findings += conclude(track, index, hasEnded: true) }
@@ -91,6 +101,7 @@ package final class StallWatch {
             }
             pools[index] = nil
         }
+        for index in queues.keys.sorted() { findings += endQueue(index, now: MonotonicTime.milliseconds) }
         for key in known.keys where known[key]!.unsaid > 0 { findings.append(known[key]!.again()) }
         return findings
     }
@@ -177,9 +188,7 @@ package final class StallWatch {
     ) {
         let process = Int(pulse.pointee.pid)
         if pools[index]?.process != process { pools[index] = PoolWatch(process: process) }
-        guard isAlive(pulse.pointee), let memory = try? ProcessMemory(processID: process),
-            memory.record(UInt64.self, at: pulse.pointee.place) == pulse.pointee.nonce
-        else {
+        guard let memory = memory(of: pulse.pointee) else {
             for blocked in pools[index]!.blocked(now: now, limit: limit) {
                 findings += say(blocked, in: process, isFreeze: true)
             }
@@ -189,20 +198,7 @@ package final class StallWatch {
         }
         let over = pools[index]!.look(
             now: now, limit: limit,
-            sample: { thread, call in
-                guard
-                    let stopped = try? StoppedThreads(
-                        only: [thread], of: process, memory: memory, microseconds: Self.stopMicroseconds)
-                else { return nil }
-                late += stopped.late
-                ended += stopped.ended.filter { $0 != child() }
-                var sample = StallSample(call: call.name)
-                sample.stack =
-                    stopped.threads.first.map {
-                        unwinder(of: stopped, process, memory).stack(from: $0.registers)
-                    } ?? []
-                return sample
-            },
+            sample: { thread, call in sample(thread, of: process, in: call, holder: nil, memory) },
             name: { (frame: Finding.Frame) -> String? in symbolicator.symbolicate([frame]).last?.function })
         for one in over { findings += say(one, in: process, isFreeze: false) }
     }
@@ -217,16 +213,79 @@ package final class StallWatch {
         guard var finding else { return [] }
         finding.detail["pool"] = "tasks of Swift run on this thread, and there are no more of these than processors"
         // Whichever thread of the pool it was.
-        let place = Known.Key(
-            thread: Known.Thread(process: process, number: 0), place: finding.stacks.access.first?.pc,
-            depth: finding.stacks.access.count)
-        return tell(finding, as: place).findings
+        return tell(finding, of: Known.Thread(process: process, number: -1)).findings
     }
 
-    private func unwinder(of stopped: StoppedThreads, _ process: Int, _ memory: ProcessMemory) -> StackUnwinder {
-        StackUnwinder(
-            mappings: (try? Mapping.all(of: process)) ?? [],
-            memory: CopiedMemory(copies: stopped.stacks, memory: memory))
+    // MARK: The main queue
+
+    private func lookAtQueues() -> [Finding] {
+        let now = MonotonicTime.milliseconds
+        let unseen = (now - lastQueueLook).subtractingClamped(3 * tick)
+        lastQueueLook = now
+        var findings: [Finding] = []
+        for (index, queue) in queues {
+            let pulse = pulse(index)
+            guard zg_system_load(&pulse.pointee.state) == zg_pulse_queue.rawValue,
+                Int(pulse.pointee.pid) == queue.process, let memory = memory(of: pulse.pointee),
+                let state = MainQueueWatch.state(at: queue.address, in: memory)
+            else {
+                findings += endQueue(index, now: now)
+                if !isAlive(pulse.pointee) { zg_system_store(&pulse.pointee.state, zg_pulse_free.rawValue) }
+                continue
+            }
+            let process = queue.process
+            let report = queues[index]!.look(
+                state, now: now, unseen: unseen, limit: limit, times: times, tick: tick,
+                sample: { thread in
+                    let call = SystemCall(of: process, thread: UInt32(bitPattern: thread))
+                    if call?.endsEarly ?? false { return nil }
+                    let holder = call?.holder(for: UInt32(bitPattern: thread), of: process) {
+                        memory.record((UInt32, UInt32, UInt32).self, at: $0)
+                    }
+                    return sample(thread, of: process, in: call, holder: holder, memory)
+                })
+            if let report { findings += say(report, index) }
+        }
+        return findings
+    }
+
+    private func endQueue(_ index: Int, now: UInt64) -> [Finding] {
+        defer { queues[index] = nil }
+        return queues[index]!.finish(now: now, limit: limit).map { say($0, index) } ?? []
+    }
+
+    private func say(_ report: MainQueueWatch.Report, _ index: Int) -> [Finding] {
+        let process = queues[index]!.process
+        let server = report.events.last?.thread ?? 0
+        let finding = Finding(
+            stalls: report.events, isFreeze: report.isFreeze,
+            thread: Finding.Thread(
+                id: number(of: server, in: process) ?? Int(server), name: report.name),
+            processID: process, program: Self.program(of: process))
+        guard var finding else { return [] }
+        finding.detail["queue"] = "com.apple.main-thread"
+        // Whichever thread served it.
+        let told = tell(finding, of: Known.Thread(process: process, number: 0))
+        if !told.isNew { queues[index]!.restMore() }
+        return told.findings
+    }
+
+    /// The process's memory; nil where it is no more, or another program's by now.
+    private func memory(of pulse: zg_pulse) -> ProcessMemory? {
+        guard isAlive(pulse), let memory = try? ProcessMemory(processID: Int(pulse.pid)),
+            memory.record(UInt64.self, at: pulse.place) == pulse.nonce
+        else { return nil }
+        return memory
+    }
+
+    /// What a thread does; nil where it cannot be stopped.
+    private func sample(
+        _ thread: Int32, of process: Int, in call: SystemCall?, holder: Int32?, _ memory: ProcessMemory
+    ) -> StallSample? {
+        let stopped = try? StoppedThreads(
+            only: [thread] + (holder.map { [$0] } ?? []), of: process, memory: memory,
+            microseconds: Self.stopMicroseconds)
+        return stopped.map { sample(thread, of: process, in: call, $0, memory) }
     }
 
     // MARK: What it does
@@ -258,8 +317,6 @@ package final class StallWatch {
                 memory: memory, microseconds: Self.stopMicroseconds)
             zg_system_store(&pulse.pointee.is_sampled, 0)
             _ = zg_system_futex_wake(&pulse.pointee.is_sampled)
-            late += stopped.late
-            ended += stopped.ended.filter { $0 != child() }
             keep(stopped, index, call, holder, memory)
         } catch {
             tracks[index]!.obstacle =
@@ -275,19 +332,29 @@ package final class StallWatch {
     ) {
         let track = tracks[index]!
         if let obstacle = StackUnwinder.obstacle { tracks[index]!.obstacle = obstacle }
-        let unwinder = unwinder(of: stopped, track.process, memory)
+        let sample = sample(Int32(truncatingIfNeeded: track.thread), of: track.process, in: call, stopped, memory)
+        if !sample.stack.isEmpty { tracks[index]!.samples.add(sample) }
+    }
+
+    private func sample(
+        _ thread: Int32, of process: Int, in call: SystemCall?, _ stopped: StoppedThreads, _ memory: ProcessMemory
+    ) -> StallSample {
+        late += stopped.late
+        ended += stopped.ended.filter { $0 != child() }
+        let unwinder = StackUnwinder(
+            mappings: (try? Mapping.all(of: process)) ?? [],
+            memory: CopiedMemory(copies: stopped.stacks, memory: memory))
         var sample = StallSample(call: call?.name)
-        for thread in stopped.threads {
-            let stack = unwinder.stack(from: thread.registers)
-            if thread.id == Int32(truncatingIfNeeded: track.thread) {
+        for one in stopped.threads {
+            let stack = unwinder.stack(from: one.registers)
+            if one.id == thread {
                 sample.stack = stack
             } else {
                 sample.holder = Finding.ThreadStack(
-                    id: number(of: thread.id, in: track.process), threadID: Int(thread.id), name: thread.name,
-                    stack: stack)
+                    id: number(of: one.id, in: process), threadID: Int(one.id), name: one.name, stack: stack)
             }
         }
-        if !sample.stack.isEmpty { tracks[index]!.samples.add(sample) }
+        return sample
     }
 
     // The runtime's number of a thread, as far as it has a pulse.
@@ -338,20 +405,19 @@ package final class StallWatch {
         else { return [] }
         let hasSamples = finding.stall?.sampled.isEmpty == false
         if let obstacle = track.obstacle, !hasSamples { finding.detail["samples"] = "none: \(obstacle)" }
-        let thread = Known.Thread(process: track.process, number: track.number)
-        var key = Known.Key(
-            thread: thread, place: finding.stacks.access.first?.pc, depth: finding.stacks.access.count)
-        // While it is not looked at it does what it did before.
-        if !hasSamples, let last = lastKeys[thread] { key = last }
-        lastKeys[thread] = key
-        let told = tell(finding, as: key)
+        let told = tell(finding, of: Known.Thread(process: track.process, number: track.number))
         if !told.isNew, let index = tracks.first(where: { $0.value.thread == track.thread })?.key {
             tracks[index]!.restMore()
         }
         return told.findings
     }
 
-    private func tell(_ finding: Finding, as key: Known.Key) -> (isNew: Bool, findings: [Finding]) {
+    private func tell(_ finding: Finding, of thread: Known.Thread) -> (isNew: Bool, findings: [Finding]) {
+        var key = Known.Key(
+            thread: thread, place: finding.stacks.access.first?.pc, depth: finding.stacks.access.count)
+        // While it is not looked at it does what it did before.
+        if finding.stall?.sampled.isEmpty != false, let last = lastKeys[thread] { key = last }
+        lastKeys[thread] = key
         if known[key] == nil, known.count < Self.mostKnown {
             known[key] = Known(finding: finding)
             return (true, [finding])
@@ -393,7 +459,7 @@ extension StallWatch {
         var recent: [StallEvent] = []
         var obstacle: String?
         var isSaid = false
-        private var rest: UInt64 = 0
+        private(set) var rest = StallRest()
 
         init(_ pulse: zg_pulse) {
             process = Int(pulse.pid)
@@ -407,16 +473,11 @@ extension StallWatch {
             if name == nil { name = ThreadTimes.name(of: Int32(truncatingIfNeeded: thread), in: process) }
             self.since = since
             (busy, time, isSaid) = (0, BusyTime(now: now), false)
-            samples = StallSamples(next: rest > 0 ? .max : 0)
-            if rest > 0 { rest -= 1 }
+            samples = StallSamples(next: rest.isOver ? 0 : .max)
+            rest.passes()
         }
 
-        /// What is known already is not looked at for a while: twice as long each time.
-        private var rests: UInt64 = 1
-        mutating func restMore() {
-            rest = rests
-            rests = min(rests * 2, 1024)
-        }
+        mutating func restMore() { rest.more() }
 
         func event(lasting busy: UInt64) -> StallEvent {
             StallEvent(

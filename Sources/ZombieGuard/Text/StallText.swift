@@ -43,7 +43,7 @@ extension Finding {
     /// "thread 1 (main) did not wait for events for 812 ms in Cart.total() (Cart.swift:12): computing; 5 times"
     var stallSentence: String {
         guard let stall else { return "a thread that waits for events was busy for long" }
-        var text = threadName
+        var text = detail["queue"] == nil ? threadName : "the main queue (\(threadName))"
         text += stall.isFreeze ? " has been busy for " : " was busy for "
         text += "\(stall.durationMs) ms"
         if let origin = stacks.accessOrigin { text += " in \(origin.shortPlace)" }

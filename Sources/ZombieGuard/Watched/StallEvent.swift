@@ -32,6 +32,25 @@ package struct StallSamples {
     }
 }
 
+/// What is known already is not looked at for a while: twice as often each time.
+package struct StallRest {
+    private var left: UInt64 = 0, next: UInt64 = 1
+
+    private static let longest: UInt64 = 1024
+
+    package init() {}
+
+    package var isOver: Bool { left == 0 }
+
+    /// One stall was not looked at, if there is a rest.
+    package mutating func passes() { if left > 0 { left -= 1 } }
+
+    package mutating func more() {
+        left = next
+        next = min(next * 2, Self.longest)
+    }
+}
+
 /// How long a thread was really busy: waiting for a processor, and being stopped, is not being busy. All in milliseconds.
 package struct BusyTime {
     /// What does not count.
