@@ -26,6 +26,7 @@ Both know
   processor     the only one that it is for, and in parentheses why
   qemu-user     why it is not run where qemu's user mode runs the programs (--arch): what that does not have or does otherwise
   machine       why it is not run in a whole emulated machine
+  guard-pages   why it is not run under an emulated kernel without them (before Linux 6.13, or a user mode's)
 """
 
 import argparse
@@ -61,9 +62,9 @@ LANGUAGES = {
 
 BUG_KEYS = {
     "finding", "access", "block", "address", "stack-access", "stack-free", "stack-alloc", "stack-previous", "options", "exit",
-    "confidence", "detail", "stdout", "count", "libs", "processor", "qemu-user", "machine",
+    "confidence", "detail", "stdout", "count", "libs", "processor", "qemu-user", "machine", "guard-pages",
 }
-CLEAN_KEYS = {"options", "libs", "warning", "processor", "qemu-user", "machine"}
+CLEAN_KEYS = {"options", "libs", "warning", "processor", "qemu-user", "machine", "guard-pages"}
 BLOCK_KEYS = {"size", "offset", "state", "language", "class", "member"}
 
 
@@ -104,6 +105,8 @@ class Program:
             return f"only for {processor} {reason}"
         if "profile=mte" in self.header.get("options", "") and not processors.has_tags():
             return "there are no memory tags"
+        if "guard-pages" in self.header and not processors.has_guard_pages():
+            return f"no guard pages: {self.header['guard-pages']}"
         emulator = "machine" if processors.WHOLE else "qemu-user"
         return f"{emulator}: {self.header[emulator]}" if processors.stage() and emulator in self.header else ""
 

@@ -145,10 +145,15 @@ def run_in_machine(root, command, variables):
     return status
 
 
+def has_guard_pages():
+    """Whether the kernel that programs run under has them: a user mode's is no kernel, bookworm's is too old."""
+    return not stage() or WHOLE.startswith("sid")
+
+
 def record(driver, what, passed, failed, skipped=0, swift=""):
     """Keeps what was run in the root, for the table of systems."""
     if stage() == RUN:
-        compatibility.record(driver, ", ".join(filter(None, [what, KINDS[KIND][0], WHOLE and "whole machine"])), passed, failed, skipped, architecture=ARCH, swift=swift,
+        compatibility.record(driver, ", ".join(filter(None, [what, KINDS[KIND][0], WHOLE and f"whole machine with {WHOLE}'s kernel"])), passed, failed, skipped, architecture=ARCH, swift=swift,
                              emulator=os.environ.get("ZG_TEST_EMULATOR") or emulator(ARCH))
 
 

@@ -6,7 +6,7 @@
 // exit: 139
 // confidence: inferred
 // detail: what="free memory"
-// qemu-user: it has no guard pages, and without them what nothing is known of any more is not kept closed (retire.c)
+// guard-pages: without them what nothing is known of any more is not kept closed (retire.c)
 
 #include "../forgotten.h"
 
