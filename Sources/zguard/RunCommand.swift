@@ -8,6 +8,7 @@ struct RunCommand {
     private let exitStatus: Int32
     /// Per cent of the allocation stacks that are to be watched; nil where nothing was asked for.
     private let requiredCoverage: Double?
+    private let options: RuntimeOptions
 
     private static let pollMilliseconds: Int32 = 200
 
@@ -17,6 +18,9 @@ struct RunCommand {
         requiredCoverage = try arguments.value("--require-coverage").map { text throws(Failure) in
             try Self.percentage(text)
         }
+        options = try RuntimeOptions(
+            inherited: Preload.environment(RuntimeOptions.variable), profile: arguments.value("--profile"),
+            given: (arguments.value("--collect").map { ["collect=\($0)"] } ?? []) + (arguments.values["-o"] ?? []))
     }
 
     /// "90%", "90" or "99.5%": digits, at most one of them behind a point, from 0 to 100.
@@ -41,9 +45,6 @@ struct RunCommand {
 
     func run() throws -> Int32 {
         // Everything that can be refused is refused before anything exists or runs.
-        let options = try RuntimeOptions(
-            inherited: Preload.environment(RuntimeOptions.variable), profile: arguments.value("--profile"),
-            given: (arguments.value("--collect").map { ["collect=\($0)"] } ?? []) + (arguments.values["-o"] ?? []))
         let library = try Preload.library()
         let name = arguments.operands[0]
         let check = ProgramCheck(searchPath: Preload.environment("PATH"))
@@ -106,9 +107,12 @@ struct RunCommand {
             Output.error(TextRenderer.mark + "\(closing(child, intake, sink, unwritten)); \(watched)\n")
         }
         if end.status != 0 { return end.status }
-        if !intake.groups.findings.isEmpty || unwritten > 0 { return exitStatus }
+        if intake.groups.findings.contains(where: isCounted) || unwritten > 0 { return exitStatus }
         return statusOfCoverage(coverage)
     }
+
+    // A service that was slow has not failed: stalls change the status where somebody asked for them, not where a profile did.
+    private func isCounted(_ finding: Finding) -> Bool { finding.kind != .stall || options.namesCollected }
 
     // What was watched and what was required, on one line, where it is less.
     private func statusOfCoverage(_ coverage: Coverage?) -> Int32 {

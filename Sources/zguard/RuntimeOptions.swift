@@ -35,6 +35,11 @@ struct RuntimeOptions {
         self.given = given
     }
 
+    /// Somebody said what is to be collected: it is not a profile's choice.
+    var namesCollected: Bool {
+        "\(inherited):\(given)".split(separator: ":").contains { $0.hasPrefix("collect=") }
+    }
+
     /// What whoever prints findings with names wants, unless somebody says otherwise: no second report of the same crash.
     private static let ours = "swift_backtrace=skip"
 

@@ -100,6 +100,13 @@ def text_says_it(place):
     assert "meanwhile the holder of the lock (holder):" in errors and "hold  " in errors, errors
 
 
+def profile_sample_has_it(place):
+    """It is found, and the program's status stays: nobody asked for stalls by name. Where somebody did it is that of findings."""
+    for words, expected in (([], 0), (["--collect", "crashes"], 0), (["--collect", "stalls"], 99)):
+        status, _, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--profile", "sample", *words, "--", FOLDER / "c", "poll_computes"], env=scrubbed(), cwd=place)
+        assert status == expected and ("stall: thread 1" in errors) == (words != ["--collect", "crashes"]), (words, status, errors)
+
+
 def own_threads_are_looked_at(place):
     """By what StallMonitor uses: none of them comes back early, and no signal is lost."""
     folder = ROOT / "Sources/CUnwind"
@@ -118,7 +125,7 @@ def main():
     arguments = parser.parse_args()
     cases = [case for source, program in built() for case in cases_of(source, program)]
     chosen = arguments.slice.choose(cases, name=lambda case: case.title, kinds=lambda case: case.kinds)
-    return run_tests([(case.title, stalls_as(case)) for case in chosen] + [("text says it", text_says_it), ("own threads are looked at", own_threads_are_looked_at)], "zguard-stalling-", arguments.filter)
+    return run_tests([(case.title, stalls_as(case)) for case in chosen] + [("text says it", text_says_it), ("profile sample has it", profile_sample_has_it), ("own threads are looked at", own_threads_are_looked_at)], "zguard-stalling-", arguments.filter)
 
 
 if __name__ == "__main__":
