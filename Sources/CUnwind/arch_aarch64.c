@@ -9,4 +9,16 @@ bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[
     return true;
 }
 
+// The kernel has decided before it stops whether the call begins again (arch/arm64/kernel/signal.c), and its first argument is lost.
+bool zg_thread_mend_call(void *bytes, size_t count) {
+    (void)bytes, (void)count;
+    return false;
+}
+
+// Without the link register a stack ends at its first function anyway.
+int64_t zg_unwind_frame_bytes(const unsigned char *code, size_t count) {
+    (void)code, (void)count;
+    return -1;
+}
+
 #endif

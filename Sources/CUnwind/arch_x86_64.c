@@ -3,6 +3,8 @@
 #if defined(__x86_64__)
 #include "zg_unwind_threads.h"
 
+#include <errno.h>
+
 bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[ZG_THREAD_REGISTERS]) {
     // r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss; DWARF: rax rdx rcx rbx rsi rdi rbp rsp r8…
     static const unsigned char places[] = {10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16};
@@ -12,6 +14,42 @@ bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[
     for (size_t i = 0; i < sizeof places; i++)
         __builtin_memcpy(&registers[i], (const char *)bytes + places[i] * sizeof(uint64_t), sizeof(uint64_t));
     return true;
+}
+
+// The kernel looks at the call's number and result when it has been let go (arch_do_signal_or_restart): ERESTARTNOHAND, which programs never
+// see, begins it again where no handler runs, and is EINTR where one does. A relative timeout begins again, too: it had just begun, for
+// nobody is stopped who was seen in such a call.
+bool zg_thread_mend_call(void *bytes, size_t count) {
+    enum { RAX = 10, ORIGINAL_RAX = 15, ERESTARTNOHAND = 514 };
+    int64_t *words = bytes;
+    if (count <= ORIGINAL_RAX * sizeof *words || words[ORIGINAL_RAX] < 0 || words[RAX] != -EINTR) return false;
+    words[RAX] = -ERESTARTNOHAND;
+    return true;
+}
+
+static bool is_at(const unsigned char *code, size_t count, size_t at, const char *bytes, size_t length) {
+    return at + length <= count && __builtin_memcmp(code + at, bytes, length) == 0;
+}
+
+// push %rbp; mov %rsp,%rbp; pushes; sub $N,%rsp: what compilers make a frame with, at the beginning or behind what needs none.
+int64_t zg_unwind_frame_bytes(const unsigned char *code, size_t count) {
+    enum { PUSH = 0x50, PUSH_END = 0x58, REX_B = 0x41, BEGIN = 4 };
+    size_t at = 0;
+    int64_t bytes = 0;
+    while (!is_at(code, count, at, "\x55\x48\x89\xe5", BEGIN) && !is_at(code, count, at, "\x55\x48\x8b\xec", BEGIN))
+        if (++at >= count) return -1;
+    for (at += BEGIN; at < count; bytes += 8) {
+        size_t prefix = code[at] == REX_B;
+        if (at + prefix >= count || code[at + prefix] < PUSH || code[at + prefix] >= PUSH_END) break;
+        at += prefix + 1;
+    }
+    if (is_at(code, count, at, "\x48\x83\xec", 3) && at + 4 <= count) return bytes + (int8_t)code[at + 3];
+    if (is_at(code, count, at, "\x48\x81\xec", 3) && at + 7 <= count) {
+        int32_t size;
+        __builtin_memcpy(&size, code + at + 3, sizeof size);
+        return bytes + size;
+    }
+    return bytes;
 }
 
 #endif

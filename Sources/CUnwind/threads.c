@@ -28,14 +28,24 @@ int zg_thread_has_stopped(int tid, int *signal) {
     return 1;
 }
 
+enum { REGISTER_WORDS = 64 }; // room for those of every processor
+
 int zg_thread_registers(int tid, uint64_t registers[ZG_THREAD_REGISTERS]) {
-    uint64_t bytes[64];
+    uint64_t bytes[REGISTER_WORDS];
     struct iovec vector = {bytes, sizeof bytes};
     if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &vector) != 0) return -errno;
     return zg_thread_registers_of(bytes, vector.iov_len, registers) ? 0 : -EINVAL;
 }
 
+static void mend_call(int tid) {
+    uint64_t bytes[REGISTER_WORDS];
+    struct iovec vector = {bytes, sizeof bytes};
+    if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &vector) == 0 && zg_thread_mend_call(bytes, vector.iov_len))
+        ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &vector);
+}
+
 int zg_thread_let_go(int tid, int signal) {
+    mend_call(tid);
     return ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal) == 0 ? 0 : -errno;
 }
 

@@ -84,7 +84,7 @@ enum { PAGE = 4096, PAGES = 64 };
 
 struct unwinding {
     const struct zg_unwind_source *source;
-    uint64_t registers[ZG_THREAD_REGISTERS];
+    uint64_t registers[ZG_THREAD_REGISTERS], known;
     struct {
         uint64_t address;
         size_t count; // 0: not read yet
@@ -118,6 +118,7 @@ static int access_register(struct address_space *space, int number, word *value,
     (void)space;
     struct unwinding *unwinding = context;
     if (writes || number < 0 || number >= ZG_THREAD_REGISTERS) return -BAD_REGISTER;
+    if (!(unwinding->known >> number & 1)) return -BAD_REGISTER;
     *value = unwinding->registers[number];
     return 0;
 }
@@ -160,8 +161,52 @@ static void put_procedure(struct address_space *space, struct procedure *procedu
     (void)space, (void)procedure, (void)context;
 }
 
+// A stack as far as it could be unwound.
+struct stack {
+    uint64_t *frames;
+    bool *is_exact;
+    int most, count;
+    uint64_t last_sp;
+    bool has_failed; // something that is needed is not known
+};
+
+static void walk(struct unwinding *unwinding, struct address_space *space, void *cursor, struct stack *stack) {
+    bool exact = true;
+    word pc;
+    stack->count = 0;
+    stack->has_failed = false;
+    if (library.init(cursor, space, unwinding) != 0) return;
+    while (stack->count < stack->most && library.get(cursor, ZG_THREAD_PC, &pc) == 0 && pc) {
+        stack->frames[stack->count] = pc;
+        stack->is_exact[stack->count++] = exact;
+        exact = library.is_signal(cursor) > 0;
+        if (library.get(cursor, ZG_THREAD_SP, &stack->last_sp) != 0) break;
+        int result = library.step(cursor);
+        stack->has_failed = result < 0;
+        if (result <= 0) break;
+    }
+}
+
+// The frame pointer is not known, and the last function wants it: where its frame begins follows from its first instructions and the stack
+// pointer that it has. Nothing is said where no return address stands there.
+static bool find_frame_pointer(struct unwinding *unwinding, struct address_space *space, const struct stack *stack) {
+    struct procedure procedure = {0};
+    unsigned char code[64];
+    uint64_t pc = stack->frames[stack->count - 1] - !stack->is_exact[stack->count - 1];
+    if (find_procedure(space, pc, &procedure, 0, unwinding) != 0 || pc < procedure.start) return false;
+    size_t count = pc - procedure.start < sizeof code ? pc - procedure.start : sizeof code;
+    if (!read_bytes(unwinding, procedure.start, code, count)) return false;
+    int64_t distance = zg_unwind_frame_bytes(code, count);
+    uint64_t frame = stack->last_sp + (uint64_t)distance, back, start, end, table;
+    if (distance < 0 || !read_bytes(unwinding, frame + sizeof back, &back, sizeof back)) return false;
+    if (!unwinding->source->find(unwinding->source->context, back, &start, &end, &table)) return false;
+    unwinding->registers[ZG_THREAD_FP] = frame;
+    unwinding->known |= UINT64_C(1) << ZG_THREAD_FP;
+    return true;
+}
+
 int zg_unwind_stack(const struct zg_unwind_source *source, const uint64_t registers[ZG_THREAD_REGISTERS],
-                    uint64_t *frames, bool *is_exact, int most) {
+                    uint64_t known, uint64_t *frames, bool *is_exact, int most) {
     static struct accessors accessors = {.find = find_procedure,
                                          .put = put_procedure,
                                          .list = find_list,
@@ -172,23 +217,18 @@ int zg_unwind_stack(const struct zg_unwind_source *source, const uint64_t regist
     struct unwinding *unwinding = calloc(1, sizeof *unwinding);
     void *cursor = calloc(1, CURSOR_BYTES);
     struct address_space *space = unwinding && cursor ? library.create(&accessors, 0) : NULL;
-    int count = 0;
+    struct stack stack = {.frames = frames, .is_exact = is_exact, .most = most};
     if (space) {
         unwinding->source = source;
+        unwinding->known = known;
         memcpy(unwinding->registers, registers, sizeof unwinding->registers);
-        bool exact = true;
-        word pc;
         library.set_caching(space, CACHE_GLOBAL);
-        if (library.init(cursor, space, unwinding) == 0)
-            while (count < most && library.get(cursor, ZG_THREAD_PC, &pc) == 0 && pc) {
-                frames[count] = pc;
-                is_exact[count++] = exact;
-                exact = library.is_signal(cursor) > 0;
-                if (library.step(cursor) <= 0) break;
-            }
+        walk(unwinding, space, cursor, &stack);
+        if (stack.has_failed && !(known >> ZG_THREAD_FP & 1) && find_frame_pointer(unwinding, space, &stack))
+            walk(unwinding, space, cursor, &stack);
         library.destroy(space);
     }
     free(cursor);
     free(unwinding);
-    return count;
+    return stack.count;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,7 +17,7 @@
 
 #include "zg_unwind_threads.h"
 
-enum { SLEEPER, READER, LOCKER, COMPUTER, HANDLER, THREADS, SIGNALS = 500 };
+enum { SLEEPER, READER, LOCKER, COMPUTER, WAITER, HANDLER, THREADS, SIGNALS = 500 };
 
 static atomic_int ids[THREADS], early, received, children, is_over;
 static int pipes[2];
@@ -58,6 +59,16 @@ static void *computer(void *unused) {
     return unused;
 }
 
+// The kernel ends this call at every stop, and is told to begin it again: arm64's cannot be told.
+static void *waiter(void *unused) {
+    struct epoll_event event;
+    int files = epoll_create1(0);
+    for (ids[WAITER] = gettid(); !is_over;)
+        if (epoll_wait(files, &event, 1, 2) < 0 && zg_thread_mend_call((int64_t[64]){[10] = -EINTR}, 512)) early++;
+    close(files);
+    return unused;
+}
+
 static void *handler(void *unused) {
     ids[HANDLER] = gettid();
     while (!is_over) usleep(1000);
@@ -72,7 +83,7 @@ static uint64_t keep_registers(const uint64_t *registers, uint64_t pc, uint64_t 
 
 int main(int count, char **words) {
     int looks = count > 1 ? atoi(words[1]) : 1000, seen = 0;
-    void *(*const bodies[THREADS])(void *) = {sleeper, reader, locker, computer, handler};
+    void *(*const bodies[THREADS])(void *) = {sleeper, reader, locker, computer, waiter, handler};
     pthread_t threads[THREADS];
     signal(SIGUSR1, count_signal);
     signal(SIGCHLD, count_signal);

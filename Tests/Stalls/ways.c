@@ -1,6 +1,7 @@
 // Ways in which C programs hold up their loops of events, one a function. Tests/Detection/stalling.py reads the lines in front of the functions:
 // stalls: function on top[, computing][, call=NAME][, held=FUNCTION][, freeze][, thread=NAME][, options=TEXT], or: nothing.
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <poll.h>
@@ -12,8 +13,10 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/select.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -129,6 +132,111 @@ STEP read_on(double length) {
 }
 // stalls: read_on, call=read
 CASE reads(void) { turn(wait_by_poll, read_on, 0.8); }
+
+// Calls that a stop from outside would end, or cut short: who runs without signals has never seen that.
+static void both_ends(void) {
+    const struct timeval longest = {30, 0};
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, other)) abort();
+    if (setsockopt(other[0], SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest)) abort();
+}
+static void *send_late(void *length) {
+    usleep((useconds_t)(*(double *)length * 1e6));
+    if (write(other[1], "xy", 2) != 2) abort();
+    return NULL;
+}
+STEP receive(double length) {
+    pthread_t thread;
+    char bytes[2];
+    both_ends();
+    pthread_create(&thread, NULL, send_late, &length);
+    if (recv(other[0], bytes, sizeof bytes, 0) != 2) abort();
+    pthread_join(thread, NULL);
+}
+// stalls: receive, call=recvfrom
+CASE receives_with_timeout(void) { turn(wait_by_poll, receive, 0.8); }
+
+STEP receive_all(double length) {
+    pthread_t thread;
+    char bytes[3];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, other) || write(other[1], "w", 1) != 1) abort();
+    pthread_create(&thread, NULL, send_late, &length);
+    struct iovec room = {bytes, sizeof bytes};
+    struct msghdr message = {.msg_iov = &room, .msg_iovlen = 1};
+    if (recvmsg(other[0], &message, MSG_WAITALL) != 3) abort();
+    pthread_join(thread, NULL);
+}
+// stalls: receive_all, call=recvmsg
+CASE receives_all(void) { turn(wait_by_poll, receive_all, 0.8); }
+
+enum { MUCH = 1 << 20 };
+static char much[MUCH];
+static void *read_late(void *length) {
+    static char room[MUCH];
+    usleep((useconds_t)(*(double *)length * 1e6));
+    for (ssize_t rest = MUCH; rest > 0;) {
+        ssize_t count = read(other[0], room, sizeof room);
+        if (count <= 0) abort();
+        rest -= count;
+    }
+    return NULL;
+}
+STEP write_much(double length) {
+    pthread_t thread;
+    if (pipe(other)) abort();
+    pthread_create(&thread, NULL, read_late, &length);
+    if (write(other[1], much, MUCH) != MUCH) abort();
+    pthread_join(thread, NULL);
+}
+// stalls: write_much, call=write
+CASE writes_to_pipe(void) { turn(wait_by_poll, write_much, 0.8); }
+
+STEP send_much(double length) {
+    pthread_t thread;
+    both_ends();
+    pthread_create(&thread, NULL, read_late, &length);
+    if (send(other[1], much, MUCH, 0) != MUCH) abort();
+    pthread_join(thread, NULL);
+}
+// stalls: send_much, call=sendto
+CASE sends(void) { turn(wait_by_poll, send_much, 0.8); }
+
+static int semaphore;
+static void *give_late(void *length) {
+    usleep((useconds_t)(*(double *)length * 1e6));
+    if (semop(semaphore, &(struct sembuf){.sem_op = 1}, 1)) abort();
+    return NULL;
+}
+STEP take(double length) {
+    pthread_t thread;
+    if ((semaphore = semget(IPC_PRIVATE, 1, 0600)) < 0) abort();
+    pthread_create(&thread, NULL, give_late, &length);
+    int result = semop(semaphore, &(struct sembuf){.sem_op = -1}, 1);
+    semctl(semaphore, 0, IPC_RMID);
+    if (result) abort();
+    pthread_join(thread, NULL);
+}
+// stalls: take, call=semtimedop
+CASE takes_semaphore(void) { turn(wait_by_poll, take, 0.8); }
+
+STEP wait_for_signal(double length) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    struct timespec time = {(time_t)length, (long)((length - (double)(time_t)length) * 1e9)};
+    if (sigtimedwait(&signals, NULL, &time) != -1 || errno != EAGAIN) abort();
+}
+// stalls: wait_for_signal, call=rt_sigtimedwait
+CASE waits_for_signal(void) { turn(wait_by_poll, wait_for_signal, 0.8); }
+
+STEP join(double length) {
+    pthread_t thread;
+    if (pipe(other)) abort();
+    pthread_create(&thread, NULL, write_late, &length);
+    pthread_join(thread, NULL);
+}
+// stalls: join, call=futex, held=write_late
+CASE joins(void) { turn(wait_by_poll, join, 0.8); }
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static volatile int is_held;
@@ -255,7 +363,7 @@ static const struct {
 #define CASES(X)                                                                                                       \
     X(poll_computes)                                                                                                   \
     X(ppoll_computes)                                                                                                  \
-    X(select_computes) X(pselect_computes) X(epoll_computes) X(calls_by_number) X(ring_computes) X(sleeps) X(reads) X(waits_for_lock) X(often_a_little)    \
+    X(select_computes) X(pselect_computes) X(epoll_computes) X(calls_by_number) X(ring_computes) X(sleeps) X(reads) X(receives_with_timeout) X(receives_all) X(writes_to_pipe) X(sends) X(takes_semaphore) X(waits_for_signal) X(joins) X(waits_for_lock) X(often_a_little)    \
         X(never_goes_on) X(is_killed) X(thread_by_name) X(all_threads) X(another_thread) X(child_computes) X(healthy)  \
             X(once_a_little) X(waits_for_long) X(is_no_loop) X(is_stopped) X(executes_another)
 // clang-format on

@@ -4,5 +4,5 @@
 #define ZG_THREAD_ARCH
 #define ZG_UNWIND_LIBRARY "libunwind-x86_64.so.8"
 #define ZG_UNWIND_PREFIX "_Ux86_64_"
-enum { ZG_THREAD_PC = 16, ZG_THREAD_SP = 7 };
+enum { ZG_THREAD_PC = 16, ZG_THREAD_SP = 7, ZG_THREAD_FP = 6 };
 #endif

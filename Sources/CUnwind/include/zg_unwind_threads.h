@@ -20,7 +20,8 @@ int zg_thread_seize(int tid);
 // 1: it has stopped, and is to get `*signal` (0: none) when it goes on; 0: not yet.
 int zg_thread_has_stopped(int tid, int *signal);
 int zg_thread_registers(int tid, uint64_t registers[ZG_THREAD_REGISTERS]);
-// It goes on, with this signal, and is nobody's any more.
+// It goes on, with this signal, and is nobody's any more. A call that the stop has ended after all begins again, as far as the processor's
+// registers say so (x86-64).
 int zg_thread_let_go(int tid, int signal);
 // It has ended while it was traced: whoever made it may know now. 1: done; 0: it has not ended yet.
 int zg_thread_bury(int tid);
@@ -33,14 +34,34 @@ int zg_thread_stack(int tid, int microseconds, zg_thread_unwind *unwind, uint64_
 
 // "read", "futex"; NULL for a system call that is not known.
 const char *zg_call_name(long number);
-// A thread that is stopped in it comes back early, as after a signal without a handler, instead of going on.
-bool zg_call_ends_early(long number);
+// What comes of it where a thread is stopped in it and goes on again. Whoever has a thread stopped must know: a program without signals has
+// never seen any of these calls return EINTR, or less than a whole.
+enum zg_call_stop {
+    zg_call_ends,    // it may return early
+    zg_call_goes_on, // the kernel goes on with it
+    zg_call_reads, // by file: goes on unless that is a socket with a timeout or one that is to fill its buffer, a device, or FUSE's
+    zg_call_writes,   // goes on with regular files alone: what was written of more is returned
+    zg_call_connects, // goes on unless the socket has a timeout
+};
+enum zg_call_stop zg_call_when_stopped(long number);
+// A receiving call that is to fill its buffer (MSG_WAITALL).
+bool zg_call_fills_buffer(long number, const uint64_t arguments[6]);
+// It has no timeout, and returns with the first byte.
+bool zg_socket_waits_for_ever(int socket, bool to_send);
+// A copy of another process's descriptor (pidfd_getfd, Linux 5.6), or -errno.
+int zg_socket_of_process(int pid, int descriptor);
 bool zg_call_is_futex(long number);
 // What the kernel has a thread call that was stopped in a wait with an end (restart_syscall(2)).
 bool zg_call_is_restart(long number);
 
 // The registers of a thread in the bytes that the kernel has for them (user_regs_struct), as in core files too. False: too few bytes.
 bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[ZG_THREAD_REGISTERS]);
+// Where the stop has ended the call that the thread was in, has the kernel begin it again unless a handler runs. Changes the kernel's bytes
+// (user_regs_struct); false: there is nothing to change.
+bool zg_thread_mend_call(void *bytes, size_t count);
+
+// How far above the stack pointer the frame pointer of a function points, by its first instructions; -1: it has none, or that cannot be said.
+int64_t zg_unwind_frame_bytes(const unsigned char *code, size_t count);
 
 // What is unwound: memory, and the images in it.
 struct zg_unwind_source {
@@ -53,9 +74,9 @@ struct zg_unwind_source {
 
 // libunwind is there. Otherwise what is missing, in words.
 const char *zg_unwind_obstacle(void);
-// The stack that these registers begin, innermost frame first: `frames` addresses of instructions, `is_exact` whether it is the instruction
+// The stack that these registers begin, innermost frame first; `known`: a bit for each register that is known, by number. `frames` addresses of instructions, `is_exact` whether it is the instruction
 // itself (the first, or one that a signal interrupted) and not a return address. Returns how many, `most` at the most.
 int zg_unwind_stack(const struct zg_unwind_source *source, const uint64_t registers[ZG_THREAD_REGISTERS],
-                    uint64_t *frames, bool *is_exact, int most);
+                    uint64_t known, uint64_t *frames, bool *is_exact, int most);
 
 #endif

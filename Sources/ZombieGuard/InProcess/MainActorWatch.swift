@@ -208,7 +208,6 @@ enum OwnThread {
     static func sample(_ thread: Int32) -> StallSample? {
         let process = Int(getpid())
         let call = SystemCall(of: process, thread: UInt32(bitPattern: thread))
-        if call?.endsEarly ?? false { return nil }
         let holder = call?.holder(for: UInt32(bitPattern: thread), of: process, read: threeWords)
         var sample = StallSample(call: call?.name)
         sample.stack = stack(of: thread)
@@ -222,6 +221,14 @@ enum OwnThread {
 
     private static func stack(of thread: Int32) -> [Finding.Frame] {
         guard let runtime = GuardRuntime.current, thread != zg_system_thread_id() else { return [] }
+        let process = Int(getpid())
+        var computing = ComputingThreads()
+        let computes = computing.computes(thread, of: process)
+        switch StopPlace(of: thread, in: process) {
+        case .disturbed: return []
+        case .running: if !computes { return [] }
+        case .undisturbed: break
+        }
         return runtime.stack(of: thread, microseconds: stopMicroseconds)
     }
 

@@ -42,7 +42,7 @@ struct PoolWatch {
 
     /// - Parameters:
     ///   - limit: how long a call may block a thread, in milliseconds.
-    ///   - sample: a stack of the thread, which is stopped for a moment; nil where it cannot be.
+    ///   - sample: a stack of the thread, which may be stopped for a moment; nil where there is none.
     ///   - name: the function at an address.
     /// - Returns: calls that are over, and were too long.
     mutating func look(
@@ -69,7 +69,7 @@ struct PoolWatch {
             if !parked.isLookedAt, now - parked.since >= limit / 2 {
                 parked.isLookedAt = true
                 parked.call = SystemCall(of: process, thread: number)
-                if let call = parked.call, !call.endsEarly, let sample = sample(thread, call),
+                if let call = parked.call, let sample = sample(thread, call),
                     isOfPool(sample.stack, name)
                 {
                     parked.sample = sample

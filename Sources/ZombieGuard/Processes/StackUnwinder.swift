@@ -7,6 +7,7 @@ final class StackUnwinder {
     /// Why no stack can be unwound here; nil where they can.
     static var obstacle: String? { zg_unwind_obstacle().map { String(cString: $0) } }
 
+    static let allKnown = UInt64.max
     private static let mostFrames = 256
 
     private let memory: any MemoryReader
@@ -18,8 +19,11 @@ final class StackUnwinder {
     }
 
     /// The stack that begins with these registers, innermost frame first. The registers are by DWARF number, the address of the instruction
-    /// at `ZG_THREAD_PC`; `isInCall`: where the call that it is in returns to. Without libunwind, the innermost frame alone.
-    func stack(from registers: [UInt64], isInCall: Bool = false) -> [Finding.Frame] {
+    /// at `ZG_THREAD_PC`, and a bit in `known` for each that is known; `isInCall`: where the call that it is in returns to. Without libunwind,
+    /// the innermost frame alone.
+    func stack(
+        from registers: [UInt64], known: UInt64 = StackUnwinder.allKnown, isInCall: Bool = false
+    ) -> [Finding.Frame] {
         var registers = registers
         registers += [UInt64](repeating: 0, count: max(0, Int(ZG_THREAD_REGISTERS) - registers.count))
         var source = zg_unwind_source()
@@ -42,7 +46,7 @@ final class StackUnwinder {
         }
         var places = [UInt64](repeating: 0, count: Self.mostFrames)
         var areExact = [Bool](repeating: false, count: Self.mostFrames)
-        let count = Int(zg_unwind_stack(&source, &registers, &places, &areExact, Int32(Self.mostFrames)))
+        let count = Int(zg_unwind_stack(&source, &registers, known, &places, &areExact, Int32(Self.mostFrames)))
         if count > 0, isInCall { areExact[0] = false }
         if count == 0 {
             let pc = registers[Int(ZG_THREAD_PC)]

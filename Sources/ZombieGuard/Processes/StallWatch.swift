@@ -15,6 +15,7 @@ package final class StallWatch {
     private var pools: [Int: PoolWatch] = [:] // by the place in the table
     private var queues: [Int: MainQueueWatch] = [:]
     private var symbolicator = Symbolicator()
+    private var computing = ComputingThreads()
     private var late: [Int32] = []
     private var ended: [Int32] = []
     private let child: () -> Int32?
@@ -238,7 +239,6 @@ package final class StallWatch {
                 state, now: now, unseen: unseen, limit: limit, times: times, tick: tick,
                 sample: { thread in
                     let call = SystemCall(of: process, thread: UInt32(bitPattern: thread))
-                    if call?.endsEarly ?? false { return nil }
                     let holder = call?.holder(for: UInt32(bitPattern: thread), of: process) {
                         memory.record((UInt32, UInt32, UInt32).self, at: $0)
                     }
@@ -282,23 +282,22 @@ package final class StallWatch {
     private func sample(
         _ thread: Int32, of process: Int, in call: SystemCall?, holder: Int32?, _ memory: ProcessMemory
     ) -> StallSample? {
+        let wanted = [thread] + (holder.map { [$0] } ?? [])
         let stopped = try? StoppedThreads(
-            only: [thread] + (holder.map { [$0] } ?? []), of: process, memory: memory,
+            only: wanted, computing: computing(wanted, of: process), of: process, memory: memory,
             microseconds: Self.stopMicroseconds)
-        return stopped.map { sample(thread, of: process, in: call, $0, memory) }
+        let seen = stopped.map { sample(thread, of: process, in: call, $0, memory) }
+        return seen.flatMap { $0.stack.isEmpty ? nil : $0 }
+    }
+
+    private func computing(_ threads: [Int32], of process: Int) -> Set<Int32> {
+        Set(threads.filter { computing.computes($0, of: process) })
     }
 
     // MARK: What it does
 
     private func sample(_ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, _ since: UInt64, _ now: UInt64) {
         tracks[index]!.samples.plan(after: now, tick: tick)
-        // The thread does not begin to wait between this and that (threads/pulse.c).
-        _ = zg_system_exchange(&pulse.pointee.is_sampled, 1)
-        defer {
-            zg_system_store(&pulse.pointee.is_sampled, 0)
-            _ = zg_system_futex_wake(&pulse.pointee.is_sampled)
-        }
-        guard zg_system_load_long(&pulse.pointee.busy_since) == since else { return }
         let track = tracks[index]!
         guard let memory = try? ProcessMemory(processID: track.process) else { return }
         let nonce: UInt64? = memory.record(UInt64.self, at: pulse.pointee.place)
@@ -310,11 +309,19 @@ package final class StallWatch {
         let holder = call?.holder(for: track.thread, of: track.process) {
             memory.record((UInt32, UInt32, UInt32).self, at: $0)
         }
-        if let call, call.endsEarly { return }
+        let wanted = [Int32(truncatingIfNeeded: track.thread)] + (holder.map { [$0] } ?? [])
+        let computing = computing(wanted, of: track.process)
+        // The thread does not begin to wait between this and that (threads/pulse.c).
+        _ = zg_system_exchange(&pulse.pointee.is_sampled, 1)
+        defer {
+            zg_system_store(&pulse.pointee.is_sampled, 0)
+            _ = zg_system_futex_wake(&pulse.pointee.is_sampled)
+        }
+        guard zg_system_load_long(&pulse.pointee.busy_since) == since else { return }
         do throws(StoppedThreads.Refusal) {
             let stopped = try StoppedThreads(
-                only: [Int32(truncatingIfNeeded: track.thread)] + (holder.map { [$0] } ?? []), of: track.process,
-                memory: memory, microseconds: Self.stopMicroseconds)
+                only: wanted, computing: computing, of: track.process, memory: memory,
+                microseconds: Self.stopMicroseconds)
             zg_system_store(&pulse.pointee.is_sampled, 0)
             _ = zg_system_futex_wake(&pulse.pointee.is_sampled)
             keep(stopped, index, call, holder, memory)
@@ -346,7 +353,7 @@ package final class StallWatch {
             memory: CopiedMemory(copies: stopped.stacks, memory: memory))
         var sample = StallSample(call: call?.name)
         for one in stopped.threads {
-            let stack = unwinder.stack(from: one.registers)
+            let stack = unwinder.stack(from: one.registers, known: one.known)
             if one.id == thread {
                 sample.stack = stack
             } else {

@@ -9,6 +9,8 @@ struct StoppedThreads {
         var id: Int32
         var name: String?
         var registers: [UInt64]
+        /// A bit for each register that is known.
+        var known = StackUnwinder.allKnown
     }
 
     /// Why a process cannot be looked at.
@@ -64,10 +66,20 @@ struct StoppedThreads {
     }
 
     /// Stops a few threads and nothing else, for so long at the most. One that has not stopped by then is in ``late``: it is to be let go
-    /// once it has.
-    init(only wanted: [Int32], of processID: Int, memory: ProcessMemory, microseconds: Int) throws(Refusal) {
+    /// once it has. One that waits in a call which a stop would end is not stopped: its stack stands still anyway, but of its registers
+    /// only two are known. One that runs is stopped where it is among those that compute (``ComputingThreads``).
+    init(
+        only wanted: [Int32], computing: Set<Int32>, of processID: Int, memory: ProcessMemory, microseconds: Int
+    ) throws(Refusal) {
         var seized: [Int32] = []
         for thread in wanted {
+            switch StopPlace(of: thread, in: processID) {
+            case .disturbed(let call):
+                copy(thread, waitingIn: call, processID, memory)
+                continue
+            case .running: if !computing.contains(thread) { continue }
+            case .undisturbed: break
+            }
             let result = zg_thread_seize(thread)
             if result == 0 {
                 seized.append(thread)
@@ -116,6 +128,23 @@ struct StoppedThreads {
             stacks.append((start, memory.read(at: start, upTo: most)))
         }
         stacks.sort { $0.start < $1.start }
+    }
+
+    // A thread that is not stopped. It may go on meanwhile, and nothing is known of it then.
+    private mutating func copy(
+        _ thread: Int32, waitingIn call: SystemCall, _ processID: Int, _ memory: ProcessMemory
+    ) {
+        var registers = [UInt64](repeating: 0, count: Int(ZG_THREAD_REGISTERS))
+        registers[Int(ZG_THREAD_PC)] = call.programCounter
+        registers[Int(ZG_THREAD_SP)] = call.stackPointer
+        let start = call.stackPointer &- Self.redZone
+        let bytes = memory.read(at: start, upTo: Self.stackBytes)
+        guard SystemCall(of: processID, thread: UInt32(bitPattern: thread)) == call else { return }
+        threads.append(
+            Thread(
+                id: thread, name: ThreadTimes.name(of: thread, in: processID), registers: registers,
+                known: 1 << UInt64(ZG_THREAD_PC) | 1 << UInt64(ZG_THREAD_SP)))
+        stacks.append((start, bytes))
     }
 
     static func threadIDs(of processID: Int) -> [Int32] {

@@ -2,12 +2,15 @@
 
 extension Finding.Stall {
     /// "computing", "in futex, for a lock that thread 2 (worker) holds".
-    var cause: String {
+    ///
+    /// - Parameter joins: whether it waits for the end of that thread instead.
+    func cause(joins: Bool) -> String {
         if isComputing { return "computing" }
         let place = call.map { "waiting in \(visible($0))" } ?? "waiting"
         guard let holder else { return place }
         let number = holder.id.map { "thread \($0)" } ?? "the thread of the kernel's number \(holder.threadID)"
-        return place + " for a lock that \(number)\(holder.name.map { " (\(visible($0)))" } ?? "") holds"
+        let thread = number + (holder.name.map { " (\(visible($0)))" } ?? "")
+        return place + (joins ? " for the end of \(thread)" : " for a lock that \(thread) holds")
     }
 
     /// The samples as lines, outermost calls first: a count in front of each function; where the stacks part ways the lines are further in.
@@ -40,6 +43,13 @@ extension Finding.Stall {
 }
 
 extension Finding {
+    /// It waits in pthread_join or one of its relatives, whose word is the number of the other thread, as that of some locks is.
+    var joinsThread: Bool {
+        stacks.access.prefix(6).contains {
+            $0.function?.hasSuffix("join_ex") == true || $0.function?.contains("pthread_join") == true
+        }
+    }
+
     /// "thread 1 (main) did not wait for events for 812 ms in Cart.total() (Cart.swift:12): computing; 5 times"
     var stallSentence: String {
         guard let stall else { return "a thread that waits for events was busy for long" }
@@ -47,7 +57,7 @@ extension Finding {
         text += stall.isFreeze ? " has been busy for " : " was busy for "
         text += "\(stall.durationMs) ms"
         if let origin = stacks.accessOrigin { text += " in \(origin.shortPlace)" }
-        text += ": \(stall.cause)"
+        text += ": \(stall.cause(joins: joinsThread))"
         return stall.occurrences > 1 ? text + "; \(stall.occurrences) times" : text
     }
 }

@@ -42,7 +42,7 @@ public struct TextRenderer {
             finding.stacks.alloc, title: title("allocated", block?.allocatingThread, finding.hasShortened("alloc")))
         text += render(finding.history)
         if let crash = finding.crash { text += render(crash) }
-        if let stall = finding.stall { text += render(stall) }
+        if let stall = finding.stall { text += render(stall, joins: finding.joinsThread) }
         return text + mark + style.paint(closing(finding), .mark) + "\n"
     }
 
@@ -65,11 +65,14 @@ public struct TextRenderer {
     }
 
     // Who holds the lock, and what was seen besides the most frequent stack.
-    private func render(_ stall: Finding.Stall) -> String {
+    private func render(_ stall: Finding.Stall, joins: Bool) -> String {
         var text = ""
         if let holder = stall.holder {
             let name = holder.name.map { " (\(visible($0)))" } ?? ""
-            text += render(holder.stack, title: "meanwhile the holder of the lock\(name):", linesAround: nil)
+            text += render(
+                holder.stack,
+                title: "meanwhile the \(joins ? "other thread" : "holder of the lock")\(name):",
+                linesAround: nil)
         }
         if stall.sampled.count > 1 {
             text += heading("what it did in \(stall.samples) samples:") + stall.tree.map { "    \($0)\n" }.joined()

@@ -123,14 +123,17 @@ extension Finding {
         }
         counts.sort { $0.count > $1.count }
         let held = longest.samples.last { $0.holder != nil }
+        let shown = held?.stack ?? counts.first?.stack ?? []
+        let inCalls = longest.samples.filter { $0.call != nil }
+        let call = inCalls.last { $0.stack == shown }?.call ?? inCalls.last?.call
         self.init(
-            kind: .stall, thread: thread, stacks: Stacks(access: held?.stack ?? counts.first?.stack ?? []),
+            kind: .stall, thread: thread, stacks: Stacks(access: shown),
             processID: processID, program: program, time: Timestamp.now.description)
         stall = Stall(
             durationMs: Int(longest.busy), occurrences: events.count,
             samples: events.reduce(0) { $0 + $1.samples.count }, isFreeze: isFreeze,
             isComputing: longest.isComputing,
-            call: longest.isComputing ? nil : longest.samples.last { $0.call != nil }?.call, holder: held?.holder,
+            call: longest.isComputing ? nil : call, holder: held?.holder,
             sampled: counts.map { .init(count: $0.count, stack: $0.stack) })
     }
 }

@@ -23,6 +23,16 @@ package struct ThreadTimes {
         delayed = words.count > 1 ? UInt64(String(decoding: words[1], as: UTF8.self)) ?? 0 : 0
     }
 
+    /// How often the thread has waited for anything; nil where it is no more.
+    static func waits(of thread: Int32, in process: Int) -> UInt64? {
+        guard let bytes = try? readFile("/proc/\(process)/task/\(thread)/status") else { return nil }
+        let label = "voluntary_ctxt_switches:"
+        let line = bytes.split(separator: 10).first { $0.starts(with: label.utf8) }
+        return line.flatMap {
+            UInt64(String(decoding: $0.dropFirst(label.utf8.count).drop { $0 == 9 || $0 == 32 }, as: UTF8.self))
+        }
+    }
+
     /// What the thread is called; nil where it is no more.
     package static func name(of thread: Int32, in process: Int) -> String? {
         guard let bytes = try? readFile("/proc/\(process)/task/\(thread)/comm") else { return nil }
@@ -31,26 +41,26 @@ package struct ThreadTimes {
 }
 
 /// The system call that a thread is in.
-package struct SystemCall {
+package struct SystemCall: Equatable {
     package var number: Int
     package var arguments: [UInt64]
-    private var stackPointer: UInt64
+    package var stackPointer: UInt64
+    /// Behind the instruction that calls the kernel.
+    package var programCounter: UInt64
 
     /// - Returns: nil where it is in none.
     package init?(of process: Int, thread: UInt32) {
         guard let bytes = try? readFile("/proc/\(process)/task/\(thread)/syscall") else { return nil }
         let words = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace)
-        guard words.count > 7, let number = Int(words[0]), number >= 0 else { return nil }
+        guard words.count > 8, let number = Int(words[0]), number >= 0 else { return nil }
         self.number = number
-        let values = words[1...7].map { UInt64($0.dropFirst(2), radix: 16) ?? 0 }
+        let values = words[1...8].map { UInt64($0.dropFirst(2), radix: 16) ?? 0 }
         arguments = Array(values[..<6])
-        stackPointer = values[6]
+        (stackPointer, programCounter) = (values[6], values[7])
     }
 
     /// Such as "futex"; nil for one that is not known.
     package var name: String? { zg_call_name(number).map { String(cString: $0) } }
-    /// A thread that is stopped in it comes back early.
-    package var endsEarly: Bool { zg_call_ends_early(number) }
 
     /// It is the same call, which the thread was perhaps stopped in meanwhile.
     package func goesOn(with earlier: SystemCall) -> Bool {
