@@ -82,7 +82,7 @@ struct RunCommand {
             if read(&reader, &intake, &sink, requests) > 0 { watching?.tell(shown: intake.entries) }
             if sink.drawsTimeline { timeline.look() }
         }
-        for stall in stalls?.finish() ?? [] { add(stall, &intake, &sink) }
+        for stall in stalls?.finish(isByItself: end.isByItself) ?? [] { add(stall, &intake, &sink) }
         _ = read(&reader, &intake, &sink, requests)
         while let rest = reader.finish() { handle(rest, &intake, &sink, requests) }
         var coverage = watching?.coverage

@@ -35,6 +35,7 @@ int zg_thread_stack(int tid, int microseconds, zg_thread_unwind *unwind, uint64_
 const char *zg_call_name(long number);
 // A thread that is stopped in it comes back early, as after a signal without a handler, instead of going on.
 bool zg_call_ends_early(long number);
+bool zg_call_waits_for_strangers(long number);
 bool zg_call_is_futex(long number);
 // What the kernel has a thread call that was stopped in a wait with an end (restart_syscall(2)).
 bool zg_call_is_restart(long number);

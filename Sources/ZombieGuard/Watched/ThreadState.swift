@@ -49,6 +49,8 @@ package struct SystemCall {
 
     /// Such as "futex"; nil for one that is not known.
     package var name: String? { zg_call_name(number).map { String(cString: $0) } }
+    /// It waits for whoever connects next, as servers do that do one thing at a time.
+    package var waitsForStrangers: Bool { zg_call_waits_for_strangers(number) }
     /// A thread that is stopped in it comes back early.
     package var endsEarly: Bool { zg_call_ends_early(number) }
 
