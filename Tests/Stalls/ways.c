@@ -327,7 +327,7 @@ CASE server_with_children(void) {
 // stalls: compute, computing
 CASE idle_after_children(void) {
     run_child(50);
-    for (int i = 0; i < 30; i++) wait_by_poll(100);
+    for (int i = 0; i < 60; i++) wait_by_poll(100);
     compute(0.8);
     wait_by_poll(20);
 }

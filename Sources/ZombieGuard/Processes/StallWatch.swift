@@ -139,7 +139,8 @@ package final class StallWatch {
         let age = clock.milliseconds(since: since)
         if tracks[index]!.since != since {
             tracks[index]!.begin(since, now: now)
-            tracks[index]!.time.discount = min(unseen, age)
+            // Where this process had to wait for a processor, the thread had to, too, as far as is known.
+            tracks[index]!.time.discount = max(min(unseen, age), age.subtractingClamped(2 * tick))
             return
         }
         guard let times = ThreadTimes(of: tracks[index]!.process, thread: tracks[index]!.thread) else {
@@ -398,6 +399,11 @@ package final class StallWatch {
     private func conclude(_ track: Track, _ index: Int, hasEnded: Bool) -> [Finding] {
         defer { tracks[index]?.since = 0 }
         guard track.since != 0, track.isLoop == true else { return [] }
+        var track = track
+        // What it has waited for a processor since the last look.
+        if !hasEnded, let times = ThreadTimes(of: track.process, thread: track.thread) {
+            track.time.count(times, now: MonotonicTime.milliseconds, unseen: 0)
+        }
         var busy = track.busy
         let pulse = pulse(index)
         let until = zg_system_load_long(&pulse.pointee.busy_until)
@@ -410,7 +416,6 @@ package final class StallWatch {
             busy = clock.milliseconds(from: track.since, to: until).subtractingClamped(track.time.discount)
         }
         if busy < limit || track.isSaid { return [] }
-        var track = track
         let now = MonotonicTime.milliseconds
         track.recent.append(track.event(lasting: busy))
         track.recent.removeAll { now &- $0.at > Self.rowMilliseconds }
