@@ -114,7 +114,7 @@ def measure(server, mode):
         process, own, watcher = running(command, server.executable, port)
         try:
             load = list(map(str, server.load(port)))
-            subprocess.run(load, capture_output=True, check=True)  # it is warm then
+            subprocess.run(ahead(load), capture_output=True, check=True)  # it is warm then
             before, began, watched = sum(map(used, own)), time.monotonic(), used(watcher)
             result = subprocess.run(ahead(load), capture_output=True, text=True, check=True)
             seconds = time.monotonic() - began

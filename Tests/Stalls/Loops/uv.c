@@ -33,9 +33,10 @@ static void stop(uv_timer_t *unused) {
 }
 
 static void serve(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) {
-    (void)stream, (void)buffer;
+    (void)buffer;
     if (count <= 0) return;
     read_slowly();
+    uv_update_time(stream->loop);
     uv_timer_start(&timer, stop, 100, 0);
 }
 
