@@ -136,6 +136,8 @@ int zg_socket_of_process(int pid, int descriptor) {
 #endif
 }
 
+bool zg_call_waits_for_strangers(long number) { return number == SYS_accept || number == SYS_accept4; }
+
 bool zg_call_is_futex(long number) { return number == SYS_futex; }
 
 bool zg_call_is_restart(long number) { return number == SYS_restart_syscall; }

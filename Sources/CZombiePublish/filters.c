@@ -121,10 +121,25 @@ static bool waits_for_events(long number, long least, long flags) {
     }
 }
 
+// What it may wait for (zg_pulse_wait_ends); whether it does is not known where the time is at an address, which only the kernel may read.
+static int waits_by_number_for(long number, long count, long longest, long events_longest) {
+    switch (number) {
+#ifdef SYS_poll
+    case SYS_poll: return longest && count ? zg_waits_for_several : zg_waits_for_nothing;
+    case SYS_epoll_wait:
+#endif
+    case SYS_epoll_pwait: return events_longest ? zg_waits_for_several : zg_waits_for_nothing;
+    case SYS_io_uring_enter: return zg_waits_for_several;
+    default: return zg_waits_for_nothing;
+    }
+}
+
 static ZG_NOINLINE long wait_by_number(long number, long a, long b, long c, long d, long e, long f) {
     struct zg_pulse *pulse = zg_pulse_wait_begins();
     long result = ZG_PLAIN(number, a, b, c, d, e, f);
-    if (pulse) zg_pulse_wait_ends(pulse);
+    // A ring ends so where the time is over.
+    long events = result < 0 && number == SYS_io_uring_enter && errno == ETIME ? 0 : result;
+    if (pulse) zg_pulse_wait_ends(pulse, waits_by_number_for(number, b, c, (int)d), events);
     return result;
 }
 

@@ -25,15 +25,17 @@ typedef int zg_nothing_is_published_here; // C wants a declaration in every file
 
 enum { MASK_BYTES = 8 }; // of signals, as the kernel has them
 
-#define ZG_WAIT(symbol, parameters, arguments)                                                                         \
+// `file`: what it waits for (zg_pulse_wait_ends).
+#define ZG_WAIT(symbol, parameters, arguments, file)                                                                   \
     static int(*next_##symbol) parameters;                                                                             \
     __attribute__((constructor(101))) static void find_##symbol(void) {                                                \
         next_##symbol = (int(*) parameters)zg_loader_next(#symbol);                                                    \
     }                                                                                                                  \
     static ZG_NOINLINE int watched_##symbol parameters {                                                               \
         struct zg_pulse *pulse = zg_pulse_wait_begins();                                                               \
+        int waits_for = file; /* select writes to what it is told */                                                   \
         int result = next_##symbol ? next_##symbol arguments : early_##symbol arguments;                               \
-        if (pulse) zg_pulse_wait_ends(pulse);                                                                          \
+        if (pulse) zg_pulse_wait_ends(pulse, waits_for, result);                                                       \
         return result;                                                                                                 \
     }                                                                                                                  \
     ZG_PUBLISH int symbol parameters;                                                                                  \
@@ -72,13 +74,22 @@ static ZG_COLD int early___poll_chk(struct pollfd *files, nfds_t count, int long
     return early_poll(files, count, longest);
 }
 
-ZG_WAIT(poll, (struct pollfd * files, nfds_t count, int longest), (files, count, longest))
-ZG_WAIT(__poll_chk, (struct pollfd * files, nfds_t count, int longest, size_t room), (files, count, longest, room))
+static int one_of(const struct pollfd *files, nfds_t count, bool may_wait) {
+    if (!may_wait || count == 0) return zg_waits_for_nothing;
+    return count == 1 && files->fd >= 0 ? files->fd : zg_waits_for_several;
+}
+
+static bool is_some(const struct timespec *longest) { return !longest || longest->tv_sec || longest->tv_nsec; }
+
+ZG_WAIT(poll, (struct pollfd * files, nfds_t count, int longest), (files, count, longest),
+        one_of(files, count, longest != 0))
+ZG_WAIT(__poll_chk, (struct pollfd * files, nfds_t count, int longest, size_t room), (files, count, longest, room),
+        one_of(files, count, longest != 0))
 ZG_WAIT(ppoll, (struct pollfd * files, nfds_t count, const struct timespec *longest, const sigset_t *mask),
-        (files, count, longest, mask))
+        (files, count, longest, mask), one_of(files, count, is_some(longest)))
 ZG_WAIT(__ppoll_chk,
         (struct pollfd * files, nfds_t count, const struct timespec *longest, const sigset_t *mask, size_t room),
-        (files, count, longest, mask, room))
+        (files, count, longest, mask, room), one_of(files, count, is_some(longest)))
 
 // --- select ----------------------------------------------------------------------------------------------------------
 
@@ -106,12 +117,29 @@ static ZG_COLD int early_select(int end, fd_set *readable, fd_set *writable, fd_
     return result;
 }
 
+// A program that asks for one file seldom asks for one whose number is small, so that all words are looked at.
+static int one_in(int end, const fd_set *readable, const fd_set *writable, const fd_set *special, bool may_wait) {
+    enum { WORD = 8 * sizeof(long) };
+    const fd_set *const sets[] = {readable, writable, special};
+    int found = zg_waits_for_nothing;
+    for (int i = 0; may_wait && i < 3; i++)
+        for (int word = 0; sets[i] && word * WORD < end; word++) {
+            unsigned long bits = (unsigned long)((const long *)sets[i])[word];
+            if (!bits) continue;
+            int file = word * WORD + __builtin_ctzl(bits);
+            if (bits & (bits - 1) || (found >= 0 && found != file)) return zg_waits_for_several;
+            found = file;
+        }
+    return found;
+}
+
 ZG_WAIT(pselect,
         (int end, fd_set *readable, fd_set *writable, fd_set *special, const struct timespec *longest,
          const sigset_t *mask),
-        (end, readable, writable, special, longest, mask))
+        (end, readable, writable, special, longest, mask), one_in(end, readable, writable, special, is_some(longest)))
 ZG_WAIT(select, (int end, fd_set *readable, fd_set *writable, fd_set *special, struct timeval *longest),
-        (end, readable, writable, special, longest))
+        (end, readable, writable, special, longest),
+        one_in(end, readable, writable, special, !longest || longest->tv_sec || longest->tv_usec))
 
 // --- epoll -----------------------------------------------------------------------------------------------------------
 
@@ -129,11 +157,14 @@ static ZG_COLD int early_epoll_pwait2(int poll, struct epoll_event *events, int 
     return (int)ZG_PLAIN(SYS_epoll_pwait2, poll, events, most, longest, mask, MASK_BYTES);
 }
 
-ZG_WAIT(epoll_wait, (int poll, struct epoll_event *events, int most, int longest), (poll, events, most, longest))
+static int some(bool may_wait) { return may_wait ? zg_waits_for_several : zg_waits_for_nothing; }
+
+ZG_WAIT(epoll_wait, (int poll, struct epoll_event *events, int most, int longest), (poll, events, most, longest),
+        some(longest != 0))
 ZG_WAIT(epoll_pwait, (int poll, struct epoll_event *events, int most, int longest, const sigset_t *mask),
-        (poll, events, most, longest, mask))
+        (poll, events, most, longest, mask), some(longest != 0))
 ZG_WAIT(epoll_pwait2,
         (int poll, struct epoll_event *events, int most, const struct timespec *longest, const sigset_t *mask),
-        (poll, events, most, longest, mask))
+        (poll, events, most, longest, mask), some(is_some(longest)))
 
 #endif

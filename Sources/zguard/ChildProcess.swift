@@ -22,6 +22,8 @@ struct ChildProcess {
             case .killed(let signal): 128 + signal
             }
         }
+
+        var isByItself: Bool { if case .exited = self { true } else { false } }
     }
 
     // Those that end zguard are passed on; it ends when the program does.

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -355,6 +356,164 @@ CASE executes_another(void) {
     execl("/bin/sleep", "sleep", "1.5", NULL);
 }
 
+// --- what is a loop of events, and what is not ----------------------------------------------------------------------
+
+static int socket_of_server = -1;
+static struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+STEP listen_for_others(void) {
+    socklen_t length = sizeof(sa_family_t); // the kernel thinks of a name
+    socket_of_server = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (bind(socket_of_server, (struct sockaddr *)&address, length) || listen(socket_of_server, 8)) abort();
+    length = sizeof address;
+    getsockname(socket_of_server, (struct sockaddr *)&address, &length);
+    address.sun_path[sizeof address.sun_path - 1] = (char)length; // the name is shorter than that
+}
+
+static int connect_to_it(void) {
+    int file = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (connect(file, (struct sockaddr *)&address, (socklen_t)address.sun_path[sizeof address.sun_path - 1])) abort();
+    return file;
+}
+
+static void *ask_twice(void *unused) {
+    char byte = 'x';
+    for (int i = 0; i < 2; i++) {
+        int file = connect_to_it();
+        usleep(20000);
+        if (write(file, &byte, 1) != 1 || read(file, &byte, 1) != 1) abort();
+        close(file);
+    }
+    return unused;
+}
+
+// Two connections, one after the other; the second request takes long. No wait has an end.
+STEP serve_two(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, ask_twice, NULL);
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = socket_of_server};
+    int set = epoll_create1(0), served = 0, gone = 0;
+    epoll_ctl(set, EPOLL_CTL_ADD, socket_of_server, &event);
+    while (gone < 2) {
+        if (epoll_wait(set, &event, 1, -1) != 1) abort();
+        char byte;
+        if (event.data.fd == socket_of_server) {
+            event.data.fd = accept(socket_of_server, NULL, NULL);
+            epoll_ctl(set, EPOLL_CTL_ADD, event.data.fd, &event);
+        } else if (read(event.data.fd, &byte, 1) == 1) {
+            if (++served == 2) compute(0.8);
+            if (write(event.data.fd, "y", 1) != 1) abort();
+        } else {
+            gone++;
+            close(event.data.fd);
+        }
+    }
+    pthread_join(thread, NULL);
+}
+
+// stalls: compute, computing
+CASE second_request(void) {
+    listen_for_others();
+    serve_two();
+}
+
+STEP run_child(int milliseconds) {
+    if (!fork()) {
+        usleep((useconds_t)milliseconds * 1000);
+        _exit(0);
+    }
+    while (waitpid(-1, NULL, WNOHANG) == 0) wait_by_poll(10);
+}
+
+// stalls: compute, computing
+CASE server_with_children(void) {
+    run_child(50);
+    listen_for_others();
+    serve_two();
+}
+
+// stalls: compute, computing
+CASE idle_after_children(void) {
+    run_child(50);
+    for (int i = 0; i < 60; i++) wait_by_poll(100);
+    compute(0.8);
+    wait_by_poll(20);
+}
+
+// nothing
+CASE waits_for_children(void) {
+    for (int i = 0; i < 3; i++) {
+        run_child(100);
+        compute(0.8);
+    }
+}
+
+// nothing
+CASE looks_whether_something_came(void) {
+    for (int i = 0; i < 20; i++) wait_by_poll(0);
+    for (int i = 0; i < 20; i++) wait_by_select(0);
+    for (int i = 0; i < 20; i++) wait_by_epoll(0);
+    for (int i = 0; i < 20; i++) wait_by_number(0);
+    compute(0.8);
+    wait_by_poll(0);
+}
+
+static void *write_later(void *unused) {
+    usleep(30000);
+    if (write(pipes[1], "x", 1) != 1) abort();
+    return unused;
+}
+
+// A client: one answer after the other.
+// nothing
+CASE waits_for_answers(void) {
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+        char byte;
+        pthread_create(&thread, NULL, write_later, NULL);
+        if (i == 1) wait_by_select(900);
+        else wait_by_poll(-1);
+        if (read(pipes[0], &byte, 1) != 1) abort();
+        pthread_join(thread, NULL);
+        compute(0.8);
+    }
+}
+
+// nothing
+CASE sleeps_by_waits(void) {
+    for (int i = 0; i < 5; i++) {
+        struct timeval time = {0, 20000};
+        poll(NULL, 0, 20);
+        select(0, NULL, NULL, NULL, &time);
+    }
+    compute(0.8);
+    poll(NULL, 0, 20);
+}
+
+// nothing
+CASE ends_by_itself(void) {
+    for (int i = 0; i < 5; i++) wait_by_poll(20);
+    compute(0.8);
+}
+
+static void *connect_late(void *unused) {
+    usleep(1000000);
+    close(connect_to_it());
+    return unused;
+}
+
+// It does one thing at a time: what it waits for is the next one.
+// nothing
+CASE accepts(void) {
+    pthread_t thread;
+    listen_for_others();
+    for (int i = 0; i < 3; i++) wait_by_poll(20);
+    pthread_create(&thread, NULL, connect_late, NULL);
+    close(accept(socket_of_server, NULL, NULL));
+    pthread_join(thread, NULL);
+    wait_by_poll(20);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -365,7 +524,9 @@ static const struct {
     X(ppoll_computes)                                                                                                  \
     X(select_computes) X(pselect_computes) X(epoll_computes) X(calls_by_number) X(ring_computes) X(sleeps) X(reads) X(receives_with_timeout) X(receives_all) X(writes_to_pipe) X(sends) X(takes_semaphore) X(waits_for_signal) X(joins) X(waits_for_lock) X(often_a_little)    \
         X(never_goes_on) X(is_killed) X(thread_by_name) X(all_threads) X(another_thread) X(child_computes) X(healthy)  \
-            X(once_a_little) X(waits_for_long) X(is_no_loop) X(is_stopped) X(executes_another)
+            X(once_a_little) X(waits_for_long) X(is_no_loop) X(is_stopped) X(executes_another)          \
+                X(second_request) X(server_with_children) X(idle_after_children) X(waits_for_children)                 \
+                    X(looks_whether_something_came) X(waits_for_answers) X(sleeps_by_waits) X(ends_by_itself) X(accepts)
 // clang-format on
 #define X(name) {#name, name},
     CASES(X)

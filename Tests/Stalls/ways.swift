@@ -114,6 +114,32 @@ let mutex = NSLock()
     mutex.unlock()
 }
 
+// What an asynchronous main is: one thing after the other.
+// nothing
+func mainTask() {
+    Task { @MainActor in
+        for _ in 0..<3 {
+            compute(0.8)
+            try? await Task.sleep(nanoseconds: 10_000_000)
+        }
+        exit(0)
+    }
+    dispatchMain()
+}
+
+// stalls: compute, computing, thread=*
+func mainActorIsAwaited() {
+    Task { @MainActor in
+        try? await Task.sleep(nanoseconds: 100_000_000)
+        compute(0.8)
+    }
+    Task.detached {
+        try? await Task.sleep(nanoseconds: 200_000_000)
+        await MainActor.run {}
+    }
+    serveMainQueue()
+}
+
 // stalls: takeLock, call=futex, thread=*, held=holdLock()
 func dispatchMainWaitsForLock() {
     Thread.detachNewThread { holdLock() }
@@ -204,6 +230,8 @@ case "dispatchMainComputes": dispatchMainComputes()
 case "dispatchMainSleeps": dispatchMainSleeps()
 case "dispatchMainWaitsForLock": dispatchMainWaitsForLock()
 case "dispatchMainEnds": dispatchMainEnds()
+case "mainTask": mainTask()
+case "mainActorIsAwaited": mainActorIsAwaited()
 case "dispatchMainIdle": dispatchMainIdle()
 case "dispatchMainIsServed": dispatchMainIsServed()
 case "epollServer": epollServer()

@@ -36,7 +36,8 @@ PARTS = [
     Part("library", ["scripts/build", "--library"], 8, needs=(), says=BUILD),
     Part("zguard", ["scripts/build"], 75, needs=("library",), says=BUILD),
     Part("debug", ["swift", "build", "--build-tests", *DEBUG], 75, needs=(), says=BUILD, holds=("debug",)),
-    Part("packages", ["sh", "-c", "python3 Tests/Programs/programs.py --install-only && python3 Tests/Suites/suites.py --install-only"], 15,
+    Part("packages", ["sh", "-c", "python3 Tests/Programs/programs.py --install-only && python3 Tests/Suites/suites.py --install-only && "
+                      "python3 Tests/Detection/stalling_servers.py --install-only"], 15,
          needs=(), says=BUILD),
 
     Part("format", ["scripts/format", "--check"], 5, needs=()),
@@ -64,6 +65,8 @@ PARTS = [
     Part("crashing", driver("Detection/crashing"), 14, slices=16),
     Part("uncaught", driver("Detection/uncaught"), 10, slices=4),
     Part("stalling", driver("Detection/stalling"), 20, slices=5),
+    # Real servers, and loops of others' libraries.
+    Part("stalling-servers", driver("Detection/stalling_servers"), 60, needs=INSTALLED, when="full"),
     Part("crashing-full", driver("Detection/crashing", "--random", "200", "--stopped", "--programs"), 150, needs=INSTALLED, when="full"),
     Part("crashing-long", driver("Detection/crashing", "--random", "2000", "--filter", "random"), 300, when="long"),
     Part("counting", driver("Detection/counting", "--quick"), 15),

@@ -50,6 +50,8 @@ bool zg_call_fills_buffer(long number, const uint64_t arguments[6]);
 bool zg_socket_waits_for_ever(int socket, bool to_send);
 // A copy of another process's descriptor (pidfd_getfd, Linux 5.6), or -errno.
 int zg_socket_of_process(int pid, int descriptor);
+// Whoever connects next: no answer to anything.
+bool zg_call_waits_for_strangers(long number);
 bool zg_call_is_futex(long number);
 // What the kernel has a thread call that was stopped in a wait with an end (restart_syscall(2)).
 bool zg_call_is_restart(long number);

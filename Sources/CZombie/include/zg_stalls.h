@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-enum { ZG_PULSES = 120, ZG_PULSE_BYTES = 64 };
+enum { ZG_PULSES = 120, ZG_PULSE_BYTES = 64, ZG_PULSE_WAITS = 2 };
 
 enum zg_pulse_state {
     zg_pulse_free,
@@ -28,7 +28,12 @@ struct zg_pulse {
         uint64_t busy_since; // in ticks; 0: the thread waits
         uint64_t queue;      // the main queue's address (zg_pulse_queue)
     };
-    uint64_t waits;      // that have ended
+    // What it has waited for, none counted further than ZG_PULSE_WAITS: that tells a loop of events from a program that waits now and then.
+    uint8_t waits;   // for several things, or for some time
+    uint8_t times;   // of these, that ended because the time was over
+    uint8_t singles; // for one thing, which came
+    uint8_t calls;   // waits of any kind
+    int32_t file;        // that one
     uint64_t busy_until; // when the last time that zguard has watched was over
     uint32_t is_watched; // written by zguard: it wants to know `busy_until`
     // Written by zguard, a futex: the thread is being stopped, and does not begin to wait meanwhile.

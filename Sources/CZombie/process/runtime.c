@@ -321,6 +321,7 @@ void zg_runtime_finish(void) {
     }
     zg_foreign_look_at_end();
     zg_report_end();
+    zg_pulse_thread_ends(thread);
     zg_stats_note_refusals();
     zg_thread_leave(thread);
 }

@@ -55,7 +55,9 @@ static struct zg_pulse *claim(int tid, uint32_t number, uint64_t queue, enum zg_
         pulse->nonce = nonce;
         pulse->place = (uint64_t)&nonce;
         pulse->queue = queue;
-        pulse->waits = pulse->busy_until = 0;
+        pulse->busy_until = 0;
+        pulse->waits = pulse->times = pulse->singles = pulse->calls = 0;
+        pulse->file = -1;
         pulse->is_watched = pulse->is_sampled = 0;
         __atomic_store_n(&pulse->state, state, __ATOMIC_RELEASE);
         return pulse;
@@ -92,8 +94,27 @@ struct zg_pulse *zg_pulse_wait_begins(void) {
     return pulse;
 }
 
-void zg_pulse_wait_ends(struct zg_pulse *pulse) {
-    __atomic_store_n(&pulse->waits, pulse->waits + 1, __ATOMIC_RELAXED);
+static void count(uint8_t *waits) {
+    if (*waits < ZG_PULSE_WAITS) __atomic_store_n(waits, *waits + 1, __ATOMIC_RELAXED);
+}
+
+// Those that a signal ends, or that fail, say nothing of the program.
+static void count_wait(struct zg_pulse *pulse, int file, long result) {
+    count(&pulse->calls);
+    if (file == zg_waits_for_nothing || result < 0) return;
+    if (result == 0) {
+        count(&pulse->times);
+        count(&pulse->waits);
+    } else if (file == zg_waits_for_several) {
+        count(&pulse->waits);
+    } else {
+        count(&pulse->singles);
+        __atomic_store_n(&pulse->file, file, __ATOMIC_RELAXED);
+    }
+}
+
+void zg_pulse_wait_ends(struct zg_pulse *pulse, int file, long result) {
+    if (pulse->times < ZG_PULSE_WAITS) count_wait(pulse, file, result);
     __atomic_store_n(&pulse->busy_since, zg_arch_ticks() | 1, __ATOMIC_RELEASE);
 }
 

@@ -12,9 +12,15 @@ extern struct zg_pulses *zg_pulses; // NULL: nobody looks
 
 // With the table of a run. Once, at start-up.
 void zg_pulse_start(struct zg_pulses *table);
-// Around each wait. NULL: nobody looks at this thread. errno is kept.
+// What a thread waits for: a file, or one of these.
+enum zg_waits_for {
+    zg_waits_for_nothing = -1, // it looks whether something has come, or sleeps
+    zg_waits_for_several = -2, // or for a set of files
+};
+
+// Around each wait. NULL: nobody looks at this thread. errno is kept. `file` may be an enum zg_waits_for; `result` is that of poll.
 struct zg_pulse *zg_pulse_wait_begins(void);
-void zg_pulse_wait_ends(struct zg_pulse *pulse);
+void zg_pulse_wait_ends(struct zg_pulse *pulse, int file, long result);
 void zg_pulse_thread_ends(struct zg_thread *thread);
 void zg_pulse_after_fork_in_child(void);
 

@@ -32,6 +32,7 @@ struct MainQueueWatch {
         var lastCount: UInt64
         var name: String? // of the thread
         var isSaid = false
+        var isAwaited: Bool { next != 0 }
 
         init(_ state: State, now: UInt64, isLookedAt: Bool) {
             (server, next, since, time, lastCount) = (state.server, state.next, now, BusyTime(now: now), now)
@@ -55,6 +56,8 @@ struct MainQueueWatch {
         var events: [StallEvent]
         var name: String? // of the thread of the last one
         var isFreeze: Bool
+        /// Another item waits for the end of the last one.
+        var isAwaited: Bool
     }
 
     private static let freezeTimes: UInt64 = 40, onceTimes: UInt64 = 2, rowMilliseconds: UInt64 = 10_000
@@ -125,7 +128,8 @@ struct MainQueueWatch {
         }
         if busy >= max(limit * Self.freezeTimes, 2000), !holdUp!.isSaid {
             holdUp!.isSaid = true
-            return Report(events: [holdUp!.event(at: now)], name: holdUp!.name, isFreeze: true)
+            return Report(
+                events: [holdUp!.event(at: now)], name: holdUp!.name, isFreeze: true, isAwaited: holdUp!.isAwaited)
         }
         return nil
     }
@@ -137,7 +141,8 @@ struct MainQueueWatch {
     mutating func finish(now: UInt64, limit: UInt64) -> Report? {
         defer { holdUp = nil }
         guard let holdUp, !holdUp.isSaid, holdUp.busy >= limit else { return nil }
-        return Report(events: [holdUp.event(at: now)], name: holdUp.name, isFreeze: true)
+        return Report(
+            events: [holdUp.event(at: now)], name: holdUp.name, isFreeze: true, isAwaited: holdUp.isAwaited)
     }
 
     private mutating func conclude(now: UInt64, limit: UInt64, times: Int) -> Report? {
@@ -147,6 +152,6 @@ struct MainQueueWatch {
         recent.removeAll { now - $0.at > Self.rowMilliseconds }
         guard holdUp.busy >= limit * Self.onceTimes || recent.count >= times else { return nil }
         defer { recent = [] }
-        return Report(events: recent, name: holdUp.name, isFreeze: false)
+        return Report(events: recent, name: holdUp.name, isFreeze: false, isAwaited: holdUp.isAwaited)
     }
 }

@@ -103,10 +103,13 @@ struct PoolWatch {
         return hasJob
     }
 
+    /// The function runs a part of a task.
+    static func runsJobs(_ function: String) -> Bool {
+        function.hasPrefix("swift_job_run") || function.hasPrefix("swift::runJobInEstablishedExecutorContext")
+    }
+
     private static func role(of function: String) -> Role {
-        if function.hasPrefix("swift_job_run") || function.hasPrefix("swift::runJobInEstablishedExecutorContext") {
-            return .job
-        }
+        if runsJobs(function) { return .job }
         if function.hasPrefix("_dispatch_lane_") || function.hasPrefix("_dispatch_main_queue") { return .serialQueue }
         return .other
     }

@@ -19,6 +19,8 @@ package final class StallWatch {
     private var late: [Int32] = []
     private var ended: [Int32] = []
     private let child: () -> Int32?
+    /// Nobody has said that the program is one that waits for events: threads are looked at that show it (``EventLoop``).
+    private let isCautious: Bool
     private var clock: Clock
     private var lastLook: UInt64, lastQueueLook: UInt64
 
@@ -29,9 +31,10 @@ package final class StallWatch {
     private static let stopMicroseconds = 20_000
     private static let mostKnown = 256
 
-    /// `page` is the run's; `child` the process that is waited for elsewhere.
-    package init(page: Descriptor, child: @escaping () -> Int32?) throws(SystemError) {
+    /// `page` is the run's; `isCautious`: stalls were not asked for by name; `child` the process that is waited for elsewhere.
+    package init(page: Descriptor, isCautious: Bool, child: @escaping () -> Int32?) throws(SystemError) {
         self.page = try RunPage(page)
+        self.isCautious = isCautious
         self.child = child
         clock = Clock()
         lastLook = MonotonicTime.milliseconds
@@ -81,7 +84,9 @@ package final class StallWatch {
                 queues[index] = MainQueueWatch(process: Int(pulse.pointee.pid), address: pulse.pointee.queue)
             }
             guard state == zg_pulse_beats.rawValue else {
-                if let track = tracks.removeValue(forKey: index) { findings += conclude(track, index, hasEnded: true) }
+                if let track = tracks.removeValue(forKey: index), mattersAtEnd(track) {
+                    findings += conclude(track, index, hasEnded: true)
+                }
                 continue
             }
             look(index, pulse, now: now, unseen: unseen, &findings)
@@ -90,9 +95,13 @@ package final class StallWatch {
     }
 
     /// The program has ended: what is to be said of those that were busy until then, and how often what was said already came again.
-    package func finish() -> [Finding] {
+    ///
+    /// - Parameter isByItself: nobody has killed it.
+    package func finish(isByItself: Bool) -> [Finding] {
         var findings: [Finding] = []
         for (index, track) in tracks.sorted(by: { $0.key < $1.key }) {
+            if !mattersAtEnd(track), zg_system_load(&pulse(index).pointee.state) != zg_pulse_beats.rawValue { continue }
+            if !mattersAtEnd(track), isByItself, track.process == child().map({ Int($0) }) { continue }
             findings += conclude(track, index, hasEnded: true)
         }
         tracks = [:]
@@ -111,7 +120,6 @@ package final class StallWatch {
         _ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, now: UInt64, unseen: UInt64, _ findings: inout [Finding]
     ) {
         let since = zg_system_load_long(&pulse.pointee.busy_since)
-        let waits = zg_system_load_long(&pulse.pointee.waits)
         if let track = tracks[index], track.nonce != pulse.pointee.nonce || track.thread != pulse.pointee.tid {
             findings += conclude(track, index, hasEnded: true)
             tracks[index] = nil
@@ -121,9 +129,11 @@ package final class StallWatch {
             pulse.pointee.is_watched = 0
         }
         if tracks[index] == nil { tracks[index] = Track(pulse.pointee) }
-        // It has waited twice at least: whoever waits once is no loop of events.
-        guard since != 0, waits > 1 else {
-            tracks[index]?.since = 0
+        guard since != 0 else {
+            if isCautious, tracks[index]!.since == 0 {
+                tracks[index]!.loop.waits(pulse.pointee.tid, of: tracks[index]!.process, now: now)
+            }
+            tracks[index]!.since = 0
             if now &- tracks[index]!.lastAlive > 1000, since == 0 {
                 tracks[index]!.lastAlive = now
                 if !isAlive(pulse.pointee) { release(index, pulse) }
@@ -133,7 +143,8 @@ package final class StallWatch {
         let age = clock.milliseconds(since: since)
         if tracks[index]!.since != since {
             tracks[index]!.begin(since, now: now)
-            tracks[index]!.time.discount = min(unseen, age)
+            // Where this process had to wait for a processor, the thread had to, too, as far as is known.
+            tracks[index]!.time.discount = max(min(unseen, age), age.subtractingClamped(2 * tick))
             return
         }
         guard let times = ThreadTimes(of: tracks[index]!.process, thread: tracks[index]!.thread) else {
@@ -143,10 +154,23 @@ package final class StallWatch {
             release(index, pulse)
             return
         }
+        if tracks[index]!.busy * 2 >= limit,
+            SystemCall(of: tracks[index]!.process, thread: tracks[index]!.thread)?.waitsForStrangers ?? false
+        {
+            tracks[index]!.time.leaveOut(until: now)
+            return
+        }
         tracks[index]!.time.count(times, now: now, unseen: unseen)
         let busy = age.subtractingClamped(tracks[index]!.time.discount)
         tracks[index]!.busy = busy
         if busy * 2 < limit || times.isStopped { return }
+        if tracks[index]!.isLoop == nil {
+            tracks[index]!.isLoop =
+                isCautious
+                ? tracks[index]!.loop.isOne(pulse.pointee, busyFor: age)
+                : pulse.pointee.calls >= UInt8(ZG_PULSE_WAITS)
+        }
+        if tracks[index]!.isLoop == false { return }
         pulse.pointee.is_watched = 1
         if tracks[index]!.samples.next == .max, busy >= 4 * limit { tracks[index]!.samples.next = now }
         if now >= tracks[index]!.samples.next { sample(index, pulse, since, now) }
@@ -166,6 +190,9 @@ package final class StallWatch {
         let result = kill(pid_t(truncatingIfNeeded: pulse.pid), 0)
         return result == 0 || errno != ESRCH
     }
+
+    /// Where it was busy when its program came to its end by itself.
+    private func mattersAtEnd(_ track: Track) -> Bool { !isCautious || track.loop.listens }
 
     private func release(_ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>) {
         tracks[index] = nil
@@ -249,12 +276,22 @@ package final class StallWatch {
         return findings
     }
 
+    /// A part of a task, as far as is known.
+    private func isOfTask(_ event: StallEvent) -> Bool {
+        guard let stack = event.samples.last?.stack else { return true }
+        return stack.contains {
+            symbolicator.symbolicate([$0]).contains { $0.function.map(PoolWatch.runsJobs) ?? false }
+        }
+    }
+
     private func endQueue(_ index: Int, now: UInt64) -> [Finding] {
         defer { queues[index] = nil }
         return queues[index]!.finish(now: now, limit: limit).map { say($0, index) } ?? []
     }
 
     private func say(_ report: MainQueueWatch.Report, _ index: Int) -> [Finding] {
+        // The task that an asynchronous main is: what does one thing after the other holds up nobody but itself.
+        if isCautious, !report.isAwaited, report.events.last.map(isOfTask) ?? true { return [] }
         let process = queues[index]!.process
         let server = report.events.last?.thread ?? 0
         let finding = Finding(
@@ -377,7 +414,12 @@ package final class StallWatch {
 
     private func conclude(_ track: Track, _ index: Int, hasEnded: Bool) -> [Finding] {
         defer { tracks[index]?.since = 0 }
-        if track.since == 0 { return [] }
+        guard track.since != 0, track.isLoop == true else { return [] }
+        var track = track
+        // What it has waited for a processor since the last look.
+        if !hasEnded, let times = ThreadTimes(of: track.process, thread: track.thread) {
+            track.time.count(times, now: MonotonicTime.milliseconds, unseen: 0)
+        }
         var busy = track.busy
         let pulse = pulse(index)
         let until = zg_system_load_long(&pulse.pointee.busy_until)
@@ -390,7 +432,6 @@ package final class StallWatch {
             busy = clock.milliseconds(from: track.since, to: until).subtractingClamped(track.time.discount)
         }
         if busy < limit || track.isSaid { return [] }
-        var track = track
         let now = MonotonicTime.milliseconds
         track.recent.append(track.event(lasting: busy))
         track.recent.removeAll { now &- $0.at > Self.rowMilliseconds }
@@ -461,6 +502,9 @@ extension StallWatch {
         var since: UInt64 = 0 // ticks, 0: it is not busy, as far as is known
         var busy: UInt64 = 0
         var time = BusyTime(now: 0)
+        var loop = EventLoop()
+        /// For this time that it is busy; nil: it was not asked yet.
+        var isLoop: Bool?
         var lastAlive: UInt64 = 0
         var samples = StallSamples()
         var recent: [StallEvent] = []
@@ -479,7 +523,7 @@ extension StallWatch {
         mutating func begin(_ since: UInt64, now: UInt64) {
             if name == nil { name = ThreadTimes.name(of: Int32(truncatingIfNeeded: thread), in: process) }
             self.since = since
-            (busy, time, isSaid) = (0, BusyTime(now: now), false)
+            (busy, time, isSaid, isLoop) = (0, BusyTime(now: now), false, nil)
             samples = StallSamples(next: rest.isOver ? 0 : .max)
             rest.passes()
         }

@@ -61,6 +61,8 @@ package struct SystemCall: Equatable {
 
     /// Such as "futex"; nil for one that is not known.
     package var name: String? { zg_call_name(number).map { String(cString: $0) } }
+    /// It waits for whoever connects next, as servers do that do one thing at a time.
+    package var waitsForStrangers: Bool { zg_call_waits_for_strangers(number) }
 
     /// It is the same call, which the thread was perhaps stopped in meanwhile.
     package func goesOn(with earlier: SystemCall) -> Bool {
