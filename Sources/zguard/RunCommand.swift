@@ -82,6 +82,8 @@ struct RunCommand {
             if read(&reader, &intake, &sink, requests) > 0 { watching?.tell(shown: intake.entries) }
             if sink.drawsTimeline { timeline.look() }
         }
+        // Processes that outlive the program are not waited for, and do not wait.
+        requests?.close()
         for stall in stalls?.finish() ?? [] { add(stall, &intake, &sink) }
         _ = read(&reader, &intake, &sink, requests)
         while let rest = reader.finish() { handle(rest, &intake, &sink, requests) }
