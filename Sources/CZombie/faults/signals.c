@@ -122,8 +122,12 @@ static void drop_lock(const struct mask *before) {
 
 static bool is_swift_crash_handler(const struct sigaction *action);
 
+// Signals that some thread keeps open and believes to be held back (zg_signals_mask): ours is asked first from then on.
+static uint64_t ever_hidden;
+
 static bool is_for_us(int index, const struct sigaction *action) {
-    return index < FIRST_COLLECTED || action->sa_handler == SIG_DFL || is_swift_crash_handler(action);
+    return index < FIRST_COLLECTED || action->sa_handler == SIG_DFL || is_swift_crash_handler(action) ||
+           (__atomic_load_n(&ever_hidden, __ATOMIC_ACQUIRE) >> (managed_signals[index] - 1) & 1);
 }
 
 static void manage(int signal) {
@@ -241,7 +245,7 @@ int zg_signals_action(int signal, const struct sigaction *action, struct sigacti
     if (action) {
         want(index, action);
         if (!is_for_us(index, action)) real_action(signal, action, NULL);
-        else if (!is_for_us(index, &previous)) install(signal, action->sa_flags);
+        else if (index >= FIRST_COLLECTED) install(signal, action->sa_flags); // the one before may have been the program's
         else if ((action->sa_flags ^ previous.sa_flags) & SA_RESTART) install(signal, action->sa_flags);
     }
     drop_lock(&before);
@@ -306,6 +310,7 @@ int zg_signals_mask(int how, const sigset_t *set, sigset_t *old) {
         // First what is believed, then what is: a handler in between sees a rest that does not fit.
         thread->hidden_with = rest;
         thread->faults_hidden = hidden;
+        if (hidden & ~faults) __atomic_fetch_or(&ever_hidden, hidden & ~faults, __ATOMIC_RELEASE);
         ZG_SIGNAL_FENCE();
         sigemptyset(&mask);
         __builtin_memcpy(&mask, &open, sizeof open);
