@@ -72,7 +72,9 @@ struct RunCommand {
         let requests = watching.flatMap {
             try? CrashRequests(page: $0.page, besides: raw, mode: TemporaryDirectory.fileMode) { processID }
         }
-        let stalls = watching.flatMap { try? StallWatch(page: $0.page, isCautious: !options.namesCollected) { processID } }
+        let stalls = watching.flatMap {
+            try? StallWatch(page: $0.page, isCautious: !options.namesCollected) { processID }
+        }
         let child = try start(unnamed == nil ? path : name, environment)
         sink.begin()
         var timeline = TimelineRecorder(processID: Int(child.processID))
@@ -83,6 +85,8 @@ struct RunCommand {
             if read(&reader, &intake, &sink, requests) > 0 { watching?.tell(shown: intake.entries) }
             if sink.drawsTimeline { timeline.look() }
         }
+        // Processes that outlive the program are not waited for, and do not wait.
+        requests?.close()
         for stall in stalls?.finish(isByItself: end.isByItself) ?? [] { add(stall, &intake, &sink) }
         _ = read(&reader, &intake, &sink, requests)
         while let rest = reader.finish() { handle(rest, &intake, &sink, requests) }

@@ -1,17 +1,20 @@
 // Ways in which C programs die, one a function. Tests/Detection/crashing.py reads the lines in front of the functions:
 // dies: SIGNAL, kind of the finding[, threads=N][, message=REGULAR EXPRESSION]. The function of the case is the program's first on the stack.
 #define _GNU_SOURCE
+#include <alloca.h>
 #include <assert.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -53,11 +56,15 @@ CASE buffered_and_abort(void) {
     abort();
 }
 
-// dies: SIGABRT, crash, message=^\*\*\* stack smashing detected \*\*\*: terminated$
-__attribute__((noinline, noclone, optimize("stack-protector-all"))) static void smash(void) {
+__attribute__((noinline, noclone, optimize("stack-protector-all"))) static void write_behind(void) {
     char small[8];
     memset(small, 'a', (size_t)(40 + zero));
     __asm__ volatile("" : : "r"(small) : "memory");
+}
+// dies: SIGABRT, crash, message=^\*\*\* stack smashing detected \*\*\*: terminated$, top=write_behind
+CASE smash(void) {
+    write_behind();
+    zero++;
 }
 
 // dies: SIGSEGV, null-access
@@ -155,11 +162,11 @@ CASE too_long(void) {
     for (;;) zero = zero + 1;
 }
 
-// dies: SIGABRT, crash, top=handler
 static void handler(int signal) {
     (void)signal;
     abort();
 }
+// dies: SIGABRT, crash, top=handler
 CASE abort_in_handler(void) {
     signal(SIGUSR1, handler);
     raise(SIGUSR1);
@@ -178,11 +185,11 @@ CASE abort_handled(void) {
     abort();
 }
 
-// dies: SIGILL, crash
 static void reset(int number) {
     signal(number, SIG_DFL);
     raise(number);
 }
+// dies: SIGILL, crash
 CASE raised_by_handler(void) {
     signal(SIGILL, reset);
     __builtin_trap();
@@ -253,6 +260,106 @@ CASE illegal_among_busy(void) {
     __builtin_trap();
 }
 
+static bool first_thread_is_there(void) {
+    char status[256] = {0}, *state;
+    FILE *file = fopen("/proc/self/stat", "r");
+    bool is_read = file && fread(status, 1, sizeof status - 1, file) && (state = strrchr(status, ')'));
+    if (file) fclose(file);
+    return !is_read || state[2] != 'Z';
+}
+__attribute__((noinline, noclone)) static void *abort_as_last(void *unused) {
+    while (first_thread_is_there()) usleep(1000);
+    abort();
+    return unused;
+}
+// dies: SIGABRT, crash, threads=3, top=abort_as_last
+CASE first_thread_left(void) {
+    start(2, wait_for_ever);
+    start(1, abort_as_last);
+    pthread_exit(NULL);
+}
+
+static void hold_all_back(void) {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+}
+// dies: SIGFPE, crash
+CASE division_held_back(void) {
+    hold_all_back();
+    zero = (int)(uintptr_t)&zero / zero;
+}
+
+// dies: SIGILL, crash
+CASE illegal_held_back(void) {
+    hold_all_back();
+    __builtin_trap();
+}
+
+static void came_too_early(int number) { _exit(number); }
+// dies: 4, nothing
+CASE sent_held_back(void) {
+    siginfo_t info;
+    sigset_t pending;
+    hold_all_back();
+    kill(getpid(), SIGFPE);
+    signal(SIGILL, came_too_early); // later than the mask
+    raise(SIGILL);
+    sigpending(&pending);
+    if (!sigismember(&pending, SIGFPE) || !sigismember(&pending, SIGILL)) exit(5);
+    sigemptyset(&pending);
+    sigaddset(&pending, SIGFPE);
+    exit(sigwaitinfo(&pending, &info) == SIGFPE && info.si_pid == getpid() ? 4 : 6);
+}
+
+static size_t room_bytes;
+__attribute__((noinline, noclone)) static void abort_without_room(int signal) {
+    static const char text[] = "no room\n";
+    // All but the two KiB that the handler, libc and the first signal's delivery may take.
+    size_t used = room_bytes - getauxval(AT_MINSIGSTKSZ) - 2048;
+    memset(alloca(used), signal, used);
+    if (write(2, text, sizeof text - 1) > 0) abort();
+}
+// dies: SIGABRT, crash, message=^no room$, top=abort_without_room
+CASE handler_without_room(void) {
+    room_bytes = (getauxval(AT_MINSIGSTKSZ) + 2 * 4096 - 1) & ~(size_t)4095; // Rust's are no larger
+    char *room = mmap(NULL, 4096 + room_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t stack = {.ss_sp = room + 4096, .ss_size = room_bytes};
+    struct sigaction action = {.sa_handler = abort_without_room, .sa_flags = SA_ONSTACK};
+    mprotect(room + 4096, room_bytes, PROT_READ | PROT_WRITE);
+    sigaltstack(&stack, NULL);
+    sigaction(SIGSEGV, &action, NULL);
+    *(volatile int *)nothing = 1;
+}
+
+// dies: SIGABRT, crash, message=^thread 'main' \(1\) panicked at ways\.rs:3:5:\nout of cheese$
+CASE panic_with_backtrace(void) {
+    fputs("starting\n", stderr);
+    fputs("\nthread 'main' (1) panicked at ways.rs:3:5:\nout of cheese\n", stderr);
+    fputs("stack backtrace:\n", stderr);
+    for (int i = 0; i < 120; i++) fprintf(stderr, "  %2d: a_function\n             at ./ways.rs:%d:5\n", i, i);
+    fputs("note: Some details are omitted, run with `RUST_BACKTRACE=full` for a verbose backtrace.\n", stderr);
+    abort();
+}
+
+// dies: SIGSEGV, wild-access, top=call_of_data
+CASE call_of_data(void) {
+    char *data = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(data, 0x90, 4096);
+    ((void (*)(void))(void *)data)();
+    zero++;
+}
+
+// dies: SIGSEGV, wild-access
+CASE forbidden_instruction(void) { __asm__ volatile("hlt"); }
+
+// What dies_after_its_parent starts.
+CASE daemon_dies(void) {
+    if (daemon(1, 1)) return;
+    usleep(300000);
+    abort();
+}
+
 // dies: 7, crash
 CASE child_dies(void) {
     pid_t child = fork();
@@ -306,6 +413,15 @@ static const struct {
     WAY(null_among_threads),
     WAY(abort_in_thread),
     WAY(illegal_among_busy),
+    WAY(first_thread_left),
+    WAY(division_held_back),
+    WAY(illegal_held_back),
+    WAY(sent_held_back),
+    WAY(handler_without_room),
+    WAY(panic_with_backtrace),
+    WAY(call_of_data),
+    WAY(forbidden_instruction),
+    WAY(daemon_dies),
     WAY(child_dies),
     WAY(abort_annotated),
     WAY(raise_quit),

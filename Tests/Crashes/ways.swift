@@ -16,6 +16,9 @@ enum ShopError: Error { case outOfCheese(Int) }
 // dies: TRAP, crash, message=Fatal error: out of cheese
 @inline(never) func fatal() { if opaque(true) { fatalError("out of cheese") } }
 
+// dies: TRAP, crash, message=^Fatal error$
+@inline(never) func fatalWithoutWords() { if opaque(true) { print(opaque(1)); fatalError() } }
+
 // dies: TRAP, crash, message=the shop is shut|precondition failure
 @inline(never) func preconditionFails() { precondition(opaque(false), "the shop is shut") }
 
@@ -52,6 +55,16 @@ enum ShopError: Error { case outOfCheese(Int) }
     while true { sleep(1) }
 }
 
+// dies: TRAP, crash, message=^BUG IN CLIENT OF LIBDISPATCH: dispatch_sync called on queue already owned by current thread$
+@inline(never) func waitsForItself() {
+    let queue = DispatchQueue(label: "shop")
+    func inside() { if opaque(true) { queue.sync {} } }
+    queue.sync { inside() }
+}
+
+// dies: TRAP, crash, message=^BUG IN CLIENT OF LIBDISPATCH: Unbalanced call to dispatch_group_leave\(\)$
+@inline(never) func leavesTwice() { opaque(DispatchGroup()).leave() }
+
 // dies: TRAP, crash, message=Fatal error: in a task, threads=any
 @inline(never) func inTask() {
     Task.detached { if opaque(true) { fatalError("in a task") } }
@@ -61,9 +74,10 @@ enum ShopError: Error { case outOfCheese(Int) }
 let name = CommandLine.arguments.dropFirst().first
 let ways: [(String, () -> Void)] = [
     ("indexOutOfRange", indexOutOfRange), ("forceUnwrap", forceUnwrap), ("fatal", fatal),
+    ("fatalWithoutWords", fatalWithoutWords),
     ("preconditionFails", preconditionFails), ("overflow", overflow), ("division", division), ("tryBang", tryBang),
     ("forcedCast", forcedCast), ("reversedRange", reversedRange), ("duplicateKeys", duplicateKeys),
-    ("tooManyBits", tooManyBits), ("removeFirst", removeFirst), ("inDispatch", inDispatch), ("inTask", inTask),
+    ("tooManyBits", tooManyBits), ("removeFirst", removeFirst), ("inDispatch", inDispatch), ("waitsForItself", waitsForItself), ("leavesTwice", leavesTwice), ("inTask", inTask),
 ]
 for (way, function) in ways where way == name { function() }
 // dies: TRAP, crash, message=Fatal error: Error raised at top level: .*outOfCheese\(4\), top=main

@@ -304,6 +304,23 @@ import Testing
     @Test(arguments: swift + newer) func swiftName(row: Row) { #expect(SymbolName(symbol: row.symbol) == row.name) }
     @Test(arguments: cxx) func cxxName(row: Row) { #expect(SymbolName(symbol: row.symbol) == row.name) }
 
+    @Test(arguments: [
+        ("_RNvC7mycrate3foo", "mycrate::foo"),
+        ("_RNCNvNtCsjrHSEGnQ3l9_3std9panicking13panic_handler0B5_", "std::panicking::panic_handler::{closure#0}"),
+        (
+            "_RINvNtNtCsjrHSEGnQ3l9_3std3sys9backtrace26___rust_end_short_backtraceNCINvNtB6_9panicking11begin_panicReE0zEB6_",
+            "std::sys::backtrace::__rust_end_short_backtrace"
+        ),
+        ("_RNvYNtC1a1bNtB4_1c1d", "<a::b as a::c>::d"),
+        ("_RNvMC1aNtC1a1b1f.llvm.17", "<a::b>::f"),
+        ("_ZN3own6panics17h8be3def6d96835aaE", "own::panics"),
+        ("_ZN3own4main28_$u7b$$u7b$closure$u7d$$u7d$17h8be3def6d96835aaE", "own::main::{{closure}}"),
+        // Cut off, without an end, or nobody's.
+        ("_RNvC7mycrate3fo", "_RNvC7mycrate3fo"), ("_RIC", "_RIC"), ("_RB_", "_RB_"), ("_RYRYRB_", "_RYRYRB_"),
+        ("_RC1aC", "a"), ("_Read", "_Read"),
+    ])
+    func rust(symbol: String, expected: String) { #expect(readableName(symbol) == expected) }
+
     @Test(arguments: ["main", "", "$s", "_Z", "_ZN", "_RNvC6mycrate3foo", "$", "swift_retain"])
     func otherNamesStayAsTheyAre(symbol: String) {
         #expect(SymbolName(symbol: symbol) == SymbolName(readable: symbol, role: .function))

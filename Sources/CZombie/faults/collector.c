@@ -75,15 +75,18 @@ static bool take_turn(struct patience *patience) {
 }
 
 // Now and then it is told again, for a call may fail; and whoever was killed is still a process until its parent takes note, but reads no more.
-static bool is_there(int zguard, const struct patience *patience) {
+// One that ends says so.
+static bool is_there(const struct zg_collector *collector, int zguard, const struct patience *patience) {
     enum { EACH = 10 };
-    return !zg_os_is_gone(zguard) && (patience->steps % EACH || zg_report_wake_collector());
+    return __atomic_load_n(&collector->pid, __ATOMIC_ACQUIRE) && !zg_os_is_gone(zguard) &&
+           (patience->steps % EACH || zg_report_wake_collector());
 }
 
 static enum zg_collected ask(struct zg_collector *collector, int zguard, const struct zg_registers *registers,
                              struct patience *patience) {
     struct zg_collector_request *request;
-    while (!(request = claim(collector)) && !is_over(patience)) wait_a_step(patience, &nobody, 0, true);
+    while (!(request = claim(collector)) && !is_over(patience) && is_there(collector, zguard, patience))
+        wait_a_step(patience, &nobody, 0, true);
     if (!request) return zg_collected_silence;
     describe(registers);
     request->pid = dying.pid;
@@ -94,7 +97,7 @@ static enum zg_collected ask(struct zg_collector *collector, int zguard, const s
     zg_report_wake_collector();
     uint32_t state;
     while ((state = __atomic_load_n(&request->state, __ATOMIC_ACQUIRE)) != zg_request_answered && !is_over(patience) &&
-           is_there(zguard, patience))
+           is_there(collector, zguard, patience))
         wait_a_step(patience, &request->state, state, false);
     __atomic_store_n(&request->state, zg_request_free, __ATOMIC_RELEASE);
     return state == zg_request_answered ? zg_collected_threads : zg_collected_silence;

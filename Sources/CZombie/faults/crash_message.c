@@ -10,8 +10,6 @@
 #include "platform/os.h"
 #include "platform/text.h"
 
-enum { TEXT_BYTES = 2048 };
-
 // libc's, of assert and of what malloc and the fortified functions notice.
 struct abort_text {
     uint32_t bytes;
@@ -30,10 +28,6 @@ static bool read_libcs(char *message, uint64_t capacity) {
     return message[0] != 0;
 }
 
-static void drop_end(char *message) {
-    for (uint64_t end = zg_string_length(message); end && message[end - 1] == '\n'; end--) message[end - 1] = 0;
-}
-
 static bool begins(const char *text, const char *start) {
     while (*start && *text == *start) text++, start++;
     return !*start;
@@ -42,16 +36,30 @@ static bool begins(const char *text, const char *start) {
 // A line that the last words of a runtime begin with.
 static bool is_beginning(const char *line) {
     static const char *const starts[] = {
-        "terminate called ", "libc++abi: ",   "pure virtual method called", "thread '", "panic: ",
-        "fatal error: ",     "Fatal error: ", "Fatal access conflict",      "Object 0x"};
+        "terminate called ", "libc++abi: ",   "pure virtual method called", "thread '",  "panic: ",
+        "fatal error: ",     "Fatal error: ", "Fatal access conflict",      "Object 0x", "Fatal Python error: "};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(starts); i++)
         if (begins(line, starts[i])) return true;
     // Swift: "Shop/Cart.swift:12: Fatal error: Index out of range"; Rust since 1.83: "thread 'main' (123) panicked at …".
     for (; *line && *line != '\n'; line++)
-        if (begins(line, ": Fatal error: ") || begins(line, ": Assertion failed") ||
+        if (begins(line, ": Fatal error: ") || begins(line, ": Fatal error\n") || begins(line, ": Assertion failed") ||
             begins(line, ": Precondition failed"))
             return true;
     return false;
+}
+
+static const char *next_line(const char *line) {
+    while (*line && *line != '\n') line++;
+    return *line ? line + 1 : line;
+}
+
+// Words of one end: what terminate says follows what a pure virtual call says; Rust panics once more where a panic must not go on.
+static bool goes_on(const char *beginning, const char *line) {
+    if (begins(line, "terminate called ")) return begins(beginning, "pure virtual");
+    if (!begins(line, "thread '") || !begins(beginning, "thread '")) return false;
+    const char *what = next_line(line);
+    return begins(what, "panic in a function that cannot unwind") ||
+           begins(what, "panic in a destructor during cleanup");
 }
 
 // The last line that begins such words, with what follows; otherwise, where the program has raised the signal itself, its last line.
@@ -63,30 +71,51 @@ static const char *find_words(const char *text, uint64_t count, bool is_own) {
         if (*line == '\n') continue;
         last = line;
         if (is_beginning(line)) {
-            // The words of one end: what terminate says follows what a pure virtual call says.
-            bool goes_on = beginning && begins(line, "terminate called ") && begins(beginning, "pure virtual");
-            if (!goes_on) beginning = line;
+            if (!beginning || !goes_on(beginning, line)) beginning = line;
         }
     }
     return beginning ? beginning : is_own ? last : NULL;
 }
 
-const char *zg_kept_words(int signal, bool is_own, const char *text, uint64_t count) {
+static void drop_end(char *message) {
+    for (uint64_t end = zg_string_length(message); end && message[end - 1] == '\n'; end--) message[end - 1] = 0;
+}
+
+// Rust's backtrace, and how to have one, are no part of the message: the report has the stack.
+static bool is_about_backtrace(const char *line) {
+    return begins(line, "stack backtrace:\n") || begins(line, "note: run with `RUST_BACKTRACE=") ||
+           begins(line, "note: Some details are omitted, run with `RUST_BACKTRACE=");
+}
+
+static void copy_words(const char *words, char *message, uint64_t capacity) {
+    uint64_t written = 0;
+    bool in_backtrace = false, is_dropped = false;
+    for (const char *line = words, *next; *line && written + 1 < capacity; line = next) {
+        next = next_line(line);
+        if (begins(line, "stack backtrace:\n")) in_backtrace = true;
+        else if (*line != ' ') in_backtrace = false; // its frames are indented
+        is_dropped = in_backtrace || is_about_backtrace(line) || (is_dropped && *line == '\n');
+        if (is_dropped) continue;
+        for (; line < next && written + 1 < capacity; line++) message[written++] = *line;
+    }
+    message[written] = 0;
+    drop_end(message);
+}
+
+bool zg_kept_words(int signal, bool is_own, const char *text, uint64_t count, char *message, uint64_t capacity) {
     // Faults have no words: what was written before has nothing to do with them.
-    if (signal != SIGABRT && signal != SIGILL && signal != SIGTRAP) return NULL;
-    return find_words(text, count, is_own && signal == SIGABRT);
+    if (signal != SIGABRT && signal != SIGILL && signal != SIGTRAP) return false;
+    const char *words = find_words(text, count, is_own && signal == SIGABRT);
+    if (words) copy_words(words, message, capacity);
+    return words && message[0];
 }
 
 bool zg_crash_message_find(int signal, bool is_own, char *message, uint64_t capacity) {
-    static char text[TEXT_BYTES]; // one crash at a time
+    static char text[ZG_KEPT_TEXT_BYTES]; // one crash at a time
     if (signal == SIGABRT && is_own && read_libcs(message, capacity)) {
         drop_end(message);
         return true;
     }
     uint64_t count = zg_kept_writes_get(&zg_last_text, zg_os_tid(), text, sizeof text);
-    const char *words = zg_kept_words(signal, is_own, text, count);
-    if (!words) return false;
-    zg_string_copy(message, words, capacity);
-    drop_end(message);
-    return true;
+    return zg_kept_words(signal, is_own, text, count, message, capacity);
 }

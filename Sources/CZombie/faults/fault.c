@@ -139,7 +139,9 @@ static bool report(struct work *work) {
     zg_ahead_look(&finding, &verdict.trap, &registers);
     bool exact = true;
     // A call through a wild pointer: the frame to show is the caller's, its return address is on top of the stack.
-    if (fault.code_count <= 0 && fault.stack_count > 0 && zg_arch_undo_call(&registers, fault.stack[0])) {
+    bool is_no_code = fault.access == zg_fault_execute && fault.address == fault.pc; // memory may be there
+    if ((fault.code_count <= 0 || is_no_code) && fault.stack_count > 0 &&
+        zg_arch_undo_call(&registers, fault.stack[0])) {
         exact = false;
         if (fault.pc && zg_arch_is_canonical(fault.pc)) finding.access_stack[finding.access_count++] = fault.pc + 1;
     }
@@ -376,7 +378,7 @@ void zg_fault_handler(int signal, siginfo_t *info, void *context) {
         if (window == zg_window_fault_mended) return;
         if (window == zg_window_fault_lost) return zg_signals_hand_on(signal, info, context);
         if (!is_borrowed_thread() && work_alone(work_on_fault, &work) && work.resolved) return;
-    } else if (zg_signals_hold(signal, info, context)) {
+    } else if (info->si_code <= 0 && zg_signals_hold(signal, info, context)) {
         return;
     }
     if (zg_crash_is_wanted() && !work.reported && zg_signals_is_crash(signal, info, context) && !is_borrowed_thread())

@@ -122,8 +122,12 @@ static void drop_lock(const struct mask *before) {
 
 static bool is_swift_crash_handler(const struct sigaction *action);
 
+// Signals that some thread keeps open and believes to be held back (zg_signals_mask): ours is asked first from then on.
+static uint64_t ever_hidden;
+
 static bool is_for_us(int index, const struct sigaction *action) {
-    return index < FIRST_COLLECTED || action->sa_handler == SIG_DFL || is_swift_crash_handler(action);
+    return index < FIRST_COLLECTED || action->sa_handler == SIG_DFL || is_swift_crash_handler(action) ||
+           (__atomic_load_n(&ever_hidden, __ATOMIC_ACQUIRE) >> (managed_signals[index] - 1) & 1);
 }
 
 static void manage(int signal) {
@@ -241,7 +245,8 @@ int zg_signals_action(int signal, const struct sigaction *action, struct sigacti
     if (action) {
         want(index, action);
         if (!is_for_us(index, action)) real_action(signal, action, NULL);
-        else if (!is_for_us(index, &previous)) install(signal, action->sa_flags);
+        else if (index >= FIRST_COLLECTED)
+            install(signal, action->sa_flags); // the one before may have been the program's
         else if ((action->sa_flags ^ previous.sa_flags) & SA_RESTART) install(signal, action->sa_flags);
     }
     drop_lock(&before);
@@ -254,6 +259,21 @@ int zg_signals_action(int signal, const struct sigaction *action, struct sigacti
 // believes, together with the rest of the mask, by which it is noticed when a jump or a context brings another mask. Without
 // such a rest nothing is hidden.
 static const uint64_t faults = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1);
+
+// Where crashes are collected the same is true of what else an instruction raises, as long as the program has no handler for it: the
+// kernel would call that one, too, for a signal that the program believes to be held back.
+static uint64_t crashes_of_instructions(void) {
+    static const int numbers[] = {SIGILL, SIGTRAP, SIGFPE, SIGSYS};
+    uint64_t signals = 0;
+    if (!(zg_config.collect & zg_collect_crashes)) return 0;
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(numbers); i++) {
+        int index = index_of(numbers[i]);
+        struct sigaction action = wanted_action(index);
+        if ((__atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1) && is_for_us(index, &action))
+            signals |= UINT64_C(1) << (numbers[i] - 1);
+    }
+    return signals;
+}
 
 static uint64_t believed(const struct zg_thread *thread, uint64_t mask) {
     return (thread->hidden_with & ~mask) ? 0 : thread->faults_hidden;
@@ -283,11 +303,15 @@ int zg_signals_mask(int how, const sigset_t *set, sigset_t *old) {
         else if (how != SIG_SETMASK) return EINVAL;
         // libc keeps two signals for itself.
         wanted_now &= ~(UINT64_C(3) << 31);
-        uint64_t rest = wanted_now & ~faults & ~(UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1));
-        uint64_t hidden = rest ? wanted_now & faults & ~(before & faults) : 0, open = wanted_now & ~hidden;
+        uint64_t held_back = wanted_now & ~(UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1));
+        uint64_t kept_open = faults | crashes_of_instructions();
+        if (!(held_back & ~kept_open)) kept_open = faults;
+        uint64_t rest = held_back & ~kept_open;
+        uint64_t hidden = rest ? wanted_now & kept_open & ~before : 0, open = wanted_now & ~hidden;
         // First what is believed, then what is: a handler in between sees a rest that does not fit.
         thread->hidden_with = rest;
         thread->faults_hidden = hidden;
+        if (hidden & ~faults) __atomic_fetch_or(&ever_hidden, hidden & ~faults, __ATOMIC_RELEASE);
         ZG_SIGNAL_FENCE();
         sigemptyset(&mask);
         __builtin_memcpy(&mask, &open, sizeof open);
@@ -397,6 +421,8 @@ bool zg_signals_by_number(long number, long a, long b, long c, long d, long *res
 
 void zg_signals_add_stack(void *start, uint64_t bytes) {
     struct zg_thread *thread = zg_thread_current_or_null();
+    thread->reserve_stack = start;
+    thread->reserve_stack_bytes = bytes;
     if (__atomic_load_n(&stacks, __ATOMIC_RELAXED) == stacks_are_the_programs) return;
     thread->alternate_stack = start;
     thread->alternate_stack_bytes = bytes;
@@ -407,7 +433,7 @@ void zg_signals_add_stack(void *start, uint64_t bytes) {
 
 void zg_signals_remove_stack(void *start) {
     stack_t old, none = {.ss_flags = SS_DISABLE};
-    zg_thread_current_or_null()->alternate_stack = NULL;
+    zg_thread_current_or_null()->alternate_stack = zg_thread_current_or_null()->reserve_stack = NULL;
     if (zg_os_alternate_stack(NULL, &old) == 0 && old.ss_sp == start) zg_os_alternate_stack(&none, NULL);
 }
 
@@ -449,12 +475,46 @@ static void call_handler(void *call_pointer, void *info, void *context) {
     else call->action.sa_handler(call->signal);
 }
 
+struct moved {
+    struct call *call;
+    const stack_t *stack;
+};
+
+static void call_moved(void *moved_pointer, void *info, void *context) {
+    struct moved *moved = moved_pointer;
+    real_stack(moved->stack, NULL);
+    call_handler(moved->call, info, context);
+}
+
 // Without its own alternate stack the program expects the handler on the stack that was interrupted.
 static bool wants_interrupted_stack(const struct sigaction *action) {
     stack_t stack;
     if (!(action->sa_flags & SA_ONSTACK)) return true;
     if (__atomic_load_n(&stacks, __ATOMIC_RELAXED) == stacks_are_shared) return false;
     return real_stack(NULL, &stack) == 0 && is_ours(&stack);
+}
+
+// A handler on a small alternate stack of the program's may end the program: there is no room for a second signal's frame, which without us
+// there would not be. Then it runs on the thread's stack for our handler, which the kernel has for an alternate one meanwhile.
+static void call_with_room(struct call *call, siginfo_t *info, void *context) {
+    enum { SMALL = 32 << 10 }; // Go's, which its runtime wants to be on, have as many
+    struct zg_thread *thread = zg_thread_current_or_null();
+    stack_t theirs, ours = {0};
+    bool may_move = (zg_config.collect & zg_collect_crashes) && thread && thread->tid == zg_os_tid() &&
+                    thread->reserve_stack && real_stack(NULL, &theirs) == 0 && theirs.ss_flags == SS_ONSTACK &&
+                    theirs.ss_size < SMALL;
+    if (may_move) {
+        ours.ss_sp = thread->reserve_stack;
+        ours.ss_size = thread->reserve_stack_bytes;
+    }
+    if (!may_move || theirs.ss_sp == ours.ss_sp) {
+        call_handler(call, info, context);
+        return;
+    }
+    struct moved moved = {call, &ours};
+    zg_arch_call_on_stack(call_moved, &moved, info, context, (char *)ours.ss_sp + ours.ss_size);
+    theirs.ss_flags = 0;
+    real_stack(&theirs, NULL);
 }
 
 // `here`: the stack pointer now. True: we are on the interrupted stack already, or it is known to be at its end.
@@ -550,7 +610,7 @@ void zg_signals_hand_on(int signal, siginfo_t *info, void *context) {
     zg_os_mask_signals(SIG_SETMASK, mask, NULL);
     if (on_interrupted_stack)
         zg_arch_call_on_stack(call_handler, &call, info, context, (void *)(sp - ZG_ARCH_RED_ZONE));
-    else call_handler(&call, info, context);
+    else call_with_room(&call, info, context);
 }
 
 void zg_signals_hand_on_reported(int signal, siginfo_t *info, void *context, bool is_said) {

@@ -7,7 +7,7 @@
 #include "include/zg_kept_text.h"
 #include "platform/base.h"
 
-// Keeps what the calling thread writes to descriptor 2, as far as it can be read: the first 1000 bytes of one call, 2 KiB of all.
+// Keeps what the calling thread writes to descriptor 2, as far as it can be read: the first 1000 bytes of one call, 128 KiB of all.
 void zg_last_text_note(const void *bytes, uint64_t count);
 // What is kept of it: zg_kept_writes_get.
 extern struct zg_kept_writes zg_last_text;

@@ -14,7 +14,9 @@ struct zg_kept_lines {
     uint32_t text_bytes, start_count;
 };
 
-enum { ZG_KEPT_WRITES_BYTES = 2048 };
+// Rust writes a backtrace behind what it has to say, in two thousand pieces; each takes 16 bytes more. So much text is looked at, and so many
+// bytes are the words of an end.
+enum { ZG_KEPT_WRITES_BYTES = 131072, ZG_KEPT_TEXT_BYTES = 32768, ZG_KEPT_WORDS_BYTES = 2048 };
 // Records of what threads wrote to standard error (findings/last_text.c).
 struct zg_kept_writes {
     uint64_t ends; // the newest record's beginning << 32 | its end
@@ -30,8 +32,8 @@ struct zg_annotation {
 
 // What this thread wrote, in its order, cut off in front where it does not fit; with a NUL. Returns the bytes without it.
 uint64_t zg_kept_writes_get(const struct zg_kept_writes *writes, int tid, char *text, uint64_t capacity);
-// Where in a thread's last writes the reason for this signal begins, which ends at their end; NULL where none is there. `is_own`: the process
-// has raised the signal itself.
-const char *zg_kept_words(int signal, bool is_own, const char *text, uint64_t count);
+// The reason for this signal out of a thread's last writes, without newlines at its end; false where none is there. `is_own`: the process has
+// raised the signal itself.
+bool zg_kept_words(int signal, bool is_own, const char *text, uint64_t count, char *message, uint64_t capacity);
 
 #endif

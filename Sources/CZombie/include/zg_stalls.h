@@ -29,10 +29,10 @@ struct zg_pulse {
         uint64_t queue;      // the main queue's address (zg_pulse_queue)
     };
     // What it has waited for, none counted further than ZG_PULSE_WAITS: that tells a loop of events from a program that waits now and then.
-    uint8_t waits;   // for several things, or for some time
-    uint8_t times;   // of these, that ended because the time was over
-    uint8_t singles; // for one thing, which came
-    uint8_t calls;   // waits of any kind
+    uint8_t waits;       // for several things, or for some time
+    uint8_t times;       // of these, that ended because the time was over
+    uint8_t singles;     // for one thing, which came
+    uint8_t calls;       // waits of any kind
     int32_t file;        // that one
     uint64_t busy_until; // when the last time that zguard has watched was over
     uint32_t is_watched; // written by zguard: it wants to know `busy_until`

@@ -55,6 +55,8 @@ struct zg_thread {
 
     void *alternate_stack; // ours, for faults; NULL where signals are not handled
     uint64_t alternate_stack_bytes;
+    void *reserve_stack; // the same, also where the program has been left the alternate stacks
+    uint64_t reserve_stack_bytes;
     // Signals of faults that the program believes to be held back, and the mask with which it does (signals.c).
     uint64_t faults_hidden, hidden_with;
 

@@ -15,8 +15,8 @@ extension Finding.Frame {
         "operator delete",
     ]
 
-    // Inlined functions of the C and C++ library.
-    private static let directories = ["/usr/include/", "/usr/lib/gcc/", "/usr/local/include/c++/"]
+    // Inlined functions of the C and C++ library, and all of Rust's.
+    private static let directories = ["/usr/include/", "/usr/lib/gcc/", "/usr/local/include/c++/", "/rustc/"]
 
     /// Whether the frame belongs to a runtime library rather than to the program.
     public var isLibraryCode: Bool {

@@ -125,6 +125,7 @@ public struct CrashInCore {
             // The kernel cannot name it.
             finding.detail["fault_address"] = nil
             finding.address = nil
+            finding.confidence = .inferred
         } else if signal.address < Self.nullBytes {
             finding.kind = .nullAccess
         } else if signal.address &- (sp &- Self.stackBytes) < 2 * Self.stackBytes, !isMapped(signal.address) {

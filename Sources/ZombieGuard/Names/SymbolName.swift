@@ -30,7 +30,9 @@ struct SymbolName: Hashable {
     /// Takes a symbol's name apart, mangled or not.
     init(symbol: String) {
         let plain = demangle(symbol)
-        if plain == symbol {
+        if let rust = rustName(symbol) ?? (symbol.hasPrefix("_ZN") ? olderRustName(plain) : nil) {
+            self.init(readable: rust)
+        } else if plain == symbol {
             self.init(readable: symbol)
         } else if symbol.hasPrefix("_Z") {
             self = CxxName.parse(plain)

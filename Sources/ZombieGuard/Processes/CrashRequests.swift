@@ -38,6 +38,9 @@ package final class CrashRequests {
         self.page.contents.pointee.collector.pid = UInt32(getpid())
     }
 
+    /// Nobody is answered any more: who asks from now on, or is waiting, goes on.
+    package func close() { zg_system_store(page.place(of: \.collector.pid), 0) }
+
     /// Can be read when somebody asks.
     package var descriptor: Int32 { fifo.number }
 

@@ -101,7 +101,8 @@ public struct GuardedProcess: Sendable {
         do throws(SystemError) {
             let size = MemoryLayout<zg_stats_page>.size
             if let file = openPage(flags: O_RDONLY) { return try file.read(at: 0, upTo: size) }
-            return try Descriptor(opening: "/proc/\(processID)/mem").read(at: page.start, upTo: size)
+            return try Descriptor(opening: ProcessFolder.ofMemory(of: processID) + "/mem").read(
+                at: page.start, upTo: size)
         } catch {
             throw error.number == EIO ? .gone(processID) : ProcessError(processID, error, wantsMemory: true)
         }
@@ -109,7 +110,7 @@ public struct GuardedProcess: Sendable {
 
     /// Opens the file behind the page; nil where the program closed its descriptor and there is no other way.
     func openPage(flags: Int32) -> Descriptor? {
-        let directory = "/proc/\(processID)/fd"
+        let directory = ProcessFolder.ofMemory(of: processID) + "/fd"
         let descriptors = Self.directoryEntries(directory).map { "\(directory)/\($0)" }
         for path in descriptors where readLink(path)?.hasPrefix(Self.pageName) ?? false {
             if let file = openIfPage(path, flags) { return file }

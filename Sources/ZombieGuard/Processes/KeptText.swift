@@ -31,14 +31,20 @@ struct KeptText {
     /// Why a thread raised a signal, by what it wrote to standard error; nil where it wrote nothing that says it. `isOwn`: the process has raised
     /// the signal itself.
     func reason(for signal: Int32, of thread: Int, isOwn: Bool) -> String? {
-        guard places.writes != 0, let writes = memory.record(zg_kept_writes.self, at: places.writes) else { return nil }
-        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(ZG_KEPT_WRITES_BYTES)) { text in
+        let size = MemoryLayout<zg_kept_writes>.size
+        guard places.writes != 0 else { return nil }
+        let writes = memory.read(at: places.writes, upTo: size)
+        guard writes.count == size else { return nil }
+        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(ZG_KEPT_TEXT_BYTES)) { text in
             let start = text.baseAddress!
-            let count = withUnsafePointer(to: writes) {
-                zg_kept_writes_get($0, Int32(truncatingIfNeeded: thread), start, UInt64(text.count))
+            let count = writes.withUnsafeBytes {
+                zg_kept_writes_get(
+                    $0.baseAddress?.assumingMemoryBound(to: zg_kept_writes.self), Int32(truncatingIfNeeded: thread),
+                    start, UInt64(text.count))
             }
-            guard let words = zg_kept_words(signal, isOwn, start, count) else { return nil }
-            return String(cString: words).withoutLineEnds
+            var message = [CChar](repeating: 0, count: Int(ZG_KEPT_WORDS_BYTES))
+            guard zg_kept_words(signal, isOwn, start, count, &message, UInt64(message.count)) else { return nil }
+            return message.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
         }
     }
 

@@ -28,7 +28,7 @@ final class ProcessMemory: MemoryReader {
 
     init(processID: Int) throws(ProcessError) {
         do throws(SystemError) {
-            file = try Descriptor(opening: "/proc/\(processID)/mem")
+            file = try Descriptor(opening: ProcessFolder.ofMemory(of: processID) + "/mem")
         } catch {
             throw ProcessError(processID, error, wantsMemory: true)
         }

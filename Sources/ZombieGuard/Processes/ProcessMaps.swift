@@ -57,6 +57,6 @@ struct Mapping: Hashable {
 
     /// The mappings of a process, in the order of their addresses.
     static func all(of process: Int) throws(SystemError) -> [Mapping] {
-        parse(String(decoding: try readFile("/proc/\(process)/maps"), as: UTF8.self))
+        parse(String(decoding: try readFile(ProcessFolder.ofMemory(of: process) + "/maps"), as: UTF8.self))
     }
 }

@@ -45,6 +45,8 @@ struct StoppedThreads {
             for thread in Self.threadIDs(of: processID) where thread != own && !seized.contains(thread) {
                 let result = zg_thread_seize(thread)
                 if result == -ESRCH { continue }
+                // One that has ended, and that the kernel keeps until the others have, too, or until somebody takes note of it.
+                if result < 0, ThreadTimes(of: processID, thread: UInt32(bitPattern: thread)) == nil { continue }
                 if result < 0 {
                     for other in seized { _ = zg_thread_let_go(other, 0) }
                     let isTraced = GuardedProcess.status(of: processID)["TracerPid"].map { $0 != "0" } ?? false
@@ -83,7 +85,9 @@ struct StoppedThreads {
             let result = zg_thread_seize(thread)
             if result == 0 {
                 seized.append(thread)
-            } else if result != -ESRCH, seized.isEmpty {
+            } else if result != -ESRCH, seized.isEmpty,
+                ThreadTimes(of: processID, thread: UInt32(bitPattern: thread)) != nil
+            {
                 throw .refused(SystemError(number: -result))
             }
         }

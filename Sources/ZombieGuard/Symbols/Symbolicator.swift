@@ -48,7 +48,7 @@ public final class Symbolicator {
             for index in crash.threads.indices {
                 crash.threads[index].stack = symbolicate(crash.threads[index].stack)
             }
-            crash.message = crash.message ?? Self.message(of: finding.stacks.access)
+            crash.message = crash.message ?? Self.message(of: finding.stacks.access, crash.signal)
             if let (place, words) = crash.message.flatMap(Self.placeAndWords) {
                 crash.message = words
                 finding.detail["said_at"] = place
@@ -71,10 +71,22 @@ public final class Symbolicator {
         return finding
     }
 
-    /// What optimised Swift code traps for, without a word: the compiler names it as a function that was inlined there.
-    private static func message(of stack: [Finding.Frame]) -> String? {
-        stack.first?.function.flatMap { $0.hasPrefix("Swift runtime failure: ") ? $0 : nil }
+    /// What optimised Swift code traps for, without a word: the compiler names it as a function that was inlined there. Dispatch traps without
+    /// one, too, for what it has words elsewhere than on Linux; where it does so for one reason alone, the function tells it.
+    private static func message(of stack: [Finding.Frame], _ signal: String) -> String? {
+        guard let function = stack.first?.function else { return nil }
+        if function.hasPrefix("Swift runtime failure: ") { return function }
+        guard ["SIGILL", "SIGTRAP"].contains(signal) else { return nil }
+        let name = function.firstRange(of: ".cold").map { String(function[..<$0.lowerBound]) } ?? function
+        return wordsOfDispatch[name].map { "BUG IN CLIENT OF LIBDISPATCH: " + $0 }
     }
+
+    private static let wordsOfDispatch = [
+        "__DISPATCH_WAIT_FOR_QUEUE__": "dispatch_sync called on queue already owned by current thread",
+        "dispatch_group_leave": "Unbalanced call to dispatch_group_leave()",
+        "_dispatch_group_dispose": "Group object deallocated while in use",
+        "_dispatch_semaphore_dispose": "Semaphore object deallocated while in use",
+    ]
 
     /// Where Swift's own words say that they come from: "Shop/Cart.swift:12" and "Fatal error: out of cheese".
     private static func placeAndWords(_ message: String) -> (place: String, words: String)? {

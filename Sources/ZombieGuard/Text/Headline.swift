@@ -32,12 +32,20 @@ extension Finding {
         case .heapOverflow where detail["read_from"] != nil: followed
         case .heapOverflow: "\(access.noun) \(position ?? "at an unknown address")"
         case .wildAccess where detail["read_from"] != nil: followed
+        case .wildAccess where isWithoutAddress:
+            "\(access.noun) at an address that the processor does not name\(signal): one that no memory can have or that is not aligned,"
+                + " or an instruction that only the kernel may use"
         case .wildAccess: "\(access.noun) \(at)\(signal), \(neighbours ?? "where the program has no such memory")"
         case .nullAccess: "\(access.noun) \(at)\(signal), through a null pointer"
         case .exclusivity: overlap
         case .stackOverflow: "\(threadName) ran out of stack\(address.map { " at \($0)" } ?? "")"
         default: "\(access.noun) \(position ?? at)"
         }
+    }
+
+    // The runtime names an address that a register holds, where one does.
+    private var isWithoutAddress: Bool {
+        confidence == .inferred && detail["fault_address"] == nil && (address?.rawValue ?? 0) == 0 && neighbours == nil
     }
 
     private func count(_ name: String) -> String {

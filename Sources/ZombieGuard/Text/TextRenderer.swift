@@ -41,7 +41,13 @@ public struct TextRenderer {
         text += render(
             finding.stacks.alloc, title: title("allocated", block?.allocatingThread, finding.hasShortened("alloc")))
         text += render(finding.history)
-        if let crash = finding.crash { text += render(crash) }
+        if let crash = finding.crash {
+            text += render(crash)
+            // Why there is one alone.
+            if crash.threads.isEmpty, let why = finding.detail["threads"] {
+                text += heading("threads: \(visible(why))")
+            }
+        }
         if let stall = finding.stall { text += render(stall, joins: finding.joinsThread) }
         return text + mark + style.paint(closing(finding), .mark) + "\n"
     }
