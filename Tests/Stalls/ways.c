@@ -1,5 +1,6 @@
 // Ways in which C programs hold up their loops of events, one a function. Tests/Detection/stalling.py reads the lines in front of the functions:
-// stalls: function on top[, computing][, call=NAME][, held=FUNCTION][, freeze][, thread=NAME][, options=TEXT], or: nothing.
+// stalls: function on top[, computing][, call=NAME][, held=FUNCTION][, freeze][, thread=NAME][, options=TEXT][, profile], or: nothing[, profile].
+// profile: by profile sample, which has stalls on without a word of the user's.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -411,7 +412,7 @@ STEP serve_two(void) {
     pthread_join(thread, NULL);
 }
 
-// stalls: compute, computing
+// stalls: compute, computing, profile
 CASE second_request(void) {
     listen_for_others();
     serve_two();
@@ -425,14 +426,14 @@ STEP run_child(int milliseconds) {
     while (waitpid(-1, NULL, WNOHANG) == 0) wait_by_poll(10);
 }
 
-// stalls: compute, computing
+// stalls: compute, computing, profile
 CASE server_with_children(void) {
     run_child(50);
     listen_for_others();
     serve_two();
 }
 
-// stalls: compute, computing
+// stalls: compute, computing, profile
 CASE idle_after_children(void) {
     run_child(50);
     for (int i = 0; i < 60; i++) wait_by_poll(100);
@@ -440,7 +441,7 @@ CASE idle_after_children(void) {
     wait_by_poll(20);
 }
 
-// nothing
+// nothing, profile
 CASE waits_for_children(void) {
     for (int i = 0; i < 3; i++) {
         run_child(100);
@@ -448,7 +449,7 @@ CASE waits_for_children(void) {
     }
 }
 
-// nothing
+// nothing, profile
 CASE looks_whether_something_came(void) {
     for (int i = 0; i < 20; i++) wait_by_poll(0);
     for (int i = 0; i < 20; i++) wait_by_select(0);
@@ -465,7 +466,7 @@ static void *write_later(void *unused) {
 }
 
 // A client: one answer after the other.
-// nothing
+// nothing, profile
 CASE waits_for_answers(void) {
     for (int i = 0; i < 3; i++) {
         pthread_t thread;
@@ -479,7 +480,7 @@ CASE waits_for_answers(void) {
     }
 }
 
-// nothing
+// nothing, profile
 CASE sleeps_by_waits(void) {
     for (int i = 0; i < 5; i++) {
         struct timeval time = {0, 20000};
@@ -490,7 +491,7 @@ CASE sleeps_by_waits(void) {
     poll(NULL, 0, 20);
 }
 
-// nothing
+// nothing, profile
 CASE ends_by_itself(void) {
     for (int i = 0; i < 5; i++) wait_by_poll(20);
     compute(0.8);

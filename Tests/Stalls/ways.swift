@@ -115,7 +115,7 @@ let mutex = NSLock()
 }
 
 // What an asynchronous main is: one thing after the other.
-// nothing
+// nothing, profile
 func mainTask() {
     Task { @MainActor in
         for _ in 0..<3 {
@@ -127,7 +127,7 @@ func mainTask() {
     dispatchMain()
 }
 
-// stalls: compute, computing, thread=*
+// stalls: compute, computing, thread=*, profile
 func mainActorIsAwaited() {
     Task { @MainActor in
         try? await Task.sleep(nanoseconds: 100_000_000)

@@ -84,7 +84,7 @@ package final class StallWatch {
                 queues[index] = MainQueueWatch(process: Int(pulse.pointee.pid), address: pulse.pointee.queue)
             }
             guard state == zg_pulse_beats.rawValue else {
-                if let track = tracks.removeValue(forKey: index), mattersAtEnd(track) {
+                if let track = tracks.removeValue(forKey: index), mattersAtEnd(track, index) {
                     findings += conclude(track, index, hasEnded: true)
                 }
                 continue
@@ -100,8 +100,8 @@ package final class StallWatch {
     package func finish(isByItself: Bool) -> [Finding] {
         var findings: [Finding] = []
         for (index, track) in tracks.sorted(by: { $0.key < $1.key }) {
-            if !mattersAtEnd(track), zg_system_load(&pulse(index).pointee.state) != zg_pulse_beats.rawValue { continue }
-            if !mattersAtEnd(track), isByItself, track.process == child().map({ Int($0) }) { continue }
+            if !mattersAtEnd(track, index), zg_system_load(&pulse(index).pointee.state) != zg_pulse_beats.rawValue { continue }
+            if !mattersAtEnd(track, index), isByItself, track.process == child().map({ Int($0) }) { continue }
             findings += conclude(track, index, hasEnded: true)
         }
         tracks = [:]
@@ -143,8 +143,7 @@ package final class StallWatch {
         let age = clock.milliseconds(since: since)
         if tracks[index]!.since != since {
             tracks[index]!.begin(since, now: now)
-            // Where this process had to wait for a processor, the thread had to, too, as far as is known.
-            tracks[index]!.time.discount = max(min(unseen, age), age.subtractingClamped(2 * tick))
+            tracks[index]!.time.discount = min(unseen, age)
             return
         }
         guard let times = ThreadTimes(of: tracks[index]!.process, thread: tracks[index]!.thread) else {
@@ -166,9 +165,7 @@ package final class StallWatch {
         if busy * 2 < limit || times.isStopped { return }
         if tracks[index]!.isLoop == nil {
             tracks[index]!.isLoop =
-                isCautious
-                ? tracks[index]!.loop.isOne(pulse.pointee, busyFor: age)
-                : pulse.pointee.calls >= UInt8(ZG_PULSE_WAITS)
+                isCautious ? tracks[index]!.loop.isOne(pulse.pointee, busyFor: age) : hasWaited(pulse.pointee)
         }
         if tracks[index]!.isLoop == false { return }
         pulse.pointee.is_watched = 1
@@ -191,8 +188,16 @@ package final class StallWatch {
         return result == 0 || errno != ESRCH
     }
 
-    /// Where it was busy when its program came to its end by itself.
-    private func mattersAtEnd(_ track: Track) -> Bool { !isCautious || track.loop.listens }
+    /// Whoever waits once is no loop of events.
+    private func hasWaited(_ pulse: zg_pulse) -> Bool { pulse.calls >= UInt8(ZG_PULSE_WAITS) }
+
+    /// Where its program came to its end by itself: others may have waited for it then, or it had gone on before.
+    private func mattersAtEnd(_ track: Track, _ index: Int) -> Bool {
+        let pulse = pulse(index)
+        return !isCautious || track.loop.listens
+            || pulse.pointee.nonce == track.nonce && pulse.pointee.tid == track.thread
+                && zg_system_load_long(&pulse.pointee.busy_since) != track.since
+    }
 
     private func release(_ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>) {
         tracks[index] = nil
@@ -278,10 +283,11 @@ package final class StallWatch {
 
     /// A part of a task, as far as is known.
     private func isOfTask(_ event: StallEvent) -> Bool {
-        guard let stack = event.samples.last?.stack else { return true }
-        return stack.contains {
-            symbolicator.symbolicate([$0]).contains { $0.function.map(PoolWatch.runsJobs) ?? false }
-        }
+        let frames = event.samples.flatMap(\.stack)
+        return frames.isEmpty
+            || frames.contains { frame in
+                symbolicator.symbolicate([frame]).contains { $0.function.map(PoolWatch.runsJobs) ?? false }
+            }
     }
 
     private func endQueue(_ index: Int, now: UInt64) -> [Finding] {
@@ -414,7 +420,7 @@ package final class StallWatch {
 
     private func conclude(_ track: Track, _ index: Int, hasEnded: Bool) -> [Finding] {
         defer { tracks[index]?.since = 0 }
-        guard track.since != 0, track.isLoop == true else { return [] }
+        guard track.since != 0, track.isLoop ?? (!isCautious && hasWaited(pulse(index).pointee)) else { return [] }
         var track = track
         // What it has waited for a processor since the last look.
         if !hasEnded, let times = ThreadTimes(of: track.process, thread: track.thread) {
