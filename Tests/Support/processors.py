@@ -136,7 +136,9 @@ def run_in_machine(root, command, variables):
         close(0, 0, 1)
         return 0
     compatibility.FOLDER.mkdir(parents=True, exist_ok=True)
-    status, said = machine.run(root.path, command, MACHINE_SECONDS, {ROOT: ROOT}, {compatibility.FOLDER: compatibility.FOLDER}, ROOT,
+    # Without tags where the emulator's do not work: it would have one for each page.
+    kind = "virt,gic-version=3" + ",mte=on" * WHOLE.endswith("-tags")
+    status, said = machine.run(root.path, command, MACHINE_SECONDS, {ROOT: ROOT}, {compatibility.FOLDER: compatibility.FOLDER}, ROOT, machine=kind,
                                **{**variables, "ZG_TEST_EMULATOR": machines.emulator(machine), "ZG_TEST_STAGE": RUN, "ZG_TEST_HERE": HERE, "ZG_TEST_MACHINE": WHOLE})
     print(said, end="")
     if status is None:
