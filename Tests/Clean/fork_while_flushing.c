@@ -3,15 +3,16 @@
 
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { forks = 300 };
+enum { forks = 300, flushes_for_each = 8 };
 
-static int stop;
+static int stop, begun;
 
 static ssize_t write_somewhere(void *unused, const char *bytes, size_t count) {
     static unsigned seed;
@@ -26,10 +27,17 @@ static ssize_t write_somewhere(void *unused, const char *bytes, size_t count) {
     return (ssize_t)count;
 }
 
+// Not one after the other for ever: libc's lock is not fair, and a fork may wait for it for minutes.
 static void *flush(void *stream) {
-    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-        fputs("some words", stream);
-        fflush(NULL);
+    for (int seen = 0, flushes = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED);) {
+        int now = __atomic_load_n(&begun, __ATOMIC_RELAXED);
+        if (now != seen) seen = now, flushes = 0;
+        if (flushes++ < flushes_for_each) {
+            fputs("some words", stream);
+            fflush(NULL);
+        } else {
+            sched_yield();
+        }
     }
     return NULL;
 }
@@ -40,6 +48,7 @@ int main(void) {
     int good = 0;
     pthread_create(&thread, NULL, flush, stream);
     for (int i = 0; i < forks; i++) {
+        __atomic_store_n(&begun, i + 1, __ATOMIC_RELAXED);
         pid_t child = fork();
         if (!child) {
             free(malloc(1000));

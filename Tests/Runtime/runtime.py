@@ -24,6 +24,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import sys
 import time
@@ -153,7 +154,7 @@ class Program:
             reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             if not ends:
                 reason += ", before its end"
-            if code in (-signal.SIGILL, -signal.SIGTRAP) and not emulator:
+            if code in (-signal.SIGILL, -signal.SIGTRAP) and not emulator and shutil.which("gdb"):
                 err += self.trap(environment)
             raise Failed(f"{what}: {reason}\n{tail(err)}")
         if any("warning" not in self.header or self.header["warning"] not in line for line in said_by_library(err)):

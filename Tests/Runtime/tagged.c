@@ -1,7 +1,7 @@
 // Profile mte: which memory has which tag, what is found by tags at the instruction, and whose it was.
 // processor: aarch64
 // preload
-// options: profile=mte:report_path=tagged-%p.jsonl
+// options: profile=mte:report_path=findings-%p.jsonl
 // warning: zguard
 // timeout: 120
 

@@ -1,7 +1,7 @@
 // Profile mte with on_finding=continue: after each finding the access is made, and the program goes on; checks begin again.
 // processor: aarch64
 // preload
-// options: profile=mte:on_finding=continue:quarantine_bytes=0:report_path=tagged-%p.jsonl
+// options: profile=mte:on_finding=continue:quarantine_bytes=0:report_path=findings-%p.jsonl
 // warning: zguard
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ static int new_findings(const char *kind) {
     static int before;
     char path[100], text[100];
     int count = 0, all = 0, index = 0;
-    snprintf(path, sizeof path, "tagged-%d.jsonl", (int)getpid());
+    snprintf(path, sizeof path, "findings-%d.jsonl", (int)getpid());
     snprintf(text, sizeof text, "\"kind\":\"%s\"", kind);
     FILE *file = fopen(path, "r");
     for (; file && fgets(said, sizeof said, file); index++) {
@@ -118,7 +118,7 @@ int main(void) {
     } else {
         CHECK_EQUAL(tag_of(malloc(10)), 0, "without tags in the processor there are none");
     }
-    snprintf(path, sizeof path, "tagged-%d.jsonl", (int)getpid());
+    snprintf(path, sizeof path, "findings-%d.jsonl", (int)getpid());
     unlink(path);
     return check_end();
 }

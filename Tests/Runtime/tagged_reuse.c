@@ -1,7 +1,7 @@
 // Profile mte where places are used again at once: a stale pointer leads to the block that it belonged to.
 // processor: aarch64
 // preload
-// options: profile=mte:quarantine_bytes=0:report_path=tagged-%p.jsonl
+// options: profile=mte:quarantine_bytes=0:report_path=findings-%p.jsonl
 // warning: zguard
 
 #include <malloc.h>

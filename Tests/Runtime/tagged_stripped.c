@@ -2,6 +2,7 @@
 // processor: aarch64
 // preload
 // options: profile=mte:on_finding=continue
+// warning: no memory tagging
 
 #include <malloc.h>
 

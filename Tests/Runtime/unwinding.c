@@ -25,6 +25,9 @@
 #include "stacks/unwind_cfi.h"
 #include "threads/capture.h"
 #include "threads/thread.h"
+#if defined(__aarch64__)
+#include "vectors.h"
+#endif
 
 enum { MOST = 512 };
 static uint64_t compared, captures;
@@ -209,6 +212,50 @@ static void signals(void) {
     raise_in_depth(3);
 }
 
+#if defined(__aarch64__)
+// A frame that holds the whole of long vectors: not one that comes with a system call, at which a thread gives them up.
+enum { BREAK_BYTES = 4, PAGE = 4096, VECTORS = 32 };
+static char *closed;
+static uint64_t vector_bytes, vector_frames;
+
+static void on_fault(int number, siginfo_t *info, void *context) {
+    mcontext_t *machine = &((ucontext_t *)context)->uc_mcontext;
+    compare("a frame with vectors");
+    recurse(8, "below a frame with vectors");
+    if (number == SIGTRAP) machine->pc += BREAK_BYTES;
+    else mprotect(closed, PAGE, PROT_READ | PROT_WRITE);
+    // Their frame's end is known where the handler runs on the stack that was interrupted.
+    if (number == SIGTRAP) vector_frames += machine->sp - (uint64_t)info >= VECTORS * vector_bytes;
+}
+
+static __attribute__((noinline)) void fault_in_depth(int depth) {
+    volatile int room[10];
+    room[0] = depth;
+    if (depth) fault_in_depth(depth - 1);
+    else if (vector_bytes)
+        __asm__ volatile(
+            ".arch_extension sve\n ptrue p0.b\n dup z0.b, #3\n setffr\n brk #1\n ldrb w9, [%0]" ::"r"(closed)
+            : "memory", "x9", "v0");
+    else __asm__ volatile("brk #1\n ldrb w9, [%0]" ::"r"(closed) : "memory", "x9");
+    (void)room[0];
+}
+
+static void vectors_in_frames(void) {
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO}, trap, fault;
+    vector_bytes = longest_vectors();
+    sigaction(SIGTRAP, &action, &trap);
+    sigaction(SIGSEGV, &action, &fault);
+    for (int depth = 0; depth < 4; depth++) {
+        closed = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        fault_in_depth(depth);
+        munmap(closed, PAGE);
+    }
+    sigaction(SIGTRAP, &trap, NULL);
+    sigaction(SIGSEGV, &fault, NULL);
+    CHECK_EQUAL(vector_frames, 4, "frames hold all of the vectors");
+}
+#endif
+
 static void *in_thread(void *argument) {
     recurse(20, "a thread");
     callbacks();
@@ -368,6 +415,9 @@ int main(void) {
     cxx_frames(point, "C++ frames", 30);
     cxx_frames(point, "C++ frames again", 30);
     signals();
+#if defined(__aarch64__)
+    vectors_in_frames();
+#endif
     alternate_stack();
     coroutines();
     wild_registers();

@@ -35,8 +35,8 @@ from Support.environment import ARCH, HERE, ROOT, ZGUARD, guarded_by, scrubbed  
 SUITE = "trixie"
 DEBIAN = {"aarch64": "arm64"}  # Debian's names of processors
 # For the drivers, and the programs that are run with and without the library (elsewhere.py).
-PACKAGES = ["bash", "g++", "gcc", "git", "jq", "libc6-dev", "lua5.4", "nodejs", "perl", "python3", "redis-server", "ruby", "sqlite3", "swiftlang",
-            "xz-utils"]
+PACKAGES = ["bash", "g++", "gcc", "git", "jq", "libc6-dev", "libunwind-dev", "lua5.4", "nodejs", "perl", "python3", "redis-server", "ruby", "sqlite3",
+            "swiftlang", "xz-utils"]
 # What the runtime's own tests are linked with, and programs whose stacks are compared with libunwind's.
 LIBRARY_PACKAGES = ["g++", "libc6-dev", "libunwind-dev", "lua5.4", "perl", "sqlite3"]
 COMPILER_PACKAGES = ["g++", "libc6-dev", "libdw1t64", "python3", "swiftlang"]
@@ -136,7 +136,9 @@ def run_in_machine(root, command, variables):
         close(0, 0, 1)
         return 0
     compatibility.FOLDER.mkdir(parents=True, exist_ok=True)
-    status, said = machine.run(root.path, command, MACHINE_SECONDS, {ROOT: ROOT}, {compatibility.FOLDER: compatibility.FOLDER}, ROOT,
+    # Without tags where the emulator's do not work: it would have one for each page.
+    kind = "virt,gic-version=3" + ",mte=on" * WHOLE.endswith("-tags")
+    status, said = machine.run(root.path, command, MACHINE_SECONDS, {ROOT: ROOT}, {compatibility.FOLDER: compatibility.FOLDER}, ROOT, machine=kind,
                                **{**variables, "ZG_TEST_EMULATOR": machines.emulator(machine), "ZG_TEST_STAGE": RUN, "ZG_TEST_HERE": HERE, "ZG_TEST_MACHINE": WHOLE})
     print(said, end="")
     if status is None:

@@ -66,6 +66,8 @@ bool zg_arch_undo_call(struct zg_registers *registers, uint64_t top_of_stack);
 // Vector loads that leave out what lies in a protected page, at a price: libc and compilers use them where they exist.
 bool zg_arch_has_masked_loads(void);
 uint64_t zg_arch_stack_pointer(const void *ucontext);
+// What a signal's frame may take beyond what the kernel says of it (AT_MINSIGSTKSZ).
+uint64_t zg_arch_unsaid_frame_bytes(void);
 bool zg_arch_is_canonical(uint64_t address);
 // What the processor takes this pointer for, and the kernel calls it: without the bits that it ignores.
 uint64_t zg_arch_untag(uint64_t pointer);

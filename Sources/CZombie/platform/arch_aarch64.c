@@ -8,6 +8,7 @@
 
 #include <asm/sigcontext.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 
@@ -271,6 +272,13 @@ __asm__(".text\n"
         "  brk #1\n"
         ".cfi_endproc\n"
         ".size zg_arch_jump_landing, .-zg_arch_jump_landing\n");
+
+// The array of SME, of a thread that has it in use: Linux (7.2) counts its header alone. Vectors, which are its rows and as many, have
+// 256 bytes at most; how many here is not asked for, because a thread's setting would answer.
+enum { HAS_MATRICES = 1 << 23 /* HWCAP2_SME */, MOST_VECTOR_BYTES = 256 };
+uint64_t zg_arch_unsaid_frame_bytes(void) {
+    return getauxval(AT_HWCAP2) & HAS_MATRICES ? MOST_VECTOR_BYTES * MOST_VECTOR_BYTES : 0;
+}
 
 bool zg_arch_has_masked_loads(void) {
     return false; // SVE's leave out inactive lanes at no price

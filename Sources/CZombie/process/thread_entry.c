@@ -18,6 +18,7 @@
 #include "limits/sample.h"
 #include "pages/overread.h"
 #include "pages/protect.h"
+#include "platform/arch.h"
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "process/ready.h"
@@ -63,7 +64,7 @@ static bool has_exit_key;
 static uint64_t alternate_stack_bytes(void) {
     static uint64_t bytes;
     if (!bytes) {
-        uint64_t frame = getauxval(AT_MINSIGSTKSZ);
+        uint64_t frame = getauxval(AT_MINSIGSTKSZ) + zg_arch_unsaid_frame_bytes();
         bytes = ALTERNATE_STACK_BYTES + (frame > SIGNAL_FRAME_BYTES ? zg_round_up(frame, ZG_PAGE_BYTES) : 0);
     }
     return bytes;
