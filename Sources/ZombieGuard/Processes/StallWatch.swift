@@ -100,7 +100,9 @@ package final class StallWatch {
     package func finish(isByItself: Bool) -> [Finding] {
         var findings: [Finding] = []
         for (index, track) in tracks.sorted(by: { $0.key < $1.key }) {
-            if !mattersAtEnd(track, index), zg_system_load(&pulse(index).pointee.state) != zg_pulse_beats.rawValue { continue }
+            if !mattersAtEnd(track, index), zg_system_load(&pulse(index).pointee.state) != zg_pulse_beats.rawValue {
+                continue
+            }
             if !mattersAtEnd(track, index), isByItself, track.process == child().map({ Int($0) }) { continue }
             findings += conclude(track, index, hasEnded: true)
         }
