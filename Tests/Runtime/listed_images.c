@@ -81,7 +81,7 @@ static void check_comings_and_goings(void) {
 
 // --- another image in its place --------------------------------------------------------------------------------------
 
-static char bytes[1 << 20];
+static _Alignas(ElfW(Ehdr)) char bytes[1 << 20];
 
 // A copy of the library that says of its unwind rules that they lie a word further on. NULL where it cannot be made.
 static const char *make_other(char *template) {

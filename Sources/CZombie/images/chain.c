@@ -27,6 +27,7 @@ struct image {
     uint64_t header;       // of the file; the program's own: its program headers
     uint64_t unwind_entry; // the program header that says where `unwind` is; 0 where the image has none
     uint64_t print;        // of all that is read again
+    uint64_t hole[2];      // the largest between two of its parts, which may be somebody else's: arm64 aligns them to 64 KiB
 };
 enum { IMAGE_WORDS = sizeof(struct image) / 8 };
 
@@ -93,6 +94,7 @@ static bool take_print(const struct image *image, uint64_t *print, bool *refused
 static bool read_headers(struct image *image, uint64_t headers, uint32_t count, uint64_t range[2], bool *refused) {
     ElfW(Phdr) part[HEADERS_AT_ONCE];
     bool has_dynamic = false;
+    uint64_t end = 0; // of the part before: they are in the order of their addresses
     range[0] = UINT64_MAX, range[1] = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t at = headers + i * sizeof *part, left = zg_min(count - i, HEADERS_AT_ONCE);
@@ -102,6 +104,10 @@ static bool read_headers(struct image *image, uint64_t headers, uint32_t count, 
         if (entry->p_type == PT_DYNAMIC) has_dynamic = address == image->dynamic;
         if (entry->p_type == PT_GNU_EH_FRAME) image->unwind = address, image->unwind_entry = at;
         if (entry->p_type != PT_LOAD) continue;
+        uint64_t start = address & ~(uint64_t)(ZG_PAGE_BYTES - 1);
+        if (end && start > end && start - end > image->hole[1] - image->hole[0])
+            image->hole[0] = end, image->hole[1] = start;
+        end = (address + entry->p_memsz + ZG_PAGE_BYTES - 1) & ~(uint64_t)(ZG_PAGE_BYTES - 1);
         range[0] = zg_min(range[0], address);
         range[1] = zg_max(range[1], address + entry->p_memsz);
     }
@@ -148,6 +154,10 @@ static bool was_whole(const struct table *table, uint32_t sequence) {
     return __atomic_load_n(&table->sequence, __ATOMIC_RELAXED) == sequence;
 }
 
+static bool is_hole(const struct image *image, uint64_t address) {
+    return address >= image->hole[0] && address < image->hole[1];
+}
+
 struct look {
     bool is_listed; // `image` was in the table
     uint64_t last, before_last, last_print;
@@ -168,9 +178,9 @@ static bool look_up(uint64_t address, struct look *look) {
         look->range[0] = word(&table->ranges[i][0]);
         look->range[1] = word(&table->ranges[i][1]);
         if (address < look->range[0] || address >= look->range[1]) continue;
-        look->is_listed = true;
         copy_words((uint64_t *)&look->image, table->images[i], IMAGE_WORDS);
-        break;
+        look->is_listed = !is_hole(&look->image, address);
+        if (look->is_listed) break;
     }
     return was_whole(table, sequence);
 }
@@ -251,7 +261,8 @@ static bool go_through(struct search *search, struct table *table, const struct 
         bool is_understood = !is_new || read_image(map, &listed, &image, range, &search->refused);
         search->is_whole = search->is_whole && is_understood;
         if (is_understood && table) add(table, &image, range);
-        if (is_understood && search->address >= range[0] && search->address < range[1]) {
+        if (is_understood && search->address >= range[0] && search->address < range[1] &&
+            !is_hole(&image, search->address)) {
             search->is_found = true;
             search->image = image;
             search->range[0] = range[0], search->range[1] = range[1];
