@@ -61,13 +61,8 @@ struct EventLoop {
     /// What its descriptors are.
     private static func files(of process: Int) -> [Int32: String] {
         var files: [Int32: String] = [:]
-        for name in names(in: "/proc/\(process)/fd") {
-            guard let number = Int32(name) else { continue }
-            var target = [CChar](repeating: 0, count: 256)
-            let count = readlink("/proc/\(process)/fd/\(name)", &target, target.count)
-            if count > 0 {
-                files[number] = String(decoding: target[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
-            }
+        for name in directoryEntries("/proc/\(process)/fd") {
+            if let number = Int32(name) { files[number] = readLink("/proc/\(process)/fd/\(name)") }
         }
         return files
     }
@@ -118,19 +113,6 @@ struct EventLoop {
     }
 
     // MARK: Reading
-
-    private static func names(in folder: String) -> [String] {
-        guard let directory = opendir(folder) else { return [] }
-        defer { closedir(directory) }
-        var names: [String] = []
-        while let entry = readdir(directory) {
-            names.append(
-                withUnsafePointer(to: &entry.pointee.d_name) {
-                    $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-                })
-        }
-        return names
-    }
 
     private static func lines(of path: String) -> [Substring] {
         guard let bytes = try? readFile(path) else { return [] }

@@ -111,7 +111,7 @@ public struct GuardedProcess: Sendable {
     /// Opens the file behind the page; nil where the program closed its descriptor and there is no other way.
     func openPage(flags: Int32) -> Descriptor? {
         let directory = ProcessFolder.ofMemory(of: processID) + "/fd"
-        let descriptors = Self.directoryEntries(directory).map { "\(directory)/\($0)" }
+        let descriptors = directoryEntries(directory).map { "\(directory)/\($0)" }
         for path in descriptors where readLink(path)?.hasPrefix(Self.pageName) ?? false {
             if let file = openIfPage(path, flags) { return file }
         }
@@ -125,17 +125,6 @@ public struct GuardedProcess: Sendable {
             UInt64(status.st_ino) == page.inode
         else { return nil }
         return file
-    }
-
-    private static func directoryEntries(_ path: String) -> [String] {
-        guard let directory = opendir(path) else { return [] }
-        defer { closedir(directory) }
-        var names: [String] = []
-        while let entry = readdir(directory) {
-            names.append(
-                withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) })
-        }
-        return names
     }
 
     /// The lines of /proc/PID/status; empty where the process is gone.

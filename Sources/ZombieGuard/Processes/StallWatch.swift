@@ -179,11 +179,7 @@ package final class StallWatch {
         }
     }
 
-    private static func program(of process: Int) -> String? {
-        var path = [CChar](repeating: 0, count: Int(PATH_MAX))
-        let count = readlink("/proc/\(process)/exe", &path, path.count - 1)
-        return count > 0 ? String(decoding: path[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self) : nil
-    }
+    private static func program(of process: Int) -> String? { readLink("/proc/\(process)/exe") }
 
     private func isAlive(_ pulse: zg_pulse) -> Bool {
         let result = kill(pid_t(truncatingIfNeeded: pulse.pid), 0)

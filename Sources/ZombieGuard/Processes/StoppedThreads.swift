@@ -152,14 +152,7 @@ struct StoppedThreads {
     }
 
     static func threadIDs(of processID: Int) -> [Int32] {
-        guard let directory = opendir("/proc/\(processID)/task") else { return [] }
-        defer { closedir(directory) }
-        var found: [Int32] = []
-        while let entry = readdir(directory) {
-            let name = withUnsafeBytes(of: &entry.pointee.d_name) { fieldText($0) }
-            if let id = Int32(name) { found.append(id) }
-        }
-        return found.sorted()
+        directoryEntries("/proc/\(processID)/task").compactMap { Int32($0) }.sorted()
     }
 }
 

@@ -152,6 +152,18 @@ package func readLink(_ path: String) -> String? {
     return count < 0 ? nil : String(decoding: buffer[..<count], as: UTF8.self)
 }
 
+/// The names in a directory, "." and ".." among them; none where it cannot be read.
+package func directoryEntries(_ path: String) -> [String] {
+    guard let directory = opendir(path) else { return [] }
+    defer { closedir(directory) }
+    var names: [String] = []
+    while let entry = readdir(directory) {
+        names.append(
+            withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) })
+    }
+    return names
+}
+
 /// The whole of a small file, such as one in /proc.
 package func readFile(_ path: String) throws(SystemError) -> [UInt8] {
     let file = try Descriptor(opening: path)

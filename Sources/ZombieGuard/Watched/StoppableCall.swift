@@ -106,9 +106,7 @@ private enum CalledFile {
 
     init(_ descriptor: Int32, of process: Int) {
         let link = "/proc/\(process)/fd/\(descriptor)"
-        var target = [CChar](repeating: 0, count: Int(PATH_MAX))
-        let count = readlink(link, &target, target.count)
-        let text = String(decoding: target.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        let text = readLink(link) ?? ""
         if text.hasPrefix("/") {
             self = Self.isLocal(descriptor, of: process) ? Self.kind(of: link) : .other
         } else {
