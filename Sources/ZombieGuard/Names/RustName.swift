@@ -22,7 +22,7 @@ private struct RustPath {
     mutating func name() -> String? {
         let name = path()
         // Behind it may stand the crate that it was made for, and what other tools append.
-        let isWhole = at == bytes.count || [UInt8(ascii: "C"), UInt8(ascii: "."), UInt8(ascii: "$")].contains(next)
+        let isWhole = at == bytes.count || "CB.$".utf8.contains(next)
         return hasFailed || !isWhole || name.isEmpty ? nil : name
     }
 
