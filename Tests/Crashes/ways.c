@@ -312,6 +312,12 @@ CASE sent_held_back(void) {
     exit(sigwaitinfo(&pending, &info) == SIGFPE && info.si_pid == getpid() ? 4 : 6);
 }
 
+__attribute__((noinline, noclone)) static int run_over(int depth) {
+    volatile char frame[1000];
+    frame[0] = (char)depth;
+    return depth ? run_over(depth + 1) + frame[0] : frame[0];
+}
+
 static size_t room_bytes;
 __attribute__((noinline, noclone)) static void abort_without_room(int signal) {
     static const char text[] = "no room\n";
@@ -329,7 +335,7 @@ CASE handler_without_room(void) {
     mprotect(room + 4096, room_bytes, PROT_READ | PROT_WRITE);
     sigaltstack(&stack, NULL);
     sigaction(SIGSEGV, &action, NULL);
-    *(volatile int *)nothing = 1;
+    run_over(1);
 }
 
 // dies: SIGABRT, crash, message=^thread 'main' \(1\) panicked at ways\.rs:3:5:\nout of cheese$

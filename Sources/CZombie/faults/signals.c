@@ -494,15 +494,23 @@ static bool wants_interrupted_stack(const struct sigaction *action) {
     return real_stack(NULL, &stack) == 0 && is_ours(&stack);
 }
 
-// A handler on a small alternate stack of the program's may end the program: there is no room for a second signal's frame, which without us
-// there would not be. Then it runs on the thread's stack for our handler, which the kernel has for an alternate one meanwhile.
+// A thread has run over its stack: where functions begin, or where they reach down to before anything else (probes).
+static bool has_run_over(const siginfo_t *info, const void *context) {
+    enum { REACH = 64 << 10 };
+    uint64_t address = (uint64_t)info->si_addr, sp = zg_arch_stack_pointer(context);
+    return info->si_signo == SIGSEGV && info->si_code > 0 && address - (sp - REACH) < REACH + ZG_PAGE_BYTES;
+}
+
+// A handler of stack overflows on a small alternate stack of the program's (Rust's: 8 KiB) ends the program: by abort, whose signal has a
+// handler where crashes are collected, and there is no room for a second signal's frame. Then it runs on the thread's stack for our
+// handler, which the kernel has for an alternate one meanwhile. Others run where the program wants them.
 static void call_with_room(struct call *call, siginfo_t *info, void *context) {
-    enum { SMALL = 32 << 10 }; // Go's, which its runtime wants to be on, have as many
+    enum { SMALL = 16 << 10 };
     struct zg_thread *thread = zg_thread_current_or_null();
     stack_t theirs, ours = {0};
-    bool may_move = (zg_config.collect & zg_collect_crashes) && thread && thread->tid == zg_os_tid() &&
-                    thread->reserve_stack && real_stack(NULL, &theirs) == 0 && theirs.ss_flags == SS_ONSTACK &&
-                    theirs.ss_size < SMALL;
+    bool may_move = (zg_config.collect & zg_collect_crashes) && has_run_over(info, context) && thread &&
+                    thread->tid == zg_os_tid() && thread->reserve_stack && real_stack(NULL, &theirs) == 0 &&
+                    theirs.ss_flags == SS_ONSTACK && theirs.ss_size < SMALL;
     if (may_move) {
         ours.ss_sp = thread->reserve_stack;
         ours.ss_size = thread->reserve_stack_bytes;

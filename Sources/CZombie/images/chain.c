@@ -27,7 +27,7 @@ struct image {
     uint64_t header;       // of the file; the program's own: its program headers
     uint64_t unwind_entry; // the program header that says where `unwind` is; 0 where the image has none
     uint64_t print;        // of all that is read again
-    uint64_t hole[2];      // the largest between two of its parts, which may be somebody else's: arm64 aligns them to 64 KiB
+    uint64_t hole[2]; // the largest between two of its parts, which may be somebody else's: arm64 aligns them to 64 KiB
 };
 enum { IMAGE_WORDS = sizeof(struct image) / 8 };
 
