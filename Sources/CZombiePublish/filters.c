@@ -123,6 +123,7 @@ static bool waits_for_events(long number, long least, long flags) {
 
 // What it may wait for (zg_pulse_wait_ends); whether it does is not known where the time is at an address, which only the kernel may read.
 static int waits_by_number_for(long number, long count, long longest, long events_longest) {
+    (void)count, (void)longest; // of poll, which not every processor has
     switch (number) {
 #ifdef SYS_poll
     case SYS_poll: return longest && count ? zg_waits_for_several : zg_waits_for_nothing;
