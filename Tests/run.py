@@ -2,10 +2,12 @@
 """Runs the test suite: a queue of all parts (Support/parts.py), two of them at a time, the longest first. scripts/test sets the machine
 up and calls it; CONTRIBUTING.md says what --full and --long add, and how slices rotate.
 
-A part's output goes to build/tests/NAME.log; when it ends, one line says what came of it, and what failed follows. The last line
+A part's output goes to build/tests/NAME.log; when it ends, one line says what came of it, and what failed follows. A part that does not
+end is ended, and has failed. The last line
 but for the empty ones is the sum "N passed, N failed" of all parts but `swift test`, whose own output is shown whole."""
 
 import argparse
+import contextlib
 import os
 import re
 import signal
@@ -38,6 +40,7 @@ class Outcome:
         self.passed = self.failed = self.skipped = 0
         self.seconds = self.processor = 0.0
         self.status, self.slice, self.trouble = None, "", []
+        self.limit = None  # the time after which it was ended, if it was
 
     def read(self):
         text = self.log.read_text(errors="replace")
@@ -53,6 +56,9 @@ class Outcome:
                     self.failed, self.trouble = 1, [f"status {self.status}"]
         elif self.part.says == BUILD:
             self.failed = int(self.status != 0)
+        if self.limit:
+            self.failed += not self.failed
+            self.trouble.insert(0, f"ended after {self.limit:.0f} s, since it did not end itself")
         if not self.is_good:
             self.trouble += failures_in(text, self.part)
 
@@ -98,21 +104,35 @@ def commits():
     return int(git("rev-list", "--count", "HEAD")), ""
 
 
-def end_session(session):
-    """Ends all processes of a part; compilers and servers put theirs into groups of their own."""
+def time_limit(part, is_whole):
+    """Seconds after which a part is taken for hung: far more than it needs on a slow and busy machine that has to fetch packages before."""
+    return 600 + 6 * part.seconds * (part.slices if is_whole else 1)
+
+
+def end_part(process, signal_number=signal.SIGTERM):
+    """Ends all processes of a part: those of its session, since compilers and servers put theirs into groups of their own, and what it
+    or they have started in other sessions."""
+    parents, found = {}, {process}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if int((entry / "stat").read_text().rpartition(")")[2].split()[3]) == session:
-                os.kill(int(entry.name), signal.SIGTERM)
-        except (OSError, IndexError):
+            _, parent, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+        except (OSError, ValueError):
             continue  # it has ended meanwhile
+        parents[int(entry.name)] = int(parent)
+        if int(session) == process:
+            found.add(int(entry.name))
+    while more := {number for number, parent in parents.items() if parent in found} - found:
+        found |= more
+    for number in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal_number)
 
 
 class Queue:
     """Runs parts, SLOTS at a time: builds, then those that are longest with all that waits for them."""
 
-    def __init__(self, parts, slice_for, logs=None):
-        self.parts, self.slice_for, self.logs = parts, slice_for, logs or LOGS
+    def __init__(self, parts, slice_for, logs=None, limit_for=time_limit):
+        self.parts, self.slice_for, self.logs, self.limit_for = parts, slice_for, logs or LOGS, limit_for
         self.by_name = {part.name: part for part in parts}
         self.outcomes, self.running, self.processes = {}, {}, {}
         self.changed = threading.Condition()
@@ -176,15 +196,24 @@ class Queue:
             self.changed.notify()
 
     def start(self, part, outcome):
-        command = [*part.command, *(["--slice", str(taken)] if (taken := self.slice_for(part)) else [])]
+        taken = self.slice_for(part)
+        command = [*part.command, *(["--slice", str(taken)] if taken else [])]
+        limit = self.limit_for(part, not taken)
         began = time.monotonic()
         with open(outcome.log, "wb") as log:
             process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
                                        env={**os.environ, **part.environment})
         self.processes[part.name] = process
+        timers = [threading.Timer(limit + after, end_part, (process.pid, number)) for after, number in ((0, signal.SIGTERM), (30, signal.SIGKILL))]
+        for timer in timers:
+            timer.daemon = True
+            timer.start()
         _, status, used = os.wait4(process.pid, 0)
+        for timer in timers:
+            timer.cancel()
         process.returncode = outcome.status = os.waitstatus_to_exitcode(status)
         outcome.seconds, outcome.processor = time.monotonic() - began, used.ru_utime + used.ru_stime
+        outcome.limit = limit if outcome.seconds >= limit else None
 
     def say(self, outcome):
         print(outcome.line())
@@ -201,7 +230,7 @@ class Queue:
             process = self.processes.get(name)
             if process and process.returncode is None:
                 print(f"== {name}: stopped; its output so far is in build/tests", flush=True)
-                end_session(process.pid)
+                end_part(process.pid)
 
 
 def print_table(outcomes, seconds):

@@ -217,21 +217,31 @@ def the_server_restarts(work):
     """Within batches: what was not committed is sent again, and so is what was, where nobody said so."""
     server.clear()
     count = fill(work, 40, 100)
-    process = work.start(server.address)
-    restarts = again = 0
-    while restarts < 4:
+    seed = random.randrange(1 << 30)
+    print(f"       seed {seed}")
+    chance = random.Random(seed)
+    longest, restarts = 0.3, 0
+    deadline = time.monotonic() + 120
+    while restarts < 6:
+        assert time.monotonic() < deadline, f"{restarts} restarts in time"
+        began = time.monotonic()
+        process = work.start(server.address)
         try:
-            process.communicate(timeout=0.15 + 0.1 * restarts)
-            assert process.returncode == 0, process.returncode
-            again += 1
-            for path in work.source.glob(".zguard-collect-*"):
-                path.unlink()
-            process = work.start(server.address)
+            process.communicate(timeout=chance.uniform(0.01, longest))
+            longest = max(0.03, time.monotonic() - began)
         except subprocess.TimeoutExpired:
             server.restart()
             restarts += 1
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, (process.returncode, errors[-600:])
+            if chance.random() < 0.5:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.communicate(timeout=chance.uniform(0.1, 0.5))
+                server.restart()
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, (process.returncode, errors[-600:])
+        # Once more from the beginning, with what has arrived.
+        for path in work.source.glob(".zguard-collect-*"):
+            path.unlink()
+    work.collect(server.address)
     exactly_once(server.address, count)
 
 

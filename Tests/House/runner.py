@@ -92,10 +92,10 @@ def table_is_whole(_):
         assert not sliced or part.slices > 1 or part.when != "always" or part.name != driver.stem, f"{part.name} is never sliced"
 
 
-def finished(parts, work):
+def finished(parts, work, **how):
     """The outcomes of some parts, by name, and what was printed."""
     run.LOGS = work
-    queue, said = run.Queue(parts, lambda part: None), io.StringIO()
+    queue, said = run.Queue(parts, lambda part: None, **how), io.StringIO()
     with contextlib.redirect_stdout(said):
         queue.run()
     return queue.outcomes, said.getvalue()
@@ -119,6 +119,24 @@ def failures_are_counted(work):
     assert outcomes["skips"].skipped == 4
     assert "    FAIL one thing\n        with a reason\n" in said and "other" not in said, said
     assert "\nTest run with 2 tests passed\n" in said and "not run: build failed" in said, said
+
+
+def what_hangs_is_ended(work):
+    """With all that it has started, wherever that lives; what the others say stays."""
+    script = f"echo $$ > {work}/own; setsid sh -c 'echo $$ > {work}/other; sleep 600' & sleep 600; echo 1 passed, 0 failed"
+    outcomes, said = finished([
+        shell("good", "echo 3 passed, 0 failed"), shell("hangs", script), shell("hangs after its line", "echo 2 passed, 0 failed; sleep 600"),
+        shell("swift", "sleep 600", says=SWIFT)], work, limit_for=lambda part, is_whole: 1)
+    assert {name: (outcome.failed, outcome.is_good) for name, outcome in outcomes.items()} == \
+        {"good": (0, True), "hangs": (1, False), "hangs after its line": (1, False), "swift": (1, False)}, said
+    assert said.count("ended after 1 s, since it did not end itself") == 2 and "FAILED with status -15" in said, said
+    deadline = time.monotonic() + 20
+    for name in ("own", "other"):
+        while (status := Path("/proc", (work / name).read_text().strip(), "stat")).exists() and status.read_text().rpartition(")")[2].split()[0] != "Z":
+            assert time.monotonic() < deadline, f"{name} lives"
+            time.sleep(0.05)
+    part = shell("sliced", "true", slices=5)
+    assert run.time_limit(part, True) > run.time_limit(part, False) > 10 * part.seconds
 
 
 def two_at_a_time(work):
@@ -157,5 +175,5 @@ def wrong_arguments(_):
 
 if __name__ == "__main__":
     sys.exit(run_tests([(test.__name__, test) for test in (
-        slices_are_everything, slices_are_read, commits_cover_everything, table_is_whole, failures_are_counted, two_at_a_time, longest_first,
-        wrong_arguments)], "zguard-runner-", shows_passed=True))
+        slices_are_everything, slices_are_read, commits_cover_everything, table_is_whole, failures_are_counted, what_hangs_is_ended,
+        two_at_a_time, longest_first, wrong_arguments)], "zguard-runner-", shows_passed=True))

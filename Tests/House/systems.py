@@ -4,6 +4,8 @@
 import importlib.machinery
 import importlib.util
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -50,6 +52,15 @@ def cells_say_what_was_run(_):
     assert rows[4][1:5] == ["aarch64", "glibc 2.41, Linux 6.1.2, qemu-user 7.2", "–", "bugs: 3 of 3 (2026-01-02)"], rows[4]
 
 
+def order_is_that_of_every_run(_):
+    """Not that of a set of texts, which is another one in each process."""
+    script = ("import sys; sys.path[:0] = ['Tests', 'Tests/House']; import systems; print(systems.command().table("
+              "[systems.result(emulator=name + ' 10.0', what=name) for name in ('qemu-user', 'qemu-system', 'other')]))")
+    tables = {subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True,
+                             env={**os.environ, "PYTHONHASHSEED": str(seed)}).stdout for seed in range(8)}
+    assert len(tables) == 1, tables
+
+
 def newer_results_replace_older_ones(_):
     kept = compatibility.newest([result(date="2026-02-01", passed=9), result(), result(what="other")])
     assert [(entry["what"], entry["passed"]) for entry in kept] == [("bugs", 9), ("other", 3)], kept
@@ -93,8 +104,8 @@ def results_are_kept(work):
 
 def main():
     return run_tests([(test.__name__, test) for test in (
-        table_is_that_of_the_results, stored_results_are_in_order, cells_say_what_was_run, newer_results_replace_older_ones,
-        other_lines_are_refused, results_are_kept)], "zguard-systems-")
+        table_is_that_of_the_results, stored_results_are_in_order, cells_say_what_was_run, order_is_that_of_every_run,
+        newer_results_replace_older_ones, other_lines_are_refused, results_are_kept)], "zguard-systems-")
 
 
 if __name__ == "__main__":
