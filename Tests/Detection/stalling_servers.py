@@ -8,6 +8,7 @@ A program that is not installed is a failure; --install-only fetches those that 
 Closing line: N passed, N failed."""
 
 import argparse
+import concurrent.futures
 import contextlib
 import http.client
 import json
@@ -195,12 +196,12 @@ def servers():
     return [server() for server in Server.__subclasses__()]
 
 
-def passes(place, server, steps):
+def passes(place, server, steps, options=()):
     """Two runs, plain and guarded, each of which `steps` goes through; the runs."""
-    (place / "inputs").mkdir()
+    (place / "inputs").mkdir(parents=True)
     place.chmod(0o711)
     runs = []
-    for guard in (None, Guard(zguard=ZGUARD, options=["--collect", "stalls"])):
+    for guard in (None, Guard(zguard=ZGUARD, options=["--collect", "stalls", *options])):
         run = Run(server, place, guard)
         try:
             steps(run)
@@ -314,10 +315,45 @@ def load_is_no_stall(server, is_crowded):
     return test
 
 
+def healthy(place, server, ends):
+    """A server that has work to do, and none, in turns, until a moment; the number of loads, or what was said of it."""
+    loads = 0
+
+    def steps(run):
+        nonlocal loads
+        if not run.guard:
+            return
+        with server.running(run) as (_, port):
+            while time.monotonic() < ends:
+                words = [str(word) for word in server.load(port)]
+                result = subprocess.run(words, capture_output=True, text=True, timeout=600)
+                assert result.returncode == 0 and server.load_went_well(result.stdout), (result.stdout, result.stderr)
+                loads += 1
+                time.sleep(2 + loads % 7)
+
+    _, guarded = passes(place, server, steps, ["-o", "stall_threads=all"])
+    assert not findings_of(guarded), findings_of(guarded)
+    assert guarded.records[-1].status == server.status, guarded.records[-1].status
+    return f"{server.name}: {loads} loads"
+
+
+def all_are_healthy(minutes):
+    """All of them side by side, each with all of its threads."""
+    def test(place):
+        place.chmod(0o711)
+        ends = time.monotonic() + minutes * 60
+        with concurrent.futures.ThreadPoolExecutor(len(servers())) as pool:
+            works = [pool.submit(healthy, place / server.name, server, ends) for server in servers()]
+        print("       " + ", ".join(work.result() for work in works))
+
+    return test
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--filter", default="", metavar="TEXT", help="only tests whose names hold it")
     parser.add_argument("--install-only", action="store_true", help="fetch missing programs with apt-get, then end")
+    parser.add_argument("--minutes", type=float, default=0, help="how long all servers work side by side, too, of which nothing may be said")
     arguments = parser.parse_args()
     loops = type("", (Case,), {"needs": (*(loop.need for loop in LOOP_TABLE), Need("pkg-config", "pkg-config"))})()
     if arguments.install_only:
@@ -330,6 +366,7 @@ def main():
         tests += [(f"{server.name} {what.strip('/')}", stall_is_found(server, what, functions, call)) for what, functions, call in server.stalls]
         tests += [(f"{server.name} under load", load_is_no_stall(server, False)), (f"{server.name} under load among others", load_is_no_stall(server, True))]
     tests += [(loop.name, loop.test) for loop in LOOP_TABLE]
+    tests += [("all for long", all_are_healthy(arguments.minutes))] if arguments.minutes else []
     return run_tests(tests, "zguard-servers-", arguments.filter)
 
 

@@ -6,6 +6,7 @@ A test program states in the lines below its first one how it is built and run, 
   preload         run with build/lib/libzguard.so preloaded (black box)
   control         also run without the library: what it checks is libc's behaviour
   options         ZGUARD_OPTIONS for the run
+  also            run once more, with these options besides: as on a kernel that lacks something, say
   libs            further flags for the compiler
   with            further source files, compiled with the C++ compiler
   library         source file of a shared library that the program loads; its path is the program's first argument
@@ -46,7 +47,7 @@ JOBS = 2
 TLS_BYTES = 64
 OLDEST_GLIBC = (2, 31)
 PARTS_OF_OTHERS = {"dlsym", "pthread_attr_setstacksize", "pthread_key_create", "pthread_setspecific"}  # of libdl and libpthread
-KEYS = {"link", "preload", "control", "options", "libs", "with", "library", "output", "timeout", "slow", "warning", "processor", "qemu-user"}
+KEYS = {"link", "preload", "control", "options", "also", "libs", "with", "library", "output", "timeout", "slow", "warning", "processor", "qemu-user"}
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 TEST_FLAGS = ["-std=gnu17", "-O1", "-g", "-fno-builtin", "-D_GNU_SOURCE"]
@@ -135,8 +136,9 @@ class Program:
     def is_linked(self):
         return "link" in self.header
 
-    def run_once(self, guarded, library, emulator):
-        options = {"ZGUARD_OPTIONS": self.header["options"]} if self.header.get("options") else {}
+    def run_once(self, guarded, library, emulator, more=""):
+        options = ":".join(filter(None, (self.header.get("options"), more)))
+        options = {"ZGUARD_OPTIONS": options} if options else {}
         environment, command = scrubbed(**options), [self.executable, *self.arguments]
         if guarded and not self.is_linked:
             environment["LD_PRELOAD"] = str(library)
@@ -144,7 +146,7 @@ class Program:
             preload = environment.pop("LD_PRELOAD", None)
             command = [*emulator, "env", *([f"LD_PRELOAD={preload}"] if preload else []), *command]
             environment["QEMU_LD_PREFIX"] = SYSROOT
-        what = "guarded" if guarded else "control"
+        what = f"guarded, {more}" if more else "guarded" if guarded else "control"
         timeout = float(self.header.get("timeout", TIMEOUT_SECONDS)) * (EMULATED_TIMES if ARCH != HERE else 1)
         code, out, err = run_within(timeout, command, cwd=BUILD, env=environment)
         if code is None:
@@ -193,6 +195,8 @@ class Program:
     def run(self, library, emulator):
         started = time.monotonic()
         self.checks += self.run_once(True, library, emulator)
+        if more := self.header.get("also"):
+            self.checks += self.run_once(True, library, emulator, more)
         if "control" in self.header and not emulator:  # what it checks is libc's, on a kernel
             self.checks += self.run_once(False, library, emulator)
         self.seconds = time.monotonic() - started

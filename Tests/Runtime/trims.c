@@ -1,6 +1,7 @@
 // Memory is given back again and again: what was given back, and is not used since, is not gone over once more.
 // qemu-user: it says of memory that it was given back, and keeps it
 // link: runtime
+// also: protect=mprotect:fence_windows=off
 // options: fence_per_context=0:report_path=/dev/null
 
 #include "check.h"

@@ -67,6 +67,7 @@ PARTS = [
     Part("stalling", driver("Detection/stalling"), 20, slices=5),
     # Real servers, and loops of others' libraries.
     Part("stalling-servers", driver("Detection/stalling_servers"), 60, needs=INSTALLED, when="full"),
+    Part("stalling-hour", driver("Detection/stalling_servers", "--minutes", "60", "--filter", "all for long"), 3600, needs=INSTALLED, when="long"),
     Part("crashing-full", driver("Detection/crashing", "--random", "200", "--stopped", "--programs"), 150, needs=INSTALLED, when="full"),
     Part("crashing-long", driver("Detection/crashing", "--random", "2000", "--filter", "random"), 300, when="long"),
     Part("counting", driver("Detection/counting", "--quick"), 15),

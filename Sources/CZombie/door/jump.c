@@ -8,6 +8,7 @@
 
 #include <signal.h>
 
+#include "faults/signals.h"
 #include "images/module.h"
 #include "platform/arch.h"
 #include "platform/os.h"
@@ -39,13 +40,15 @@ static bool is_code(uint64_t address) {
     return zg_module_find_unwind(address, &module);
 }
 
-void zg_jump_after_call(zg_jump_function *function, void *environment, int value, const uint64_t *frame) {
+void zg_jump_out(zg_jump_function *function, void *environment, int value, const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_current_or_null();
+    uint64_t sp, pc;
+    zg_arch_jump_target(environment, &sp, &pc);
+    zg_signals_leave_handler(sp);
     if (!thread || !thread->busy || !thread->frame || !thread->number || thread->tid != zg_os_tid()) return;
     struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
-    uint64_t entered = (uint64_t)thread->frame, sp, pc;
+    uint64_t entered = (uint64_t)thread->frame;
     struct zg_interruption interruption;
-    zg_arch_jump_target(environment, &sp, &pc);
     zg_unwind_find_signal(caller, entered - MOST_BELOW, entered + 1, sp, &interruption);
     if (!interruption.context || *zg_arch_return_word(thread->frame) == (uint64_t)zg_arch_jump_landing) return;
     // The handler goes on elsewhere in itself, or on a stack that it may come back from: the call waits for its return.

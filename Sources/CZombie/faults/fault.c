@@ -369,6 +369,7 @@ static bool look_at_tags(struct work *work) {
 
 void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     struct work work = {.signal = signal, .info = info, .context = context};
+    zg_signals_came_from(context);
     if (zg_tags_are_on() && look_at_tags(&work)) return;
     if (signal == SIGABRT) {
         if (info->si_code <= 0 && info->si_pid == zg_os_pid()) work_alone(work_on_abort, &work);

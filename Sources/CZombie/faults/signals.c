@@ -28,6 +28,9 @@
 static const int managed_signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGTRAP, SIGFPE, SIGSYS, SIGXCPU, SIGXFSZ};
 enum { MANAGED = ZG_ARRAY_COUNT(managed_signals), FIRST_COLLECTED = 3 };
 
+// Of a thread's reserve: room to change the alternate stack from, which the kernel refuses to on itself.
+enum { BYTES_ASIDE = 1 << 10 };
+
 // What the program asked for. Two copies and the number of the valid one: a handler reads without a lock.
 static struct {
     struct sigaction copy[2];
@@ -357,8 +360,60 @@ bool zg_signals_hold(int signal, siginfo_t *info, void *context) {
     return true;
 }
 
+static bool is_on_reserve(const struct zg_thread *thread, uint64_t sp) {
+    return sp - (uint64_t)thread->reserve_stack < thread->reserve_stack_bytes;
+}
+
+// The kernel gets the alternate stack back that a handler of the program's was moved off. Not on the reserve.
+static void give_back_stack(struct zg_thread *thread) {
+    stack_t theirs = {.ss_sp = thread->moved.start, .ss_size = thread->moved.bytes};
+    thread->moved.start = NULL;
+    real_stack(&theirs, NULL);
+}
+
+static void give_back_aside(void *thread, void *unused, void *unused_as_well) {
+    (void)unused, (void)unused_as_well;
+    give_back_stack(thread);
+}
+
+// The same from the reserve, of which the kernel does not know the last bytes. Until it is done a signal would begin where we are.
+static bool give_back_from_reserve(struct zg_thread *thread) {
+    uint64_t mask;
+    if (!zg_os_mask_signals(SIG_SETMASK, ~faults, &mask)) return false;
+    zg_arch_call_on_stack(give_back_aside, thread, NULL, NULL,
+                          (char *)thread->reserve_stack + thread->reserve_stack_bytes + BYTES_ASIDE);
+    zg_os_mask_signals(SIG_SETMASK, mask, NULL);
+    return true;
+}
+
+void zg_signals_leave_handler(uint64_t sp) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    if (!thread || !thread->moved.start || thread->tid != zg_os_tid() || is_on_reserve(thread, sp)) return;
+    if (is_on_reserve(thread, (uint64_t)__builtin_frame_address(0))) give_back_from_reserve(thread);
+    else give_back_stack(thread);
+}
+
+void zg_signals_came_from(void *context_pointer) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    ucontext_t *context = context_pointer;
+    if (ZG_LIKELY(!thread || !thread->moved.start) || thread->tid != zg_os_tid() ||
+        is_on_reserve(thread, zg_arch_stack_pointer(context)))
+        return;
+    // Left in a way that nobody saw. What the kernel takes up again when this handler returns, too.
+    stack_t theirs = {.ss_sp = thread->moved.start, .ss_size = thread->moved.bytes};
+    if (give_back_from_reserve(thread)) context->uc_stack = theirs;
+}
+
 int zg_signals_stack(const stack_t *stack, stack_t *old) {
     stack_t previous;
+    struct zg_thread *thread = zg_thread_current_or_null();
+    if (thread && thread->moved.start) {
+        if (!is_on_reserve(thread, (uint64_t)&previous)) give_back_stack(thread);
+        else if (old && !stack) {
+            *old = (stack_t){.ss_sp = thread->moved.start, .ss_flags = SS_ONSTACK, .ss_size = thread->moved.bytes};
+            return 0;
+        }
+    }
     int result = real_stack(stack, &previous);
     if (result < 0) {
         errno = -result;
@@ -370,7 +425,6 @@ int zg_signals_stack(const stack_t *stack, stack_t *old) {
         if (was_ours) *old = (stack_t){.ss_flags = SS_DISABLE};
     }
     // The program gives its stack up: ours again.
-    struct zg_thread *thread = zg_thread_current_or_null();
     if (stack && (stack->ss_flags & SS_DISABLE) && thread && thread->alternate_stack) {
         stack_t ours = {.ss_sp = thread->alternate_stack, .ss_size = thread->alternate_stack_bytes};
         real_stack(&ours, NULL);
@@ -421,6 +475,7 @@ bool zg_signals_by_number(long number, long a, long b, long c, long d, long *res
 
 void zg_signals_add_stack(void *start, uint64_t bytes) {
     struct zg_thread *thread = zg_thread_current_or_null();
+    bytes -= BYTES_ASIDE;
     thread->reserve_stack = start;
     thread->reserve_stack_bytes = bytes;
     if (__atomic_load_n(&stacks, __ATOMIC_RELAXED) == stacks_are_the_programs) return;
@@ -503,7 +558,8 @@ static bool has_run_over(const siginfo_t *info, const void *context) {
 
 // A handler of stack overflows on a small alternate stack of the program's (Rust's: 8 KiB) ends the program: by abort, whose signal has a
 // handler where crashes are collected, and there is no room for a second signal's frame. Then it runs on the thread's stack for our
-// handler, which the kernel has for an alternate one meanwhile. Others run where the program wants them.
+// handler, which the kernel has for an alternate one meanwhile. Others run where the program wants them. One that is left by a jump never
+// comes back here: zg_signals_leave_handler, zg_signals_came_from.
 static void call_with_room(struct call *call, siginfo_t *info, void *context) {
     enum { SMALL = 16 << 10 };
     struct zg_thread *thread = zg_thread_current_or_null();
@@ -520,9 +576,10 @@ static void call_with_room(struct call *call, siginfo_t *info, void *context) {
         return;
     }
     struct moved moved = {call, &ours};
+    thread->moved.start = theirs.ss_sp;
+    thread->moved.bytes = theirs.ss_size;
     zg_arch_call_on_stack(call_moved, &moved, info, context, (char *)ours.ss_sp + ours.ss_size);
-    theirs.ss_flags = 0;
-    real_stack(&theirs, NULL);
+    give_back_stack(thread);
 }
 
 // `here`: the stack pointer now. True: we are on the interrupted stack already, or it is known to be at its end.

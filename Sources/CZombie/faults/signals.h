@@ -53,6 +53,9 @@ void zg_signals_abort(void) __attribute__((noreturn));
 // While a fault is worked on, another one comes to our handler; in the rest of the handler it ends the process.
 void zg_signals_unblock_faults(void);
 void zg_signals_block_faults(void);
+// A handler of the program's is left by a jump to a frame at `sp`. / Our handler has interrupted this context.
+void zg_signals_leave_handler(uint64_t sp);
+void zg_signals_came_from(void *context);
 // Hands a signal on to the program's handler, on the stack and with the mask that it asked for; where it has none the
 // default action follows when the handler returns. Signal context.
 void zg_signals_hand_on(int signal, siginfo_t *info, void *context);

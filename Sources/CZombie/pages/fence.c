@@ -235,32 +235,24 @@ static struct zg_span *take_oldest(void) {
     return span->block.header & ZG_HEADER_OPENED ? NULL : span;
 }
 
-// Its addresses may be used again. Under the lock.
+// Its addresses may be used again, unless contents are left that could not be dropped, and with them mappings. Under the lock.
 static void reuse(struct zg_span *span) {
+    if (span->dirty) return;
     if (keeps_contents() && has_data(span)) zg_mappings_give(2);
     __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable), __ATOMIC_RELEASE);
     give_range(span);
-}
-
-// Once the budget of addresses is spent, or half of the addresses there are, or records take too much memory. Under the lock.
-static void keep_to_addresses(void) {
-    uint64_t most = zg_min(zg_config.retired_bytes, zg_fenced_map.units * ZG_PAGE_BYTES / 2);
-    // Not where the program's user says how much.
-    uint64_t records = zg_max(RECORDS_LEAST, zg_stats_get(zg_counter_live_bytes) >> RECORDS_SHIFT);
-    if (zg_config.retired_bytes != (uint64_t)zg_option_table[zg_option_name_retired_bytes].initial)
-        records = UINT64_MAX;
-    while ((retired_bytes > most || retired_count * sizeof(struct zg_span) > records) && retired_head) {
-        struct zg_span *span = take_oldest();
-        if (span) reuse(span);
-    }
 }
 
 // Kept contents go, and with them the mappings that they took: neighbours, whose guards lie between them, at once.
 static void drop_contents(struct zg_span *const *spans, uint32_t count) {
     const struct zg_span *last = spans[count - 1];
     uint64_t from = spans[0]->base, bytes = last->base + zg_fence_data_bytes(last) - from;
-    if (zg_os_guard((void *)from, bytes) != 0 || zg_os_commit((void *)from, bytes) != 0)
-        return; // when they are used again
+    if (spans[0]->fenced == zg_protection_mprotect) {
+        // With the guard behind them: one inaccessible mapping with what lies around them.
+        if (zg_os_retire((void *)from, bytes + ZG_PAGE_BYTES) != 0) return;
+    } else if (zg_os_guard((void *)from, bytes) != 0 || zg_os_commit((void *)from, bytes) != 0) {
+        return;
+    }
     for (uint32_t i = 0; i < count; i++) spans[i]->dirty = 0;
 }
 
@@ -278,10 +270,24 @@ static bool reuse_oldest(void) {
             if (before->base + before->units * ZG_PAGE_BYTES != spans[to]->base || before->fenced != spans[to]->fenced)
                 break;
         }
-        if (spans[from]->fenced == zg_protection_guards) drop_contents(spans + from, to - from);
+        drop_contents(spans + from, to - from);
     }
     for (uint32_t i = 0; i < count; i++) reuse(spans[i]);
     return count != 0;
+}
+
+// Once the budget of addresses is spent, or half of the addresses there are, or records take too much memory. Under the lock.
+static void keep_to_addresses(void) {
+    uint64_t most = zg_min(zg_config.retired_bytes, zg_fenced_map.units * ZG_PAGE_BYTES / 2);
+    // Not where the program's user says how much.
+    uint64_t records = zg_max(RECORDS_LEAST, zg_stats_get(zg_counter_live_bytes) >> RECORDS_SHIFT);
+    if (zg_config.retired_bytes != (uint64_t)zg_option_table[zg_option_name_retired_bytes].initial)
+        records = UINT64_MAX;
+    while ((retired_bytes > most || retired_count * sizeof(struct zg_span) > records) && retired_head) {
+        struct zg_span *span = keeps_contents() ? NULL : take_oldest();
+        if (span) reuse(span);
+        else if (keeps_contents()) reuse_oldest();
+    }
 }
 
 // The mappings for a block; where contents are kept, those of the oldest dead blocks once there are no others.

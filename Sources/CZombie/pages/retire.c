@@ -423,6 +423,15 @@ static bool is_dead_page(const struct zg_slab *slab, uint64_t page) {
     return true;
 }
 
+// Of pages of one run, what has memory; all, where the kernel does not say.
+static uint64_t present_bytes(uint64_t low, uint64_t high) {
+    unsigned char present[RUN_BYTES / ZG_PAGE_BYTES];
+    uint64_t count = 0;
+    if (zg_os_find_present((void *)low, high - low, present) != 0) return high - low;
+    for (uint64_t i = 0; i < (high - low) / ZG_PAGE_BYTES; i++) count += present[i] & 1;
+    return count * ZG_PAGE_BYTES;
+}
+
 // Pages of an incomplete run of which all slots are dead, but for those that were protected before: nothing in them can change.
 static uint64_t retire_pages(uint32_t class, uint64_t number) {
     struct zg_slab *slab = &zg_slabs.slab[class];
@@ -438,7 +447,8 @@ static uint64_t retire_pages(uint32_t class, uint64_t number) {
         }
         // Without guards each piece would cost mappings, which only whole runs are worth: the memory goes back unprotected.
         if (!is_on() || zg_protection_now() != zg_protection_guards) {
-            if (zg_os_discard((void *)low, high - low) == 0) given += high - low;
+            uint64_t present = present_bytes(low, high);
+            if (present && zg_os_discard((void *)low, high - low) == 0) given += present;
         } else if (zg_protect((void *)low, high - low) != zg_protection_none) {
             int64_t count = 0;
             for (uint64_t i = (low - slab->base) / slab->slot_bytes; zg_slab_slot_address(slab, i) < high; i++) {

@@ -57,6 +57,10 @@ struct zg_thread {
     uint64_t alternate_stack_bytes;
     void *reserve_stack; // the same, also where the program has been left the alternate stacks
     uint64_t reserve_stack_bytes;
+    struct {
+        void *start; // the program's alternate stack whose handler runs on the reserve; NULL: none
+        uint64_t bytes;
+    } moved;
     // Signals of faults that the program believes to be held back, and the mask with which it does (signals.c).
     uint64_t faults_hidden, hidden_with;
 
