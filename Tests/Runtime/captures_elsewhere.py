@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "Benchmarks"))
 
-from Support import builds, emulation, processors, roots  # noqa: E402
+from Support import builds, compatibility, emulation, processors, roots  # noqa: E402
 from Support.checks import close, run_within  # noqa: E402
 from Support.environment import ARCH, scrubbed  # noqa: E402
 
@@ -83,6 +83,8 @@ def main():
             shutil.rmtree(folder)
     for problem in problems:
         print(f"FAIL  {problem}")
+    compatibility.record("captures", "captured stacks that are libunwind's too", passed, len(problems), architecture=arguments.arch, root=root,
+                         emulator=processors.emulator(arguments.arch))
     return close(passed, len(problems))
 
 
