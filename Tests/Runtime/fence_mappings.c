@@ -1,7 +1,7 @@
 // Where contents of dead blocks are kept, and their mappings are used up, new blocks get pages in the place of the oldest dead ones.
 // qemu-user: /proc/self/maps is what the emulator remembers, not what the kernel has
 // link: runtime
-// also: protect=mprotect:fence_windows=off
+// also: protect=mprotect:fence_windows=off retired_bytes=1m protect=mprotect:retired_bytes=1m
 // options: profile=fence:on_finding=continue:mappings=1000
 
 #include "check.h"

@@ -6,7 +6,7 @@ A test program states in the lines below its first one how it is built and run, 
   preload         run with build/lib/libzguard.so preloaded (black box)
   control         also run without the library: what it checks is libc's behaviour
   options         ZGUARD_OPTIONS for the run
-  also            run once more, with these options besides: as on a kernel that lacks something, say
+  also            run once more, with these options besides, such as of a kernel that lacks something; once for each word
   libs            further flags for the compiler
   with            further source files, compiled with the C++ compiler
   library         source file of a shared library that the program loads; its path is the program's first argument
@@ -195,7 +195,7 @@ class Program:
     def run(self, library, emulator):
         started = time.monotonic()
         self.checks += self.run_once(True, library, emulator)
-        if more := self.header.get("also"):
+        for more in self.header.get("also", "").split():
             self.checks += self.run_once(True, library, emulator, more)
         if "control" in self.header and not emulator:  # what it checks is libc's, on a kernel
             self.checks += self.run_once(False, library, emulator)

@@ -256,11 +256,11 @@ static void drop_contents(struct zg_span *const *spans, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) spans[i]->dirty = 0;
 }
 
-// Of some of the oldest dead blocks, of which contents are kept. False where there are none. Under the lock.
-static bool reuse_oldest(void) {
+// Of so many of the oldest dead blocks, of which contents are kept. False where there are none. Under the lock.
+static bool reuse_oldest(uint64_t most) {
     struct zg_span *spans[REUSED_AT_ONCE];
     uint32_t count = 0;
-    for (int i = 0; i < REUSED_AT_ONCE && retired_head; i++) {
+    for (uint64_t i = 0; i < zg_min(most, REUSED_AT_ONCE) && retired_head; i++) {
         struct zg_span *span = take_oldest();
         if (span) spans[count++] = span;
     }
@@ -286,7 +286,7 @@ static void keep_to_addresses(void) {
     while ((retired_bytes > most || retired_count * sizeof(struct zg_span) > records) && retired_head) {
         struct zg_span *span = keeps_contents() ? NULL : take_oldest();
         if (span) reuse(span);
-        else if (keeps_contents()) reuse_oldest();
+        else if (keeps_contents()) reuse_oldest(1 + retired_count / REUSED_AT_ONCE);
     }
 }
 
@@ -294,7 +294,7 @@ static void keep_to_addresses(void) {
 static bool take_mappings(void) {
     while (keeps_contents() && !zg_mappings_are_left(2)) {
         zg_lock_take(&fence_lock);
-        bool is_some = reuse_oldest();
+        bool is_some = reuse_oldest(REUSED_AT_ONCE);
         zg_lock_drop(&fence_lock);
         if (!is_some) break;
     }
