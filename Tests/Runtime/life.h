@@ -25,10 +25,10 @@ __attribute__((unused)) static size_t life_status(const char *name) {
     return value;
 }
 
-// Exit code of a child, 128 + signal where it died of one, 255 where it hung for 90 s and was ended.
+// Exit code of a child, 128 + signal where it died of one, 255 where it hung and was ended: after nine minutes, which emulators may need.
 __attribute__((unused)) static int life_wait(pid_t child) {
     int status = 0;
-    for (int i = 0; i < 90000; i++) {
+    for (int i = 0; i < 540000; i++) {
         pid_t ended = waitpid(child, &status, WNOHANG);
         if (ended == child) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         usleep(1000);
