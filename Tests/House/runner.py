@@ -165,6 +165,17 @@ def longest_first(work):
     assert [part.name for part in run.Queue(parts, None).in_order()] == ["build", "base", "long", "above", "short"]
 
 
+def whole_suites_are_kept_for_the_table(_):
+    kept, before = [], run.compatibility.record
+    run.compatibility.record = lambda *words, **named: kept.append(words)
+    try:
+        for arch, parts in ((run.HERE, None), (run.HERE, ["runner"]), ("another", None)):
+            run.keep_for_table(argparse.Namespace(arch=arch, part=parts, full=True, long=False), 3, 2, 1)
+    finally:
+        run.compatibility.record = before
+    assert kept == [("suite", "scripts/test --full", 3, 2, 1)], kept
+
+
 def wrong_arguments(_):
     for words in (["--nonsense"], ["--slice"], ["--slice", "5/4"], ["--slice", "0/1"], ["--part"], ["--long", "more"]):
         result = subprocess.run([ROOT / "scripts/test", *words], capture_output=True, text=True, timeout=60)
@@ -176,4 +187,4 @@ def wrong_arguments(_):
 if __name__ == "__main__":
     sys.exit(run_tests([(test.__name__, test) for test in (
         slices_are_everything, slices_are_read, commits_cover_everything, table_is_whole, failures_are_counted, what_hangs_is_ended,
-        two_at_a_time, longest_first, wrong_arguments)], "zguard-runner-", shows_passed=True))
+        two_at_a_time, longest_first, whole_suites_are_kept_for_the_table, wrong_arguments)], "zguard-runner-", shows_passed=True))
