@@ -9,7 +9,10 @@ import argparse
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -17,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds  # noqa: E402
 from Support.checks import run_tests, run_within  # noqa: E402
 from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.processes import descendants, kill_session  # noqa: E402
 from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES, FOLDER = TESTS / "Stalls", builds.BUILD / "stalling"
@@ -108,6 +112,35 @@ def profile_sample_has_it(place):
         assert status == expected and ("stall: thread 1" in errors) == (words != ["--collect", "crashes"]), (words, status, errors)
 
 
+def time_that_nobody_saw_is_nobodys_fault(place):
+    """zguard does not run either for most of it: the machine is busy, or was asleep."""
+    source = SOURCES / "on_request.c"
+    program = builds.compiled(FOLDER / "on_request", ["gcc", "-O1", "-g", "-Wall", "-Wextra", source, "-o", FOLDER / "on_request"], [source])
+    for number in range(5):
+        report = place / f"report{number}.jsonl"
+        process = subprocess.Popen([ZGUARD, "run", "--collect", "stalls", "--report", report, "--format", "json", "--", program, "900"], env=scrubbed(),
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, bufsize=0)
+        try:
+            for _ in range(3):
+                process.stdin.write(b"-")
+                assert process.stdout.read(1) == b"-"
+            watchers = [pid for pid in descendants(process.pid) if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "zguard"]
+            time.sleep(0.2)  # until all of zguard is there
+            process.stdin.write(b"w")
+            time.sleep(0.02 + 0.02 * number)
+            for signal_number, pause in ((signal.SIGSTOP, 0.7), (signal.SIGCONT, 0)):
+                for pid in watchers:
+                    os.kill(pid, signal_number)
+                time.sleep(pause)
+            assert process.stdout.read(1) == b"w"
+            time.sleep(0.2)
+            process.stdin.close()
+            assert process.wait(TIMEOUT_SECONDS) == 0 and watchers, (process.returncode, report.read_text() if report.exists() else "")
+        finally:
+            kill_session(process.pid)
+            process.wait()
+
+
 def own_threads_are_looked_at(place):
     """By what StallMonitor uses: none of them comes back early, and no signal is lost."""
     folder = ROOT / "Sources/CUnwind"
@@ -126,7 +159,7 @@ def main():
     arguments = parser.parse_args()
     cases = [case for source, program in built() for case in cases_of(source, program)]
     chosen = arguments.slice.choose(cases, name=lambda case: case.title, kinds=lambda case: case.kinds)
-    return run_tests([(case.title, stalls_as(case)) for case in chosen] + [("text says it", text_says_it), ("profile sample has it", profile_sample_has_it), ("own threads are looked at", own_threads_are_looked_at)], "zguard-stalling-", arguments.filter)
+    return run_tests([(case.title, stalls_as(case)) for case in chosen] + [("text says it", text_says_it), ("profile sample has it", profile_sample_has_it), ("time that nobody saw", time_that_nobody_saw_is_nobodys_fault), ("own threads are looked at", own_threads_are_looked_at)], "zguard-stalling-", arguments.filter)
 
 
 if __name__ == "__main__":

@@ -329,7 +329,7 @@ def healthy(place, server, ends):
                 result = subprocess.run(words, capture_output=True, text=True, timeout=600)
                 assert result.returncode == 0 and server.load_went_well(result.stdout), (result.stdout, result.stderr)
                 loads += 1
-                time.sleep(2 + loads % 7)
+                time.sleep(8 + loads % 12)
 
     _, guarded = passes(place, server, steps, ["-o", "stall_threads=all"])
     assert not findings_of(guarded), findings_of(guarded)

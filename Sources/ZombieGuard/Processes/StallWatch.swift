@@ -146,6 +146,10 @@ package final class StallWatch {
         if tracks[index]!.since != since {
             tracks[index]!.begin(since, now: now)
             tracks[index]!.time.discount = min(unseen, age)
+            // So that what it waits for a processor until the next look is known.
+            if let times = ThreadTimes(of: tracks[index]!.process, thread: tracks[index]!.thread) {
+                tracks[index]!.time.count(times, now: now, unseen: 0)
+            }
             return
         }
         guard let times = ThreadTimes(of: tracks[index]!.process, thread: tracks[index]!.thread) else {
@@ -435,7 +439,7 @@ package final class StallWatch {
         if isOver, until > track.since {
             busy = clock.milliseconds(from: track.since, to: until).subtractingClamped(track.time.discount)
         }
-        if busy < limit || track.isSaid { return [] }
+        if busy < limit || track.isSaid || track.wasNeverSeen { return [] }
         let now = MonotonicTime.milliseconds
         track.recent.append(track.event(lasting: busy))
         track.recent.removeAll { now &- $0.at > Self.rowMilliseconds }
@@ -533,6 +537,9 @@ extension StallWatch {
         }
 
         mutating func restMore() { rest.more() }
+
+        /// Nobody has found it at anything, however often it was due: it was not running, and who looks was not either.
+        var wasNeverSeen: Bool { samples.kept.isEmpty && samples.next != .max && obstacle == nil }
 
         func event(lasting busy: UInt64) -> StallEvent {
             StallEvent(

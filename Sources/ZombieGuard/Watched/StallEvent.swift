@@ -55,7 +55,7 @@ package struct StallRest {
 package struct BusyTime {
     /// What does not count.
     package var discount: UInt64 = 0
-    /// How long it has run of the time that was counted: not until the second look.
+    /// How long it has run of the time that was counted: from the first look on.
     private var computed: UInt64 = 0, counted: UInt64 = 0
     private var last: ThreadTimes?
     private var lastLook: UInt64
@@ -65,8 +65,11 @@ package struct BusyTime {
     /// `unseen` passed while nobody looked: perhaps no waiting of its own, but all of us stopped.
     package mutating func count(_ times: ThreadTimes, now: UInt64, unseen: UInt64) {
         defer { (last, lastLook) = (times, now) }
-        guard let last else { return }
         let passed = now &- lastLook
+        guard let last else {
+            discount += min(passed, unseen)
+            return
+        }
         let waited = (times.delayed &- last.delayed) / 1_000_000
         let ran = (times.ran &- last.ran) / 1_000_000
         let idle = passed.subtractingClamped(ran + waited)
