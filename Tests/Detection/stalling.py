@@ -116,9 +116,10 @@ def time_that_nobody_saw_is_nobodys_fault(place):
     """zguard does not run either for most of it: the machine is busy, or was asleep."""
     source = SOURCES / "on_request.c"
     program = builds.compiled(FOLDER / "on_request", ["gcc", "-O1", "-g", "-Wall", "-Wextra", source, "-o", FOLDER / "on_request"], [source])
-    for number in range(5):
+    moments = [(b"s", 0.02 + 0.02 * number) for number in range(5)] + [(b"c", 0.14 + 0.01 * number) for number in range(5)]
+    for number, (what, moment) in enumerate(moments):
         report = place / f"report{number}.jsonl"
-        process = subprocess.Popen([ZGUARD, "run", "--collect", "stalls", "--report", report, "--format", "json", "--", program, "900"], env=scrubbed(),
+        process = subprocess.Popen([ZGUARD, "run", "--collect", "stalls", "--report", report, "--format", "json", "--", program], env=scrubbed(),
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, bufsize=0)
         try:
             for _ in range(3):
@@ -126,13 +127,13 @@ def time_that_nobody_saw_is_nobodys_fault(place):
                 assert process.stdout.read(1) == b"-"
             watchers = [pid for pid in descendants(process.pid) if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "zguard"]
             time.sleep(0.2)  # until all of zguard is there
-            process.stdin.write(b"w")
-            time.sleep(0.02 + 0.02 * number)
-            for signal_number, pause in ((signal.SIGSTOP, 0.7), (signal.SIGCONT, 0)):
+            process.stdin.write(what)
+            time.sleep(moment)
+            for signal_number, pause in ((signal.SIGSTOP, 0.68), (signal.SIGCONT, 0)):
                 for pid in watchers:
                     os.kill(pid, signal_number)
                 time.sleep(pause)
-            assert process.stdout.read(1) == b"w"
+            assert process.stdout.read(1) == what
             time.sleep(0.2)
             process.stdin.close()
             assert process.wait(TIMEOUT_SECONDS) == 0 and watchers, (process.returncode, report.read_text() if report.exists() else "")

@@ -35,7 +35,8 @@ struct zg_pulse {
     uint8_t calls;       // waits of any kind
     int32_t file;        // that one
     uint64_t busy_until; // when the last time that zguard has watched was over
-    uint32_t is_watched; // written by zguard: it wants to know `busy_until`
+    // Written by zguard: the lower half of the `busy_since` whose end it wants to know. 0: of none; what it watches is odd.
+    uint32_t watched;
     // Written by zguard, a futex: the thread is being stopped, and does not begin to wait meanwhile.
     uint32_t is_sampled;
 };

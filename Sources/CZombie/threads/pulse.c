@@ -58,7 +58,7 @@ static struct zg_pulse *claim(int tid, uint32_t number, uint64_t queue, enum zg_
         pulse->busy_until = 0;
         pulse->waits = pulse->times = pulse->singles = pulse->calls = 0;
         pulse->file = -1;
-        pulse->is_watched = pulse->is_sampled = 0;
+        pulse->watched = pulse->is_sampled = 0;
         __atomic_store_n(&pulse->state, state, __ATOMIC_RELEASE);
         return pulse;
     }
@@ -87,7 +87,8 @@ struct zg_pulse *zg_pulse_wait_begins(void) {
     if (!thread || !thread->number) return NULL;
     struct zg_pulse *pulse = thread->pulse;
     if (ZG_UNLIKELY(!pulse) && !(pulse = try_claim(thread))) return NULL;
-    if (ZG_UNLIKELY(__atomic_load_n(&pulse->is_watched, __ATOMIC_RELAXED)))
+    uint32_t watched = __atomic_load_n(&pulse->watched, __ATOMIC_RELAXED);
+    if (ZG_UNLIKELY(watched) && watched == (uint32_t)pulse->busy_since)
         __atomic_store_n(&pulse->busy_until, zg_arch_ticks(), __ATOMIC_RELAXED);
     __atomic_exchange_n(&pulse->busy_since, 0, __ATOMIC_SEQ_CST);
     if (ZG_UNLIKELY(__atomic_load_n(&pulse->is_sampled, __ATOMIC_SEQ_CST))) let_sample(pulse);

@@ -128,7 +128,7 @@ package final class StallWatch {
         }
         if let track = tracks[index], track.since != 0, since != track.since {
             findings += conclude(track, index, hasEnded: false)
-            pulse.pointee.is_watched = 0
+            zg_system_store(&pulse.pointee.watched, 0)
         }
         if tracks[index] == nil { tracks[index] = Track(pulse.pointee) }
         guard since != 0 else {
@@ -174,7 +174,7 @@ package final class StallWatch {
                 isCautious ? tracks[index]!.loop.isOne(pulse.pointee, busyFor: age) : hasWaited(pulse.pointee)
         }
         if tracks[index]!.isLoop == false { return }
-        pulse.pointee.is_watched = 1
+        zg_system_store(&pulse.pointee.watched, UInt32(truncatingIfNeeded: since))
         if tracks[index]!.samples.next == .max, busy >= 4 * limit { tracks[index]!.samples.next = now }
         if now >= tracks[index]!.samples.next { sample(index, pulse, since, now) }
         if busy >= max(limit * Self.freezeTimes, 2000), !tracks[index]!.isSaid {
