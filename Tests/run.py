@@ -3,8 +3,8 @@
 up and calls it; CONTRIBUTING.md says what --full and --long add, and how slices rotate.
 
 A part's output goes to build/tests/NAME.log; when it ends, one line says what came of it, and what failed follows. A part that does not
-end is ended, and has failed. The last line
-but for the empty ones is the sum "N passed, N failed" of all parts but `swift test`, whose own output is shown whole."""
+end is ended, and has failed. The last line but for the empty ones is the sum "N passed, N failed" of all parts but `swift test`, whose own
+output is shown whole."""
 
 import argparse
 import contextlib

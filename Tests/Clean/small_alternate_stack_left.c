@@ -1,4 +1,4 @@
-// Stacks run over, and the handler on a small alternate stack is left by a jump, by setcontext, or not at all: the stack stays the program's.
+// Stacks run over, and the handler on a small alternate stack is left by a jump or by setcontext: the stack stays the program's.
 // options: collect=crashes
 
 #define _GNU_SOURCE

@@ -386,19 +386,24 @@ static bool give_back_from_reserve(struct zg_thread *thread) {
     return true;
 }
 
-void zg_signals_leave_handler(uint64_t sp) {
+// The calling thread, where it goes on at `sp` and has a handler behind it that was moved; else NULL.
+static struct zg_thread *thread_behind_moved(uint64_t sp) {
     struct zg_thread *thread = zg_thread_current_or_null();
-    if (!thread || !thread->moved.start || thread->tid != zg_os_tid() || is_on_reserve(thread, sp)) return;
+    if (ZG_LIKELY(!thread || !thread->moved.start)) return NULL;
+    return thread->tid == zg_os_tid() && !is_on_reserve(thread, sp) ? thread : NULL;
+}
+
+void zg_signals_leave_handler(uint64_t sp) {
+    struct zg_thread *thread = thread_behind_moved(sp);
+    if (!thread) return;
     if (is_on_reserve(thread, (uint64_t)__builtin_frame_address(0))) give_back_from_reserve(thread);
     else give_back_stack(thread);
 }
 
 void zg_signals_came_from(void *context_pointer) {
-    struct zg_thread *thread = zg_thread_current_or_null();
     ucontext_t *context = context_pointer;
-    if (ZG_LIKELY(!thread || !thread->moved.start) || thread->tid != zg_os_tid() ||
-        is_on_reserve(thread, zg_arch_stack_pointer(context)))
-        return;
+    struct zg_thread *thread = thread_behind_moved(zg_arch_stack_pointer(context));
+    if (!thread) return;
     // Left in a way that nobody saw. What the kernel takes up again when this handler returns, too.
     stack_t theirs = {.ss_sp = thread->moved.start, .ss_size = thread->moved.bytes};
     if (give_back_from_reserve(thread)) context->uc_stack = theirs;

@@ -284,9 +284,12 @@ static void keep_to_addresses(void) {
     if (zg_config.retired_bytes != (uint64_t)zg_option_table[zg_option_name_retired_bytes].initial)
         records = UINT64_MAX;
     while ((retired_bytes > most || retired_count * sizeof(struct zg_span) > records) && retired_head) {
-        struct zg_span *span = keeps_contents() ? NULL : take_oldest();
+        if (keeps_contents()) {
+            reuse_oldest(1 + retired_count / REUSED_AT_ONCE);
+            continue;
+        }
+        struct zg_span *span = take_oldest();
         if (span) reuse(span);
-        else if (keeps_contents()) reuse_oldest(1 + retired_count / REUSED_AT_ONCE);
     }
 }
 
