@@ -418,6 +418,27 @@ CASE second_request(void) {
     serve_two();
 }
 
+static void *connect_late(void *unused) {
+    usleep(1000000);
+    close(connect_to_it());
+    return unused;
+}
+
+// It takes what comes before it waits again.
+// stalls: compute, computing
+CASE first_request(void) {
+    pthread_t thread;
+    listen_for_others();
+    pthread_create(&thread, NULL, connect_late, NULL);
+    struct pollfd file = {socket_of_server, POLLIN, 0};
+    if (poll(&file, 1, -1) != 1) abort();
+    int connection = accept(socket_of_server, NULL, NULL);
+    compute(0.8);
+    close(connection);
+    wait_by_poll(20);
+    pthread_join(thread, NULL);
+}
+
 STEP run_child(int milliseconds) {
     if (!fork()) {
         usleep((useconds_t)milliseconds * 1000);
@@ -497,12 +518,6 @@ CASE ends_by_itself(void) {
     compute(0.8);
 }
 
-static void *connect_late(void *unused) {
-    usleep(1000000);
-    close(connect_to_it());
-    return unused;
-}
-
 // It does one thing at a time: what it waits for is the next one.
 // nothing
 CASE accepts(void) {
@@ -526,7 +541,7 @@ static const struct {
     X(select_computes) X(pselect_computes) X(epoll_computes) X(calls_by_number) X(ring_computes) X(sleeps) X(reads) X(receives_with_timeout) X(receives_all) X(writes_to_pipe) X(sends) X(takes_semaphore) X(waits_for_signal) X(joins) X(waits_for_lock) X(often_a_little)    \
         X(never_goes_on) X(is_killed) X(thread_by_name) X(all_threads) X(another_thread) X(child_computes) X(healthy)  \
             X(once_a_little) X(waits_for_long) X(is_no_loop) X(is_stopped) X(executes_another)          \
-                X(second_request) X(server_with_children) X(idle_after_children) X(waits_for_children)                 \
+                X(second_request) X(first_request) X(server_with_children) X(idle_after_children) X(waits_for_children)                 \
                     X(looks_whether_something_came) X(waits_for_answers) X(sleeps_by_waits) X(ends_by_itself) X(accepts)
 // clang-format on
 #define X(name) {#name, name},

@@ -39,7 +39,7 @@ struct EventLoop {
         let files = Self.files(of: process)
         let isSet = pulse.singles > 0 && files[pulse.file]?.hasPrefix("anon_inode:[eventpoll]") ?? false
         guard Int(pulse.waits) + (isSet ? Int(pulse.singles) : 0) >= Int(ZG_PULSE_WAITS) else { return false }
-        if Self.listens(process, files) {
+        if Self.listens(process: process, files) {
             evidence = .listens
         } else if idleMilliseconds >= Self.idleEnough || !Self.hadChildren(process, pulse.tid, before: milliseconds) {
             if pulse.times >= ZG_PULSE_WAITS || files.values.contains("anon_inode:[timerfd]") {
@@ -67,7 +67,10 @@ struct EventLoop {
         return files
     }
 
-    private static func listens(_ process: Int, _ files: [Int32: String]) -> Bool {
+    /// Strangers may connect to it.
+    static func listens(process: Int) -> Bool { listens(process: process, files(of: process)) }
+
+    private static func listens(process: Int, _ files: [Int32: String]) -> Bool {
         let sockets = Set(
             files.values.compactMap { $0.hasPrefix("socket:[") ? Substring($0.dropFirst(8).dropLast()) : nil })
         if sockets.isEmpty { return false }

@@ -190,8 +190,10 @@ package final class StallWatch {
         return result == 0 || errno != ESRCH
     }
 
-    /// Whoever waits once is no loop of events.
-    private func hasWaited(_ pulse: zg_pulse) -> Bool { pulse.calls >= UInt8(ZG_PULSE_WAITS) }
+    /// Whoever waits once is no loop of events, except a server: some take one request after the other before they wait again.
+    private func hasWaited(_ pulse: zg_pulse) -> Bool {
+        pulse.calls >= UInt8(ZG_PULSE_WAITS) || EventLoop.listens(process: Int(pulse.pid))
+    }
 
     /// Where its program came to its end by itself: others may have waited for it then, or it had gone on before.
     private func mattersAtEnd(_ track: Track, _ index: Int) -> Bool {
