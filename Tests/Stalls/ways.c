@@ -265,6 +265,41 @@ STEP take_lock(double length) {
 // stalls: take_lock, call=futex, held=hold
 CASE waits_for_lock(void) { turn(wait_by_poll, take_lock, 1); }
 
+static pthread_rwlock_t shared = PTHREAD_RWLOCK_INITIALIZER;
+STEP write_for_long(double length) {
+    pthread_rwlock_wrlock(&shared);
+    is_held = 1;
+    compute(length);
+    pthread_rwlock_unlock(&shared);
+}
+static void *hold_shared(void *length) {
+    write_for_long(*(double *)length);
+    return NULL;
+}
+static void begin_to_write(pthread_t *thread, double *length) {
+    is_held = 0;
+    pthread_create(thread, NULL, hold_shared, length);
+    while (!is_held) usleep(1000);
+}
+STEP read_shared(double length) {
+    pthread_t thread;
+    begin_to_write(&thread, &length);
+    pthread_rwlock_rdlock(&shared);
+    pthread_rwlock_unlock(&shared);
+    pthread_join(thread, NULL);
+}
+// stalls: read_shared, call=futex, held=write_for_long
+CASE waits_to_read(void) { turn(wait_by_poll, read_shared, 1); }
+STEP write_shared(double length) {
+    pthread_t thread;
+    begin_to_write(&thread, &length);
+    pthread_rwlock_wrlock(&shared);
+    pthread_rwlock_unlock(&shared);
+    pthread_join(thread, NULL);
+}
+// stalls: write_shared, call=futex, held=write_for_long
+CASE waits_to_write(void) { turn(wait_by_poll, write_shared, 1); }
+
 // stalls: compute, computing
 CASE often_a_little(void) {
     for (int i = 0; i < 4; i++) turn(wait_by_poll, compute, 0.32);
@@ -538,7 +573,7 @@ static const struct {
 #define CASES(X)                                                                                                       \
     X(poll_computes)                                                                                                   \
     X(ppoll_computes)                                                                                                  \
-    X(select_computes) X(pselect_computes) X(epoll_computes) X(calls_by_number) X(ring_computes) X(sleeps) X(reads) X(receives_with_timeout) X(receives_all) X(writes_to_pipe) X(sends) X(takes_semaphore) X(waits_for_signal) X(joins) X(waits_for_lock) X(often_a_little)    \
+    X(select_computes) X(pselect_computes) X(epoll_computes) X(calls_by_number) X(ring_computes) X(sleeps) X(reads) X(receives_with_timeout) X(receives_all) X(writes_to_pipe) X(sends) X(takes_semaphore) X(waits_for_signal) X(joins) X(waits_for_lock) X(waits_to_read) X(waits_to_write) X(often_a_little)    \
         X(never_goes_on) X(is_killed) X(thread_by_name) X(all_threads) X(another_thread) X(child_computes) X(healthy)  \
             X(once_a_little) X(waits_for_long) X(is_no_loop) X(is_stopped) X(executes_another)          \
                 X(second_request) X(first_request) X(server_with_children) X(idle_after_children) X(waits_for_children)                 \

@@ -208,7 +208,7 @@ enum OwnThread {
     static func sample(_ thread: Int32) -> StallSample? {
         let process = Int(getpid())
         let call = SystemCall(of: process, thread: UInt32(bitPattern: thread))
-        let holder = call?.holder(for: UInt32(bitPattern: thread), of: process, read: threeWords)
+        let holder = call?.holder(for: UInt32(bitPattern: thread), of: process, read: word)
         var sample = StallSample(call: call?.name)
         sample.stack = stack(of: thread)
         if let holder {
@@ -233,10 +233,10 @@ enum OwnThread {
     }
 
     // The memory may be gone by now.
-    private static func threeWords(at address: UInt64) -> (UInt32, UInt32, UInt32)? {
+    private static func word(at address: UInt64) -> UInt32? {
         guard let memory = try? Descriptor(opening: "/proc/self/mem", flags: O_RDONLY) else { return nil }
-        var words: (UInt32, UInt32, UInt32) = (0, 0, 0)
-        let size = MemoryLayout.size(ofValue: words)
-        return pread(memory.number, &words, size, off_t(Int64(bitPattern: address))) == size ? words : nil
+        var word: UInt32 = 0
+        let size = MemoryLayout.size(ofValue: word)
+        return pread(memory.number, &word, size, off_t(Int64(bitPattern: address))) == size ? word : nil
     }
 }

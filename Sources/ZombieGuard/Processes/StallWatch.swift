@@ -276,7 +276,7 @@ package final class StallWatch {
                 sample: { thread in
                     let call = SystemCall(of: process, thread: UInt32(bitPattern: thread))
                     let holder = call?.holder(for: UInt32(bitPattern: thread), of: process) {
-                        memory.record((UInt32, UInt32, UInt32).self, at: $0)
+                        memory.record(UInt32.self, at: $0)
                     }
                     return sample(thread, of: process, in: call, holder: holder, memory)
                 })
@@ -354,7 +354,7 @@ package final class StallWatch {
         }
         let call = SystemCall(of: track.process, thread: track.thread)
         let holder = call?.holder(for: track.thread, of: track.process) {
-            memory.record((UInt32, UInt32, UInt32).self, at: $0)
+            memory.record(UInt32.self, at: $0)
         }
         let wanted = [Int32(truncatingIfNeeded: track.thread)] + (holder.map { [$0] } ?? [])
         let computing = computing(wanted, of: track.process)
@@ -407,6 +407,10 @@ package final class StallWatch {
                 sample.holder = Finding.ThreadStack(
                     id: number(of: one.id, in: process), threadID: Int(one.id), name: one.name, stack: stack)
             }
+        }
+        // The process has ended meanwhile: what was not copied could not be read any more.
+        if let place = stopped.threads.first?.registers[Int(ZG_THREAD_PC)], memory.read(at: place, upTo: 1).isEmpty {
+            return StallSample(call: nil)
         }
         return sample
     }

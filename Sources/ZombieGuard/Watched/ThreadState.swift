@@ -71,21 +71,28 @@ package struct SystemCall: Equatable {
     }
 
     /// The thread that holds the lock which the call waits for: libc's mutexes have its number behind their word, those with inheritance
-    /// of priorities, and Swift's, in it.
+    /// of priorities, and Swift's, in it; libc's locks for readers and writers behind the two words that they wait for, if it writes.
+    /// Source: glibc's struct_mutex.h and struct_rwlock.h.
     ///
     /// - Parameters:
     ///   - thread: who waits.
     ///   - process: whose threads these are.
-    ///   - read: three words at an address.
+    ///   - read: the four bytes at an address.
     /// - Returns: nil where it waits for none, or nobody has it.
-    package func holder(
-        for thread: UInt32, of process: Int, read: (UInt64) -> (UInt32, UInt32, UInt32)?
-    ) -> Int32? {
+    package func holder(for thread: UInt32, of process: Int, read: (UInt64) -> UInt32?) -> Int32? {
+        guard zg_call_is_futex(number), let word = read(arguments[0]) else { return nil }
+        func isThread(_ number: UInt32?) -> Int32? {
+            guard let number, number > 1, number != thread else { return nil }
+            let id = Int32(bitPattern: number)
+            return access("/proc/\(process)/task/\(id)", F_OK) == 0 ? id : nil
+        }
         let ownerBits: UInt32 = 0x3fff_ffff
-        guard zg_call_is_futex(number), let words = read(arguments[0]) else { return nil }
-        for word in [words.0 & ownerBits, words.2] where word > 1 && word != thread {
-            let owner = Int32(bitPattern: word)
-            if access("/proc/\(process)/task/\(owner)", F_OK) == 0 { return owner }
+        let behind = read(arguments[0] &+ 8)
+        if let owner = isThread(word & ownerBits) ?? isThread(behind) { return owner }
+        // Readers, writers, the two words, eight bytes that are 0, and the thread that writes.
+        for offset: UInt64 in [8, 12] {
+            let lock = arguments[0] &- offset
+            if read(lock &+ 16) == 0, read(lock &+ 20) == 0, let owner = isThread(read(lock &+ 24)) { return owner }
         }
         return nil
     }
