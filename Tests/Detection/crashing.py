@@ -74,7 +74,7 @@ def cases_of(source, program):
     for line in source.read_text().splitlines():
         if found := re.match(r"// dies: (.*)", line):
             said = words_of(found[1])
-        elif said and (found := re.search(r"^CASE (\w+)\(|^@inline\(never\) func (\w+)\(|^if name == \"(\w+)\"", line)):
+        elif said and (found := re.search(r"^CASE (\w+)\(|^(?:@inline\(never\) )?(?:func|fn) (\w+)\(|^if name == \"(\w+)\"", line)):
             cases.append(Case(program, next(filter(None, found.groups())), said))
             said = None
     # A line without a function would be a case that nobody runs.
@@ -113,7 +113,7 @@ def collected(case, place, options=(), **how):
 
 
 # Of libraries, where they were compiled into the program.
-OF_LIBRARIES = re.compile(r"std::|[Ss]wift[ .:_]|(partial apply for )?reabstraction thunk|_*dispatch_|__DISPATCH_|Dispatch\.")
+OF_LIBRARIES = re.compile(r"std::|[Ss]wift[ .:_]|(partial apply for )?reabstraction thunk|_*dispatch_|__DISPATCH_|Dispatch\.|core::|_ZN3std|runtime\.")
 
 
 def own_frames(stack, program):

@@ -5,4 +5,5 @@
 #define ZG_UNWIND_LIBRARY "libunwind-x86_64.so.8"
 #define ZG_UNWIND_PREFIX "_Ux86_64_"
 enum { ZG_THREAD_PC = 16, ZG_THREAD_SP = 7, ZG_THREAD_FP = 6 };
+enum { ZG_THREAD_GOROUTINE = 14 }; // where Go keeps what it runs (abi-internal.md)
 #endif

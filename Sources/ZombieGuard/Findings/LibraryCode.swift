@@ -23,9 +23,16 @@ extension Finding.Frame {
         if let function, Self.functions.contains(where: { function.hasPrefix($0) }) || isSwiftLibraryFunction {
             return true
         }
+        if isOfGo { return true }
         if let file, Self.directories.contains(where: { file.hasPrefix($0) }) { return true }
         guard let moduleName else { return false }
         return Self.libraries.contains { moduleName.hasPrefix($0) }
+    }
+
+    // Go's own, "runtime.gopanic", which is a part of every program of its.
+    private var isOfGo: Bool {
+        guard let function, function.hasPrefix("runtime.") else { return false }
+        return file.map { $0.hasSuffix(".go") || $0.hasSuffix(".s") } ?? true
     }
 
     // "closure #1 in static Swift.Array.f()": linked statically, or specialized for the program. Such code has no lines,

@@ -43,7 +43,9 @@ public struct CrashInCore {
         if var finding = kept?.lastFinding(), let context = isEnd(finding, source) {
             if context == .another { threads[0].stack = [] }
             finding.detail["threads"] = nil
-            finding.crash = finding.crash ?? crash(kept)
+            var crash = finding.crash ?? crash(kept)
+            crash.message = crash.message ?? unseenWords
+            finding.crash = crash
             finding.add(threads)
             return (finding, notes + core.notes)
         }
@@ -104,7 +106,12 @@ public struct CrashInCore {
             let words = String(decoding: bytes, as: UTF8.self)
             return words.isEmpty ? nil : words.withoutLineEnds
         }
-        return kept?.reason(for: signal.number, of: core.threads[0].id, isOwn: isOwn)
+        return kept?.reason(for: signal.number, of: core.threads[0].id, isOwn: isOwn) ?? unseenWords
+    }
+
+    /// What was written by system calls of the program's own.
+    private var unseenWords: String? {
+        signal.number == SIGABRT ? GoPanic(registers: core.threads[0].registers, in: core)?.message : nil
     }
 
     // MARK: What was touched

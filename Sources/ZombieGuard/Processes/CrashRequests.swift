@@ -20,6 +20,8 @@ package final class CrashRequests {
         var threads: [Finding.ThreadStack] = []
         /// Why there are no other threads.
         var obstacle: String?
+        /// What nobody has seen it write.
+        var words: String?
     }
 
     /// Why only the thread that died can be shown; nil where all can.
@@ -72,6 +74,7 @@ package final class CrashRequests {
             let known = collected.removeValue(forKey: process)
         else { return }
         if let obstacle = known.obstacle { finding.detail["threads"] = "only the one that died: \(obstacle)" }
+        if crash.message == nil, crash.signal == "SIGABRT" { finding.crash?.message = known.words }
         finding.add(known.threads)
     }
 
@@ -91,6 +94,8 @@ package final class CrashRequests {
             return
         }
         result.faulted = Int32(truncatingIfNeeded: dying.tid)
+        let registers = Self.registers(dying)
+        result.words = registers.flatMap { GoPanic(registers: $0, in: memory)?.message }
         if let obstacle = StackUnwinder.obstacle {
             result.obstacle = obstacle
             return
@@ -106,11 +111,21 @@ package final class CrashRequests {
             return
         }
         ended += stopped.ended.filter { $0 != child() }
-        result.threads = threads(of: process, dying, stopped, memory)
+        result.threads = threads(of: process, dying, registers, stopped, memory)
+    }
+
+    /// Of the thread that dies; nil where few of them are known.
+    private static func registers(_ dying: zg_dying_process) -> [UInt64]? {
+        if dying.has_few_registers != 0 { return nil }
+        var registers = withUnsafeBytes(of: dying.registers) { Array($0.bindMemory(to: UInt64.self)) }
+        registers += [UInt64](repeating: 0, count: Int(ZG_THREAD_REGISTERS) - registers.count)
+        registers[Int(ZG_THREAD_PC)] = dying.pc
+        return registers
     }
 
     private func threads(
-        of process: Int, _ dying: zg_dying_process, _ stopped: StoppedThreads, _ memory: ProcessMemory
+        of process: Int, _ dying: zg_dying_process, _ registers: [UInt64]?, _ stopped: StoppedThreads,
+        _ memory: ProcessMemory
     ) -> [Finding.ThreadStack] {
         let unwinder = StackUnwinder(
             mappings: (try? Mapping.all(of: process)) ?? [],
@@ -122,11 +137,8 @@ package final class CrashRequests {
                 id: numbers[id], threadID: Int(id), name: name, hasFaulted: id == own,
                 stack: registers.map { unwinder.stack(from: $0) } ?? [])
         }
-        var registers = withUnsafeBytes(of: dying.registers) { Array($0.bindMemory(to: UInt64.self)) }
-        registers += [UInt64](repeating: 0, count: Int(ZG_THREAD_REGISTERS) - registers.count)
-        registers[Int(ZG_THREAD_PC)] = dying.pc
         let name = ThreadTimes.name(of: own, in: process)
-        return [thread(own, name, dying.has_few_registers != 0 ? nil : registers)]
+        return [thread(own, name, registers)]
             + stopped.threads.map { thread($0.id, $0.name, $0.registers) }
             + stopped.unstopped.map { thread($0.id, $0.name, nil) }
     }

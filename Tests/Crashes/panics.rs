@@ -1,0 +1,42 @@
+// Panics of Rust that end the program by a signal, one a function (Tests/Detection/panics.py; the lines are those of ways.c).
+
+struct PanicsAgain;
+impl Drop for PanicsAgain {
+    fn drop(&mut self) {
+        panic!("while it cleans up");
+    }
+}
+
+// dies: SIGABRT, crash, message=panicked at .*while it cleans up, top=drop
+fn twice() {
+    let _again = PanicsAgain;
+    panic!("out of cheese");
+}
+
+// dies: SIGABRT, crash, message=^out of cheese$, threads=2, top=thread
+fn thread() {
+    let work = || {
+        eprintln!("out of cheese");
+        std::process::abort();
+    };
+    std::thread::Builder::new().name("worker".to_string()).spawn(work).unwrap().join().unwrap()
+}
+
+// dies: SIGABRT, crash, message=has overflowed its stack, top=deeper
+fn deep() {
+    println!("{}", deeper(std::env::args().count() as u64));
+}
+
+#[allow(unconditional_recursion)]
+fn deeper(n: u64) -> u64 {
+    let numbers = [n; 64];
+    deeper(n + 1) + numbers[(n % 64) as usize]
+}
+
+fn main() {
+    match std::env::args().nth(1).unwrap().as_str() {
+        "twice" => twice(),
+        "thread" => thread(),
+        _ => deep(),
+    }
+}
