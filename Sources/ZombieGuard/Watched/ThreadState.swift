@@ -86,9 +86,10 @@ package struct SystemCall: Equatable {
             let id = Int32(bitPattern: number)
             return access("/proc/\(process)/task/\(id)", F_OK) == 0 ? id : nil
         }
+        // 0 to 2 say how a lock is held, and are no thread's number.
         let ownerBits: UInt32 = 0x3fff_ffff
-        let behind = read(arguments[0] &+ 8)
-        if let owner = isThread(word & ownerBits) ?? isThread(behind) { return owner }
+        let inWord = word > 2 ? word & ownerBits : nil
+        if let owner = isThread(inWord) ?? isThread(read(arguments[0] &+ 8)) { return owner }
         // Readers, writers, the two words, eight bytes that are 0, and the thread that writes.
         for offset: UInt64 in [8, 12] {
             let lock = arguments[0] &- offset
