@@ -204,6 +204,6 @@ struct ReportCommand {
         }
         if let problem = reader.problem { Output.warn("'\(visible(path))' is not read to its end: \(problem)") }
         if skipped > 0 || reader.problem != nil { contents.isComplete = false }
-        return found > 0 || skipped == 0
+        return found > 0 || skipped == 0 || reader.hasBeginning
     }
 }

@@ -119,6 +119,8 @@ def broken(run, place):
                    findings=1)
         path.write_text(whole[:length] + "\n" + whole)
         run.report(f"a line of {length} bytes before", [path], "1 finding (1 use-after-free)", ["line 1 is skipped: "], findings=1)
+    path.write_text(whole[:len(whole) // 2])
+    run.report("nothing but a beginning", [path], "no findings", ["line 1 is skipped: cut off"])
     path.write_text("\n".join(["garbage\x1b[2J", whole.strip(), '{"schema":"zguard.finding/9"}', "\x07" * 5, "[]", "{}", "1", "2"]))
     run.report("garbage", [path], "1 finding (1 use-after-free)", [
         "line 1 is skipped: not a finding", "line 3 is skipped: schema 'zguard.finding/9' is not known to this version of zguard",

@@ -26,6 +26,8 @@ public struct FindingReader {
     /// What stood in the same line as the entry before.
     private var pending: Entry?
     private let decoder = JSONDecoder()
+    /// A line was the beginning of a finding: whoever wrote it was killed meanwhile.
+    package private(set) var hasBeginning = false
     /// Bytes of all complete lines so far.
     package var offset: UInt64 { lines.offset }
     /// What the finding that was handed out last was read from.
@@ -93,16 +95,20 @@ public struct FindingReader {
             guard let whole = Self.lastFinding(in: bytes),
                 let finding = try? decoder.decode(
                     Finding.self, from: Data(String(decoding: bytes[whole...], as: UTF8.self).utf8))
-            else { return skipped(reason) }
+            else {
+                hasBeginning = hasBeginning || line.isCutOff && bytes.starts(with: Self.start)
+                return skipped(reason)
+            }
             pending = .finding(finding, line: line.number)
             self.text = String(decoding: bytes[whole...], as: UTF8.self)
             return skipped("cut off, and another finding follows")
         }
     }
 
+    private static let start = Array("{\"schema\":\"\(Finding.schema)\"".utf8)
+
     /// Where in a line the last finding begins, but for one at its start. Within a string its quotes would have backslashes.
     private static func lastFinding(in bytes: ArraySlice<UInt8>) -> Int? {
-        let start = Array("{\"schema\":\"\(Finding.schema)\"".utf8)
         guard bytes.count > start.count else { return nil }
         return bytes.indices.dropFirst().dropLast(start.count - 1).last { index in
             bytes[index] == start[0] && bytes[index..<index + start.count].elementsEqual(start)
