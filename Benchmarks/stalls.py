@@ -90,7 +90,7 @@ def used(pid):
     return total
 
 
-def running(command, executable, port):
+def running(command, port):
     process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                env=scrubbed(), start_new_session=True)
     for _ in range(1000):
@@ -99,9 +99,13 @@ def running(command, executable, port):
             break
         except OSError:
             time.sleep(0.01)
-    own = [pid for pid in descendants(process.pid) if re.fullmatch(executable, os.path.basename(os.readlink(f"/proc/{pid}/exe")))]
-    watcher = next(pid for pid in descendants(process.pid) if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "zguard")
-    return process, own, watcher
+    watcher = run_by(process, "zguard")[0]
+    return process, watcher
+
+
+def run_by(process, executable):
+    """Its descendants that run what the pattern says."""
+    return [pid for pid in descendants(process.pid) if re.fullmatch(executable, os.path.basename(os.readlink(f"/proc/{pid}/exe")))]
 
 
 def measure(server, mode):
@@ -111,10 +115,11 @@ def measure(server, mode):
         folder.chmod(0o755)
         command = ahead([str(ZGUARD), "run", "--quiet", *MODES[mode], "--report", str(folder / "report"), "--format", "json", "--",
                          *map(str, server.command(folder, port))])
-        process, own, watcher = running(command, server.executable, port)
+        process, watcher = running(command, port)
         try:
             load = list(map(str, server.load(port)))
-            subprocess.run(ahead(load), capture_output=True, check=True)  # it is warm then
+            subprocess.run(ahead(load), capture_output=True, check=True)  # it is warm then, and has all its workers
+            own = run_by(process, server.executable)
             before, began, watched = sum(map(used, own)), time.monotonic(), used(watcher)
             result = subprocess.run(ahead(load), capture_output=True, text=True, check=True)
             seconds = time.monotonic() - began
