@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "Tests"))
 
 from Support.environment import TESTS, ZGUARD, scrubbed  # noqa: E402
 from Support.ports import Ports  # noqa: E402
-from Support.processes import descendants, kill_session  # noqa: E402
+from Support.processes import kill_session, running_in  # noqa: E402
 
 MODES = {"without": [], "with": ["--collect", "stalls"]}
 # One byte to and fro: a wait, a read and a write each time.
@@ -99,13 +99,7 @@ def running(command, port):
             break
         except OSError:
             time.sleep(0.01)
-    watcher = run_by(process, "zguard")[0]
-    return process, watcher
-
-
-def run_by(process, executable):
-    """Its descendants that run what the pattern says."""
-    return [pid for pid in descendants(process.pid) if re.fullmatch(executable, os.path.basename(os.readlink(f"/proc/{pid}/exe")))]
+    return process, running_in(process.pid, "zguard")[0]
 
 
 def measure(server, mode):
@@ -119,7 +113,7 @@ def measure(server, mode):
         try:
             load = list(map(str, server.load(port)))
             subprocess.run(ahead(load), capture_output=True, check=True)  # it is warm then, and has all its workers
-            own = run_by(process, server.executable)
+            own = running_in(process.pid, server.executable)
             before, began, watched = sum(map(used, own)), time.monotonic(), used(watcher)
             result = subprocess.run(ahead(load), capture_output=True, text=True, check=True)
             seconds = time.monotonic() - began

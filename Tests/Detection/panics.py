@@ -18,7 +18,7 @@ from Support import builds, cores  # noqa: E402
 from Support.checks import run_tests  # noqa: E402
 from case import Case as Program, Need  # noqa: E402
 from crashing import SOURCES, cases_of, core_says_the_same, dies_as  # noqa: E402
-from programs import install_packages  # noqa: E402
+from programs import exit_if_missing, install_packages  # noqa: E402
 
 FOLDER = builds.BUILD / "panics"
 GO, RUST = "/usr/bin/go", "/usr/bin/rustc"  # Debian's
@@ -44,8 +44,7 @@ def main():
     if arguments.install_only:
         install_packages([Compilers()])
         return 0
-    if missing := [need.describe() for need in Compilers.needs if not need.is_met()]:
-        sys.exit("panics: error: not installed: " + ", ".join(missing) + "\nhint: --install-only fetches them")
+    exit_if_missing("panics", [Compilers()])
     cases = [case for source, program in built() for case in cases_of(source, program)]
     tests = [(case.title, dies_as(case)) for case in cases]
     if cores.kernel_writes_here():

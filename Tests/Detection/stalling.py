@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds  # noqa: E402
 from Support.checks import run_tests, run_within  # noqa: E402
 from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
-from Support.processes import descendants, kill_session  # noqa: E402
+from Support.processes import kill_session, running_in  # noqa: E402
 from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES, FOLDER = TESTS / "Stalls", builds.BUILD / "stalling"
@@ -125,7 +125,7 @@ def time_that_nobody_saw_is_nobodys_fault(place):
             for _ in range(3):
                 process.stdin.write(b"-")
                 assert process.stdout.read(1) == b"-"
-            watchers = [pid for pid in descendants(process.pid) if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "zguard"]
+            watchers = running_in(process.pid, "zguard")
             time.sleep(0.2)  # until all of zguard is there
             process.stdin.write(what)
             time.sleep(moment)

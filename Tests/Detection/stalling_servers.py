@@ -28,7 +28,7 @@ from Support.checks import run_tests, run_within  # noqa: E402
 from Support.environment import TESTS, ZGUARD, scrubbed  # noqa: E402
 from case import Case, Need  # noqa: E402
 from harness import CaseError, Guard, Run  # noqa: E402
-from programs import install_packages  # noqa: E402
+from programs import exit_if_missing, install_packages  # noqa: E402
 
 INPUTS, LOOPS = TESTS / "Stalls" / "Servers", TESTS / "Stalls" / "Loops"
 FOLDER = builds.BUILD / "stalling-loops"
@@ -359,8 +359,7 @@ def main():
     if arguments.install_only:
         install_packages([*servers(), loops])
         return 0
-    if missing := [need.describe() for one in (*servers(), loops) for need in one.needs if not need.is_met()]:
-        sys.exit("stalling_servers: error: not installed: " + ", ".join(missing) + "\nhint: --install-only fetches them")
+    exit_if_missing("stalling_servers", [*servers(), loops])
     tests = []
     for server in servers():
         tests += [(f"{server.name} {what.strip('/')}", stall_is_found(server, what, functions, call)) for what, functions, call in server.stalls]

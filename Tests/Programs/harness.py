@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 from Support.ports import Ports
-from Support.processes import (descendants, holders, kill_session, logs_below, processor_seconds, said, session_members, stacks,
+from Support.processes import (descendants, holders, kill_session, logs_below, processor_seconds, running_in, said, session_members, stacks,
                                wait_without_reaping)
 
 INPUTS = Path(__file__).resolve().parent / "inputs"
@@ -147,13 +147,7 @@ class Server:
 
     def program_pid(self, executable):
         """The process id of the program itself, which `zguard run` may have started as a child. `executable` is a pattern."""
-        for pid in descendants(self.pid):
-            try:
-                if re.fullmatch(executable, os.path.basename(os.readlink(f"/proc/{pid}/exe"))):
-                    return pid
-            except OSError:
-                pass
-        return self.pid
+        return next(iter(running_in(self.pid, executable)), self.pid)
 
     def send(self, executable, number):
         """Sends a signal to the program itself."""

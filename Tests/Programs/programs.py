@@ -68,6 +68,12 @@ def install_packages(cases):
     sys.exit(f"programs: error: {' '.join(command)} failed\n{result.stderr.strip()}")
 
 
+def exit_if_missing(name, cases):
+    """Of a driver of that name which has --install-only."""
+    if missing := [need.describe() for case in cases for need in case.needs if not need.is_met()]:
+        sys.exit(f"{name}: error: not installed: " + ", ".join(missing) + "\nhint: --install-only fetches them")
+
+
 def run_case(case, guard, options):
     """The faults of one case, empty when it passed."""
     for _ in range(ATTEMPTS):

@@ -253,11 +253,14 @@ static void *hold_lock(void *length) {
     hold(*(double *)length);
     return NULL;
 }
+static void let_hold(pthread_t *thread, void *(*hold)(void *), double *length) {
+    is_held = 0;
+    pthread_create(thread, NULL, hold, length);
+    while (!is_held) usleep(1000);
+}
 STEP take_lock(double length) {
     pthread_t thread;
-    is_held = 0;
-    pthread_create(&thread, NULL, hold_lock, &length);
-    while (!is_held) usleep(1000);
+    let_hold(&thread, hold_lock, &length);
     pthread_mutex_lock(&lock);
     pthread_mutex_unlock(&lock);
     pthread_join(thread, NULL);
@@ -276,27 +279,17 @@ static void *hold_shared(void *length) {
     write_for_long(*(double *)length);
     return NULL;
 }
-static void begin_to_write(pthread_t *thread, double *length) {
-    is_held = 0;
-    pthread_create(thread, NULL, hold_shared, length);
-    while (!is_held) usleep(1000);
-}
-STEP read_shared(double length) {
+static void take_shared(int (*take)(pthread_rwlock_t *), double length) {
     pthread_t thread;
-    begin_to_write(&thread, &length);
-    pthread_rwlock_rdlock(&shared);
+    let_hold(&thread, hold_shared, &length);
+    take(&shared);
     pthread_rwlock_unlock(&shared);
     pthread_join(thread, NULL);
 }
+STEP read_shared(double length) { take_shared(pthread_rwlock_rdlock, length); }
 // stalls: read_shared, call=futex, held=write_for_long
 CASE waits_to_read(void) { turn(wait_by_poll, read_shared, 1); }
-STEP write_shared(double length) {
-    pthread_t thread;
-    begin_to_write(&thread, &length);
-    pthread_rwlock_wrlock(&shared);
-    pthread_rwlock_unlock(&shared);
-    pthread_join(thread, NULL);
-}
+STEP write_shared(double length) { take_shared(pthread_rwlock_wrlock, length); }
 // stalls: write_shared, call=futex, held=write_for_long
 CASE waits_to_write(void) { turn(wait_by_poll, write_shared, 1); }
 

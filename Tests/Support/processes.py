@@ -40,6 +40,18 @@ def descendants(pid):
     return found
 
 
+def running_in(pid, executable):
+    """Of the process and its descendants those whose executable's name is what the pattern says, in the order in which they were found."""
+    found = []
+    for one in descendants(pid):
+        try:
+            if re.fullmatch(executable, os.path.basename(os.readlink(f"/proc/{one}/exe"))):
+                found.append(one)
+        except OSError:
+            pass
+    return found
+
+
 def state_and_session(pid):
     """The letter of its state and its session; ("X", 0) where it is gone."""
     try:

@@ -20,10 +20,10 @@ extension Finding.Frame {
 
     /// Whether the frame belongs to a runtime library rather than to the program.
     public var isLibraryCode: Bool {
-        if let function, Self.functions.contains(where: { function.hasPrefix($0) }) || isSwiftLibraryFunction {
+        if let function, Self.functions.contains(where: { function.hasPrefix($0) }) || isSwiftLibraryFunction || isOfGo
+        {
             return true
         }
-        if isOfGo { return true }
         if let file, Self.directories.contains(where: { file.hasPrefix($0) }) { return true }
         guard let moduleName else { return false }
         return Self.libraries.contains { moduleName.hasPrefix($0) }

@@ -208,7 +208,10 @@ enum OwnThread {
     static func sample(_ thread: Int32) -> StallSample? {
         let process = Int(getpid())
         let call = SystemCall(of: process, thread: UInt32(bitPattern: thread))
-        let holder = call?.holder(for: UInt32(bitPattern: thread), of: process, read: word)
+        let memory = try? Descriptor(opening: "/proc/self/mem", flags: O_RDONLY)
+        let holder = call?.holder(for: UInt32(bitPattern: thread), of: process) { address in
+            memory.flatMap { word(at: address, in: $0) }
+        }
         var sample = StallSample(call: call?.name)
         sample.stack = stack(of: thread)
         if let holder {
@@ -233,8 +236,7 @@ enum OwnThread {
     }
 
     // The memory may be gone by now.
-    private static func word(at address: UInt64) -> UInt32? {
-        guard let memory = try? Descriptor(opening: "/proc/self/mem", flags: O_RDONLY) else { return nil }
+    private static func word(at address: UInt64, in memory: Descriptor) -> UInt32? {
         var word: UInt32 = 0
         let size = MemoryLayout.size(ofValue: word)
         return pread(memory.number, &word, size, off_t(Int64(bitPattern: address))) == size ? word : nil
