@@ -18,6 +18,8 @@ const char *zg_system_version(void) { return ZG_VERSION; }
 
 const char *zg_system_swift_version(void) { return ZG_SWIFT_VERSION; }
 
+const int zg_system_open_path = O_PATH;
+
 char **zg_system_environment(void) { return environ; }
 
 int zg_system_signal_descriptor(const sigset_t *mask) {
@@ -66,3 +68,13 @@ int zg_system_spawn(const char *path, char *const argv[], char *const envp[], co
 }
 
 int zg_system_has_file_capabilities(const char *path) { return getxattr(path, "security.capability", NULL, 0) > 0; }
+
+// A read lease can be had where nobody has the file open for writing (fcntl(2)). Whoever opens it meanwhile makes the kernel send SIGIO.
+int zg_system_has_writers(int descriptor) {
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    sigaction(SIGIO, &ignore, &before);
+    int result = fcntl(descriptor, F_SETLEASE, F_RDLCK) == 0 ? 0 : errno == EAGAIN ? 1 : -errno;
+    if (result == 0) fcntl(descriptor, F_SETLEASE, F_UNLCK);
+    sigaction(SIGIO, &before, NULL);
+    return result;
+}

@@ -22,7 +22,7 @@ struct CheckCommand {
         let format = options.format ?? .text
         let document = intake.document(
             timeline: [TimelineSample(statistics)], title: statistics.program, coverage: statistics.coverage)
-        options.write(document, in: format, for: STDOUT_FILENO) { Output.out($0) }
+        options.write(document, in: format, for: STDOUT_FILENO) { text, _ in Output.out(text) }
         if format == .text {
             let blocks = "\(check.verifiedBlocks) freed block\(check.verifiedBlocks == 1 ? "" : "s")"
             let gaps = check.verifiedLiveBlocks

@@ -4,10 +4,9 @@
 import Glibc
 import ZombieGuard
 
-/// A file beside the one that raw findings go to. Its size alone counts, downwards: that takes no room on a disk and is within
-/// every limit. A guarded process makes it one byte shorter for each finding that it cannot write, or for itself (report_output.c).
+/// A file in the directory of a run. Its size alone counts, downwards: that takes no room on a disk and is within
+/// every limit. A guarded process makes it one byte shorter for each finding that it cannot write, or for itself (run_directory.c).
 struct CountingFile {
-    static let unwrittenSuffix = ".unwritten"
     private static let most: off_t = 1 << 20
 
     private let file: Descriptor

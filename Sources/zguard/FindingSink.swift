@@ -7,23 +7,42 @@ import ZombieGuard
 struct FindingSink {
     private enum Destination {
         case standardError
-        case file(Descriptor, path: String)
+        case file(ReportFileWriter)
+        /// A pipe or a device.
+        case pipe(PipeWriter)
         /// What one of the standard streams leads to, which the program writes to as well: nothing of it is ever taken back.
         case stream(Descriptor, path: String)
         case store(ReportStore, ReportWriter)
+
+        /// What text is laid out for; -1: nobody looks.
+        var descriptor: Int32 {
+            switch self {
+            case .standardError: STDERR_FILENO
+            case .file(let writer): writer.descriptor
+            case .pipe(let pipe): pipe.descriptor
+            case .stream(let file, _): file.number
+            case .store: -1
+            }
+        }
     }
 
-    private let destination: Destination
+    private var destination: Destination
     private let format: ReportFormat
     private let options: ReportOptions
     private let renderer: TextRenderer
     private var hasRepeats = false
     private let compresses: Bool
     private let sampling: Sampling?
-    /// The file that the report is in, once it is finished; nil where there is none.
+    /// Where the report is, once it is finished; nil where there is none.
     private(set) var place: String?
     /// Why the report is not what it should be; safe to print.
     private(set) var failure: String?
+    /// Findings that are in the report, whole; nil where it has all of them, or there is none.
+    private(set) var stored: Int?
+    /// The raw findings are kept beside the report.
+    private var isKept = false
+    /// Findings that were printed on standard error because the report did not take them.
+    private(set) var printed = 0
 
     /// Opens what `--report` names. Throws where that is not possible, before anything runs.
     init(_ arguments: Arguments, _ options: ReportOptions) throws(Failure) {
@@ -55,6 +74,7 @@ struct FindingSink {
             } catch {
                 throw .usage("\(error)")
             }
+            Self.completeReports(of: store)
             // Before and after each run, so that those of runs that are killed do not pile up. No reason to refuse a run: what
             // keeps the store from being pruned is said at the end.
             _ = try? store.prune()
@@ -62,18 +82,39 @@ struct FindingSink {
             renderer = options.renderer(for: -1)
             return
         }
-        do throws(SystemError) {
-            let file = try Descriptor(opening: path, flags: O_WRONLY | O_CREAT, mode: 0o666)
-            if let stream = try Self.standardStream(sameAs: file) {
-                destination = .stream(stream, path: path)
-            } else {
-                destination = .file(file, path: path)
-            }
-            format = options.format ?? .json
-            renderer = options.renderer(for: file.number)
+        format = options.format ?? .json
+        do {
+            destination = try Self.open(path)
+        } catch let error as ForeignFile {
+            throw .usage("cannot write report '\(visible(path))': \(error)")
         } catch {
             throw .usage("cannot write report '\(visible(path))': \(error)")
         }
+        renderer = options.renderer(for: destination.descriptor)
+    }
+
+    private static func open(_ path: String) throws -> Destination {
+        let access: ReportFileAccess
+        do {
+            access = try ReportFileAccess(opening: path)
+        } catch let error as SystemError {
+            // Nobody has opened a FIFO for reading yet.
+            guard error.number == ENXIO else { throw error }
+            return .pipe(PipeWriter(nil, path: path))
+        }
+        if let stream = try standardStream(sameAs: access.file) { return .stream(stream, path: path) }
+        let isRegular = access.file.status.map { $0.st_mode & S_IFMT == S_IFREG } ?? false
+        return isRegular
+            ? .file(ReportFileWriter(access, path: path)) : .pipe(PipeWriter(access.file, path: path))
+    }
+
+    private static func completeReports(of store: ReportStore) {
+        guard let completed = try? store.completeReports(warn: { Output.warn($0) }), completed.findings > 0 else {
+            return
+        }
+        let reports = completed.reports == 1 ? "the report of a run" : "the reports of \(completed.reports) runs"
+        let findings = counted(completed.findings, "finding")
+        Output.warn("\(findings) added to \(reports) in '\(visible(store.directory))': zguard was killed")
     }
 
     // With the position that is the stream's own: by another one, program and report would overwrite each other.
@@ -91,9 +132,31 @@ struct FindingSink {
         return nil
     }
 
+    /// The file that raw findings are kept beside until the report is complete, without links in its path; nil where there is none.
+    var keptPath: String? {
+        switch destination {
+        case .file(let writer): writer.resolvedPath
+        case .store(_, let writer): writer.path
+        case .standardError, .pipe, .stream: nil
+        }
+    }
+
+    /// Where findings of an earlier run may have been left: beside a file that is written anew.
+    var recoverablePath: String? { if case .file(let writer) = destination { writer.resolvedPath } else { nil } }
+
+    /// What is kept beside the report, if it is.
+    mutating func keep(_ findings: RunFindings?) {
+        isKept = findings != nil
+        guard case .file(var writer) = destination else { return }
+        writer.replacement = findings?.replacement
+        destination = .file(writer)
+    }
+
     /// The program runs: what an earlier report left in the file goes. Until then it stays, as the program may not start.
-    func begin() {
-        if case .file(let file, _) = destination { ftruncate(file.number, 0) }
+    mutating func begin() {
+        guard case .file(var writer) = destination else { return }
+        writer.begin()
+        destination = .file(writer)
     }
 
     /// Whether the report wants to know of the heap's history.
@@ -111,14 +174,32 @@ struct FindingSink {
         guard format.isStreamed else { return }
         do { try write(new) } catch {
             failure = failure ?? describe(error)
-            Output.error(options.renderer(for: STDERR_FILENO).render(new)) // it shall be seen somewhere
+            print(new)
         }
     }
 
-    private func write(_ finding: Finding) throws {
+    // It shall be seen somewhere.
+    private mutating func print(_ finding: Finding) {
+        Output.error(options.renderer(for: STDERR_FILENO).render(finding))
+        printed += 1
+    }
+
+    /// Writes what a slow reader can take now.
+    mutating func flush() {
+        guard case .pipe(var pipe) = destination else { return }
+        do throws(SystemError) { try pipe.write() } catch { failure = failure ?? describe(error) }
+        destination = .pipe(pipe)
+    }
+
+    private mutating func write(_ finding: Finding) throws {
         switch destination {
         case .standardError: Output.error(onLineOfItsOwn(text(of: finding)))
-        case .file(let file, _): try file.write(text(of: finding))
+        case .file(var writer):
+            defer { destination = .file(writer) }
+            try writer.append(text(of: finding))
+        case .pipe(var pipe):
+            defer { destination = .pipe(pipe) }
+            try pipe.append(text(of: finding))
         case .stream(let file, _): try file.write(onLineOfItsOwn(text(of: finding)))
         case .store(_, let writer): try writer.append(finding.jsonLine)
         }
@@ -132,6 +213,16 @@ struct FindingSink {
         } catch {
             failure = failure ?? describe(error)
         }
+        if failure == nil { return }
+        if !format.isStreamed, !isKept {
+            for finding in document.findings { print(finding) }
+        }
+        switch destination {
+        case .file(let writer): stored = (try? writer.checkPresence()) == nil ? 0 : writer.findings
+        case .pipe(let pipe): stored = pipe.findings
+        case .store(_, let writer): stored = writer.lines
+        case .standardError, .stream: break
+        }
     }
 
     /// Returns whether the report was written anew.
@@ -139,17 +230,32 @@ struct FindingSink {
         switch destination {
         case .standardError:
             if !format.isStreamed {
-                options.write(document, in: format, for: STDERR_FILENO) { Output.error($0) }
+                options.write(document, in: format, for: STDERR_FILENO) { text, _ in Output.error(text) }
             }
             return false
-        case .file(let file, let path):
-            try checkPresence(of: file, at: path)
-            place = path
+        case .file(var writer):
+            defer { destination = .file(writer) }
+            place = writer.path
+            try writer.checkPresence()
             if format.isStreamed && !hasRepeats && failure == nil { return false }
-            return try rewrite(file, document)
+            try writer.rewrite { (put) throws(SystemError) in try write(document, to: put) }
+            return true
+        case .pipe(var pipe):
+            defer { destination = .pipe(pipe) }
+            place = pipe.path
+            // Of a form that is streamed it has been given each finding once.
+            if !format.isStreamed {
+                try write(document) { (text: String, count: Int) throws(SystemError) in
+                    try pipe.append(text, findings: count)
+                }
+            }
+            try pipe.finish()
+            return false
         case .stream(let file, let path):
             place = path
-            if !format.isStreamed { try write(document, to: file) }
+            if !format.isStreamed {
+                try write(document) { (text: String, _: Int) throws(SystemError) in try file.write(text) }
+            }
             return false
         case .store(let store, let writer):
             return try finish(writer, of: store, document)
@@ -179,28 +285,8 @@ struct FindingSink {
         }
     }
 
-    // Whoever removes the report while the program runs shall not hear that it was written.
-    private func checkPresence(of file: Descriptor, at path: String) throws(SystemError) {
-        var named = stat()
-        guard stat(path, &named) == 0 else { throw .last }
-        if let status = file.status, status.st_ino != named.st_ino || status.st_dev != named.st_dev {
-            throw SystemError(number: ENOENT)
-        }
-    }
-
-    // What is no regular file, such as a pipe, has been given each finding once and is left at that.
-    private func rewrite(_ file: Descriptor, _ document: ReportDocument) throws(SystemError) -> Bool {
-        let isRegular = file.status.map { $0.st_mode & S_IFMT == S_IFREG } ?? false
-        if !isRegular, format.isStreamed { return false }
-        if isRegular {
-            guard ftruncate(file.number, 0) == 0, lseek(file.number, 0, SEEK_SET) == 0 else { throw .last }
-        }
-        try write(document, to: file)
-        return true
-    }
-
-    private func write(_ document: ReportDocument, to file: Descriptor) throws(SystemError) {
-        try options.write(document, in: format, for: file.number) { text throws(SystemError) in try file.write(text) }
+    private func write(_ document: ReportDocument, to put: ReportFileWriter.Put) throws(SystemError) {
+        try options.write(document, in: format, for: destination.descriptor, to: put)
     }
 
     private func text(of finding: Finding) -> String {
@@ -216,8 +302,10 @@ struct FindingSink {
 
     private func describe(_ error: any Error) -> String {
         switch destination {
-        case .file(_, let path), .stream(_, let path): return "cannot write report '\(visible(path))': \(error)"
-        case .standardError, .store: return "\(error)"
+        case .file(let writer): "cannot write report '\(visible(writer.path))': \(error)"
+        case .pipe(let pipe): "cannot write report '\(visible(pipe.path))': \(pipe.describe(error))"
+        case .stream(_, let path): "cannot write report '\(visible(path))': \(error)"
+        case .standardError, .store: "\(error)"
         }
     }
 }

@@ -65,6 +65,9 @@ func table(_ rows: [[String]], rightAligned: Set<Int> = []) -> String {
     }.joined()
 }
 
+/// "1 finding", "2 findings".
+func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
+
 /// "8.0 MiB".
 func byteText(_ bytes: UInt64) -> String {
     var value = Double(bytes)

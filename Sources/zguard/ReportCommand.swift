@@ -60,7 +60,7 @@ struct ReportCommand {
             return status
         }
         let document = intake.document(timeline: contents.timeline, isComplete: contents.isComplete)
-        options.write(document, in: format, for: STDOUT_FILENO) { Output.out($0) }
+        options.write(document, in: format, for: STDOUT_FILENO) { text, _ in Output.out(text) }
         if format == .text { Output.out(TextRenderer.mark + intake.groups.summary + "\n") }
         if let unused = intake.unusedSuppressions { Output.warn(unused) }
         return status
@@ -95,12 +95,18 @@ struct ReportCommand {
         if let address = try? FleetAddress(path), address.isDatabase { return try read(address, into: &contents) }
         let isReadable: Bool
         let isStore: Bool
+        let remains = RunRemains.beside(path)
         do throws(SystemError) {
             let file = try Descriptor(opening: path)
             isStore = file.isDirectory
-            isReadable = isStore ? true : try read(FindingReader(file: file), path, into: &contents)
+            isReadable = isStore ? true : try read(FindingReader(file: file), path, into: &contents, remains)
         } catch {
-            throw Failure("cannot read report '\(visible(path))': \(error)")
+            // A run whose zguard was killed at once has left nothing else.
+            guard error.number == ENOENT, !remains.isEmpty else {
+                throw Failure("cannot read report '\(visible(path))': \(error)")
+            }
+            readRemains(remains, beside: nil, path, into: &contents)
+            return
         }
         if !isReadable { throw Failure("'\(visible(path))' holds no finding that this version can read") }
         if isStore { try readStore(path, into: &contents) }
@@ -169,7 +175,7 @@ struct ReportCommand {
             for file in try store.files(since: filter.since) {
                 // What is gone meanwhile was too old.
                 guard let reader = try store.reader(of: file) else { continue }
-                do throws(SystemError) { _ = try read(reader, file.path, into: &contents) } catch {
+                do throws(SystemError) { _ = try read(reader, file.path, into: &contents, file.remains) } catch {
                     contents.isComplete = false // the other reports are worth reading
                     Output.warn("cannot read report '\(visible(file.path))': \(error)")
                 }
@@ -179,7 +185,44 @@ struct ReportCommand {
         }
     }
 
+    /// Findings that a report lacks, because zguard was killed.
+    private func readRemains(
+        _ remains: [RunRemains], beside report: FindingReader?, _ path: String, into contents: inout Contents
+    ) {
+        for one in remains {
+            var missing = 0
+            do {
+                try one.forEachFinding(missingIn: report) { finding, _, _ in
+                    missing += 1
+                    if filter.accepts(finding) { contents.intake.add(finding) }
+                }
+            } catch {
+                contents.isComplete = false
+                Output.warn(
+                    "cannot read '\(visible(one.path))', which a run whose zguard was killed has left: \(error)")
+            }
+            let findings = counted(missing, "finding")
+            Output.warn(
+                "'\(visible(path))' is of a run whose zguard was killed\(one.isGrowing ? ", and whose program goes on" : ""): "
+                    + "\(findings) \(missing == 1 ? "is" : "are") read from '\(visible(one.path))'")
+        }
+    }
+
     /// Returns false where there was something, and none of it a finding.
+    private func read(
+        _ reader: FindingReader, _ path: String, into contents: inout Contents, _ remains: [RunRemains]
+    ) throws(SystemError) -> Bool {
+        if remains.isEmpty { return try read(reader, path, into: &contents) }
+        // The file may be of any form, and end anywhere: what it says is in what remains, too, but for the names.
+        var reader = reader
+        while let entry = try reader.next() ?? reader.finish() {
+            if case .finding(let finding, _) = entry, filter.accepts(finding) { contents.intake.add(finding) }
+        }
+        let again = try? Descriptor(opening: path)
+        readRemains(remains, beside: again.map { FindingReader(file: $0) }, path, into: &contents)
+        return true
+    }
+
     private func read(_ reader: FindingReader, _ path: String, into contents: inout Contents) throws(SystemError)
         -> Bool
     {

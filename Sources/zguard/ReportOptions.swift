@@ -42,22 +42,24 @@ struct ReportOptions {
         }
     }
 
-    /// Writes a whole report in one form, in pieces: a large one is never in memory as text.
+    /// Writes a whole report in one form, in pieces: a large one of lines is never in memory as text. `put` is given each piece with the
+    /// number of findings that are complete with it.
     func write<Problem: Error>(
         _ document: ReportDocument, in format: ReportFormat, for descriptor: Int32,
-        to put: (String) throws(Problem) -> Void
+        to put: (String, Int) throws(Problem) -> Void
     ) throws(Problem) {
+        let all = document.findings.count
         switch format {
         case .text:
             let renderer = renderer(for: descriptor)
-            for finding in document.findings { try put(renderer.render(finding)) }
-        case .json: for finding in document.findings { try put(finding.jsonLine + "\n") }
-        case .sarif: try put(SARIFReport(document).text)
-        case .html: try put(HTMLReport(document).text)
-        case .junit: try put(JUnitReport(document).text)
+            for finding in document.findings { try put(renderer.render(finding), 1) }
+        case .json: for finding in document.findings { try put(finding.jsonLine + "\n", 1) }
+        case .sarif: try put(SARIFReport(document).text, all)
+        case .html: try put(HTMLReport(document).text, all)
+        case .junit: try put(JUnitReport(document).text, all)
         case .github:
             let annotations = self.annotations
-            for finding in document.findings { try put(annotations.line(for: finding)) }
+            for finding in document.findings { try put(annotations.line(for: finding), 1) }
         }
     }
 

@@ -54,61 +54,93 @@ struct RunCommand {
         let reporting = try ReportOptions(arguments)
         var sink = try FindingSink(arguments, reporting)
 
-        let temporary = try TemporaryDirectory()
-        defer { temporary.remove() }
-        let raw = "\(temporary.path)/findings"
+        let directory = try Self.createDirectory()
+        defer { directory.remove() }
+        var raw = try RawFindings(in: directory, report: sink.keptPath)
+        var isKept = false // beside the report, since that lacks something
+        defer { if !isKept { raw.kept?.remove() } }
+        sink.keep(raw.kept)
         let environment = ChildEnvironment.guarding(
             library: library,
-            options: options.text(reportPath: raw, maySuppress: arguments.values["--suppressions"] != nil))
-        let file = try open(raw)
-        let unwritten = try count(raw + CountingFile.unwrittenSuffix)
-        let untold = try count(raw + RunCoverage.untoldSuffix)
+            options: options.text(
+                reportPath: directory.findings, maySuppress: arguments.values["--suppressions"] != nil))
+        let unwritten = try count(directory.unwritten)
+        let untold = try count(directory.untold)
         // No reason to refuse a run: the closing line says that nothing is known, then.
-        let watching = try? RunCoverage(besides: raw)
-        var reader = FindingReader(file: file)
+        let watching = try? RunCoverage(at: directory.page)
         var intake = FindingIntake(reporting)
+        let recovered = RecoveredFindings(beside: sink, reporting)
 
         var processID: Int32?
-        let requests = watching.flatMap {
-            try? CrashRequests(page: $0.page, besides: raw, mode: TemporaryDirectory.fileMode) { processID }
-        }
+        let socket = try? RunSocket(at: directory.socket, mode: RunDirectory.fileMode)
+        let requests = watching.flatMap { try? CrashRequests(page: $0.page) { processID } }
         let stalls = watching.flatMap {
             try? StallWatch(page: $0.page, isCautious: !options.namesCollected) { processID }
         }
         let child = try start(unnamed == nil ? path : name, environment)
         sink.begin()
+        raw.kept?.begin()
+        for finding in recovered.findings { sink.add(finding) }
         var timeline = TimelineRecorder(processID: Int(child.processID))
         processID = child.processID
-        let end = child.wait(every: stalls?.milliseconds ?? Self.pollMilliseconds, or: requests?.descriptor ?? -1) {
-            requests?.serve()
+        let end = child.wait(every: stalls?.milliseconds ?? Self.pollMilliseconds, or: socket?.descriptor ?? -1) {
+            for message in socket?.receive() ?? [] {
+                requests?.answer(message)
+                stalls?.note(message)
+            }
+            requests?.clean()
+            raw.look()
             for stall in stalls?.look() ?? [] { add(stall, &intake, &sink) }
-            if read(&reader, &intake, &sink, requests) > 0 { watching?.tell(shown: intake.entries) }
+            if read(&raw, &intake, &sink, requests) > 0 { watching?.tell(shown: intake.entries) }
+            sink.flush()
             if sink.drawsTimeline { timeline.look() }
         }
         // Processes that outlive the program are not waited for, and do not wait.
         requests?.close()
         for stall in stalls?.finish(isByItself: end.isByItself) ?? [] { add(stall, &intake, &sink) }
-        _ = read(&reader, &intake, &sink, requests)
-        while let rest = reader.finish() { handle(rest, &intake, &sink, requests) }
+        while let rest = raw.finish() { handle(rest, &intake, &sink, requests) }
+        // Each process counts what it has written: who cut the file away has left that.
+        let lost = max(unwritten.count, 0) + max((watching?.written ?? 0) - intake.entries, 0)
+        if raw.wasCut { Output.warn("a process of the run cut the file of raw findings: findings may be missing") }
         var coverage = watching?.coverage
         coverage?.untoldProcesses = untold.count
-        sink.finish(
-            intake.document(
-                timeline: timeline.samples, title: arguments.operands[0], exitStatus: end.status,
-                unwritten: unwritten.count, coverage: coverage,
-                unknown: coverage == nil ? [Coverage.unknownText] : []))
-        return conclude(child, end, intake, sink, unwritten: unwritten.count, coverage)
+        var document = intake.document(
+            timeline: timeline.samples, title: arguments.operands[0], exitStatus: end.status, unwritten: lost,
+            coverage: coverage, unknown: coverage == nil ? [Coverage.unknownText] : [])
+        document.findings = recovered.findings + document.findings
+        sink.finish(document)
+        isKept = sink.failure != nil
+        if !isKept { recovered.remove() }
+        return conclude(child, end, intake, sink, unwritten: lost, kept: isKept ? raw.kept?.path : nil, coverage)
+    }
+
+    /// In TMPDIR where that can be written to and ZGUARD_OPTIONS can name it, else in /tmp.
+    private static func createDirectory() throws(Failure) -> RunDirectory {
+        let candidates = [Preload.environment("TMPDIR"), "/tmp", "/var/tmp"].compactMap { $0 }
+        for candidate in candidates
+        where candidate.hasPrefix("/") && !candidate.contains(":")
+            && candidate.utf8.count <= RunDirectory.longestParent && access(candidate, W_OK | X_OK) == 0
+        {
+            do throws(SystemError) {
+                return try RunDirectory(creatingIn: candidate)
+            } catch {
+                throw Failure(
+                    "cannot create a directory in '\(visible(candidate))': \(error)", status: ExitStatus.cannotGuard)
+            }
+        }
+        throw Failure(
+            "cannot find a directory for temporary files", hint: "set TMPDIR", status: ExitStatus.cannotGuard)
     }
 
     private func conclude(
         _ child: ChildProcess, _ end: ChildProcess.End, _ intake: FindingIntake, _ sink: FindingSink, unwritten: Int,
-        _ coverage: Coverage?
+        kept: String?, _ coverage: Coverage?
     ) -> Int32 {
         if let failure = sink.failure { Output.warn(failure) }
         if !arguments.has("--quiet") {
             if let unused = intake.unusedSuppressions { Output.warn(unused) }
             let watched = coverage?.text ?? Coverage.unknownText
-            Output.error(TextRenderer.mark + "\(closing(child, intake, sink, unwritten)); \(watched)\n")
+            Output.error(TextRenderer.mark + "\(closing(child, intake, sink, unwritten, kept)); \(watched)\n")
         }
         if end.status != 0 { return end.status }
         if intake.groups.findings.contains(where: isCounted) || unwritten > 0 { return exitStatus }
@@ -132,36 +164,30 @@ struct RunCommand {
         return ExitStatus.coverage
     }
 
-    /// "no findings", "2 findings (…) in prog [7], written to 'x'".
+    /// "no findings", "2 findings (…) in prog [7], written to 'x'". What is not in the report is not said to be.
     private func closing(
-        _ child: ChildProcess, _ intake: FindingIntake, _ sink: FindingSink, _ unwritten: Int
+        _ child: ChildProcess, _ intake: FindingIntake, _ sink: FindingSink, _ unwritten: Int, _ kept: String?
     ) -> String {
         let isEmpty = intake.groups.findings.isEmpty
         if isEmpty, unwritten == 0 { return intake.groups.summary }
         let program = "\(visible(arguments.operands[0])) [\(child.processID)]"
-        let findings = "\(unwritten) finding\(unwritten == 1 ? "" : "s")"
-        if isEmpty { return "\(findings) in \(program) that could not be written" }
-        let report = sink.place.map { ", written to '\(visible($0))'" } ?? ""
-        let more = unwritten == 0 ? "" : ", and \(findings) that could not be written"
-        return "\(intake.groups.summary) in \(program)\(report)\(more)"
+        if isEmpty { return "\(counted(unwritten, "finding")) in \(program) that could not be written" }
+        var text = "\(intake.groups.summary) in \(program)"
+        if let stored = sink.stored {
+            text += ", \(stored) of them in '\(visible(sink.place ?? "the report"))'"
+            if sink.printed > 0 { text += ", \(sink.printed) only above, as text" }
+            if let kept { text += "; all of them are in '\(visible(kept))'" }
+        } else if let place = sink.place {
+            text += ", written to '\(visible(place))'"
+        }
+        return text + (unwritten == 0 ? "" : ", and \(counted(unwritten, "finding")) that could not be written")
     }
 
     private func count(_ path: String) throws(Failure) -> CountingFile {
         do throws(SystemError) {
-            return try CountingFile(path, mode: TemporaryDirectory.fileMode)
+            return try CountingFile(path, mode: RunDirectory.fileMode)
         } catch {
             throw Failure("cannot create '\(visible(path))': \(error)", status: ExitStatus.cannotGuard)
-        }
-    }
-
-    // The file exists before the program starts; every guarded process appends to it.
-    private func open(_ raw: String) throws(Failure) -> Descriptor {
-        do throws(SystemError) {
-            let file = try Descriptor(opening: raw, flags: O_RDONLY | O_CREAT | O_EXCL, mode: 0o600)
-            fchmod(file.number, TemporaryDirectory.fileMode)
-            return file
-        } catch {
-            throw Failure("cannot create '\(visible(raw))': \(error)", status: ExitStatus.cannotGuard)
         }
     }
 
@@ -194,11 +220,10 @@ struct RunCommand {
 
     // Returns how many there were.
     private func read(
-        _ reader: inout FindingReader, _ intake: inout FindingIntake, _ sink: inout FindingSink,
-        _ requests: CrashRequests?
+        _ raw: inout RawFindings, _ intake: inout FindingIntake, _ sink: inout FindingSink, _ requests: CrashRequests?
     ) -> Int {
         let before = intake.entries
-        while let entry = try? reader.next() { handle(entry, &intake, &sink, requests) }
+        while let entry = raw.next() { handle(entry, &intake, &sink, requests) }
         return intake.entries - before
     }
 

@@ -35,6 +35,13 @@ uint32_t zg_system_exchange(uint32_t *word,
 uint64_t zg_system_load_long(const uint64_t *word);
 int zg_system_futex_wake(uint32_t *word); // not FUTEX_PRIVATE: the waiters are in another process
 
+// A Unix socket that listens at the path, with these permissions (SOCK_SEQPACKET, closed on exec, never blocks).
+int zg_system_listen(const char *path, mode_t mode);
+// Accepts a connection, takes its one packet, and closes it. Returns the packet's bytes, which may be more than `count`; 0 where it has
+// none yet; -EAGAIN where nobody has connected. `*sender` is the process that connected, as the kernel says (SO_PEERCRED); 0: of a PID
+// namespace that is not below this one's.
+ssize_t zg_system_receive(int descriptor, void *bytes, size_t count, pid_t *sender);
+
 // The same between threads of one process. Waiting ends when the word is no longer `seen`, and now and then without reason.
 void zg_system_futex_wait_private(const uint32_t *word, uint32_t seen, int64_t milliseconds);
 void zg_system_futex_wake_private(const uint32_t *word);
@@ -58,8 +65,15 @@ struct zg_system_signal zg_system_next_signal(int descriptor);
 int zg_system_spawn(const char *path, char *const argv[], char *const envp[], const sigset_t *mask,
                     const struct sigaction *child_action);
 
+// 1 where some process has the file open for writing, 0 where none has; -errno where the file system does not know, or the file is another
+// user's. For processes of one thread; the descriptor is open for reading alone.
+int zg_system_has_writers(int descriptor);
+
 // 1 where the file has capabilities that the kernel grants on exec, else 0.
 int zg_system_has_file_capabilities(const char *path);
+
+// O_PATH, which only GNU's headers name.
+extern const int zg_system_open_path;
 
 // Probes of what the kernel and the C library offer.
 int zg_system_has_find_object(void);

@@ -1,12 +1,13 @@
-// A dying thread and the zguard that takes the stacks of its process: words on the page of the run, a futex. Signal context; no lock.
+// A dying thread and the zguard that takes the stacks of its process: a place on the page of the run, a message, a futex. Signal
+// context; no lock.
 
 #include "faults/collector.h"
 
-#include "findings/report_output.h"
 #include "include/zg_collector.h"
 #include "platform/clock.h"
 #include "platform/os.h"
 #include "settings/coverage.h"
+#include "settings/run_directory.h"
 #include "threads/thread.h"
 
 static struct zg_dying_process dying;
@@ -74,30 +75,32 @@ static bool take_turn(struct patience *patience) {
     return true;
 }
 
-// Now and then it is told again, for a call may fail; and whoever was killed is still a process until its parent takes note, but reads no more.
-// One that ends says so.
-static bool is_there(const struct zg_collector *collector, int zguard, const struct patience *patience) {
+// The message is sent again now and then: its socket may have been full. A zguard that was killed is a process until its parent reaps it,
+// but its socket is closed. One that ends says so on the page.
+static bool is_there(const struct zg_collector *collector, int zguard, const struct patience *patience,
+                     const struct zg_run_message *message) {
     enum { EACH = 10 };
     return __atomic_load_n(&collector->pid, __ATOMIC_ACQUIRE) && !zg_os_is_gone(zguard) &&
-           (patience->steps % EACH || zg_report_wake_collector());
+           (patience->steps % EACH || zg_run_send(message) != zg_run_is_over);
 }
 
 static enum zg_collected ask(struct zg_collector *collector, int zguard, const struct zg_registers *registers,
                              struct patience *patience) {
+    static const struct zg_run_message wake = {.kind = zg_message_wrote};
     struct zg_collector_request *request;
-    while (!(request = claim(collector)) && !is_over(patience) && is_there(collector, zguard, patience))
+    while (!(request = claim(collector)) && !is_over(patience) && is_there(collector, zguard, patience, &wake))
         wait_a_step(patience, &nobody, 0, true);
     if (!request) return zg_collected_silence;
     describe(registers);
     request->pid = dying.pid;
-    request->place = (uint64_t)&dying;
-    request->nonce = dying.nonce;
     zg_os_let_trace(zguard);
     __atomic_store_n(&request->state, zg_request_asked, __ATOMIC_RELEASE);
-    zg_report_wake_collector();
+    struct zg_run_message message = {zg_message_dying, (uint32_t)(request - collector->requests), (uint64_t)&dying,
+                                     dying.nonce};
+    zg_run_send(&message);
     uint32_t state;
     while ((state = __atomic_load_n(&request->state, __ATOMIC_ACQUIRE)) != zg_request_answered && !is_over(patience) &&
-           is_there(collector, zguard, patience))
+           is_there(collector, zguard, patience, &message))
         wait_a_step(patience, &request->state, state, false);
     __atomic_store_n(&request->state, zg_request_free, __ATOMIC_RELEASE);
     return state == zg_request_answered ? zg_collected_threads : zg_collected_silence;

@@ -11,6 +11,7 @@
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "settings/config.h"
+#include "settings/run_directory.h"
 #include "settings/stats.h"
 #include "zombies/zombie.h"
 
@@ -108,6 +109,13 @@ void zg_report_complete(const struct zg_finding *finding, bool ends) {
     zg_report_unlock(false);
 }
 
+void zg_report_after_user_change(void) {
+    if (!zg_run_is_named() || !zg_os_is_own_process() || zg_os_may_become_root()) return;
+    if (zg_report_is_mine() || !take_lock_within_reason()) return;
+    zg_report_change_file();
+    zg_report_unlock(false);
+}
+
 static void count_lost(void) {
     zg_stats_add(zg_counter_findings_lost, 1);
     zg_stats_degrade(zg_degradation_no_report);
@@ -115,7 +123,7 @@ static void count_lost(void) {
 
 static bool lose(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *)) {
     if (!is_new(finding)) return false;
-    zg_report_note_unwritten();
+    zg_run_count_unwritten();
     count_lost();
     return true;
 }
@@ -134,17 +142,20 @@ bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const stru
     zg_report_begin_line(&text);
     zg_report_put_json(&text, finding);
     if (!text.truncated) zg_journal_add(text.bytes, text.count - 1);
+    // Where zguard was killed the file waits for the next one, and this text is for whoever is there.
+    bool is_told = written;
     if (zg_config.report_path[0]) {
         written = !text.truncated && zg_report_write_to_path(&text);
         if (!written) {
             zg_stats_degrade(zg_degradation_no_report);
-            zg_report_note_unwritten();
+            zg_run_count_unwritten();
         }
+        is_told = written && zg_report_is_read();
     }
-    if (!written) {
+    if (!is_told) {
         zg_report_begin_line(&text);
         zg_report_put_text(&text, finding);
-        written = zg_report_write_to_standard_error(&text);
+        written |= zg_report_write_to_standard_error(&text);
     }
     if (!written) count_lost();
     zg_stats_note_refusals();

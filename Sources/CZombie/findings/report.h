@@ -22,6 +22,8 @@ void zg_report_end(void);
 bool zg_report_describe(uint64_t address, struct zg_text *text);
 // [{"pc":…},…] of these frames, as a walk gives them.
 void zg_report_describe_stack(const uint64_t *frames, int count, struct zg_text *text);
+// The process has changed its user. Where it has given up root's rights for good it gets a file of its own, because it could cut the run's.
+void zg_report_after_user_change(void);
 void zg_report_lock(void);
 void zg_report_unlock(bool reset);
 // The calling thread is writing a report, or holds the lock for a fork.

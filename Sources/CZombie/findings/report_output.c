@@ -1,5 +1,6 @@
 // The outputs: what was opened, whether it still is that, and lines written to it. A line goes out with one write call where the
 // kernel takes it whole, otherwise piece by piece; one that could be written in part only is ended before the next one begins.
+// A pipe or socket whose reader does not read delays the program by a tenth of a second in all, until it is read again.
 // Cold and signal context; takes no lock.
 
 #define _GNU_SOURCE
@@ -10,21 +11,22 @@
 #include "platform/os.h"
 #include "settings/config.h"
 #include "settings/coverage.h"
+#include "settings/run_directory.h"
 #include "settings/stats.h"
 
 // What was opened, and as which file: a number may be another file by now, one of the program's.
 struct output {
     int descriptor; // -1: none
     uint64_t device, inode;
-    bool is_cut; // what was written last is a part of a line
+    bool may_block;    // a pipe or a socket: its reader decides when a write ends
+    bool is_cut;       // what was written last is a part of a line
+    int64_t waited_ns; // for its reader, since the last write that succeeded
 };
 static struct output report_output = {.descriptor = -1}, error_output = {.descriptor = -1};
 // Number 2, as it was at the start.
 static struct output standard_error = {.descriptor = -1};
 // Begins with the end of the line before.
 static char line[128 << 10];
-
-enum { BESIDE_BYTES = ZG_OPTION_PATH_BYTES + 32 + 16 };
 
 static bool path_names_process(void) {
     for (const char *at = zg_config.report_path; *at; at++)
@@ -44,7 +46,9 @@ static void expand_path(struct zg_text *path) {
 }
 
 // Opened anew where the program closed it (daemons close all descriptors). The lowest free number, which is the program's.
+static bool is_own_file; // of the run, this process's alone
 static int open_path(void) {
+    if (zg_run_is_named()) return zg_run_open_findings(&is_own_file);
     char bytes[ZG_OPTION_PATH_BYTES + 32];
     struct zg_text path;
     zg_text_init(&path, bytes, sizeof bytes);
@@ -58,6 +62,7 @@ static struct output output_of(int opened) {
         zg_os_close(opened);
         output.descriptor = -1;
     }
+    output.may_block = output.descriptor >= 0 && zg_os_may_block(opened);
     return output;
 }
 
@@ -71,40 +76,34 @@ static bool is_same(const struct output *output) {
            inode == output->inode;
 }
 
-// What a program leaves running, such as a daemon, goes on starting guarded programs after `zguard run` has ended and its
-// directory, zguard.XXXXXX, has gone. That is nothing to tell whoever uses them.
-static bool is_of_run(void) {
-    static const char name[] = "/zguard.XXXXXX/findings";
-    const char *path = zg_config.report_path;
-    size_t length = zg_string_length(path), own = sizeof name - 1;
-    if (length < own) return false;
-    for (size_t i = 0; i < own; i++)
-        if (name[i] != 'X' && name[i] != path[length - own + i]) return false;
-    return true;
-}
-static bool is_of_ended_run(int opened) { return opened == -ENOENT && is_of_run(); }
-
 static void say_not_opened(int error) {
     char message[ZG_OPTION_PATH_BYTES + 128];
     struct zg_text text;
     zg_text_init(&text, message, sizeof message);
-    zg_text_string(&text, "zguard: warning: cannot open report '");
-    zg_text_string(&text, zg_config.report_path);
-    zg_text_string(&text, "' (error ");
+    if (zg_run_is_named()) { // its path is secret
+        zg_text_string(&text, "zguard: warning: cannot open the report of the run (error ");
+    } else {
+        zg_text_string(&text, "zguard: warning: cannot open report '");
+        zg_text_string(&text, zg_config.report_path);
+        zg_text_string(&text, "' (error ");
+    }
     zg_text_decimal(&text, (uint64_t)-error);
     zg_text_string(&text, "): findings go to standard error\n");
     zg_os_write(2, message, text.count);
 }
 
 void zg_report_open(void) {
-    if (zg_os_identify(2, &standard_error.device, &standard_error.inode))
+    if (zg_os_identify(2, &standard_error.device, &standard_error.inode)) {
         standard_error.descriptor = 2; // the program's own
+        standard_error.may_block = zg_os_may_block(2);
+    }
     if (zg_config.report_path[0]) {
         int opened = open_path();
         report_output = output_out_of_the_way(opened);
         if (opened >= 0) return; // where it cannot be kept open it is opened for each finding
         zg_stats_degrade(zg_degradation_no_report);
-        if (!is_of_ended_run(opened)) say_not_opened(opened);
+        // A daemon that a run left behind goes on starting guarded programs when the run is over: nothing for their users.
+        if (opened != -ENOENT || !zg_run_is_named()) say_not_opened(opened);
     }
     error_output = output_of(zg_os_duplicate_hidden(2));
 }
@@ -117,6 +116,16 @@ void zg_report_after_fork_in_child(void) {
     }
 }
 
+void zg_report_change_file(void) {
+    if (is_own_file) return;
+    int opened = open_path();
+    if (opened < 0) return;
+    struct output own = output_out_of_the_way(opened);
+    if (own.descriptor < 0) return;
+    if (is_same(&report_output)) zg_os_close(report_output.descriptor);
+    report_output = own;
+}
+
 int zg_report_descriptors(int descriptors[2]) {
     int count = 0;
     if (is_same(&report_output)) descriptors[count++] = report_output.descriptor;
@@ -124,21 +133,28 @@ int zg_report_descriptors(int descriptors[2]) {
     return count;
 }
 
-// A pipe that is full is waited for, but not for long: its reader may be this process.
-static void wait_for_reader(void) {
-    uint32_t word = 0;
-    zg_os_futex_wait(&word, 0, true, 1000000);
+// Waits for the reader of a pipe or a socket, which may be this very process. False: it has been waited for long enough.
+static bool wait_for_reader(struct output *output, int descriptor) {
+    const int64_t longest = INT64_C(100000000), step = 5000000;
+    while (!zg_os_is_writable(descriptor, 0)) {
+        if (output->waited_ns >= longest) return false;
+        zg_os_is_writable(descriptor, step);
+        output->waited_ns += step;
+    }
+    output->waited_ns = 0;
+    return true;
 }
 
 // Returns how much could be written.
-static uint64_t write_pieces(int descriptor, const char *bytes, uint64_t count) {
-    enum { WAITS_MOST = 100 };
+static uint64_t write_pieces(struct output *output, int descriptor, const char *bytes, uint64_t count) {
+    // A pipe that can be written to takes so many bytes without blocking (PIPE_BUF, pipe(7)).
+    const uint64_t most = output->may_block ? 4096 : count;
     uint64_t written = 0;
-    for (int waits = 0; written < count;) {
-        int result = zg_os_write(descriptor, bytes + written, count - written);
+    while (written < count) {
+        if (output->may_block && !wait_for_reader(output, descriptor)) break;
+        int result = zg_os_write(descriptor, bytes + written, zg_min(most, count - written));
         if (result > 0) written += (uint64_t)result;
-        else if (result == -EAGAIN && waits++ < WAITS_MOST) wait_for_reader();
-        else break;
+        else if (result != -EAGAIN || !output->may_block) break;
     }
     return written;
 }
@@ -146,9 +162,9 @@ static uint64_t write_pieces(int descriptor, const char *bytes, uint64_t count) 
 // `text` lies in `line`, behind its first byte.
 static bool write_line(struct output *output, int descriptor, const struct zg_text *text) {
     uint64_t before = output->is_cut, count = text->count + before;
-    uint64_t written = write_pieces(descriptor, text->bytes - before, count);
+    uint64_t written = write_pieces(output, descriptor, text->bytes - before, count);
     if (written) output->is_cut = written > before && written < count;
-    if (output->is_cut) output->is_cut = write_pieces(descriptor, "\n", 1) != 1;
+    if (output->is_cut) output->is_cut = write_pieces(output, descriptor, "\n", 1) != 1;
     return written == count;
 }
 
@@ -161,8 +177,10 @@ static bool count_written(bool is_whole) {
 }
 
 bool zg_report_write_to_path(const struct zg_text *text) {
-    if (is_same(&report_output) && write_line(&report_output, report_output.descriptor, text))
-        return count_written(true);
+    if (is_same(&report_output)) {
+        if (write_line(&report_output, report_output.descriptor, text)) return count_written(true);
+        if (report_output.may_block) return false; // nobody reads it, and another descriptor changes nothing
+    }
     // Opened once more, and kept where that can be had.
     int opened = open_path();
     if (opened < 0) return false;
@@ -186,36 +204,13 @@ void zg_report_wait_until_shown(void) {
         zg_os_futex_wait(&nobody, 0, true, step);
 }
 
-// A file beside the report of a run. False: it is not one's.
-static bool beside_report(char bytes[BESIDE_BYTES], const char *suffix) {
-    if (!is_of_run()) return false;
-    struct zg_text path;
-    zg_text_init(&path, bytes, BESIDE_BYTES);
-    expand_path(&path);
-    zg_text_string(&path, suffix);
-    return !path.truncated;
-}
-
-// The size of a file beside the report counts, downwards, what `zguard run` is to say of at the end (CountingFile.swift).
-void zg_report_note_unwritten(void) {
-    char path[BESIDE_BYTES];
-    if (beside_report(path, ".unwritten")) zg_os_shorten(path);
-}
-
-// So does another one for processes that cannot tell the run what they watched (zg_coverage.h).
-void zg_report_note_untold(void) {
-    char path[BESIDE_BYTES];
-    if (beside_report(path, ZG_COVERAGE_UNTOLD_SUFFIX)) zg_os_shorten(path);
-}
-
 void zg_report_open_coverage(void) {
-    char path[BESIDE_BYTES];
-    if (beside_report(path, ZG_COVERAGE_SUFFIX) && !zg_coverage_open(path)) zg_report_note_untold();
+    if (zg_run_is_named() && !zg_coverage_open(zg_run_open_page(ZG_COVERAGE_BYTES))) zg_run_count_untold();
 }
 
-bool zg_report_wake_collector(void) {
-    char path[BESIDE_BYTES];
-    return !beside_report(path, ZG_COLLECTOR_SUFFIX) || zg_os_poke(path);
+bool zg_report_is_read(void) {
+    static const struct zg_run_message wrote = {.kind = zg_message_wrote};
+    return zg_run_send(&wrote) != zg_run_is_over;
 }
 
 // Number 2 may be a file of the program's by now: a daemon closes what it was, and the next file takes the place. NULL then.
@@ -229,8 +224,8 @@ bool zg_report_write_to_standard_error(const struct zg_text *text) {
 }
 
 void zg_report_say(const char *bytes, uint64_t count) {
-    const struct output *output = find_error_output();
-    if (output) write_pieces(output->descriptor, bytes, count);
+    struct output *output = find_error_output();
+    if (output) write_pieces(output, output->descriptor, bytes, count);
 }
 
 void zg_report_begin_line(struct zg_text *text) {

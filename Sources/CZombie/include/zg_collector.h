@@ -1,13 +1,11 @@
-// What a dying process and the zguard that runs it say to each other: a few words on the page of the run (zg_coverage.h), and a
-// record in the process's own memory, which zguard reads. Shared with readers outside.
+// How a dying process asks the zguard that runs it for the stacks of its threads. The process takes a place on the page of the run
+// (zg_coverage.h), describes itself in a record of its own memory, sends a message (zg_run_directory.h), and waits on the place's futex.
+// Which process asks, zguard knows from the kernel. Shared with readers outside.
 
 #ifndef ZG_COLLECTOR_H
 #define ZG_COLLECTOR_H
 
 #include <stdint.h>
-
-// A byte in this FIFO, beside the raw findings, tells zguard to look at the page now.
-#define ZG_COLLECTOR_SUFFIX ".collector"
 
 enum { ZG_COLLECTOR_REQUESTS = 16, ZG_DYING_REGISTERS = 32, ZG_DYING_THREADS = 256 };
 
@@ -22,9 +20,7 @@ enum zg_request_state {
 
 struct zg_collector_request {
     uint32_t state; // enum zg_request_state; a futex
-    uint32_t pid;   // as the process knows itself: zguard may know it by another number, and looks at `nonce`
-    uint64_t place; // of its struct zg_dying_process
-    uint64_t nonce; // what stands there, too
+    uint32_t pid;   // as the process knows itself: tells when a place can be freed, and nothing else
 };
 
 struct zg_collector {

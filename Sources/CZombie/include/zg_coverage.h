@@ -67,12 +67,9 @@ enum zg_coverage_sum {
 };
 extern const char zg_coverage_sum_names[zg_coverage_sum_count][24];
 
-// The page of a run: one for all processes that `zguard run` started, directly or not. A sealed memfd of zguard's; beside the file
-// of raw findings a symbolic link, of the same name with this suffix, leads to it. Each process adds what it has counted since it
-// last did, so that what killed processes counted is in the sums, too.
-#define ZG_COVERAGE_SUFFIX ".coverage"
-// Who cannot get the page shortens this file by a byte, as zg_report_note_unwritten does another.
-#define ZG_COVERAGE_UNTOLD_SUFFIX ".untold"
+// The page of a run: one for all processes that `zguard run` started, directly or not; a sealed memfd of zguard's, found in the run's
+// directory (zg_run_directory.h). Each process adds what it has counted since it last did, so that what killed processes counted is in
+// the sums, too. Every process of the run can write to all of it: nothing here is believed but counts.
 #define ZG_COVERAGE_MAGIC UINT64_C(0x314e55524755475a) // "ZGUGRUN1" in memory order
 #define ZG_COVERAGE_BYTES 16384u
 

@@ -1,6 +1,7 @@
 // Since when threads do not wait for events (collect=stalls): a table on the page of the run (zg_coverage.h), a pulse for each thread
 // that is looked at. The thread writes when it begins to wait and when it goes on; zguard looks now and then, and stops the thread for
-// a moment where it is busy for long. Shared with readers outside.
+// a moment where it is busy for long. The process sends a message with the pulse's index (zg_run_directory.h), since any process of the
+// run could write another's numbers into a pulse. Shared with readers outside.
 
 #ifndef ZG_STALLS_H
 #define ZG_STALLS_H

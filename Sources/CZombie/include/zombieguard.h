@@ -11,6 +11,7 @@
 #include "zg_names.h"
 #include "zg_options.h"
 #include "zg_program.h"
+#include "zg_run_directory.h"
 #include "zg_space.h"
 #include "zg_stats_page.h"
 

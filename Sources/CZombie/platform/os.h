@@ -101,12 +101,22 @@ int zg_os_write(int descriptor, const void *bytes, uint64_t count);
 // For appending; made where it is not there, for the owner only. Follows no link, waits for nobody who reads a FIFO, and takes no file
 // of another user's but root's, nor one with several names.
 int zg_os_open_append(const char *path);
-// Writes a byte to a FIFO that somebody reads. False: nobody does.
-bool zg_os_poke(const char *path);
+// The same for a file that exists in a directory, where links may be followed. / For a new file.
+int zg_os_open_append_in(int directory, const char *name);
+int zg_os_create_append(int directory, const char *name);
+// Opens a directory (O_PATH, no link) of this user's or of root's, in which nobody else can rename or remove files. -EPERM otherwise.
+int zg_os_open_own_directory(const char *path);
+// Sends one packet to the Unix socket (SOCK_SEQPACKET) that listens at the path, without waiting. -ECONNREFUSED or -ENOENT where nobody
+// listens.
+int zg_os_send(const char *path, const void *bytes, uint64_t count);
+// A pipe or a socket, where writing may wait for whoever reads.
+bool zg_os_may_block(int descriptor);
+// Waits until something can be written. True also where the kernel does not say.
+bool zg_os_is_writable(int descriptor, int64_t timeout_ns);
 int zg_os_open_read(const char *path);
 // Makes a file that exists, under one name alone, a byte shorter; within every limit, and on a full disk.
 // Processes that do it at the same time wait for each other, but not for long.
-void zg_os_shorten(const char *path);
+void zg_os_shorten(int directory, const char *name);
 int zg_os_read(int descriptor, void *bytes, uint64_t count);
 // The same from the file's beginning; the descriptor's position stays.
 int zg_os_read_again(int descriptor, void *bytes, uint64_t count);
@@ -148,7 +158,7 @@ int zg_os_populate(void *start, uint64_t bytes);
 int zg_os_remove(void *common, uint64_t bytes);
 // A file in memory of at least so many bytes that nobody can make smaller (what is mapped of it stays there), for mapping it.
 // Negative where there is none at the path.
-int zg_os_open_sealed(const char *path, uint64_t bytes);
+int zg_os_open_sealed(int directory, const char *name, uint64_t bytes);
 
 // At the start and in the child of a fork: asks what is not to be asked again under a filter of system calls (filter.h).
 void zg_os_remember(void);
@@ -174,6 +184,8 @@ uint64_t zg_os_break(void);
 // As sigaltstack (stack_t), for the runtime's own use.
 int zg_os_alternate_stack(const void *stack, void *old);
 
+// The real, the effective or the saved user is root, or that is not known.
+bool zg_os_may_become_root(void);
 int zg_os_pid(void);
 int zg_os_tid(void);
 // It is the kernel's number, of now or as told before a filter; otherwise one of our own, because a filter refuses to tell.

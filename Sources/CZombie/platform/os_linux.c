@@ -7,15 +7,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <time.h>
 
 #include "platform/arch.h"
@@ -513,34 +516,55 @@ static bool look_at(int descriptor, struct stat *status) {
            !is_error(ZG_CALL(SYS_newfstatat, descriptor, "", status, AT_EMPTY_PATH, 0, 0));
 }
 
-// What others may have put there: a link, also a hard one, to a file that is not meant; a file of theirs, which they can read.
+// Root or this process's user.
+static bool is_trusted_owner(uid_t owner) {
+    if (owner == 0) return true;
+    long user = ZG_CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0);
+    if (is_error(user)) user = (long)getauxval(AT_EUID); // under a filter: as it was at the start
+    return owner == (uid_t)user;
+}
+
+// Another user may have put the file there: a hard link to a file that is not meant, or a file that this user can read.
 static bool may_be_planted(int descriptor) {
     struct stat status;
     if (!look_at(descriptor, &status)) return true;
-    if (!S_ISREG(status.st_mode)) return false;
-    if (status.st_nlink > 1) return true;
-    if (status.st_uid == 0) return false;
-    long user = ZG_CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0);
-    if (is_error(user)) user = (long)getauxval(AT_EUID); // under a filter: as it was at the start
-    return status.st_uid != (uid_t)user;
+    return S_ISREG(status.st_mode) && (status.st_nlink > 1 || !is_trusted_owner(status.st_uid));
 }
 
-int zg_os_open_append(const char *path) {
+static int open_append(int directory, const char *path, int more) {
     // A FIFO that nobody reads is refused (ENXIO) and not waited for.
-    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
-    int descriptor = (int)ZG_CALL(SYS_openat, AT_FDCWD, path, flags, 0600, 0, 0);
+    int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | more;
+    int descriptor = (int)ZG_CALL(SYS_openat, directory, path, flags, 0600, 0, 0);
     if (descriptor < 0) return descriptor;
     if (may_be_planted(descriptor)) {
         zg_os_close(descriptor);
         return -EPERM;
     }
-    ZG_CALL(SYS_fcntl, descriptor, F_SETFL, O_APPEND, 0, 0, 0);
     return descriptor;
 }
 
-void zg_os_shorten(const char *path) {
+int zg_os_open_append(const char *path) { return open_append(AT_FDCWD, path, O_CREAT | O_NOFOLLOW); }
+int zg_os_open_append_in(int directory, const char *name) { return open_append(directory, name, 0); }
+int zg_os_create_append(int directory, const char *name) {
+    return open_append(directory, name, O_CREAT | O_EXCL | O_NOFOLLOW);
+}
+
+int zg_os_open_own_directory(const char *path) {
+    int flags = O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+    int descriptor = (int)ZG_CALL(SYS_openat, AT_FDCWD, path, flags, 0, 0, 0);
+    if (descriptor < 0) return descriptor;
+    struct stat status;
+    bool is_ours = look_at(descriptor, &status) && is_trusted_owner(status.st_uid) &&
+                   (!(status.st_mode & (S_IWGRP | S_IWOTH)) || status.st_mode & S_ISVTX);
+    if (is_ours) return descriptor;
+    zg_os_close(descriptor);
+    return -EPERM;
+}
+
+void zg_os_shorten(int directory, const char *name) {
     enum { WAITS_MOST = 1000 };
-    int descriptor = (int)ZG_CALL(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0, 0, 0);
+    int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    int descriptor = (int)ZG_CALL(SYS_openat, directory, name, flags, 0, 0, 0);
     if (descriptor < 0) return;
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     for (int i = 0; i < WAITS_MOST; i++) {
@@ -554,14 +578,35 @@ void zg_os_shorten(const char *path) {
     zg_os_close(descriptor);
 }
 
-bool zg_os_poke(const char *path) {
-    int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-    int descriptor = (int)ZG_CALL(SYS_openat, AT_FDCWD, path, flags, 0, 0, 0);
+bool zg_os_may_block(int descriptor) {
     struct stat status;
-    if (descriptor < 0) return descriptor != -ENXIO;
-    if (look_at(descriptor, &status) && S_ISFIFO(status.st_mode)) zg_os_write(descriptor, "", 1);
-    zg_os_close(descriptor);
-    return true;
+    return look_at(descriptor, &status) && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
+}
+
+bool zg_os_is_writable(int descriptor, int64_t timeout_ns) {
+    struct pollfd waited = {.fd = descriptor, .events = POLLOUT};
+    struct timespec timeout = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+    return ZG_CALL(SYS_ppoll, &waited, 1, &timeout, NULL, 0, 0) != 0;
+}
+
+static int send_once(const struct sockaddr_un *address, const void *bytes, uint64_t count) {
+    int flags = SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK;
+    long socket = ZG_CALL(SYS_socket, AF_UNIX, flags, 0, 0, 0, 0);
+    if (socket < 0) return (int)socket;
+    long result = ZG_CALL(SYS_connect, socket, address, sizeof *address, 0, 0, 0);
+    if (!is_error(result)) result = ZG_CALL(SYS_sendto, socket, bytes, count, MSG_NOSIGNAL, NULL, 0);
+    zg_os_close((int)socket);
+    return is_error(result) ? (int)result : 0;
+}
+
+int zg_os_send(const char *path, const void *bytes, uint64_t count) {
+    enum { TRIES = 5 };
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    zg_string_copy(address.sun_path, path, sizeof address.sun_path);
+    int result = 0;
+    // The listener closes a connection whose packet has not come yet.
+    for (int i = 0; i < TRIES && (result = send_once(&address, bytes, count)) == -EPIPE; i++) zg_os_yield();
+    return result;
 }
 
 int zg_os_open_read(const char *path) {
@@ -667,9 +712,9 @@ int zg_os_memfd(const char *name, uint64_t bytes) {
     return (int)result;
 }
 
-int zg_os_open_sealed(const char *path, uint64_t bytes) {
+int zg_os_open_sealed(int directory, const char *name, uint64_t bytes) {
     int flags = O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    int descriptor = (int)ZG_CALL(SYS_openat, AT_FDCWD, path, flags, 0, 0, 0);
+    int descriptor = (int)ZG_CALL(SYS_openat, directory, name, flags, 0, 0, 0);
     if (descriptor < 0) return descriptor;
     struct stat status;
     long seals = ZG_CALL(SYS_fcntl, descriptor, F_GET_SEALS, 0, 0, 0, 0);
@@ -756,6 +801,12 @@ bool zg_os_lift_file_limit(uint64_t before[2]) {
     return !is_error(ZG_CALL(SYS_prlimit64, 0, RLIMIT_FSIZE, lifted, NULL, 0, 0));
 }
 void zg_os_limit_files(const uint64_t limit[2]) { ZG_CALL(SYS_prlimit64, 0, RLIMIT_FSIZE, limit, NULL, 0, 0); }
+
+bool zg_os_may_become_root(void) {
+    uid_t users[3] = {0};
+    ZG_CALL(SYS_getresuid, &users[0], &users[1], &users[2], 0, 0, 0);
+    return !users[0] || !users[1] || !users[2];
+}
 
 bool zg_os_is_gone(int pid) { return ZG_CALL(SYS_kill, pid, 0, 0, 0, 0, 0) == -ESRCH; }
 void zg_os_let_trace(int pid) { ZG_CALL(SYS_prctl, PR_SET_PTRACER, pid, 0, 0, 0, 0); }

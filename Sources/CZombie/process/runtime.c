@@ -16,8 +16,8 @@
 #include "findings/journal.h"
 #include "findings/last_text.h"
 #include "findings/report.h"
-#include "heap/free.h"
 #include "heap/foreign.h"
+#include "heap/free.h"
 #include "heap/quarantine.h"
 #include "images/loader.h"
 #include "images/module.h"
@@ -31,8 +31,8 @@
 #include "pages/retire.h"
 #include "pages/window.h"
 #include "platform/clock.h"
-#include "platform/lock.h"
 #include "platform/filter.h"
+#include "platform/lock.h"
 #include "platform/os.h"
 #include "platform/text.h"
 #include "process/advice.h"
@@ -47,6 +47,7 @@
 #include "settings/config.h"
 #include "settings/coverage.h"
 #include "settings/passing.h"
+#include "settings/run_directory.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
 #include "threads/pulse.h"
@@ -267,7 +268,7 @@ void zg_runtime_start(void) {
         if (zg_ready_is_hopeless())
             zg_os_write(2, has_pages ? no_space : other_pages,
                         has_pages ? sizeof no_space - 1 : sizeof other_pages - 1);
-        zg_report_note_untold();
+        zg_run_count_untold();
         return;
     }
     // Under a filter a program that never allocates may not call what libc's malloc calls first.

@@ -57,8 +57,7 @@ void zg_coverage_after_fork_in_child(void) {
     for (int i = 0; i < zg_coverage_sum_count; i++) zg_store(&zg_stats->told[i], zg_stats_get(summed[i]));
 }
 
-bool zg_coverage_open(const char *path) {
-    int descriptor = zg_os_open_sealed(path, ZG_COVERAGE_BYTES);
+bool zg_coverage_open(int descriptor) {
     if (descriptor < 0) return false;
     struct zg_coverage_page *page = zg_os_map_shared(descriptor, ZG_COVERAGE_BYTES, NULL);
     zg_os_close(descriptor);

@@ -11,8 +11,9 @@ extern struct zg_coverage_page *zg_coverage_run; // NULL: nobody asks, or it cou
 
 // A block gets no pages of its own for this reason; the time of the first is kept.
 void zg_coverage_declined(enum zg_shortfall why);
-// The run's page, which is at this path; what was counted so far goes there. False: it cannot be had. At start-up.
-bool zg_coverage_open(const char *path);
+// Maps the run's page; what was counted so far goes there. Closes the descriptor, which may be an errno value. False where it is not
+// that page. At start-up.
+bool zg_coverage_open(int descriptor);
 // What was counted since then begins anew: in the child of a fork, after its statistics have become its own.
 void zg_coverage_after_fork_in_child(void);
 // A program is executed of which the run will hear nothing: it goes without the library, or is statically linked. Signal-safe.

@@ -12,6 +12,7 @@
 #include "platform/os.h"
 #include "platform/text.h"
 #include "settings/config.h"
+#include "settings/run_directory.h"
 #include "threads/thread.h"
 
 struct zg_pulses *zg_pulses;
@@ -60,7 +61,10 @@ static struct zg_pulse *claim(int tid, uint32_t number, uint64_t queue, enum zg_
         pulse->file = -1;
         pulse->watched = pulse->is_sampled = 0;
         __atomic_store_n(&pulse->state, state, __ATOMIC_RELEASE);
-        return pulse;
+        const struct zg_run_message message = {.kind = zg_message_pulse, .index = (uint32_t)i};
+        if (zg_run_send(&message) == zg_run_delivered) return pulse;
+        __atomic_store_n(&pulse->state, zg_pulse_free, __ATOMIC_RELEASE);
+        return NULL;
     }
     return NULL;
 }

@@ -28,6 +28,8 @@ public struct FindingReader {
     private let decoder = JSONDecoder()
     /// A line was the beginning of a finding: whoever wrote it was killed meanwhile.
     package private(set) var hasBeginning = false
+    /// What the run said of itself that keeps this file beside its report; nil where it is no such file.
+    package private(set) var run: RunLine?
     /// Bytes of all complete lines so far.
     package var offset: UInt64 { lines.offset }
     /// What the finding that was handed out last was read from.
@@ -80,6 +82,10 @@ public struct FindingReader {
         if let finding = FindingScanner.finding(&text) {
             self.text = text
             return .finding(finding, line: line.number)
+        }
+        if line.number == 1, let run = RunLine(jsonLine: text) {
+            self.run = run
+            return nil
         }
         let data = Data(text.utf8)
         do {

@@ -82,7 +82,7 @@ public final class Collector {
             let files: [ReportFile]
             do throws(StoreError) {
                 directory = try StoreDirectory(opening: path)
-                files = try ReportStore(directory: path).files()
+                files = try complete(ReportStore(directory: path), &passed)
             } catch {
                 failure = FleetError("\(error)")
                 continue
@@ -94,6 +94,20 @@ public final class Collector {
         destination.reset()
         if let failure { throw failure }
         return passed
+    }
+
+    /// The reports that are complete, once those of runs whose zguard was killed have what was left beside them.
+    private func complete(_ store: ReportStore, _ passed: inout Passed) throws(StoreError) -> [ReportFile] {
+        let completed = try store.completeReports(warn: warnOnce)
+        if completed.findings > 0 {
+            let findings = completed.findings == 1 ? "1 finding is" : "\(completed.findings) findings are"
+            warn("\(findings) added to reports in '\(visible(store.directory))' of runs whose zguard was killed")
+        }
+        return try store.files().filter { file in
+            if file.remains.isEmpty { return true }
+            passed.pending += 1 // the program goes on
+            return false
+        }
     }
 
     private func ship(_ files: [ReportFile], in directory: StoreDirectory, _ passed: inout Passed) throws {

@@ -7,10 +7,7 @@ import Glibc
 
 /// The requests on the page of a run (zg_collector.h), and what was collected for them.
 package final class CrashRequests {
-    package static let suffix = ZG_COLLECTOR_SUFFIX
-
     private let page: RunPage
-    private let fifo: Descriptor
     private var collected: [Int: Collected] = [:] // by process
     private var ended: [Int32] = []
     private let child: () -> Int32?
@@ -27,14 +24,10 @@ package final class CrashRequests {
     /// Why only the thread that died can be shown; nil where all can.
     package static var obstacle: String? { StackUnwinder.obstacle }
 
-    /// `page` is the run's, for its processes to map; `raw` the file of raw findings, `mode` the permissions of what stands beside it; `child` the process that is waited for elsewhere.
-    package init(page: Descriptor, besides raw: String, mode: mode_t, child: @escaping () -> Int32?) throws(SystemError)
-    {
-        let path = raw + Self.suffix
-        if mkfifo(path, mode) != 0 { throw .last }
-        chmod(path, mode) // whatever the mask of new files is
-        // Both ends, so that it never is without a reader, or at its end.
-        fifo = try Descriptor(opening: path, flags: O_RDWR | O_NONBLOCK)
+    /// - Parameters:
+    ///   - page: the run's, for its processes to map.
+    ///   - child: the process that is waited for elsewhere.
+    package init(page: Descriptor, child: @escaping () -> Int32?) throws(SystemError) {
         self.page = try RunPage(page)
         self.child = child
         self.page.contents.pointee.collector.pid = UInt32(getpid())
@@ -43,23 +36,26 @@ package final class CrashRequests {
     /// Nobody is answered any more: who asks from now on, or is waiting, goes on.
     package func close() { zg_system_store(page.place(of: \.collector.pid), 0) }
 
-    /// Can be read when somebody asks.
-    package var descriptor: Int32 { fifo.number }
+    /// Answers the process that has sent the message, about itself. It sends it again as long as it has no answer.
+    package func answer(_ message: RunMessage) {
+        guard case .dying(let index, let place, let nonce) = message.content, index < Int(ZG_COLLECTOR_REQUESTS)
+        else { return }
+        let request = requests + index
+        guard zg_system_load(&request.pointee.state) == zg_request_asked.rawValue else { return }
+        zg_system_store(&request.pointee.state, zg_request_taken.rawValue)
+        collect(from: message.sender.number, at: place, nonce)
+        zg_system_store(&request.pointee.state, zg_request_answered.rawValue)
+        _ = zg_system_futex_wake(&request.pointee.state)
+    }
 
-    /// Answers who has asked.
-    package func serve() {
-        while let bytes = try? fifo.read(upTo: 64), !bytes.isEmpty {}
+    /// Frees the places of processes that are gone. Now and then.
+    package func clean() {
         ended.removeAll { zg_thread_bury($0) != 0 }
         for index in 0..<Int(ZG_COLLECTOR_REQUESTS) {
             let request = requests + index
-            let state = zg_system_load(&request.pointee.state)
-            if state == zg_request_asked.rawValue {
-                zg_system_store(&request.pointee.state, zg_request_taken.rawValue)
-                collect(request.pointee)
-                zg_system_store(&request.pointee.state, zg_request_answered.rawValue)
-                _ = zg_system_futex_wake(&request.pointee.state)
-            } else if state != zg_request_free.rawValue, request.pointee.pid != 0,
-                kill(pid_t(truncatingIfNeeded: request.pointee.pid), 0) != 0, errno == ESRCH
+            let process = pid_t(truncatingIfNeeded: request.pointee.pid)
+            if zg_system_load(&request.pointee.state) != zg_request_free.rawValue, process > 0,
+                kill(process, 0) != 0, errno == ESRCH
             {
                 zg_system_store(&request.pointee.state, zg_request_free.rawValue)
             }
@@ -78,8 +74,7 @@ package final class CrashRequests {
         finding.add(known.threads)
     }
 
-    private func collect(_ request: zg_collector_request) {
-        let process = Int(request.pid)
+    private func collect(from process: Int, at place: UInt64, _ nonce: UInt64) {
         var result = Collected(faulted: 0)
         defer { collected[process] = result }
         guard let memory = try? ProcessMemory(processID: process) else {
@@ -87,10 +82,16 @@ package final class CrashRequests {
             return
         }
         var dying = zg_dying_process()
-        let bytes = memory.read(at: request.place, upTo: MemoryLayout<zg_dying_process>.size)
+        let bytes = memory.read(at: place, upTo: MemoryLayout<zg_dying_process>.size)
         withUnsafeMutableBytes(of: &dying) { $0.copyBytes(from: bytes.prefix($0.count)) }
-        guard dying.nonce == request.nonce, bytes.count == MemoryLayout<zg_dying_process>.size else {
-            result.obstacle = "it is in another PID namespace"
+        // By now the number may be another process's.
+        guard dying.nonce == nonce, bytes.count == MemoryLayout<zg_dying_process>.size else {
+            result.obstacle = "it is gone"
+            return
+        }
+        // It knows itself and its threads by other numbers, which its findings have.
+        guard dying.pid == process else {
+            collected[Int(dying.pid)] = Collected(faulted: 0, obstacle: "it is in another PID namespace")
             return
         }
         result.faulted = Int32(truncatingIfNeeded: dying.tid)

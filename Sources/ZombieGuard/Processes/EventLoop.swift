@@ -33,9 +33,8 @@ struct EventLoop {
     }
 
     /// The thread has been busy for so many milliseconds.
-    mutating func isOne(_ pulse: zg_pulse, busyFor milliseconds: UInt64) -> Bool {
+    mutating func isOne(_ pulse: zg_pulse, in process: Int, busyFor milliseconds: UInt64) -> Bool {
         if evidence != nil { return true }
-        let process = Int(pulse.pid)
         let files = Self.files(of: process)
         let isSet = pulse.singles > 0 && files[pulse.file]?.hasPrefix("anon_inode:[eventpoll]") ?? false
         guard Int(pulse.waits) + (isSet ? Int(pulse.singles) : 0) >= Int(ZG_PULSE_WAITS) else { return false }

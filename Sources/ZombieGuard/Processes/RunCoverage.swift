@@ -4,18 +4,17 @@ import CSystem
 import CZombie
 import Glibc
 
-/// A file in memory that the guarded processes of a run find through a symbolic link beside the raw findings (zg_coverage.h).
+/// A file in memory that the guarded processes of a run find through a link in the run's directory (zg_coverage.h).
 /// What processes counted that were killed is in it, too: each adds to it while it runs.
 package struct RunCoverage {
-    package static let suffix = ZG_COVERAGE_SUFFIX
-    package static let untoldSuffix = ZG_COVERAGE_UNTOLD_SUFFIX
-
     /// The page, for ``CrashRequests``.
     package let page: Descriptor
     private let start: UInt64
 
-    /// For the run whose raw findings go to this file. Throws where there is no memory for it, or no room for the link.
-    package init(besides raw: String) throws(SystemError) {
+    /// Throws where there is no memory for it, or no room for the link.
+    ///
+    /// - Parameter path: of the link.
+    package init(at path: String) throws(SystemError) {
         var contents = [UInt8](repeating: 0, count: Int(ZG_COVERAGE_BYTES))
         var head = zg_coverage_page()
         head.magic = zg_coverage_page.expectedMagic
@@ -26,7 +25,7 @@ package struct RunCoverage {
         }
         if descriptor < 0 { throw SystemError(number: -descriptor) }
         page = Descriptor(adopting: descriptor)
-        if symlink("/proc/\(getpid())/fd/\(descriptor)", raw + Self.suffix) != 0 { throw .last }
+        if symlink("/proc/\(getpid())/fd/\(descriptor)", path) != 0 { throw .last }
         start = UInt64(max(0, Timestamp.now.rawValue))
     }
 
@@ -35,6 +34,14 @@ package struct RunCoverage {
     package func tell(shown: Int) {
         guard let offset = MemoryLayout<zg_coverage_page>.offset(of: \.shown) else { return }
         withUnsafeBytes(of: UInt64(shown)) { _ = pwrite(page.number, $0.baseAddress, $0.count, off_t(offset)) }
+    }
+
+    /// Raw findings that processes have written, by their own account.
+    package var written: Int {
+        guard let offset = MemoryLayout<zg_coverage_page>.offset(of: \.written),
+            let bytes = try? page.read(at: UInt64(offset), upTo: 8), bytes.count == 8
+        else { return 0 }
+        return Int(clamping: bytes.withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) })
     }
 
     /// What has been watched until now; nil where no process has found the page.

@@ -9,6 +9,8 @@ import Glibc
 /// Looks at the threads of a run (zg_stalls.h). Not for several threads: the kernel wants all calls about a stopped thread from one.
 package final class StallWatch {
     private let page: RunPage
+    /// Who has a pulse, by its place in the table: what stands there may have been written by any process of the run.
+    private var owners: [Int: ProcessIdentity] = [:]
     private var tracks: [Int: Track] = [:] // by the place in the table
     private var known: [Known.Key: Known] = [:]
     private var lastKeys: [Known.Thread: Known.Key] = [:]
@@ -60,6 +62,14 @@ package final class StallWatch {
 
     private func pulse(_ index: Int) -> UnsafeMutablePointer<zg_pulse> { page.place(of: \.pulses.pulses) + index }
 
+    /// Takes note of whose a pulse is.
+    package func note(_ message: RunMessage) {
+        if case .pulse(let index) = message.content, index < Int(ZG_PULSES) { owners[index] = message.sender }
+    }
+
+    /// A pulse is that of the process that has it, as far as its number goes.
+    private func isOwn(_ index: Int) -> Bool { owners[index].map { UInt32($0.number) } == pulse(index).pointee.pid }
+
     // MARK: Looking
 
     /// Looks at all threads; what is to be said of them.
@@ -75,13 +85,13 @@ package final class StallWatch {
         letGo()
         for index in 0..<Int(ZG_PULSES) {
             let pulse = pulse(index)
-            let state = zg_system_load(&pulse.pointee.state)
+            let state = isOwn(index) ? zg_system_load(&pulse.pointee.state) : zg_pulse_free.rawValue
             if state == zg_pulse_pool.rawValue {
                 lookAtPool(index, pulse, now: now, &findings)
                 continue
             }
-            if state == zg_pulse_queue.rawValue, queues[index]?.process != Int(pulse.pointee.pid) {
-                queues[index] = MainQueueWatch(process: Int(pulse.pointee.pid), address: pulse.pointee.queue)
+            if state == zg_pulse_queue.rawValue, let owner = owners[index], queues[index]?.process != owner.number {
+                queues[index] = MainQueueWatch(process: owner.number, address: pulse.pointee.queue)
             }
             guard state == zg_pulse_beats.rawValue else {
                 if let track = tracks.removeValue(forKey: index), mattersAtEnd(track, index) {
@@ -130,7 +140,7 @@ package final class StallWatch {
             findings += conclude(track, index, hasEnded: false)
             zg_system_store(&pulse.pointee.watched, 0)
         }
-        if tracks[index] == nil { tracks[index] = Track(pulse.pointee) }
+        if tracks[index] == nil, let owner = owners[index] { tracks[index] = Track(pulse.pointee, of: owner.number) }
         guard since != 0 else {
             if isCautious, tracks[index]!.since == 0 {
                 tracks[index]!.loop.waits(pulse.pointee.tid, of: tracks[index]!.process, now: now)
@@ -138,7 +148,7 @@ package final class StallWatch {
             tracks[index]!.since = 0
             if now &- tracks[index]!.lastAlive > 1000, since == 0 {
                 tracks[index]!.lastAlive = now
-                if !isAlive(pulse.pointee) { release(index, pulse) }
+                if !isAlive(index) { release(index, pulse) }
             }
             return
         }
@@ -171,7 +181,9 @@ package final class StallWatch {
         if busy * 2 < limit || times.isStopped { return }
         if tracks[index]!.isLoop == nil {
             tracks[index]!.isLoop =
-                isCautious ? tracks[index]!.loop.isOne(pulse.pointee, busyFor: age) : hasWaited(pulse.pointee)
+                isCautious
+                ? tracks[index]!.loop.isOne(pulse.pointee, in: tracks[index]!.process, busyFor: age)
+                : hasWaited(tracks[index]!, index)
         }
         if tracks[index]!.isLoop == false { return }
         zg_system_store(&pulse.pointee.watched, UInt32(truncatingIfNeeded: since))
@@ -185,14 +197,11 @@ package final class StallWatch {
 
     private static func program(of process: Int) -> String? { readLink("/proc/\(process)/exe") }
 
-    private func isAlive(_ pulse: zg_pulse) -> Bool {
-        let result = kill(pid_t(truncatingIfNeeded: pulse.pid), 0)
-        return result == 0 || errno != ESRCH
-    }
+    private func isAlive(_ index: Int) -> Bool { owners[index]?.isCurrent ?? false }
 
     /// Whoever waits once is no loop of events, except a server: some take one request after the other before they wait again.
-    private func hasWaited(_ pulse: zg_pulse) -> Bool {
-        pulse.calls >= UInt8(ZG_PULSE_WAITS) || EventLoop.listens(process: Int(pulse.pid))
+    private func hasWaited(_ track: Track, _ index: Int) -> Bool {
+        pulse(index).pointee.calls >= UInt8(ZG_PULSE_WAITS) || EventLoop.listens(process: track.process)
     }
 
     /// Where its program came to its end by itself: others may have waited for it then, or it had gone on before.
@@ -223,14 +232,14 @@ package final class StallWatch {
     private func lookAtPool(
         _ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, now: UInt64, _ findings: inout [Finding]
     ) {
-        let process = Int(pulse.pointee.pid)
+        guard let process = owners[index]?.number else { return }
         if pools[index]?.process != process { pools[index] = PoolWatch(process: process) }
-        guard let memory = memory(of: pulse.pointee) else {
+        guard let memory = memory(index) else {
             for blocked in pools[index]!.blocked(now: now, limit: limit) {
                 findings += say(blocked, in: process, isFreeze: true)
             }
             pools[index] = nil
-            if !isAlive(pulse.pointee) { zg_system_store(&pulse.pointee.state, zg_pulse_free.rawValue) }
+            if !isAlive(index) { zg_system_store(&pulse.pointee.state, zg_pulse_free.rawValue) }
             return
         }
         let over = pools[index]!.look(
@@ -262,12 +271,12 @@ package final class StallWatch {
         var findings: [Finding] = []
         for (index, queue) in queues {
             let pulse = pulse(index)
-            guard zg_system_load(&pulse.pointee.state) == zg_pulse_queue.rawValue,
-                Int(pulse.pointee.pid) == queue.process, let memory = memory(of: pulse.pointee),
+            guard isOwn(index), zg_system_load(&pulse.pointee.state) == zg_pulse_queue.rawValue,
+                owners[index]?.number == queue.process, let memory = memory(index),
                 let state = MainQueueWatch.state(at: queue.address, in: memory)
             else {
                 findings += endQueue(index, now: now)
-                if !isAlive(pulse.pointee) { zg_system_store(&pulse.pointee.state, zg_pulse_free.rawValue) }
+                if !isAlive(index) { zg_system_store(&pulse.pointee.state, zg_pulse_free.rawValue) }
                 continue
             }
             let process = queue.process
@@ -318,8 +327,9 @@ package final class StallWatch {
     }
 
     /// The process's memory; nil where it is no more, or another program's by now.
-    private func memory(of pulse: zg_pulse) -> ProcessMemory? {
-        guard isAlive(pulse), let memory = try? ProcessMemory(processID: Int(pulse.pid)),
+    private func memory(_ index: Int) -> ProcessMemory? {
+        let pulse = pulse(index).pointee
+        guard let owner = owners[index], owner.isCurrent, let memory = try? ProcessMemory(processID: owner.number),
             memory.record(UInt64.self, at: pulse.place) == pulse.nonce
         else { return nil }
         return memory
@@ -346,7 +356,9 @@ package final class StallWatch {
     private func sample(_ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, _ since: UInt64, _ now: UInt64) {
         tracks[index]!.samples.plan(after: now, tick: tick)
         let track = tracks[index]!
-        guard let memory = try? ProcessMemory(processID: track.process) else { return }
+        guard let owner = owners[index], owner.number == track.process, owner.isCurrent,
+            let memory = try? ProcessMemory(processID: track.process)
+        else { return }
         let nonce: UInt64? = memory.record(UInt64.self, at: pulse.pointee.place)
         guard nonce == track.nonce else {
             tracks[index]!.obstacle = "it is in another PID namespace"
@@ -428,7 +440,10 @@ package final class StallWatch {
 
     private func conclude(_ track: Track, _ index: Int, hasEnded: Bool) -> [Finding] {
         defer { tracks[index]?.since = 0 }
-        guard track.since != 0, track.isLoop ?? (!isCautious && hasWaited(pulse(index).pointee)) else { return [] }
+        // Most times are over long before the limit: whether the thread is a loop, which takes reading /proc, is not asked then.
+        guard track.since != 0, clock.milliseconds(since: track.since) >= limit,
+            track.isLoop ?? (!isCautious && hasWaited(track, index))
+        else { return [] }
         var track = track
         // What it has waited for a processor since the last look.
         if !hasEnded, let times = ThreadTimes(of: track.process, thread: track.thread) {
@@ -526,8 +541,8 @@ extension StallWatch {
         var isSaid = false
         private(set) var rest = StallRest()
 
-        init(_ pulse: zg_pulse) {
-            process = Int(pulse.pid)
+        init(_ pulse: zg_pulse, of process: Int) {
+            self.process = process
             thread = pulse.tid
             number = Int(pulse.number)
             nonce = pulse.nonce

@@ -69,12 +69,13 @@ struct StoppedThreads {
 
     /// Stops a few threads and nothing else, for so long at the most. One that has not stopped by then is in ``late``: it is to be let go
     /// once it has. One that waits in a call which a stop would end is not stopped: its stack stands still anyway, but of its registers
-    /// only two are known. One that runs is stopped where it is among those that compute (``ComputingThreads``).
+    /// only two are known. One that runs is stopped where it is among those that compute (``ComputingThreads``). Numbers that the process
+    /// says of itself may be another's: none but its own threads are stopped.
     init(
         only wanted: [Int32], computing: Set<Int32>, of processID: Int, memory: ProcessMemory, microseconds: Int
     ) throws(Refusal) {
         var seized: [Int32] = []
-        for thread in wanted {
+        for thread in wanted where Self.isThread(thread, of: processID) {
             switch StopPlace(of: thread, in: processID) {
             case .disturbed(let call):
                 copy(thread, waitingIn: call, processID, memory)
@@ -84,7 +85,12 @@ struct StoppedThreads {
             }
             let result = zg_thread_seize(thread)
             if result == 0 {
-                seized.append(thread)
+                // A seized thread keeps its number; before, it may have passed it on.
+                if Self.isThread(thread, of: processID) {
+                    seized.append(thread)
+                } else {
+                    late.append(thread)
+                }
             } else if result != -ESRCH, seized.isEmpty,
                 ThreadTimes(of: processID, thread: UInt32(bitPattern: thread)) != nil
             {
@@ -149,6 +155,10 @@ struct StoppedThreads {
                 id: thread, name: ThreadTimes.name(of: thread, in: processID), registers: registers,
                 known: 1 << UInt64(ZG_THREAD_PC) | 1 << UInt64(ZG_THREAD_SP)))
         stacks.append((start, bytes))
+    }
+
+    private static func isThread(_ thread: Int32, of processID: Int) -> Bool {
+        thread > 0 && access("/proc/\(processID)/task/\(thread)", F_OK) == 0
     }
 
     static func threadIDs(of processID: Int) -> [Int32] {

@@ -67,19 +67,24 @@ public final class FleetSource: @unchecked Sendable {
             var batch: [ShippedFinding] = []
             for file in files where seen[file.name] == nil {
                 seen[file.name] = file
-                guard var reader = try store.reader(of: file) else { continue }
-                while let entry = try reader.next() ?? reader.finish() {
-                    guard case .finding(let finding, let line) = entry,
-                        let shipped = ShippedFinding(
-                            finding, text: reader.text, source: "\(sender.host)/\(file.name)", line: line,
-                            written: file.written,
-                            sender: sender)
-                    else { continue }
+                func take(_ finding: Finding, _ text: String, _ line: Int) throws {
+                    let shipped = ShippedFinding(
+                        finding, text: text, source: "\(sender.host)/\(file.name)", line: line, written: file.written,
+                        sender: sender)
+                    guard let shipped else { return }
                     batch.append(shipped)
                     if batch.count == 1000 {
                         _ = try copy?.insert(batch)
                         batch = []
                     }
+                }
+                guard var reader = try store.reader(of: file) else { continue }
+                while let entry = try reader.next() ?? reader.finish() {
+                    if case .finding(let finding, let line) = entry { try take(finding, reader.text, line) }
+                }
+                // What its run has found, where zguard was killed.
+                for remains in file.remains {
+                    try remains.forEachFinding(missingIn: store.reader(of: file), take)
                 }
             }
             _ = try copy?.insert(batch)

@@ -18,6 +18,8 @@ public struct ReportFile: Hashable, Sendable {
     public var isCompressed: Bool
     /// The file system's number of it.
     package var inode: UInt64
+    /// Raw findings that it lacks, because the zguard of the run was killed.
+    package var remains: [RunRemains] = []
 }
 
 /// A directory with one file of JSON lines a run. Several processes may write, read and prune it at the same time, and each
@@ -61,7 +63,8 @@ public struct ReportStore: Sendable {
     }
 
     /// The reports that were written to since then: those of the store itself, and whatever else in it is called .jsonl or
-    /// .jsonl.gz, such as what the runtime wrote with report_path. Links and what is no regular file are left out.
+    /// .jsonl.gz, such as what the runtime wrote with report_path; and what runs whose zguard was killed left beside a report of another
+    /// form. Links and what is no regular file are left out.
     ///
     /// - Parameters:
     ///   - since: leaves out what was written to before; nil: nothing.
@@ -73,17 +76,28 @@ public struct ReportStore: Sendable {
         let names = try names(in: directory)
         let all = Set(names)
         var files: [ReportFile] = []
+        let remains = Dictionary(grouping: names) { RunRemains.report(of: $0) ?? "" }
         for name in names where !name.hasPrefix(".") {
             let isCompressed = name.hasSuffix(ReportName.compressedExtension)
-            guard isCompressed || name.hasSuffix(ReportName.plainExtension) else { continue }
+            if let report = RunRemains.report(of: name) {
+                // Of a report that is here, it is read with that.
+                let isBeside = [report, report + ".gz"].contains { directory.regularFile($0) != nil }
+                guard !report.hasSuffix(ReportName.plainExtension) || !isBeside,
+                    RunRemains(name, in: directory) != nil
+                else { continue }
+            } else if !isCompressed, !name.hasSuffix(ReportName.plainExtension) {
+                continue
+            }
             // For a moment a report lies there as both.
             let own = ReportName.parse(name)?.name
             if isCompressed, let own, all.contains(own.plain) { continue }
             guard let status = directory.regularFile(name) else { continue }
-            let file = ReportFile(
+            var file = ReportFile(
                 name: name, path: "\(self.directory)/\(name)", started: own?.started,
                 written: Timestamp(status.st_mtim), size: UInt64(max(0, status.st_size)), isCompressed: isCompressed,
                 inode: UInt64(status.st_ino))
+            let plain = isCompressed ? String(name.dropLast(".gz".count)) : name
+            file.remains = (remains[plain] ?? []).compactMap { RunRemains($0, in: directory) }
             if since.map({ file.written >= $0 }) ?? true { files.append(file) }
         }
         files.sort { ($0.written, $0.name) < ($1.written, $1.name) }

@@ -11,6 +11,8 @@ public final class ReportWriter {
     private var file: Descriptor?
     /// Of complete lines.
     private var length: off_t = 0
+    /// Complete lines.
+    package private(set) var lines = 0
     /// Half a line stands at the end and could not be taken away.
     private var isTorn = false
 
@@ -45,6 +47,7 @@ public final class ReportWriter {
         }
         isTorn = false
         length += off_t(bytes.count)
+        lines += 1
         try checkPresence(file)
     }
 
@@ -66,6 +69,7 @@ public final class ReportWriter {
             try directory.rename(name.temporary, to: name.plain)
             file = new
             length = written
+            self.lines = lines.count
             isTorn = false
         } catch {
             directory.remove(name.temporary)

@@ -28,6 +28,12 @@ struct StoreDirectory: Sendable {
         }
     }
 
+    /// The same, with the error of the system's own.
+    init(at path: String) throws(SystemError) {
+        self.path = path
+        descriptor = try Descriptor(opening: path, flags: O_RDONLY | O_DIRECTORY)
+    }
+
     /// Opens a directory, and makes it where it does not exist, with those above it. What is made belongs to its owner alone.
     init(creating path: String) throws(StoreError) {
         var made = ""

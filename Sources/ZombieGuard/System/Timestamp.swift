@@ -33,6 +33,14 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
         rawValue = overflow || secondOverflow ? (time.tv_sec < 0 ? .min : .max) : sum
     }
 
+    /// As system calls take it.
+    package var systemTime: timespec {
+        let (seconds, rest) = rawValue.quotientAndRemainder(dividingBy: 1_000_000_000)
+        return rest < 0
+            ? timespec(tv_sec: Int(seconds) - 1, tv_nsec: Int(rest) + 1_000_000_000)
+            : timespec(tv_sec: Int(seconds), tv_nsec: Int(rest))
+    }
+
     /// A date and time of day in UTC; nil where there is no such day or time.
     init?(_ date: (year: Int, month: Int, day: Int), _ time: (hour: Int, minute: Int, second: Int) = (0, 0, 0)) {
         guard (1970...2261).contains(date.year), (1...12).contains(date.month), (1...31).contains(date.day),

@@ -1,0 +1,39 @@
+// The socket of a run, at which its processes send messages to zguard: listening, and one message of one connection.
+// Never blocks.
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "zg_system.h"
+
+int zg_system_listen(const char *path, mode_t mode) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path) return -ENAMETOOLONG;
+    strcpy(address.sun_path, path);
+    int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (descriptor < 0) return -errno;
+    enum { BACKLOG = 4096 }; // cut to net.core.somaxconn; a full one refuses messages, which are sent again
+    if (bind(descriptor, (const struct sockaddr *)&address, sizeof address) == 0 && chmod(path, mode) == 0 &&
+        listen(descriptor, BACKLOG) == 0)
+        return descriptor;
+    int error = -errno;
+    close(descriptor);
+    return error;
+}
+
+ssize_t zg_system_receive(int descriptor, void *bytes, size_t count, pid_t *sender) {
+    int connection = accept4(descriptor, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (connection < 0) return errno == EAGAIN ? -EAGAIN : errno == EMFILE || errno == ENFILE ? -EAGAIN : -errno;
+    struct ucred peer = {0};
+    socklen_t size = sizeof peer;
+    ssize_t received = -1;
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+        received = recv(connection, bytes, count, MSG_TRUNC);
+    close(connection);
+    *sender = peer.pid;
+    return received < 0 ? 0 : received;
+}

@@ -1,0 +1,97 @@
+// Opens what lies in the directory of a run. A daemon that a run left behind may keep the path long after the directory
+// has gone, and anybody may make another one there: so the directory is opened first, and used where it belongs to this
+// user or to root and where others can neither rename nor remove what is in it. Names below it are then its owner's
+// choice, links included. Cold and signal context; takes no lock.
+
+#include "settings/run_directory.h"
+
+#include <errno.h>
+
+#include "platform/arch.h"
+#include "platform/os.h"
+#include "platform/text.h"
+#include "settings/config.h"
+
+static bool is_alphanumeric(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+bool zg_run_is_named(void) {
+    static const char pattern[] = ZG_RUN_FINDINGS_PATTERN;
+    const char *path = zg_config.report_path;
+    uint64_t length = zg_string_length(path), own = sizeof pattern - 1;
+    if (length < own || path[0] != '/') return false;
+    for (uint64_t i = 0; i < own; i++) {
+        char c = path[length - own + i];
+        if (pattern[i] == 'X' ? !is_alphanumeric(c) : c != pattern[i]) return false;
+    }
+    return true;
+}
+
+// The path of a file of the run, absolute. An empty `name`: of the directory.
+static void put_path(struct zg_text *path, char bytes[ZG_OPTION_PATH_BYTES], const char *name) {
+    zg_text_init(path, bytes, ZG_OPTION_PATH_BYTES);
+    zg_text_string(path, zg_config.report_path);
+    path->count -= sizeof ZG_RUN_FINDINGS - 1;
+    path->bytes[path->count] = 0;
+    zg_text_string(path, name);
+}
+
+static int open_directory(void) {
+    char bytes[ZG_OPTION_PATH_BYTES];
+    struct zg_text path;
+    if (!zg_run_is_named()) return -ENOENT;
+    put_path(&path, bytes, "");
+    return zg_os_open_own_directory(bytes);
+}
+
+static int create_own_findings(int directory) {
+    char bytes[64];
+    struct zg_text name;
+    zg_text_init(&name, bytes, sizeof bytes);
+    zg_text_string(&name, ZG_RUN_OWN_FINDINGS);
+    zg_text_decimal(&name, (uint64_t)zg_os_pid());
+    zg_text_char(&name, '-');
+    zg_text_hex(&name, zg_mix(zg_arch_ticks() ^ (uint64_t)(uintptr_t)bytes));
+    return zg_os_create_append(directory, bytes);
+}
+
+int zg_run_open_findings(bool *is_own) {
+    *is_own = false;
+    int directory = open_directory();
+    if (directory < 0) return directory;
+    int opened = zg_os_open_append_in(directory, ZG_RUN_FINDINGS);
+    if (opened == -EACCES || opened == -EPERM || opened == -ENOENT) {
+        opened = create_own_findings(directory);
+        *is_own = opened >= 0;
+    }
+    zg_os_close(directory);
+    return opened;
+}
+
+int zg_run_open_page(uint64_t bytes) {
+    int directory = open_directory();
+    if (directory < 0) return directory;
+    int opened = zg_os_open_sealed(directory, ZG_RUN_COVERAGE, bytes);
+    zg_os_close(directory);
+    return opened;
+}
+
+static void count(const char *name) {
+    int directory = open_directory();
+    if (directory < 0) return;
+    zg_os_shorten(directory, name);
+    zg_os_close(directory);
+}
+
+void zg_run_count_unwritten(void) { count(ZG_RUN_UNWRITTEN); }
+void zg_run_count_untold(void) { count(ZG_RUN_UNTOLD); }
+
+enum zg_run_sent zg_run_send(const struct zg_run_message *message) {
+    char bytes[ZG_OPTION_PATH_BYTES];
+    struct zg_text path;
+    if (!zg_run_is_named()) return zg_run_refused;
+    put_path(&path, bytes, ZG_RUN_SOCKET);
+    int error = zg_os_send(bytes, message, sizeof *message);
+    return !error ? zg_run_delivered : error == -ECONNREFUSED || error == -ENOENT ? zg_run_is_over : zg_run_refused;
+}

@@ -1,0 +1,106 @@
+// The directory through which the processes of a run and its zguard find each other (zg_run_directory.h).
+
+import CZombie
+import Glibc
+
+/// `PARENT/zguard.XXXXXX/SECRET`. The outer directory can be listed by its owner alone; the secret is known to who has
+/// the environment of the run.
+package struct RunDirectory {
+    package let path: String
+    private let outer: String
+
+    /// Programs that root runs may continue as another user (su, setpriv, servers). Such a process may pass through the
+    /// directory and create files in it, if it knows its name, and can neither list it nor touch what others have
+    /// created.
+    private static var servesOtherUsers: Bool { geteuid() == 0 }
+    private static var mode: mode_t { servesOtherUsers ? 0o1733 : 0o700 }
+    /// Of the socket and the files that count.
+    package static var fileMode: mode_t { servesOtherUsers ? 0o622 : 0o600 }
+
+    private static let prefix = "/zguard."
+    private static let secretLength = 24
+    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789".utf8)
+    /// So that the path of the socket, the longest, is not too long for the kernel.
+    package static let longestParent: Int = {
+        let below = "\(prefix)XXXXXX/".utf8.count + secretLength + "/\(ZG_RUN_SOCKET)".utf8.count
+        return Int(ZG_RUN_PATH_BYTES) - 1 - below
+    }()
+    package var findings: String { "\(path)/\(ZG_RUN_FINDINGS)" }
+    package var page: String { "\(path)/\(ZG_RUN_COVERAGE)" }
+    package var socket: String { "\(path)/\(ZG_RUN_SOCKET)" }
+    package var unwritten: String { "\(path)/\(ZG_RUN_UNWRITTEN)" }
+    package var untold: String { "\(path)/\(ZG_RUN_UNTOLD)" }
+
+    /// Creates the directory.
+    package init(creatingIn parent: String) throws(SystemError) {
+        var template = Array("\(parent)\(Self.prefix)XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw .last }
+        outer = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        var generator = SystemRandomNumberGenerator() // getrandom(2)
+        let secret = (0..<Self.secretLength).map { _ in Self.alphabet.randomElement(using: &generator)! }
+        path = "\(outer)/\(String(decoding: secret, as: UTF8.self))"
+        // By chmod, since the mask of new files does not apply to it.
+        guard mkdir(path, 0o700) == 0, chmod(path, Self.mode) == 0, !Self.servesOtherUsers || chmod(outer, 0o711) == 0
+        else {
+            let error = SystemError.last
+            remove()
+            throw error
+        }
+    }
+
+    /// The directory of a run whose zguard was killed; nil where it is not one of this user's. By now anybody may have
+    /// made it.
+    package init?(remaining path: String) {
+        guard let slash = path.lastIndex(of: "/") else { return nil }
+        outer = String(path[..<slash])
+        self.path = path
+        let isNamed = outer.contains(Self.prefix) && path[slash...].count == 1 + Self.secretLength
+        let areOwn = [outer, path].allSatisfy { name in
+            var status = stat()
+            return lstat(name, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR && status.st_uid == geteuid()
+        }
+        guard isNamed, areOwn else { return nil }
+    }
+
+    /// The files that processes created which may not open ``findings``: regular files with one name, whoever put what
+    /// else there.
+    ///
+    /// - Parameters:
+    ///   - most: of the files that are returned, each of which is a descriptor.
+    ///   - known: names that are left out.
+    package func ownFindings(atMost most: Int, except known: Set<String>) -> [(name: String, file: Descriptor)] {
+        if !Self.servesOtherUsers { return [] }
+        var found: [(name: String, file: Descriptor)] = []
+        for name in directoryEntries(path) where name.hasPrefix(ZG_RUN_OWN_FINDINGS) && !known.contains(name) {
+            let flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
+            guard found.count < most,
+                let file = try? Descriptor(opening: "\(path)/\(name)", flags: flags), let status = file.status,
+                status.st_mode & S_IFMT == S_IFREG, status.st_nlink == 1
+            else { continue }
+            found.append((name, file))
+        }
+        return found
+    }
+
+    /// Removes the directory and what is in it. Another user's process may have created directories, too.
+    package func remove() {
+        if let directory = try? Descriptor(opening: path, flags: Self.directoryFlags) {
+            Self.empty(directory, depth: 0)
+        }
+        rmdir(path)
+        rmdir(outer)
+    }
+
+    private static let directoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW
+    private static let deepest = 16
+
+    private static func empty(_ directory: Descriptor, depth: Int) {
+        for name in directoryEntries("/proc/self/fd/\(directory.number)") where name != "." && name != ".." {
+            if unlinkat(directory.number, name, 0) == 0 { continue }
+            if depth < deepest, let inner = try? Descriptor(opening: name, in: directory, flags: directoryFlags) {
+                empty(inner, depth: depth + 1)
+            }
+            unlinkat(directory.number, name, AT_REMOVEDIR)
+        }
+    }
+}

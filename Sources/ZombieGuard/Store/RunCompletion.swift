@@ -1,0 +1,117 @@
+// Completes the reports of runs whose zguard was killed.
+
+import Glibc
+
+extension ReportStore {
+    /// What was completed.
+    package struct Completed: Hashable, Sendable {
+        package var reports = 0
+        /// That the reports lacked.
+        package var findings = 0
+    }
+
+    /// Adds to each report of the directory what its run left beside it, with names, and removes that. A report whose
+    /// program goes on is left alone, and so is what another user put beside it. Each report is written anew as a
+    /// whole: who is killed meanwhile leaves it as it was.
+    ///
+    /// - Parameter warn: told of each report that cannot be completed; the others are.
+    /// - Returns: what was completed.
+    /// - Throws: ``StoreError`` where the directory cannot be read.
+    package func completeReports(warn: (String) -> Void) throws(StoreError) -> Completed {
+        let directory = try StoreDirectory(opening: directory)
+        var completed = Completed()
+        let names: [String]
+        let lock: Descriptor?
+        do throws(SystemError) {
+            // Two at once would write one report.
+            lock = try directory.lock(seconds: 1)
+            names = lock == nil ? [] : try directory.names()
+        } catch {
+            throw StoreError("read report directory", self.directory, error)
+        }
+        defer { withExtendedLifetime(lock) {} }
+        for report in Set(names.compactMap(RunRemains.report)).sorted()
+        where report.hasSuffix(ReportName.plainExtension) {
+            let remains = RunRemains.beside(report, names, in: directory)
+            guard let unfinished = UnfinishedReport(report, remains, in: directory) else { continue }
+            do {
+                completed.findings += try unfinished.complete()
+                completed.reports += 1
+            } catch {
+                let path = "\(self.directory)/\(report)"
+                warn("cannot complete report '\(visible(path))', whose run was killed: \(error)")
+            }
+        }
+        return completed
+    }
+}
+
+/// A report in a directory, and what its run left beside it.
+private struct UnfinishedReport {
+    private let name: String
+    private let remains: [RunRemains]
+    private let directory: StoreDirectory
+    /// Of the report, where there is one, packed or not.
+    private let isCompressed: Bool
+    private let owner: (user: uid_t, group: gid_t), mode: mode_t
+
+    /// nil where nothing is to be done: nothing was left, a program goes on, or not all of it belongs to one user.
+    init?(_ name: String, _ remains: [RunRemains], in directory: StoreDirectory) {
+        let compressed = name + ".gz"
+        let plain = directory.regularFile(name)
+        guard
+            let status = plain ?? directory.regularFile(compressed)
+                ?? remains.first.flatMap({ directory.regularFile($0.name) }),
+            remains.allSatisfy({ !$0.isGrowing && $0.owner == status.st_uid })
+        else { return nil }
+        self.name = name
+        self.remains = remains
+        self.directory = directory
+        isCompressed = plain == nil && directory.regularFile(compressed) != nil
+        owner = (status.st_uid, status.st_gid)
+        mode = status.st_mode & 0o777
+    }
+
+    /// Returns how many findings the report lacked.
+    func complete() throws -> Int {
+        let symbolicator = Symbolicator(sources: SymbolSources())
+        var groups = FindingGroups()
+        if var reader = reader {
+            while let entry = try reader.next() ?? reader.finish() {
+                if case .finding(let finding, _) = entry { groups.add(finding) }
+            }
+        }
+        var missing = 0
+        for one in remains {
+            try one.forEachFinding(missingIn: one.hasBegun ? reader : nil) { finding, _, _ in
+                missing += 1
+                groups.add(finding) { symbolicator.symbolicate($0) }
+            }
+        }
+        // What is packed was complete before that.
+        if missing > 0, !isCompressed { try write(groups.findings) }
+        for one in remains { one.remove() }
+        return missing
+    }
+
+    private var reader: FindingReader? {
+        (try? directory.open(isCompressed ? name + ".gz" : name)).map { FindingReader(file: $0) }
+    }
+
+    private func write(_ findings: [Finding]) throws(SystemError) {
+        let temporary = ".\(name).tmp"
+        do throws(SystemError) {
+            let new = try directory.create(temporary)
+            for finding in findings { try new.write(finding.jsonLine + "\n") }
+            // It belongs to whom it belonged to, and is as old as its last line.
+            if owner.user != geteuid(), fchown(new.number, owner.user, owner.group) != 0 { throw .last }
+            fchmod(new.number, mode)
+            if let last = remains.map(\.written).max()?.systemTime { futimens(new.number, [last, last]) }
+            if fsync(new.number) != 0 { throw .last }
+            try directory.rename(temporary, to: name)
+        } catch {
+            directory.remove(temporary)
+            throw error
+        }
+    }
+}

@@ -1,0 +1,123 @@
+// What a run left beside its report because its zguard was killed.
+
+import CSystem
+import Glibc
+
+/// Raw findings of a run that nobody has put into its report: a file that ``RunFindings`` created, unlocked.
+package struct RunRemains: Hashable, Sendable {
+    /// Of the file, beside the report.
+    package let path: String
+    /// The program goes on, and may add findings.
+    package let isGrowing: Bool
+    /// When the last finding was added, how many bytes there are, and whose they are, when it was looked at.
+    package let written: Timestamp
+    package let size: UInt64
+    package let owner: uid_t
+    let name: String
+
+    private static let infix = ".unfinished-"
+    private static let digits = 8
+
+    /// A new name beside a report.
+    static func name(for report: String) -> String {
+        let random = String(UInt32.random(in: 0...UInt32.max), radix: 16)
+        return report + infix + String(repeating: "0", count: digits - random.count) + random
+    }
+
+    /// A new file that was to become the report.
+    static func replacement(for name: String) -> String { name + ".new" }
+
+    /// The report that a file is beside; nil for other files.
+    static func report(of name: String) -> String? {
+        guard let range = name.ranges(of: infix).last else { return nil }
+        let suffix = name[range.upperBound...].utf8
+        let isHexadecimal = suffix.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+        return suffix.count == digits && isHexadecimal ? String(name[..<range.lowerBound]) : nil
+    }
+
+    /// What is beside a report, the oldest first.
+    package static func beside(_ report: String) -> [RunRemains] {
+        let (folder, name) = RunFindings.split(report)
+        guard let directory = try? StoreDirectory(at: folder), let names = try? directory.names() else { return [] }
+        return beside(name, names, in: directory)
+    }
+
+    static func beside(_ report: String, _ names: [String], in directory: StoreDirectory) -> [RunRemains] {
+        names.filter { Self.report(of: $0) == report }.compactMap { Self($0, in: directory) }
+            .sorted { ($0.written, $0.path) < ($1.written, $1.path) }
+    }
+
+    /// nil where a zguard that lives has it locked, or it is no regular file.
+    init?(_ name: String, in directory: StoreDirectory) {
+        guard let status = directory.regularFile(name), let file = try? directory.open(name),
+            flock(file.number, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK
+        else { return nil }
+        self.name = name
+        path = "\(directory.path)/\(name)"
+        written = Timestamp(status.st_mtim)
+        size = UInt64(max(0, status.st_size))
+        owner = status.st_uid
+        isGrowing = Self.hasWriters(file)
+    }
+
+    // Where the file system does not know who writes: a minute without a line is taken for the end.
+    private static func hasWriters(_ file: Descriptor) -> Bool {
+        let answer = zg_system_has_writers(file.number)
+        if answer >= 0 { return answer != 0 }
+        return file.status.map { $0.st_mtim.tv_sec > time(nil) - 60 } ?? false
+    }
+
+    /// Hands out the findings that a report lacks, raw, with the text and the number of their lines.
+    ///
+    /// - Parameters:
+    ///   - report: the report as far as it was written, to be read from its beginning; nil where there is none.
+    ///   - take: is given each finding.
+    /// - Throws: ``SystemError`` where one of the files cannot be read.
+    package func forEachFinding(
+        missingIn report: FindingReader?, _ take: (Finding, _ text: String, _ line: Int) throws -> Void
+    ) throws {
+        var known: [FindingIdentity: Int] = [:]
+        if var report {
+            while let entry = try report.next() ?? report.finish() {
+                if case .finding(let finding, _) = entry { known[FindingIdentity(finding), default: 0] += 1 }
+            }
+        }
+        func read(_ reader: inout FindingReader) throws {
+            while let entry = try reader.next() ?? reader.finish() {
+                guard case .finding(let finding, let line) = entry else { continue }
+                if let count = known[FindingIdentity(finding)], count > 0 {
+                    known[FindingIdentity(finding)] = count - 1
+                } else {
+                    try take(finding, reader.text, line)
+                }
+            }
+        }
+        var reader = FindingReader(file: try Descriptor(opening: path, flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK))
+        try read(&reader)
+        guard let run = reader.run, let directory = RunDirectory(remaining: run.directory) else { return }
+        var names: Set<String> = []
+        while let own = directory.ownFindings(atMost: 1, except: names).first {
+            names.insert(own.name)
+            var reader = FindingReader(file: own.file)
+            try read(&reader)
+        }
+    }
+
+    /// What the run said of itself; nil where its zguard was killed at once.
+    private var run: RunLine? {
+        guard let file = try? Descriptor(opening: path, flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK) else { return nil }
+        var reader = FindingReader(file: file)
+        _ = try? reader.next()
+        return reader.run
+    }
+
+    /// Whether the report holds findings of this run, and of no other.
+    package var hasBegun: Bool { run?.hasBegun ?? false }
+
+    /// Removes the file, and what is left of the run's directory.
+    package func remove() {
+        if let run { RunDirectory(remaining: run.directory)?.remove() }
+        unlink(Self.replacement(for: path))
+        unlink(path)
+    }
+}

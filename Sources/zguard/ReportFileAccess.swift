@@ -1,0 +1,115 @@
+// Opens the file that --report names, for writing, where nobody else can have chosen which file that is.
+
+import CSystem
+import Glibc
+import ZombieGuard
+
+/// A file that somebody else may have put there, and why it is not written to.
+struct ForeignFile: Error, CustomStringConvertible {
+    var description: String
+}
+
+/// A file that was opened by its path, and the directory that it is in.
+struct ReportFileAccess {
+    let file: Descriptor
+    let directory: Descriptor
+    let name: String
+
+    private static let mostLinks = 40 // as the kernel follows at most (path_resolution(7))
+
+    /// The path without links; nil where the system does not tell.
+    var resolvedPath: String? {
+        Self.path(of: directory).map { $0 == "/" ? "/\(name)" : "\($0)/\(name)" }
+    }
+
+    /// Opens a file and creates it where it does not exist. A FIFO that nobody reads is ENXIO, and not waited for.
+    ///
+    /// No link is followed at the end of the path but those of the system's own directories, such as /dev/stdout;
+    /// before it, those of this user and of root. A file that exists belongs to this user or to root, and has one name.
+    init(opening path: String) throws {
+        let parts = path.split(separator: "/", omittingEmptySubsequences: true).map(String.init)
+        guard let name = parts.last, !path.hasSuffix("/") else { throw SystemError(number: EISDIR) }
+        var links = 0
+        let start = try Descriptor(opening: path.hasPrefix("/") ? "/" : ".", flags: zg_system_open_path | O_DIRECTORY)
+        directory = try Self.walk(Array(parts.dropLast()), from: start, &links)
+        self.name = name
+        // What this call creates nobody else has put there, whoever the file system says it belongs to.
+        let flags = O_WRONLY | O_NOCTTY | O_NONBLOCK
+        do throws(SystemError) {
+            file = try Descriptor(
+                opening: name, in: directory, flags: flags | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o666)
+        } catch {
+            guard error.number == EEXIST else { throw error }
+            file = try Self.openExisting(name, in: directory, flags)
+        }
+    }
+
+    private static func openExisting(_ name: String, in directory: Descriptor, _ flags: Int32) throws -> Descriptor {
+        let file = try openWithoutLink(name, in: directory, flags)
+        guard let status = file.status else { throw SystemError.last }
+        if status.st_uid != 0, status.st_uid != geteuid() {
+            throw ForeignFile(description: "it belongs to another user")
+        }
+        if status.st_mode & S_IFMT == S_IFREG, status.st_nlink > 1 {
+            throw ForeignFile(description: "it has another name, too (a hard link)")
+        }
+        return file
+    }
+
+    private static func openWithoutLink(_ name: String, in directory: Descriptor, _ flags: Int32) throws -> Descriptor {
+        do throws(SystemError) {
+            return try Descriptor(opening: name, in: directory, flags: flags | O_NOFOLLOW)
+        } catch {
+            guard error.number == ELOOP else { throw error }
+        }
+        guard isOfTheSystem(directory) else {
+            throw ForeignFile(description: "it is a symbolic link: name the file that it leads to")
+        }
+        return try Descriptor(opening: name, in: directory, flags: flags)
+    }
+
+    /// Only root can put links there (/dev), or only the kernel (/proc/self/fd).
+    private static func isOfTheSystem(_ directory: Descriptor) -> Bool {
+        if path(of: directory)?.hasPrefix("/proc/\(getpid())/") ?? false { return true }
+        return directory.status.map { $0.st_uid == 0 && $0.st_mode & (S_IWGRP | S_IWOTH) == 0 } ?? false
+    }
+
+    private static func path(of directory: Descriptor) -> String? {
+        var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
+        let count = buffer.withUnsafeMutableBytes {
+            readlink("/proc/self/fd/\(directory.number)", $0.baseAddress!, $0.count)
+        }
+        return count < 0 ? nil : String(validating: buffer[..<count], as: UTF8.self)
+    }
+
+    private static func walk(_ parts: [String], from start: Descriptor, _ links: inout Int) throws -> Descriptor {
+        var directory = start
+        for part in parts where part != "." {
+            var status = stat()
+            guard fstatat(directory.number, part, &status, AT_SYMLINK_NOFOLLOW) == 0 else { throw SystemError.last }
+            if status.st_mode & S_IFMT == S_IFLNK {
+                if status.st_uid != 0, status.st_uid != geteuid() {
+                    throw ForeignFile(
+                        description: "'\(visible(part))' in its path is a symbolic link of another user's")
+                }
+                links += 1
+                if links > mostLinks { throw SystemError(number: ELOOP) }
+                guard let target = readLink(part, in: directory) else { throw SystemError.last }
+                let root =
+                    target.hasPrefix("/")
+                    ? try Descriptor(opening: "/", flags: zg_system_open_path | O_DIRECTORY) : directory
+                directory = try walk(target.split(separator: "/").map(String.init), from: root, &links)
+            } else {
+                directory = try Descriptor(
+                    opening: part, in: directory, flags: zg_system_open_path | O_DIRECTORY | O_NOFOLLOW)
+            }
+        }
+        return directory
+    }
+
+    private static func readLink(_ name: String, in directory: Descriptor) -> String? {
+        var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
+        let count = buffer.withUnsafeMutableBytes { readlinkat(directory.number, name, $0.baseAddress!, $0.count) }
+        return count < 0 ? nil : String(decoding: buffer[..<count], as: UTF8.self)
+    }
+}
