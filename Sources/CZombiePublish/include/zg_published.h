@@ -1,5 +1,5 @@
 // The table of published functions: everything that the preload library exports, and nothing else.
-// publish.c, calls.c, waits.c, jumps.c, filters.c and exec.c define them; a test compares the table with the library's dynamic symbols.
+// The files of this target define them; a test compares the table with the library's dynamic symbols.
 
 #ifndef ZG_PUBLISHED_H
 #define ZG_PUBLISHED_H
@@ -42,6 +42,8 @@
     X(prctl) X(syscall)                                                                                                \
     /* processes that are made without fork's handlers (forks.c) */                                                    \
     X(_Fork) X(clone)                                                                                                \
+    /* rights that are given up: what another user may not open is closed (users.c) */                                 \
+    X(setuid) X(setreuid) X(setresuid)                                                                                 \
     /* programs that are executed: those that cannot take the library go without it (exec.c) */                        \
     X(execve) X(execv) X(execvp) X(execvpe) X(execl) X(execlp) X(execle) X(fexecve) X(execveat)                        \
     X(posix_spawn) X(posix_spawnp)                                                                                     \
