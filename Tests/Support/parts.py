@@ -81,6 +81,10 @@ PARTS = [
     Part("faults", driver("Robustness/faults"), 45, slices=12),
     Part("children", driver("Robustness/children"), 25),
     Part("security", driver("Robustness/security"), 3),
+    Part("runs", driver("Robustness/runs"), 12),
+    # Whoever is killed, no finding is lost.
+    Part("kills", driver("Robustness/kills", "--trials", "40"), 15),
+    Part("kills-full", driver("Robustness/kills", "--trials", "500"), 180, needs=("kills",), when="full"),
 
     # Reports: on the command line, as text, in other forms, of many runs, of huge or broken files, in a store.
     Part("reports", driver("Reports/reports"), 3),

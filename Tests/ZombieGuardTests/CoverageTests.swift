@@ -153,10 +153,10 @@ import Testing
 
     @Test func pageOfARunIsReadThroughItsLink() throws {
         let scratch = try Scratch()
-        let run = try RunCoverage(besides: scratch.path + "/findings")
+        let run = try RunCoverage(at: scratch.path + "/page")
         // Nobody has found it yet.
         #expect(run.coverage == nil)
-        let file = try Descriptor(opening: scratch.path + "/findings" + RunCoverage.suffix, flags: O_RDWR)
+        let file = try Descriptor(opening: scratch.path + "/page", flags: O_RDWR)
         #expect(ftruncate(file.number, 0) != 0 && ftruncate(file.number, 1 << 20) != 0)
         let mapped = mmap(nil, Int(ZG_COVERAGE_BYTES), PROT_READ | PROT_WRITE, MAP_SHARED, file.number, 0)
         let page = try #require(mapped).bindMemory(to: zg_coverage_page.self, capacity: 1)

@@ -1,0 +1,126 @@
+// What a run leaves beside its report where zguard is killed: names, locks, and which findings a report lacks.
+
+import CSystem
+import Foundation
+import Testing
+
+@testable import ZombieGuard
+@testable import ZombieGuardCore
+
+@Suite struct RunRemainsTests {
+    private let scratch: Scratch
+    private var report: String { scratch.path + "/report.jsonl" }
+
+    init() throws { scratch = try Scratch() }
+
+    private func finding(_ number: Int) -> Finding {
+        var finding = Finding.sample()
+        finding.processID = number
+        return finding
+    }
+
+    /// A file of raw findings whose zguard is gone.
+    private func leave(_ findings: [Finding], hasBegun: Bool = true) throws {
+        let kept = try RunFindings(beside: report, run: "/tmp/zguard.absent/secret")
+        if hasBegun { kept.begin() }
+        try kept.file.write(findings.map { $0.jsonLine + "\n" }.joined())
+    }
+
+    private func write(_ findings: [Finding], torn: String = "") throws {
+        try (findings.map { $0.jsonLine + "\n" }.joined() + torn).write(
+            toFile: report, atomically: true, encoding: .utf8)
+    }
+
+    private func missing() throws -> [Int?] {
+        var missing: [Int?] = []
+        for remains in RunRemains.beside(report) {
+            let reader = (try? Descriptor(opening: report)).map { FindingReader(file: $0) }
+            try remains.forEachFinding(missingIn: reader) { finding, _, _ in missing.append(finding.processID) }
+        }
+        return missing
+    }
+
+    @Test func nothingIsLeftWhileZguardLives() throws {
+        let kept = try RunFindings(beside: report, run: "/tmp")
+        #expect(RunRemains.beside(report).isEmpty)
+        withExtendedLifetime(kept) {}
+        kept.remove()
+        #expect(try FileManager.default.contentsOfDirectory(atPath: scratch.path).isEmpty)
+    }
+
+    @Test func reportLacksWhatItDoesNotHold() throws {
+        try write([finding(1), finding(2)], torn: #"{"schema":"zguard.finding/1","kind":"do"#)
+        try leave([finding(1), finding(2), finding(3), finding(3), finding(4)])
+        #expect(try missing() == [3, 3, 4])
+        #expect(RunRemains.beside(report).map(\.hasBegun) == [true])
+    }
+
+    @Test func anEarlierReportIsNotOfTheRun() throws {
+        try write([finding(1)])
+        try leave([], hasBegun: false)
+        #expect(RunRemains.beside(report).map(\.hasBegun) == [false])
+    }
+
+    @Test func whoStillWritesIsSeen() throws {
+        try leave([finding(1)])
+        let path = try #require(RunRemains.beside(report).first?.path)
+        let writer = try Descriptor(opening: path, flags: O_WRONLY | O_APPEND)
+        // A file system without leases takes a file that was written to just now for one that still is.
+        #expect(RunRemains.beside(report).map(\.isGrowing) == [true])
+        withExtendedLifetime(writer) {}
+    }
+
+    @Test func storeCompletesItsReports() throws {
+        try write([finding(1)], torn: "{")
+        try leave([finding(1), finding(2)])
+        let store = ReportStore(directory: scratch.path)
+        var warnings: [String] = []
+        let reader = try Descriptor(opening: RunRemains.beside(report)[0].path)
+        guard zg_system_has_writers(reader.number) >= 0 else { return }
+        let completed = try store.completeReports { warnings.append($0) }
+        #expect(completed == ReportStore.Completed(reports: 1, findings: 1) && warnings.isEmpty)
+        var read = FindingReader(file: try Descriptor(opening: report))
+        var processes: [Int?] = []
+        while let entry = try read.next() {
+            if case .finding(let finding, _) = entry { processes.append(finding.processID) } else { Issue.record() }
+        }
+        // Equal but for the process: one group.
+        #expect(processes.count == 1)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: scratch.path) == ["report.jsonl"])
+        #expect(try store.completeReports { warnings.append($0) } == ReportStore.Completed())
+    }
+
+    @Test func whatIsNoRunsIsLeftAlone() throws {
+        for name in ["report.jsonl.unfinished-", "report.jsonl.unfinished-0123456", "report.jsonl.unfinished-0123456g"]
+        {
+            _ = try scratch.file(name, "{}\n".utf8)
+        }
+        #expect(RunRemains.beside(report).isEmpty)
+        symlink("/etc/passwd", report + ".unfinished-01234567")
+        #expect(RunRemains.beside(report).isEmpty)
+    }
+
+    @Test func runLineIsReadBackAndKeepsItsLength() throws {
+        let lines = [true, false].map { RunLine(hasBegun: $0, directory: "/tmp/zguard.abcdef/" + "s".padding(24)) }
+        #expect(lines[0].text.utf8.count == lines[1].text.utf8.count)
+        for line in lines { #expect(RunLine(jsonLine: String(line.text.dropLast())) == line) }
+        #expect(RunLine(jsonLine: Finding.sample().jsonLine) == nil)
+    }
+
+    @Test func rawAndFinishedAreOne() {
+        var raw = Finding.sample()
+        raw.stacks.free = [Finding.Frame(pc: Address(rawValue: 16)), Finding.Frame(pc: Address(rawValue: 32))]
+        var finished = raw
+        // An inlined function is a frame of the same address; the access stack may be zguard's.
+        finished.stacks.free.insert(Finding.Frame(pc: Address(rawValue: 16)), at: 0)
+        finished.stacks.access = []
+        finished.signature = "0123456789abcdef"
+        #expect(FindingIdentity(raw) == FindingIdentity(finished))
+        finished.stacks.free[2].pc = Address(rawValue: 33)
+        #expect(FindingIdentity(raw) != FindingIdentity(finished))
+    }
+}
+
+extension String {
+    fileprivate func padding(_ count: Int) -> String { self + String(repeating: "x", count: count - self.count) }
+}
