@@ -72,7 +72,7 @@ struct RunCommand {
         let recovered = RecoveredFindings(beside: sink, reporting)
 
         var processID: Int32?
-        let socket = try? RunSocket(at: directory.socket, mode: RunDirectory.fileMode)
+        var socket = try? RunSocket(at: directory.socket, mode: RunDirectory.fileMode)
         let requests = watching.flatMap { try? CrashRequests(page: $0.page) { processID } }
         let stalls = watching.flatMap {
             try? StallWatch(page: $0.page, isCautious: !options.namesCollected) { processID }
@@ -95,12 +95,15 @@ struct RunCommand {
             sink.flush()
             if sink.drawsTimeline { timeline.look() }
         }
-        // Processes that outlive the program are not waited for, and do not wait.
+        // Processes that outlive the program are not waited for, and do not wait. What they find from now on they print themselves, since
+        // nobody listens any more; what they found before is in the file by now.
+        socket = nil
+        let claimed = watching?.written ?? 0
         requests?.close()
         for stall in stalls?.finish(isByItself: end.isByItself) ?? [] { add(stall, &intake, &sink) }
         while let rest = raw.finish() { handle(rest, &intake, &sink, requests) }
         // Each process counts what it has written: who cut the file away has left that.
-        let lost = max(unwritten.count, 0) + max((watching?.written ?? 0) - intake.entries, 0)
+        let lost = unwritten.count + max(claimed - intake.entries, 0)
         if raw.wasCut { Output.warn("a process of the run cut the file of raw findings: findings may be missing") }
         var coverage = watching?.coverage
         coverage?.untoldProcesses = untold.count
