@@ -16,6 +16,7 @@ typedef int zg_no_filter_is_published; // C wants a declaration in every file
 
 #include "door/filters.h"
 #include "door/forks.h"
+#include "faults/fault.h"
 #include "faults/signals.h"
 #include "images/loader.h"
 #include "platform/arch.h"
@@ -150,6 +151,7 @@ ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d
     if (ZG_UNLIKELY(number == SYS_seccomp)) return seccomp(a, b, c, ZG_FRAME);
     if (ZG_UNLIKELY(number == SYS_prctl && (a == PR_SET_SECCOMP || a == PR_SET_TSC)))
         return watched_prctl((int)a, (unsigned long)b, (unsigned long)c, (unsigned long)d, (unsigned long)e);
+    if (ZG_UNLIKELY(number == SYS_exit_group)) zg_fault_before_exit(ZG_FRAME, (int)a);
     if (ZG_UNLIKELY(number == SYS_execve))
         return execve((const char *)a, (char *const *)b, (char *const *)c); // exec.c's
     if (ZG_UNLIKELY(number == SYS_execveat))

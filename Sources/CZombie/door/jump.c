@@ -8,6 +8,7 @@
 
 #include <signal.h>
 
+#include "faults/handled.h"
 #include "faults/signals.h"
 #include "images/module.h"
 #include "platform/arch.h"
@@ -45,6 +46,7 @@ void zg_jump_out(zg_jump_function *function, void *environment, int value, const
     uint64_t sp, pc;
     zg_arch_jump_target(environment, &sp, &pc);
     zg_signals_leave_handler(sp);
+    zg_handled_jump(sp);
     if (!thread || !thread->busy || !thread->frame || !thread->number || thread->tid != zg_os_tid()) return;
     struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
     uint64_t entered = (uint64_t)thread->frame;

@@ -39,7 +39,8 @@ static void ask_for_threads(struct zg_finding *finding, const struct zg_register
     }
 }
 
-void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context) {
+void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context,
+                       bool asks) {
     crash.signal = signal;
     crash.code = info->si_code;
     bool is_own = info->si_code > 0 || info->si_pid == zg_os_pid();
@@ -49,7 +50,8 @@ void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *
     if (shows(finding, crash.thrown_stack)) crash.thrown_stack = 0;
     finding->crash = &crash;
     if (!is_own) zg_finding_detail_number(finding, "sender", (uint64_t)info->si_pid, false);
-    ask_for_threads(finding, &crash.registers);
+    if (asks) ask_for_threads(finding, &crash.registers);
+    else zg_finding_detail_text(finding, "threads", "only the one that faulted: it was described before its handler ran");
 }
 
 // A finding that ends the program by abort: what is known of the thread is the published function's caller.
@@ -82,12 +84,12 @@ bool zg_crash_is_in_abort(uint64_t frame) {
     return libcs_abort && frame - libcs_abort < BYTES;
 }
 
-void zg_crash_make(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context) {
+void zg_crash_make(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context, bool asks) {
     // What a fault names; of other signals it is nothing, or the instruction.
     uint64_t address = info->si_code > 0 && (signal == SIGSEGV || signal == SIGBUS) ? (uint64_t)info->si_addr : 0;
     struct zg_registers registers;
     zg_arch_registers_from_context(&registers, context);
     zg_finding_init(finding, zg_finding_crash, ZG_ACCESS(unknown), address, NULL);
     finding->access_count = zg_unwind_full(&registers, true, finding->access_stack, ZG_STACK_MAX_DEPTH);
-    zg_crash_describe(finding, signal, info, context);
+    zg_crash_describe(finding, signal, info, context, asks);
 }

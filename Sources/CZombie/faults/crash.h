@@ -10,13 +10,13 @@
 #include "settings/config.h"
 
 ZG_INLINE bool zg_crash_is_wanted(void) { return zg_config.collect & zg_collect_crashes; }
-// Completes a finding of what ends the program, which has its stack, with what is known of every crash, and has zguard take the stacks of all threads.
-void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context);
+// Completes a finding of what ends the program, which has its stack, with what is known of every crash; `asks`: and has zguard take the stacks of all threads.
+void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context, bool asks);
 // A return address out of libc's abort: the program ends, whatever its handler did, unless that jumped away.
 bool zg_crash_is_in_abort(uint64_t frame);
 // Looks up what is needed later. Start-up.
 void zg_crash_start(void);
 // A finding of the crash itself.
-void zg_crash_make(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context);
+void zg_crash_make(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context, bool asks);
 
 #endif

@@ -5,16 +5,21 @@
 #define _GNU_SOURCE
 #include "faults/fault.h"
 
+#include <ucontext.h>
+
 #include "blocks/tags.h"
 #include "faults/ahead.h"
 #include "faults/crash.h"
 #include "faults/diagnose.h"
+#include "faults/handled.h"
 #include "faults/last_words.h"
 #include "faults/signals.h"
 #include "faults/swift_abort.h"
 #include "findings/describe.h"
 #include "findings/found.h"
 #include "findings/report.h"
+#include "findings/crash.h"
+#include "findings/report_forms.h"
 #include "images/module.h"
 #include "pages/retire.h"
 #include "pages/revive.h"
@@ -47,6 +52,10 @@ struct work {
     bool resolved;     // the instruction can go on
     bool reported;     // a finding says what has happened
     bool said;         // with names, by somebody in this process
+    bool is_nested;    // the thread is in a handler of the program's for an earlier signal
+    bool in_abort;     // the program has raised it in libc's abort
+    struct zg_handled *handled;
+    const char *ended_by; // of a fault whose handler has ended the program
 };
 
 static void strip_all_tags(const struct zg_registers *registers) {
@@ -97,7 +106,7 @@ static bool write_finding(struct work *work) {
     bool may_go_on = zg_config.on_finding == zg_on_finding_continue && work->signal != SIGABRT &&
                      (verdict.freed_memory || verdict.overrun);
     if (zg_crash_is_wanted() && !may_go_on && zg_signals_is_crash(work->signal, work->info, work->context))
-        zg_crash_describe(&finding, work->signal, work->info, work->context);
+        zg_crash_describe(&finding, work->signal, work->info, work->context, true);
     finding.says_later = !zg_config.report_path[0] && zg_last_words_are_heard();
     work->reported = true;
     return zg_found_report(&finding);
@@ -105,7 +114,7 @@ static bool write_finding(struct work *work) {
 
 // It is known now whether the program ends by it.
 static void complete(struct work *work) {
-    bool ends = !work->resolved && zg_signals_is_deadly(work->signal);
+    bool ends = !work->resolved && (work->ended_by || zg_signals_is_deadly(work->signal));
     work->said = ends && finding.says_later && zg_last_words_ask();
     if (!work->said) zg_report_complete(&finding, ends);
 }
@@ -117,7 +126,8 @@ static void describe_counting(void) {
     if (counting.operation) zg_finding_detail_text(&finding, "operation", counting.operation);
 }
 
-static bool report(struct work *work) {
+// Makes the finding of what was gathered and of the verdict.
+static void describe(const struct work *work) {
     zg_finding_init(&finding, verdict.kind, verdict.access, verdict.address, verdict.has_block ? &verdict.block : NULL);
     finding.confidence = verdict.confidence;
     finding.fatal = false; // the fault ends the program, unless its handler goes on
@@ -148,7 +158,6 @@ static bool report(struct work *work) {
     finding.access_count += zg_unwind_full(&registers, exact, finding.access_stack + finding.access_count,
                                            ZG_STACK_MAX_DEPTH - finding.access_count);
     drop_own_frames();
-    return write_finding(work);
 }
 
 // on_finding=continue: the object gets its contents back, and the instruction what it had read from it.
@@ -197,14 +206,44 @@ static bool let_go_on(const struct work *work, bool is_tagged) {
     return true;
 }
 
+static void make_of_crash(const struct work *work, bool asks) {
+    zg_crash_make(&finding, work->signal, work->info, work->context, asks);
+}
+
+// The program's own handler is about to be called: what it was called for is kept, and described for whoever sees the process end where nobody in it
+// does.
+static void hold(struct work *work, enum zg_handled_kind kind) {
+    enum { FRAMES_LEAST = 8 };
+    // Without crashes collected SIGABRT is the program's own; here it may be how the handler ends the program.
+    zg_signals_watch_aborts(zg_fault_handler);
+    work->handled = zg_handled_begin(kind, work->signal, work->info, work->context, work);
+    if (!work->handled) return;
+    work->handled->verdict = verdict;
+    struct zg_handled_fault *page = zg_handled_claim_page(work->handled);
+    if (!page) return;
+    if (kind == zg_handled_crash) make_of_crash(work, false);
+    else describe(work);
+    if (kind == zg_handled_fault && zg_crash_is_wanted())
+        zg_crash_describe(&finding, work->signal, work->info, work->context, false);
+    struct zg_text text;
+    for (;; finding.access_count /= 2) {
+        zg_text_init(&text, page->text, ZG_HANDLED_FAULT_BYTES - sizeof *page);
+        zg_report_put_json(&text, &finding);
+        if (!text.truncated || finding.access_count <= FRAMES_LEAST) break;
+    }
+    zg_handled_publish(work->handled, text.truncated ? 0 : text.count);
+}
+
 static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
     gather(work);
     zg_diagnose(&fault, &verdict);
-    if (!verdict.freed_memory && !verdict.overrun && !zg_signals_is_deadly(work->signal) &&
-        !zg_signals_holds(work->signal, work->context))
+    bool ends = zg_signals_is_deadly(work->signal) || zg_signals_holds(work->signal, work->context);
+    if (!verdict.freed_memory && !verdict.overrun && (work->is_nested || !ends)) {
+        if (!work->is_nested) hold(work, zg_handled_fault);
         return;
+    }
     // The object's own header was read, not what a register happens to point to; and no second time by the same instruction.
     // What is written, compared, or read in part does not lead to a second fault: that is said now.
     bool at_header = verdict.has_block && verdict.trap.part == zg_trap_none && !fault.without_address &&
@@ -217,7 +256,8 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
         work->resolved = true;
         return;
     }
-    bool is_new = report(work);
+    describe(work);
+    bool is_new = write_finding(work);
     if (zg_config.on_finding == zg_on_finding_continue && (verdict.freed_memory || verdict.overrun)) {
         if (verdict.trap.part != zg_trap_none) work->resolved = revive(work);
         else if (work->pointer) work->resolved = let_go_on(work, is_tagged);
@@ -243,7 +283,7 @@ static void work_on_abort(void *work_pointer, void *unused_1, void *unused_2) {
 static void work_on_crash(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
-    zg_crash_make(&finding, work->signal, work->info, work->context);
+    make_of_crash(work, true);
     finding.says_later = !zg_config.report_path[0] && zg_last_words_are_heard();
     work->reported = true;
     // Of a limit on files it would not be said that it was met; a core file is within it as before.
@@ -251,6 +291,40 @@ static void work_on_crash(void *work_pointer, void *unused_1, void *unused_2) {
     bool is_lifted = work->signal == SIGXFSZ && zg_os_lift_file_limit(limit);
     if (zg_found_report(&finding)) complete(work);
     if (is_lifted) zg_os_limit_files(limit);
+}
+
+static void hold_crash(void *work_pointer, void *unused_1, void *unused_2) {
+    (void)unused_1, (void)unused_2;
+    hold(work_pointer, zg_handled_crash);
+}
+
+// The program ends in the handler that it was in for this fault, of this thread or of another.
+static void work_on_handled(void *work_pointer, void *unused_1, void *unused_2) {
+    static siginfo_t info;
+    static ucontext_t context; // of another thread, which may go on
+    (void)unused_1, (void)unused_2;
+    struct work *work = work_pointer;
+    struct zg_handled *handled = work->handled;
+    if (handled->is_reported || zg_os_read_memory(&info, handled->info, sizeof info) != sizeof info ||
+        zg_os_read_memory(&context, handled->context, sizeof context) < ZG_ARCH_CONTEXT_BYTES)
+        return;
+    bool is_own = handled->tid == zg_os_tid();
+    work->signal = handled->signal, work->info = &info, work->context = &context;
+    if (handled->kind == zg_handled_fault) {
+        gather(work);
+        verdict = handled->verdict;
+        describe(work);
+        if (zg_crash_is_wanted()) zg_crash_describe(&finding, work->signal, &info, &context, is_own);
+    } else {
+        make_of_crash(work, is_own);
+    }
+    finding.thread_number = handled->thread_number;
+    finding.thread_tid = handled->tid;
+    zg_finding_detail_text(&finding, "ended_by", work->ended_by);
+    finding.says_later = !zg_config.report_path[0] && zg_last_words_are_heard();
+    work->reported = handled->is_reported = true;
+    if (zg_found_report(&finding)) complete(work);
+    zg_handled_leave_page(handled);
 }
 
 // The program's handler for SIGABRT has returned, or it ignores the signal: where abort raised it, that has the kernel end the program.
@@ -263,7 +337,8 @@ static void work_on_ended_abort(void *work_pointer, void *unused_1, void *unused
     int count = zg_unwind_full(&registers, true, frames, INNERMOST);
     for (int i = 0; i < count; i++)
         if (zg_crash_is_in_abort(frames[i])) {
-            work_on_crash(work, unused_1, unused_2);
+            work->in_abort = true;
+            if (!work->is_nested && zg_crash_is_wanted()) work_on_crash(work, unused_1, unused_2);
             return;
         }
 }
@@ -288,7 +363,8 @@ static void give_up(void) {
 }
 
 // One at a time, on a stack that is large enough. False: nothing was done. A thread that faults while it writes a report of
-// its own does not wait: one whose fault is being reported waits for that report.
+// its own does not wait: one whose fault is being reported waits for that report. Where the process dies of what was reported, others that fault
+// meanwhile wait until it is dead: they would ask zguard for the stacks of threads that are going.
 static bool work_alone(void (*function)(void *, void *, void *), struct work *work) {
     int tid = zg_os_tid();
     if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == tid) {
@@ -304,6 +380,7 @@ static bool work_alone(void (*function)(void *, void *, void *), struct work *wo
     zg_arch_call_on_stack(function, work, NULL, NULL, fault_stack + sizeof fault_stack);
     zg_signals_block_faults();
     if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) != tid) return false;
+    if (work->reported && !work->resolved && !work->ended_by && zg_signals_is_default(work->signal)) return true;
     __atomic_store_n(&fault_owner, 0, __ATOMIC_RELAXED);
     zg_lock_drop(&fault_lock);
     return true;
@@ -325,6 +402,7 @@ void zg_fault_fork_done(bool child) {
     }
     if (fault_owner) fault_owner = 0;
     zg_lock_reset(&fault_lock);
+    zg_handled_after_fork_in_child();
 }
 
 // Handlers see no tags unless they ask for them, and ours reads and writes what it wants. True: the instruction goes on.
@@ -367,26 +445,119 @@ static bool look_at_tags(struct work *work) {
     return true;
 }
 
+static bool is_in_place(const struct zg_handled *handled, uint64_t context) {
+    return __atomic_load_n(&handled->is_taken, __ATOMIC_ACQUIRE) && handled->context == context;
+}
+
+// The process ends: reports the fault whose handler ends it, and those of other threads that are in their handlers. Some of these may be about to
+// go on: they are waited for.
+static bool report_handled(struct zg_handled *own, const char *ended_by) {
+    const int64_t longest = INT64_C(50000000), step = 5000000;
+    static uint32_t nobody; // wakes who waits for it
+    struct work work = {.handled = own, .ended_by = ended_by};
+    if (own && own->kind != zg_handled_signal && !own->is_reported) work_alone(work_on_handled, &work);
+    bool is_reported = work.reported || (own && own->is_reported);
+    int64_t waited = 0;
+    for (struct zg_handled *other = NULL; (other = zg_handled_of_other_thread(other)) != NULL;) {
+        uint64_t context = other->context;
+        for (; waited < longest && is_in_place(other, context); waited += step)
+            zg_os_futex_wait(&nobody, 0, true, step);
+        if (!is_in_place(other, context)) continue;
+        work = (struct work){.handled = other, .ended_by = ended_by};
+        work_alone(work_on_handled, &work);
+    }
+    return is_reported;
+}
+
+static void look_around(void *work_pointer, void *unused_1, void *unused_2) {
+    (void)unused_1, (void)unused_2;
+    struct work *work = work_pointer;
+    work->is_nested = zg_handled_around_context(work->context) != NULL;
+}
+
+static struct zg_handled *own_handled(void) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    return thread ? thread->handled : NULL;
+}
+
+void zg_fault_before_exit(const uint64_t *frame, int status) {
+    enum { STATUS_BITS = 0xff };
+    char text[16];
+    struct zg_text ended_by;
+    uint64_t before;
+    if (!zg_handled_is_any() || !zg_os_is_own_process()) return;
+    struct zg_handled *own = own_handled() ? zg_handled_around_frame(frame) : NULL;
+    status &= STATUS_BITS;
+    // Who exits elsewhere has ended the program in the ordinary way.
+    zg_handled_leave_all(own, !status);
+    if (!status) return;
+    zg_text_init(&ended_by, text, sizeof text);
+    zg_text_string(&ended_by, "status ");
+    zg_text_decimal(&ended_by, (uint64_t)status);
+    bool is_masked = zg_os_mask_signals(SIG_BLOCK, ~UINT64_C(0), &before);
+    report_handled(own, text);
+    if (is_masked) zg_os_restore_signals(before);
+}
+
+static void note_nested(struct work *work) {
+    if (own_handled()) work_alone(look_around, work);
+}
+
+// A signal for which the program has a handler of its own, which is about to be called.
+static void note_call(struct work *work) {
+    if (work->handled || work->is_nested || !zg_signals_has_handler(work->signal)) return;
+    bool is_raised = work->signal == SIGABRT && work->info->si_code <= 0 && work->info->si_pid == zg_os_pid();
+    bool is_fault = work->signal != SIGSEGV && work->signal != SIGBUS && work->info->si_code > 0;
+    if (zg_crash_is_wanted() && !work->reported && (is_raised || is_fault) && !is_borrowed_thread())
+        work_alone(hold_crash, work);
+    if (!work->handled)
+        work->handled = zg_handled_begin(zg_handled_signal, work->signal, work->info, work->context, work);
+}
+
+static void look_at_signal(struct work *work) {
+    if (work->reported || !zg_signals_ends(work->signal, work->info, work->context) || is_borrowed_thread()) return;
+    if (zg_handled_is_any()) work->reported = report_handled(own_handled(), zg_crash_signal_name(work->signal));
+    if (!work->reported && zg_crash_is_wanted() && zg_signals_is_crash(work->signal, work->info, work->context))
+        work_alone(work_on_crash, work);
+}
+
 void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     struct work work = {.signal = signal, .info = info, .context = context};
     zg_signals_came_from(context);
     if (zg_tags_are_on() && look_at_tags(&work)) return;
+    if (signal != SIGABRT && info->si_code > 0 && (signal == SIGSEGV || signal == SIGBUS) &&
+        (zg_arch_recover_read(context) || is_own_fill(info)))
+        return;
+    // What somebody sends while the work lets faults through is no fault of the work's.
+    if (info->si_code <= 0 && __atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == zg_os_tid()) {
+        zg_signals_postpone(signal, info, context);
+        return;
+    }
     if (signal == SIGABRT) {
+        note_nested(&work);
         if (info->si_code <= 0 && info->si_pid == zg_os_pid()) work_alone(work_on_abort, &work);
     } else if (info->si_code > 0 && (signal == SIGSEGV || signal == SIGBUS)) {
-        if (zg_arch_recover_read(context) || is_own_fill(info)) return;
         enum zg_window_fault window = zg_window_fault((uint64_t)info->si_addr);
         if (window == zg_window_fault_mended) return;
         if (window == zg_window_fault_lost) return zg_signals_hand_on(signal, info, context);
+        note_nested(&work);
         if (!is_borrowed_thread() && work_alone(work_on_fault, &work) && work.resolved) return;
     } else if (info->si_code <= 0 && zg_signals_hold(signal, info, context)) {
         return;
+    } else {
+        note_nested(&work);
     }
-    if (zg_crash_is_wanted() && !work.reported && zg_signals_is_crash(signal, info, context) && !is_borrowed_thread())
-        work_alone(work_on_crash, &work);
+    look_at_signal(&work);
+    note_call(&work);
     if (zg_tags_are_on()) zg_arch_check_tags(true);
     if (work.reported) zg_signals_hand_on_reported(signal, info, context, work.said);
     else zg_signals_hand_on(signal, info, context);
-    if (signal == SIGABRT && zg_crash_is_wanted() && !work.reported && zg_signals_goes_on(signal, info))
-        work_alone(work_on_ended_abort, &work);
+    // It has taken itself away and raised the signal, which waits for its return; or the instruction faults again.
+    if (work.handled && !work.reported && zg_signals_is_deadly(signal) &&
+        zg_signals_is_pending(UINT64_C(1) << (signal - 1)))
+        report_handled(work.handled, zg_crash_signal_name(signal));
+    zg_handled_end(work.handled);
+    if (signal != SIGABRT || work.reported || !zg_signals_goes_on(signal, info)) return;
+    if (zg_crash_is_wanted() || work.is_nested) work_alone(work_on_ended_abort, &work);
+    if (work.in_abort && work.is_nested) report_handled(own_handled(), zg_crash_signal_name(SIGABRT));
 }

@@ -24,7 +24,8 @@
 #define SA_EXPOSE_TAGBITS 0x800
 #endif
 
-// Those from FIRST_COLLECTED on only end programs, and our handler is theirs only as long as the program has none (collect=crashes).
+// Those from FIRST_COLLECTED on only end programs (collect=crashes). Of SIGSYS, which programs have calls emulated by, and of the signals of limits our
+// handler is the one only as long as the program has none.
 static const int managed_signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGTRAP, SIGFPE, SIGSYS, SIGXCPU, SIGXFSZ};
 enum { MANAGED = ZG_ARRAY_COUNT(managed_signals), FIRST_COLLECTED = 3 };
 
@@ -129,7 +130,9 @@ static bool is_swift_crash_handler(const struct sigaction *action);
 static uint64_t ever_hidden;
 
 static bool is_for_us(int index, const struct sigaction *action) {
-    return index < FIRST_COLLECTED || action->sa_handler == SIG_DFL || is_swift_crash_handler(action) ||
+    int signal = managed_signals[index];
+    return index < FIRST_COLLECTED || signal == SIGILL || signal == SIGTRAP || signal == SIGFPE ||
+           action->sa_handler == SIG_DFL || is_swift_crash_handler(action) ||
            (__atomic_load_n(&ever_hidden, __ATOMIC_ACQUIRE) >> (managed_signals[index] - 1) & 1);
 }
 
@@ -209,7 +212,7 @@ void zg_signals_start(zg_signals_handler *for_faults) {
 
 void zg_signals_watch_aborts(zg_signals_handler *for_faults) {
     handler = for_faults;
-    manage(SIGABRT);
+    if (!(__atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index_of(SIGABRT) & 1)) manage(SIGABRT);
 }
 
 // The program has a handler of its own that belongs on an alternate stack.
@@ -350,14 +353,18 @@ bool zg_signals_holds(int signal, const void *context) {
 
 bool zg_signals_hold(int signal, siginfo_t *info, void *context) {
     if (!zg_signals_holds(signal, context)) return false;
-    // From here on really: sent once more it waits, for this thread or for whoever takes it.
+    zg_thread_current_or_null()->faults_hidden &= ~(UINT64_C(1) << (signal - 1));
+    zg_signals_postpone(signal, info, context);
+    return true;
+}
+
+void zg_signals_postpone(int signal, siginfo_t *info, void *context) {
+    // From here on it is held back really: sent once more it waits, for this thread or for whoever takes it.
     uint64_t bit = UINT64_C(1) << (signal - 1), mask = mask_of(context) | bit;
     zg_os_mask_signals(SIG_BLOCK, bit, NULL);
     __builtin_memcpy(&((ucontext_t *)context)->uc_sigmask, &mask, sizeof mask);
-    zg_thread_current_or_null()->faults_hidden &= ~bit;
     if (info->si_code == SI_TKILL) zg_os_raise_again(signal, info);
     else zg_arch_syscall(SYS_rt_sigqueueinfo, zg_os_pid(), signal, (long)info, 0, 0, 0);
-    return true;
 }
 
 static bool is_on_reserve(const struct zg_thread *thread, uint64_t sp) {
@@ -424,6 +431,8 @@ int zg_signals_stack(const stack_t *stack, stack_t *old) {
         errno = -result;
         return -1;
     }
+    if (thread && thread->lowered.start && previous.ss_sp == thread->lowered.start)
+        previous.ss_size = thread->lowered.bytes;
     bool was_ours = is_ours(&previous);
     if (old) {
         *old = previous;
@@ -517,11 +526,20 @@ static bool swift_says_nothing_new(const struct sigaction *action, bool is_said)
            is_swift_crash_handler(action);
 }
 
+bool zg_signals_is_default(int signal) {
+    int index = index_of(signal);
+    if (index < 0) return false;
+    struct sigaction action = wanted_action(index);
+    return action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN;
+}
+
+bool zg_signals_has_handler(int signal) { return index_of(signal) >= 0 && !zg_signals_is_deadly(signal); }
+
 bool zg_signals_is_deadly(int signal) {
     int index = index_of(signal);
     if (index < 0) return false;
     struct sigaction action = wanted_action(index);
-    return action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN || is_swift_crash_handler(&action);
+    return zg_signals_is_default(signal) || is_swift_crash_handler(&action);
 }
 
 struct call {
@@ -533,6 +551,67 @@ static void call_handler(void *call_pointer, void *info, void *context) {
     struct call *call = call_pointer;
     if (call->action.sa_flags & SA_SIGINFO) call->action.sa_sigaction(call->signal, info, context);
     else call->action.sa_handler(call->signal);
+}
+
+// A handler runs on the interrupted stack while our own frames stay on the alternate one: a second signal would begin at its top and overwrite
+// them. So the kernel has only the part below until our handler returns, which gives the whole back.
+struct interrupted_call {
+    struct call *call;
+    struct zg_thread *thread;
+    stack_t below; // no bytes: it stays as it is
+};
+
+static void call_on_interrupted(void *call_pointer, void *info, void *context) {
+    struct interrupted_call *call = call_pointer;
+    const stack_t *whole = &((const ucontext_t *)context)->uc_stack;
+    if (!call->below.ss_size || real_stack(&call->below, NULL) != 0) {
+        call_handler(call->call, info, context);
+        return;
+    }
+    void *start = call->thread->lowered.start;
+    uint64_t bytes = call->thread->lowered.bytes;
+    if (!start) {
+        call->thread->lowered.bytes = whole->ss_size;
+        ZG_SIGNAL_FENCE();
+        call->thread->lowered.start = whole->ss_sp;
+    }
+    call_handler(call->call, info, context);
+    call->thread->lowered.start = start;
+    call->thread->lowered.bytes = bytes;
+}
+
+// `here` is below all that we still need. Nothing where there would be little room: our handler needs some.
+static stack_t part_below(const ucontext_t *interrupted, const void *here) {
+    enum { BELOW_FRAME = 4 << 10, LEAST = 24 << 10 };
+    const stack_t *whole = &interrupted->uc_stack;
+    uint64_t distance = (uint64_t)here - (uint64_t)whole->ss_sp;
+    stack_t below = {.ss_sp = whole->ss_sp};
+    if (!whole->ss_flags && distance < whole->ss_size && distance >= LEAST + BELOW_FRAME)
+        below.ss_size = (distance - BELOW_FRAME) & ~UINT64_C(63);
+    return below;
+}
+
+static void give_back_lowered(void *thread_pointer, void *unused, void *unused_as_well) {
+    (void)unused, (void)unused_as_well;
+    struct zg_thread *thread = thread_pointer;
+    stack_t whole = {.ss_sp = thread->lowered.start, .ss_size = thread->lowered.bytes};
+    thread->lowered.start = NULL;
+    real_stack(&whole, NULL);
+}
+
+void zg_signals_left_handler(void) {
+    struct zg_thread *thread = zg_thread_current_or_null();
+    if (!thread || !thread->lowered.start || !thread->reserve_stack) return;
+    stack_t now;
+    if (real_stack(NULL, &now) != 0 || now.ss_sp != thread->lowered.start) {
+        thread->lowered.start = NULL; // the program has another one
+        return;
+    }
+    uint64_t mask;
+    if (!zg_os_mask_signals(SIG_SETMASK, ~faults, &mask)) return;
+    zg_arch_call_on_stack(give_back_lowered, thread, NULL, NULL,
+                          (char *)thread->reserve_stack + thread->reserve_stack_bytes + BYTES_ASIDE);
+    zg_os_mask_signals(SIG_SETMASK, mask, NULL);
 }
 
 struct moved {
@@ -618,8 +697,12 @@ static void default_action(int signal, const siginfo_t *info, ucontext_t *interr
 static bool is_explained; // by the finding that ends the program
 
 bool zg_signals_is_crash(int signal, const siginfo_t *info, const void *context) {
+    return !__atomic_load_n(&is_explained, __ATOMIC_RELAXED) && zg_signals_ends(signal, info, context);
+}
+
+bool zg_signals_ends(int signal, const siginfo_t *info, const void *context) {
     int index = index_of(signal);
-    if (index < 0 || __atomic_load_n(&is_explained, __ATOMIC_RELAXED) || !zg_os_is_own_process()) return false;
+    if (index < 0 || !zg_os_is_own_process()) return false;
     if (info->si_code > 0 && zg_signals_holds(signal, context)) return true;
     return zg_signals_is_deadly(signal) && !(info->si_code <= 0 && wanted_action(index).sa_handler == SIG_IGN);
 }
@@ -646,6 +729,11 @@ void zg_signals_abort(void) {
     if (is_known && (action.sa_handler == SIG_DFL || (is_ours && action.sa_handler == SIG_IGN)))
         zg_report_close_for_good();
     abort();
+}
+
+bool zg_signals_is_pending(uint64_t signals) {
+    uint64_t pending;
+    return zg_os_pending_signals(&pending) && (pending & signals);
 }
 
 void zg_signals_unblock_faults(void) { zg_os_mask_signals(SIG_UNBLOCK, faults, NULL); }
@@ -678,9 +766,13 @@ void zg_signals_hand_on(int signal, siginfo_t *info, void *context) {
     mask |= extra;
     if (!(call.action.sa_flags & SA_NODEFER)) mask |= UINT64_C(1) << (signal - 1);
     zg_os_mask_signals(SIG_SETMASK, mask, NULL);
-    if (on_interrupted_stack)
-        zg_arch_call_on_stack(call_handler, &call, info, context, (void *)(sp - ZG_ARCH_RED_ZONE));
-    else call_with_room(&call, info, context);
+    if (on_interrupted_stack) {
+        struct interrupted_call there = {&call, zg_thread_current_or_null(), {0}};
+        if (there.thread && there.thread->tid == zg_os_tid()) there.below = part_below(context, &there);
+        zg_arch_call_on_stack(call_on_interrupted, &there, info, context, (void *)(sp - ZG_ARCH_RED_ZONE));
+    } else {
+        call_with_room(&call, info, context);
+    }
 }
 
 void zg_signals_hand_on_reported(int signal, siginfo_t *info, void *context, bool is_said) {

@@ -36,6 +36,8 @@ void zg_signals_hide(struct zg_hidden_faults hidden);
 bool zg_signals_holds(int signal, const void *context);
 // A signal that somebody has sent waits, as the program believes. False: it is not held back.
 bool zg_signals_hold(int signal, siginfo_t *info, void *context);
+// A signal that somebody has sent waits from now on until what it has interrupted lets it through.
+void zg_signals_postpone(int signal, siginfo_t *info, void *context);
 // Gives the calling thread an alternate stack where it has none. / Takes it away again.
 void zg_signals_add_stack(void *start, uint64_t bytes);
 void zg_signals_remove_stack(void *start);
@@ -44,7 +46,13 @@ void zg_signals_give_up_stack(void);
 
 // The program would die of this signal (it has no handler of its own, or the Swift runtime's, which only says what it dies of).
 bool zg_signals_is_deadly(int signal);
-// It dies of this signal now, and no finding has said why.
+// The kernel's default action follows: nothing of the program's is called.
+bool zg_signals_is_default(int signal);
+// A handler of the program's is called for this signal.
+bool zg_signals_has_handler(int signal);
+// The program ends by this signal now.
+bool zg_signals_ends(int signal, const siginfo_t *info, const void *context);
+// The same, and no finding has said why.
 bool zg_signals_is_crash(int signal, const siginfo_t *info, const void *context);
 // The program has a handler for this signal that it has raised itself, or ignores it.
 bool zg_signals_goes_on(int signal, const siginfo_t *info);
@@ -56,6 +64,10 @@ void zg_signals_block_faults(void);
 // A handler of the program's is left by a jump to a frame at `sp`. / Our handler has interrupted this context.
 void zg_signals_leave_handler(uint64_t sp);
 void zg_signals_came_from(void *context);
+// The handler that this thread was in was left in another way than by its return.
+void zg_signals_left_handler(void);
+// A signal of the mask, one bit each, waits for the thread because it is held back.
+bool zg_signals_is_pending(uint64_t signals);
 // Hands a signal on to the program's handler, on the stack and with the mask that it asked for; where it has none the
 // default action follows when the handler returns. Signal context.
 void zg_signals_hand_on(int signal, siginfo_t *info, void *context);

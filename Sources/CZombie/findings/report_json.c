@@ -223,9 +223,11 @@ void zg_report_put_json(struct zg_text *text, const struct zg_finding *finding) 
         zg_text_char(text, ',');
         put_block(text, &finding->block, finding);
     }
-    zg_os_thread_name(name);
+    bool is_own = !finding->thread_tid || finding->thread_tid == zg_os_tid();
+    name[0] = 0;
+    if (is_own) zg_os_thread_name(name);
     zg_text_string(text, ",\"thread\":{\"id\":");
-    zg_text_decimal(text, zg_thread_number());
+    zg_text_decimal(text, is_own ? zg_thread_number() : finding->thread_number);
     put_string(text, "name", name);
     zg_text_string(text, "},\"stacks\":{");
     put_stack(text, "access", finding->access_stack, finding->access_count, false);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "zg_collector.h"
+#include "zg_handled.h"
 #include "zg_stalls.h"
 
 // Why a block got no pages of its own: name, kind, what it says of a run. The order is the order on the page. Of several reasons
@@ -71,7 +72,8 @@ extern const char zg_coverage_sum_names[zg_coverage_sum_count][24];
 // directory (zg_run_directory.h). Each process adds what it has counted since it last did, so that what killed processes counted is in
 // the sums, too. Every process of the run can write to all of it: nothing here is believed but counts.
 #define ZG_COVERAGE_MAGIC UINT64_C(0x314e55524755475a) // "ZGUGRUN1" in memory order
-#define ZG_COVERAGE_BYTES 16384u
+// The struct below, then the handlers that run (zg_handled.h).
+#define ZG_COVERAGE_BYTES (ZG_HANDLED_PLACE + ZG_HANDLED_BYTES)
 
 struct zg_coverage_page {
     uint64_t magic;              // written by zguard, like all zeros behind
@@ -86,7 +88,7 @@ struct zg_coverage_page {
     struct zg_pulses pulses; // at lines of the cache
 };
 
-_Static_assert(sizeof(struct zg_coverage_page) <= ZG_COVERAGE_BYTES, "the page of a run reaches");
+_Static_assert(sizeof(struct zg_coverage_page) <= ZG_HANDLED_PLACE, "the page of a run reaches");
 _Static_assert(offsetof(struct zg_coverage_page, pulses) % ZG_PULSE_BYTES == 0, "pulses share no lines of the cache");
 
 #endif

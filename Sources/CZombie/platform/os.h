@@ -198,6 +198,8 @@ void zg_os_raise_again(int signal, const void *info);
 // Changes the calling thread's mask of blocked signals (bit signal - 1) as sigprocmask does; `*before`, unless NULL, becomes what it
 // was. False where a filter of system calls refuses it: then nothing has changed.
 bool zg_os_mask_signals(int how, uint64_t mask, uint64_t *before);
+// Signals that wait for this thread or the process. False where the kernel does not say.
+bool zg_os_pending_signals(uint64_t *pending);
 // The mask as it was. Tried again where it is refused: no program can go on without.
 void zg_os_restore_signals(uint64_t mask);
 void zg_os_exit(int status) __attribute__((noreturn));

@@ -493,6 +493,9 @@ static void release_signals(struct held_signals held, long result) {
     zg_os_restore_signals(held.before);
 }
 
+bool zg_os_pending_signals(uint64_t *pending) {
+    return !is_error(ZG_CALL(SYS_rt_sigpending, pending, sizeof *pending, 0, 0, 0, 0));
+}
 bool zg_os_mask_signals(int how, uint64_t mask, uint64_t *before) {
     return ZG_CALL(SYS_rt_sigprocmask, how, &mask, before, sizeof mask, 0, 0) == 0;
 }

@@ -4,6 +4,7 @@
 #include "process/runtime.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "blocks/slab.h"
@@ -254,6 +255,12 @@ static void describe_process(void) {
     __atomic_store_n(&zg_stats->magic, ZG_STATS_MAGIC, __ATOMIC_RELEASE);
 }
 
+// exit, in whichever of libc's functions (err, error): the only end of which libc tells the status.
+static void at_exit(int status, void *unused) {
+    (void)unused;
+    zg_fault_before_exit(ZG_ARCH_FRAME(), status);
+}
+
 void zg_runtime_start(void) {
     if (started) return;
     started = true;
@@ -279,7 +286,10 @@ void zg_runtime_start(void) {
     warn_of_tags();
     describe_process();
     zg_foreign_look();
-    if (zg_config.handle_signals) zg_signals_start(zg_fault_handler);
+    if (zg_config.handle_signals) {
+        zg_signals_start(zg_fault_handler);
+        on_exit(at_exit, NULL);
+    }
     if (!register_fork()) {
         zg_stats_degrade(zg_degradation_no_fork_handlers);
         zg_protection_stop(); // a fault in a child could not be told from one of a borrowed thread

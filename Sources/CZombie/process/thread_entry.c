@@ -8,6 +8,7 @@
 #include <sys/auxv.h>
 #include <sys/resource.h>
 
+#include "faults/handled.h"
 #include "faults/signals.h"
 #include "heap/foreign.h"
 #include "heap/free.h"
@@ -141,6 +142,7 @@ static struct zg_thread *take_state(void) {
     thread->errands = thread->deferred_count ? zg_errand_free : 0; // of the thread that had it before
     thread->destructor_rounds = 0;
     thread->faults_hidden = 0;
+    thread->handled = NULL;
     thread->cxx_handled = thread->typed_throw_type = 0;
     thread->uncaught_stack = 0;
     zg_stack_cache_forget(&thread->stack_cache);
@@ -279,6 +281,7 @@ void zg_thread_leave_aside(struct zg_thread *thread) {
 
 static void run_errands(uint32_t errands, const uint64_t *frame) {
     if (errands & zg_errand_check_swift) zg_swift_check();
+    if (errands & zg_errand_handled && frame) zg_handled_look(frame);
     if (errands & zg_errand_start_thread && frame && zg_thread_start_errand) zg_thread_start_errand(frame);
     if (errands & zg_errand_abort) zg_signals_abort();
 }
@@ -338,6 +341,7 @@ static void end_thread(void *context) {
         magazine->count = 0;
     }
     zg_pulse_thread_ends(thread);
+    zg_handled_end(thread->handled);
     zg_sample_count_passed();
     zg_thread_flush_counters(thread);
     if (zg_config.handle_signals) zg_signals_remove_stack((char *)thread + mapping_bytes() - alternate_stack_bytes());

@@ -376,3 +376,14 @@ void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high,
     if (is_met) interruption->place = context_when_met == interruption->context ? zg_place_beyond : zg_place_within;
     else if (i == MOST_FRAMES) interruption->place = zg_place_beyond;
 }
+
+enum zg_unwind_met zg_unwind_meets(struct zg_registers *registers, bool exact, uint64_t context) {
+    enum { MOST_FRAMES = 1000 };
+    struct reader reader = {1, 1, false};
+    for (int i = 0; i < MOST_FRAMES && registers->pc; i++) {
+        uint64_t pc = exact ? registers->pc : registers->pc - 1, sp = registers->value[ZG_ARCH_SP];
+        if (!step_full(registers, pc, &reader, &exact)) return is_outermost(pc) ? zg_unwind_not_met : zg_unwind_lost;
+        if (exact && zg_arch_signal_context(sp) == context) return zg_unwind_met;
+    }
+    return registers->pc ? zg_unwind_lost : zg_unwind_not_met;
+}

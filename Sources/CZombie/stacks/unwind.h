@@ -69,6 +69,11 @@ struct zg_interruption {
 void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high, uint64_t wanted,
                            struct zg_interruption *interruption);
 
+// Whether a walk outwards comes to the signal handler that will return to `context`, from a complete register set or one of a caller, whose
+// stack and frame pointers are known. Lost: it ended before a frame that says that it is the outermost.
+enum zg_unwind_met { zg_unwind_met, zg_unwind_not_met, zg_unwind_lost };
+enum zg_unwind_met zg_unwind_meets(struct zg_registers *registers, bool exact, uint64_t context);
+
 // The address lies on a page that a walk has read, outside of the stack that was the running thread's own.
 bool zg_unwind_has_read(uint64_t address);
 // Set once faults of zg_arch_try_read are recovered: what was readable is then read again without asking.

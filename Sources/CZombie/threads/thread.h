@@ -30,6 +30,7 @@ enum zg_errand {
     zg_errand_check_swift = 8,   // a Swift object was seen for the first time
     zg_errand_start_thread = 16, // there is enough to give back for a thread of our own
     zg_errand_unlock = 32,       // the state is the one that threads share after their end
+    zg_errand_handled = 64,      // a handler was called for a fault: it may have been left
 };
 
 // What is to be jumped to once the runtime is left (door/jump.h).
@@ -61,8 +62,14 @@ struct zg_thread {
         void *start; // the program's alternate stack whose handler runs on the reserve; NULL: none
         uint64_t bytes;
     } moved;
+    struct {
+        void *start; // the alternate stack of which the kernel has but the lower part, while a handler runs elsewhere; NULL: none
+        uint64_t bytes;
+    } lowered;
     // Signals of faults that the program believes to be held back, and the mask with which it does (signals.c).
     uint64_t faults_hidden, hidden_with;
+
+    struct zg_handled *handled; // the handler of the program's that it is in for a signal (faults/handled.h); NULL: in none
 
     uint32_t aside; // how often it has stepped aside and not come back
 

@@ -24,6 +24,8 @@
     X(sigaltstack) X(pthread_sigmask) X(sigprocmask)                                                                   \
     /* jumps: none out of the middle of a call of ours (jumps.c) */                                                    \
     X(longjmp) X(_longjmp) X(siglongjmp) X(__longjmp_chk)                                                              \
+    /* ends without atexit: in a handler for a fault they end the program by it (ends.c) */                            \
+    X(_exit) X(_Exit) X(quick_exit)                                                                                    \
     /* threads: each has an alternate signal stack from its first instruction */                                       \
     X(pthread_create)                                                                                                  \
     /* fork handlers: ours are the innermost */                                                                        \
