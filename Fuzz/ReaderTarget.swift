@@ -22,6 +22,9 @@ func fuzzReader(_ bytes: [UInt8]) {
         case .timeline(let sample, let line):
             precondition(line > last && TimelineSample(jsonLine: sample.jsonLine) == sample)
             last = line
+        case .run(let run, let line):
+            precondition(line > last && RunLine(jsonLine: run.jsonLine)?.program == run.program)
+            last = line
         case .skipped(let line, let reason):
             precondition(line > last)
             last = line

@@ -5,9 +5,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <gnu/libc-version.h>
+#include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { guard_install = 102 }; // MADV_GUARD_INSTALL, Linux 6.13; older headers lack it
@@ -21,6 +24,42 @@ int zg_system_probe_guard_pages(void) {
     int result = madvise(page, size, guard_install) ? -errno : 0;
     munmap(page, size);
     return result;
+}
+
+// From the one after `*last` on; `last` is shared with the parent.
+static void try_from(const int32_t *numbers, int count, int *last) {
+    while (++*last < count) {
+        long number = numbers[*last];
+        syscall(number, number == SYS_kill ? 0L : -1L, 0L, 0L, 0L, 0L, 0L);
+    }
+    syscall(SYS_exit_group, 0);
+}
+
+int zg_system_try_calls(const int32_t *numbers, int count, uint64_t *passing) {
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    int *last = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), error = 0;
+    if (last == MAP_FAILED) return -errno;
+    *passing = count < 64 ? (UINT64_C(1) << count) - 1 : UINT64_MAX;
+    // Each child goes on behind the call that the one before has died of.
+    for (*last = -1; *last < count && !error;) {
+        int status = 0, before = *last;
+        pid_t child = fork();
+        if (!child) {
+            signal(SIGSYS, SIG_DFL);
+            try_from(numbers, count, last);
+        }
+        if (child < 0 || waitpid(child, &status, 0) != child) error = -errno;
+        else if (WIFSIGNALED(status) && *last > before && *last < count) *passing &= ~(UINT64_C(1) << *last);
+        else if (WIFSIGNALED(status)) error = -EIO;
+    }
+    munmap(last, size);
+    return error;
+}
+
+int zg_system_tracing_kills(void) {
+    static const int32_t numbers[] = {SYS_ptrace, SYS_pidfd_getfd};
+    uint64_t passing;
+    return !zg_system_try_calls(numbers, 2, &passing) && passing != 3;
 }
 
 int zg_system_probe_windows(void) {

@@ -4,6 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -34,6 +38,40 @@ struct zg_system_signal zg_system_next_signal(int descriptor) {
     while (count < 0 && errno == EINTR);
     if (count != sizeof info) return (struct zg_system_signal){0, 0};
     return (struct zg_system_signal){(int)info.ssi_signo, info.ssi_code <= 0};
+}
+
+// Of a child that nobody has waited for yet.
+static int seccomp_mode(int pid) {
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return -1;
+    ssize_t count = read(file, text, sizeof text - 1);
+    close(file);
+    if (count <= 0) return -1;
+    text[count] = 0;
+    const char *line = strstr(text, "\nSeccomp:");
+    return line ? atoi(line + sizeof "\nSeccomp:" - 1) : -1;
+}
+
+struct zg_system_end zg_system_reap(int pid) {
+    struct zg_system_end end = {.seccomp = -1, .cpu_soft = UINT64_MAX, .cpu_hard = UINT64_MAX};
+    siginfo_t info = {.si_signo = 0};
+    struct rusage usage;
+    struct rlimit limit;
+    // Whoever traces hears of stops, too, whatever it waits for: that of a thread that is looked at is left to who looks.
+    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_signo != SIGCHLD) return end;
+    if (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED && info.si_code != CLD_DUMPED) return end;
+    end.seccomp = seccomp_mode(pid);
+    if (!prlimit(pid, RLIMIT_CPU, NULL, &limit)) {
+        if (limit.rlim_cur != RLIM_INFINITY) end.cpu_soft = limit.rlim_cur;
+        if (limit.rlim_max != RLIM_INFINITY) end.cpu_hard = limit.rlim_max;
+    }
+    if (wait4(pid, &end.status, WNOHANG, &usage) != pid) return end;
+    end.cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+                 (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    end.is_ended = 1;
+    return end;
 }
 
 int zg_system_spawn(const char *path, char *const argv[], char *const envp[], const sigset_t *mask,

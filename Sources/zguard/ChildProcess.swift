@@ -10,20 +10,13 @@ struct ChildProcess {
     let processID: pid_t
     private let signals: Descriptor
 
-    /// How a program ended.
-    enum End: Hashable {
-        case exited(Int32)
-        case killed(Int32)
+    private let started = Self.now
+    private let memory = MemoryKills()
 
-        /// As shells see it: 128 + signal for a death by signal.
-        var status: Int32 {
-            switch self {
-            case .exited(let status): status
-            case .killed(let signal): 128 + signal
-            }
-        }
-
-        var isByItself: Bool { if case .exited = self { true } else { false } }
+    private static var now: Double {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 
     // Those that end zguard are passed on; it ends when the program does.
@@ -66,7 +59,7 @@ struct ChildProcess {
     /// Waits for the program's end. Calls `tick` about every `milliseconds`, and when `descriptor` can be read (-1: none), and not after the
     /// end.
     func wait(every milliseconds: @autoclosure () -> Int32, or descriptor: Int32, tick: () throws -> Void) rethrows
-        -> End
+        -> ProgramEnd
     {
         while true {
             var ready = [signals.number, descriptor].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
@@ -76,7 +69,7 @@ struct ChildProcess {
         }
     }
 
-    private func handleSignals() -> End? {
+    private func handleSignals() -> ProgramEnd? {
         while true {
             let signal = zg_system_next_signal(signals.number)
             switch signal.number {
@@ -90,15 +83,33 @@ struct ChildProcess {
         }
     }
 
-    private func reap() -> End? {
-        // Whoever traces hears of stops, too, whatever it waits for: that of a thread that is looked at is left to who looks.
-        var info = siginfo_t()
-        var status: Int32 = 0
-        guard waitid(P_PID, id_t(processID), &info, WEXITED | WNOHANG | WNOWAIT) == 0, info.si_signo == SIGCHLD,
-            [Int32(CLD_EXITED), Int32(CLD_KILLED), Int32(CLD_DUMPED)].contains(info.si_code),
-            waitpid(processID, &status, WNOHANG) == processID
-        else { return nil }
-        let signal = status & 0x7f
-        return signal == 0 ? .exited(status >> 8 & 0xff) : .killed(signal)
+    private func reap() -> ProgramEnd? {
+        let end = zg_system_reap(processID)
+        if end.is_ended == 0 { return nil }
+        let seconds = Self.now - started
+        let signal = end.status & 0x7f
+        var result = ProgramEnd(status: end.status >> 8 & 0xff, seconds: seconds)
+        if signal != 0 {
+            result = ProgramEnd(
+                status: 128 + signal, signal: signal, cause: cause(of: signal, end), seconds: seconds)
+        }
+        result.isFiltered = end.seccomp > 0
+        return result
+    }
+
+    private func cause(of signal: Int32, _ end: zg_system_end) -> ProgramEnd.Cause {
+        let strict: Int32 = 1  // SECCOMP_MODE_STRICT kills by SIGKILL, a filter by SIGSYS
+        // The kernel looks at its limit now and then: it may have been a tick more.
+        let cpuSeconds = (end.cpu_us + 50_000) / 1_000_000
+        switch signal {
+        case SIGSYS where end.seccomp > 0: return .seccomp
+        case SIGKILL where end.seccomp == strict: return .seccomp
+        case SIGKILL where cpuSeconds >= end.cpu_hard: return .processorLimit
+        case SIGKILL where memory.haveGrown: return .memory
+        case SIGXCPU where cpuSeconds >= end.cpu_soft: return .processorLimit
+        case SIGXFSZ: return .fileLimit
+        case SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS: return .program
+        default: return .unknown
+        }
     }
 }

@@ -23,8 +23,8 @@ struct DoctorCommand {
         var rows: [[String]] = []
         var works = false
         for probe in [
-            kernel, pages, libc, findObject, memfd, guardPages, windows, maskedLoads, memoryTags, safeRead, overcommit,
-            mapCount,
+            kernel, pages, libc, findObject, memfd, guardPages, windows, maskedLoads, memoryTags, safeRead, filters,
+            overcommit, mapCount,
             addressSpace, addressBits,
             ptraceScope,
             memoryPressure, hugePages, threadStacks,
@@ -114,6 +114,17 @@ struct DoctorCommand {
         result(
             "process_vm_readv", zg_system_probe_vm_read(), .ok, "stacks are walked through any memory", .limited,
             "stack walks stop at unknown memory")
+    }
+
+    private var filters: Probe {
+        let name = "system calls"
+        guard let filters = SystemCallFilters() else { return Probe(name, .ok, "no filter (seccomp) stands") }
+        let forbidden = filters.forbidden
+        if forbidden.isEmpty { return Probe(name, .ok, "a filter (seccomp) lets those pass that guarding needs") }
+        return Probe(
+            name, .limited,
+            "a filter (seccomp) ends programs for \(forbidden.joined(separator: ", ")); "
+                + "a service of systemd allows them with SystemCallFilter=\(forbidden.joined(separator: " "))")
     }
 
     private var threadStacks: Probe {

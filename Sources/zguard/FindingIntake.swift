@@ -48,7 +48,7 @@ struct FindingIntake {
     /// Everything as one document.
     func document(
         timeline: [TimelineSample] = [], title: String? = nil, isComplete: Bool = true, exitStatus: Int32? = nil,
-        unwritten: Int = 0, coverage: Coverage? = nil, unknown: [String] = []
+        unwritten: Int = 0, coverage: Coverage? = nil, end: ProgramEnd? = nil, unknown: [String] = []
     ) -> ReportDocument {
         ReportDocument(
             findings: groups.findings, suppressedCount: groups.suppressions.occurrences, timeline: timeline,
@@ -56,6 +56,6 @@ struct FindingIntake {
             notes: notes + unknown
                 + (unwritten == 0 ? [] : ["findings that could not be written: \(unwritten)"]),
             sourceRoot: Preload.workingDirectory(),
-            isComplete: isComplete && unwritten == 0, exitStatus: exitStatus, coverage: coverage)
+            isComplete: isComplete && unwritten == 0, exitStatus: exitStatus, coverage: coverage, end: end)
     }
 }

@@ -206,10 +206,11 @@ struct FindingSink {
     }
 
     /// Completes the report, with how often each finding came.
-    mutating func finish(_ document: ReportDocument) {
+    mutating func finish(_ document: ReportDocument, of process: pid_t) {
         do {
             // What could not be written line by line may be there now.
             if try complete(document) { failure = nil }
+            try writeRun(document, process)
         } catch {
             failure = failure ?? describe(error)
         }
@@ -222,6 +223,24 @@ struct FindingSink {
         case .pipe(let pipe): stored = pipe.findings
         case .store(_, let writer): stored = writer.lines
         case .standardError, .stream: break
+        }
+    }
+
+    // JSON lines have no other place for how the run ended. Nothing is said where the program ended by itself, or of what a finding tells.
+    private mutating func writeRun(_ document: ReportDocument, _ process: pid_t) throws {
+        guard format == .json, let end = document.end, end.needsExplanation else { return }
+        let run = RunLine(program: document.title ?? "", processID: Int(process), end: end)
+        switch destination {
+        case .file(var writer):
+            defer { destination = .file(writer) }
+            try writer.append(run.jsonLine + "\n", findings: 0)
+        case .pipe(var pipe):
+            defer { destination = .pipe(pipe) }
+            try pipe.append(run.jsonLine + "\n", findings: 0)
+            try pipe.finish()
+        case .stream(let file, _): try file.write(run.jsonLine + "\n")
+        case .standardError: Output.error(run.jsonLine + "\n")
+        case .store: break
         }
     }
 

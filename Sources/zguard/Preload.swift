@@ -78,9 +78,11 @@ struct ChildEnvironment {
     }
 
     /// With the runtime library in front of what is preloaded already.
-    static func guarding(library: String, options: String) -> ChildEnvironment {
+    static func guarding(library: String, options: String, filters: SystemCallFilters? = nil) -> ChildEnvironment {
         let preload = [library, Preload.environment("LD_PRELOAD")].compactMap { $0 }.joined(separator: ":")
-        return ChildEnvironment(setting: ["LD_PRELOAD": preload, RuntimeOptions.variable: options])
+        var variables = ["LD_PRELOAD": preload, RuntimeOptions.variable: options]
+        if let filters { variables["ZGUARD_FILTERS"] = filters.variable }
+        return ChildEnvironment(setting: variables)
     }
 
     func withPointers<Result>(_ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result) -> Result {

@@ -59,9 +59,16 @@ struct ReportCommand {
             }
             return status
         }
-        let document = intake.document(timeline: contents.timeline, isComplete: contents.isComplete)
+        let document = intake.document(
+            timeline: contents.timeline, isComplete: contents.isComplete, end: contents.runs.first?.end)
         options.write(document, in: format, for: STDOUT_FILENO) { text, _ in Output.out(text) }
-        if format == .text { Output.out(TextRenderer.mark + intake.groups.summary + "\n") }
+        if format == .text {
+            for run in contents.runs {
+                guard let text = run.end.text else { continue }
+                Output.out(TextRenderer.mark + "\(visible(run.program)) [\(run.processID)]: \(text)\n")
+            }
+            Output.out(TextRenderer.mark + intake.groups.summary + "\n")
+        }
         if let unused = intake.unusedSuppressions { Output.warn(unused) }
         return status
     }
@@ -72,6 +79,8 @@ struct ReportCommand {
     private struct Contents {
         var intake: FindingIntake
         var timeline: [TimelineSample] = []
+        /// How runs ended that are not explained by a finding; in the order in which they come.
+        var runs: [RunLine] = []
         var isComplete = true
         /// Files and directories that could be read.
         var readable = 0
@@ -235,6 +244,7 @@ struct ReportCommand {
                 found += 1
                 if filter.accepts(finding) { contents.intake.add(finding) }
             case .timeline(let sample, _): contents.add(sample)
+            case .run(let run, _): contents.runs.append(run)
             case .skipped(let line, let reason):
                 skipped += 1
                 if skipped <= Self.namedLines {

@@ -31,12 +31,12 @@ struct ReportFileWriter {
     /// What was in the file goes.
     mutating func begin() { ftruncate(file.number, 0) }
 
-    /// Adds a finding.
-    mutating func append(_ text: String) throws(SystemError) {
+    /// Adds a text, with which so many findings are complete.
+    mutating func append(_ text: String, findings count: Int = 1) throws(SystemError) {
         let bytes = Array(text.utf8)
         try write(bytes, at: length)
         length += off_t(bytes.count)
-        findings += 1
+        findings += count
     }
 
     /// Writes the file anew, as a new one that takes its place: where that fails, it is as it was. Where it cannot be
@@ -51,8 +51,7 @@ struct ReportFileWriter {
         replacing.file = new
         do throws(SystemError) {
             try pieces { text, count throws(SystemError) in
-                try replacing.append(text)
-                replacing.findings += count - 1
+                try replacing.append(text, findings: count)
             }
             if fchmod(new.number, status.st_mode & 0o7777) != 0 { throw .last }
         } catch {
@@ -70,8 +69,7 @@ struct ReportFileWriter {
         begin()
         (length, findings) = (0, 0)
         try pieces { text, count throws(SystemError) in
-            try append(text)
-            findings += count - 1
+            try append(text, findings: count)
         }
     }
 

@@ -60,10 +60,12 @@ struct RunCommand {
         var isKept = false // beside the report, since that lacks something
         defer { if !isKept { raw.kept?.remove() } }
         sink.keep(raw.kept)
+        let filters = SystemCallFilters()
         let environment = ChildEnvironment.guarding(
             library: library,
             options: options.text(
-                reportPath: directory.findings, maySuppress: arguments.values["--suppressions"] != nil))
+                reportPath: directory.findings, maySuppress: arguments.values["--suppressions"] != nil),
+            filters: filters)
         let unwritten = try count(directory.unwritten)
         let untold = try count(directory.untold)
         // No reason to refuse a run: the closing line says that nothing is known, then.
@@ -74,16 +76,17 @@ struct RunCommand {
         var processID: Int32?
         var socket = try? RunSocket(at: directory.socket, mode: RunDirectory.fileMode)
         let requests = watching.flatMap { try? CrashRequests(page: $0.page) { processID } }
-        let stalls = watching.flatMap {
+        let stalls = SystemCallFilters.forbidsTracing ? nil : watching.flatMap {
             try? StallWatch(page: $0.page, isCautious: !options.namesCollected) { processID }
         }
+        let handled = watching.flatMap { try? HandledFaults(page: $0.page) }
         let child = try start(unnamed == nil ? path : name, environment)
         sink.begin()
         raw.kept?.begin()
         for finding in recovered.findings { sink.add(finding) }
         var timeline = TimelineRecorder(processID: Int(child.processID))
         processID = child.processID
-        let end = child.wait(every: stalls?.milliseconds ?? Self.pollMilliseconds, or: socket?.descriptor ?? -1) {
+        var end = child.wait(every: stalls?.milliseconds ?? Self.pollMilliseconds, or: socket?.descriptor ?? -1) {
             for message in socket?.receive() ?? [] {
                 requests?.answer(message)
                 stalls?.note(message)
@@ -91,7 +94,7 @@ struct RunCommand {
             requests?.clean()
             raw.look()
             for stall in stalls?.look() ?? [] { add(stall, &intake, &sink) }
-            if read(&raw, &intake, &sink, requests) > 0 { watching?.tell(shown: intake.entries) }
+            if read(&raw, &intake, &sink, requests, of: child.processID) > 0 { watching?.tell(shown: intake.entries) }
             sink.flush()
             if sink.drawsTimeline { timeline.look() }
         }
@@ -100,8 +103,10 @@ struct RunCommand {
         socket = nil
         let claimed = watching?.written ?? 0
         requests?.close()
-        for stall in stalls?.finish(isByItself: end.isByItself) ?? [] { add(stall, &intake, &sink) }
-        while let rest = raw.finish() { handle(rest, &intake, &sink, requests) }
+        for stall in stalls?.finish(isByItself: end.signal == nil) ?? [] { add(stall, &intake, &sink) }
+        while let rest = raw.finish() { handle(rest, &intake, &sink, requests, of: child.processID) }
+        for finding in handled?.left(by: child.processID, end) ?? [] { add(finding, &intake, &sink) }
+        explain(&end, isInHandler: handled?.isInHandler(child.processID) ?? false, child, intake)
         // Each process counts what it has written: who cut the file away has left that.
         let lost = unwritten.count + max(claimed - intake.entries, 0)
         if raw.wasCut { Output.warn("a process of the run cut the file of raw findings: findings may be missing") }
@@ -109,12 +114,13 @@ struct RunCommand {
         coverage?.untoldProcesses = untold.count
         var document = intake.document(
             timeline: timeline.samples, title: arguments.operands[0], exitStatus: end.status, unwritten: lost,
-            coverage: coverage, unknown: coverage == nil ? [Coverage.unknownText] : [])
+            coverage: coverage, end: end, unknown: coverage == nil ? [Coverage.unknownText] : [])
         document.findings = recovered.findings + document.findings
-        sink.finish(document)
+        sink.finish(document, of: child.processID)
         isKept = sink.failure != nil
         if !isKept { recovered.remove() }
-        return conclude(child, end, intake, sink, unwritten: lost, kept: isKept ? raw.kept?.path : nil, coverage)
+        return conclude(
+            child, end, intake, sink, unwritten: lost, kept: isKept ? raw.kept?.path : nil, coverage, filters)
     }
 
     /// In TMPDIR where that can be written to and ZGUARD_OPTIONS can name it, else in /tmp.
@@ -136,18 +142,37 @@ struct RunCommand {
     }
 
     private func conclude(
-        _ child: ChildProcess, _ end: ChildProcess.End, _ intake: FindingIntake, _ sink: FindingSink, unwritten: Int,
-        kept: String?, _ coverage: Coverage?
+        _ child: ChildProcess, _ end: ProgramEnd, _ intake: FindingIntake, _ sink: FindingSink, unwritten: Int,
+        kept: String?, _ coverage: Coverage?, _ filters: SystemCallFilters?
     ) -> Int32 {
         if let failure = sink.failure { Output.warn(failure) }
         if !arguments.has("--quiet") {
             if let unused = intake.unusedSuppressions { Output.warn(unused) }
-            let watched = coverage?.text ?? Coverage.unknownText
-            Output.error(TextRenderer.mark + "\(closing(child, intake, sink, unwritten, kept)); \(watched)\n")
+            var watched = coverage?.text ?? Coverage.unknownText
+            if coverage == nil, end.isFiltered {
+                watched += ", as the program ran under a filter of system calls (seccomp)"
+            }
+            if let forbidden = filters?.forbidden, !forbidden.isEmpty {
+                Output.warn(
+                    "a filter of system calls (seccomp) from before the start forbids \(forbidden.joined(separator: ", ")): less is found; "
+                        + "a service of systemd allows them with SystemCallFilter=\(forbidden.joined(separator: " "))")
+            }
+            let ended = end.text.map { "; \($0)" } ?? ""
+            Output.error(TextRenderer.mark + "\(closing(child, intake, sink, unwritten, kept)); \(watched)\(ended)\n")
         }
         if end.status != 0 { return end.status }
         if intake.groups.findings.contains(where: isCounted) || unwritten > 0 { return exitStatus }
         return statusOfCoverage(coverage)
+    }
+
+    // What only the findings and the run's page say of the end. A status that is 0 is the program's own, wherever it exits.
+    private func explain(_ end: inout ProgramEnd, isInHandler: Bool, _ child: ChildProcess, _ intake: FindingIntake) {
+        let isOfCrash = end.cause == .program && end.status != 0
+        if isInHandler, isOfCrash { end.cause = .handler }
+        end.isExplained = intake.groups.findings.contains { finding in
+            finding.processID == Int(child.processID) && finding.kind != .stall
+                && (isOfCrash || finding.detail["ended_by"] != nil)
+        }
     }
 
     // A service that was slow has not failed: stalls change the status where somebody asked for them, not where a profile did.
@@ -223,10 +248,11 @@ struct RunCommand {
 
     // Returns how many there were.
     private func read(
-        _ raw: inout RawFindings, _ intake: inout FindingIntake, _ sink: inout FindingSink, _ requests: CrashRequests?
+        _ raw: inout RawFindings, _ intake: inout FindingIntake, _ sink: inout FindingSink, _ requests: CrashRequests?,
+        of processID: pid_t
     ) -> Int {
         let before = intake.entries
-        while let entry = raw.next() { handle(entry, &intake, &sink, requests) }
+        while let entry = raw.next() { handle(entry, &intake, &sink, requests, of: processID) }
         return intake.entries - before
     }
 
@@ -237,14 +263,17 @@ struct RunCommand {
 
     private func handle(
         _ entry: FindingReader.Entry, _ intake: inout FindingIntake, _ sink: inout FindingSink,
-        _ requests: CrashRequests?
+        _ requests: CrashRequests?, of processID: pid_t
     ) {
         intake.entries += 1
         switch entry {
         case .finding(var finding, _):
             requests?.complete(&finding)
+            // Under a filter of system calls a process may know neither.
+            if finding.processID ?? 0 == 0 { finding.processID = Int(processID) }
+            if (finding.time.flatMap { Timestamp($0) }?.rawValue ?? 0) <= 0 { finding.time = Timestamp.now.description }
             add(finding, &intake, &sink)
-        case .timeline: break
+        case .timeline, .run: break
         case .skipped(let line, let reason): Output.warn("raw finding \(line) is skipped: \(reason)")
         }
     }

@@ -3,6 +3,7 @@
 
 #define _GNU_SOURCE
 #include <malloc.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,13 +33,14 @@ static void advise(void *block, size_t bytes, int advice) {
 }
 
 static int only_end(char *unused) { return unused ? 3 : 4; }
+static sigjmp_buf back;
 static void is_missing(int signal) {
     (void)signal;
-    _exit(5);
+    siglongjmp(back, 1);
 }
 static int touch(char *block) {
     signal(SIGSEGV, is_missing);
-    return *(volatile char *)block;
+    return sigsetjmp(back, 1) ? 5 : *(volatile char *)block;
 }
 static int is_all(const char *block, size_t bytes, char byte) {
     for (size_t i = 0; i < bytes; i++)

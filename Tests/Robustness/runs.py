@@ -319,7 +319,7 @@ def main():
     arguments = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("runs.py: error: two users take root")
-    return run_tests([(test.__name__, test) for test in TESTS_TO_RUN], "zguard-runs-", arguments.filter, Work, shows_passed=True)
+    return run_tests([(test.__name__, test) for test in TESTS_TO_RUN], "zguard.unfinisheds-", arguments.filter, Work, shows_passed=True)
 
 
 if __name__ == "__main__":

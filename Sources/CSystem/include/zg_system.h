@@ -68,12 +68,27 @@ int zg_system_spawn(const char *path, char *const argv[], char *const envp[], co
 // 1 where some process has the file open for writing, 0 where none has; -errno where the file system does not know, or the file is another
 // user's. For processes of one thread; the descriptor is open for reading alone.
 int zg_system_has_writers(int descriptor);
+// What the kernel knows of a child that has ended, before and with its status.
+struct zg_system_end {
+    int is_ended;      // 0: it runs, or is somebody else's to wait for
+    int status;        // as waitpid gives it
+    int seccomp;       // SECCOMP_MODE_… that it was under; -1: not known
+    uint64_t cpu_us;   // processor time, that of children it has waited for included
+    uint64_t cpu_soft; // its limits on processor time in seconds; UINT64_MAX: none, or not known
+    uint64_t cpu_hard;
+};
+struct zg_system_end zg_system_reap(int pid);
 
 // 1 where the file has capabilities that the kernel grants on exec, else 0.
 int zg_system_has_file_capabilities(const char *path);
 
 // O_PATH, which only GNU's headers name.
 extern const int zg_system_open_path;
+// Makes these system calls in children, with arguments that do nothing, and sets bit i of `*passing` where a filter (seccomp) does not end the process
+// for the i-th: it may refuse it. 0, or a negative error number. At most 64.
+int zg_system_try_calls(const int32_t *numbers, int count, uint64_t *passing);
+// Whether a filter ends who stops the threads of others (ptrace, pidfd_getfd).
+int zg_system_tracing_kills(void);
 
 // Probes of what the kernel and the C library offer.
 int zg_system_has_find_object(void);

@@ -32,7 +32,8 @@ static bool has_us(char *const *environment) {
 }
 
 static enum zg_children_change change_for_ours(void) {
-    return ZG_UNLIKELY(zg_filter_stands) && zg_filter_harmless() ? zg_children_told_filters : zg_children_as_it_is;
+    uint64_t passing;
+    return ZG_UNLIKELY(zg_filter_stands) && zg_filter_told(&passing) ? zg_children_told_filters : zg_children_as_it_is;
 }
 
 enum zg_children_change zg_children_look(int directory, const char *path, char *const *environment) {
@@ -74,7 +75,7 @@ enum zg_children_change zg_children_look_for(const char *name, char *const *envi
                                                    : change_for_ours();
 }
 
-enum { FILTERS_BYTES = 32 }; // of an entry that tells of filters
+enum { FILTERS_BYTES = 64 }; // of an entry that tells of filters
 
 struct zg_children_room zg_children_room(char *const *environment) {
     struct zg_children_room room = {2, FILTERS_BYTES};
@@ -108,9 +109,14 @@ void zg_children_write(char *const *environment, enum zg_children_change change,
     }
     if (change == zg_children_told_filters) {
         struct zg_text text;
+        uint64_t passing;
         zg_text_init(&text, bytes, FILTERS_BYTES);
         zg_text_string(&text, ZG_FILTERS_VARIABLE "=");
-        zg_text_decimal(&text, zg_filter_harmless());
+        zg_text_decimal(&text, zg_filter_told(&passing));
+        if (passing != ZG_FILTERED_ALL) {
+            zg_text_char(&text, ':');
+            zg_text_hex(&text, passing);
+        }
         *words++ = bytes;
     }
     *words = NULL;

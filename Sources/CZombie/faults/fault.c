@@ -44,6 +44,7 @@ static struct zg_verdict verdict;
 static struct zg_finding finding;
 
 struct work {
+    int tid; // of the calling thread
     int signal;
     siginfo_t *info;
     void *context;
@@ -366,7 +367,7 @@ static void give_up(void) {
 // its own does not wait: one whose fault is being reported waits for that report. Where the process dies of what was reported, others that fault
 // meanwhile wait until it is dead: they would ask zguard for the stacks of threads that are going.
 static bool work_alone(void (*function)(void *, void *, void *), struct work *work) {
-    int tid = zg_os_tid();
+    int tid = work->tid;
     if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == tid) {
         give_up();
         return false;
@@ -388,9 +389,8 @@ static bool work_alone(void (*function)(void *, void *, void *), struct work *wo
 
 // A thread made by a bare clone() that borrows another's thread-local storage: so the Swift runtime's crash handler reads a
 // dying program's memory for its backtrace, faults of its own included. What it touches the program did not touch.
-static bool is_borrowed_thread(void) {
+static bool is_borrowed_thread(int tid) {
     struct zg_thread *thread = zg_thread_current_or_null();
-    int tid = zg_os_tid();
     return thread && zg_os_tid_is_told(thread->tid) && zg_os_tid_is_told(tid) && thread->tid != tid;
 }
 
@@ -454,16 +454,17 @@ static bool is_in_place(const struct zg_handled *handled, uint64_t context) {
 static bool report_handled(struct zg_handled *own, const char *ended_by) {
     const int64_t longest = INT64_C(50000000), step = 5000000;
     static uint32_t nobody; // wakes who waits for it
-    struct work work = {.handled = own, .ended_by = ended_by};
+    struct work work = {.tid = zg_os_tid(), .handled = own, .ended_by = ended_by};
     if (own && own->kind != zg_handled_signal && !own->is_reported) work_alone(work_on_handled, &work);
     bool is_reported = work.reported || (own && own->is_reported);
+    if (is_reported) zg_signals_note_explained();
     int64_t waited = 0;
     for (struct zg_handled *other = NULL; (other = zg_handled_of_other_thread(other)) != NULL;) {
         uint64_t context = other->context;
         for (; waited < longest && is_in_place(other, context); waited += step)
             zg_os_futex_wait(&nobody, 0, true, step);
         if (!is_in_place(other, context)) continue;
-        work = (struct work){.handled = other, .ended_by = ended_by};
+        work = (struct work){.tid = work.tid, .handled = other, .ended_by = ended_by};
         work_alone(work_on_handled, &work);
     }
     return is_reported;
@@ -505,31 +506,33 @@ static void note_nested(struct work *work) {
 
 // A signal for which the program has a handler of its own, which is about to be called.
 static void note_call(struct work *work) {
-    if (work->handled || work->is_nested || !zg_signals_has_handler(work->signal)) return;
+    if (work->handled || work->is_nested || !zg_signals_has_handler(work->signal) || is_borrowed_thread(work->tid))
+        return;
     bool is_raised = work->signal == SIGABRT && work->info->si_code <= 0 && work->info->si_pid == zg_os_pid();
     bool is_fault = work->signal != SIGSEGV && work->signal != SIGBUS && work->info->si_code > 0;
-    if (zg_crash_is_wanted() && !work->reported && (is_raised || is_fault) && !is_borrowed_thread())
+    if (zg_crash_is_wanted() && !work->reported && (is_raised || is_fault))
         work_alone(hold_crash, work);
     if (!work->handled)
         work->handled = zg_handled_begin(zg_handled_signal, work->signal, work->info, work->context, work);
 }
 
 static void look_at_signal(struct work *work) {
-    if (work->reported || !zg_signals_ends(work->signal, work->info, work->context) || is_borrowed_thread()) return;
+    if (work->reported || !zg_signals_ends(work->signal, work->info, work->context) || is_borrowed_thread(work->tid))
+        return;
     if (zg_handled_is_any()) work->reported = report_handled(own_handled(), zg_crash_signal_name(work->signal));
     if (!work->reported && zg_crash_is_wanted() && zg_signals_is_crash(work->signal, work->info, work->context))
         work_alone(work_on_crash, work);
 }
 
 void zg_fault_handler(int signal, siginfo_t *info, void *context) {
-    struct work work = {.signal = signal, .info = info, .context = context};
+    struct work work = {.tid = zg_os_tid(), .signal = signal, .info = info, .context = context};
     zg_signals_came_from(context);
     if (zg_tags_are_on() && look_at_tags(&work)) return;
     if (signal != SIGABRT && info->si_code > 0 && (signal == SIGSEGV || signal == SIGBUS) &&
         (zg_arch_recover_read(context) || is_own_fill(info)))
         return;
     // What somebody sends while the work lets faults through is no fault of the work's.
-    if (info->si_code <= 0 && __atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == zg_os_tid()) {
+    if (info->si_code <= 0 && __atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == work.tid) {
         zg_signals_postpone(signal, info, context);
         return;
     }
@@ -541,7 +544,7 @@ void zg_fault_handler(int signal, siginfo_t *info, void *context) {
         if (window == zg_window_fault_mended) return;
         if (window == zg_window_fault_lost) return zg_signals_hand_on(signal, info, context);
         note_nested(&work);
-        if (!is_borrowed_thread() && work_alone(work_on_fault, &work) && work.resolved) return;
+        if (!is_borrowed_thread(work.tid) && work_alone(work_on_fault, &work) && work.resolved) return;
     } else if (info->si_code <= 0 && zg_signals_hold(signal, info, context)) {
         return;
     } else {
@@ -555,8 +558,8 @@ void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     // It has taken itself away and raised the signal, which waits for its return; or the instruction faults again.
     if (work.handled && !work.reported && zg_signals_is_deadly(signal) &&
         zg_signals_is_pending(UINT64_C(1) << (signal - 1)))
-        report_handled(work.handled, zg_crash_signal_name(signal));
-    zg_handled_end(work.handled);
+        work.reported = report_handled(work.handled, zg_crash_signal_name(signal));
+    if (!work.handled || !work.handled->is_reported) zg_handled_end(work.handled);
     if (signal != SIGABRT || work.reported || !zg_signals_goes_on(signal, info)) return;
     if (zg_crash_is_wanted() || work.is_nested) work_alone(work_on_ended_abort, &work);
     if (work.in_abort && work.is_nested) report_handled(own_handled(), zg_crash_signal_name(SIGABRT));

@@ -93,8 +93,7 @@ void zg_handled_publish(struct zg_handled *handled, uint64_t bytes) {
 struct zg_handled *zg_handled_begin(enum zg_handled_kind kind, int signal, const siginfo_t *info, const void *context,
                                     const void *here) {
     struct zg_thread *thread = zg_thread_current_or_null();
-    if (!thread || !thread->number || thread->tid != zg_os_tid() || !zg_os_is_own_process()) return NULL;
-    if (thread->handled) return NULL;
+    if (!thread || !thread->number || thread->handled) return NULL;
     struct zg_handled *handled = NULL;
     for (int i = 0; i < CALLS && !handled; i++) {
         uint32_t free = 0;
@@ -201,8 +200,9 @@ static bool is_inside(const struct zg_handled *handled, const struct zg_thread *
 static struct zg_handled *around(struct zg_registers *registers, bool is_exact) {
     struct zg_thread *thread = zg_thread_current_or_null();
     struct zg_handled *handled = thread ? thread->handled : NULL;
-    if (!handled || handled->pid != zg_os_pid() || handled->tid != zg_os_tid()) return NULL;
-    if (is_inside(handled, thread, registers, is_exact)) return handled;
+    if (!handled || handled->pid != zg_os_pid()) return NULL;
+    // The process dies of what was reported: of a signal that comes once the handler has returned, perhaps.
+    if (handled->is_reported || is_inside(handled, thread, registers, is_exact)) return handled;
     note_recovered(thread, handled);
     return NULL;
 }
@@ -234,7 +234,7 @@ struct zg_handled *zg_handled_of_other_thread(const struct zg_handled *before) {
 void zg_handled_jump(uint64_t sp) {
     struct zg_thread *thread = zg_thread_current_or_null();
     struct zg_handled *handled = thread ? thread->handled : NULL;
-    if (!handled || handled->pid != zg_os_pid() || handled->tid != zg_os_tid()) return;
+    if (!handled || handled->pid != zg_os_pid()) return;
     if (is_outside(handled, thread, sp)) note_recovered(thread, handled);
 }
 

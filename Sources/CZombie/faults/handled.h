@@ -36,7 +36,7 @@ struct zg_handled {
 };
 
 // A handler of the program's is about to be called. NULL where the calling thread has a record already, of the handler that it is in, whose fault
-// stays the one to report; or where there is no room. `here`: an address in the frame of our handler.
+// stays the one to report; or where there is no room. The thread has not borrowed another's state. `here`: an address in the frame of our handler.
 struct zg_handled *zg_handled_begin(enum zg_handled_kind kind, int signal, const siginfo_t *info, const void *context,
                                     const void *here);
 // The handler has returned. NULL is ignored.

@@ -433,6 +433,7 @@ int zg_signals_stack(const stack_t *stack, stack_t *old) {
     }
     if (thread && thread->lowered.start && previous.ss_sp == thread->lowered.start)
         previous.ss_size = thread->lowered.bytes;
+    if (thread && stack && result >= 0) thread->lowered.start = NULL; // it is another one now
     bool was_ours = is_ours(&previous);
     if (old) {
         *old = previous;
@@ -602,12 +603,11 @@ static void give_back_lowered(void *thread_pointer, void *unused, void *unused_a
 void zg_signals_left_handler(void) {
     struct zg_thread *thread = zg_thread_current_or_null();
     if (!thread || !thread->lowered.start || !thread->reserve_stack) return;
-    stack_t now;
-    if (real_stack(NULL, &now) != 0 || now.ss_sp != thread->lowered.start) {
-        thread->lowered.start = NULL; // the program has another one
+    uint64_t mask;
+    if ((uint64_t)&mask - (uint64_t)thread->lowered.start >= thread->lowered.bytes) {
+        give_back_lowered(thread, NULL, NULL);
         return;
     }
-    uint64_t mask;
     if (!zg_os_mask_signals(SIG_SETMASK, ~faults, &mask)) return;
     zg_arch_call_on_stack(give_back_lowered, thread, NULL, NULL,
                           (char *)thread->reserve_stack + thread->reserve_stack_bytes + BYTES_ASIDE);
@@ -696,6 +696,8 @@ static void default_action(int signal, const siginfo_t *info, ucontext_t *interr
 
 static bool is_explained; // by the finding that ends the program
 
+void zg_signals_note_explained(void) { __atomic_store_n(&is_explained, true, __ATOMIC_RELAXED); }
+
 bool zg_signals_is_crash(int signal, const siginfo_t *info, const void *context) {
     return !__atomic_load_n(&is_explained, __ATOMIC_RELAXED) && zg_signals_ends(signal, info, context);
 }
@@ -768,7 +770,7 @@ void zg_signals_hand_on(int signal, siginfo_t *info, void *context) {
     zg_os_mask_signals(SIG_SETMASK, mask, NULL);
     if (on_interrupted_stack) {
         struct interrupted_call there = {&call, zg_thread_current_or_null(), {0}};
-        if (there.thread && there.thread->tid == zg_os_tid()) there.below = part_below(context, &there);
+        if (there.thread && there.thread->handled) there.below = part_below(context, &there);
         zg_arch_call_on_stack(call_on_interrupted, &there, info, context, (void *)(sp - ZG_ARCH_RED_ZONE));
     } else {
         call_with_room(&call, info, context);

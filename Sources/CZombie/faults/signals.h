@@ -52,6 +52,8 @@ bool zg_signals_is_default(int signal);
 bool zg_signals_has_handler(int signal);
 // The program ends by this signal now.
 bool zg_signals_ends(int signal, const siginfo_t *info, const void *context);
+// A finding has said why: no other is to.
+void zg_signals_note_explained(void);
 // The same, and no finding has said why.
 bool zg_signals_is_crash(int signal, const siginfo_t *info, const void *context);
 // The program has a handler for this signal that it has raised itself, or ignores it.

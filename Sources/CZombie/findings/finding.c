@@ -36,6 +36,8 @@ void zg_finding_init(struct zg_finding *finding, enum zg_finding_kind kind, cons
     finding->address = address;
     finding->says_later = false;
     finding->repeats = 0;
+    finding->thread_tid = 0;
+    finding->thread_number = 0;
     finding->has_block = view != NULL;
     if (view) finding->block = *view;
     finding->member_code = finding->member_class = 0;

@@ -37,7 +37,10 @@ void zg_report_unlock(bool reset) {
     else zg_lock_drop(&report_lock);
 }
 
-bool zg_report_is_mine(void) { return __atomic_load_n(&lock_owner, __ATOMIC_RELAXED) == zg_os_tid(); }
+bool zg_report_is_mine(void) {
+    int owner = __atomic_load_n(&lock_owner, __ATOMIC_RELAXED);
+    return owner && owner == zg_os_tid();
+}
 
 // Under the lock. To standard error they are said at the end alone.
 static void write_repeats(bool all) {

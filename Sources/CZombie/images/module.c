@@ -30,13 +30,49 @@ static char program_path[512];
 
 bool zg_module_has_find_object(void) { return find_object != NULL; }
 
+static uint64_t parse_hex(char **at) {
+    uint64_t value = 0;
+    for (;; (*at)++) {
+        char c = **at;
+        uint64_t digit = c >= '0' && c <= '9' ? (uint64_t)(c - '0') : c >= 'a' && c <= 'f' ? (uint64_t)(c - 'a') + 10 : 16;
+        if (digit == 16) return value;
+        value = value << 4 | digit;
+    }
+}
+
+// Where a filter refuses the link: the file that the program's headers are mapped from, by the list of mappings, or else as it was executed.
+static void find_program_path(void) {
+    static const char unknown[] = "";
+    char text[2048];
+    uint64_t headers = getauxval(AT_PHDR), count = 0;
+    const char *executed = (const char *)getauxval(AT_EXECFN);
+    zg_string_copy(program_path, executed ? executed : unknown, sizeof program_path);
+    int file = zg_os_open_system("/proc/self/maps");
+    if (file < 0) return;
+    for (int got; count + 1 < sizeof text && (got = zg_os_read(file, text + count, sizeof text - 1 - count)) > 0;)
+        count += (uint64_t)got;
+    zg_os_close(file);
+    text[count] = 0;
+    // "55d0c0e00000-55d0c0e01000 r--p 00000000 08:01 1234   /usr/bin/program"
+    for (char *at = text; *at; at++) {
+        uint64_t start = parse_hex(&at), end = *at == '-' ? (at++, parse_hex(&at)) : 0;
+        while (*at && *at != '/' && *at != '\n') at++;
+        char *path = at;
+        while (*at && *at != '\n') at++;
+        if (!*at) return; // cut off
+        *at = 0;
+        if (headers - start < end - start && *path)
+            return zg_string_copy(program_path, path, sizeof program_path);
+    }
+}
+
 void zg_module_init(bool use) {
     // Where it is, dlsym is, too; a search that fails leaves the program a message.
     if (libcs_search && zg_libc_minor() >= 35)
         find_object = (int (*)(void *, struct found_object *))libcs_search(RTLD_DEFAULT, "_dl_find_object");
     use_find_object = use && zg_module_has_find_object();
     if (!use_find_object) zg_chain_init();
-    zg_os_readlink("/proc/self/exe", program_path, sizeof program_path);
+    if (zg_os_readlink("/proc/self/exe", program_path, sizeof program_path) <= 0) find_program_path();
 }
 
 const char *zg_module_program_path(void) { return program_path; }

@@ -73,7 +73,7 @@ extern const char zg_coverage_sum_names[zg_coverage_sum_count][24];
 // the sums, too. Every process of the run can write to all of it: nothing here is believed but counts.
 #define ZG_COVERAGE_MAGIC UINT64_C(0x314e55524755475a) // "ZGUGRUN1" in memory order
 // The struct below, then the handlers that run (zg_handled.h).
-#define ZG_COVERAGE_BYTES (ZG_HANDLED_PLACE + ZG_HANDLED_BYTES)
+#define ZG_COVERAGE_BYTES 151552u
 
 struct zg_coverage_page {
     uint64_t magic;              // written by zguard, like all zeros behind
@@ -88,6 +88,7 @@ struct zg_coverage_page {
     struct zg_pulses pulses; // at lines of the cache
 };
 
+_Static_assert(ZG_COVERAGE_BYTES == ZG_HANDLED_PLACE + ZG_HANDLED_BYTES, "a sum");
 _Static_assert(sizeof(struct zg_coverage_page) <= ZG_HANDLED_PLACE, "the page of a run reaches");
 _Static_assert(offsetof(struct zg_coverage_page, pulses) % ZG_PULSE_BYTES == 0, "pulses share no lines of the cache");
 

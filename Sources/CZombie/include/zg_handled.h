@@ -30,7 +30,9 @@ struct zg_handled_fault {
 // From ZG_HANDLED_PLACE of the page on; the faults begin a page further on.
 #define ZG_HANDLED_PLACE 16384u
 #define ZG_HANDLED_CALLS_BYTES 4096u
-#define ZG_HANDLED_BYTES (ZG_HANDLED_CALLS_BYTES + ZG_HANDLED_FAULTS * ZG_HANDLED_FAULT_BYTES)
+#define ZG_HANDLED_BYTES 135168u
+
+_Static_assert(ZG_HANDLED_BYTES == ZG_HANDLED_CALLS_BYTES + ZG_HANDLED_FAULTS * ZG_HANDLED_FAULT_BYTES, "a sum");
 
 _Static_assert(ZG_HANDLER_CALLS * sizeof(struct zg_handler_call) <= ZG_HANDLED_CALLS_BYTES, "the calls have room");
 

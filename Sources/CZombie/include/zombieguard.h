@@ -6,6 +6,7 @@
 #include "zg_api.h"
 #include "zg_block.h"
 #include "zg_decode.h"
+#include "zg_filtered.h"
 #include "zg_finding_kinds.h"
 #include "zg_kept_text.h"
 #include "zg_names.h"

@@ -48,8 +48,27 @@ void zg_filter_drop(int number) {
 void zg_filter_add_unknown(void) { raise_to(zg_filter_unknown); }
 void zg_filter_add_strict(void) { raise_to(zg_filter_strict); }
 
+const struct zg_filtered_call zg_filtered_calls[zg_filtered_count] = {
+#define ZG_X(name) {#name, SYS_##name},
+    ZG_FILTERED(ZG_X)
+#undef ZG_X
+};
+
+// Of filters that stood at the start.
 static uint32_t inherited;
-void zg_filter_note_inherited(uint32_t count) { inherited = count; }
+static uint64_t inherited_passing = ZG_FILTERED_ALL;
+
+void zg_filter_note_inherited(uint32_t count, uint64_t passing) {
+    inherited = count;
+    inherited_passing = passing & ZG_FILTERED_ALL;
+}
+
+// Somebody has said that filters from before the start let this call pass.
+static bool is_told(long number) {
+    for (uint64_t i = 0; i < zg_filtered_count; i++)
+        if (zg_filtered_calls[i].number == number) return inherited && (inherited_passing >> i & 1);
+    return false;
+}
 
 struct machine {
     uint32_t accumulator, index, memory[BPF_MEMWORDS];
@@ -157,7 +176,7 @@ static bool is_libcs(long number) {
 bool zg_filter_allows(long number, const uint64_t arguments[6]) {
     uint32_t stands = __atomic_load_n(&zg_filter_stands, __ATOMIC_ACQUIRE);
     if (stands == zg_filter_strict) return number == SYS_read || number == SYS_write;
-    if (stands == zg_filter_unknown && !is_libcs(number)) return false;
+    if (stands == zg_filter_unknown && !is_libcs(number) && !is_told(number)) return false;
     uint32_t all = __atomic_load_n(&filter_count, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < all; i++) {
         uint32_t count = __atomic_load_n(&filters[i].count, __ATOMIC_ACQUIRE);
@@ -169,58 +188,28 @@ bool zg_filter_allows(long number, const uint64_t arguments[6]) {
 }
 
 // By numbers alone: what a filter makes of arguments is not known for calls that are yet to come.
-static bool only_refuses(const struct zg_filter_instruction *instructions, uint32_t count) {
-    static const long calls[] = {SYS_readlinkat,
-                                 SYS_process_vm_readv,
-                                 SYS_memfd_create,
-                                 SYS_fchmod,
-                                 SYS_ftruncate,
-                                 SYS_fstat,
-                                 SYS_newfstatat,
-                                 SYS_geteuid,
-                                 SYS_fcntl,
-                                 SYS_rt_sigaction,
-                                 SYS_clock_gettime,
-                                 SYS_getpid,
-                                 SYS_gettid,
-                                 SYS_sysinfo,
-                                 SYS_sigaltstack,
-                                 SYS_madvise,
-                                 SYS_mremap,
-                                 SYS_sched_yield,
-                                 SYS_rt_sigprocmask,
-                                 SYS_pread64,
-                                 SYS_prctl,
-                                 SYS_rt_sigtimedwait,
-                                 SYS_tgkill,
-                                 SYS_rt_tgsigqueueinfo,
-                                 SYS_rt_sigqueueinfo,
-                                 SYS_close,
-                                 SYS_prlimit64,
-                                 SYS_openat,
-                                 SYS_write,
-                                 SYS_read,
-                                 SYS_futex,
-                                 SYS_mmap,
-                                 SYS_munmap,
-                                 SYS_mprotect,
-                                 SYS_brk};
+static uint64_t passing_through(const struct zg_filter_instruction *instructions, uint32_t count) {
     static const uint64_t none[6] = {0};
-    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(calls); i++) {
-        uint32_t answer = zg_filter_run(instructions, count, calls[i], none) & SECCOMP_RET_ACTION_FULL;
-        if (answer != SECCOMP_RET_ALLOW && answer != SECCOMP_RET_ERRNO) return false;
+    uint64_t passing = 0;
+    for (uint64_t i = 0; i < zg_filtered_count; i++) {
+        uint32_t answer =
+            zg_filter_run(instructions, count, zg_filtered_calls[i].number, none) & SECCOMP_RET_ACTION_FULL;
+        if (answer == SECCOMP_RET_ALLOW || answer == SECCOMP_RET_ERRNO) passing |= UINT64_C(1) << i;
     }
-    return true;
+    return passing;
 }
 
-uint32_t zg_filter_harmless(void) {
-    uint32_t found = 0, all = __atomic_load_n(&filter_count, __ATOMIC_RELAXED);
-    if (__atomic_load_n(&zg_filter_stands, __ATOMIC_ACQUIRE) != zg_filter_known) return 0;
+uint32_t zg_filter_told(uint64_t *passing) {
+    uint32_t stands = __atomic_load_n(&zg_filter_stands, __ATOMIC_ACQUIRE), found = 0;
+    uint32_t all = __atomic_load_n(&filter_count, __ATOMIC_RELAXED);
+    *passing = inherited_passing;
+    // Unknown ones that somebody has told of are known well enough.
+    if (stands != zg_filter_known && !(stands == zg_filter_unknown && inherited)) return 0;
     for (uint32_t i = 0; i < all; i++) {
         uint32_t count = __atomic_load_n(&filters[i].count, __ATOMIC_ACQUIRE);
         if (!count) continue;
-        if (!only_refuses(filters[i].instructions, count)) return 0;
+        *passing &= passing_through(filters[i].instructions, count);
         found++;
     }
-    return found ? found + inherited : 0;
+    return *passing ? found + inherited : 0;
 }

@@ -6,6 +6,7 @@
 #ifndef ZG_FILTER_H
 #define ZG_FILTER_H
 
+#include "include/zg_filtered.h"
 #include "platform/base.h"
 
 enum zg_filter_kind {
@@ -34,10 +35,11 @@ void zg_filter_drop(int number);
 void zg_filter_add_unknown(void);
 void zg_filter_add_strict(void);
 
-// So many stood at the start, and only refuse. / So many stand now, and none of them does worse than refuse a call of the runtime's: a
-// program that is executed may try them all. 0 where that is not known, or there is none.
-void zg_filter_note_inherited(uint32_t count);
-uint32_t zg_filter_harmless(void);
+// So many stood at the start, and do nothing worse than refuse the calls of these bits (zg_filtered.h). / So many stand now, and the bits of the
+// calls that none of them does worse to than refuse them, for a program that is executed to try. 0 where that is not known, or there is none.
+#define ZG_FILTERED_ALL ((UINT64_C(1) << zg_filtered_count) - 1)
+void zg_filter_note_inherited(uint32_t count, uint64_t passing);
+uint32_t zg_filter_told(uint64_t *passing);
 
 // The call may be made: no filter does anything about it but let it pass.
 bool zg_filter_allows(long number, const uint64_t arguments[6]);

@@ -191,6 +191,9 @@ int zg_os_tid(void);
 // It is the kernel's number, of now or as told before a filter; otherwise one of our own, because a filter refuses to tell.
 bool zg_os_tid_is_told(int tid);
 void zg_os_thread_name(char name[16]);
+// What /proc says of the process, for where a filter refuses to tell. Start-up.
+void zg_os_tell(int pid, const char *name);
+void zg_os_after_fork_in_child(void);
 void zg_os_set_thread_name(const char *name);
 void zg_os_kill_self(int signal);
 // The calling thread gets this signal once more, `info` being a siginfo_t as the kernel made it.

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -776,21 +777,40 @@ static __thread int told_tid __attribute__((tls_model("initial-exec")));
 static uint64_t told_limits[RLIM_NLIMITS], told_memory;
 static bool limit_is_told[RLIM_NLIMITS];
 
+static char told_name[16]; // of the main thread
+
+void zg_os_tell(int pid, const char *name) {
+    told_pid = pid;
+    zg_string_copy(told_name, name, sizeof told_name);
+}
+
 int zg_os_pid(void) {
     long result = ZG_CALL(SYS_getpid, 0, 0, 0, 0, 0, 0);
     return result > 0 ? (int)result : told_pid;
+}
+
+// libc keeps the thread's number, and writes it into a mutex that the thread takes. 0 where threads are no part of libc (before glibc 2.34) and
+// the program has none.
+static int libcs_tid(void) {
+    pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+    if (pthread_mutex_lock(&mutex) != 0) return 0;
+    int tid = mutex.__data.__owner;
+    pthread_mutex_unlock(&mutex);
+    return tid;
 }
 // Where nobody has ever told, a number of the thread's own that no thread can have.
 enum { NO_THREADS_FROM = 1 << 30 };
 int zg_os_tid(void) {
     long result = ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
     if (result > 0) return told_tid = (int)result;
+    if (!told_tid) told_tid = libcs_tid();
     return told_tid ? told_tid : NO_THREADS_FROM | (int)((uint64_t)__errno_location() >> 4 & (NO_THREADS_FROM - 1));
 }
 bool zg_os_tid_is_told(int tid) { return tid > 0 && tid < NO_THREADS_FROM; }
 void zg_os_thread_name(char name[16]) {
     name[0] = 0;
-    ZG_CALL(SYS_prctl, PR_GET_NAME, name, 0, 0, 0, 0);
+    if (is_error(ZG_CALL(SYS_prctl, PR_GET_NAME, name, 0, 0, 0, 0)) && zg_os_tid() == zg_os_pid())
+        zg_string_copy(name, told_name, sizeof told_name);
     name[15] = 0;
 }
 void zg_os_set_thread_name(const char *name) { ZG_CALL(SYS_prctl, PR_SET_NAME, name, 0, 0, 0, 0); }
@@ -830,9 +850,18 @@ static uint64_t went_on(int clock) {
     return told_clocks[clock].ns + (uint64_t)((double)(zg_arch_ticks() - told_clocks[clock].ticks) * rate);
 }
 
+// What the kernel has mapped for reading the coarse clocks makes no system call: libc goes there where there is such a mapping.
+static bool read_mapped_clock(int clock, struct timespec *now) {
+    int coarse = clock == CLOCK_REALTIME    ? CLOCK_REALTIME_COARSE
+                 : clock == CLOCK_MONOTONIC ? CLOCK_MONOTONIC_COARSE
+                                            : -1;
+    return coarse >= 0 && getauxval(AT_SYSINFO_EHDR) && clock_gettime(coarse, now) == 0;
+}
+
 static uint64_t clock_now(int clock) {
     struct timespec now = {0, 0};
-    if (is_error(ZG_CALL(SYS_clock_gettime, clock, &now, 0, 0, 0, 0))) return went_on(clock);
+    if (is_error(ZG_CALL(SYS_clock_gettime, clock, &now, 0, 0, 0, 0)) && !read_mapped_clock(clock, &now))
+        return went_on(clock);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
@@ -865,6 +894,13 @@ uint64_t zg_os_physical_memory(void) {
     if (!told_memory && !is_error(ZG_CALL(SYS_sysinfo, &info, 0, 0, 0, 0, 0)))
         told_memory = (uint64_t)info.totalram * info.mem_unit;
     return told_memory;
+}
+
+void zg_os_after_fork_in_child(void) {
+    // The thread that has forked is the child's main thread.
+    told_tid = 0;
+    if (!zg_os_may_call(SYS_getpid)) told_pid = libcs_tid();
+    zg_os_remember();
 }
 
 void zg_os_remember(void) {

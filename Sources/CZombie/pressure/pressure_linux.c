@@ -364,24 +364,53 @@ int zg_pressure_descriptors(int descriptors[ZG_PRESSURE_KEPT]) {
     return count;
 }
 
+// "Name:" is the first line of the status that was just read.
+static void tell_of_process(uint64_t bytes) {
+    static const char key[] = "Name:\t";
+    char name[16];
+    uint64_t pid, count = 0;
+    if (!zg_pressure_parse_field(text, bytes, "Pid", &pid) || __builtin_memcmp(text, key, sizeof key - 1) != 0) return;
+    for (const char *at = text + sizeof key - 1; *at != '\n' && count + 1 < sizeof name; at++) name[count++] = *at;
+    name[count] = 0;
+    zg_os_tell((int)pid, name);
+}
+
+// Who has executed this program has read the filters, or tried them (door/children.c, zguard run). 0: nobody, or there are others by now.
+static uint64_t told_passing(uint64_t count) {
+    char scratch[64];
+    const char *told = zg_config_variable(ZG_FILTERS_VARIABLE, scratch, sizeof scratch);
+    uint64_t filters = 0, passing = 0;
+    if (!told) return 0;
+    for (; *told >= '0' && *told <= '9'; told++) filters = filters * 10 + (uint64_t)(*told - '0');
+    if (filters != count) return 0;
+    if (!*told) return ZG_FILTERED_ALL;
+    static const char prefix[] = ":0x";
+    for (uint64_t i = 0; i + 1 < sizeof prefix; i++)
+        if (*told++ != prefix[i]) return 0;
+    for (; *told; told++) {
+        uint32_t digit = *told >= '0' && *told <= '9'   ? (uint32_t)(*told - '0')
+                         : *told >= 'a' && *told <= 'f' ? (uint32_t)(*told - 'a') + 10
+                                                        : 16;
+        if (digit == 16) return 0;
+        passing = passing << 4 | digit;
+    }
+    return passing & ZG_FILTERED_ALL;
+}
+
 void zg_pressure_find_filters(void) {
     uint64_t first_mode, first_count;
-    filter_known = parse_filters(read_path("/proc/self/status"), &filter_mode, &filter_count);
+    uint64_t bytes = read_path("/proc/self/status");
+    filter_known = parse_filters(bytes, &filter_mode, &filter_count);
     if (!filter_known || !filter_mode) return;
+    tell_of_process(bytes);
     if (parse_filters(read_path("/proc/1/status"), &first_mode, &first_count) && first_mode == filter_mode &&
         first_count == filter_count) {
-        zg_filter_note_inherited((uint32_t)filter_count);
+        zg_filter_note_inherited((uint32_t)filter_count, ZG_FILTERED_ALL);
         return;
     }
-    // Who has executed this program was guarded and has read them (door/children.c).
-    char scratch[32];
-    const char *told = zg_config_variable(ZG_FILTERS_VARIABLE, scratch, sizeof scratch);
-    uint64_t harmless = 0;
-    for (; told && *told >= '0' && *told <= '9'; told++) harmless = harmless * 10 + (uint64_t)(*told - '0');
-    if (told && !*told && harmless == filter_count) {
-        zg_filter_note_inherited((uint32_t)filter_count);
-        return;
-    }
+    uint64_t passing = told_passing(filter_count);
+    if (passing) zg_filter_note_inherited((uint32_t)filter_count, passing);
+    if (passing == ZG_FILTERED_ALL) return;
     zg_filter_add_unknown();
     zg_stats_degrade(zg_degradation_filtered_at_start);
 }

@@ -172,7 +172,7 @@ static void after_fork_in_child(void) {
     zg_window_fork_done(true); // before anything of the program can run
     zg_advice_after_fork_in_child();
     after_fork(true);
-    zg_os_remember();
+    zg_os_after_fork_in_child();
     zg_module_after_fork_in_child();
     zg_locking_after_fork_in_child();
     if (!started) return;

@@ -17,6 +17,8 @@ public struct FindingReader {
         case finding(Finding, line: Int)
         /// How large heap and quarantine were; such lines stand between findings.
         case timeline(TimelineSample, line: Int)
+        /// How the run ended that the report is of; stands behind its findings.
+        case run(RunLine, line: Int)
         /// A line that cannot be read, its number, and why; the reason is safe to print.
         case skipped(line: Int, reason: String)
     }
@@ -29,7 +31,7 @@ public struct FindingReader {
     /// A line was the beginning of a finding: whoever wrote it was killed meanwhile.
     package private(set) var hasBeginning = false
     /// What the run said of itself that keeps this file beside its report; nil where it is no such file.
-    package private(set) var run: RunLine?
+    package private(set) var unfinished: UnfinishedLine?
     /// Bytes of all complete lines so far.
     package var offset: UInt64 { lines.offset }
     /// What the finding that was handed out last was read from.
@@ -83,8 +85,8 @@ public struct FindingReader {
             self.text = text
             return .finding(finding, line: line.number)
         }
-        if line.number == 1, let run = RunLine(jsonLine: text) {
-            self.run = run
+        if line.number == 1, let unfinished = UnfinishedLine(jsonLine: text) {
+            self.unfinished = unfinished
             return nil
         }
         let data = Data(text.utf8)
@@ -94,8 +96,9 @@ public struct FindingReader {
             return .finding(finding, line: line.number)
         } catch {
             guard let reason = explain(error, data, isCutOff: line.isCutOff) else {
+                if let run = RunLine(jsonLine: text) { return .run(run, line: line.number) }
                 let sample = TimelineSample(jsonLine: text)
-                return sample.map { .timeline($0, line: line.number) } ?? skipped("not a sample of the heap")
+                return sample.map { .timeline($0, line: line.number) } ?? skipped("neither a sample of the heap nor a run")
             }
             // One process was killed in the middle of its line, and another has written behind it.
             guard let whole = Self.lastFinding(in: bytes),
@@ -131,7 +134,7 @@ public struct FindingReader {
             return isCutOff ? "cut off" : "not a finding"
         }
         guard let schema = header.schema else { return "no schema" }
-        if schema == TimelineSample.schema { return nil }
+        if schema == TimelineSample.schema || schema == RunLine.schema { return nil }
         if schema != Finding.schema { return "schema '\(visible(schema))' is not known to this version of zguard" }
         return Self.explain(error)
     }

@@ -214,7 +214,7 @@ public final class Collector {
                     passed.skipped += 1
                     warnOnce("'\(visible(file.path))' line \(line) is not shipped: it cannot be redacted")
                 }
-            case .timeline(_, let number): line = start.lines + number
+            case .timeline(_, let number), .run(_, let number): line = start.lines + number
             case .skipped(let number, let reason):
                 line = start.lines + number
                 passed.skipped += 1

@@ -69,6 +69,9 @@ public struct HTMLReport {
         if let coverage = document.coverage {
             page += "<p class=\"notes watched\">What was watched: \(htmlText(coverage.text))</p>\n"
         }
+        if let end = document.end?.text {
+            page += "<p class=\"notes ended\">How the program ended: \(htmlText(end))</p>\n"
+        }
         if document.findings.isEmpty { page += "<p class=\"none\">No findings.</p>\n" }
         for section in sections { page += sectionHTML(section) }
         page += suppressed + "</main>\n\(footer)<script>\(HTMLScript.text)</script>\n</body>\n</html>\n"

@@ -13,9 +13,11 @@ public struct JUnitReport: Sendable {
 
     /// The XML in UTF-8, ending with a line feed.
     public var text: String {
-        let cases = document.findings.map(failed) + document.suppressedFindings.map(skipped) + others
+        let errors = self.errors
+        var cases = document.findings.map(failed) + document.suppressedFindings.map(skipped) + errors
+        if document.findings.isEmpty, errors.isEmpty { cases.append(test(name: "no findings", of: suiteName, "")) }
         let counts =
-            " tests=\"\(cases.count)\" failures=\"\(document.findings.count)\" errors=\"\(document.isComplete ? 0 : 1)\""
+            " tests=\"\(cases.count)\" failures=\"\(document.findings.count)\" errors=\"\(errors.count)\""
         var text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
         // Nothing here was timed.
         text += "<testsuites name=\"zguard\"\(counts) time=\"0\">\n"
@@ -42,6 +44,7 @@ public struct JUnitReport: Sendable {
         var rows = [("zguard.version", document.version), ("zguard.suppressed", String(document.suppressedCount))]
         if let command = document.commandText { rows.append(("zguard.command", command)) }
         if let status = document.exitStatus { rows.append(("zguard.program.status", String(status))) }
+        if let end = document.end?.text { rows.append(("zguard.program.end", end)) }
         if let coverage = document.coverage { rows.append(("zguard.coverage", coverage.text)) }
         let list = rows.map { "      <property\(attribute("name", $0.0))\(attribute("value", $0.1))/>\n" }
         return "    <properties>\n\(list.joined())    </properties>\n"
@@ -62,18 +65,22 @@ public struct JUnitReport: Sendable {
         return test(suppressed.finding, "      <skipped\(attribute("message", reason))/>\n")
     }
 
-    // What is neither a finding nor suppressed.
-    private var others: [String] {
-        var others: [String] = []
+    // What is neither a finding nor suppressed, and keeps the suite from passing.
+    private var errors: [String] {
+        var errors: [String] = []
         if !document.isComplete {
-            others.append(
-                test(
-                    name: "report is complete", of: suiteName,
-                    "      <error message=\"some of what was found could not be read or written\" type=\"incomplete\"/>\n"
-                ))
+            errors.append(
+                error("report is complete", "some of what was found could not be read or written", type: "incomplete"))
         }
-        if document.findings.isEmpty, others.isEmpty { others.append(test(name: "no findings", of: suiteName, "")) }
-        return others
+        // A run that was cut short has tested less than it should.
+        if let end = document.end, end.needsExplanation, let text = end.text {
+            errors.append(error("program ended by itself", text, type: "ended"))
+        }
+        return errors
+    }
+
+    private func error(_ name: String, _ message: String, type: String) -> String {
+        test(name: name, of: suiteName, "      <error\(attribute("message", message)) type=\"\(type)\"/>\n")
     }
 
     // Servers tell tests of several runs apart by class and name: these say nothing that differs between runs, and the signature

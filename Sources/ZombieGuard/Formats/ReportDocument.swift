@@ -44,6 +44,8 @@ public struct ReportDocument: Sendable {
     public var isComplete: Bool
     /// How the guarded program ended, as shells see it; nil where it was not watched.
     public var exitStatus: Int32?
+    /// How the program ended, and what ended it; nil where it was not watched.
+    public var end: ProgramEnd?
     /// What was watched by the run that made the report; nil where there was none, or nothing is known.
     public var coverage: Coverage?
 
@@ -52,7 +54,7 @@ public struct ReportDocument: Sendable {
         findings: [Finding], suppressedFindings: [Suppressed] = [], suppressedCount: Int? = nil,
         timeline: [TimelineSample] = [], title: String? = nil, version: String = zombieGuardVersion,
         commandLine: [String] = [], made: Timestamp = .now, notes: [String] = [], sourceRoot: String? = nil,
-        isComplete: Bool = true, exitStatus: Int32? = nil, coverage: Coverage? = nil
+        isComplete: Bool = true, exitStatus: Int32? = nil, coverage: Coverage? = nil, end: ProgramEnd? = nil
     ) {
         self.findings = findings
         self.suppressedFindings = suppressedFindings
@@ -67,6 +69,7 @@ public struct ReportDocument: Sendable {
         self.isComplete = isComplete
         self.exitStatus = exitStatus
         self.coverage = coverage
+        self.end = end
     }
 
     /// Paths of the programs that there are findings or samples of, each once, in the order in which they come.

@@ -57,7 +57,7 @@ public struct SARIFReport: Sendable {
                 "properties",
                 .object([
                     ("suppressedFindings", .integer(Int64(document.suppressedCount))),
-                    ("coverage", document.coverage?.json),
+                    ("coverage", document.coverage?.json), ("end", document.end?.json),
                 ])
             ),
         ])
@@ -102,7 +102,9 @@ public struct SARIFReport: Sendable {
         }
         let arguments = document.commandLine.dropFirst().map { JSONText.string(visible($0)) }
         return .object([
-            ("executionSuccessful", .bool(document.isComplete)),
+            ("executionSuccessful", .bool(document.isComplete && document.end?.needsExplanation != true)),
+            ("exitSignalName", (document.end?.signalName).map { .string($0) }),
+            ("exitSignalNumber", (document.end?.signal).map { .integer(Int64($0)) }),
             ("commandLine", document.commandText.map { .string(visible($0)) }),
             ("arguments", document.commandLine.isEmpty ? nil : .array(arguments)),
             ("endTimeUtc", .string(document.made.description)),

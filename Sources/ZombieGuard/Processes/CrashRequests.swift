@@ -22,7 +22,9 @@ package final class CrashRequests {
     }
 
     /// Why only the thread that died can be shown; nil where all can.
-    package static var obstacle: String? { StackUnwinder.obstacle }
+    package static var obstacle: String? {
+        SystemCallFilters.forbidsTracing ? "a filter of system calls (seccomp) forbids ptrace" : StackUnwinder.obstacle
+    }
 
     /// - Parameters:
     ///   - page: the run's, for its processes to map.
@@ -97,7 +99,7 @@ package final class CrashRequests {
         result.faulted = Int32(truncatingIfNeeded: dying.tid)
         let registers = Self.registers(dying)
         result.words = registers.flatMap { GoPanic(registers: $0, in: memory)?.message }
-        if let obstacle = StackUnwinder.obstacle {
+        if let obstacle = Self.obstacle {
             result.obstacle = obstacle
             return
         }

@@ -13,7 +13,7 @@ package final class RunFindings {
     package let file: Descriptor
     private let directory: StoreDirectory
     private let name: String
-    private var line: RunLine
+    private var line: UnfinishedLine
 
     /// Creates the file. Throws where the directory of the report cannot be written to.
     ///
@@ -28,7 +28,7 @@ package final class RunFindings {
         name = RunRemains.name(for: base)
         path = "\(directory.path)/\(name)"
         file = try directory.create(name)
-        line = RunLine(hasBegun: false, directory: run)
+        line = UnfinishedLine(hasBegun: false, directory: run)
         try write()
     }
 

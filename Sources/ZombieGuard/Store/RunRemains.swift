@@ -94,7 +94,7 @@ package struct RunRemains: Hashable, Sendable {
         }
         var reader = FindingReader(file: try Descriptor(opening: path, flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK))
         try read(&reader)
-        guard let run = reader.run, let directory = RunDirectory(remaining: run.directory) else { return }
+        guard let run = reader.unfinished, let directory = RunDirectory(remaining: run.directory) else { return }
         var names: Set<String> = []
         while let own = directory.ownFindings(atMost: 1, except: names).first {
             names.insert(own.name)
@@ -104,11 +104,11 @@ package struct RunRemains: Hashable, Sendable {
     }
 
     /// What the run said of itself; nil where its zguard was killed at once.
-    private var run: RunLine? {
+    private var run: UnfinishedLine? {
         guard let file = try? Descriptor(opening: path, flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK) else { return nil }
         var reader = FindingReader(file: file)
         _ = try? reader.next()
-        return reader.run
+        return reader.unfinished
     }
 
     /// Whether the report holds findings of this run, and of no other.

@@ -23,15 +23,7 @@ public struct Coverage: Hashable, Sendable {
         let kind: Kind
 
         /// "fence_bytes was used up at 0.8 s".
-        public var sentence: String { text + (seconds.map { " at \(Self.timeText($0))" } ?? "") }
-
-        // "0.04 s", "0.8 s", "12 s", "5 min 3 s".
-        private static func timeText(_ seconds: Double) -> String {
-            if seconds >= 60 { return "\(Int(seconds) / 60) min \(Int(seconds) % 60) s" }
-            if seconds >= 10 { return "\(Int(seconds)) s" }
-            let scale = seconds < 0.1 ? 1000.0 : 10.0
-            return "\((seconds * scale).rounded() / scale) s"
-        }
+        public var sentence: String { text + (seconds.map { " at \(ProgramEnd.timeText($0))" } ?? "") }
     }
 
     /// Blocks that the program got, those included that its own allocator served.

@@ -6,10 +6,10 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What a run says of itself, as a line of its own: `{"schema":"zguard.run/1","has_begun":1,"directory":"…"}`, padded
+/// What a run says of itself, as a line of its own: `{"schema":"zguard.unfinished/1","has_begun":1,"directory":"…"}`, padded
 /// with blanks, so that it can be written again in its place.
-package struct RunLine: Hashable, Codable {
-    package static let schema = "zguard.run/1"
+package struct UnfinishedLine: Hashable, Codable {
+    package static let schema = "zguard.unfinished/1"
     private static let bytes = 512
 
     private var schema = Self.schema

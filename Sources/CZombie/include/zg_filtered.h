@@ -1,0 +1,32 @@
+// System calls of the runtime that a filter may forbid (seccomp). A filter that stood before the start cannot be read by the program that it is
+// about. Whoever has tried its calls, or has read it (zguard, a guarded process), says in the environment which of them pass or are only refused:
+// ZGUARD_FILTERS=COUNT where all are, else COUNT:BITS, a hexadecimal number with bit i for the i-th call here. Shared with zguard.
+
+#ifndef ZG_FILTERED_H
+#define ZG_FILTERED_H
+
+#include <stdint.h>
+
+#define ZG_FILTERED(X)                                                                                                 \
+    X(readlinkat)                                                                                                      \
+    X(process_vm_readv) X(memfd_create) X(fchmod) X(ftruncate) X(fstat) X(newfstatat) X(geteuid) X(fcntl)              \
+    X(rt_sigaction) X(clock_gettime) X(getpid) X(gettid) X(sysinfo) X(sigaltstack) X(madvise) X(mremap)                \
+    X(sched_yield) X(rt_sigprocmask) X(pread64) X(prctl) X(rt_sigtimedwait) X(tgkill) X(rt_tgsigqueueinfo)             \
+    X(rt_sigqueueinfo) X(close) X(prlimit64) X(openat) X(write) X(read) X(futex) X(mmap) X(munmap) X(mprotect) X(brk)  \
+    X(kill) X(rt_sigpending) X(mincore)
+
+enum zg_filtered {
+#define ZG_X(name) zg_filtered_##name,
+    ZG_FILTERED(ZG_X)
+#undef ZG_X
+        zg_filtered_count
+};
+_Static_assert(zg_filtered_count < 64, "a bit each");
+
+struct zg_filtered_call {
+    char name[28];
+    int32_t number;
+};
+extern const struct zg_filtered_call zg_filtered_calls[zg_filtered_count];
+
+#endif
