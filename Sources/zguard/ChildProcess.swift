@@ -98,15 +98,17 @@ struct ChildProcess {
     }
 
     private func cause(of signal: Int32, _ end: zg_system_end) -> ProgramEnd.Cause {
-        let strict: Int32 = 1  // SECCOMP_MODE_STRICT kills by SIGKILL, a filter by SIGSYS
-        // The kernel looks at its limit now and then: it may have been a tick more.
-        let cpuSeconds = (end.cpu_us + 50_000) / 1_000_000
+        // SECCOMP_MODE_STRICT kills by SIGKILL, a filter by SIGSYS; from Linux 5.17 on the kernel's word for who was killed is a third mode.
+        let killedByStrict: [Int32] = [1, 3]
+        // The kernel counts ticks against the limit, which are a quarter more than what it tells afterwards where a machine's host took time away.
+        let cpuSeconds = (end.cpu_us + end.cpu_us / 3) / 1_000_000
         switch signal {
         case SIGSYS where end.seccomp > 0: return .seccomp
-        case SIGKILL where end.seccomp == strict: return .seccomp
+        case SIGKILL where killedByStrict.contains(end.seccomp): return .seccomp
         case SIGKILL where cpuSeconds >= end.cpu_hard: return .processorLimit
         case SIGKILL where memory.haveGrown: return .memory
-        case SIGXCPU where cpuSeconds >= end.cpu_soft: return .processorLimit
+        // The kernel has raised the soft limit by a second when it sent the signal.
+        case SIGXCPU where end.cpu_soft != .max && cpuSeconds + 1 >= end.cpu_soft: return .processorLimit
         case SIGXFSZ: return .fileLimit
         case SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS: return .program
         default: return .unknown

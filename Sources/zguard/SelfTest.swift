@@ -30,7 +30,7 @@ enum SelfTest {
 
     private static func attempt(with swiftRuntime: String?) throws(Failure) -> Statistics {
         let library = [try Preload.library(), swiftRuntime].compactMap { $0 }.joined(separator: ":")
-        let environment = ChildEnvironment.guarding(library: library, options: "")
+        let environment = ChildEnvironment.guarding(library: library, options: "", filters: SystemCallFilters())
         var input: [Int32] = [0, 0]
         guard pipe(&input) == 0 else { throw Failure("cannot make a pipe: \(SystemError.last)") }
         for end in input { _ = fcntl(end, F_SETFD, FD_CLOEXEC) } // else the program holds its own input open

@@ -189,7 +189,8 @@ def broken(document, path, value):
 def check_schemas(run, finished, raw):
     schema = json.loads((ROOT / "docs/finding.schema.json").read_text())
     timeline = json.loads((ROOT / "docs/timeline.schema.json").read_text())
-    for name, document in (("finding", schema), ("timeline", timeline)):
+    end = json.loads((ROOT / "docs/run.schema.json").read_text())
+    for name, document in (("finding", schema), ("timeline", timeline), ("run", end)):
         jsonschema.Draft202012Validator.check_schema(document)
         run.check(f"{name}.schema.json describes every key", list(undescribed(document)))
     for name, document, path in (("finished", schema, finished), ("raw", part(schema, "rawFinding"), raw)):
@@ -215,6 +216,11 @@ def check_schemas(run, finished, raw):
     for name, path, value in (("another schema", ["schema"], "x"), ("no time", ["time"], REMOVED),
                               ("a negative counter", ["live_bytes"], -1), ("pid is a text", ["pid"], "1")):
         run.check(f"a sample is refused: {name}", [] if errors(timeline, broken(example, path, value)) else ["accepted"])
+    example = {"schema": "zguard.run/1", "program": "p", "pid": 7,
+               "end": {"status": 137, "signal": "SIGKILL", "by": "unknown", "seconds": 3.2, "text": "killed by SIGKILL after 3.2 s"}}
+    run.check("the line of a run against the schema", errors(strict(end), example))
+    for name, path, value in (("another schema", ["schema"], "x"), ("no end", ["end"], REMOVED), ("nobody's", ["end", "by"], "somebody")):
+        run.check(f"the line of a run is refused: {name}", [] if errors(end, broken(example, path, value)) else ["accepted"])
 
 
 # MARK: SARIF

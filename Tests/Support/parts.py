@@ -63,6 +63,7 @@ PARTS = [
     Part("fences", driver("Detection/fences"), 12, slices=4),
     Part("zombies", driver("Detection/zombies"), 60, slices=9),
     Part("crashing", driver("Detection/crashing"), 14, slices=16),
+    Part("handlers", driver("Detection/handlers"), 60),
     Part("uncaught", driver("Detection/uncaught"), 10, slices=4),
     Part("stalling", driver("Detection/stalling"), 20, slices=5),
     # Real servers, and loops of others' libraries.
@@ -77,6 +78,7 @@ PARTS = [
 
     # What programs do, what the kernel refuses, what goes wrong at any moment, what others might want.
     Part("life", driver("Robustness/life"), 28),
+    Part("filters", driver("Robustness/filters"), 10),
     Part("crashes", driver("Robustness/crashes"), 11, slices=4),
     Part("faults", driver("Robustness/faults"), 45, slices=12),
     Part("children", driver("Robustness/children"), 25),
@@ -89,6 +91,7 @@ PARTS = [
     # Reports: on the command line, as text, in other forms, of many runs, of huge or broken files, in a store.
     Part("reports", driver("Reports/reports"), 3),
     Part("coverage", driver("Reports/coverage"), 10),
+    Part("ends", driver("Reports/ends"), 20),
     Part("snapshots", driver("Reports/snapshots"), 2),
     Part("terminal", driver("Reports/terminal"), 30),
     Part("symbols", driver("Symbols/symbols"), 28, slices=6),

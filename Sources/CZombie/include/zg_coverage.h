@@ -84,7 +84,8 @@ struct zg_coverage_page {
     uint64_t first_ns[zg_shortfall_count];
     uint64_t written, shown; // raw findings that processes have written, and that zguard has said since
     struct zg_collector collector;
-    uint64_t spare[4];
+    uint64_t filtered_programs; // that were executed under filters of system calls of which nobody has told them
+    uint64_t spare[3];
     struct zg_pulses pulses; // at lines of the cache
 };
 

@@ -213,3 +213,7 @@ uint32_t zg_filter_told(uint64_t *passing) {
     }
     return *passing ? found + inherited : 0;
 }
+
+bool zg_filter_is_untold(void) {
+    return __atomic_load_n(&zg_filter_stands, __ATOMIC_ACQUIRE) == zg_filter_unknown && !inherited;
+}

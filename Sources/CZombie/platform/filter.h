@@ -40,6 +40,8 @@ void zg_filter_add_strict(void);
 #define ZG_FILTERED_ALL ((UINT64_C(1) << zg_filtered_count) - 1)
 void zg_filter_note_inherited(uint32_t count, uint64_t passing);
 uint32_t zg_filter_told(uint64_t *passing);
+// Filters stood at the start of which nobody has said anything.
+bool zg_filter_is_untold(void);
 
 // The call may be made: no filter does anything about it but let it pass.
 bool zg_filter_allows(long number, const uint64_t arguments[6]);

@@ -3,6 +3,7 @@
 
 #include "settings/coverage.h"
 
+#include "platform/filter.h"
 #include "platform/os.h"
 #include "settings/stats.h"
 
@@ -71,6 +72,7 @@ bool zg_coverage_open(int descriptor) {
         if (first) note_first(&page->first_ns[why], first);
     }
     __atomic_fetch_add(&page->programs, 1, __ATOMIC_RELAXED);
+    if (zg_filter_is_untold()) __atomic_fetch_add(&page->filtered_programs, 1, __ATOMIC_RELAXED);
     zg_coverage_run = page;
     return true;
 }

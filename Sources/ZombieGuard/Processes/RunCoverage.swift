@@ -55,6 +55,7 @@ package struct RunCoverage {
         var coverage = Coverage(
             counter: { name in Self.names.firstIndex(of: name).map { sums[$0] } ?? 0 }, firstTimes: times, start: start)
         coverage.unguardedPrograms = page.unwatched_programs
+        coverage.filteredPrograms = page.filtered_programs
         return coverage
     }
 

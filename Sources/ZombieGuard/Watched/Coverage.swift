@@ -38,6 +38,9 @@ public struct Coverage: Hashable, Sendable {
     public var watchedStacks: UInt64 = 0
     /// Programs that were executed without the runtime, which they cannot take; of a run, statically linked ones as well.
     public var unguardedPrograms: UInt64 = 0
+    /// Programs of a run that stood under a filter of system calls (seccomp) from before their start, which nobody could try for them: they make
+    /// only the calls that any start makes, and faults are not seen there.
+    public var filteredPrograms: UInt64 = 0
     /// Processes of a run of which nothing of this is known.
     public var untoldProcesses = 0
     /// Why it was not more; nil where every block was watched.
@@ -84,6 +87,10 @@ public struct Coverage: Hashable, Sendable {
         if unguardedPrograms > 0 {
             text += ", \(unguardedPrograms) program\(unguardedPrograms == 1 ? "" : "s") ran unguarded"
         }
+        if filteredPrograms > 0 {
+            text +=
+                ", \(filteredPrograms) program\(filteredPrograms == 1 ? "" : "s") ran under a filter of system calls (seccomp) from before the start and had no faults looked at: run zguard under the filter"
+        }
         if untoldProcesses > 0 {
             text += ", of \(untoldProcesses) more process\(untoldProcesses == 1 ? "" : "es") nothing is known"
         }
@@ -113,7 +120,7 @@ public struct Coverage: Hashable, Sendable {
             ("reason_text", shortfall.map { .string($0.text) } ?? .null),
             ("reason_ms", (shortfall?.seconds).map { .natural(UInt64($0 * 1000)) } ?? .null),
             ("unguarded_programs", .natural(unguardedPrograms)),
-            ("unknown_processes", .integer(Int64(untoldProcesses))),
+            ("filtered_programs", .natural(filteredPrograms)), ("unknown_processes", .integer(Int64(untoldProcesses))),
         ])
     }
 }

@@ -1,0 +1,46 @@
+// Ways in which a program comes to its end that no handler sees (Tests/Reports/ends.py). usage: ends WAY
+#define _GNU_SOURCE
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void forbid_getppid(void) {
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog whole = {sizeof program / sizeof *program, program};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &whole);
+    syscall(SYS_getppid);
+}
+
+static void burn(rlim_t soft, rlim_t hard) {
+    struct rlimit limit = {soft, hard};
+    setrlimit(RLIMIT_CPU, &limit);
+    for (volatile unsigned long i = 0;; i++) {}
+}
+
+int main(int count, char **words) {
+    const char *way = count > 1 ? words[1] : "";
+    free(malloc(100));
+    if (!strcmp(way, "sigkill")) kill(getpid(), SIGKILL);
+    if (!strcmp(way, "sigterm")) kill(getpid(), SIGTERM);
+    if (!strcmp(way, "soft")) burn(1, 10);
+    if (!strcmp(way, "hard")) burn(1, 1);
+    if (!strcmp(way, "filter")) forbid_getppid();
+    if (!strcmp(way, "strict")) {
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+        syscall(SYS_getppid);
+    }
+    if (!strcmp(way, "null")) *(volatile int *)(long)(count - 2) = 1;
+    return 3;
+}
