@@ -30,7 +30,7 @@ __attribute__((constructor(101))) static void look_up(void) {
     ZG_PUBLISH void zg_published_##name(void *environment, int value) {                                                \
         if (ZG_UNLIKELY(!next_##name)) look_up();                                                                      \
         if (ZG_UNLIKELY(zg_thread_self &&                                                                              \
-                        (zg_thread_self->busy || zg_thread_self->moved.start || zg_thread_self->handled)))                      \
+                        (zg_thread_self->busy || zg_thread_self->moved.start || zg_thread_self->handled)))             \
             zg_jump_out(next_##name, environment, value, ZG_FRAME);                                                    \
         next_##name(environment, value);                                                                               \
         __builtin_trap();                                                                                              \

@@ -226,9 +226,10 @@ struct FindingSink {
         }
     }
 
-    // JSON lines have no other place for how the run ended. Nothing is said where the program ended by itself, or of what a finding tells.
+    // JSON lines have no other place for how the run ended. Nothing is said where the program ended by itself, also by a signal, or of
+    // what a finding tells.
     private mutating func writeRun(_ document: ReportDocument, _ process: pid_t) throws {
-        guard format == .json, let end = document.end, end.needsExplanation else { return }
+        guard format == .json, let end = document.end, end.needsExplanation, end.cause != .program else { return }
         let run = RunLine(program: document.title ?? "", processID: Int(process), end: end)
         switch destination {
         case .file(var writer):

@@ -171,7 +171,7 @@ struct RunCommand {
         if isInHandler, isOfCrash { end.cause = .handler }
         end.isExplained = intake.groups.findings.contains { finding in
             finding.processID == Int(child.processID) && finding.kind != .stall
-                && (isOfCrash || finding.detail["ended_by"] != nil)
+                && (isOfCrash || finding.crash != nil || finding.detail["ended_by"] != nil)
         }
     }
 

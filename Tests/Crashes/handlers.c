@@ -306,16 +306,46 @@ CASE jumps_and_aborts(void) {
     abort();
 }
 
-#define ENTRY(name) {#name, name}
+#define ENTRY(name)                                                                                                    \
+    { #name, name }
 static const struct {
     const char *name;
     void (*run)(void);
-} cases[] = {ENTRY(exits_139), ENTRY(exits_17), ENTRY(exits_with_atexit), ENTRY(exits_by_err), ENTRY(exits_quickly), ENTRY(exits_by_number),
-             ENTRY(exits_by_instruction), ENTRY(exits_late), ENTRY(aborts), ENTRY(raises_again), ENTRY(kills_again), ENTRY(takes_itself_away),
-             ENTRY(kills_itself), ENTRY(faults_again), ENTRY(chained), ENTRY(has_reporter), ENTRY(recovers_in_handler),
-             ENTRY(another_thread_exits), ENTRY(somebody_ends_it), ENTRY(far_past_block), ENTRY(wild_write), ENTRY(division), ENTRY(illegal),
-             ENTRY(aborts_and_exits), ENTRY(aborts_and_raises), ENTRY(sent_and_faults), ENTRY(sent_and_exits), ENTRY(exits_with_0), ENTRY(jumps),
-             ENTRY(sets_context), ENTRY(opens_page), ENTRY(jumps_and_is_killed), ENTRY(forks_aborter), ENTRY(lacks_reporter), ENTRY(probes),
+} cases[] = {ENTRY(exits_139),
+             ENTRY(exits_17),
+             ENTRY(exits_with_atexit),
+             ENTRY(exits_by_err),
+             ENTRY(exits_quickly),
+             ENTRY(exits_by_number),
+             ENTRY(exits_by_instruction),
+             ENTRY(exits_late),
+             ENTRY(aborts),
+             ENTRY(raises_again),
+             ENTRY(kills_again),
+             ENTRY(takes_itself_away),
+             ENTRY(kills_itself),
+             ENTRY(faults_again),
+             ENTRY(chained),
+             ENTRY(has_reporter),
+             ENTRY(recovers_in_handler),
+             ENTRY(another_thread_exits),
+             ENTRY(somebody_ends_it),
+             ENTRY(far_past_block),
+             ENTRY(wild_write),
+             ENTRY(division),
+             ENTRY(illegal),
+             ENTRY(aborts_and_exits),
+             ENTRY(aborts_and_raises),
+             ENTRY(sent_and_faults),
+             ENTRY(sent_and_exits),
+             ENTRY(exits_with_0),
+             ENTRY(jumps),
+             ENTRY(sets_context),
+             ENTRY(opens_page),
+             ENTRY(jumps_and_is_killed),
+             ENTRY(forks_aborter),
+             ENTRY(lacks_reporter),
+             ENTRY(probes),
              ENTRY(jumps_and_aborts)};
 
 int main(int count, char **words) {

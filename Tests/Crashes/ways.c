@@ -326,7 +326,7 @@ __attribute__((noinline, noclone)) static void abort_without_room(int signal) {
     memset(alloca(used), signal, used);
     if (write(2, text, sizeof text - 1) > 0) abort();
 }
-// dies: SIGABRT, crash, message=^no room$, top=abort_without_room
+// dies: SIGABRT, stack-overflow, message=^no room$, top=run_over, fault=SIGSEGV
 CASE handler_without_room(void) {
     room_bytes = (getauxval(AT_MINSIGSTKSZ) + 2 * 4096 - 1) & ~(size_t)4095; // Rust's are no larger
     char *room = mmap(NULL, 4096 + room_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -100,6 +100,16 @@ def finding_explains(program):
     return test
 
 
+def abort_is_no_pass(program):
+    """A signal that the program has raised: no line of the run, but a suite that fails."""
+    def test(place):
+        for form in ("json", "junit"):
+            ended, lines = run(place, [program, "abort"], "--report", place / form, "--format", form)
+            assert ended == 134 and lines[-1].endswith("; ended by SIGABRT"), lines
+        assert (place / "json").read_text() == "" and xml.parse(place / "junit").getroot().get("errors") == "1"
+    return test
+
+
 def shell_cannot_know(program):
     def test(place):
         ended, lines = run(place, ["/bin/sh", "-c", f"{program} sigkill; exit $?"])
@@ -111,7 +121,7 @@ def main():
     program = built()
     tests = [(f"{way}: closing line", in_closing_line(program, way, status, clause)) for way, status, _, clause in WAYS]
     tests += [(f"{way}: reports", in_every_form(program, way, status, by, clause)) for way, status, by, clause in WAYS]
-    tests += [("own end", own_end_is_left_alone(program)), ("explained by a finding", finding_explains(program)),
+    tests += [("own end", own_end_is_left_alone(program)), ("explained by a finding", finding_explains(program)), ("abort", abort_is_no_pass(program)),
               ("shell", shell_cannot_know(program))]
     return run_tests(tests, "zguard-ends-", sys.argv[1] if len(sys.argv) > 1 else "")
 

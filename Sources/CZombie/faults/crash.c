@@ -40,18 +40,24 @@ static void ask_for_threads(struct zg_finding *finding, const struct zg_register
 }
 
 void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context,
-                       bool asks) {
+                       enum zg_crash_how how) {
     crash.signal = signal;
     crash.code = info->si_code;
     bool is_own = info->si_code > 0 || info->si_pid == zg_os_pid();
-    crash.message = zg_crash_message_find(signal, is_own, message, sizeof message) ? message : NULL;
+    // Of a fault no words are the reason, but where its handler has said them.
+    bool has_words = how & zg_crash_has_words;
+    crash.message = zg_crash_message_find(has_words ? SIGABRT : signal, is_own || has_words, message, sizeof message)
+                        ? message
+                        : NULL;
     zg_arch_registers_from_context(&crash.registers, context);
     crash.thrown_stack = zg_uncaught_thrown_at(signal, is_own);
     if (shows(finding, crash.thrown_stack)) crash.thrown_stack = 0;
     finding->crash = &crash;
     if (!is_own) zg_finding_detail_number(finding, "sender", (uint64_t)info->si_pid, false);
-    if (asks) ask_for_threads(finding, &crash.registers);
-    else zg_finding_detail_text(finding, "threads", "only the one that faulted: it was described before its handler ran");
+    if (how & zg_crash_asks) ask_for_threads(finding, &crash.registers);
+    else
+        zg_finding_detail_text(finding, "threads",
+                               "only the one that faulted: it was described before its handler ran");
 }
 
 // A finding that ends the program by abort: what is known of the thread is the published function's caller.
@@ -84,12 +90,13 @@ bool zg_crash_is_in_abort(uint64_t frame) {
     return libcs_abort && frame - libcs_abort < BYTES;
 }
 
-void zg_crash_make(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context, bool asks) {
+void zg_crash_make(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context,
+                   enum zg_crash_how how) {
     // What a fault names; of other signals it is nothing, or the instruction.
     uint64_t address = info->si_code > 0 && (signal == SIGSEGV || signal == SIGBUS) ? (uint64_t)info->si_addr : 0;
     struct zg_registers registers;
     zg_arch_registers_from_context(&registers, context);
     zg_finding_init(finding, zg_finding_crash, ZG_ACCESS(unknown), address, NULL);
     finding->access_count = zg_unwind_full(&registers, true, finding->access_stack, ZG_STACK_MAX_DEPTH);
-    zg_crash_describe(finding, signal, info, context, asks);
+    zg_crash_describe(finding, signal, info, context, how);
 }

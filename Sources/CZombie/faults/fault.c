@@ -17,6 +17,7 @@
 #include "faults/swift_abort.h"
 #include "findings/describe.h"
 #include "findings/found.h"
+#include "findings/last_text.h"
 #include "findings/report.h"
 #include "findings/crash.h"
 #include "findings/report_forms.h"
@@ -107,7 +108,7 @@ static bool write_finding(struct work *work) {
     bool may_go_on = zg_config.on_finding == zg_on_finding_continue && work->signal != SIGABRT &&
                      (verdict.freed_memory || verdict.overrun);
     if (zg_crash_is_wanted() && !may_go_on && zg_signals_is_crash(work->signal, work->info, work->context))
-        zg_crash_describe(&finding, work->signal, work->info, work->context, true);
+        zg_crash_describe(&finding, work->signal, work->info, work->context, zg_crash_asks);
     finding.says_later = !zg_config.report_path[0] && zg_last_words_are_heard();
     work->reported = true;
     return zg_found_report(&finding);
@@ -207,10 +208,6 @@ static bool let_go_on(const struct work *work, bool is_tagged) {
     return true;
 }
 
-static void make_of_crash(const struct work *work, bool asks) {
-    zg_crash_make(&finding, work->signal, work->info, work->context, asks);
-}
-
 // The program's own handler is about to be called: what it was called for is kept, and described for whoever sees the process end where nobody in it
 // does.
 static void hold(struct work *work, enum zg_handled_kind kind) {
@@ -220,12 +217,13 @@ static void hold(struct work *work, enum zg_handled_kind kind) {
     work->handled = zg_handled_begin(kind, work->signal, work->info, work->context, work);
     if (!work->handled) return;
     work->handled->verdict = verdict;
+    work->handled->text_before = zg_load(&zg_last_text.ends);
     struct zg_handled_fault *page = zg_handled_claim_page(work->handled);
     if (!page) return;
-    if (kind == zg_handled_crash) make_of_crash(work, false);
+    if (kind == zg_handled_crash) zg_crash_make(&finding, work->signal, work->info, work->context, 0);
     else describe(work);
     if (kind == zg_handled_fault && zg_crash_is_wanted())
-        zg_crash_describe(&finding, work->signal, work->info, work->context, false);
+        zg_crash_describe(&finding, work->signal, work->info, work->context, 0);
     struct zg_text text;
     for (;; finding.access_count /= 2) {
         zg_text_init(&text, page->text, ZG_HANDLED_FAULT_BYTES - sizeof *page);
@@ -284,7 +282,7 @@ static void work_on_abort(void *work_pointer, void *unused_1, void *unused_2) {
 static void work_on_crash(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
-    make_of_crash(work, true);
+    zg_crash_make(&finding, work->signal, work->info, work->context, zg_crash_asks);
     finding.says_later = !zg_config.report_path[0] && zg_last_words_are_heard();
     work->reported = true;
     // Of a limit on files it would not be said that it was met; a core file is within it as before.
@@ -310,14 +308,17 @@ static void work_on_handled(void *work_pointer, void *unused_1, void *unused_2) 
         zg_os_read_memory(&context, handled->context, sizeof context) < ZG_ARCH_CONTEXT_BYTES)
         return;
     bool is_own = handled->tid == zg_os_tid();
+    enum zg_crash_how how = is_own ? zg_crash_asks : 0;
+    // What the handler has said, if anything, is about the fault.
+    if (is_own && zg_load(&zg_last_text.ends) != handled->text_before) how |= zg_crash_has_words;
     work->signal = handled->signal, work->info = &info, work->context = &context;
     if (handled->kind == zg_handled_fault) {
         gather(work);
         verdict = handled->verdict;
         describe(work);
-        if (zg_crash_is_wanted()) zg_crash_describe(&finding, work->signal, &info, &context, is_own);
+        if (zg_crash_is_wanted()) zg_crash_describe(&finding, work->signal, &info, &context, how);
     } else {
-        make_of_crash(work, is_own);
+        zg_crash_make(&finding, work->signal, &info, &context, how);
     }
     finding.thread_number = handled->thread_number;
     finding.thread_tid = handled->tid;
@@ -510,8 +511,7 @@ static void note_call(struct work *work) {
         return;
     bool is_raised = work->signal == SIGABRT && work->info->si_code <= 0 && work->info->si_pid == zg_os_pid();
     bool is_fault = work->signal != SIGSEGV && work->signal != SIGBUS && work->info->si_code > 0;
-    if (zg_crash_is_wanted() && !work->reported && (is_raised || is_fault))
-        work_alone(hold_crash, work);
+    if (zg_crash_is_wanted() && !work->reported && (is_raised || is_fault)) work_alone(hold_crash, work);
     if (!work->handled)
         work->handled = zg_handled_begin(zg_handled_signal, work->signal, work->info, work->context, work);
 }

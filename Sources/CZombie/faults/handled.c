@@ -173,8 +173,8 @@ void zg_handled_after_fork_in_child(void) {
 // MARK: is the thread still in its handler?
 
 static bool is_on_alternate_stack(const struct zg_handled *handled, uint64_t sp) {
-    return sp - handled->stack_low < handled->stack_bytes && handled->entry - handled->stack_low < handled->stack_bytes &&
-           sp < handled->entry;
+    return sp - handled->stack_low < handled->stack_bytes &&
+           handled->entry - handled->stack_low < handled->stack_bytes && sp < handled->entry;
 }
 
 // Neither below our handler nor below what was interrupted, nor on a stack of ours: nothing that the handler has called is there, unless the
@@ -186,8 +186,8 @@ static bool is_outside(const struct zg_handled *handled, const struct zg_thread 
 
 // A walk outwards meets the interrupted context as long as the handler runs. Where the walk is lost in code without unwind information, the place
 // of the stack pointer decides.
-static bool is_inside(const struct zg_handled *handled, const struct zg_thread *thread,
-                      struct zg_registers *registers, bool is_exact) {
+static bool is_inside(const struct zg_handled *handled, const struct zg_thread *thread, struct zg_registers *registers,
+                      bool is_exact) {
     uint64_t sp = registers->value[ZG_ARCH_SP];
     switch (zg_unwind_meets(registers, is_exact, handled->context)) {
     case zg_unwind_met: return true;

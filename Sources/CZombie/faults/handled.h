@@ -26,10 +26,12 @@ struct zg_handled {
     bool is_reported;
     // What the kernel has handed to our handler: on the signal's stack, and valid as long as the program's handler runs.
     uint64_t info, context;
-    uint64_t entry;                  // in the frame of our handler, which the program's handler runs below, or on the stack that was interrupted
+    uint64_t
+        entry; // in the frame of our handler, which the program's handler runs below, or on the stack that was interrupted
     uint64_t interrupted;            // the stack pointer that was
     uint64_t stack_low, stack_bytes; // the alternate stack, where there is one
     uint64_t pc;
+    uint64_t text_before; // where the words to standard error ended then
     struct zg_verdict verdict;
     struct zg_handler_call *call;   // on the page of the run; NULL: no room, or no run
     struct zg_handled_fault *fault; // the same

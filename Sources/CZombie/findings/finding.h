@@ -32,7 +32,7 @@ struct zg_finding {
     struct zg_ahead_use next[ZG_AHEAD_USES];
     uint64_t
         previous_frame; // of an access that had begun before this one, which it meets: a return address; 0: not known
-    int thread_tid;                // of another thread than the calling one, with its number; 0: it is that
+    int thread_tid;     // of another thread than the calling one, with its number; 0: it is that
     uint32_t thread_number;
     const struct zg_crash *crash; // what ends the program by it; NULL: nothing does, or nobody asked
     int access_count;

@@ -34,7 +34,9 @@ static uint64_t parse_hex(char **at) {
     uint64_t value = 0;
     for (;; (*at)++) {
         char c = **at;
-        uint64_t digit = c >= '0' && c <= '9' ? (uint64_t)(c - '0') : c >= 'a' && c <= 'f' ? (uint64_t)(c - 'a') + 10 : 16;
+        uint64_t digit = c >= '0' && c <= '9'   ? (uint64_t)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (uint64_t)(c - 'a') + 10
+                                                : 16;
         if (digit == 16) return value;
         value = value << 4 | digit;
     }
@@ -61,8 +63,7 @@ static void find_program_path(void) {
         while (*at && *at != '\n') at++;
         if (!*at) return; // cut off
         *at = 0;
-        if (headers - start < end - start && *path)
-            return zg_string_copy(program_path, path, sizeof program_path);
+        if (headers - start < end - start && *path) return zg_string_copy(program_path, path, sizeof program_path);
     }
 }
 

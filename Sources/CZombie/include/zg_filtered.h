@@ -7,13 +7,14 @@
 
 #include <stdint.h>
 
+// clang-format off
 #define ZG_FILTERED(X)                                                                                                 \
-    X(readlinkat)                                                                                                      \
-    X(process_vm_readv) X(memfd_create) X(fchmod) X(ftruncate) X(fstat) X(newfstatat) X(geteuid) X(fcntl)              \
-    X(rt_sigaction) X(clock_gettime) X(getpid) X(gettid) X(sysinfo) X(sigaltstack) X(madvise) X(mremap)                \
+    X(readlinkat) X(process_vm_readv) X(memfd_create) X(fchmod) X(ftruncate) X(fstat) X(newfstatat) X(geteuid)         \
+    X(fcntl) X(rt_sigaction) X(clock_gettime) X(getpid) X(gettid) X(sysinfo) X(sigaltstack) X(madvise) X(mremap)       \
     X(sched_yield) X(rt_sigprocmask) X(pread64) X(prctl) X(rt_sigtimedwait) X(tgkill) X(rt_tgsigqueueinfo)             \
     X(rt_sigqueueinfo) X(close) X(prlimit64) X(openat) X(write) X(read) X(futex) X(mmap) X(munmap) X(mprotect) X(brk)  \
     X(kill) X(rt_sigpending) X(mincore)
+// clang-format on
 
 enum zg_filtered {
 #define ZG_X(name) zg_filtered_##name,

@@ -10,7 +10,7 @@
 #define ZG_ARCH_RA 30
 #define ZG_ARCH_ARGUMENT_REGISTERS 8
 #define ZG_ARCH_CONTEXT_BYTES 4560 // of the kernel's ucontext
-#define ZG_ARCH_RED_ZONE 128 // the ABI has none; room
+#define ZG_ARCH_RED_ZONE 128       // the ABI has none; room
 // As ELF files and filters of system calls name it (elf.h, linux/audit.h).
 #define ZG_ARCH_ELF_MACHINE EM_AARCH64
 #define ZG_ARCH_AUDIT AUDIT_ARCH_AARCH64

@@ -15,8 +15,8 @@
 #define ZG_ARCH_ADDRESS_BITS 47           // of a program's addresses
 #define ZG_ARCH_SIGNAL_RETURN_BYTES 0     // its frame information says all
 #define ZG_ARCH_ARGUMENT_REGISTERS 6
-#define ZG_ARCH_CONTEXT_BYTES 304         // of the kernel's ucontext, which is shorter than libc's
-#define ZG_ARCH_RED_ZONE 256 // the ABI's 128 bytes below the stack pointer, and room
+#define ZG_ARCH_CONTEXT_BYTES 304 // of the kernel's ucontext, which is shorter than libc's
+#define ZG_ARCH_RED_ZONE 256      // the ABI's 128 bytes below the stack pointer, and room
 
 // Bytes of a detour, and how far from the function it may stand: a jump has 32 bits.
 enum { ZG_ARCH_DETOUR_ROOM = 128, ZG_ARCH_DETOUR_REACH = 1 << 30 };

@@ -63,13 +63,15 @@ struct zg_thread {
         uint64_t bytes;
     } moved;
     struct {
-        void *start; // the alternate stack of which the kernel has but the lower part, while a handler runs elsewhere; NULL: none
+        void *
+            start; // the alternate stack of which the kernel has but the lower part, while a handler runs elsewhere; NULL: none
         uint64_t bytes;
     } lowered;
     // Signals of faults that the program believes to be held back, and the mask with which it does (signals.c).
     uint64_t faults_hidden, hidden_with;
 
-    struct zg_handled *handled; // the handler of the program's that it is in for a signal (faults/handled.h); NULL: in none
+    struct zg_handled
+        *handled; // the handler of the program's that it is in for a signal (faults/handled.h); NULL: in none
 
     uint32_t aside; // how often it has stepped aside and not come back
 

@@ -66,7 +66,8 @@ public struct ProgramEnd: Hashable, Sendable {
         guard let name = signalName else {
             if cause == .handler { return "ended with status \(status), in a handler of the program's own" }
             return status > 128 && Self.names[status - 128] != nil
-                ? "ended with status \(status), which shells return where \(Self.name(status - 128)) ended a program" : nil
+                ? "ended with status \(status), which shells return where \(Self.name(status - 128)) ended a program"
+                : nil
         }
         let time = "after \(Self.timeText(seconds))"
         switch cause {
@@ -101,7 +102,8 @@ public struct ProgramEnd: Hashable, Sendable {
     public static func name(_ signal: Int32) -> String { names[signal] ?? "signal \(signal)" }
 
     private static let names: [Int32: String] = [
-        SIGHUP: "SIGHUP", SIGINT: "SIGINT", SIGQUIT: "SIGQUIT", SIGILL: "SIGILL", SIGTRAP: "SIGTRAP", SIGABRT: "SIGABRT",
+        SIGHUP: "SIGHUP", SIGINT: "SIGINT", SIGQUIT: "SIGQUIT", SIGILL: "SIGILL", SIGTRAP: "SIGTRAP",
+        SIGABRT: "SIGABRT",
         SIGBUS: "SIGBUS", SIGFPE: "SIGFPE", SIGKILL: "SIGKILL", SIGUSR1: "SIGUSR1", SIGSEGV: "SIGSEGV",
         SIGUSR2: "SIGUSR2", SIGPIPE: "SIGPIPE", SIGALRM: "SIGALRM", SIGTERM: "SIGTERM", 16: "SIGSTKFLT",
         SIGXCPU: "SIGXCPU", SIGXFSZ: "SIGXFSZ", SIGVTALRM: "SIGVTALRM", SIGPROF: "SIGPROF", SIGIO: "SIGIO",

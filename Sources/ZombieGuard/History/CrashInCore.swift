@@ -73,6 +73,8 @@ public struct CrashInCore {
         guard let process = finding.processID, process == core.processID || process == source?.statistics.processID
         else { return nil }
         let registers = Processor.registers(core.threads[0].registers)
+        // Of a fault whose own handler has raised this signal.
+        if finding.detail["ended_by"] == name { return .another }
         if let crash = finding.crash {
             if crash.signal != name { return nil }
             if crash.registers == registers { return .same }

@@ -39,7 +39,8 @@ package struct HandledFaults {
             let head = MemoryLayout<zg_handled_fault>.size
             let count = min(Int(fault.pointee.bytes), Int(ZG_HANDLED_FAULT_BYTES) - head)
             let text = UnsafeRawBufferPointer(start: place + head, count: count)
-            guard var finding = Finding(jsonLine: String(decoding: text, as: UTF8.self)), finding.processID == Int(process)
+            guard var finding = Finding(jsonLine: String(decoding: text, as: UTF8.self)),
+                finding.processID == Int(process)
             else { return nil }
             if isChild { finding.detail["ended_by"] = end.signalName ?? "status \(end.status)" }
             return finding

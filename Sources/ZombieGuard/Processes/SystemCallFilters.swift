@@ -18,7 +18,9 @@ package struct SystemCallFilters {
         self.count = count
         self.passing = passing
         // A container's stand over its first process as well, and only refuse: that the guarded program sees by itself.
-        if passing == UInt64.max >> UInt64(64 - Self.calls.count), !Self.forbidsTracing, Self.count(of: "1") == count { return nil }
+        if passing == UInt64.max >> UInt64(64 - Self.calls.count), !Self.forbidsTracing, Self.count(of: "1") == count {
+            return nil
+        }
     }
 
     // The kernel tells their number from Linux 5.9 on.
@@ -29,7 +31,9 @@ package struct SystemCallFilters {
     }
 
     /// What tells the guarded programs (`ZGUARD_FILTERS`), which cannot try it.
-    package var variable: String { passing == UInt64.max >> UInt64(64 - Self.calls.count) ? "\(count)" : "\(count):0x\(String(passing, radix: 16))" }
+    package var variable: String {
+        passing == UInt64.max >> UInt64(64 - Self.calls.count) ? "\(count)" : "\(count):0x\(String(passing, radix: 16))"
+    }
 
     /// The calls that guarding makes and that end a program here; in no order.
     package var forbidden: [String] {

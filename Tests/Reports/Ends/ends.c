@@ -26,7 +26,8 @@ static void forbid_getppid(void) {
 static void burn(rlim_t soft, rlim_t hard) {
     struct rlimit limit = {soft, hard};
     setrlimit(RLIMIT_CPU, &limit);
-    for (volatile unsigned long i = 0;; i++) {}
+    for (volatile unsigned long i = 0;; i++) {
+    }
 }
 
 int main(int count, char **words) {
@@ -42,5 +43,6 @@ int main(int count, char **words) {
         syscall(SYS_getppid);
     }
     if (!strcmp(way, "null")) *(volatile int *)(long)(count - 2) = 1;
+    if (!strcmp(way, "abort")) abort();
     return 3;
 }

@@ -12,17 +12,45 @@
 
 static const int start_calls[] = {
 #ifdef SYS_access
-    SYS_arch_prctl, SYS_access, SYS_readlink,
+    SYS_arch_prctl, SYS_access,       SYS_readlink,
 #endif
-    SYS_execve, SYS_brk, SYS_mmap, SYS_faccessat, SYS_openat, SYS_fstat, SYS_newfstatat, SYS_close, SYS_read, SYS_pread64, SYS_set_tid_address,
-    SYS_set_robust_list, SYS_rseq, SYS_mprotect, SYS_write, SYS_prlimit64, SYS_munmap, SYS_getrandom, SYS_exit_group, SYS_rt_sigreturn, SYS_futex};
+    SYS_execve,     SYS_brk,          SYS_mmap,     SYS_faccessat, SYS_openat,          SYS_fstat,
+    SYS_newfstatat, SYS_close,        SYS_read,     SYS_pread64,   SYS_set_tid_address, SYS_set_robust_list,
+    SYS_rseq,       SYS_mprotect,     SYS_write,    SYS_prlimit64, SYS_munmap,          SYS_getrandom,
+    SYS_exit_group, SYS_rt_sigreturn, SYS_futex};
 
 // But for what older processors' tables have.
-static const int not_for_services[] = {SYS_ptrace, SYS_process_madvise + 100000, SYS_mincore, SYS_pidfd_getfd, SYS_perf_event_open, SYS_bpf, SYS_mount,
-                                       SYS_umount2, SYS_reboot, SYS_swapon, SYS_swapoff, SYS_init_module, SYS_finit_module, SYS_delete_module,
-                                       SYS_kexec_load, SYS_settimeofday, SYS_clock_settime, SYS_adjtimex, SYS_clock_adjtime, SYS_acct, SYS_chroot,
-                                       SYS_pivot_root, SYS_quotactl, SYS_sethostname, SYS_setdomainname, SYS_syslog, SYS_vhangup, SYS_kcmp + 100000,
-                                       SYS_open_by_handle_at, SYS_fanotify_init, SYS_lookup_dcookie};
+static const int not_for_services[] = {SYS_ptrace,
+                                       SYS_process_madvise + 100000,
+                                       SYS_mincore,
+                                       SYS_pidfd_getfd,
+                                       SYS_perf_event_open,
+                                       SYS_bpf,
+                                       SYS_mount,
+                                       SYS_umount2,
+                                       SYS_reboot,
+                                       SYS_swapon,
+                                       SYS_swapoff,
+                                       SYS_init_module,
+                                       SYS_finit_module,
+                                       SYS_delete_module,
+                                       SYS_kexec_load,
+                                       SYS_settimeofday,
+                                       SYS_clock_settime,
+                                       SYS_adjtimex,
+                                       SYS_clock_adjtime,
+                                       SYS_acct,
+                                       SYS_chroot,
+                                       SYS_pivot_root,
+                                       SYS_quotactl,
+                                       SYS_sethostname,
+                                       SYS_setdomainname,
+                                       SYS_syslog,
+                                       SYS_vhangup,
+                                       SYS_kcmp + 100000,
+                                       SYS_open_by_handle_at,
+                                       SYS_fanotify_init,
+                                       SYS_lookup_dcookie};
 
 static int is_in(int number, const int *list, size_t count) {
     for (size_t i = 0; i < count; i++)
