@@ -198,11 +198,14 @@ def is_as_gdb_has_it(ours, gdbs):
 # What a core file has otherwise than the live finding, by names of Support/cores.py, and why. None: there is no core file.
 RAISED_AGAIN = ({"stack"}, "`abort` raises the signal once more, from another place")
 THROWN_ELSEWHERE = ({"thrown"}, "where it was thrown, the runtime looks up when the signal comes, and gdb stops before that")
+NOT_AS_DEEP = ({"stack"}, "it has the 128 innermost frames of the fault, whose own handler ended the program")
+NOT_SAID_YET = ({"message"}, "gdb stops at the fault, before the program's own handler says anything")
 NO_MEMORY = ({"stack"}, "gdb writes no memory of a program whose first thread has ended")
 ORIGINS = ("kernel", "gdb")
 DIFFERENCES = {
-    "kernel": {"abort_ignored": RAISED_AGAIN, "abort_handled": RAISED_AGAIN, "file_too_long": (None, "the limit is one on core files, too")},
-    "gdb": {"tryBang": THROWN_ELSEWHERE, "topLevel": THROWN_ELSEWHERE, "first_thread_left": NO_MEMORY},
+    "kernel": {"abort_ignored": RAISED_AGAIN, "abort_handled": RAISED_AGAIN, "file_too_long": (None, "the limit is one on core files, too"),
+               "handler_without_room": NOT_AS_DEEP},
+    "gdb": {"tryBang": THROWN_ELSEWHERE, "topLevel": THROWN_ELSEWHERE, "first_thread_left": NO_MEMORY, "handler_without_room": NOT_SAID_YET},
 }
 # gdb has stopped the program at a signal that its handler goes on from, before.
 SECOND_STOP = {"raised_by_handler"}

@@ -55,6 +55,7 @@ struct work {
     bool reported;     // a finding says what has happened
     bool said;         // with names, by somebody in this process
     bool is_nested;    // the thread is in a handler of the program's for an earlier signal
+    bool ends_go;      // the fault ends a program of Go
     bool in_abort;     // the program has raised it in libc's abort
     struct zg_handled *handled;
     const char *ended_by; // of a fault whose handler has ended the program
@@ -107,7 +108,9 @@ static void drop_own_frames(void) {
 static bool write_finding(struct work *work) {
     bool may_go_on = zg_config.on_finding == zg_on_finding_continue && work->signal != SIGABRT &&
                      (verdict.freed_memory || verdict.overrun);
-    if (zg_crash_is_wanted() && !may_go_on && zg_signals_is_crash(work->signal, work->info, work->context))
+    if (work->ends_go) zg_signals_note_explained();
+    if (zg_crash_is_wanted() && !may_go_on &&
+        (work->ends_go || zg_signals_is_crash(work->signal, work->info, work->context)))
         zg_crash_describe(&finding, work->signal, work->info, work->context, zg_crash_asks);
     finding.says_later = !zg_config.report_path[0] && zg_last_words_are_heard();
     work->reported = true;
@@ -238,7 +241,9 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     struct work *work = work_pointer;
     gather(work);
     zg_diagnose(&fault, &verdict);
-    bool ends = zg_signals_is_deadly(work->signal) || zg_signals_holds(work->signal, work->context);
+    // Go's handler returns to code of its own that ends the program by a system call.
+    work->ends_go = !work->is_nested && zg_signals_ends_go(work->signal, fault.pc);
+    bool ends = zg_signals_is_deadly(work->signal) || zg_signals_holds(work->signal, work->context) || work->ends_go;
     if (!verdict.freed_memory && !verdict.overrun && (work->is_nested || !ends)) {
         if (!work->is_nested) hold(work, zg_handled_fault);
         return;
@@ -511,7 +516,8 @@ static void note_call(struct work *work) {
         return;
     bool is_raised = work->signal == SIGABRT && work->info->si_code <= 0 && work->info->si_pid == zg_os_pid();
     bool is_fault = work->signal != SIGSEGV && work->signal != SIGBUS && work->info->si_code > 0;
-    if (zg_crash_is_wanted() && !work->reported && (is_raised || is_fault)) work_alone(hold_crash, work);
+    if (zg_crash_is_wanted() && !work->reported && !zg_signals_is_explained() && (is_raised || is_fault))
+        work_alone(hold_crash, work);
     if (!work->handled)
         work->handled = zg_handled_begin(zg_handled_signal, work->signal, work->info, work->context, work);
 }

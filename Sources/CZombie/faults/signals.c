@@ -159,6 +159,8 @@ static void manage(int signal) {
 // Every program and library of Go that calls C exports this function.
 static const char exported_by_go[] = "_cgo_topofstack";
 
+static bool is_program_of_go;
+
 static bool is_ours(const stack_t *stack) {
     struct zg_thread *thread = zg_thread_current_or_null();
     return thread && thread->alternate_stack && stack->ss_sp == thread->alternate_stack;
@@ -198,7 +200,8 @@ void zg_signals_start(zg_signals_handler *for_faults) {
     char scratch[8];
     const char *backtrace = zg_config_variable("SWIFT_BACKTRACE", scratch, sizeof scratch);
     swift_was_asked = backtrace && *backtrace;
-    if (zg_module_program_function(exported_by_go)) leave_stacks_to_program();
+    is_program_of_go = zg_module_program_function(exported_by_go) != NULL;
+    if (is_program_of_go) leave_stacks_to_program();
     manage(SIGSEGV);
     manage(SIGBUS);
     if (zg_config.collect & zg_collect_crashes)
@@ -534,6 +537,15 @@ bool zg_signals_is_default(int signal) {
     return action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN;
 }
 
+// Go's code has no unwind information.
+bool zg_signals_ends_go(int signal, uint64_t pc) {
+    int index = index_of(signal);
+    if (!is_program_of_go || index < 0) return false;
+    struct sigaction action = wanted_action(index);
+    return !zg_signals_is_default(signal) && !zg_unwind_has_rules((uint64_t)action.sa_sigaction) &&
+           zg_unwind_has_rules(pc);
+}
+
 bool zg_signals_has_handler(int signal) { return index_of(signal) >= 0 && !zg_signals_is_deadly(signal); }
 
 bool zg_signals_is_deadly(int signal) {
@@ -698,8 +710,10 @@ static bool is_explained; // by the finding that ends the program
 
 void zg_signals_note_explained(void) { __atomic_store_n(&is_explained, true, __ATOMIC_RELAXED); }
 
+bool zg_signals_is_explained(void) { return __atomic_load_n(&is_explained, __ATOMIC_RELAXED); }
+
 bool zg_signals_is_crash(int signal, const siginfo_t *info, const void *context) {
-    return !__atomic_load_n(&is_explained, __ATOMIC_RELAXED) && zg_signals_ends(signal, info, context);
+    return !zg_signals_is_explained() && zg_signals_ends(signal, info, context);
 }
 
 bool zg_signals_ends(int signal, const siginfo_t *info, const void *context) {

@@ -48,12 +48,16 @@ void zg_signals_give_up_stack(void);
 bool zg_signals_is_deadly(int signal);
 // The kernel's default action follows: nothing of the program's is called.
 bool zg_signals_is_default(int signal);
+// Go's runtime, of a program of Go, gets this signal: one that an instruction at `pc` outside of Go has raised ends the program, while those of Go
+// become panics.
+bool zg_signals_ends_go(int signal, uint64_t pc);
 // A handler of the program's is called for this signal.
 bool zg_signals_has_handler(int signal);
 // The program ends by this signal now.
 bool zg_signals_ends(int signal, const siginfo_t *info, const void *context);
 // A finding has said why: no other is to.
 void zg_signals_note_explained(void);
+bool zg_signals_is_explained(void);
 // The same, and no finding has said why.
 bool zg_signals_is_crash(int signal, const siginfo_t *info, const void *context);
 // The program has a handler for this signal that it has raised itself, or ignores it.

@@ -387,3 +387,9 @@ enum zg_unwind_met zg_unwind_meets(struct zg_registers *registers, bool exact, u
     }
     return registers->pc ? zg_unwind_lost : zg_unwind_not_met;
 }
+
+bool zg_unwind_has_rules(uint64_t pc) {
+    struct zg_module module;
+    struct zg_cfi_row row;
+    return zg_module_find_unwind(pc, &module) && zg_cfi_find_row(&module, pc, &row);
+}

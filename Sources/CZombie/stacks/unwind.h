@@ -74,6 +74,8 @@ void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high,
 enum zg_unwind_met { zg_unwind_met, zg_unwind_not_met, zg_unwind_lost };
 enum zg_unwind_met zg_unwind_meets(struct zg_registers *registers, bool exact, uint64_t context);
 
+// There is unwind information for the code at this address.
+bool zg_unwind_has_rules(uint64_t pc);
 // The address lies on a page that a walk has read, outside of the stack that was the running thread's own.
 bool zg_unwind_has_read(uint64_t address);
 // Set once faults of zg_arch_try_read are recovered: what was readable is then read again without asking.
