@@ -54,7 +54,7 @@ struct work {
     bool resolved;     // the instruction can go on
     bool reported;     // a finding says what has happened
     bool said;         // with names, by somebody in this process
-    bool is_nested;    // the thread is in a handler of the program's for an earlier signal
+    bool is_nested;    // the thread is in a handler of the program's for an earlier fault
     bool ends_go;      // the fault ends a program of Go
     bool in_abort;     // the program has raised it in libc's abort
     struct zg_handled *handled;
@@ -244,7 +244,9 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     // Go's handler returns to code of its own that ends the program by a system call.
     work->ends_go = !work->is_nested && zg_signals_ends_go(work->signal, fault.pc);
     bool ends = zg_signals_is_deadly(work->signal) || zg_signals_holds(work->signal, work->context) || work->ends_go;
-    if (!verdict.freed_memory && !verdict.overrun && (work->is_nested || !ends)) {
+    // What a crash handler's own look at memory runs into, and dies of, says nothing of what it was called for.
+    if (work->is_nested && ends) return;
+    if (!verdict.freed_memory && !verdict.overrun && !ends) {
         if (!work->is_nested) hold(work, zg_handled_fault);
         return;
     }
@@ -479,7 +481,8 @@ static bool report_handled(struct zg_handled *own, const char *ended_by) {
 static void look_around(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
-    work->is_nested = zg_handled_around_context(work->context) != NULL;
+    const struct zg_handled *around = zg_handled_around_context(work->context);
+    work->is_nested = around && around->kind != zg_handled_signal;
 }
 
 static struct zg_handled *own_handled(void) {

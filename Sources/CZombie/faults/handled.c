@@ -93,7 +93,8 @@ void zg_handled_publish(struct zg_handled *handled, uint64_t bytes) {
 struct zg_handled *zg_handled_begin(enum zg_handled_kind kind, int signal, const siginfo_t *info, const void *context,
                                     const void *here) {
     struct zg_thread *thread = zg_thread_current_or_null();
-    if (!thread || !thread->number || thread->handled) return NULL;
+    struct zg_handled *outer = thread ? thread->handled : NULL;
+    if (!thread || !thread->number || (outer && outer->kind != zg_handled_signal)) return NULL;
     struct zg_handled *handled = NULL;
     for (int i = 0; i < CALLS && !handled; i++) {
         uint32_t free = 0;
@@ -107,6 +108,7 @@ struct zg_handled *zg_handled_begin(enum zg_handled_kind kind, int signal, const
     struct zg_registers registers;
     zg_arch_registers_from_context(&registers, context);
     handled->kind = kind;
+    handled->outer = outer;
     handled->signal = signal;
     handled->pid = zg_os_pid();
     handled->tid = thread->tid;
@@ -140,7 +142,7 @@ void zg_handled_leave_page(struct zg_handled *handled) {
 static void note_recovered(struct zg_thread *thread, struct zg_handled *handled) {
     if (thread->lowered.start) zg_signals_left_handler();
     if (handled->kind != zg_handled_signal) __atomic_fetch_add(times_recovered(handled->pc, true), 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&thread->handled, NULL, __ATOMIC_RELEASE);
+    __atomic_store_n(&thread->handled, handled->outer, __ATOMIC_RELEASE);
     leave_call(handled);
     zg_handled_leave_page(handled);
     __atomic_store_n(&handled->is_taken, 0, __ATOMIC_RELEASE);

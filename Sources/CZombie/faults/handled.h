@@ -24,6 +24,7 @@ struct zg_handled {
     int signal, pid, tid;
     uint32_t thread_number;
     bool is_reported;
+    struct zg_handled *outer; // a signal that somebody has sent, in whose handler the fault was; NULL: none
     // What the kernel has handed to our handler: on the signal's stack, and valid as long as the program's handler runs.
     uint64_t info, context;
     uint64_t
@@ -37,8 +38,8 @@ struct zg_handled {
     struct zg_handled_fault *fault; // the same
 };
 
-// A handler of the program's is about to be called. NULL where the calling thread has a record already, of the handler that it is in, whose fault
-// stays the one to report; or where there is no room. The thread has not borrowed another's state. `here`: an address in the frame of our handler.
+// A handler of the program's is about to be called. NULL where the calling thread has a record of a fault already, in whose handler it is and which
+// stays the one to report, or where there is no room. The thread has not borrowed another's state. `here`: an address in the frame of our handler.
 struct zg_handled *zg_handled_begin(enum zg_handled_kind kind, int signal, const siginfo_t *info, const void *context,
                                     const void *here);
 // The handler has returned. NULL is ignored.
