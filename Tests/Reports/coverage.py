@@ -115,7 +115,7 @@ def options(**values):
 
 
 LINE = re.compile(r"^==zguard== (no findings|\d+ findings? .*); ([\d.]+) % of the blocks of ([\d.]+) % of the allocation stacks"
-                  r" had pages of their own(?: \((.*)\))?$")
+                  r" had pages of their own(?: \((.*)\))?(?:; (?:killed|ended) .*)?$")
 
 
 def closing(result):

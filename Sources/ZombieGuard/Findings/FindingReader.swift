@@ -99,7 +99,7 @@ public struct FindingReader {
                 if let run = RunLine(jsonLine: text) { return .run(run, line: line.number) }
                 let sample = TimelineSample(jsonLine: text)
                 return sample.map { .timeline($0, line: line.number) }
-                    ?? skipped("neither a sample of the heap nor a run")
+                    ?? skipped("not a sample of the heap")
             }
             // One process was killed in the middle of its line, and another has written behind it.
             guard let whole = Self.lastFinding(in: bytes),
