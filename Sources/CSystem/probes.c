@@ -30,7 +30,8 @@ int zg_system_probe_guard_pages(void) {
 static void try_from(const int32_t *numbers, int count, int *last) {
     while (++*last < count) {
         long number = numbers[*last];
-        syscall(number, number == SYS_kill ? 0L : -1L, 0L, 0L, 0L, 0L, 0L);
+        // Arguments that every call refuses, or that change nothing; no time that ppoll would wait for.
+        syscall(number, number == SYS_kill ? 0L : -1L, -1L, 0L, 0L, 0L, 0L);
     }
     syscall(SYS_exit_group, 0);
 }

@@ -76,9 +76,12 @@ struct RunCommand {
         var processID: Int32?
         var socket = try? RunSocket(at: directory.socket, mode: RunDirectory.fileMode)
         let requests = watching.flatMap { try? CrashRequests(page: $0.page) { processID } }
-        let stalls = SystemCallFilters.forbidsTracing ? nil : watching.flatMap {
-            try? StallWatch(page: $0.page, isCautious: !options.namesCollected) { processID }
-        }
+        let stalls =
+            SystemCallFilters.forbidsTracing
+            ? nil
+            : watching.flatMap {
+                try? StallWatch(page: $0.page, isCautious: !options.namesCollected) { processID }
+            }
         let handled = watching.flatMap { try? HandledFaults(page: $0.page) }
         let child = try start(unnamed == nil ? path : name, environment)
         sink.begin()

@@ -101,7 +101,9 @@ import Testing
     }
 
     @Test func runLineIsReadBackAndKeepsItsLength() throws {
-        let lines = [true, false].map { UnfinishedLine(hasBegun: $0, directory: "/tmp/zguard.abcdef/" + "s".padding(24)) }
+        let lines = [true, false].map {
+            UnfinishedLine(hasBegun: $0, directory: "/tmp/zguard.abcdef/" + "s".padding(24))
+        }
         #expect(lines[0].text.utf8.count == lines[1].text.utf8.count)
         for line in lines { #expect(UnfinishedLine(jsonLine: String(line.text.dropLast())) == line) }
         #expect(UnfinishedLine(jsonLine: Finding.sample().jsonLine) == nil)
