@@ -1,5 +1,5 @@
-// The socket of a run, at which its processes send messages to zguard: listening, and one message of one connection.
-// Never blocks.
+// The socket of a run, at which its processes send messages to zguard: listening, accepting, and the one message of a
+// connection. Never blocks.
 
 #include <errno.h>
 #include <string.h>
@@ -25,15 +25,16 @@ int zg_system_listen(const char *path, mode_t mode) {
     return error;
 }
 
-ssize_t zg_system_receive(int descriptor, void *bytes, size_t count, pid_t *sender) {
-    int connection = accept4(descriptor, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (connection < 0) return errno == EAGAIN ? -EAGAIN : errno == EMFILE || errno == ENFILE ? -EAGAIN : -errno;
+int zg_system_accept(int listener, pid_t *sender) {
+    int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (connection < 0) return -errno;
     struct ucred peer = {0};
     socklen_t size = sizeof peer;
-    ssize_t received = -1;
-    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
-        received = recv(connection, bytes, count, MSG_TRUNC);
-    close(connection);
-    *sender = peer.pid;
-    return received < 0 ? 0 : received;
+    *sender = getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
+    return connection;
+}
+
+ssize_t zg_system_receive(int connection, void *bytes, size_t count) {
+    ssize_t received = recv(connection, bytes, count, MSG_TRUNC);
+    return received < 0 ? -errno : received;
 }

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/types.h>
 
 // The version that the package is built as.
@@ -37,10 +38,12 @@ int zg_system_futex_wake(uint32_t *word); // not FUTEX_PRIVATE: the waiters are 
 
 // A Unix socket that listens at the path, with these permissions (SOCK_SEQPACKET, closed on exec, never blocks).
 int zg_system_listen(const char *path, mode_t mode);
-// Accepts a connection, takes its one packet, and closes it. Returns the packet's bytes, which may be more than `count`; 0 where it has
-// none yet; -EAGAIN where nobody has connected. `*sender` is the process that connected, as the kernel says (SO_PEERCRED); 0: of a PID
-// namespace that is not below this one's.
-ssize_t zg_system_receive(int descriptor, void *bytes, size_t count, pid_t *sender);
+// Accepts a connection (closed on exec, never blocks). -EAGAIN where nobody has connected. `*sender` is the process that
+// connected, as the kernel says (SO_PEERCRED); 0: of a PID namespace that is not below this one's.
+int zg_system_accept(int listener, pid_t *sender);
+// Takes the packet of a connection. Returns its bytes, which may be more than `count`; 0 where its sender closed without
+// one; -EAGAIN where the sender has not sent yet.
+ssize_t zg_system_receive(int connection, void *bytes, size_t count);
 
 // The same between threads of one process. Waiting ends when the word is no longer `seen`, and now and then without reason.
 void zg_system_futex_wait_private(const uint32_t *word, uint32_t seen, int64_t milliseconds);

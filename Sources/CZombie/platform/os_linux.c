@@ -593,24 +593,16 @@ bool zg_os_is_writable(int descriptor, int64_t timeout_ns) {
     return ZG_CALL(SYS_ppoll, &waited, 1, &timeout, NULL, 0, 0) != 0;
 }
 
-static int send_once(const struct sockaddr_un *address, const void *bytes, uint64_t count) {
+int zg_os_send(const char *path, const void *bytes, uint64_t count) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    zg_string_copy(address.sun_path, path, sizeof address.sun_path);
     int flags = SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK;
     long socket = ZG_CALL(SYS_socket, AF_UNIX, flags, 0, 0, 0, 0);
     if (socket < 0) return (int)socket;
-    long result = ZG_CALL(SYS_connect, socket, address, sizeof *address, 0, 0, 0);
+    long result = ZG_CALL(SYS_connect, socket, &address, sizeof address, 0, 0, 0);
     if (!is_error(result)) result = ZG_CALL(SYS_sendto, socket, bytes, count, MSG_NOSIGNAL, NULL, 0);
     zg_os_close((int)socket);
     return is_error(result) ? (int)result : 0;
-}
-
-int zg_os_send(const char *path, const void *bytes, uint64_t count) {
-    enum { TRIES = 5 };
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    zg_string_copy(address.sun_path, path, sizeof address.sun_path);
-    int result = 0;
-    // The listener closes a connection whose packet has not come yet.
-    for (int i = 0; i < TRIES && (result = send_once(&address, bytes, count)) == -EPIPE; i++) zg_os_yield();
-    return result;
 }
 
 int zg_os_open_read(const char *path) {
