@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds  # noqa: E402
 from Support.checks import Checks, Failed, run_tests, run_within, said_by_library  # noqa: E402
 from Support.environment import LIBRARY, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
+from Support.reports import findings_of  # noqa: E402
 
 SOURCE, EARLY = TESTS / "Detection/Counting/main.swift", TESTS / "Detection/Counting/early_threads.c"
 FOLDER = builds.BUILD / "counting"
@@ -55,7 +56,7 @@ class Run:
         report = place / "report.jsonl"
         command = [ZGUARD, "run", "-o", options, "--report", report, "--format", "json", "--", program, *case.split()]
         self.status, self.output, self.errors = run_within(TIMEOUT_SECONDS, command, env=scrubbed())
-        findings = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
+        findings = findings_of(report)
         assert len(findings) == 1, f"{len(findings)} findings, status {self.status}: {self.errors[-800:]}"
         self.finding = findings[0]
         self.history = self.finding.get("history", [])

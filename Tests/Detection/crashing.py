@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds, cores  # noqa: E402
 from Support.checks import as_shell, run_tests, run_within  # noqa: E402
 from Support.environment import LIBRARY, ROOT, RUNTIME, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
+from Support.reports import findings_of  # noqa: E402
 from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES, FOLDER = TESTS / "Crashes", builds.BUILD / "crashing"
@@ -110,9 +111,7 @@ def collected(case, place, options=(), **how):
     how.setdefault("preexec_fn", forbid_core)
     command = [ZGUARD, "run", "--collect", "crashes", "--report", report, "--format", "json", *options, "--", case.program, case.name]
     status, _, errors = run_within(TIMEOUT_SECONDS, command, env=scrubbed(), cwd=place, **how)
-    lines = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
-    # Where no finding says what the program died of there is a line of the run.
-    return status, [line for line in lines if line["schema"] == "zguard.finding/1"], errors
+    return status, findings_of(report), errors
 
 
 # Of libraries, where they were compiled into the program.
@@ -419,7 +418,7 @@ def real_program(name):
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
         assert process.returncode == 128 + signal.SIGABRT, f"status {process.returncode}: {rest[-500:]}"
-        live = json.loads(report.read_text().splitlines()[-1])
+        live = findings_of(report)[-1]
         core = cores.kernels_core(place)
         assert core, "no core file"
         dead = report_of(core)
@@ -480,7 +479,7 @@ def random_deaths(number, seed):
                 killed += 1
                 continue
             assert as_shell(process.returncode) == 128 + signal.Signals[name], f"{what}: status {process.returncode}: {errors[-500:]}"
-            findings = [json.loads(line) for line in report.read_text().splitlines()]
+            findings = findings_of(report)
             assert len(findings) == 1 and findings[0]["signal"] == name, f"{what}: {findings}"
             assert findings[0]["detail"]["sender"] == str(os.getpid()), f"{what}: {findings[0]['detail']}"
             # The first and four that allocate are always there, one more comes and goes. None has a reason to be missing.
@@ -508,7 +507,7 @@ def dies_while_zguard_is_stopped(place):
         os.kill(case.pid, signal.SIGCONT)
     case.communicate(timeout=TIMEOUT_SECONDS)
     assert case.returncode == 128 + signal.SIGABRT, case.returncode
-    finding = json.loads((place / "report.jsonl").read_text())
+    [finding] = findings_of(place / "report.jsonl")
     assert "no answer" in finding["detail"]["threads"], finding["detail"]
 
 
@@ -563,7 +562,7 @@ def off(place):
     for name, kinds in (("abort_plain", []), ("illegal", []), ("null_write", ["null-access"])):
         report = place / f"{name}.jsonl"
         run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--report", report, "--format", "json", "--", FOLDER / "c", name], env=scrubbed(), preexec_fn=forbid_core)
-        findings = [json.loads(line) for line in report.read_text().splitlines()]
+        findings = findings_of(report)
         assert [finding["kind"] for finding in findings] == kinds, findings
         assert all("threads" not in finding and "registers" not in finding for finding in findings), findings
 

@@ -7,7 +7,6 @@ The programs are the functions of Tests/Crashes/handlers.c; a line in front of e
 Closing line: N passed, N failed."""
 
 import argparse
-import json
 import re
 import signal
 import sys
@@ -18,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds  # noqa: E402
 from Support.checks import as_shell, run_tests, run_within  # noqa: E402
 from Support.environment import LIBRARY, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
+from Support.reports import ends_of, findings_of  # noqa: E402
 from crashing import forbid_core  # noqa: E402
 
 SOURCE, FOLDER = TESTS / "Crashes/handlers.c", builds.BUILD / "handlers"
@@ -64,11 +64,6 @@ def built():
     return builds.compiled(program, ["gcc", "-g", "-O1", "-pthread", "-w", str(SOURCE), "-o", str(program)], [SOURCE])
 
 
-def lines_of(path):
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    return [line for line in lines if line["schema"] == "zguard.finding/1"], [line for line in lines if line["schema"] == "zguard.run/1"]
-
-
 def check(case, findings, kind, program):
     if kind == "nothing":
         assert not findings, [(finding["kind"], finding["address"]) for finding in findings]
@@ -92,7 +87,7 @@ def under_zguard(case, program, words, options):
         command = [ZGUARD, "run", *options, "--report", report, "--format", "json", "--", program, case.name, *words]
         status, _, errors = run_within(TIMEOUT_SECONDS, command, env=scrubbed(), cwd=place, preexec_fn=forbid_core)
         assert status == case.status, f"status {status}: {errors[-800:]}"
-        findings, runs = lines_of(report)
+        findings, runs = findings_of(report), ends_of(report)
         is_collected = "--collect" in options
         kind = case.kind if is_collected or case.kind != "crash" else "nothing"
         check(case, findings, kind, program)
@@ -120,7 +115,7 @@ def by_itself(case, program, words):
         status, _, errors = run_within(TIMEOUT_SECONDS, [program, case.name, *words], env=guarded_by(LIBRARY, f"report_path={report}"), cwd=place,
                                        preexec_fn=forbid_core)
         assert as_shell(status) == case.status, f"status {status}: {errors[-800:]}"
-        findings, _ = lines_of(report)
+        findings = findings_of(report)
         check(case, findings, "nothing" if case.is_seen_by_run or case.is_nothing_without_collecting else case.kind, program)
     return test
 

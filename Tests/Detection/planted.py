@@ -9,7 +9,6 @@ of the block's own, so this counts how often the default profile still has some 
 Closing line: N passed, N failed."""
 
 import argparse
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -20,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "Benchmarks"))
 from Support import builds  # noqa: E402
 from Support.checks import Checks, Failed, run_within  # noqa: E402
 from Support.environment import LIBRARY, TESTS, scrubbed  # noqa: E402
+from Support.reports import findings_of  # noqa: E402
 from Support.slices import add_slice_option  # noqa: E402
 
 import building  # noqa: E402
@@ -76,7 +76,7 @@ class Planting:
                                LD_PRELOAD=preload, ZGUARD_OPTIONS=options, PLANTED_PROGRAM=PROGRAMS[name], PLANTED_OUT=str(out))
         status, _, errors = run_within(TIMEOUT_SECONDS, target.command(folder, self.size, "zguard"), text=False, cwd=folder, env=environment)
         lines = out.read_text().splitlines() if out.exists() else []
-        findings = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
+        findings = findings_of(report)
         findings = [finding for finding in findings if not finding.get("again")]
         return status, lines, findings, errors.decode(errors="replace")
 

@@ -6,7 +6,6 @@ The programs are the functions of Tests/Stalls/ways.c and ways.swift; a line in 
 Closing line: N passed, N failed."""
 
 import argparse
-import json
 import os
 import re
 import signal
@@ -21,6 +20,7 @@ from Support import builds  # noqa: E402
 from Support.checks import run_tests, run_within  # noqa: E402
 from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
 from Support.processes import kill_session, running_in  # noqa: E402
+from Support.reports import findings_of  # noqa: E402
 from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES, FOLDER = TESTS / "Stalls", builds.BUILD / "stalling"
@@ -76,7 +76,7 @@ def stalls_as(case):
         command = [ZGUARD, "run", *asked, *options, "--report", report, "--format", "json", "--", case.program, case.name]
         plain, _, _ = run_within(TIMEOUT_SECONDS, [case.program, case.name], env=scrubbed(), cwd=place)
         status, _, errors = run_within(TIMEOUT_SECONDS, command, env=scrubbed(), cwd=place)
-        findings = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
+        findings = findings_of(report)
         if case.top is None:
             assert not findings and status == plain, (status, plain, errors[-2000:])
             return

@@ -11,7 +11,6 @@ import argparse
 import concurrent.futures
 import contextlib
 import http.client
-import json
 import os
 import re
 import signal
@@ -26,6 +25,7 @@ sys.path[1:1] = [str(Path(__file__).resolve().parents[1] / "Programs")]
 from Support import builds  # noqa: E402
 from Support.checks import run_tests, run_within  # noqa: E402
 from Support.environment import TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.reports import findings_of  # noqa: E402
 from case import Case, Need  # noqa: E402
 from harness import CaseError, Guard, Run  # noqa: E402
 from programs import exit_if_missing, install_packages  # noqa: E402
@@ -213,8 +213,8 @@ def passes(place, server, steps, options=()):
     return runs
 
 
-def findings_of(run):
-    return [json.loads(line) for path in sorted(run.logs.glob("*.report")) for line in path.read_text().splitlines()]
+def all_findings(run):
+    return [finding for path in sorted(run.logs.glob("*.report")) for finding in findings_of(path)]
 
 
 def stall_is_found(server, what, functions, call):
@@ -230,7 +230,7 @@ def stall_is_found(server, what, functions, call):
 
         plain, guarded = passes(place, server, steps)
         assert [(one.label, one.stdout) for one in plain.records] == [(one.label, one.stdout) for one in guarded.records], guarded.records
-        findings = findings_of(guarded)
+        findings = all_findings(guarded)
         assert [finding["kind"] for finding in findings] == ["stall"], findings
         assert plain.records[-1].status == server.status and guarded.records[-1].status == (server.status or 99), \
             (plain.records[-1].status, guarded.records[-1].status)
@@ -263,7 +263,7 @@ class Loop:
         plain, _, _ = run_within(60, [program], env=scrubbed(), cwd=place)
         report = place / "report.jsonl"
         status, _, errors = run_within(60, [ZGUARD, "run", "--collect", "stalls", "--report", report, "--format", "json", "--", program], env=scrubbed(), cwd=place)
-        findings = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
+        findings = findings_of(report)
         assert plain == 0 and status == 99, (plain, status, errors[-1000:])
         assert [finding["kind"] for finding in findings] == ["stall"], findings
         [finding] = findings
@@ -309,7 +309,7 @@ def load_is_no_stall(server, is_crowded):
                 time.sleep(0.6)  # of which nothing may be said, either
 
         _, guarded = passes(place, server, steps)
-        assert not findings_of(guarded), findings_of(guarded)
+        assert not all_findings(guarded), all_findings(guarded)
         assert guarded.records[-1].status == server.status, guarded.records[-1].status
 
     return test
@@ -332,7 +332,7 @@ def healthy(place, server, ends):
                 time.sleep(8 + loads % 12)
 
     _, guarded = passes(place, server, steps, ["-o", "stall_threads=all"])
-    assert not findings_of(guarded), findings_of(guarded)
+    assert not all_findings(guarded), all_findings(guarded)
     assert guarded.records[-1].status == server.status, guarded.records[-1].status
     return f"{server.name}: {loads} loads"
 

@@ -98,7 +98,10 @@ public struct ProgramEnd: Hashable, Sendable {
         return "\((seconds * scale).rounded() / scale) s"
     }
 
-    /// "SIGKILL", or "signal 40" of one without a name.
+    /// The name of a signal.
+    ///
+    /// - Parameter signal: A signal's number.
+    /// - Returns: `SIGKILL`, or `signal 40` for a signal without a name.
     public static func name(_ signal: Int32) -> String { names[signal] ?? "signal \(signal)" }
 
     private static let names: [Int32: String] = [
