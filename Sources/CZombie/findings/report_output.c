@@ -133,15 +133,15 @@ int zg_report_descriptors(int descriptors[2]) {
     return count;
 }
 
+enum { READER_STEP_NS = 5000000, READER_LONGEST_NS = 100000000 };
+
 // Waits for the reader of a pipe or a socket, which may be this very process. False: it has been waited for long enough.
 static bool wait_for_reader(struct output *output, int descriptor) {
-    const int64_t longest = INT64_C(100000000), step = 5000000;
     while (!zg_os_is_writable(descriptor, 0)) {
-        if (output->waited_ns >= longest) return false;
-        zg_os_is_writable(descriptor, step);
-        output->waited_ns += step;
+        if (output->waited_ns >= READER_LONGEST_NS) return false;
+        zg_os_is_writable(descriptor, READER_STEP_NS);
+        output->waited_ns += READER_STEP_NS;
     }
-    output->waited_ns = 0;
     return true;
 }
 
@@ -153,8 +153,16 @@ static uint64_t write_pieces(struct output *output, int descriptor, const char *
     while (written < count) {
         if (output->may_block && !wait_for_reader(output, descriptor)) break;
         int result = zg_os_write(descriptor, bytes + written, zg_min(most, count - written));
-        if (result > 0) written += (uint64_t)result;
-        else if (result != -EAGAIN || !output->may_block) break;
+        if (result > 0) {
+            written += (uint64_t)result;
+            output->waited_ns = 0;
+            continue;
+        }
+        // A pipe may be ready for one byte and refuse a piece, or another process has filled it first.
+        if (result != -EAGAIN || !output->may_block || output->waited_ns >= READER_LONGEST_NS) break;
+        static uint32_t nobody;
+        zg_os_futex_wait(&nobody, 0, true, READER_STEP_NS);
+        output->waited_ns += READER_STEP_NS;
     }
     return written;
 }

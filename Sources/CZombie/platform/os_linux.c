@@ -590,7 +590,8 @@ bool zg_os_may_block(int descriptor) {
 bool zg_os_is_writable(int descriptor, int64_t timeout_ns) {
     struct pollfd waited = {.fd = descriptor, .events = POLLOUT};
     struct timespec timeout = {timeout_ns / 1000000000, timeout_ns % 1000000000};
-    return ZG_CALL(SYS_ppoll, &waited, 1, &timeout, NULL, 0, 0) != 0;
+    long result = ZG_CALL(SYS_ppoll, &waited, 1, &timeout, NULL, 0, 0);
+    return result != 0 && result != -EINTR;
 }
 
 int zg_os_send(const char *path, const void *bytes, uint64_t count) {

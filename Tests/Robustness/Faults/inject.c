@@ -77,6 +77,7 @@
     X(mask_block, "sigprocmask-block")                                                                                 \
     X(mask_set, "sigprocmask-set")                                                                                     \
     X(sigtimedwait, "sigtimedwait")                                                                                    \
+    X(ppoll, "ppoll")                                                                                                  \
     X(sigaltstack, "sigaltstack")                                                                                      \
     X(brk, "brk")                                                                                                      \
     X(sigaction, "sigaction")                                                                                          \
@@ -261,6 +262,7 @@ static enum kind kind_of(long number, long a, long b, long c, long d) {
     case SYS_futex: return (b & FUTEX_CMD_MASK) == FUTEX_WAKE ? kind_futex_wake : kind_futex_wait;
     case SYS_rt_sigprocmask: return a == SIG_SETMASK ? kind_mask_set : kind_mask_block;
     case SYS_rt_sigtimedwait: return kind_sigtimedwait;
+    case SYS_ppoll: return kind_ppoll;
     case SYS_sigaltstack: return kind_sigaltstack;
     case SYS_brk: return kind_brk;
     case SYS_execve: // the program's own, as its other prctl are
