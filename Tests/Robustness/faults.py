@@ -168,6 +168,7 @@ UNSHOWN = {
     "prctl-get-name": "the finding's thread has no name", "prctl-set-name": "our thread is called as the program is",
     "sched_yield": "the race goes on", "futex-wait": "locks are waited for actively", "futex-wake": "locks are found free later",
     "sigprocmask-block": "nothing is held back, then", "sigprocmask-set": "asked again", "sigtimedwait": "asked only after a signal",
+    "ppoll": "the write that follows decides how long it takes",
     "brk": "blocks are told by their neighbours", "libc-memory": "the program's own answer",
 }
 
