@@ -169,7 +169,7 @@ static void after_fork_in_parent(void) {
 
 static void after_fork_in_child(void) {
     if (!forking.is_prepared) return;
-    zg_window_fork_done(true); // before anything of the program can run
+    zg_window_fork_done(true);   // before anything of the program can run
     zg_os_after_fork_in_child(); // before the thread is told its number in the child
     zg_advice_after_fork_in_child();
     after_fork(true);

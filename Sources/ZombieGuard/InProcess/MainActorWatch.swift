@@ -164,7 +164,8 @@ package final class MainActorWatch: Sendable {
             time.count(times, now: now, unseen: unseen)
             if busy * 2 >= limit, now >= samples.next {
                 samples.plan(after: now, tick: tick)
-                if let sample = OwnThread.sample(thread) { samples.add(sample) }
+                // A sample taken meanwhile may show `conclude` waiting for this very thread.
+                if let sample = OwnThread.sample(thread), !self.state.withLock({ $0.isStopped }) { samples.add(sample) }
             }
             if busy >= freezeMilliseconds, !isSaid {
                 isSaid = true

@@ -29,7 +29,7 @@ import ZombieGuardTesting
     // fails: ; 5 times
     // at: StallTests.swift "// computes"
     @Test(.noStalls(over: .milliseconds(50), times: 5)) @MainActor func isSluggish() async {
-        for _ in 0..<5 {
+        for _ in 0..<7 {
             sort(milliseconds: 100)
             try? await Task.sleep(for: .milliseconds(20))
         }
@@ -63,7 +63,7 @@ final class StallXCTests: XCTestCase {
         Thread.detachNewThread {
             lock.lock()
             isHeld.signal()
-            usleep(400_000)
+            usleep(1_500_000)
             lock.unlock()
         }
         isHeld.wait()
