@@ -150,11 +150,34 @@ static void check_levels(void) {
     CHECK_EQUAL(zg_pressure_tighter((struct zg_bound){0, 0}, (struct zg_bound){0, 9}).limit, 9, "any limit, too");
 }
 
+static void check_strides(void) {
+    const uint64_t mib = 1 << 20;
+#define STRIDE(expected, ...)                                                                                          \
+    CHECK_EQUAL(zg_pressure_stride(&(struct zg_readings){__VA_ARGS__}), expected, #__VA_ARGS__)
+    STRIDE(64 * mib, 0);
+    STRIDE(64 * mib, .available = 20000 * mib, .total = 24000 * mib);
+    STRIDE(2 * mib, .available = 32 * mib, .total = 24000 * mib);
+    STRIDE(mib, .group = {48 * mib, 64 * mib});
+    STRIDE(mib / 4, .group = {64 * mib, 64 * mib});
+    STRIDE(mib / 4, .group = {65 * mib, 64 * mib});
+    STRIDE(mib, .group = {48 * mib, 64 * mib}, .data = {1, 1000 * mib}, .address_space = {1, 1000 * mib});
+    STRIDE(mib, .group = {1, 1000 * mib}, .data = {48 * mib, 64 * mib});
+    STRIDE(mib, .group = {1, 1000 * mib}, .address_space = {48 * mib, 64 * mib});
+#define NARROW(expected, ...)                                                                                          \
+    CHECK_EQUAL(zg_pressure_is_narrow(&(struct zg_readings){__VA_ARGS__}), expected, #__VA_ARGS__)
+    NARROW(false, 0);
+    NARROW(false, .group = {600, 1000});
+    NARROW(true, .group = {601, 1000});
+    NARROW(true, .group = {UINT64_MAX, 1});
+    NARROW(false, .address_space = {99, 100}, .data = {99, 100});
+}
+
 static void check_steps(void) {
     const uint64_t cap = 16 << 20, second = 1000000000;
     struct zg_pressure_course course = {.cap = cap};
     uint64_t now = 10 * second;
-#define STEP(level, held, backed) zg_pressure_next(&course, level, cap, held, backed, now)
+    const uint64_t stride = 1 << 20;
+#define STEP(level, held, backed) zg_pressure_next(&course, level, cap, held, backed, stride, now)
     CHECK_EQUAL(STEP(0, cap, 1 << 30), zg_pressure_wait, "enough: nothing");
     CHECK_EQUAL(STEP(1, cap, 0), zg_pressure_relieve, "first the pages go");
     uint64_t expected = cap;
@@ -171,6 +194,9 @@ static void check_steps(void) {
     CHECK_EQUAL(STEP(2, 0, 0), zg_pressure_release, "last, all is reused");
     CHECK_EQUAL(STEP(2, 0, 0), zg_pressure_wait, "once");
     CHECK_EQUAL(STEP(2, 0, 5 << 20), zg_pressure_release, "unless there is more");
+    CHECK_EQUAL(zg_pressure_next(&course, 2, cap, 0, 3 << 20, stride, now), zg_pressure_wait, "which is 4 MiB");
+    CHECK_EQUAL(zg_pressure_next(&course, 2, cap, 0, 3 << 20, stride / 2, now), zg_pressure_release,
+                "or less where little is left");
     for (int i = 0; i < 3; i++) CHECK_EQUAL(STEP(0, 0, 0), zg_pressure_wait, "recovery waits for some calm");
     uint64_t raised = 0;
     for (int i = 0; i < 100 && course.cap < cap; i++) {
@@ -188,8 +214,8 @@ static void check_steps(void) {
     CHECK_EQUAL(STEP(2, 1 << 20, 0), zg_pressure_shrink, "a cap far over what is held");
     CHECK(course.cap <= cap / 8, "is not halved in vain");
     course = (struct zg_pressure_course){.cap = 0};
-    CHECK_EQUAL(zg_pressure_next(&course, 2, 0, 0, 0, now), zg_pressure_relieve, "without a quarantine");
-    CHECK_EQUAL(zg_pressure_next(&course, 2, 0, 0, 0, now), zg_pressure_release, "there are two steps");
+    CHECK_EQUAL(zg_pressure_next(&course, 2, 0, 0, 0, stride, now), zg_pressure_relieve, "without a quarantine");
+    CHECK_EQUAL(zg_pressure_next(&course, 2, 0, 0, 0, stride, now), zg_pressure_release, "there are two steps");
 }
 
 // --- the fake tree ---------------------------------------------------------------------------------------------------
@@ -350,6 +376,22 @@ static void check_limits(void) {
     put("/proc/self/status", STATUS "Seccomp:\t0\nSeccomp_filters:\t0\n");
 }
 
+// A limit that comes, changes and goes while the process has threads: its own group's, which had none at the start.
+static void check_kept_group(void) {
+    struct zg_readings readings;
+    zg_pressure_read(&readings, zg_pressure_kept);
+    CHECK_EQUAL(readings.group.limit, 0, "no limit");
+    put(ONE "/memory.limit_in_bytes", "1000\n");
+    zg_pressure_read(&readings, zg_pressure_kept);
+    CHECK(readings.group.limit == 1000 && readings.group.used == 850, "a limit that was set later");
+    put(ONE "/memory.limit_in_bytes", "900\n");
+    zg_pressure_read(&readings, zg_pressure_kept);
+    CHECK_EQUAL(readings.group.limit, 900, "and lowered");
+    put(ONE "/memory.limit_in_bytes", "9223372036854771712\n");
+    zg_pressure_read(&readings, zg_pressure_kept);
+    CHECK_EQUAL(readings.group.limit, 0, "and lifted");
+}
+
 // Nothing that is missing, unreadable or nonsense stops the reading.
 static void check_missing(void) {
     static const char *const names[] = {"/proc/pressure/memory", "/proc/meminfo",    TWO "/memory.pressure",
@@ -382,6 +424,7 @@ static void check_missing(void) {
     drop("/proc/meminfo");
     zg_pressure_read(&readings, zg_pressure_kept);
     CHECK(readings.total, "whatever becomes of its name");
+    check_kept_group();
     put_memory(500);
     // A filter was installed: nothing is opened any more, whoever asks.
     put("/proc/self/status", STATUS "Seccomp:\t2\nSeccomp_filters:\t1\n");
@@ -498,6 +541,7 @@ int main(void) {
     check_stalls();
     check_groups();
     check_levels();
+    check_strides();
     check_steps();
     if (!CHECK(mkdtemp(tree), "a folder for the fake tree")) return check_end();
     make_tree();

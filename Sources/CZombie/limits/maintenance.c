@@ -9,6 +9,7 @@
 #include "blocks/slab.h"
 #include "heap/quarantine.h"
 #include "heap/relief.h"
+#include "pages/fence.h"
 #include "pages/protect.h"
 #include "pages/retire.h"
 #include "platform/arch.h"
@@ -27,12 +28,14 @@
 // For so long a thread that takes new memory waits for another one that gives some back.
 #define WAIT_NS (int64_t)(50 * MS)
 enum { TICKS_AT_FIRST = 1 << 20 };
+// A process that takes less than this is not worth a look, of up to 0.2 ms: it lives for a few of them. The limit is not known before.
+#define FIRST_STRIDE ((uint64_t)2 << 20)
 
 struct zg_maintenance zg_maintenance;
 
 static struct zg_lock looking; // somebody reads and acts
 static uint64_t looked_ticks, looked_ns, gate_ticks = TICKS_AT_FIRST;
-static uint64_t looked_taken, growth_step = (uint64_t)16 << 20, idle_taken;
+static uint64_t looked_taken, growth_step = FIRST_STRIDE, idle_taken;
 static uint64_t tried_ticks;
 static uint64_t given; // of what held_bytes counts: given back already
 static uint32_t answering;
@@ -85,25 +88,19 @@ static void take_step(struct zg_thread *thread, enum zg_pressure_step step) {
     zg_stats_add(zg_counter_pressure_steps, 1);
 }
 
-static void note_limits(const struct zg_readings *readings) {
-    uint64_t tightest = readings->total ? readings->total : UINT64_MAX;
-    if (readings->group.limit) tightest = zg_min(tightest, readings->group.limit);
-    if (readings->address_space.limit) tightest = zg_min(tightest, readings->address_space.limit);
-    if (readings->data.limit) tightest = zg_min(tightest, readings->data.limit);
-    zg_store(&growth_step, zg_max(tightest / 16, ZG_WORTH_RELIEVING));
-}
-
 void zg_maintenance_take_look(struct zg_thread *thread, enum zg_pressure_reach reach) {
     zg_zombie_note_time();
     struct zg_readings readings;
     zg_store(&looked_taken, zg_load(&zg_pressure_taken));
     zg_pressure_read(&readings, reach);
-    note_limits(&readings);
+    zg_store(&growth_step, zg_pressure_stride(&readings));
+    zg_fence_set_narrow(zg_pressure_is_narrow(&readings));
     int level = zg_pressure_level(&readings);
     if (level) zg_store(&zg_maintenance.short_ns, zg_os_clock_ns(CLOCK_MONOTONIC));
     zg_stats_set(zg_counter_pressure_level, (uint64_t)level);
-    take_step(thread, zg_pressure_next(&zg_maintenance.course, level, zg_config.quarantine_bytes, zg_quarantine_bytes(),
-                                       zg_maintenance_backed_bytes(), zg_os_clock_ns(CLOCK_MONOTONIC_COARSE)));
+    take_step(thread,
+              zg_pressure_next(&zg_maintenance.course, level, zg_config.quarantine_bytes, zg_quarantine_bytes(),
+                               zg_maintenance_backed_bytes(), growth_step, zg_os_clock_ns(CLOCK_MONOTONIC_COARSE)));
 }
 
 bool zg_maintenance_begin(void) { return zg_lock_try(&looking); }
@@ -183,7 +180,7 @@ void zg_maintenance_look(struct zg_thread *thread) {
     bool runs = __atomic_load_n(&zg_maintenance.thread, __ATOMIC_RELAXED) == zg_maintenance_thread_runs;
     if (grown || (!runs && is_due(ticks) &&
                   (held_bytes() >= ZG_WORTH_LOOKING || zg_maintenance.course.cap != zg_config.quarantine_bytes ||
-                   zg_stats_get(zg_counter_pressure_level))))
+                   zg_fence_is_narrow() || zg_stats_get(zg_counter_pressure_level))))
         zg_maintenance_take_look(thread, own_reach());
     zg_maintenance_end();
 }

@@ -27,6 +27,10 @@ enum {
 // Address space is made accessible in steps, because each is a system call.
 #define COMMIT_STEP ((uint64_t)4 << 20)
 #define SHARE_LEAST ((uint64_t)4 << 20)
+enum { SHARE_SHIFT = 3 };
+// The same where memory is narrow. Several processes of a group may have these.
+#define NARROW_LEAST ((uint64_t)256 << 10)
+enum { NARROW_SHIFT = 5 };
 // What records of dead blocks may take: this much, or this share of what is in use.
 #define RECORDS_LEAST ((uint64_t)2 << 20)
 enum { RECORDS_SHIFT = 3 };
@@ -194,6 +198,10 @@ static bool open_range(struct zg_span *span, bool fresh, uint64_t skip) {
     return zg_os_unguard(data, bytes) == 0;
 }
 
+static bool is_narrow;
+void zg_fence_set_narrow(bool narrow) { __atomic_store_n(&is_narrow, narrow, __ATOMIC_RELAXED); }
+bool zg_fence_is_narrow(void) { return __atomic_load_n(&is_narrow, __ATOMIC_RELAXED); }
+
 uint64_t zg_fence_memory_most(bool first, enum zg_shortfall *limit) {
     static uint64_t half;
     uint64_t known = zg_load(&half);
@@ -204,11 +212,14 @@ uint64_t zg_fence_memory_most(bool first, enum zg_shortfall *limit) {
     }
     *limit = zg_shortfall_pressure;
     if (zg_stats_get(zg_counter_pressure_level)) return 0;
+    if (zg_config.fence_per_context == ZG_FENCE_ALL && zg_fence_is_narrow()) return 0;
     *limit = zg_shortfall_memory;
     uint64_t most = zg_config.fence_bytes;
     if (zg_config.fence_per_context != ZG_FENCE_ALL &&
         most == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial) {
-        uint64_t share = zg_max(SHARE_LEAST, zg_stats_get(zg_counter_live_bytes) / 8);
+        bool narrow = zg_fence_is_narrow();
+        uint64_t share = zg_max(narrow ? NARROW_LEAST : SHARE_LEAST,
+                                zg_stats_get(zg_counter_live_bytes) >> (narrow ? NARROW_SHIFT : SHARE_SHIFT));
         most = zg_min(most, first ? 2 * share : share);
     }
     if (most >= known) return known;

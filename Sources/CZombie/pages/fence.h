@@ -36,6 +36,9 @@ ZG_INLINE uint64_t zg_fence_data_bytes(const struct zg_span *span) { return (spa
 // where only some blocks are fenced, a share of what the program has, or for `first` blocks of stacks twice of it. `*limit` gets
 // which of them it is.
 uint64_t zg_fence_memory_most(bool first, enum zg_shortfall *limit);
+// Memory is too narrow for a page for each block (zg_pressure_is_narrow): nothing more where all blocks are fenced.
+void zg_fence_set_narrow(bool narrow);
+bool zg_fence_is_narrow(void);
 // Whether there is memory for the pages of a block of this size: the first block of its stack, or one of the others, which leave
 // those half of it.
 bool zg_fence_has_room(uint64_t size, bool first);

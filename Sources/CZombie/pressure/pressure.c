@@ -180,7 +180,14 @@ enum {
     LOW_STALL = 1000,     // hundredths of a percent of the last ten seconds
     LOW_STALL_NOW = 100,
     SHORT_STALL_NOW = 20, // thousandths of the time since the last look: some, all
+    // Of a group's limit: a heap of windows that is churned grows by up to half (Tests/Robustness/groups.py), and 600 * 3 / 2 < SHORT.
+    NARROW_PERMILLE = 600,
+    STRIDE_SHIFT = 4, // sixteen processes that take memory at the same time do not use up what is left
 };
+// A look takes up to 0.15 ms. As many bytes as it takes the kernel some 0.1 ms to hand out (64 faults) are the least between two of them
+// that pays, and behind as many as it takes 20 ms for no look shows in the time. A limit may be set at any time.
+#define STRIDE_LEAST ((uint64_t)256 << 10)
+#define STRIDE_MOST ((uint64_t)64 << 20)
 
 int zg_pressure_level(const struct zg_readings *readings) {
     uint64_t most = zg_max(share(readings->group), zg_max(share(readings->address_space), share(readings->data)));
@@ -195,15 +202,29 @@ int zg_pressure_level(const struct zg_readings *readings) {
     return zg_pressure_suffices;
 }
 
+bool zg_pressure_is_narrow(const struct zg_readings *readings) { return share(readings->group) > NARROW_PERMILLE; }
+
+static uint64_t room(struct zg_bound bound) {
+    return bound.limit ? bound.limit - zg_min(bound.used, bound.limit) : UINT64_MAX;
+}
+
+uint64_t zg_pressure_stride(const struct zg_readings *readings) {
+    uint64_t left = readings->total ? readings->available : UINT64_MAX;
+    left = zg_min(left, room(readings->group));
+    left = zg_min(left, zg_min(room(readings->address_space), room(readings->data)));
+    return zg_max(zg_min(left >> STRIDE_SHIFT, STRIDE_MOST), STRIDE_LEAST);
+}
+
 // --- the steps -------------------------------------------------------------------------------------------------------
 
 enum { CALM_LOOKS = 4 };
 #define RAISE_NS UINT64_C(1000000000)
-// A step that was taken is taken again once there is so much to give back.
-#define AGAIN_LEAST ((uint64_t)4 << 20)
+// A step that was taken is taken again once there is so much to give back: a quarter of what is left, which is four strides.
+#define AGAIN_MOST ((uint64_t)4 << 20)
+enum { AGAIN_STRIDES = 4 };
 
 enum zg_pressure_step zg_pressure_next(struct zg_pressure_course *course, int level, uint64_t cap, uint64_t quarantined,
-                                       uint64_t backed, uint64_t now_ns) {
+                                       uint64_t backed, uint64_t stride, uint64_t now_ns) {
     if (level == zg_pressure_suffices) {
         if (++course->calm < CALM_LOOKS) return zg_pressure_wait;
         course->calm = CALM_LOOKS;
@@ -230,6 +251,6 @@ enum zg_pressure_step zg_pressure_next(struct zg_pressure_course *course, int le
         course->released = true;
         return zg_pressure_release;
     }
-    if (backed < AGAIN_LEAST) return zg_pressure_wait;
+    if (backed < zg_min(AGAIN_STRIDES * stride, AGAIN_MOST)) return zg_pressure_wait;
     return level == zg_pressure_short ? zg_pressure_release : zg_pressure_relieve;
 }

@@ -46,6 +46,11 @@ enum { zg_pressure_suffices, zg_pressure_low, zg_pressure_short };
 int zg_pressure_level(const struct zg_readings *readings);
 // The bound that is nearest to its limit.
 struct zg_bound zg_pressure_tighter(struct zg_bound a, struct zg_bound b);
+// The group has too little left for a page for each block: dead blocks between living ones keep their pages, and what is left has to
+// do for that.
+bool zg_pressure_is_narrow(const struct zg_readings *readings);
+// How much new memory the process may take before the next look.
+uint64_t zg_pressure_stride(const struct zg_readings *readings);
 
 // -- the answer, a step at each look --
 
@@ -64,9 +69,9 @@ struct zg_pressure_course {
     bool relieved, released;
 };
 // `cap` is what it may hold when memory suffices; `quarantined` what it does hold; `backed` the memory that a relief would
-// give back, roughly.
+// give back, roughly; `stride` that of the reading.
 enum zg_pressure_step zg_pressure_next(struct zg_pressure_course *course, int level, uint64_t cap, uint64_t quarantined,
-                                       uint64_t backed, uint64_t now_ns);
+                                       uint64_t backed, uint64_t stride, uint64_t now_ns);
 
 // -- the heap's own word. Any context. --
 
@@ -107,7 +112,7 @@ struct zg_process_state {
 };
 bool zg_pressure_process(struct zg_process_state *state);
 // The descriptors that are kept, in no order. Returns how many.
-enum { ZG_PRESSURE_KEPT = 4 };
+enum { ZG_PRESSURE_KEPT = 6 };
 int zg_pressure_descriptors(int descriptors[ZG_PRESSURE_KEPT]);
 
 #endif

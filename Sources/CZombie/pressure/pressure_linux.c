@@ -19,7 +19,7 @@
 #include "settings/config.h"
 #include "settings/stats.h"
 
-enum { kept_status, kept_system, kept_usage, kept_parts };
+enum { kept_status, kept_system, kept_usage, kept_parts, kept_most, kept_high };
 enum { TEXT_BYTES = 8192, PATH_BYTES = 1024, LINE_BYTES = 2048, FEW_DESCRIPTORS = 64 };
 
 // What was opened, and as which file: the program may have closed it and given the number away.
@@ -40,7 +40,7 @@ struct group {
 
 static struct group groups[2]; // by version - 1; an empty path: there is none
 static bool prepared, groups_known;
-static uint64_t kept_limit; // that kept_usage is compared with
+static uint64_t kept_swap_limit; // of memory and swap, which kept_usage is compared with as well
 static struct zg_stall system_stall;
 static bool system_stall_known;
 static uint64_t failures_seen, read_ns;
@@ -173,6 +173,7 @@ static void find_groups(void) {
 #define UNLIMITED (UINT64_C(1) << 60)
 
 static const char *const usage_name[] = {"memory.usage_in_bytes", "memory.current"};
+static const char *const limit_name[] = {"memory.limit_in_bytes", "memory.max"};
 static const char *const cache_name[] = {"total_inactive_file", "inactive_file"};
 
 // The page cache that goes first is memory that is free, in fact.
@@ -183,9 +184,8 @@ static uint64_t without_cache(uint64_t used, uint64_t parts_bytes, int version) 
 }
 
 static uint64_t limit_at(const struct group *group, uint64_t bytes, int version) {
-    if (version == 1) return read_group_number(group, bytes, "memory.limit_in_bytes", UINT64_MAX);
-    return zg_min(read_group_number(group, bytes, "memory.max", UINT64_MAX),
-                  read_group_number(group, bytes, "memory.high", UINT64_MAX));
+    uint64_t most = read_group_number(group, bytes, limit_name[version - 1], UINT64_MAX);
+    return version == 1 ? most : zg_min(most, read_group_number(group, bytes, "memory.high", UINT64_MAX));
 }
 
 // A limit of 0 is one: the group may have nothing.
@@ -244,26 +244,27 @@ static void read_events(struct group *group, struct zg_readings *readings) {
     group->events_known = true;
 }
 
-// Keeps what the group that is nearest to its limit uses, for when nothing may be opened.
-static void keep_group(const struct group *group, int version, uint64_t bytes, uint64_t limit) {
-    const char *const names[] = {usage_name[version - 1], "memory.stat"};
-    for (int i = 0; i < 2; i++) {
+// Keeps what the group that is nearest to its limit uses, and its limits, which may change, for when nothing may be opened.
+static void keep_group(const struct group *group, int version, uint64_t bytes) {
+    const char *const names[] = {usage_name[version - 1], "memory.stat", limit_name[version - 1], "memory.high"};
+    for (int i = 0; i < (version == 1 ? 3 : 4); i++) {
         struct zg_text path;
         zg_text_init(&path, whole, sizeof whole);
         file_path(&path, group, bytes, names[i]);
         if (!path.truncated) keep(kept_usage + i, zg_os_open_system(whole));
     }
-    kept_limit = limit;
+    kept_swap_limit =
+        version == 1 ? read_group_number(group, bytes, "memory.memsw.limit_in_bytes", UINT64_MAX) : UINT64_MAX;
 }
 
 static void read_groups(struct zg_readings *readings, bool prepare) {
     for (int version = 1; version <= 2; version++) {
         struct group *group = &groups[version - 1];
         if (!group->path[0]) continue;
-        uint64_t nearest = 0;
+        uint64_t nearest = zg_string_length(group->path); // its own, where none has a limit yet
         struct zg_bound worst = read_bounds(group, version, &nearest);
         readings->group = zg_pressure_tighter(readings->group, worst);
-        if (prepare && worst.limit && !kept[kept_usage].open) keep_group(group, version, nearest, worst.limit);
+        if (prepare && (worst.limit || !kept[kept_usage].open)) keep_group(group, version, nearest);
         if (version == 1) continue;
         struct zg_stall stall;
         if (zg_pressure_parse_stall(text, read_group(group, zg_string_length(group->path), "memory.pressure"), &stall))
@@ -273,14 +274,17 @@ static void read_groups(struct zg_readings *readings, bool prepare) {
 }
 
 static void read_kept_group(struct zg_readings *readings) {
-    uint64_t used;
-    if (!kept_limit || !zg_pressure_parse_number(text, read_kept(kept_usage), &used)) return;
+    uint64_t used, limit = kept_swap_limit, value;
+    if (!kept[kept_usage].open) return;
+    for (int i = kept_most; i <= kept_high; i++)
+        if (zg_pressure_parse_number(text, read_kept(i), &value)) limit = zg_min(limit, value);
+    if (limit >= UNLIMITED || !zg_pressure_parse_number(text, read_kept(kept_usage), &used)) return;
     uint64_t parts = read_kept(kept_parts), cache;
     // Which version it is shows in the names; "total_" first, for the other one is also in version 1, without the children.
     if (zg_pressure_parse_field(text, parts, cache_name[0], &cache) ||
         zg_pressure_parse_field(text, parts, cache_name[1], &cache))
         used -= zg_min(used, cache);
-    readings->group = bound(used, kept_limit);
+    readings->group = bound(used, limit);
 }
 
 // --- the process and the system --------------------------------------------------------------------------------------
