@@ -140,7 +140,7 @@ struct zg_alias {
     struct zg_death death;
     uint16_t start;      // bytes from the page's start
     uint16_t slot_bytes; // 0: no block was ever at this page
-    uint32_t window;     // its number
+    uint32_t window;     // its number; 0: the page may be handed out
 };
 
 // A node of the stack depot: one frame and, through `parent`, its callers. A stack id is the index of its innermost node.

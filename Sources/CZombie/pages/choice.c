@@ -99,7 +99,9 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, uint64_t c
     if (!(count & SEEN) && !(add_count(context, SEEN, 0) & SEEN)) zg_stats_add(zg_counter_contexts, 1);
     if (zg_protection_is_stopped()) return zg_coverage_declined(zg_shortfall_no_faults), zg_choice_none;
     if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample)
-        return can_window && (zg_window_is_forced() || !is_private(fenced) || !zg_fence_is_affordable()) &&
+        return can_window &&
+                       (zg_window_is_forced() || !is_private(fenced) || !zg_fence_is_affordable() ||
+                        !zg_fence_has_room(size, false)) &&
                        zg_window_is_for(caller)
                    ? zg_choice_window
                    : zg_choice_pages;

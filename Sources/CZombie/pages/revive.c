@@ -37,10 +37,20 @@ static bool open_fenced_header(const struct zg_block_view *view) {
     return true;
 }
 
+// The page leaves the window's memory, and no other block may be handed out there.
+static void keep_from_windows(uint64_t address) {
+    struct zg_alias *alias = zg_alias_contains(address) ? zg_alias_find(address) : NULL;
+    // Where it still has a number whoever retires the block has not given its slot back yet, and needs it.
+    uint32_t given = 0;
+    if (alias)
+        __atomic_compare_exchange_n(&alias->window, &given, UINT32_MAX, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
 // A private page, on which nothing else is: in the memory others have their blocks.
 static bool open_alias_header(const struct zg_block_view *view) {
     if (view->state != zg_state_retired || !zg_alias_contains(view->start)) return false;
     void *page = (void *)(view->start & ~(ZG_PAGE_BYTES - 1));
+    keep_from_windows(view->start);
     if (!zg_os_map_private(ZG_PAGE_BYTES, page)) return false;
     zg_fill(page, ZG_PAGE_BYTES, ZG_FILL_FREED);
     return true;
@@ -102,6 +112,7 @@ bool zg_revive_page(uint64_t address) {
     struct zg_block_view block;
     // Nobody else's page: the block of an inferred finding may be far from the address.
     if (!zg_lookup_block(address, &block) || block.state != zg_state_retired) return false;
+    keep_from_windows(address);
     if (zg_os_commit(page, ZG_PAGE_BYTES) != 0 && !zg_os_map_private(ZG_PAGE_BYTES, page)) return false;
     zg_fill(page, ZG_PAGE_BYTES, ZG_FILL_FREED);
     return true;

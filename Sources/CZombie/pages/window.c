@@ -44,7 +44,10 @@ enum {
     STREAMS = 2 * CLASSES, // of a class: blocks that likely die soon, and those that likely last
     AGE = 16,              // windows of a stream from when one was passed until what is in use there has lasted
     FORKS_MOST = 4,        // of a process, and of those that it comes from
-    STEP_BYTES = 64 << 10
+    STEP_BYTES = 64 << 10,
+    CLOSED_NARROW = 4096, // pages of dead windows where memory is narrow: 128 KiB of records
+    REENTERED_PART = 8,   // of a window's pages have to be free for another pass: a search pays from a dozen blocks on
+    PAGE_PRICE = sizeof(struct zg_alias) + sizeof(uint64_t), // bytes of a page in a window
 };
 // What dying blocks may hold before they are guarded: this much, or this share of what is in use.
 #define DYING_LEAST ((uint64_t)256 << 10)
@@ -69,6 +72,7 @@ struct chunk {
     uint64_t memory; // its first mapping, which no block is used by
     uint32_t next;   // of the stream's chunks that are worth a window: number, 0 ends it
     uint32_t window; // the one that goes on, 0: none
+    uint32_t newest; // of its open windows, 0: none
     uint32_t live;   // blocks in use
     uint16_t pages, slots, slot_bytes;
     uint16_t cursor, populated; // pages of the window
@@ -78,13 +82,14 @@ struct chunk {
     bool is_listed, is_current, is_empty; // empty: its pages have gone back
     uint8_t free[CHUNK_PAGES_MOST];
     uint64_t used[CHUNK_PAGES_MOST][SLOTS_MOST / 64];
+    uint64_t enterable[CHUNK_PAGES_MOST / 64]; // pages that the window's pass may hand out: a bit each
 };
 
 enum window_state { window_none, window_open, window_closed };
 struct window {
     uint64_t first; // page of the area
     uint32_t chunk;
-    uint32_t next; // closed ones, oldest first; those to be used again
+    uint32_t next; // open ones of the same chunk, newest first; closed ones, oldest first; those to be used again
     uint32_t next_dying;
     uint16_t pages, live;
     uint8_t state;
@@ -217,6 +222,7 @@ static bool commit(void *table, uint64_t entry_bytes, uint64_t count, uint64_t *
 
 // So many pages of dead windows may keep their records.
 static uint64_t closed_most(void) {
+    if (zg_fence_is_narrow()) return CLOSED_NARROW;
     uint64_t live = zg_stats_get(zg_counter_live_bytes) >> CLOSED_SHIFT;
     return zg_min(zg_config.retired_bytes / ZG_PAGE_BYTES, zg_max(CLOSED_LEAST, live / sizeof(struct zg_alias)));
 }
@@ -241,6 +247,7 @@ static void reuse_oldest(void) {
             struct zg_alias *alias = &zg_alias_area.aliases[page];
             forgotten += alias->slot_bytes != 0;
             alias->slot_bytes = 0;
+            alias->window = 0;
             __atomic_store_n(&alias->block.header, zg_block_header(zg_state_fresh, zg_kind_malloc, 0),
                              __ATOMIC_RELEASE);
         }
@@ -277,6 +284,7 @@ static uint32_t open_window(struct chunk *chunk) {
     if (!number) {
         number = window_count++;
         used_pages = fresh + chunk->pages;
+        zg_pressure_note_taken(chunk->pages * PAGE_PRICE);
     }
     struct window *window = &windows[number];
     window->first = first;
@@ -285,8 +293,10 @@ static uint32_t open_window(struct chunk *chunk) {
     window->state = window_open;
     window->is_judged = false;
     window->mapped = 0;
-    chunk->window = number;
+    window->next = chunk->newest;
+    chunk->newest = chunk->window = number;
     chunk->cursor = chunk->populated = 0;
+    chunk->enterable[0] = chunk->enterable[1] = UINT64_MAX;
     streams[chunk->stream].opened++;
     return number;
 }
@@ -332,6 +342,13 @@ static void stand_in_line(uint32_t number) {
     unmap_oldest();
 }
 
+// It is none of its chunk's open windows any more. Under the lock.
+static void unlink_window(uint32_t number) {
+    uint32_t *link = &chunks[windows[number].chunk].newest;
+    while (*link != number) link = &windows[*link].next;
+    *link = windows[number].next;
+}
+
 // All its blocks are dead: its guards become one inaccessible mapping. Under the lock.
 static void close_window(uint32_t number) {
     struct window *window = &windows[number];
@@ -344,6 +361,7 @@ static void close_window(uint32_t number) {
     zg_mappings_give(1);
     note_unmapped(window, window->mapped);
     window->state = window_closed;
+    unlink_window(number);
     window->next = 0;
     if (closed_newest) windows[closed_newest].next = number;
     else closed_oldest = number;
@@ -355,9 +373,13 @@ static void close_window(uint32_t number) {
 // --- memory ------------------------------------------------------------------------------------------------------------
 
 static bool is_worth_a_window(const struct chunk *chunk) { return chunk->open >= chunk->pages / 2; }
+// Where memory is narrow it need not have another window: one that it has is used again.
+static bool is_worth_entering(const struct chunk *chunk) {
+    return is_worth_a_window(chunk) || (zg_fence_is_narrow() && chunk->open >= chunk->pages / REENTERED_PART);
+}
 
 static void list(struct chunk *chunk) {
-    if (chunk->is_listed || chunk->is_current || !is_worth_a_window(chunk)) return;
+    if (chunk->is_listed || chunk->is_current || !is_worth_entering(chunk)) return;
     chunk->is_listed = true;
     chunk->next = streams[chunk->stream].worthy;
     streams[chunk->stream].worthy = (uint32_t)(chunk - chunks);
@@ -368,7 +390,7 @@ static struct chunk *unlist(uint32_t stream) {
         struct chunk *chunk = &chunks[streams[stream].worthy];
         streams[stream].worthy = chunk->next;
         chunk->is_listed = false;
-        if (is_worth_a_window(chunk)) return chunk;
+        if (is_worth_entering(chunk)) return chunk;
     }
     return NULL;
 }
@@ -426,6 +448,38 @@ static void pass(uint32_t stream, uint32_t number) {
     else stand_in_line(number);
 }
 
+// Pages of the window by which no block is in use, of those with a free slot: a bit each. Returns how many. Under the lock.
+static uint32_t find_enterable(const struct chunk *chunk, uint32_t number, uint64_t bits[CHUNK_PAGES_MOST / 64]) {
+    uint32_t count = 0;
+    bits[0] = bits[1] = 0;
+    for (uint32_t page = 0; page < chunk->pages; page++) {
+        if (!chunk->free[page] || zg_alias_area.aliases[windows[number].first + page].window) continue;
+        bits[page / 64] |= UINT64_C(1) << page % 64;
+        count++;
+    }
+    return count;
+}
+
+// A window that was passed is passed once more, and pages whose blocks died before serve again: no record, no page table and no mapping
+// more. What dies from now on stays dead until another pass. Under the lock.
+static bool reenter_window(struct chunk *chunk) {
+    for (uint32_t number = chunk->newest; number; number = windows[number].next) {
+        if (number == chunk->window) continue; // its pass has just ended
+        if (find_enterable(chunk, number, chunk->enterable) < chunk->pages / REENTERED_PART) continue;
+        chunk->window = number;
+        chunk->cursor = 0;
+        chunk->populated = chunk->pages; // page by page
+        return true;
+    }
+    return false;
+}
+
+// Under the lock.
+static bool enter_window(struct chunk *chunk) {
+    if (zg_fence_is_narrow() && reenter_window(chunk)) return true;
+    return is_worth_a_window(chunk) && open_window(chunk);
+}
+
 // The stream's next chunk, with a window onto it. NULL where there is none. Under the lock.
 static struct chunk *next_chunk(uint32_t stream) {
     struct chunk *last = streams[stream].current ? &chunks[streams[stream].current] : NULL;
@@ -437,12 +491,15 @@ static struct chunk *next_chunk(uint32_t stream) {
         streams[stream].opened >= OPENED_PER_SIZE && streams[stream].pages < CHUNK_PAGES_MOST && memory_bytes < most;
     uint32_t passed = last ? last->window : 0;
     struct chunk *chunk = is_busy ? make_chunk(stream) : NULL;
-    if (!chunk && last && is_worth_a_window(last)) chunk = last;
+    if (!chunk && last && is_worth_entering(last)) chunk = last;
     if (!chunk) chunk = unlist(stream);
     if (!chunk) chunk = make_chunk(stream);
+    // Where there is no memory for another chunk lifetimes mix: else what frees in the class's other stream would lie idle.
+    if (!chunk) chunk = unlist(stream ^ 1);
     if (chunk) lacking = zg_shortfall_refused;
-    if (!chunk || !open_window(chunk)) {
-        if (chunk) list(chunk);
+    if (!chunk || !enter_window(chunk)) {
+        // Where memory is narrow others come first, until more of its blocks die.
+        if (chunk && !zg_fence_is_narrow()) list(chunk);
         if (chunk != last) return NULL;
         chunk = NULL;
     }
@@ -459,10 +516,32 @@ static struct chunk *next_chunk(uint32_t stream) {
 
 // --- blocks ------------------------------------------------------------------------------------------------------------
 
+static bool is_enterable(const struct chunk *chunk, uint32_t page) {
+    return chunk->enterable[page / 64] >> page % 64 & 1;
+}
+
+// The page at the cursor is there, and nothing is known of a block that died in it. False where its guard stays. Under the lock.
+static bool clear_page(struct chunk *chunk) {
+    struct window *window = &windows[chunk->window];
+    struct zg_alias *alias = &zg_alias_area.aliases[window->first + chunk->cursor];
+    if (ZG_LIKELY(zg_header_state(__atomic_load_n(&alias->block.header, __ATOMIC_RELAXED)) != zg_state_retired))
+        return true;
+    if (zg_os_unguard((void *)zg_alias_page(alias), ZG_PAGE_BYTES) != 0) {
+        chunk->cursor++;
+        return false;
+    }
+    __atomic_store_n(&alias->block.header, zg_block_header(zg_state_fresh, zg_kind_malloc, 0), __ATOMIC_RELEASE);
+    zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
+    zg_stats_add(zg_counter_retired_bytes, -ZG_PAGE_BYTES);
+    note_mapped(window, 1);
+    return true;
+}
+
 // The chunk's next page with a free slot, of which none was handed out by way of its window. Under the lock.
 static bool find_page(struct chunk *chunk) {
     if (!chunk->window) return false;
-    while (chunk->cursor < chunk->pages && !chunk->free[chunk->cursor]) chunk->cursor++;
+    while (chunk->cursor < chunk->pages && !(chunk->free[chunk->cursor] && is_enterable(chunk, chunk->cursor)))
+        chunk->cursor++;
     return chunk->cursor < chunk->pages;
 }
 
@@ -517,7 +596,9 @@ static void give_slot(struct zg_alias *alias) {
     if (!chunk->free[page]++) chunk->open++;
     chunk->live--;
     note_unmapped(window, 1);
-    if (!--window->live && chunk->window != alias->window) close_window(alias->window);
+    uint32_t number = alias->window;
+    alias->window = 0; // no other thread hands the page out before
+    if (!--window->live && chunk->window != number) close_window(number);
     list(chunk);
 }
 
@@ -543,7 +624,7 @@ struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero
     struct chunk *chunk = streams[stream].current ? &chunks[streams[stream].current] : NULL;
     for (int tries = 0; (!chunk || !find_page(chunk)) && tries < 2; tries++)
         if (!(chunk = next_chunk(stream))) break;
-    if (chunk && find_page(chunk)) {
+    if (chunk && find_page(chunk) && clear_page(chunk)) {
         populate(chunk);
         alias = take_slot(chunk);
         // Before another thread's fork can copy the page: its child looks at the fill of what was live by then.
@@ -676,7 +757,8 @@ static ZG_NOINLINE void put_dying(struct zg_alias *alias) {
     bool is_over = dying_bytes > DYING_LEAST;
     zg_lock_drop(&window_lock);
     finish(numbers, count);
-    if (is_over) finish_oldest(zg_max(DYING_LEAST, zg_stats_get(zg_counter_live_bytes) >> DYING_SHIFT));
+    uint64_t share = zg_fence_is_narrow() ? 0 : zg_stats_get(zg_counter_live_bytes) >> DYING_SHIFT;
+    if (is_over) finish_oldest(zg_max(DYING_LEAST, share));
 }
 
 static uint64_t one_by_one_ns, one_by_one_most_ns = ONE_BY_ONE_FIRST_NS, refreshed_ticks;
