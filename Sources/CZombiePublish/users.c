@@ -1,6 +1,6 @@
 // Publishes the functions by which a process gives up its user's rights for good: from then on it has a file of raw
-// findings of its own, instead of one that it could cut or write over though it may no longer open it. Cold; takes the
-// report lock.
+// findings of its own, instead of one that it could cut or write over though it may no longer open it, and its statistics
+// page is the new user's. Cold; takes the report lock.
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -14,6 +14,7 @@ typedef int zg_no_user_is_published; // C wants a declaration in every file
 #include "findings/report.h"
 #include "images/loader.h"
 #include "process/runtime.h"
+#include "settings/stats.h"
 
 static int (*next_setuid)(uid_t), (*next_setreuid)(uid_t, uid_t), (*next_setresuid)(uid_t, uid_t, uid_t);
 
@@ -24,26 +25,37 @@ __attribute__((constructor(101))) static void look_up(void) {
     next_setresuid = (int (*)(uid_t, uid_t, uid_t))zg_loader_next("setresuid");
 }
 
+// Give the page away while the process still has the right to. As long as one of its three users stays, the page may stay that user's, too:
+// a process that comes back to it would not own the page any more.
+static void before(uid_t real, uid_t effective, uid_t saved) {
+    const uid_t stays = (uid_t)-1;
+    if (real != stays && effective != stays && saved != stays && zg_runtime_is_started()) zg_stats_give_to(effective);
+}
+
 static int after(int result) {
-    if (result != 0 || !zg_runtime_is_started()) return result;
+    if (!zg_runtime_is_started()) return result;
     int error = errno;
-    zg_report_after_user_change();
+    if (result == 0) zg_report_after_user_change();
+    else zg_stats_give_to(geteuid()); // the user is still the old one
     errno = error;
     return result;
 }
 
 ZG_PUBLISH int setuid(uid_t user) {
     if (!next_setuid) look_up();
+    before(user, user, user);
     return after(next_setuid(user));
 }
 
 ZG_PUBLISH int setreuid(uid_t real, uid_t effective) {
     if (!next_setreuid) look_up();
+    before(real, effective, effective);
     return after(next_setreuid(real, effective));
 }
 
 ZG_PUBLISH int setresuid(uid_t real, uid_t effective, uid_t saved) {
     if (!next_setresuid) look_up();
+    before(real, effective, saved);
     return after(next_setresuid(real, effective, saved));
 }
 

@@ -13,7 +13,8 @@
     X(fcntl) X(rt_sigaction) X(clock_gettime) X(getpid) X(gettid) X(sysinfo) X(sigaltstack) X(madvise) X(mremap)       \
     X(sched_yield) X(rt_sigprocmask) X(pread64) X(prctl) X(rt_sigtimedwait) X(tgkill) X(rt_tgsigqueueinfo)             \
     X(rt_sigqueueinfo) X(close) X(prlimit64) X(openat) X(write) X(read) X(futex) X(mmap) X(munmap) X(mprotect) X(brk)  \
-    X(kill) X(rt_sigpending) X(mincore) X(socket) X(connect) X(sendto) X(ppoll) X(getresuid)
+    X(kill) X(rt_sigpending) X(mincore) X(socket) X(connect) X(sendto) X(ppoll) X(getresuid)    \
+    X(fchown)
 // clang-format on
 
 enum zg_filtered {

@@ -697,16 +697,29 @@ bool zg_os_leave_descriptors(const int *kept, int count) {
     return true;
 }
 
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u // Linux 6.3: the one way where vm.memfd_noexec is 2
+#endif
+
 int zg_os_memfd(const char *name, uint64_t bytes) {
-    long descriptor = ZG_CALL(SYS_memfd_create, name, 1 /* MFD_CLOEXEC */, 0, 0, 0, 0);
+    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    long descriptor = ZG_CALL(SYS_memfd_create, name, flags | MFD_NOEXEC_SEAL, 0, 0, 0, 0);
+    if (descriptor == -EINVAL) descriptor = ZG_CALL(SYS_memfd_create, name, flags, 0, 0, 0, 0);
     if (descriptor < 0) return (int)descriptor;
     ZG_CALL(SYS_fchmod, descriptor, 0600, 0, 0, 0, 0);
     struct held_signals held = hold_signals(); // files in memory have the limit of files
     long result = ZG_CALL(SYS_ftruncate, descriptor, bytes, 0, 0, 0, 0);
     release_signals(held, result);
+    // A reader that has mapped the file would die of SIGBUS if it could shrink. zguard takes no page that is not sealed.
+    if (result == 0)
+        result = ZG_CALL(SYS_fcntl, descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 0, 0, 0);
     if (result == 0) return (int)descriptor;
     zg_os_close((int)descriptor);
     return (int)result;
+}
+
+void zg_os_give_file(int descriptor, uint32_t user) {
+    ZG_CALL(SYS_fchown, descriptor, user, -1 /* the group stays */, 0, 0, 0);
 }
 
 int zg_os_open_sealed(int directory, const char *name, uint64_t bytes) {

@@ -25,5 +25,8 @@ void zg_stats_note_refusals(void);
 // Publishes the page as a memfd. In the child of a fork: gives the child a page of its own. Cold.
 void zg_stats_publish(void);
 void zg_stats_after_fork_in_child(void);
+// Makes the user the owner of the page, by whom a process with the rights of root is about to go on: zguard takes no page that belongs to
+// somebody else than its process. Cold.
+void zg_stats_give_to(uint32_t user);
 
 #endif
