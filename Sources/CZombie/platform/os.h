@@ -140,7 +140,8 @@ int zg_os_duplicate_hidden(int descriptor);
 // The calling thread goes on with a descriptor table of its own, in which only these are open; others' tables stay as they
 // are. `kept` is sorted upwards. False where the kernel cannot (before 5.9): nothing has changed then.
 bool zg_os_leave_descriptors(const int *kept, int count);
-// A file in memory that only its owner may open, sealed: its size stays what it is. Negative where there is none.
+// A file in memory that only its owner may open, sealed where the kernel lets it be: its size stays what it is. Negative where there is
+// none.
 int zg_os_memfd(const char *name, uint64_t bytes);
 // Makes another user the owner of the file, which takes the rights of root; otherwise nothing happens.
 void zg_os_give_file(int descriptor, uint32_t user);

@@ -109,9 +109,7 @@ void zg_stats_give_to(uint32_t user) {
     uint64_t device, inode;
     // Between vfork and exec a child runs in its parent's memory, whose page this is. The program may have closed the descriptor and opened a
     // file of its own by that number.
-    if (stats_descriptor < 0 || !zg_os_is_own_process() ||
-        !zg_os_identify(stats_descriptor, &device, &inode))
-        return;
+    if (stats_descriptor < 0 || !zg_os_is_own_process() || !zg_os_identify(stats_descriptor, &device, &inode)) return;
     if (stats_inode && inode == stats_inode && device == stats_device) zg_os_give_file(stats_descriptor, user);
 }
 
