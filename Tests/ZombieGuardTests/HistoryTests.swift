@@ -43,7 +43,63 @@ private struct SeededNumbers {
     }
 }
 
+/// Memory of this process that another one's is to be: reads outside of it fail.
+private final class OwnMemory {
+    static let bytes = 4096
+    let start = UnsafeMutableRawPointer.allocate(byteCount: bytes, alignment: 4096)
+
+    init() { start.initializeMemory(as: UInt8.self, repeating: 0, count: Self.bytes) }
+    deinit { start.deallocate() }
+
+    func store<Value: BitwiseCopyable>(_ value: Value, at offset: Int) {
+        start.storeBytes(of: value, toByteOffset: offset, as: Value.self)
+    }
+
+    func address(_ offset: Int) -> UInt64 { UInt64(UInt(bitPattern: start + offset)) }
+
+    /// What the runtime's own code reads through.
+    var space: zg_space {
+        var space = zg_space()
+        space.context = start
+        space.read = { start, to, from, count in
+            let offset = from &- UInt64(UInt(bitPattern: start))
+            guard let start, let to, offset < OwnMemory.bytes, count <= UInt64(OwnMemory.bytes) - offset else {
+                return 0
+            }
+            to.copyMemory(from: start + Int(offset), byteCount: Int(count))
+            return count
+        }
+        space.is_image = { _, _ in true }
+        space.is_code = { _, _ in true }
+        return space
+    }
+}
+
 struct HistoryTests {
+    /// A class within an extension that extends itself, by its own account: the way outwards has no end.
+    @Test func circlesOfContextsEnd() throws {
+        let memory = OwnMemory()
+        let (metadata, descriptor, name, around, extended) = (64, 512, 1536, 768, 1792)
+        memory.store(memory.address(2048), at: metadata - 16) // destroys instances
+        memory.store(UInt32(16), at: metadata + 24) // bytes of an instance
+        memory.store(UInt16(15), at: metadata + 28) // its alignment
+        memory.store(UInt32(64), at: metadata + 32)
+        memory.store(UInt32(16), at: metadata + 36)
+        memory.store(memory.address(descriptor), at: metadata + 40)
+        memory.store(UInt32(16), at: descriptor) // a class
+        memory.store(Int32(around - (descriptor + 4)), at: descriptor + 4)
+        memory.store(Int32(name - (descriptor + 8)), at: descriptor + 8)
+        for (index, byte) in "Circle".utf8.enumerated() { memory.store(byte, at: name + index) }
+        memory.store(UInt32(1), at: around) // an extension
+        memory.store(Int32(extended - (around + 8)), at: around + 8)
+        memory.store(UInt8(1), at: extended) // of the type at this distance
+        memory.store(Int32(around - (extended + 1)), at: extended + 1)
+        var space = memory.space
+        var text = [CChar](repeating: 0, count: 64)
+        #expect(zg_names_swift_class(&space, memory.address(metadata), &text, 64))
+        #expect(String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self) == "Circle")
+    }
+
     private func block(_ state: String, offset: Int64 = 0, className: String? = nil) -> AddressHistory {
         var history = AddressHistory(
             address: Address(0x1010), what: .block, processID: 7, program: "/bin/app", isFromCore: false)

@@ -122,7 +122,9 @@ static bool put_context(const struct zg_space *space, uint64_t context, uint64_t
                         int depth) {
     uint64_t chain[CONTEXTS_MOST];
     int count = 0;
-    while (context && count < CONTEXTS_MOST) {
+    // Damaged metadata may lead in a circle, by extensions that extend each other as well.
+    for (int steps = 0; context && count < CONTEXTS_MOST; steps++) {
+        if (steps == CONTEXTS_MOST * 4) return false;
         uint32_t kind = context_kind(space, context);
         if (kind == context_extension) {
             uint64_t extended = extended_type(space, context);
