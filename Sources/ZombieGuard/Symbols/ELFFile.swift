@@ -37,6 +37,8 @@ final class ELFFile {
     private var decompressed: [UnsafeMutableRawBufferPointer] = []
 
     private static let headerSize = 64
+    // Of files of other users, which are read into memory.
+    private static let mostCopied = 128 << 20
     private static let mostSections = 1 << 20
     // What zlib makes of a byte at most, and what is decompressed at most. Zstandard can make more of it, but not of what compilers write.
     private static let mostCompression: UInt64 = 1040
@@ -49,16 +51,49 @@ final class ELFFile {
             descriptor = try Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK)
         } catch { throw .missing(error) }
         guard let status = descriptor.status, status.st_mode & S_IFMT == S_IFREG, status.st_size >= Self.headerSize,
-            let size = Int(exactly: status.st_size),
-            let start = mmap(nil, size, PROT_READ, MAP_PRIVATE, descriptor.number, 0), start != MAP_FAILED
+            let size = Int(exactly: status.st_size)
         else { throw .unreadable }
-        let file = UnsafeRawBufferPointer(start: start, count: size)
+        // Another user may make the file shorter at any time, and what is mapped of it then raises SIGBUS.
+        isMapped = status.st_uid == 0 || status.st_uid == geteuid()
+        guard let file = isMapped ? Self.map(descriptor, size) : Self.copy(descriptor, size) else { throw .unreadable }
         guard let sections = Self.sections(of: file) else {
-            munmap(start, size)
+            Self.release(file, isMapped: isMapped)
             throw .unreadable
         }
-        (self.path, self.sections, rawFile, isMapped) = (path, sections, file, true)
-        adviseRandom()
+        (self.path, self.sections, rawFile) = (path, sections, file)
+        if isMapped { adviseRandom() }
+    }
+
+    private static func map(_ file: Descriptor, _ size: Int) -> UnsafeRawBufferPointer? {
+        guard let start = mmap(nil, size, PROT_READ, MAP_PRIVATE, file.number, 0), start != MAP_FAILED else {
+            return nil
+        }
+        return UnsafeRawBufferPointer(start: start, count: size)
+    }
+
+    // nil where it is too large, or ends before its size.
+    private static func copy(_ file: Descriptor, _ size: Int) -> UnsafeRawBufferPointer? {
+        guard size <= mostCopied else { return nil }
+        let image = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 16)
+        var filled = 0
+        while filled < size {
+            let result = pread(file.number, image.baseAddress! + filled, size - filled, off_t(filled))
+            if result < 0, errno == EINTR { continue }
+            if result <= 0 {
+                image.deallocate()
+                return nil
+            }
+            filled += result
+        }
+        return UnsafeRawBufferPointer(image)
+    }
+
+    private static func release(_ file: UnsafeRawBufferPointer, isMapped: Bool) {
+        if isMapped {
+            munmap(UnsafeMutableRawPointer(mutating: file.baseAddress!), file.count)
+        } else {
+            file.deallocate()
+        }
     }
 
     /// Reads a file that is in memory; the bytes are copied.
@@ -75,11 +110,7 @@ final class ELFFile {
 
     deinit {
         for bytes in decompressed { bytes.deallocate() }
-        if isMapped {
-            munmap(UnsafeMutableRawPointer(mutating: rawFile.baseAddress!), rawFile.count)
-        } else {
-            rawFile.deallocate()
-        }
+        Self.release(rawFile, isMapped: isMapped)
     }
 
     /// nil where the bytes do not begin with a header of such a file.
