@@ -16,9 +16,10 @@ struct CheckCommand {
         let process = try GuardedProcess(processID: processID)
         let statistics = try process.statistics()
         var check = try HeapCheck(process: process)
+        process.takeFileRights()
         var intake = FindingIntake(options)
         check.run { intake.add($0) }
-        for note in intake.notes { Output.warn(note) }
+        for note in check.notes + intake.notes { Output.warn(note) }
         let format = options.format ?? .text
         let document = intake.document(
             timeline: [TimelineSample(statistics)], title: statistics.program, coverage: statistics.coverage)

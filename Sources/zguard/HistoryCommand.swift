@@ -39,7 +39,7 @@ struct HistoryCommand {
     func run() throws -> Int32 {
         let source =
             switch origin {
-            case .process(let processID): try HeapSource(process: GuardedProcess(processID: processID))
+            case .process(let processID): try Self.source(process: processID)
             case .core(let path): try Self.source(core: path)
             }
         var reader = HistoryReader(source)
@@ -55,6 +55,13 @@ struct HistoryCommand {
             Output.out(renderer.render(history, now: source.isRunning ? now : nil))
         }
         return history.isKnown ? ExitStatus.success : ExitStatus.failure
+    }
+
+    private static func source(process processID: Int) throws(ProcessError) -> HeapSource {
+        let process = try GuardedProcess(processID: processID)
+        let source = try HeapSource(process: process)
+        process.takeFileRights()
+        return source
     }
 
     private static func source(core path: String) throws(Failure) -> HeapSource {

@@ -25,8 +25,9 @@ private final class FakeHeap {
     private let descriptor: Int32
 
     init(options: String = "", version: UInt32 = UInt32(ZG_STATS_VERSION)) throws {
-        descriptor = zg_system_memfd(ZG_STATS_NAME)
-        try #require(descriptor >= 0 && ftruncate(descriptor, Int(ZG_STATS_BYTES)) == 0)
+        let zeros = [UInt8](repeating: 0, count: Int(ZG_STATS_BYTES))
+        descriptor = zg_system_sealed_memfd(ZG_STATS_NAME, zeros, zeros.count)
+        try #require(descriptor >= 0)
         let mapped = mmap(nil, Int(ZG_STATS_BYTES), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)
         page = try #require(mapped).bindMemory(to: zg_stats_page.self, capacity: 1)
         page.pointee.magic = 0x3144_5241_5547_475a

@@ -85,6 +85,15 @@ struct zg_system_end zg_system_reap(int pid);
 // 1 where the file has capabilities that the kernel grants on exec, else 0.
 int zg_system_has_file_capabilities(const char *path);
 
+// Opens the file of a descriptor that was opened with O_PATH, and no other. Root does it with the rights of this user and group and of no
+// supplementary group, as far as the kernel lets it.
+int zg_system_open_handle(int handle, int flags, uid_t user, gid_t group);
+// The calling thread opens files with the rights of this user and group from now on, where it is root's: 0, or a negative error number.
+int zg_system_take_file_rights(uid_t user, gid_t group);
+// The seals of a file in memory (F_GET_SEALS); negative where it is none.
+int zg_system_seals(int descriptor);
+extern const int zg_system_seals_of_size; // those that keep the size
+
 // O_PATH, which only GNU's headers name.
 extern const int zg_system_open_path;
 // Makes these system calls in children, with arguments that do nothing, and sets bit i of `*passing` where a filter (seccomp) does not end the process

@@ -56,8 +56,21 @@ struct HeapLookup {
     /// The program goes on meanwhile.
     let isRunning: Bool
 
-    /// How many times a record that changes is read again.
+    /// How many times a record that changes is read again, and how many times all records together are waited for.
     private static let attempts = 8
+    private let patience = Patience()
+
+    private final class Patience {
+        private var pauses = 1000
+
+        /// False where it was waited often enough.
+        func pause() -> Bool {
+            guard pauses > 0 else { return false }
+            pauses -= 1
+            usleep(200)
+            return true
+        }
+    }
 
     init(_ source: HeapSource) {
         memory = source.memory
@@ -128,7 +141,7 @@ struct HeapLookup {
     }
 
     private func span(_ number: UInt32) -> BlockRecord? {
-        let at = layout.spans &+ UInt64(number) * UInt64(MemoryLayout<zg_span>.stride)
+        let at = layout.spans &+ UInt64(number) &* UInt64(MemoryLayout<zg_span>.stride)
         guard let span = memory.record(zg_span.self, at: at), span.block.state != zg_state_fresh.rawValue else {
             return nil
         }
@@ -169,7 +182,7 @@ struct HeapLookup {
             // Being freed takes no time, unless the program is stopped in the middle of it.
             if isSame, record.state != zg_state_freeing { return record }
             if isSame, attempt == Self.attempts - 1 { return record }
-            usleep(200)
+            if !patience.pause() { break }
         }
         record.isChanging = true
         return record
@@ -225,9 +238,13 @@ struct HeapLookup {
     private func windowedObjects(at place: zg_trap_place) -> [(record: BlockRecord, byte: UInt64)] {
         guard place.part != zg_trap_word else { return [] }
         var found: [(record: BlockRecord, byte: UInt64)] = []
-        for page in stride(from: place.number, to: layout.windows.pageCount, by: Int(layout.traps.slotMask &+ 1)) {
+        let (step, overflows) = layout.traps.slotMask.addingReportingOverflow(1)
+        var page = place.number
+        for _ in 0..<Self.mostLooks where page < layout.windows.pageCount && found.count < Self.mostObjects {
             if let record = settled({ windowed(page) }), record.isHeldZombie { found.append((record, 0)) }
-            if found.count == Self.mostObjects { break }
+            let next = page.addingReportingOverflow(step)
+            if overflows || next.overflow { break }
+            page = next.partialValue
         }
         return found
     }

@@ -166,14 +166,14 @@ public final class CoreFile: MemoryReader {
             if statistics.heapLayout.isKnown { return statistics }
         }
         if let version { throw .otherVersion(path, version) }
-        let isNamed = mappings.contains { $0.path.hasPrefix(GuardedProcess.pageName) }
+        let isNamed = mappings.contains { $0.path.hasPrefix(StatisticsPageFile.name) }
         if isNamed, !isCutOff { throw .withoutPage(path) }
         throw .notGuarded(path, isCutOff: isCutOff)
     }
 
     // By its name, where the core file names what was mapped; else by what it begins with: it fills whole pages.
     private func pageCandidates() -> [UInt64] {
-        let named = mappings.filter { $0.path.hasPrefix(GuardedProcess.pageName) }.map(\.start)
+        let named = mappings.filter { $0.path.hasPrefix(StatisticsPageFile.name) }.map(\.start)
         if !named.isEmpty { return named }
         let step: UInt64 = 1 << 20
         let pageSize = 4096

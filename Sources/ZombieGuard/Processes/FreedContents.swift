@@ -58,10 +58,14 @@ struct FreedContents {
 
     /// The byte that must stand at this distance from the block's start.
     func byte(at offset: UInt64) -> UInt8 {
-        guard let head else { return usual }
+        guard head != nil else { return usual }
+        return UInt8(truncatingIfNeeded: word(at: offset & ~7) >> (offset % 8 * 8))
+    }
+
+    // The eight bytes of a block with a head, at a multiple of eight.
+    private func word(at offset: UInt64) -> UInt64 {
         let index = offset / 8
-        let value = index == 0 ? head.0 : index == 1 ? head.1 : word &+ (index - 2) &* step
-        return UInt8(truncatingIfNeeded: value >> (offset % 8 * 8))
+        return index == 0 ? head?.0 ?? word : index == 1 ? head?.1 ?? word : word &+ (index - 2) &* step
     }
 
     /// First and last byte that differ, counted from the slice's start; nil where none does. `offset` is the distance of the
@@ -74,10 +78,22 @@ struct FreedContents {
             else { return nil }
             return first...(last - contents.startIndex)
         }
-        var range: ClosedRange<Int>?
-        for (index, value) in contents.enumerated() where value != byte(at: offset &+ UInt64(index)) {
-            range = (range?.lowerBound ?? index)...index
+        return contents.withUnsafeBytes { bytes in
+            var range: ClosedRange<Int>?
+            var index = 0
+            while index < bytes.count {
+                // Whole words that are as they must be are passed over at once.
+                let place = offset &+ UInt64(index)
+                if place % 8 == 0, index + 8 <= bytes.count,
+                    bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self) == word(at: place)
+                {
+                    index += 8
+                    continue
+                }
+                if bytes[index] != byte(at: place) { range = (range?.lowerBound ?? index)...index }
+                index += 1
+            }
+            return range
         }
-        return range
     }
 }

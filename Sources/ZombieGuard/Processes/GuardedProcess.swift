@@ -7,10 +7,10 @@ import Glibc
 public struct GuardedProcess: Sendable {
     /// The process.
     public let processID: Int
+    private let identity: ProcessIdentity
     private let page: Mapping
 
-    static let pageName = "/memfd:\(ZG_STATS_NAME)"
-    private static let libraryName = "libzguard.so"
+    static let librarySuffix = "/libzguard.so"
 
     /// Finds the statistics page of a process; where there is none, says why, as far as its program tells.
     ///
@@ -40,20 +40,24 @@ public struct GuardedProcess: Sendable {
 
     private init(unexplained processID: Int) throws(ProcessError) {
         self.processID = processID
-        let mappings: [Mapping]
-        do throws(SystemError) { mappings = try Mapping.all(of: processID) } catch {
+        let folder: ProcessFolder
+        let found: (page: Mapping?, hasRuntime: Bool, isEmpty: Bool)
+        do throws(SystemError) {
+            folder = try ProcessFolder(of: processID)
+            found = try StatisticsPageFile.mapping(in: folder)
+        } catch {
             throw ProcessError(processID, error)
         }
+        guard let identity = ProcessIdentity(folder) else { throw .gone(processID) }
+        self.identity = identity
         // A process that ended and was not waited for has no mappings any more.
-        if mappings.isEmpty, Self.status(of: processID)["State"]?.hasPrefix("Z") ?? true { throw .gone(processID) }
-        let page = mappings.first { $0.path.hasPrefix(Self.pageName) && $0.permissions.hasSuffix("s") }
-        guard let page else {
-            let hasRuntime = mappings.contains { $0.path.hasSuffix("/\(Self.libraryName)") }
-            throw hasRuntime ? .withoutStatistics(processID) : .notGuarded(processID)
+        if found.isEmpty, folder.status["State"]?.hasPrefix("Z") ?? true { throw .gone(processID) }
+        guard let page = found.page else {
+            throw found.hasRuntime ? .withoutStatistics(processID) : .notGuarded(processID)
         }
         self.page = page
         // Between vfork and exec a child runs in its parent's memory and is not a guarded process of its own.
-        guard try readPage().pid == Self.innermostID(of: processID) else { throw .notGuarded(processID) }
+        guard try readPage(in: folder).pid == folder.innermostID else { throw .notGuarded(processID) }
     }
 
     /// All guarded processes that this user may look into, by process id.
@@ -79,13 +83,33 @@ public struct GuardedProcess: Sendable {
     ///
     /// - Returns: a copy, as of now.
     /// - Throws: ``ProcessError`` where the process has ended.
-    public func statistics() throws(ProcessError) -> Statistics {
-        Statistics(page: try readPage(), processID: processID)
+    public func statistics() throws(ProcessError) -> Statistics { try statistics(in: folder()) }
+
+    func statistics(in folder: ProcessFolder) throws(ProcessError) -> Statistics {
+        Statistics(page: try readPage(in: folder), processID: processID)
     }
 
-    private func readPage() throws(ProcessError) -> zg_stats_page {
+    /// The folder of this process; never that of a later one with the same number.
+    func folder() throws(ProcessError) -> ProcessFolder {
+        let folder: ProcessFolder
+        do throws(SystemError) { folder = try ProcessFolder(of: processID) } catch {
+            throw ProcessError(processID, error)
+        }
+        guard ProcessIdentity(folder) == identity else { throw .gone(processID) }
+        return folder
+    }
+
+    /// From now on this thread opens files with the rights of the process's user, where it is root's: the process names them, and root would read
+    /// what that user may not. What takes root's own rights, its memory above all, is to be open by then.
+    package func takeFileRights() { (try? folder())?.takeFileRights() }
+
+    private func readPage(in folder: ProcessFolder) throws(ProcessError) -> zg_stats_page {
+        try decode(try readPageBytes(in: folder))
+    }
+
+    /// The page that these bytes are.
+    func decode(_ bytes: [UInt8]) throws(ProcessError) -> zg_stats_page {
         var page = zg_stats_page()
-        let bytes = try readPageBytes()
         withUnsafeMutableBytes(of: &page) { $0.copyBytes(from: bytes.prefix($0.count)) }
         guard bytes.count >= MemoryLayout<zg_stats_page>.size, page.magic == zg_stats_page.expectedMagic else {
             throw .notGuarded(processID)
@@ -97,50 +121,39 @@ public struct GuardedProcess: Sendable {
     }
 
     // The descriptor needs the right to look at the process, its memory the right to debug it: the first comes first.
-    private func readPageBytes() throws(ProcessError) -> [UInt8] {
-        do throws(SystemError) {
-            let size = MemoryLayout<zg_stats_page>.size
-            if let file = openPage(flags: O_RDONLY) { return try file.read(at: 0, upTo: size) }
-            return try Descriptor(opening: ProcessFolder.ofMemory(of: processID) + "/mem").read(
-                at: page.start, upTo: size)
+    private func readPageBytes(in folder: ProcessFolder) throws(ProcessError) -> [UInt8] {
+        let size = MemoryLayout<zg_stats_page>.size
+        do throws(StatisticsPageFile.Refusal) {
+            let page = try StatisticsPageFile(of: page, in: folder, flags: O_RDONLY)
+            do throws(SystemError) { return try page.file.read(at: 0, upTo: size) } catch { throw .system(error) }
         } catch {
+            guard case .unreachable = error else { throw refusal(error) }
+        }
+        do throws(SystemError) { return try folder.open("mem").read(at: page.start, upTo: size) } catch {
             throw error.number == EIO ? .gone(processID) : ProcessError(processID, error, wantsMemory: true)
         }
     }
 
-    /// Opens the file behind the page; nil where the program closed its descriptor and there is no other way.
-    func openPage(flags: Int32) -> Descriptor? {
-        let directory = ProcessFolder.ofMemory(of: processID) + "/fd"
-        let descriptors = directoryEntries(directory).map { "\(directory)/\($0)" }
-        for path in descriptors where readLink(path)?.hasPrefix(Self.pageName) ?? false {
-            if let file = openIfPage(path, flags) { return file }
+    /// Opens the file behind the page for reading and writing.
+    func openPage(in folder: ProcessFolder) throws(ProcessError) -> Descriptor {
+        do throws(StatisticsPageFile.Refusal) {
+            return try StatisticsPageFile(of: page, in: folder, flags: O_RDWR).file
+        } catch {
+            throw refusal(error)
         }
-        let range = String(page.start, radix: 16) + "-" + String(page.end, radix: 16)
-        return openIfPage("/proc/\(processID)/map_files/\(range)", flags)
     }
 
-    private func openIfPage(_ path: String, _ flags: Int32) -> Descriptor? {
-        // A descriptor inherited from the parent leads to the parent's page: the inode tells them apart.
-        guard let file = try? Descriptor(opening: path, flags: flags), let status = file.status,
-            UInt64(status.st_ino) == page.inode
-        else { return nil }
-        return file
+    private func refusal(_ refusal: StatisticsPageFile.Refusal) -> ProcessError {
+        switch refusal {
+        case .unreachable:
+            .notOurs(processID, ProcessObstacle(processID: processID, wantsMemory: true))
+        case .foreign: .foreignPage(processID)
+        case .system(let error): ProcessError(processID, error)
+        }
     }
 
     /// The lines of /proc/PID/status; empty where the process is gone.
     static func status(of processID: Int) -> [String: String] {
-        guard let bytes = try? readFile("/proc/\(processID)/status") else { return [:] }
-        var status: [String: String] = [:]
-        for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n") {
-            let parts = line.split(separator: ":", maxSplits: 1)
-            if parts.count == 2 { status[String(parts[0])] = String(parts[1].drop { $0 == "\t" || $0 == " " }) }
-        }
-        return status
-    }
-
-    // What the process itself calls its id: inside a container it is another one.
-    private static func innermostID(of processID: Int) -> UInt32? {
-        let ids = status(of: processID)["NSpid"]?.split { $0 == "\t" || $0 == " " } ?? []
-        return ids.last.flatMap { UInt32($0) } ?? UInt32(exactly: processID)
+        (try? ProcessFolder(of: processID))?.status ?? [:]
     }
 }

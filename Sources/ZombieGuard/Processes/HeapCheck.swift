@@ -14,24 +14,34 @@ public struct HeapCheck {
     /// Bytes that were compared.
     public private(set) var verifiedBytes: UInt64 = 0
 
+    private let source: HeapSource
     private let statistics: Statistics
     private let layout: HeapLayout
     private let memory: any MemoryReader
     private let depot: StackDepotReader
     private let filledAtMost: UInt64
     private var modules: ProcessModules
+    /// Blocks that seem to have changed, and were not read again yet.
+    private var suspects: [Suspect] = []
+    private var reported = 0
+    private var stacks: [UInt32: [Finding.Frame]] = [:]
 
     /// How many times a changed block is read again before it is believed.
     private static let confirmations = 3
     private static let recordsAtOnce = 1 << 16
     private static let bytesAtOnce: UInt64 = 1 << 20
+    /// What lies between two freed blocks is read with them up to here: a page costs about as much as another read.
+    private static let longestGap: UInt64 = 4096
+    private static let suspectsAtOnce = 256
+    // A program that writes to all that it has freed does so at a few places; a heap that lies may show any number of changes.
+    private static let mostFindings = 500
 
     /// Looks into the heap of a process.
     ///
     /// - Throws: ``ProcessError`` where it is not guarded, gone, or not ours to read.
     /// - Parameter process: a guarded process.
     public init(process: GuardedProcess) throws(ProcessError) {
-        let source = try HeapSource(process: process)
+        source = try HeapSource(process: process)
         statistics = source.statistics
         layout = statistics.heapLayout
         memory = source.memory
@@ -42,6 +52,14 @@ public struct HeapCheck {
         filledAtMost = UInt64(clamping: settings["fill_freed_bytes"] ?? Int64.max)
     }
 
+    /// What was left out; one line each, safe to print.
+    public var notes: [String] {
+        source.notes
+            + (isFull ? ["the heap has more changed blocks than the \(Self.mostFindings) that are shown here"] : [])
+    }
+
+    private var isFull: Bool { reported >= Self.mostFindings }
+
     /// Verifies everything, handing out findings without names as they are made.
     ///
     /// - Parameter report: called with each finding.
@@ -49,41 +67,47 @@ public struct HeapCheck {
         for sizeClass in layout.classes { verify(sizeClass, report) }
         verifySpans(report)
         verifyWindows(report)
+        confirmSuspects(report)
     }
 
     // Blocks of a size class
 
     private mutating func verify(_ sizeClass: HeapLayout.SizeClass, _ report: (Finding) -> Void) {
-        guard sizeClass.slotSize > 0 else { return }
+        guard sizeClass.slotSize > 0, sizeClass.slotSize <= Self.bytesAtOnce else { return }
         let stride = UInt64(MemoryLayout<zg_block>.stride)
         var first: UInt64 = 0
-        while first < sizeClass.count {
+        while first < sizeClass.count, !isFull {
             let count = Int(min(UInt64(Self.recordsAtOnce), sizeClass.count - first))
-            let blocks = memory.records(zg_block.self, at: sizeClass.blocks &+ first * stride, count: count)
+            let blocks = memory.records(zg_block.self, at: sizeClass.blocks &+ first &* stride, count: count)
             verify(blocks, first: first, of: sizeClass, report)
             if blocks.count < count { return }
             first += UInt64(count)
         }
     }
 
-    // Neighbouring slots are read with one call, as far as they are quarantined.
+    // Neighbouring slots are read with one call.
     private mutating func verify(
         _ blocks: [zg_block], first: UInt64, of sizeClass: HeapLayout.SizeClass, _ report: (Finding) -> Void
     ) {
-        let most = max(1, Int(Self.bytesAtOnce / sizeClass.slotSize))
+        let most = Int(Self.bytesAtOnce / sizeClass.slotSize)
+        let gap = Int(Self.longestGap / sizeClass.slotSize)
         let size = Int(sizeClass.slotSize)
+        let filled = Int(filledLength(sizeClass.slotSize))
         var index = 0
-        while index < blocks.count {
+        while index < blocks.count, !isFull {
             guard blocks[index].isQuarantined else {
                 index += 1
                 continue
             }
-            var end = index + 1
-            while end < blocks.count, end - index < most, blocks[end].isQuarantined { end += 1 }
-            let start = sizeClass.slots &+ (first + UInt64(index)) * sizeClass.slotSize
+            var end = index + 1 // behind the last one that is quarantined
+            var next = end
+            while next < blocks.count, next - index < most, next - end <= gap {
+                next += 1
+                if blocks[next - 1].isQuarantined { end = next }
+            }
+            let start = sizeClass.slots &+ (first + UInt64(index)) &* sizeClass.slotSize
             let contents = memory.read(at: start, upTo: (end - index) * size)
-            let filled = Int(filledLength(sizeClass.slotSize))
-            for (position, block) in blocks[index..<end].enumerated() {
+            for (position, block) in blocks[index..<end].enumerated() where block.isQuarantined {
                 let range = (position * size)..<(position * size + filled)
                 guard range.upperBound <= contents.count else { break }
                 verifiedBlocks += 1
@@ -91,14 +115,12 @@ public struct HeapCheck {
                 let slot = first + UInt64(index + position)
                 let expected = FreedContents(block, slot: slot, of: sizeClass, layout.traps)
                 guard expected.changes(in: contents[range]) != nil else { continue }
-                let record = sizeClass.blocks &+ slot * UInt64(MemoryLayout<zg_block>.stride)
-                let address = sizeClass.slots &+ slot * sizeClass.slotSize
+                let record = sizeClass.blocks &+ slot &* UInt64(MemoryLayout<zg_block>.stride)
+                let address = sizeClass.slots &+ slot &* sizeClass.slotSize
                 let requested = sizeClass.slotSize - min(block.slack, sizeClass.slotSize)
-                if let finding = confirm(
-                    block, record, Contents(start: address, size: requested, length: UInt64(filled), expected: expected)
-                ) {
-                    report(finding)
-                }
+                suspect(
+                    block, record,
+                    Contents(start: address, size: requested, length: UInt64(filled), expected: expected), report)
             }
             index = end
         }
@@ -108,21 +130,30 @@ public struct HeapCheck {
 
     private mutating func verifySpans(_ report: (Finding) -> Void) {
         let stride = UInt64(MemoryLayout<zg_span>.stride)
-        let count = Int(min(layout.spanCount, 1 << 24))
-        let spans = memory.records(zg_span.self, at: layout.spans, count: count)
-        for (index, span) in spans.enumerated() where span.hasGaps {
-            let record = layout.spans &+ UInt64(index) * stride
-            if let finding = changedGap(of: span, record) { report(finding) }
+        var first: UInt64 = 0
+        while first < layout.spanCount, !isFull {
+            let count = Int(min(UInt64(Self.recordsAtOnce), layout.spanCount - first))
+            let spans = memory.records(zg_span.self, at: layout.spans &+ first &* stride, count: count)
+            for (index, span) in spans.enumerated() where span.hasGaps || span.block.isQuarantined {
+                let number = first + UInt64(index)
+                verify(span, number, layout.spans &+ number &* stride, report)
+            }
+            if spans.count < count { return }
+            first += UInt64(count)
         }
-        for (index, span) in spans.enumerated() where span.block.isQuarantined {
-            let expected = FreedContents(span.block, span: UInt64(index), layout.traps)
-            guard let change = firstChange(of: span, expected) else { continue }
-            // The record begins with the block's own.
-            let record = layout.spans &+ UInt64(index) * stride
-            let contents = Contents(
-                start: span.start, size: span.size, part: change.offset, length: change.length, expected: expected)
-            if let finding = confirm(span.block, record, contents) { report(finding) }
+    }
+
+    // The record begins with the block's own.
+    private mutating func verify(_ span: zg_span, _ number: UInt64, _ record: UInt64, _ report: (Finding) -> Void) {
+        if span.hasGaps {
+            verifyGaps(of: span, record, report)
+            return
         }
+        let expected = FreedContents(span.block, span: number, layout.traps)
+        guard let change = firstChange(of: span, expected) else { return }
+        let contents = Contents(
+            start: span.start, size: span.size, part: change.offset, length: change.length, expected: expected)
+        suspect(span.block, record, contents, report)
     }
 
     private mutating func firstChange(
@@ -130,6 +161,7 @@ public struct HeapCheck {
     ) -> (offset: UInt64, length: UInt64)? {
         let filled = filledLength(span.size)
         var offset: UInt64 = 0
+        // The reader of memory ends it where the block is longer than what the process has.
         while offset < filled {
             let length = min(Self.bytesAtOnce, filled - offset)
             let contents = memory.read(at: span.start &+ offset, upTo: Int(length))
@@ -147,23 +179,43 @@ public struct HeapCheck {
     private mutating func verifyWindows(_ report: (Finding) -> Void) {
         let windows = layout.windows
         let stride = UInt64(MemoryLayout<zg_alias>.stride)
+        if windows.records == 0 { return }
         var first: UInt64 = 0
-        while first < windows.pageCount {
+        while first < windows.pageCount, !isFull, source.hasMore {
             let count = Int(min(UInt64(Self.recordsAtOnce), windows.pageCount - first))
-            let aliases = memory.records(zg_alias.self, at: windows.records &+ first * stride, count: count)
-            for (index, alias) in aliases.enumerated() where alias.isLiveWithGap || alias.block.isQuarantined {
-                let page = first + UInt64(index)
-                if let finding = change(of: alias, page, windows.records &+ page * stride) { report(finding) }
+            let start = windows.records &+ first &* stride
+            // The table has a record for every page that there may be; most of it was never written to.
+            guard modules.mapping(at: start) != nil else { return }
+            guard let parts = memory.parts(from: start, count: count * Int(stride)) else {
+                if verify(from: first, count, report) < count { return }
+                first += UInt64(count)
+                continue
             }
-            if aliases.count < count { return }
+            for part in parts {
+                let begin = (part.lowerBound - start) / stride
+                let end = (part.upperBound - start + stride - 1) / stride
+                _ = verify(from: first + begin, Int(end - begin), report)
+            }
             first += UInt64(count)
         }
     }
 
-    private mutating func change(of alias: zg_alias, _ page: UInt64, _ record: UInt64) -> Finding? {
+    // The number of records that can be read.
+    private mutating func verify(from first: UInt64, _ count: Int, _ report: (Finding) -> Void) -> Int {
+        let windows = layout.windows
+        let stride = UInt64(MemoryLayout<zg_alias>.stride)
+        let aliases = memory.records(zg_alias.self, at: windows.records &+ first &* stride, count: count)
+        for (index, alias) in aliases.enumerated() where alias.isLiveWithGap || alias.block.isQuarantined {
+            let page = first + UInt64(index)
+            verify(alias, page, windows.records &+ page &* stride, report)
+        }
+        return aliases.count
+    }
+
+    private mutating func verify(_ alias: zg_alias, _ page: UInt64, _ record: UInt64, _ report: (Finding) -> Void) {
         let windows = layout.windows
         let room = UInt64(alias.slot_bytes)
-        guard alias.block.slack <= room else { return nil }
+        guard alias.block.slack <= room else { return }
         let size = room - alias.block.slack
         let isLive = alias.block.state == zg_state_live.rawValue
         let part = isLive ? size : 0
@@ -172,25 +224,27 @@ public struct HeapCheck {
         let expected =
             isLive ? FreedContents.gap : FreedContents(alias.block, page: page, windows, layout.traps)
         let contents = memory.read(at: start &+ part, upTo: Int(length))
-        guard contents.count == Int(length) else { return nil }
+        guard contents.count == Int(length) else { return }
         if isLive { verifiedLiveBlocks += 1 } else { verifiedBlocks += 1 }
         verifiedBytes += length
-        guard expected.changes(in: contents[...], from: part) != nil else { return nil }
-        return confirm(
-            alias.block, record, Contents(start: start, size: size, part: part, length: length, expected: expected))
+        guard expected.changes(in: contents[...], from: part) != nil else { return }
+        suspect(
+            alias.block, record, Contents(start: start, size: size, part: part, length: length, expected: expected),
+            report)
     }
 
     // Gaps of live blocks
 
     // Behind the block all that its pages hold, in front of it what the runtime fills.
-    private mutating func changedGap(of span: zg_span, _ record: UInt64) -> Finding? {
+    private mutating func verifyGaps(of span: zg_span, _ record: UInt64, _ report: (Finding) -> Void) {
         let page = layout.fenced.pageSize
         let end = span.base &+ UInt64(max(span.units, 1) - 1) &* page
         let start = span.start
-        guard page > 0, start >= span.base, start &+ span.size <= end else { return nil }
+        guard page > 0, start >= span.base, start <= end, span.size <= end - start else { return }
         let lead = min(start - span.base, UInt64(ZG_LEAD_MOST))
         verifiedLiveBlocks += 1
-        for gap in [start + span.size..<end, start - lead..<start] where !gap.isEmpty && gap.count <= Self.bytesAtOnce {
+        for gap in [start + span.size..<end, start - lead..<start]
+        where !gap.isEmpty && gap.upperBound - gap.lowerBound <= Self.bytesAtOnce {
             let expected = FreedContents.gap
             let contents = memory.read(at: gap.lowerBound, upTo: gap.count)
             verifiedBytes += UInt64(contents.count)
@@ -198,12 +252,12 @@ public struct HeapCheck {
             let part = Contents(
                 start: start, size: span.size, part: gap.lowerBound &- start, length: UInt64(gap.count),
                 expected: expected)
-            if let finding = confirm(span.block, record, part) { return finding }
+            suspect(span.block, record, part, report)
+            return
         }
-        return nil
     }
 
-    // What is common to both
+    // What is common to all
 
     // The runtime fills and verifies whole vectors of 16 bytes.
     private func filledLength(_ size: UInt64) -> UInt64 { min(size, filledAtMost) & ~15 }
@@ -218,19 +272,52 @@ public struct HeapCheck {
         var expected: FreedContents
     }
 
-    // The program goes on meanwhile: it may have reused the block between the reading of its record and of its contents.
-    // So the record must be the same before and after, and the change must stay.
-    private mutating func confirm(_ block: zg_block, _ record: UInt64, _ contents: Contents) -> Finding? {
+    private struct Suspect {
+        var block: zg_block
+        var record: UInt64
+        var contents: Contents
+        /// The change as it was seen last.
         var seen: (offset: UInt64, length: Int, value: UInt8)?
-        for round in 0..<Self.confirmations {
+    }
+
+    private mutating func suspect(
+        _ block: zg_block, _ record: UInt64, _ contents: Contents, _ report: (Finding) -> Void
+    ) {
+        suspects.append(Suspect(block: block, record: record, contents: contents))
+        if suspects.count == Self.suspectsAtOnce { confirmSuspects(report) }
+    }
+
+    // The program goes on meanwhile: it may have reused the block between the reading of its record and of its contents.
+    // So the record must be the same before and after, and the change must stay. Many blocks are waited for together.
+    private mutating func confirmSuspects(_ report: (Finding) -> Void) {
+        for round in 0..<Self.confirmations where !suspects.isEmpty {
             if round > 0 { usleep(1000) }
-            let bytes = memory.read(at: contents.start &+ contents.part, upTo: Int(contents.length))
-            guard let now = memory.record(zg_block.self, at: record), now.isSame(as: block),
-                let range = contents.expected.changes(in: bytes[...], from: contents.part)
-            else { return nil }
-            seen = (contents.part &+ UInt64(range.lowerBound), range.count, bytes[range.lowerBound])
+            suspects = suspects.compactMap { suspect in
+                var suspect = suspect
+                suspect.seen = change(in: suspect)
+                return suspect.seen == nil ? nil : suspect
+            }
         }
-        guard let seen else { return nil }
+        for suspect in suspects where !isFull {
+            guard let seen = suspect.seen else { continue }
+            reported += 1
+            report(finding(suspect.block, suspect.contents, seen))
+        }
+        suspects = []
+    }
+
+    private func change(in suspect: Suspect) -> (offset: UInt64, length: Int, value: UInt8)? {
+        let contents = suspect.contents
+        let bytes = memory.read(at: contents.start &+ contents.part, upTo: Int(contents.length))
+        guard let now = memory.record(zg_block.self, at: suspect.record), now.isSame(as: suspect.block),
+            let range = contents.expected.changes(in: bytes[...], from: contents.part)
+        else { return nil }
+        return (contents.part &+ UInt64(range.lowerBound), range.count, bytes[range.lowerBound])
+    }
+
+    private mutating func finding(
+        _ block: zg_block, _ contents: Contents, _ seen: (offset: UInt64, length: Int, value: UInt8)
+    ) -> Finding {
         let old = contents.expected.byte(at: seen.offset)
         let isLive = block.state == zg_state_live.rawValue
         var detail = [
@@ -256,7 +343,10 @@ public struct HeapCheck {
     private func thread(_ number: UInt16) -> Int? { number == 0 || number == .max ? nil : Int(number) }
 
     private mutating func frames(of stack: UInt32) -> [Finding.Frame] {
-        depot.returnAddresses(of: stack).map { modules.frame(returningTo: $0) }
+        if let known = stacks[stack] { return known }
+        let frames = depot.returnAddresses(of: stack).map { modules.frame(returningTo: $0) }
+        stacks[stack] = frames
+        return frames
     }
 }
 

@@ -11,8 +11,19 @@ public struct HeapSource {
 
     let memory: any MemoryReader
     let mappings: [Mapping]
-    /// What was left out, because the file that it came from is another one now. One line each, safe to print.
-    public var notes: [String] { (memory as? CoreFile)?.notes ?? [] }
+    /// What was left out: because the file that it came from is another one now, or because there is too much of it. One line each, safe to
+    /// print.
+    public var notes: [String] {
+        if !hasMore {
+            return [
+                "process \(statistics.processID) says that it has more blocks than it has memory for: not all that it says was looked at"
+            ]
+        }
+        return (memory as? CoreFile)?.notes ?? []
+    }
+
+    /// False where so much was read that nothing more can be.
+    var hasMore: Bool { !((memory as? ProcessMemory)?.isExhausted ?? false) }
 
     init(statistics: Statistics, memory: any MemoryReader, mappings: [Mapping], isRunning: Bool) {
         self.statistics = statistics
@@ -27,10 +38,11 @@ public struct HeapSource {
     /// - Throws: ``ProcessError`` where it is gone, or not ours to read.
     public init(process: GuardedProcess) throws(ProcessError) {
         let processID = process.processID
-        statistics = try process.statistics()
+        let folder = try process.folder()
+        statistics = try process.statistics(in: folder)
         guard statistics.heapLayout.isKnown else { throw .otherVersion(processID, UInt32(ZG_STATS_VERSION)) }
-        memory = try ProcessMemory(processID: processID)
-        do throws(SystemError) { mappings = try Mapping.all(of: processID) } catch {
+        memory = try ProcessMemory(of: folder)
+        do throws(SystemError) { mappings = try Mapping.all(of: folder) } catch {
             throw ProcessError(processID, error)
         }
         isRunning = true

@@ -18,6 +18,8 @@ public enum ProcessError: Error, Hashable, Sendable, CustomStringConvertible {
     case withoutStatistics(Int)
     /// It runs with a runtime whose statistics this version cannot read.
     case otherVersion(Int, UInt32)
+    /// What it shows as its statistics page is another file than the runtime makes: not in memory, not sealed, or somebody else's.
+    case foreignPage(Int)
     /// The kernel refused: the process, and why.
     case system(Int, SystemError)
 
@@ -42,6 +44,8 @@ public enum ProcessError: Error, Hashable, Sendable, CustomStringConvertible {
         case .withoutStatistics(let process): "process \(process) is guarded, but shows no statistics"
         case .otherVersion(let process, let version):
             "process \(process) is guarded by another version of zguard (statistics version \(version))"
+        case .foreignPage(let process):
+            "process \(process) shows a statistics page that is not its runtime's: not sealed, or of another user"
         case .system(let process, let error): "cannot look into process \(process): \(error)"
         }
     }

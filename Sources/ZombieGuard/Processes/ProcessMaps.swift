@@ -7,6 +7,8 @@ struct Mapping: Hashable {
     var permissions: String
     var fileOffset: UInt64
     var inode: UInt64
+    /// Of the file system that the file is on, as `stat` has it; 0: not known.
+    var device: UInt64 = 0
     /// Path or name in brackets; empty for anonymous memory.
     var path: String
 
@@ -39,7 +41,15 @@ struct Mapping: Hashable {
         permissions = String(fields[1])
         fileOffset = offset
         self.inode = inode
+        device = Self.device(fields[3])
         path = fields.count > 5 ? String(fields[5].drop { $0 == " " }) : ""
+    }
+
+    // "08:01", as gnu_dev_makedev makes a number of it.
+    private static func device(_ text: some StringProtocol) -> UInt64 {
+        let numbers = text.split(separator: ":").map { UInt64($0, radix: 16) }
+        guard numbers.count == 2, let major = numbers[0], let minor = numbers[1] else { return 0 }
+        return (major & 0xfff) << 8 | (major & ~0xfff) << 32 | minor & 0xff | (minor & ~0xff) << 12
     }
 
     /// The path without what the kernel appends where the file is gone.
@@ -56,7 +66,9 @@ struct Mapping: Hashable {
     }
 
     /// The mappings of a process, in the order of their addresses.
-    static func all(of process: Int) throws(SystemError) -> [Mapping] {
-        parse(String(decoding: try readFile(ProcessFolder.ofMemory(of: process) + "/maps"), as: UTF8.self))
+    static func all(of process: Int) throws(SystemError) -> [Mapping] { try all(of: ProcessFolder(of: process)) }
+
+    static func all(of process: ProcessFolder) throws(SystemError) -> [Mapping] {
+        parse(String(decoding: try process.contents(of: "maps"), as: UTF8.self))
     }
 }

@@ -8,14 +8,14 @@ struct StackDepotReader {
     let layout: HeapLayout
 
     // The runtime keeps at most 128 frames of a stack; a chain that is longer is damaged.
-    private static let longestChain = 256
+    private static let longestChain = 128
 
     /// Return addresses of a stack, innermost first; empty where the id is unknown.
     func returnAddresses(of stack: UInt32) -> [UInt64] {
         var addresses: [UInt64] = []
         var index = stack
         while index != 0, UInt64(index) < layout.nodeCount, addresses.count < Self.longestChain {
-            let at = layout.nodes &+ UInt64(index) * UInt64(MemoryLayout<zg_depot_node>.stride)
+            let at = layout.nodes &+ UInt64(index) &* UInt64(MemoryLayout<zg_depot_node>.stride)
             guard let node = memory.record(zg_depot_node.self, at: at) else { break }
             addresses.append(node.pc_and_depth & 0xffff_ffff_ffff)
             index = node.parent

@@ -20,13 +20,17 @@ extension GuardedProcess {
     /// - Parameter seconds: how long to wait for the answer.
     /// - Returns: what the process gave back, as far as it has answered.
     /// - Throws: ``ProcessError`` where it is gone, or not ours to ask.
-    public func trim(waiting seconds: Double = 2) throws(ProcessError) -> TrimResult {
-        // Decodes the page, so that nothing is written into one that this version does not know.
-        let before = try statistics()
-        guard let file = openPage(flags: O_RDWR) else {
-            throw .notOurs(processID, ProcessObstacle(processID: processID, wantsMemory: true))
-        }
+    public func trim(waiting seconds: Double = 1.5) throws(ProcessError) -> TrimResult {
+        let folder = try folder()
+        let file = try openPage(in: folder)
         let size = Int(ZG_STATS_BYTES)
+        // Nothing is written into a page that this version does not know.
+        let bytes: [UInt8]
+        do throws(SystemError) { bytes = try file.read(at: 0, upTo: size) } catch {
+            throw ProcessError(processID, error)
+        }
+        let before = try decode(bytes)
+        // The seals keep the size: memory that is mapped does not go.
         let mapped = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.number, 0)
         guard let mapped, mapped != MAP_FAILED else { throw ProcessError(processID, .last) }
         defer { munmap(mapped, size) }
@@ -48,9 +52,9 @@ extension GuardedProcess {
                 return .given(mapped.load(fromByteOffset: value, as: UInt64.self))
             }
             // A process that ended does not answer any more.
-            if kill(pid_t(processID), 0) != 0, errno == ESRCH { throw .gone(processID) }
+            if folder.stat == nil { throw .gone(processID) }
             usleep(step)
         }
-        return before.hasMaintenanceThread ? .silent : .postponed
+        return before.has_maintenance_thread != 0 ? .silent : .postponed
     }
 }

@@ -3,18 +3,18 @@
 import Glibc
 
 /// Reads a file line by line. Keeps at most one line in memory, and of a line that is too long nothing.
-struct LineReader {
-    struct Line {
+package struct LineReader {
+    package struct Line {
         /// Counted from 1.
-        var number: Int
+        package var number: Int
         /// Without the line feed; empty where the line is too long.
-        var bytes: [UInt8]
-        var isTooLong = false
+        package var bytes: [UInt8]
+        package var isTooLong = false
         /// The file ended before the line did.
-        var isCutOff = false
+        package var isCutOff = false
     }
 
-    static let longestLine = 4 << 20
+    package static let longestLine = 4 << 20
 
     private let source: any ByteSource
     private var buffer: [UInt8] = []
@@ -26,13 +26,13 @@ struct LineReader {
     private(set) var offset: UInt64 = 0
     private var unfinished: UInt64 = 0
 
-    init(source: any ByteSource) { self.source = source }
+    package init(source: any ByteSource) { self.source = source }
 
     /// Why the lines end before they should.
     var problem: String? { source.problem }
 
     /// The next complete line; nil at the end of what is there now. Call again when the file has grown.
-    mutating func next() throws(SystemError) -> Line? {
+    package mutating func next() throws(SystemError) -> Line? {
         while true {
             if position == buffer.count {
                 buffer = try source.read(upTo: 1 << 16)

@@ -117,6 +117,16 @@ public final class Descriptor: Sendable {
         return bytes
     }
 
+    /// What follows the current position, of a small file such as those in /proc.
+    package func readWhole() throws(SystemError) -> [UInt8] {
+        var contents: [UInt8] = []
+        while true {
+            let part = try read(upTo: 1 << 16)
+            if part.isEmpty { return contents }
+            contents += part
+        }
+    }
+
     /// Writes all of the text.
     ///
     /// - Parameter text: written as UTF-8.
@@ -166,11 +176,5 @@ package func directoryEntries(_ path: String) -> [String] {
 
 /// The whole of a small file, such as one in /proc.
 package func readFile(_ path: String) throws(SystemError) -> [UInt8] {
-    let file = try Descriptor(opening: path)
-    var contents: [UInt8] = []
-    while true {
-        let part = try file.read(upTo: 1 << 16)
-        if part.isEmpty { return contents }
-        contents += part
-    }
+    try Descriptor(opening: path).readWhole()
 }
