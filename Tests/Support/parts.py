@@ -86,6 +86,8 @@ PARTS = [
     Part("runs", driver("Robustness/runs"), 12),
     # Groups that get short of memory stall, which the whole machine's numbers show: other parts would see it as theirs.
     Part("groups", driver("Robustness/groups"), 45, quiet=True),
+    Part("pages", driver("Robustness/pages"), 20),
+    Part("pages-full", driver("Robustness/pages", "--pages", "5000", "--seed", "2"), 300, needs=("pages",), when="full"),
     # Whoever is killed, no finding is lost.
     Part("kills", driver("Robustness/kills", "--trials", "40"), 15),
     Part("kills-full", driver("Robustness/kills", "--trials", "500"), 180, needs=("kills",), when="full"),
