@@ -7,6 +7,7 @@
 
 #include "platform/arch.h"
 #include "platform/os.h"
+#include "platform/ratio.h"
 
 static uint64_t first_ticks, first_ns; // the processor's clock and CLOCK_MONOTONIC at one time
 static uint64_t forked_ns,
@@ -22,18 +23,27 @@ uint64_t zg_clock_process_ns(void) { return inherited_ns + zg_os_clock_ns(CLOCK_
 void zg_clock_before_fork(void) { forked_ns = zg_clock_process_ns(); }
 void zg_clock_after_fork_in_child(void) { inherited_ns = forked_ns; }
 
-// Ticks per 1024 ns; before the process is old enough to tell, a guess.
-static uint64_t rate(void) {
-    static uint64_t known, known_at;
+// How fast the processor's clock is, as ratios (ratio.h); before the process is old enough to tell, a guess.
+struct rate {
+    uint64_t ns_for_tick, ticks_for_ns;
+};
+static const struct rate guessed = {ZG_RATIO_ONE * 2 / 5, ZG_RATIO_ONE * 5 / 2};
+
+static struct rate rate(void) {
+    static struct rate known;
+    static uint64_t known_at;
     uint64_t ticks = zg_arch_ticks() - first_ticks, at = zg_load(&known_at);
-    if (zg_load(&known) && ticks < 2 * at) return zg_load(&known);
+    struct rate rate = {zg_load(&known.ns_for_tick), zg_load(&known.ticks_for_ns)};
+    if (rate.ns_for_tick && rate.ticks_for_ns && ticks < 2 * at) return rate;
     uint64_t ns = zg_os_clock_ns(CLOCK_MONOTONIC) - first_ns;
-    if (ns < 100000) return 2560;
-    uint64_t measured = (uint64_t)((double)ticks * 1024 / (double)ns);
-    zg_store(&known, measured ? measured : 1);
+    if (ns < 100000 || !ticks) return guessed;
+    rate.ns_for_tick = zg_max(zg_scaled(ns, ZG_RATIO_ONE, ticks), 1);
+    rate.ticks_for_ns = zg_max(zg_scaled(ticks, ZG_RATIO_ONE, ns), 1);
+    zg_store(&known.ns_for_tick, rate.ns_for_tick);
+    zg_store(&known.ticks_for_ns, rate.ticks_for_ns);
     zg_store(&known_at, ticks);
-    return measured ? measured : 1;
+    return rate;
 }
 
-uint64_t zg_clock_ns(uint64_t ticks) { return (uint64_t)((double)ticks * 1024 / (double)rate()); }
-uint64_t zg_clock_ticks(uint64_t ns) { return (uint64_t)((double)ns * (double)rate() / 1024); }
+uint64_t zg_clock_ns(uint64_t ticks) { return zg_by_ratio(ticks, rate().ns_for_tick); }
+uint64_t zg_clock_ticks(uint64_t ns) { return zg_by_ratio(ns, rate().ticks_for_ns); }

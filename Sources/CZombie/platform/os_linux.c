@@ -24,6 +24,7 @@
 
 #include "platform/arch.h"
 #include "platform/filter.h"
+#include "platform/ratio.h"
 #include "platform/text.h"
 
 // A call that a filter of system calls does not let through is not made (filter.h): it fails as if the kernel had refused it.
@@ -853,8 +854,8 @@ static uint64_t first_ns, first_ticks; // CLOCK_MONOTONIC
 static uint64_t went_on(int clock) {
     if (clock < 0 || clock >= TOLD_CLOCKS || !told_clocks[clock].ns) return 0;
     uint64_t ticks = told_clocks[CLOCK_MONOTONIC].ticks - first_ticks, ns = told_clocks[CLOCK_MONOTONIC].ns - first_ns;
-    double rate = ns > 100000 && ticks ? (double)ns / (double)ticks : 0.4;
-    return told_clocks[clock].ns + (uint64_t)((double)(zg_arch_ticks() - told_clocks[clock].ticks) * rate);
+    uint64_t since = zg_arch_ticks() - told_clocks[clock].ticks;
+    return told_clocks[clock].ns + (ns > 100000 && ticks ? zg_scaled(since, ns, ticks) : zg_scaled(since, 2, 5));
 }
 
 // What the kernel has mapped for reading the coarse clocks makes no system call: libc goes there where there is such a mapping.

@@ -8,6 +8,7 @@
 #include "blocks/alias.h"
 #include "blocks/span_table.h"
 #include "platform/os.h"
+#include "platform/ratio.h"
 #include "settings/stats.h"
 
 uint64_t zg_zombie_contents;
@@ -65,8 +66,7 @@ uint64_t zg_zombie_time_ns(const struct zg_death *death) {
     if (!elapsed || !death->time) return 0;
     // The low 32 bits of a time that is not in the future.
     uint64_t now = last.ticks >> ZG_TIME_SHIFT, age = (uint32_t)((uint32_t)now - death->time);
-    double ns_for_tick = (double)(last.ns - first.ns) / (double)elapsed;
-    uint64_t age_ns = (uint64_t)((double)(age << ZG_TIME_SHIFT) * ns_for_tick);
+    uint64_t age_ns = zg_scaled(age << ZG_TIME_SHIFT, last.ns - first.ns, elapsed);
     return age_ns < last.ns ? last.ns - age_ns : 0;
 }
 
