@@ -88,6 +88,7 @@ PARTS = [
     Part("groups", driver("Robustness/groups"), 45, quiet=True),
     Part("pages", driver("Robustness/pages"), 20),
     Part("pages-full", driver("Robustness/pages", "--pages", "5000", "--seed", "2"), 300, needs=("pages",), when="full"),
+    Part("harmless", driver("Robustness/harmless"), 20),
     # Whoever is killed, no finding is lost.
     Part("kills", driver("Robustness/kills", "--trials", "40"), 15),
     Part("kills-full", driver("Robustness/kills", "--trials", "500"), 180, needs=("kills",), when="full"),
@@ -119,6 +120,7 @@ PARTS = [
     Part("servers", driver("House/servers"), 10),
     Part("layers", driver("House/layers"), 10, needs=("library",)),
     Part("tree", driver("House/tree"), 1),
+    Part("arithmetic", driver("House/arithmetic"), 12, needs=("library",)),
     Part("documentation", driver("House/documentation"), 8, needs=("debug",), holds=("debug",)),
     Part("tutorial", driver("House/documentation", "--built"), 30, needs=("debug", "zguard"), when="full", holds=("debug",)),
     Part("plugins", driver("House/plugins", "--quick"), 18),
