@@ -164,8 +164,9 @@ final class ChildRun {
     private static func spawn(
         _ arguments: [String], _ environment: [String], _ output: Descriptor
     ) throws(SystemError) -> pid_t {
-        let path = "/proc/self/exe"
-        var words = ([CommandLine.arguments[0]] + arguments).map { strdup($0) } + [nil]
+        // The link leads to the program even where its file was replaced meanwhile.
+        let path = OwnProgram.isInProc ? "/proc/self/exe" : OwnProgram.path ?? OwnProgram.arguments[0]
+        var words = ([OwnProgram.arguments[0]] + arguments).map { strdup($0) } + [nil]
         var variables = environment.map { strdup($0) } + [nil]
         defer { for text in words + variables { free(text) } }
         let child = zg_testing_spawn(path, &words, &variables, output.number)

@@ -52,7 +52,7 @@ struct FindingIntake {
     ) -> ReportDocument {
         ReportDocument(
             findings: groups.findings, suppressedCount: groups.suppressions.occurrences, timeline: timeline,
-            title: title, commandLine: CommandLine.arguments,
+            title: title, commandLine: OwnProgram.arguments,
             notes: notes + unknown
                 + (unwritten == 0 ? [] : ["findings that could not be written: \(unwritten)"]),
             sourceRoot: Preload.workingDirectory(),

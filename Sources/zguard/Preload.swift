@@ -34,10 +34,7 @@ enum Preload {
     }
 
     private static func besideThisProgram() -> String {
-        var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
-        let count = buffer.withUnsafeMutableBytes { readlink("/proc/self/exe", $0.baseAddress!, $0.count) }
-        var parts = String(decoding: buffer.prefix(max(0, count)), as: UTF8.self).split(separator: "/")
-        parts = Array(parts.dropLast(2))
+        let parts = (OwnProgram.path ?? "").split(separator: "/").dropLast(2)
         let paths = [["lib", "zguard", "libzguard.so"], ["lib", "libzguard.so"]].map {
             "/" + (parts + $0).joined(separator: "/")
         }

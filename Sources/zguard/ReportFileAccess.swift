@@ -14,12 +14,13 @@ struct ReportFileAccess {
     let file: Descriptor
     let directory: Descriptor
     let name: String
+    private let folder: String // the directory as it was given
 
     private static let mostLinks = 40 // as the kernel follows at most (path_resolution(7))
 
     /// The path without links; nil where the system does not tell.
     var resolvedPath: String? {
-        Self.path(of: directory).map { $0 == "/" ? "/\(name)" : "\($0)/\(name)" }
+        (Self.path(of: directory) ?? resolvedFolder).map { $0 == "/" ? "/\(name)" : "\($0)/\(name)" }
     }
 
     /// Opens a file and creates it where it does not exist. A FIFO that nobody reads is ENXIO, and not waited for.
@@ -33,6 +34,7 @@ struct ReportFileAccess {
         let start = try Descriptor(opening: path.hasPrefix("/") ? "/" : ".", flags: zg_system_open_path | O_DIRECTORY)
         directory = try Self.walk(Array(parts.dropLast()), from: start, &links)
         self.name = name
+        folder = (path.hasPrefix("/") ? "/" : "./") + parts.dropLast().joined(separator: "/")
         // What this call creates nobody else has put there, whoever the file system says it belongs to.
         let flags = O_WRONLY | O_NOCTTY | O_NONBLOCK
         do throws(SystemError) {
@@ -42,6 +44,15 @@ struct ReportFileAccess {
             guard error.number == EEXIST else { throw error }
             file = try Self.openExisting(name, in: directory, flags)
         }
+    }
+
+    // Without /proc: what the given path leads to, where that still is the directory that was opened.
+    private var resolvedFolder: String? {
+        guard let resolved = realpath(folder, nil), let opened = directory.status else { return nil }
+        defer { free(resolved) }
+        var found = stat()
+        guard stat(resolved, &found) == 0, found.st_dev == opened.st_dev, found.st_ino == opened.st_ino else { return nil }
+        return String(validatingCString: resolved)
     }
 
     private static func openExisting(_ name: String, in directory: Descriptor, _ flags: Int32) throws -> Descriptor {

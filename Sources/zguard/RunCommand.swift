@@ -224,8 +224,7 @@ struct RunCommand {
 
     // The program's words as they were given: Swift's own copies of them are repaired to UTF-8.
     private var words: [UnsafeMutablePointer<CChar>?] {
-        let count = Int(CommandLine.argc) - arguments.operands.count
-        return (count..<Int(CommandLine.argc)).map { CommandLine.unsafeArgv[$0] }
+        Array(OwnProgram.words.suffix(arguments.operands.count))
     }
 
     // The program's file where its path is not UTF-8; nil otherwise, or where there is none.

@@ -5,7 +5,7 @@ import ZombieGuard
 
 @main
 struct ZGuard {
-    static func main() { exit(run(Array(CommandLine.arguments.dropFirst()))) }
+    static func main() { exit(run(Array(OwnProgram.arguments.dropFirst()))) }
 
     static func run(_ words: [String]) -> Int32 {
         do {

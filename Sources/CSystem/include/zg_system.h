@@ -22,6 +22,11 @@ char *swift_demangle(const char *name, size_t length, char *buffer, size_t *buff
 
 char **zg_system_environment(void);
 
+// The arguments of the process, NULL behind the last one, and the path of its program as it was executed (NULL: not told). Neither needs /proc.
+int zg_system_argument_count(void);
+char **zg_system_arguments(void);
+const char *zg_system_executed_path(void);
+
 // An anonymous file of this name, closed on exec.
 int zg_system_memfd(const char *name);
 // The same with these contents, for other processes to map: nobody can change its size, whatever limit on files there is here.

@@ -187,7 +187,7 @@ package final class MainActorWatch: Sendable {
             stalls: events, isFreeze: isFreeze,
             thread: Finding.Thread(
                 id: thread == process ? 1 : Int(thread), name: ThreadTimes.name(of: thread, in: Int(process))),
-            processID: Int(process), program: CommandLine.arguments.first)
+            processID: Int(process), program: OwnProgram.arguments.first)
         guard var finding else { return }
         if finding.stall?.sampled.isEmpty ?? true { finding.detail["samples"] = "none: \(OwnThread.obstacle)" }
         report(GuardRuntime.symbolicate(finding))

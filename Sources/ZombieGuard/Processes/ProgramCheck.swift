@@ -46,7 +46,7 @@ public struct ProgramCheck: Sendable {
     /// - Parameter searchPath: as in PATH; nil where there is none.
     public init(searchPath: String?) {
         self.searchPath = searchPath ?? "/bin:/usr/bin"
-        let own = try? Descriptor(opening: "/proc/self/exe")
+        let own = OwnProgram.path.flatMap { try? Descriptor(opening: $0) }
         ownMachine = own.flatMap { file in (try? ELFImage(read: file.reader))?.machine }
     }
 

@@ -95,7 +95,7 @@ package struct RunDirectory {
     private static let deepest = 16
 
     private static func empty(_ directory: Descriptor, depth: Int) {
-        for name in directoryEntries("/proc/self/fd/\(directory.number)") where name != "." && name != ".." {
+        for name in directoryEntries(of: directory) where name != "." && name != ".." {
             if unlinkat(directory.number, name, 0) == 0 { continue }
             if depth < deepest, let inner = try? Descriptor(opening: name, in: directory, flags: directoryFlags) {
                 empty(inner, depth: depth + 1)

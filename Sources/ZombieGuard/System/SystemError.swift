@@ -165,6 +165,10 @@ package func readLink(_ path: String) -> String? {
 /// The names in a directory, "." and ".." among them; none where it cannot be read.
 package func directoryEntries(_ path: String) -> [String] {
     guard let directory = opendir(path) else { return [] }
+    return entries(of: directory)
+}
+
+private func entries(of directory: OpaquePointer) -> [String] {
     defer { closedir(directory) }
     var names: [String] = []
     while let entry = readdir(directory) {
@@ -172,6 +176,17 @@ package func directoryEntries(_ path: String) -> [String] {
             withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) })
     }
     return names
+}
+
+/// The same of a directory that is open; its position stays.
+package func directoryEntries(of open: Descriptor) -> [String] {
+    let again = openat(open.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard again >= 0 else { return [] }
+    guard let directory = fdopendir(again) else {
+        close(again)
+        return []
+    }
+    return entries(of: directory)
 }
 
 /// The whole of a small file, such as one in /proc.
