@@ -74,6 +74,28 @@ struct zg_system_end zg_system_reap(int pid) {
     return end;
 }
 
+static struct rlimit given_descriptors;
+static int is_raised;
+
+uint64_t zg_system_raise_descriptors(uint64_t wanted) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit)) return wanted;
+    if (limit.rlim_cur >= wanted) return limit.rlim_cur;
+    given_descriptors = limit;
+    // The hard limit can be raised with CAP_SYS_RESOURCE.
+    struct rlimit raised = {wanted, limit.rlim_max > wanted ? limit.rlim_max : wanted};
+    if (setrlimit(RLIMIT_NOFILE, &raised)) {
+        raised.rlim_cur = raised.rlim_max = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &raised)) return limit.rlim_cur;
+    }
+    is_raised = 1;
+    return raised.rlim_cur;
+}
+
+void zg_system_restore_descriptors(void) {
+    if (is_raised) setrlimit(RLIMIT_NOFILE, &given_descriptors);
+}
+
 int zg_system_spawn(const char *path, char *const argv[], char *const envp[], const sigset_t *mask,
                     const struct sigaction *child_action) {
     int channel[2]; // carries errno of a failed execve; closed by a successful one
@@ -88,6 +110,7 @@ int zg_system_spawn(const char *path, char *const argv[], char *const envp[], co
     if (!pid) {
         sigaction(SIGCHLD, child_action, NULL);
         sigprocmask(SIG_SETMASK, mask, NULL);
+        zg_system_restore_descriptors();
         execve(path, argv, envp);
         int error = errno;
         if (write(channel[1], &error, sizeof error) < 0) _exit(126);

@@ -23,7 +23,7 @@ struct DoctorCommand {
         var rows: [[String]] = []
         var works = false
         for probe in [
-            kernel, pages, libc, findObject, memfd, guardPages, windows, maskedLoads, memoryTags, safeRead, filters,
+            kernel, pages, proc, libc, findObject, memfd, guardPages, windows, maskedLoads, memoryTags, safeRead, filters,
             overcommit, mapCount,
             addressSpace, addressBits,
             ptraceScope,
@@ -52,6 +52,13 @@ struct DoctorCommand {
         }
         let release = withUnsafeBytes(of: name.release) { text($0) }
         return Probe("kernel", .ok, "Linux \(release), \(withUnsafeBytes(of: name.machine) { text($0) })")
+    }
+
+    private var proc: Probe {
+        if OwnProgram.isInProc { return Probe("/proc", .ok, "shows this process") }
+        return Probe(
+            "/proc", .limited,
+            "not mounted: programs run guarded, and findings are reported; what was watched, other threads of crashes, statistics and checks are not")
     }
 
     private var pages: Probe {
@@ -233,6 +240,7 @@ struct DoctorCommand {
         guard let path = swiftRuntime else {
             return Probe(name, .ok, "none installed here; a program's own is checked when it starts")
         }
+        guard OwnProgram.isInProc else { return Probe(name, .limited, "\(path): not looked at, as /proc is not mounted") }
         switch SelfTest.knowsLayout(of: path) {
         case .success(true): return Probe(name, .ok, "\(path): object layout is as expected")
         case .success(false):

@@ -1,5 +1,6 @@
 // zguard run: starts a program with the runtime preloaded, and prints what it finds.
 
+import CSystem
 import Glibc
 import ZombieGuard
 
@@ -11,6 +12,8 @@ struct RunCommand {
     private let options: RuntimeOptions
 
     private static let pollMilliseconds: Int32 = 200
+    /// Open files of zguard during a run: twelve and those of the modules that findings name.
+    private static let leastDescriptors: UInt64 = 16, wantedDescriptors: UInt64 = 256
 
     init(_ arguments: Arguments) throws(Failure) {
         self.arguments = arguments
@@ -52,6 +55,8 @@ struct RunCommand {
         let path = try unnamed.map { "/proc/self/fd/\($0.number)" } ?? check.resolve(name)
         try check.check(path, name: name)
         let reporting = try ReportOptions(arguments)
+        let most = zg_system_raise_descriptors(Self.wantedDescriptors)
+        if most < Self.leastDescriptors { throw runAlone(unnamed == nil ? path : name, library, limit: most) }
         var sink = try FindingSink(arguments, reporting)
 
         let directory = try Self.createDirectory()
@@ -117,7 +122,7 @@ struct RunCommand {
         coverage?.untoldProcesses = untold.count
         var document = intake.document(
             timeline: timeline.samples, title: arguments.operands[0], exitStatus: end.status, unwritten: lost,
-            coverage: coverage, end: end, unknown: coverage == nil ? [Coverage.unknownText] : [])
+            coverage: coverage, end: end, unknown: coverage == nil ? [Self.unknownText] : [])
         document.findings = recovered.findings + document.findings
         sink.finish(document, of: child.processID)
         isKept = sink.failure != nil
@@ -144,6 +149,11 @@ struct RunCommand {
             "cannot find a directory for temporary files", hint: "set TMPDIR", status: ExitStatus.cannotGuard)
     }
 
+    // The processes of a run find the page of what they watch through /proc.
+    private static var unknownText: String {
+        Coverage.unknownText + (OwnProgram.isInProc ? "" : ", as /proc is not mounted")
+    }
+
     private func conclude(
         _ child: ChildProcess, _ end: ProgramEnd, _ intake: FindingIntake, _ sink: FindingSink, unwritten: Int,
         kept: String?, _ coverage: Coverage?, _ filters: SystemCallFilters?
@@ -151,7 +161,7 @@ struct RunCommand {
         if let failure = sink.failure { Output.warn(failure) }
         if !arguments.has("--quiet") {
             if let unused = intake.unusedSuppressions { Output.warn(unused) }
-            var watched = coverage?.text ?? Coverage.unknownText
+            var watched = coverage?.text ?? Self.unknownText
             if coverage == nil, end.isFiltered {
                 watched += ", as the program ran under a filter of system calls (seccomp)"
             }
@@ -186,7 +196,7 @@ struct RunCommand {
         guard let requiredCoverage, !(coverage?.reaches(percent: requiredCoverage) ?? false) else {
             return ExitStatus.success
         }
-        var watched = coverage.map { "\($0.stacksText) were watched" } ?? Coverage.unknownText
+        var watched = coverage.map { "\($0.stacksText) were watched" } ?? Self.unknownText
         if let more = coverage?.untoldProcesses, more > 0 { watched += ", and of some processes nothing is known" }
         let required =
             requiredCoverage.rounded() == requiredCoverage ? "\(Int(requiredCoverage))" : "\(requiredCoverage)"
@@ -235,6 +245,35 @@ struct RunCommand {
         return file < 0 ? nil : Descriptor(adopting: file)
     }
 
+    // Turns this process into the program, which reports what is found itself. Returns why that cannot be.
+    private func runAlone(_ path: String, _ library: String, limit: UInt64) -> Failure {
+        let number = String(limit)
+        if arguments.values["--report"] != nil {
+            return Failure(
+                "the limit on open files (ulimit -n \(number)) leaves too few for a report",
+                hint: "raise it, or leave out --report", status: ExitStatus.cannotGuard)
+        }
+        Output.warn(
+            "the limit on open files (ulimit -n \(number)) leaves zguard too few: the program runs guarded by itself, and prints what is found")
+        let environment = ChildEnvironment.guarding(
+            library: library, options: options.textOfAlone, filters: SystemCallFilters())
+        let words = self.words + [nil]
+        zg_system_restore_descriptors()
+        environment.withPointers { variables in
+            if path == arguments.operands[0], let word = words[0] {
+                _ = execve(word, words, variables)
+            } else {
+                _ = execve(path, words, variables)
+            }
+        }
+        return Self.failure(toRun: arguments.operands[0], .last)
+    }
+
+    private static func failure(toRun name: String, _ error: SystemError) -> Failure {
+        let status = error.number == ENOENT ? ExitStatus.notFound : ExitStatus.cannotRun
+        return Failure("cannot run '\(visible(name))': \(error)", status: status)
+    }
+
     private func start(_ path: String, _ environment: ChildEnvironment) throws(Failure) -> ChildProcess {
         let words = self.words
         do throws(SystemError) {
@@ -243,8 +282,7 @@ struct RunCommand {
             }
             return try ChildProcess(path: word, arguments: words, environment: environment)
         } catch {
-            let status = error.number == ENOENT ? ExitStatus.notFound : ExitStatus.cannotRun
-            throw Failure("cannot run '\(visible(arguments.operands[0]))': \(error)", status: status)
+            throw Self.failure(toRun: arguments.operands[0], error)
         }
     }
 

@@ -50,6 +50,9 @@ struct RuntimeOptions {
             separator: ":")
     }
 
+    /// The same for a program that reports what is found itself.
+    var textOfAlone: String { [inherited, given].filter { !$0.isEmpty }.joined(separator: ":") }
+
     /// Throws for a bad value; calls `unknown` for each unknown key, with the nearest name that is known.
     private static func check(_ text: String, unknown: (String, String?) throws(Failure) -> Void) throws(Failure) {
         for problem in OptionTable.parse(text).problems {

@@ -67,6 +67,11 @@ struct zg_system_signal {
 };
 struct zg_system_signal zg_system_next_signal(int descriptor);
 
+// Raises this process's limit on descriptors to `wanted`, or as far as it may be. Returns what it is then. zg_system_restore_descriptors, and the
+// child of zg_system_spawn, have the limit of before.
+uint64_t zg_system_raise_descriptors(uint64_t wanted);
+void zg_system_restore_descriptors(void);
+
 // Starts a program in a child that has the signal mask `mask` and the disposition `child_action` of SIGCHLD; everything
 // else is inherited. Returns the child's pid; an error of execve is reported here as well, and the child is gone then.
 // posix_spawn cannot do it: it can make a signal default, but not ignored. For processes of one thread.

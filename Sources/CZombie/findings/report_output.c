@@ -103,7 +103,8 @@ void zg_report_open(void) {
         if (opened >= 0) return; // where it cannot be kept open it is opened for each finding
         zg_stats_degrade(zg_degradation_no_report);
         // A daemon that a run left behind goes on starting guarded programs when the run is over: nothing for their users.
-        if (opened != -ENOENT || !zg_run_is_named()) say_not_opened(opened);
+        // Where there is no number left (EMFILE) there may be one when something is found.
+        if (opened != -EMFILE && (opened != -ENOENT || !zg_run_is_named())) say_not_opened(opened);
     }
     error_output = output_of(zg_os_duplicate_hidden(2));
 }

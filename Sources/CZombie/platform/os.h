@@ -135,8 +135,13 @@ bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode);
 // Moves a descriptor out of the range that programs use, close-on-exec. Returns the new one, or a negative errno where there
 // is none; the old one is closed in any case, for the program's next one is to have its number.
 int zg_os_hide_descriptor(int descriptor);
-// A second descriptor for the same file, out of the way, close-on-exec. Negative where there is none.
+// A second descriptor for the same file, out of the way, close-on-exec. Negative where there is none, or numbers are scarce: those are the
+// program's.
 int zg_os_duplicate_hidden(int descriptor);
+// From the first to the second call the process may have more descriptors than its limit says, where its hard limit leaves room, and
+// those that are hidden have numbers that the program cannot get: they are none of its own fewer. For processes of one thread.
+void zg_os_lift_descriptor_limit(void);
+void zg_os_restore_descriptor_limit(void);
 // The calling thread goes on with a descriptor table of its own, in which only these are open; others' tables stay as they
 // are. `kept` is sorted upwards. False where the kernel cannot (before 5.9): nothing has changed then.
 bool zg_os_leave_descriptors(const int *kept, int count);

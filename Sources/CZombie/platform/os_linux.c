@@ -658,11 +658,37 @@ int zg_os_readlink(const char *path, char *target, uint64_t bytes) {
 
 void zg_os_close(int descriptor) { ZG_CALL(SYS_close, descriptor, 0, 0, 0, 0, 0); }
 
+// Hidden descriptors begin at 1000 where there are so many: shells and daemons look at the low numbers. Up to 256 are all the program's. A limit
+// beyond 4096 is never used up, and the kernel would copy a table of that size with each fork.
+enum { HIDDEN_FROM = 1000, HIDDEN_COUNT = 40, FEW_DESCRIPTORS = 256, MANY_DESCRIPTORS = 4096 };
+static struct {
+    bool is_lifted;
+    uint64_t from;      // the first number that the program cannot have
+    uint64_t before[2]; // its limits
+} descriptors;
+
+void zg_os_lift_descriptor_limit(void) {
+    uint64_t *before = descriptors.before;
+    if (is_error(ZG_CALL(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, before, 0, 0))) return;
+    descriptors.from = zg_max(before[0], before[1] >= HIDDEN_FROM + HIDDEN_COUNT ? HIDDEN_FROM : 0);
+    uint64_t lifted[] = {descriptors.from + HIDDEN_COUNT, before[1]};
+    if (before[0] > MANY_DESCRIPTORS || lifted[0] > before[1]) return;
+    descriptors.is_lifted = !is_error(ZG_CALL(SYS_prlimit64, 0, RLIMIT_NOFILE, lifted, NULL, 0, 0));
+}
+
+void zg_os_restore_descriptor_limit(void) {
+    if (descriptors.is_lifted) ZG_CALL(SYS_prlimit64, 0, RLIMIT_NOFILE, descriptors.before, NULL, 0, 0);
+    descriptors.is_lifted = false;
+}
+
 int zg_os_duplicate_hidden(int descriptor) {
-    uint64_t limit = zg_os_limit(RLIMIT_NOFILE);
-    // Near the top of a small table, at most at 1000: shells and daemons look at the low numbers.
-    long least = (long)(limit > 1040 ? 1000 : limit > 64 ? limit - 40 : 3);
-    return (int)ZG_CALL(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, least, 0, 0, 0);
+    uint64_t least = descriptors.from;
+    if (!descriptors.is_lifted) {
+        uint64_t limit = zg_os_limit(RLIMIT_NOFILE);
+        if (limit <= FEW_DESCRIPTORS) return -EMFILE;
+        least = limit > HIDDEN_FROM + HIDDEN_COUNT ? HIDDEN_FROM : limit - HIDDEN_COUNT;
+    }
+    return (int)ZG_CALL(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, (long)least, 0, 0, 0);
 }
 
 bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode) {

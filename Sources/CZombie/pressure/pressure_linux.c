@@ -20,7 +20,7 @@
 #include "settings/stats.h"
 
 enum { kept_status, kept_system, kept_usage, kept_parts, kept_most, kept_high };
-enum { TEXT_BYTES = 8192, PATH_BYTES = 1024, LINE_BYTES = 2048, FEW_DESCRIPTORS = 64 };
+enum { TEXT_BYTES = 8192, PATH_BYTES = 1024, LINE_BYTES = 2048 };
 
 // What was opened, and as which file: the program may have closed it and given the number away.
 static struct kept {
@@ -55,8 +55,7 @@ static void keep(int which, int opened) {
     struct kept *file = &kept[which];
     file->open = false;
     if (opened < 0) return;
-    // Where numbers are scarce they are the program's.
-    file->descriptor = zg_os_limit(RLIMIT_NOFILE) > FEW_DESCRIPTORS ? zg_os_duplicate_hidden(opened) : -1;
+    file->descriptor = zg_os_duplicate_hidden(opened);
     zg_os_close(opened);
     file->open = file->descriptor >= 0 && zg_os_identify(file->descriptor, &file->device, &file->inode);
     if (file->descriptor >= 0 && !file->open) zg_os_close(file->descriptor);

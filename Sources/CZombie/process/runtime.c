@@ -176,6 +176,7 @@ static void after_fork_in_child(void) {
     zg_module_after_fork_in_child();
     zg_locking_after_fork_in_child();
     if (!started) return;
+    zg_os_lift_descriptor_limit();
     zg_stats_after_fork_in_child();
     zg_coverage_after_fork_in_child();
     zg_clock_after_fork_in_child();
@@ -185,6 +186,7 @@ static void after_fork_in_child(void) {
     zg_sample_after_fork_in_child();
     zg_report_after_fork_in_child();
     zg_maintenance_after_fork_in_child(forking.is_from_main_thread);
+    zg_os_restore_descriptor_limit();
     zg_watch_after_fork_in_child();
     zg_pulse_after_fork_in_child();
 }
@@ -261,9 +263,7 @@ static void at_exit(int status, void *unused) {
     zg_fault_before_exit(ZG_ARCH_FRAME(), status);
 }
 
-void zg_runtime_start(void) {
-    if (started) return;
-    started = true;
+static void start(void) {
     bool is_ready = zg_ready(); // first of all: it looks for filters of system calls
     started_ns = zg_os_clock_ns(0 /* CLOCK_REALTIME */);
     if (!is_ready) {
@@ -311,6 +311,14 @@ void zg_runtime_start(void) {
     if (!zg_config.fence_per_context && zg_passing != zg_passing_sample) zg_coverage_declined(zg_shortfall_off);
     if (zg_config.stats) zg_stats_publish(); // complete from the start: readers look as soon as it is there
     if (zg_config.children != zg_children_follow) forget_preload();
+}
+
+void zg_runtime_start(void) {
+    if (started) return;
+    started = true;
+    zg_os_lift_descriptor_limit();
+    start();
+    zg_os_restore_descriptor_limit();
 }
 
 bool zg_runtime_is_started(void) { return started && zg_ready(); }

@@ -12,6 +12,8 @@
 #include "platform/text.h"
 #include "settings/stats.h"
 
+extern void *__libc_stack_end;
+
 struct zg_config zg_config;
 
 // Options of a program that links the runtime, parsed before the environment's.
@@ -53,19 +55,24 @@ static void warn_option(const struct zg_option_error *error, void *context) {
     zg_os_write(2, line, text.count);
 }
 
+// The environment as the kernel has laid it out behind the arguments, where `environ` is not set yet and there is no /proc.
+static char **environment_of_start(void) {
+    uint64_t *start = __libc_stack_end; // the number of arguments
+    return start ? (char **)(start + 1 + *start + 1) : NULL;
+}
+
 // The variable's value from the environment block; before libc has set `environ` from /proc/self/environ.
 static const char *find_variable(const char *name, char *scratch, uint64_t capacity) {
     uint64_t length = zg_string_length(name);
-    if (environ) {
-        for (char **entry = environ; *entry; entry++) {
+    int descriptor = environ ? -1 : zg_os_open_read("/proc/self/environ");
+    if (descriptor < 0) {
+        for (char **entry = environ ? environ : environment_of_start(); entry && *entry; entry++) {
             uint64_t i = 0;
             while (i < length && (*entry)[i] == name[i]) i++;
             if (i == length && (*entry)[i] == '=') return *entry + length + 1;
         }
         return NULL;
     }
-    int descriptor = zg_os_open_read("/proc/self/environ");
-    if (descriptor < 0) return NULL;
     // One byte of state for each question: at an entry's start, matching the name, inside the value.
     uint64_t matched = 0, count = 0;
     bool at_name = true, found = false, done = false;

@@ -23,7 +23,8 @@ static union {
 } early __attribute__((aligned(4096)));
 
 struct zg_stats_page *zg_stats = &early.page;
-static int stats_descriptor = -1;
+static bool is_published;
+static int stats_descriptor = -1; // where it is held
 static uint64_t stats_device, stats_inode; // of the file that it is open on
 
 void zg_stats_raise_peak(enum zg_counter peak, uint64_t value) {
@@ -70,15 +71,15 @@ static bool replace_page(const void *contents) {
         }
         written += (uint64_t)result;
     }
-    // The descriptor stays open, out of the way: it is how the owner reads the page from another process.
-    descriptor = zg_os_hide_descriptor(descriptor);
-    if (descriptor < 0) return false;
     if (!zg_os_map_shared(descriptor, ZG_STATS_BYTES, zg_stats)) {
         zg_os_close(descriptor);
         return false;
     }
-    stats_descriptor = descriptor;
-    if (!zg_os_identify(descriptor, &stats_device, &stats_inode)) stats_inode = 0;
+    is_published = true;
+    // The descriptor stays open, out of the way: it is how the owner reads the page from another process. Where numbers are scarce it is
+    // closed, and who may debug the process reads its memory.
+    stats_descriptor = zg_os_hide_descriptor(descriptor);
+    if (!zg_os_identify(stats_descriptor, &stats_device, &stats_inode)) stats_inode = 0;
     return true;
 }
 
@@ -114,7 +115,7 @@ void zg_stats_give_to(uint32_t user) {
 }
 
 void zg_stats_after_fork_in_child(void) {
-    if (stats_descriptor < 0) { // never published: the page is this process's own already
+    if (!is_published) { // the page is this process's own already
         begin_child(zg_stats);
         return;
     }
@@ -128,6 +129,7 @@ void zg_stats_after_fork_in_child(void) {
     begin_child(&child.page);
     close_inherited();
     if (replace_page(&child)) return;
+    is_published = false;
     // No page of its own to be had: leave the parent's all the same, or count beside it.
     child.page.degradations |= UINT64_C(1) << zg_degradation_no_statistics;
     if (zg_os_map_private(ZG_STATS_BYTES, zg_stats)) *zg_stats = child.page;

@@ -35,6 +35,7 @@ public enum ProcessError: Error, Hashable, Sendable, CustomStringConvertible {
     /// One line for people, lower case.
     public var description: String {
         switch self {
+        case .gone(let process) where !OwnProgram.isInProc: "cannot look into process \(process): /proc is not mounted"
         case .gone(let process): "process \(process) does not exist"
         case .notOurs(let process, let obstacle):
             "no permission to look into process \(process): \(obstacle.description)"
