@@ -138,8 +138,8 @@ int zg_os_hide_descriptor(int descriptor);
 // A second descriptor for the same file, out of the way, close-on-exec. Negative where there is none, or numbers are scarce: those are the
 // program's.
 int zg_os_duplicate_hidden(int descriptor);
-// From the first to the second call the process may have more descriptors than its limit says, where its hard limit leaves room, and
-// those that are hidden have numbers that the program cannot get: they are none of its own fewer. For processes of one thread.
+// Hidden descriptors have numbers that the program cannot get, where its hard limit leaves room: they are none of its own fewer. From the
+// first to the second call all others, too, are not counted against its limit. For the start, and the child of a fork.
 void zg_os_lift_descriptor_limit(void);
 void zg_os_restore_descriptor_limit(void);
 // The calling thread goes on with a descriptor table of its own, in which only these are open; others' tables stay as they

@@ -662,33 +662,55 @@ void zg_os_close(int descriptor) { ZG_CALL(SYS_close, descriptor, 0, 0, 0, 0, 0)
 // beyond 4096 is never used up, and the kernel would copy a table of that size with each fork.
 enum { HIDDEN_FROM = 1000, HIDDEN_COUNT = 40, FEW_DESCRIPTORS = 256, MANY_DESCRIPTORS = 4096 };
 static struct {
-    bool is_lifted;
-    uint64_t from;      // the first number that the program cannot have
-    uint64_t before[2]; // its limits
+    uint32_t busy;   // one thread changes the limit
+    bool is_lifted;  // or is about to be: a child that is forked meanwhile restores it
+    uint64_t from;   // the first number that the program cannot have
+    uint64_t before[2], lifted[2];
 } descriptors;
 
-void zg_os_lift_descriptor_limit(void) {
-    uint64_t *before = descriptors.before;
-    if (is_error(ZG_CALL(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, before, 0, 0))) return;
+static bool lift_descriptor_limit(void) {
+    if (__atomic_exchange_n(&descriptors.busy, 1, __ATOMIC_ACQUIRE)) return false;
+    uint64_t *before = descriptors.before, *lifted = descriptors.lifted;
+    bool done = !is_error(ZG_CALL(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, before, 0, 0));
     descriptors.from = zg_max(before[0], before[1] >= HIDDEN_FROM + HIDDEN_COUNT ? HIDDEN_FROM : 0);
-    uint64_t lifted[] = {descriptors.from + HIDDEN_COUNT, before[1]};
-    if (before[0] > MANY_DESCRIPTORS || lifted[0] > before[1]) return;
-    descriptors.is_lifted = !is_error(ZG_CALL(SYS_prlimit64, 0, RLIMIT_NOFILE, lifted, NULL, 0, 0));
+    lifted[0] = descriptors.from + HIDDEN_COUNT;
+    lifted[1] = before[1];
+    if (done && before[0] <= MANY_DESCRIPTORS && lifted[0] <= before[1]) {
+        __atomic_store_n(&descriptors.is_lifted, true, __ATOMIC_SEQ_CST);
+        done = !is_error(ZG_CALL(SYS_prlimit64, 0, RLIMIT_NOFILE, lifted, NULL, 0, 0));
+        if (done) return true;
+        __atomic_store_n(&descriptors.is_lifted, false, __ATOMIC_SEQ_CST);
+    }
+    __atomic_store_n(&descriptors.busy, 0, __ATOMIC_RELEASE);
+    return false;
+}
+
+void zg_os_lift_descriptor_limit(void) {
+    if (descriptors.is_lifted) return; // by another thread when this process was forked
+    descriptors.busy = 0;
+    lift_descriptor_limit();
 }
 
 void zg_os_restore_descriptor_limit(void) {
-    if (descriptors.is_lifted) ZG_CALL(SYS_prlimit64, 0, RLIMIT_NOFILE, descriptors.before, NULL, 0, 0);
-    descriptors.is_lifted = false;
+    if (!descriptors.is_lifted) return;
+    uint64_t found[2] = {descriptors.lifted[0], descriptors.lifted[1]};
+    ZG_CALL(SYS_prlimit64, 0, RLIMIT_NOFILE, descriptors.before, found, 0, 0);
+    // Another thread has set one of the program's meanwhile.
+    if (found[0] != descriptors.lifted[0] || found[1] != descriptors.lifted[1])
+        ZG_CALL(SYS_prlimit64, 0, RLIMIT_NOFILE, found, NULL, 0, 0);
+    __atomic_store_n(&descriptors.is_lifted, false, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&descriptors.busy, 0, __ATOMIC_RELEASE);
 }
 
 int zg_os_duplicate_hidden(int descriptor) {
-    uint64_t least = descriptors.from;
-    if (!descriptors.is_lifted) {
-        uint64_t limit = zg_os_limit(RLIMIT_NOFILE);
-        if (limit <= FEW_DESCRIPTORS) return -EMFILE;
-        least = limit > HIDDEN_FROM + HIDDEN_COUNT ? HIDDEN_FROM : limit - HIDDEN_COUNT;
-    }
-    return (int)ZG_CALL(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, (long)least, 0, 0, 0);
+    bool lifts = !descriptors.is_lifted && lift_descriptor_limit();
+    long result = -EMFILE, least = (long)descriptors.from;
+    if (descriptors.is_lifted) result = ZG_CALL(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, least, 0, 0, 0);
+    if (lifts) zg_os_restore_descriptor_limit();
+    uint64_t limit = zg_os_limit(RLIMIT_NOFILE);
+    if (!is_error(result) || limit <= FEW_DESCRIPTORS) return (int)result;
+    least = limit > HIDDEN_FROM + HIDDEN_COUNT ? HIDDEN_FROM : (long)limit - HIDDEN_COUNT;
+    return (int)ZG_CALL(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, least, 0, 0, 0);
 }
 
 bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode) {
