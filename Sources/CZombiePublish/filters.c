@@ -20,6 +20,7 @@ typedef int zg_no_filter_is_published; // C wants a declaration in every file
 #include "faults/signals.h"
 #include "images/loader.h"
 #include "platform/arch.h"
+#include "process/locking.h"
 #include "process/runtime.h"
 #include "threads/pulse.h"
 
@@ -151,6 +152,13 @@ ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d
     if (ZG_UNLIKELY(number == SYS_seccomp)) return seccomp(a, b, c, ZG_FRAME);
     if (ZG_UNLIKELY(number == SYS_prctl && (a == PR_SET_SECCOMP || a == PR_SET_TSC)))
         return watched_prctl((int)a, (unsigned long)b, (unsigned long)c, (unsigned long)d, (unsigned long)e);
+    if (ZG_UNLIKELY(number == SYS_mlock || number == SYS_munlock || number == SYS_mlock2))
+        return zg_publish_lock(number, (uint64_t)a, (uint64_t)b, number == SYS_mlock2 ? c : 0, ZG_FRAME);
+    if (ZG_UNLIKELY(number == SYS_mlockall || number == SYS_munlockall)) {
+        long result = ZG_PLAIN(number, a, 0, 0, 0, 0, 0);
+        if (result == 0 && zg_runtime_is_started()) zg_locking_note_all(number == SYS_mlockall, ZG_FRAME);
+        return result;
+    }
     if (ZG_UNLIKELY(number == SYS_exit_group)) zg_fault_before_exit(ZG_FRAME, (int)a);
     if (ZG_UNLIKELY(number == SYS_execve))
         return execve((const char *)a, (char *const *)b, (char *const *)c); // exec.c's

@@ -1,5 +1,5 @@
-// Publishes what programs ask of whole mappings: mlockall and munlockall, over libc's; madvise; and limits
-// of address space. Cold.
+// Publishes what programs ask of whole mappings: mlockall and munlockall, over libc's; mlock and munlock; madvise; and limits of address space.
+// Cold.
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -31,6 +31,30 @@ ZG_PUBLISH int mlockall(int flags) {
 ZG_PUBLISH int munlockall(void) {
     struct zg_locking next = next_locking();
     return zg_runtime_is_started() ? zg_locking_unlock_all(next) : next.unlock_all();
+}
+
+long zg_publish_lock(long number, uint64_t start, uint64_t bytes, long flags, const uint64_t *frame) {
+    bool locks = number != SYS_munlock;
+    long result = zg_arch_syscall(number, (long)start, (long)bytes, flags, 0, 0, 0);
+    bool is_started = zg_runtime_is_started();
+    if (result < 0 && locks && is_started && zg_locking_unlock_dead(frame))
+        result = zg_arch_syscall(number, (long)start, (long)bytes, flags, 0, 0, 0);
+    if (result == 0 && is_started) zg_locking_note(start, bytes, locks, frame);
+    if (result >= 0) return result;
+    errno = (int)-result;
+    return -1;
+}
+
+ZG_PUBLISH int mlock(const void *start, size_t bytes) {
+    return (int)zg_publish_lock(SYS_mlock, (uint64_t)start, bytes, 0, ZG_FRAME);
+}
+
+ZG_PUBLISH int mlock2(const void *start, size_t bytes, unsigned flags) {
+    return (int)zg_publish_lock(flags ? SYS_mlock2 : SYS_mlock, (uint64_t)start, bytes, flags, ZG_FRAME);
+}
+
+ZG_PUBLISH int munlock(const void *start, size_t bytes) {
+    return (int)zg_publish_lock(SYS_munlock, (uint64_t)start, bytes, 0, ZG_FRAME);
 }
 
 ZG_PUBLISH int madvise(void *start, size_t bytes, int advice) {

@@ -40,6 +40,9 @@ ZG_INLINE long zg_call_plainly(long number, long a, long b, long c, long d, long
     errno = (int)-result;
     return -1;
 }
+// mlock, mlock2 and munlock, and the same by number (memory.c).
+long zg_publish_lock(long number, uint64_t start, uint64_t bytes, long flags, const uint64_t *frame);
+
 #define ZG_PLAIN(number, a, b, c, d, e, f)                                                                             \
     zg_call_plainly((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 

@@ -23,7 +23,8 @@ struct DoctorCommand {
         var rows: [[String]] = []
         var works = false
         for probe in [
-            kernel, pages, proc, libc, findObject, memfd, guardPages, windows, maskedLoads, memoryTags, safeRead, filters,
+            kernel, pages, proc, libc, findObject, memfd, guardPages, windows, maskedLoads, memoryTags, safeRead,
+            filters,
             overcommit, mapCount,
             addressSpace, addressBits,
             ptraceScope,
@@ -58,7 +59,8 @@ struct DoctorCommand {
         if OwnProgram.isInProc { return Probe("/proc", .ok, "shows this process") }
         return Probe(
             "/proc", .limited,
-            "not mounted: programs run guarded, and findings are reported; what was watched, other threads of crashes, statistics and checks are not")
+            "not mounted: programs run guarded, and findings are reported; what was watched, other threads of crashes, statistics and checks are not"
+        )
     }
 
     private var pages: Probe {
@@ -240,7 +242,9 @@ struct DoctorCommand {
         guard let path = swiftRuntime else {
             return Probe(name, .ok, "none installed here; a program's own is checked when it starts")
         }
-        guard OwnProgram.isInProc else { return Probe(name, .limited, "\(path): not looked at, as /proc is not mounted") }
+        guard OwnProgram.isInProc else {
+            return Probe(name, .limited, "\(path): not looked at, as /proc is not mounted")
+        }
         switch SelfTest.knowsLayout(of: path) {
         case .success(true): return Probe(name, .ok, "\(path): object layout is as expected")
         case .success(false):

@@ -51,7 +51,9 @@ struct ReportFileAccess {
         guard let resolved = realpath(folder, nil), let opened = directory.status else { return nil }
         defer { free(resolved) }
         var found = stat()
-        guard stat(resolved, &found) == 0, found.st_dev == opened.st_dev, found.st_ino == opened.st_ino else { return nil }
+        guard stat(resolved, &found) == 0, found.st_dev == opened.st_dev, found.st_ino == opened.st_ino else {
+            return nil
+        }
         return String(validatingCString: resolved)
     }
 

@@ -254,7 +254,8 @@ struct RunCommand {
                 hint: "raise it, or leave out --report", status: ExitStatus.cannotGuard)
         }
         Output.warn(
-            "the limit on open files (ulimit -n \(number)) leaves zguard too few: the program runs guarded by itself, and prints what is found")
+            "the limit on open files (ulimit -n \(number)) leaves zguard too few: the program runs guarded by itself, and prints what is found"
+        )
         let environment = ChildEnvironment.guarding(
             library: library, options: options.textOfAlone, filters: SystemCallFilters())
         let words = self.words + [nil]

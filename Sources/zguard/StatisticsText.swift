@@ -8,7 +8,8 @@ enum StatisticsText {
     static func overview(_ all: [Statistics], withoutStatistics silent: [Int] = []) -> String {
         let rest = silent.map(String.init).joined(separator: ", ")
         let note = silent.isEmpty ? "" : "guarded, but without statistics: \(rest)\n"
-        let none = OwnProgram.isInProc ? "no guarded processes" : "no guarded processes can be seen: /proc is not mounted"
+        let none =
+            OwnProgram.isInProc ? "no guarded processes" : "no guarded processes can be seen: /proc is not mounted"
         if all.isEmpty { return silent.isEmpty ? "\(none)\n" : note }
         let head = [
             "PID", "LIVE", "BYTES", "QUARANTINED", "BYTES", "RETIRED", "BYTES", "EVICTIONS", "FINDINGS", "DEGRADED",

@@ -15,6 +15,7 @@
 #include "heap/foreign.h"
 #include "heap/quarantine.h"
 #include "pages/fence.h"
+#include "pages/locked.h"
 #include "pages/page_time.h"
 #include "pages/retire.h"
 #include "pages/window.h"
@@ -152,6 +153,10 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     thread->frees++;
     thread->freed_bytes += span->size;
     zg_thread_flush_counters(thread);
+    if (ZG_UNLIKELY(zg_locked_any())) {
+        uint64_t bytes = span->fenced ? (span->units - 1) * ZG_PAGE_BYTES : span->units * ZG_UNIT_BYTES;
+        zg_locked_died(span->base, span->base + bytes);
+    }
     if (span->fenced) return retire_fenced(thread, span, zg_header_kind(header), header & ZG_HEADER_CHANGED);
     bool aligned = zg_kind_is_aligned(zg_header_kind(header));
     if (span->size >= (aligned ? ZG_PROGRAMS_LEAST : ZG_RETIRE_LEAST)) return zg_span_retire(span, !aligned);
@@ -197,6 +202,7 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
     note_freer(&alias->block, capture_free(thread, deallocator), thread);
     thread->frees++;
     thread->freed_bytes += bytes;
+    if (ZG_UNLIKELY(zg_locked_any())) zg_locked_died(zg_alias_page(alias), zg_alias_page(alias) + ZG_PAGE_BYTES);
     struct zg_dead dead = {0, zg_language_unknown};
     struct zg_change change;
     // The program may have protected its page.

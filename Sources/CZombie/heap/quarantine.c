@@ -8,6 +8,7 @@
 #include "blocks/slab.h"
 #include "blocks/span.h"
 #include "findings/found.h"
+#include "pages/locked.h"
 #include "pages/retire.h"
 #include "pages/window.h"
 #include "platform/lock.h"
@@ -372,8 +373,16 @@ static bool ensure_rows(struct shard *shard) {
     return shard->newest != NULL;
 }
 
+static ZG_COLD void unlock_pending(const zg_slot *slots, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t address = zg_slab_slot_address(&zg_slabs.slab[zg_slot_class(slots[i])], zg_slot_index(slots[i]));
+        zg_locked_died(address, address + zg_slot_bytes(slots[i]));
+    }
+}
+
 void zg_quarantine_flush(struct zg_thread *thread) {
     uint32_t count = thread->pending_count, rejected = 0;
+    if (ZG_UNLIKELY(zg_locked_any())) unlock_pending(thread->pending, count);
     zg_thread_count_pending(thread);
     thread->pending_count = thread->pending_counted = 0;
     struct shard *shard = &shards[thread->number % SHARDS];

@@ -10,6 +10,7 @@
 #include "blocks/tags.h"
 #include "heap/allocate.h"
 #include "heap/free.h"
+#include "pages/locked.h"
 #include "threads/capture.h"
 
 // The slot holds the new size without wasting more than half of it.
@@ -99,6 +100,7 @@ void *zg_reallocate(struct zg_thread *thread, uint64_t pointer, uint64_t size) {
         thread->freed_bytes += to->size;
         return NULL;
     }
+    if (moved == zg_span_moved && zg_locked_any()) zg_locked_moved(address, (uint64_t)block, zg_min(view.size, size));
     if (moved == zg_span_unmoved) __builtin_memcpy(block, (void *)pointer, zg_min(view.size, size));
     zg_free_entered(thread, address, zg_deallocator_moved, ZG_ANY_SIZE);
     return block;

@@ -662,9 +662,9 @@ void zg_os_close(int descriptor) { ZG_CALL(SYS_close, descriptor, 0, 0, 0, 0, 0)
 // beyond 4096 is never used up, and the kernel would copy a table of that size with each fork.
 enum { HIDDEN_FROM = 1000, HIDDEN_COUNT = 40, FEW_DESCRIPTORS = 256, MANY_DESCRIPTORS = 4096 };
 static struct {
-    uint32_t busy;   // one thread changes the limit
-    bool is_lifted;  // or is about to be: a child that is forked meanwhile restores it
-    uint64_t from;   // the first number that the program cannot have
+    uint32_t busy;  // one thread changes the limit
+    bool is_lifted; // or is about to be: a child that is forked meanwhile restores it
+    uint64_t from;  // the first number that the program cannot have
     uint64_t before[2], lifted[2];
 } descriptors;
 

@@ -15,15 +15,18 @@
 #include "blocks/lookup.h"
 #include "images/module.h"
 #include "limits/maintenance.h"
+#include "pages/locked.h"
 #include "pages/window.h"
 #include "platform/os.h"
+#include "process/thread_entry.h"
 #include "settings/stats.h"
 
 #ifndef MCL_ONFAULT
 #define MCL_ONFAULT 4
 #endif
 
-static bool later; // MCL_FUTURE is in force
+static bool later;         // MCL_FUTURE is in force
+static bool is_all_locked; // by mlockall, blocks too: none is unlocked when it dies
 
 // --- what is mapped --------------------------------------------------------------------------------------------------
 
@@ -171,6 +174,10 @@ int zg_locking_lock_all(int flags, struct zg_locking next) {
     zg_window_stop();
     if (flags & MCL_FUTURE) zg_os_lock_later(true); // now, while address space is not locked yet
     int before = errno, result = next.lock_all(flags), error = errno;
+    if (result == 0) {
+        is_all_locked = true;
+        zg_locked_forget(false);
+    }
     if (result == 0 && (flags & MCL_CURRENT)) return leave_reservations_out(flags);
     if (result == 0) {
         later = flags & MCL_FUTURE;
@@ -192,13 +199,42 @@ int zg_locking_lock_all(int flags, struct zg_locking next) {
     return 0;
 }
 
+static void forget(bool is_child) {
+    later = is_all_locked = false;
+    zg_locked_forget(is_child);
+    zg_os_lock_later(false);
+}
+
 int zg_locking_unlock_all(struct zg_locking next) {
     int result = next.unlock_all();
-    if (result == 0) zg_locking_after_fork_in_child();
+    if (result == 0) forget(false);
     return result;
 }
 
-void zg_locking_after_fork_in_child(void) {
-    later = false;
-    zg_os_lock_later(false);
+void zg_locking_note_all(bool are_locked, const uint64_t *frame) {
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (thread) zg_locked_forget(false);
+    is_all_locked = are_locked;
+    if (thread) zg_thread_leave(thread);
 }
+
+void zg_locking_note(uint64_t start, uint64_t bytes, bool is_locked, const uint64_t *frame) {
+    if (!bytes || (zg_lookup_is_foreign(start) && zg_lookup_is_foreign(start + bytes - 1))) return;
+    if (is_locked ? is_all_locked : !zg_locked_any()) return;
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (!thread) return; // a signal handler that has interrupted the runtime
+    if (is_locked) zg_locked_add(zg_arch_address(start), zg_arch_address(start) + bytes);
+    else zg_locked_remove(zg_arch_address(start), zg_arch_address(start) + bytes);
+    zg_thread_leave(thread);
+}
+
+bool zg_locking_unlock_dead(const uint64_t *frame) {
+    if (!zg_locked_any()) return false;
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (!thread) return false;
+    bool any = zg_locked_sweep();
+    zg_thread_leave(thread);
+    return any;
+}
+
+void zg_locking_after_fork_in_child(void) { forget(true); }

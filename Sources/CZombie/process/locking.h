@@ -11,6 +11,13 @@ struct zg_locking {
     int (*unlock_all)(void);
 };
 
+// Around mlock and munlock, whoever calls them. What the kernel has locked or unlocked is noted; and where it refuses (the limit), dead blocks are
+// unlocked that were not yet: true where there were any, and it may be tried again. `frame` as for zg_thread_enter.
+void zg_locking_note(uint64_t start, uint64_t bytes, bool is_locked, const uint64_t *frame);
+bool zg_locking_unlock_dead(const uint64_t *frame);
+// mlockall and munlockall by their numbers.
+void zg_locking_note_all(bool are_locked, const uint64_t *frame);
+
 // As mlockall and munlockall: -1 with errno on failure.
 int zg_locking_lock_all(int flags, struct zg_locking next);
 int zg_locking_unlock_all(struct zg_locking next);

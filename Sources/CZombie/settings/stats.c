@@ -24,7 +24,7 @@ static union {
 
 struct zg_stats_page *zg_stats = &early.page;
 static bool is_published;
-static int stats_descriptor = -1; // where it is held
+static int stats_descriptor = -1;          // where it is held
 static uint64_t stats_device, stats_inode; // of the file that it is open on
 
 void zg_stats_raise_peak(enum zg_counter peak, uint64_t value) {

@@ -30,8 +30,8 @@
     X(pthread_create)                                                                                                  \
     /* fork handlers: ours are the innermost */                                                                        \
     X(__register_atfork)                                                                                               \
-    /* locking all memory: what is merely reserved is left out (memory.c) */                                           \
-    X(setrlimit) X(setrlimit64) X(prlimit) X(prlimit64) X(mlockall) X(munlockall) X(madvise)                                                                                          \
+    /* locking memory: of all, what is merely reserved is left out; of blocks, what is dead (memory.c) */                                           \
+    X(setrlimit) X(setrlimit64) X(prlimit) X(prlimit64) X(mlockall) X(munlockall) X(mlock) X(mlock2) X(munlock) X(madvise)                  \
     /* the loader: no library binds past us */                                                                         \
     X(dlopen) X(dlclose)                                                                                               \
     /* system calls that take buffers: none may be dead (calls.c) */                                                   \
