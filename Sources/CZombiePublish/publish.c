@@ -27,6 +27,8 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include "limits/budget.h"
 #include "limits/sample.h"
 #include "process/ready.h"
+#include "pages/locked.h"
+#include "process/locking.h"
 #include "process/runtime.h"
 #include "process/thread_entry.h"
 #include "process/watch.h"
@@ -37,6 +39,14 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #define ZG_PASSES(name) (ZG_UNLIKELY(zg_passing) && passes(zg_family_##name, (uint64_t)__builtin_return_address(0)))
 // A block that libc made because it was passed on.
 #define ZG_IS_PASSED(block) (ZG_UNLIKELY(zg_passing) && zg_lookup_is_foreign((uint64_t)(block)))
+
+// The same of one that is freed. Its pages count against the limit that those of guarded blocks need, so it is unlocked, too.
+#define ZG_DROPS_PASSED(block) (ZG_IS_PASSED(block) && unlock_passed(block, ZG_FRAME))
+ZG_INLINE bool unlock_passed(void *block, const uint64_t *frame) {
+    if (ZG_UNLIKELY(zg_locked_any()) && block)
+        zg_locking_note_passed((uint64_t)block, zg_next.usable_size(block), frame);
+    return true;
+}
 
 // The next definition of a published function, behind ours.
 #define ZG_NEXT(result, symbol, parameters)                                                                            \
@@ -177,7 +187,7 @@ static ZG_NOINLINE void guarded_free(void *block) {
 }
 
 static ZG_NOINLINE void chosen_free(void *block) {
-    if (ZG_IS_PASSED(block)) ZG_MUST_TAIL return zg_next.free(block);
+    if (ZG_DROPS_PASSED(block)) ZG_MUST_TAIL return zg_next.free(block);
     ZG_MUST_TAIL return guarded_free(block);
 }
 
@@ -190,7 +200,7 @@ ZG_PUBLISH void free(void *block) {
 // C23, 7.24.3.4 and 7.24.3.5; glibc has them since 2.43.
 ZG_PUBLISH void free_sized(void *block, size_t size);
 ZG_PUBLISH void free_sized(void *block, size_t size) {
-    if (ZG_IS_PASSED(block)) return zg_next.free(block);
+    if (ZG_DROPS_PASSED(block)) return zg_next.free(block);
     release(block, zg_deallocator_free_sized, size, ZG_FRAME);
     ZG_KEEP_CALL();
 }
@@ -198,7 +208,7 @@ ZG_PUBLISH void free_sized(void *block, size_t size) {
 ZG_PUBLISH void free_aligned_sized(void *block, size_t alignment, size_t size);
 ZG_PUBLISH void free_aligned_sized(void *block, size_t alignment, size_t size) {
     (void)alignment;
-    if (ZG_IS_PASSED(block)) return zg_next.free(block);
+    if (ZG_DROPS_PASSED(block)) return zg_next.free(block);
     release(block, zg_deallocator_free_aligned_sized, size, ZG_FRAME);
     ZG_KEEP_CALL();
 }
@@ -403,7 +413,7 @@ ZG_INLINE bool operators_are_replaced(void) {
                 return;                                                                                                \
             }                                                                                                          \
         }                                                                                                              \
-        if (ZG_IS_PASSED(block)) return zg_next.free(block);                                                           \
+        if (ZG_DROPS_PASSED(block)) return zg_next.free(block);                                                        \
         release(block, zg_deallocator_##deallocator, told_size, ZG_FRAME);                                             \
         ZG_KEEP_CALL();                                                                                                \
     }

@@ -190,8 +190,8 @@ def locked_blocks_are_unlocked_when_they_die(work):
             for profile, options in PROFILES.items():
                 status, out, err = work.preloaded(options, command)
                 guarded = list(map(int, out.split()))
-                # Blocks that sampling passes on to libc have pages that libc's own keep locked; ours come on top of a limit that those use up.
-                spare = 100 if kilobytes == 64 and options and "fence" not in options else 0
+                # Where libc moves a block that was passed on to it, its old place stays locked, as it does plain: half of the calls fail there, too.
+                spare = 300 if kilobytes == 64 and how == "grown" and options and "fence" not in options else 0
                 more = [b - a for a, b in zip(plain, guarded)]
                 if status or err or len(guarded) != 5 or max(more) > spare or guarded[0] or guarded[2]:
                     problems.append(f"{how}, {kilobytes} KiB, {profile}: {status} {guarded} {err}, plain {plain}")

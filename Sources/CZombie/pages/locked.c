@@ -79,6 +79,10 @@ void zg_locked_add(uint64_t start, uint64_t end) {
     enum { SLOTS_BEGIN_AT = 8 };
     struct zg_block_view view;
     zg_lock_take(&lock);
+    if (zg_lookup_is_foreign(start)) {
+        add(start, end);
+        start = end;
+    }
     for (uint64_t at = start; at < end;) {
         bool is_block = zg_lookup_block(at, &view) && view.start <= at && at < view.start + view.size;
         uint64_t next = is_block ? zg_min(view.start + view.size, end) : at + 1;
@@ -113,7 +117,8 @@ bool zg_locked_sweep(void) {
     zg_lock_take(&lock);
     for (uint32_t at = 0; at < zg_locked_count;) {
         struct range range = ranges[at];
-        bool is_live = zg_lookup_block(range.start, &view) && view.state == zg_state_live;
+        bool is_live =
+            zg_lookup_is_foreign(range.start) || (zg_lookup_block(range.start, &view) && view.state == zg_state_live);
         if (!is_live) unlock(range.start, range.end);
         any = any || !is_live;
         at += is_live;

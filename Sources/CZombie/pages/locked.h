@@ -11,7 +11,8 @@ extern uint32_t zg_locked_count;
 // Whether any block is locked.
 ZG_INLINE bool zg_locked_any(void) { return __atomic_load_n(&zg_locked_count, __ATOMIC_RELAXED) != 0; }
 
-// The program has locked, or unlocked, this memory. The kernel does so by pages; of what is locked, the live blocks are noted.
+// The program has locked, or unlocked, this memory. The kernel does so by pages; of what is locked, the live blocks are noted,
+// and memory that is not of the guarded heap as it is.
 void zg_locked_add(uint64_t start, uint64_t end);
 void zg_locked_remove(uint64_t start, uint64_t end);
 // The block that has this memory to itself dies. Before its pages are protected: the kernel refuses guards on locked ones.

@@ -19,6 +19,7 @@
 #include "pages/window.h"
 #include "platform/os.h"
 #include "process/thread_entry.h"
+#include "settings/passing.h"
 #include "settings/stats.h"
 
 #ifndef MCL_ONFAULT
@@ -219,12 +220,20 @@ void zg_locking_note_all(bool are_locked, const uint64_t *frame) {
 }
 
 void zg_locking_note(uint64_t start, uint64_t bytes, bool is_locked, const uint64_t *frame) {
-    if (!bytes || (zg_lookup_is_foreign(start) && zg_lookup_is_foreign(start + bytes - 1))) return;
+    bool is_foreign = zg_lookup_is_foreign(start) && zg_lookup_is_foreign(start + bytes - 1);
+    if (!bytes || (is_foreign && !zg_passing)) return;
     if (is_locked ? is_all_locked : !zg_locked_any()) return;
     struct zg_thread *thread = zg_thread_enter(frame);
     if (!thread) return; // a signal handler that has interrupted the runtime
     if (is_locked) zg_locked_add(zg_arch_address(start), zg_arch_address(start) + bytes);
     else zg_locked_remove(zg_arch_address(start), zg_arch_address(start) + bytes);
+    zg_thread_leave(thread);
+}
+
+void zg_locking_note_passed(uint64_t start, uint64_t bytes, const uint64_t *frame) {
+    struct zg_thread *thread = zg_thread_enter(frame);
+    if (!thread) return;
+    zg_locked_died(start, start + bytes);
     zg_thread_leave(thread);
 }
 
