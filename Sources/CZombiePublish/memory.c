@@ -15,6 +15,7 @@ typedef int zg_nothing_is_published_here; // C wants a declaration in every file
 #include "door/forks.h"
 #include "images/loader.h"
 #include "platform/arch.h"
+#include "pages/locked.h"
 #include "process/advice.h"
 #include "process/locking.h"
 #include "process/runtime.h"
@@ -33,12 +34,16 @@ ZG_PUBLISH int munlockall(void) {
     return zg_runtime_is_started() ? zg_locking_unlock_all(next) : next.unlock_all();
 }
 
+enum { TRIES = 4 };
 long zg_publish_lock(long number, uint64_t start, uint64_t bytes, long flags, const uint64_t *frame) {
     bool locks = number != SYS_munlock;
     long result = zg_arch_syscall(number, (long)start, (long)bytes, flags, 0, 0, 0);
     bool is_started = zg_runtime_is_started();
-    if (result < 0 && locks && is_started && zg_locking_unlock_dead(frame))
+    // More than once: another thread may have unlocked them, or taken what was unlocked.
+    for (int i = 0; i < TRIES && result < 0 && locks && is_started && zg_locked_any(); i++) {
+        zg_locking_unlock_dead(frame);
         result = zg_arch_syscall(number, (long)start, (long)bytes, flags, 0, 0, 0);
+    }
     if (result == 0 && is_started) zg_locking_note(start, bytes, locks, frame);
     if (result >= 0) return result;
     errno = (int)-result;

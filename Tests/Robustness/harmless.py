@@ -190,8 +190,10 @@ def locked_blocks_are_unlocked_when_they_die(work):
             for profile, options in PROFILES.items():
                 status, out, err = work.preloaded(options, command)
                 guarded = list(map(int, out.split()))
-                # Where libc moves a block that was passed on to it, its old place stays locked, as it does plain: half of the calls fail there, too.
-                spare = 300 if kilobytes == 64 and how == "grown" and options and "fence" not in options else 0
+                # Blocks that were passed on to libc stay locked, as plain, where it moves them and where a call names whole pages: ours come on
+                # top of a limit that those use up. Four threads' blocks alone nearly use it up.
+                is_passed_on = bool(options) and "fence" not in options
+                spare = {"grown": 300 * is_passed_on, "rounded": 2000 * is_passed_on, "threads": 20}.get(how, 0) if kilobytes == 64 else 0
                 more = [b - a for a, b in zip(plain, guarded)]
                 if status or err or len(guarded) != 5 or max(more) > spare or guarded[0] or guarded[2]:
                     problems.append(f"{how}, {kilobytes} KiB, {profile}: {status} {guarded} {err}, plain {plain}")

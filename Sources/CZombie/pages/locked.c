@@ -111,8 +111,7 @@ void zg_locked_moved(uint64_t from, uint64_t to, uint64_t bytes) {
     zg_lock_drop(&lock);
 }
 
-bool zg_locked_sweep(void) {
-    bool any = false;
+void zg_locked_sweep(void) {
     struct zg_block_view view;
     zg_lock_take(&lock);
     for (uint32_t at = 0; at < zg_locked_count;) {
@@ -120,11 +119,9 @@ bool zg_locked_sweep(void) {
         bool is_live =
             zg_lookup_is_foreign(range.start) || (zg_lookup_block(range.start, &view) && view.state == zg_state_live);
         if (!is_live) unlock(range.start, range.end);
-        any = any || !is_live;
         at += is_live;
     }
     zg_lock_drop(&lock);
-    return any;
 }
 
 void zg_locked_forget(bool is_child) {

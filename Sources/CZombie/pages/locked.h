@@ -19,8 +19,8 @@ void zg_locked_remove(uint64_t start, uint64_t end);
 void zg_locked_died(uint64_t start, uint64_t end);
 // The pages of a block have become another's, locked as they were.
 void zg_locked_moved(uint64_t from, uint64_t to, uint64_t bytes);
-// The same as zg_locked_died for blocks that died without a word: they wait with others of their thread. False where there are none.
-bool zg_locked_sweep(void);
+// The same as zg_locked_died for blocks that died without a word: they wait with others of their thread.
+void zg_locked_sweep(void);
 // All is unlocked; in the child of a fork, which inherits no locks, no other thread holds ours.
 void zg_locked_forget(bool is_child);
 

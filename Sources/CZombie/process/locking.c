@@ -237,13 +237,11 @@ void zg_locking_note_passed(uint64_t start, uint64_t bytes, const uint64_t *fram
     zg_thread_leave(thread);
 }
 
-bool zg_locking_unlock_dead(const uint64_t *frame) {
-    if (!zg_locked_any()) return false;
+void zg_locking_unlock_dead(const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_enter(frame);
-    if (!thread) return false;
-    bool any = zg_locked_sweep();
+    if (!thread) return;
+    zg_locked_sweep();
     zg_thread_leave(thread);
-    return any;
 }
 
 void zg_locking_after_fork_in_child(void) { forget(true); }
