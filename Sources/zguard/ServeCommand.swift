@@ -9,6 +9,7 @@ struct ServeCommand {
     private let symbols: SymbolSources
 
     private static let standardPort: UInt16 = 7070
+    /// A page may wait for a database, or for a server of symbols: others are made meanwhile.
     private static let threads = 6
 
     init(_ arguments: Arguments) throws(Failure) {
@@ -45,32 +46,14 @@ struct ServeCommand {
             throw Failure("cannot listen on port \(port): \(error)", hint: "--port 0 takes one that is free")
         }
         Output.out("serving \(visible(address.name)) at http://127.0.0.1:\(server.port)/\n")
-        for _ in 1..<Self.threads {
-            start { [address, symbols] in
+        do throws(SystemError) {
+            try server.serve(threads: Self.threads) { [address, symbols] in
                 let pages = FleetPages(
                     first.isShared ? first : FleetSource(address), name: address.name, symbols: symbols)
-                server.serve { pages.response(to: $0) }
+                return { pages.response(to: $0) }
             }
+        } catch {
+            throw Failure("cannot start a thread that makes pages: \(error)")
         }
-        let pages = FleetPages(first, name: address.name, symbols: symbols)
-        server.serve { pages.response(to: $0) }
-        return ExitStatus.success
-    }
-
-    private func start(_ work: @escaping @Sendable () -> Void) {
-        final class Work {
-            let run: @Sendable () -> Void
-            init(_ run: @escaping @Sendable () -> Void) { self.run = run }
-        }
-        var thread = pthread_t()
-        let context = Unmanaged.passRetained(Work(work)).toOpaque()
-        let status = pthread_create(
-            &thread, nil,
-            { context in
-                guard let context else { return nil }
-                Unmanaged<Work>.fromOpaque(context).takeRetainedValue().run()
-                return nil
-            }, context)
-        if status != 0 { Unmanaged<Work>.fromOpaque(context).release() } else { pthread_detach(thread) }
     }
 }

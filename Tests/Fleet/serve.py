@@ -5,9 +5,11 @@ findings that want to run scripts. Closing line: N passed, N failed."""
 import argparse
 import os
 import re
+import resource
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -106,15 +108,155 @@ def answers(work):
                              ("/?page=99999999999999999999", 200), ("/?order=x&since=never&q=%25_!'%22", 200)):
             assert f" {status} " in served.get(path)[:20], path
         assert "since: expected" in served.get("/?since=never")
-        # Those who say nothing do not keep others waiting, however many they are; nor do a few who begin to.
-        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
-        for one in silent[:3]:
-            one.sendall(b"GET / HT")
+
+
+class Clients:
+    """Connections that harm: `count` of them, each made by `begin`, fed by `feed` every second. Those that the server closes are made anew."""
+
+    def __init__(self, served, count, begin=b"", feed=b"", reads=False):
+        self.served, self.begin, self.feed, self.reads = served, begin, feed, reads
+        self.ended = threading.Event()
+        self.failure = None
+        self.sockets = [self.connect() for _ in range(count)]
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def connect(self):
+        connection = socket.socket()
+        # What is not read fills a small buffer soon.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(20)
+        connection.connect(("127.0.0.1", self.served.port))
+        connection.sendall(self.begin)
+        return connection
+
+    def run(self):
+        try:
+            while not self.ended.wait(1):
+                for index, connection in enumerate(self.sockets):
+                    try:
+                        connection.sendall(self.feed)
+                        if self.reads:
+                            connection.recv(1)
+                    except OSError:
+                        connection.close()
+                        self.sockets[index] = self.connect()
+        except OSError as error:
+            self.failure = error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+        for connection in self.sockets:
+            connection.close()
+        assert self.failure is None, self.failure
+
+
+def slowest(served, seconds, path="/"):
+    """The longest that a page took, asked for again and again for so long."""
+    longest, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
         began = time.monotonic()
-        assert " 200 " in served.get("/")[:20]
-        assert time.monotonic() - began < 8, "it waited until they were given up, after ten seconds"
-        for one in silent:
-            one.close()
+        assert " 200 " in served.get(path)[:20]
+        longest = max(longest, time.monotonic() - began)
+        time.sleep(0.05)
+    return longest
+
+
+def descriptors(served):
+    return len(os.listdir(f"/proc/{served.process.pid}/fd"))
+
+
+def slow_clients(work):
+    """Whatever others do with their connections, a page takes less than a second."""
+    raise_descriptors()
+    begun = "GET /?q=shop HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
+    # A page of a hundred groups, which is more than the kernel takes for a client that does not read.
+    many = work.path / "many"
+    block = {"start": "0x7f0000001000", "size": 48, "offset": 0, "state": "quarantined", "language": "swift", "class": "Shop." + "Cart" * 100}
+    write_report(many, 1, [finding(number, number, pid=number, block=block) for number in range(120)])
+    with Served(work, many) as served:
+        assert len(served.get("/?q=shop")) > 60_000
+        before = descriptors(served)
+        head = (begun % served.port).encode()
+        for what, count, more in (("say nothing", 500, {}), ("send a byte a second", 60, {"begin": b"GET / HT", "feed": b"x"}),
+                                  ("send a byte a second", 500, {"begin": b"GET / HT", "feed": b"x"}),
+                                  ("send a byte a second", 500, {"begin": head, "feed": b"X"}),
+                                  ("do not read", 500, {"begin": head + b"\r\n"}),
+                                  ("read a byte a second", 500, {"begin": head + b"\r\n", "reads": True})):
+            with Clients(served, count, **more):
+                longest = slowest(served, 6)
+            assert longest < 1, f"{longest:.1f} s for a page while {count} connections {what}"
+            print(f"  {longest:.3f} s at most while {count} connections {what}")
+        # More than it has descriptors for: the oldest lose their places.
+        with Clients(served, 1500, begin=b"GET / HT", feed=b"x"):
+            longest = slowest(served, 6)
+        assert longest < 1, longest
+        # Connections that come and go.
+        ended = threading.Event()
+
+        def come_and_go():
+            while not ended.is_set():
+                for text in (b"", b"GET ", head + b"\r\n"):
+                    with socket.create_connection(("127.0.0.1", served.port), timeout=20) as connection:
+                        connection.sendall(text)
+
+        threads = [threading.Thread(target=come_and_go) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        longest = slowest(served, 4)
+        ended.set()
+        for thread in threads:
+            thread.join()
+        assert longest < 1, longest
+        # None of them keeps a descriptor.
+        end = time.monotonic() + 30
+        while descriptors(served) > before + 8 and time.monotonic() < end:
+            time.sleep(0.1)
+        assert descriptors(served) <= before + 8, descriptors(served) - before
+
+
+def few_descriptors(work):
+    """A limit on open files that leaves few connections: pages are still answered."""
+    raise_descriptors()
+    with Served(work, work.source) as served:
+        resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (40, 40))
+        with Clients(served, 200, begin=b"GET / HT", feed=b"x"):
+            longest = slowest(served, 5)
+        assert longest < 1, longest
+        # As many as there are already: no descriptor is left at all.
+        resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (descriptors(served), 40))
+        with Clients(served, 5, begin=b"GET / HT"):
+            time.sleep(0.5)
+        resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (40, 40))
+        assert slowest(served, 1) < 1
+
+
+def deadlines(work):
+    """A request that does not end is refused, a response that nobody reads is given up, and a client that is done late gets it whole."""
+    with Served(work, work.source) as served:
+        began = time.monotonic()
+        assert " 408 " in served.send("GET / HT", 30)[:20]
+        assert 8 < time.monotonic() - began < 14, time.monotonic() - began
+        whole = served.get("/")
+        with socket.create_connection(("127.0.0.1", served.port), timeout=20) as connection:
+            for letter in f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n\r\n":
+                connection.sendall(letter.encode())
+                time.sleep(0.01)
+            answer = b""
+            while part := connection.recv(3000):
+                answer += part
+                time.sleep(0.01)
+        assert answer.decode() == whole
+
+
+def raise_descriptors():
+    """Enough for the tests' own sides of the connections."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard) if hard != resource.RLIM_INFINITY else 4096, hard))
 
 
 def questions(work):
@@ -207,7 +349,8 @@ def main():
     parser.add_argument("--pictures", type=Path, help="keeps what was seen in this folder")
     arguments = parser.parse_args()
     pictures = arguments.pictures
-    tests = [("answers", answers), ("questions", questions), ("in a browser", in_a_browser), ("wrong calls", wrong_calls)]
+    tests = [("answers", answers), ("slow clients", slow_clients), ("few descriptors", few_descriptors), ("deadlines", deadlines),
+             ("questions", questions), ("in a browser", in_a_browser), ("wrong calls", wrong_calls)]
     return run_tests(tests, "zguard-serve-", arguments.only, Work)
 
 

@@ -108,7 +108,7 @@ PARTS = [
     Part("fleet", driver("Fleet/fleet"), 14),
     Part("fleet-killed", driver("Fleet/fleet", "--kills", "200", "--only", "killed"), 90, needs=("fleet",), when="full"),
     Part("fleet-files", driver("Fleet/fleet", "--files", "100000", "--only", "many files"), 60, needs=("fleet",), when="full"),
-    Part("serve", driver("Fleet/serve"), 9),
+    Part("serve", driver("Fleet/serve"), 20),
     # The systemd unit, by a systemd of its own in a root.
     Part("service", driver("Fleet/service"), 60, when="full"),
     # Two machines and a database, by the commands of docs/FLEET.md.
