@@ -401,6 +401,42 @@ def old_ones_go(work):
     assert len(tables) == 3, tables
 
 
+def without_a_time(work):
+    """Findings whose process was forbidden the clock, or whose machine's clock was not set, are of the time at which they came: nothing takes
+    them for old, and they still arrive once."""
+    now = int(time.time())
+    times = (None, "", "1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000Z", "1970-01-01T04:11:09Z", "unknown")
+    reported = []
+    for number, told in enumerate(times):
+        one = finding(number, number)
+        del one["time"]
+        reported.append({**one, **({} if told is None else {"time": told})})
+    write_report(work.source, 1, reported)
+    write_report(work.source, 2, [finding(50, 50, at=now - 60 * 86400), finding(51, 51, at=now)])
+    unset = write_report(work.source, 3, [{**reported[0], "signature": f"{52:016x}"}])
+    os.utime(unset, (0, 0))  # the file's own time is not known either
+    young = sorted(f"{number:016x}" for number in (*range(len(times)), 51, 52))
+    for place in work.places()[1:]:
+        for _ in range(2):
+            work.collect(place, "--keep-age", "10d")
+            found = work.findings(place, "--since", "1d")
+            assert sorted(found) == young and sorted(work.findings(place)) == young, (place, sorted(found))
+        exactly_once(place, len(young))
+        for one in found.values():
+            seen = [one[name] for name in ("first_seen", "time", "last_seen") if one.get(name)]
+            assert seen and not any(text.startswith("1970") for text in seen), (place, one)
+            last = one.get("last_seen") or one["time"]
+            assert moment(now - 5) <= last <= moment(time.time() + 5), (place, last)
+    # By way of a directory, and cut: the same.
+    by_way, place = work.path / "by-way", f"sqlite:{work.path}/last.db"
+    rules = work.path / "rules"
+    rules.write_text("drop detail\n")
+    work.collect(by_way, "--keep-age", "10d")
+    for _ in range(2):
+        work.collect(place, "--keep-age", "10d", "--redact", rules, source=by_way)
+    assert sorted(set(work.findings(place)) - {f"{50:016x}"}) == young, sorted(work.findings(place))
+
+
 def one_table_becomes_many(work):
     """Files of the versions that kept all days of SQLite in one table, and that counted all of them in one."""
     now = int(time.time())
@@ -606,7 +642,9 @@ def wrong_calls(work):
 
 
 TESTS = [("arrives once", arrives_once), ("only what is complete", only_what_is_complete), ("two at once", two_at_once),
-         ("connections break", connections_break), ("the server restarts", the_server_restarts), ("a proxy cuts", a_proxy_cuts), ("full disk", full_disk), ("same answers", same_answers), ("old ones go", old_ones_go),
+         ("connections break", connections_break), ("the server restarts", the_server_restarts), ("a proxy cuts", a_proxy_cuts),
+         ("full disk", full_disk), ("same answers", same_answers), ("old ones go", old_ones_go),
+         ("without a time", without_a_time),
          ("a share is kept", a_share_is_kept), ("one table becomes many", one_table_becomes_many), ("libraries that cannot be used", libraries_that_cannot_be_used),
          ("over the web", over_the_web), ("OpenTelemetry", open_telemetry),
          ("what is cut does not leave", what_is_cut_does_not_leave), ("wrong calls", wrong_calls)]

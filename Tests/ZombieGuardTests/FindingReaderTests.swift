@@ -30,6 +30,29 @@ import Testing
         "count":1,"pid":9,"program":"/bin/x","time":"2026-01-02T03:04:05.678Z","signature":"","later":{"a":[1]}}
         """
 
+    /// A process that is forbidden the clock writes the first second of 1970; `odd` and `later` are for the slower of the two decoders.
+    @Test(arguments: ["1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000Z", "1970-03-02T04:00:00Z"])
+    func timeThatNoClockToldIsNone(_ time: String) throws {
+        let plain = #"{"schema":"zguard.finding/1","kind":"leak","access":"none","confidence":"exact","stacks":{},"count":1,"#
+        for line in [raw.replacing("2026-01-02T03:04:05.678Z", with: time), plain + #""time":"\#(time)"}"#] {
+            guard case .finding(let finding, _)? = try entries(line + "\n").first else {
+                Issue.record("no finding: \(line)")
+                continue
+            }
+            #expect(finding.time == nil)
+            let sender = ShippedFinding.Sender(host: "h")
+            let written = try #require(Timestamp("2026-05-06T07:08:09Z"))
+            let shipped = try #require(
+                ShippedFinding(finding, text: line, source: "h/report", line: 1, written: written, sender: sender))
+            #expect(shipped.day == "2026-05-06" && shipped.finding.lastSeen == "2026-05-06T07:08:09Z")
+            // Whoever it is shipped to by its new line finds the same.
+            let again = try #require(Finding(jsonLine: shipped.line))
+            let later = try #require(
+                ShippedFinding(again, text: shipped.line, source: "i/r", line: 7, written: .now, sender: sender))
+            #expect(later.day == shipped.day && later.id == shipped.id && later.line == shipped.line)
+        }
+    }
+
     @Test func rawFindingIsReadWhole() throws {
         let finding = Finding(
             kind: .writeAfterFree, access: .write, address: Address(0x7f10),

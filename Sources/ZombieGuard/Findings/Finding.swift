@@ -99,9 +99,9 @@ extension Finding: Codable {
         count = max(1, try values.decodeIfPresent(Int.self, forKey: .count) ?? 1)
         processID = try values.decodeIfPresent(Int.self, forKey: .processID)
         program = try values.decodeIfPresent(String.self, forKey: .program)
-        time = try values.decodeIfPresent(String.self, forKey: .time)
-        firstSeen = try values.decodeIfPresent(String.self, forKey: .firstSeen)
-        lastSeen = try values.decodeIfPresent(String.self, forKey: .lastSeen)
+        time = Self.toldTime(try values.decodeIfPresent(String.self, forKey: .time))
+        firstSeen = Self.toldTime(try values.decodeIfPresent(String.self, forKey: .firstSeen))
+        lastSeen = Self.toldTime(try values.decodeIfPresent(String.self, forKey: .lastSeen))
         let written = try values.decodeIfPresent(String.self, forKey: .signature)
         signature = written == "" ? nil : written
         detail = (try values.decodeIfPresent([String: DetailText].self, forKey: .detail) ?? [:]).compactMapValues(
@@ -158,4 +158,10 @@ private struct DetailText: Decodable {
             text = String(number)
         }
     }
+}
+
+extension Finding {
+    /// The time in a report, but nil where no clock has told it: a process that a filter forbids the clock writes the first second of
+    /// 1970, and so does a machine whose clock was not set.
+    static func toldTime(_ text: String?) -> String? { text?.hasPrefix("1970-") ?? false ? nil : text }
 }

@@ -45,9 +45,9 @@ struct FindingScanner {
             case "count": finding.count = max(1, try scanner.integer())
             case "pid": finding.processID = try scanner.integer()
             case "program": finding.program = try scanner.optionalText()
-            case "time": finding.time = try scanner.optionalText()
-            case "first_seen": finding.firstSeen = try scanner.optionalText()
-            case "last_seen": finding.lastSeen = try scanner.optionalText()
+            case "time": finding.time = Finding.toldTime(try scanner.optionalText())
+            case "first_seen": finding.firstSeen = Finding.toldTime(try scanner.optionalText())
+            case "last_seen": finding.lastSeen = Finding.toldTime(try scanner.optionalText())
             case "signature": finding.signature = try scanner.filledText()
             case "detail":
                 try scanner.object { (scanner, key) throws(Unusual) in finding.detail[key] = try scanner.text() }

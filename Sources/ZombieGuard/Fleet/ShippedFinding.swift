@@ -65,7 +65,8 @@ public struct ShippedFinding: Sendable {
     ///   - text: its line.
     ///   - source: the report that it is of, by name.
     ///   - line: the number of its line.
-    ///   - written: when the report was, for findings without a time.
+    ///   - written: when the report was. A finding without a time has arrived then at the latest, and whoever reads the report later
+    ///     finds the same.
     ///   - sender: this machine.
     ///   - redaction: what is cut out of it.
     /// - Returns: nil where it cannot be cut as asked.
@@ -86,6 +87,10 @@ public struct ShippedFinding: Sendable {
         origin.host = origin.host ?? sender.host
         origin.version = origin.version ?? sender.version
         origin.tenant = origin.tenant ?? sender.tenant
+        let time = (finding.lastSeen ?? finding.time).flatMap { Timestamp($0) }
+        // A file's time may be unset like a finding's.
+        let arrival = written.milliseconds > 0 ? written : .now
+        let arrived = time == nil && !text.contains("\"last_seen\"") ? arrival.description : nil
         let signature = Self.isDigits(finding.signature, count: 16) ? finding.signature! : finding.computeSignature()
         if let redaction {
             origin.host = redaction.host(origin.host ?? "")
@@ -95,13 +100,16 @@ public struct ShippedFinding: Sendable {
             else { return nil }
             shorter.signature = signature
             shorter.origin = nil
+            shorter.lastSeen = arrived ?? shorter.lastSeen
             self.finding = shorter
             // What was cut is written anew, also the origin of one that was shipped before.
-            self.line = Self.line(cut, signature: signature, origin: origin)
+            self.line = Self.line(cut, arrived: arrived, signature: signature, origin: origin)
         } else {
-            self.finding = finding
+            var dated = finding
+            dated.lastSeen = arrived ?? finding.lastSeen
+            self.finding = dated
             self.line = Self.line(
-                text, signature: finding.signature == signature ? nil : signature,
+                text, arrived: arrived, signature: finding.signature == signature ? nil : signature,
                 origin: finding.origin == origin ? nil : origin)
         }
         self.signature = signature
@@ -110,9 +118,8 @@ public struct ShippedFinding: Sendable {
         tenant = Self.short(origin.tenant ?? "")
         host = Self.short(origin.host ?? "")
         version = Self.short(origin.version ?? "")
-        let time = (finding.lastSeen ?? finding.time).flatMap { Timestamp($0) } ?? written
-        milliseconds = time.milliseconds
-        day = time.day
+        milliseconds = (time ?? arrival).milliseconds
+        day = (time ?? arrival).day
     }
 
     /// The finding as one that is only counted.
@@ -134,8 +141,10 @@ public struct ShippedFinding: Sendable {
     }
 
     /// A line with what is given added at its end.
-    private static func line(_ text: String, signature: String?, origin: Finding.Origin?) -> String {
+    private static func line(_ text: String, arrived: String?, signature: String?, origin: Finding.Origin?) -> String {
         var line = String(text[..<(text.utf8.lastIndex(of: UInt8(ascii: "}")) ?? text.startIndex)])
+        // The next one that it is shipped to finds when it came here.
+        if let arrived { line += ",\"last_seen\":\"\(arrived)\"" }
         if let signature { line += ",\"signature\":\"\(signature)\"" }
         if let origin { line += ",\"origin\":\(origin.json.line)" }
         return visibleControls(line + "}")
