@@ -33,7 +33,8 @@ import Testing
     /// A process that is forbidden the clock writes the first second of 1970; `odd` and `later` are for the slower of the two decoders.
     @Test(arguments: ["1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000Z", "1970-03-02T04:00:00Z"])
     func timeThatNoClockToldIsNone(_ time: String) throws {
-        let plain = #"{"schema":"zguard.finding/1","kind":"leak","access":"none","confidence":"exact","stacks":{},"count":1,"#
+        let plain =
+            #"{"schema":"zguard.finding/1","kind":"leak","access":"none","confidence":"exact","stacks":{},"count":1,"#
         for line in [raw.replacing("2026-01-02T03:04:05.678Z", with: time), plain + #""time":"\#(time)"}"#] {
             guard case .finding(let finding, _)? = try entries(line + "\n").first else {
                 Issue.record("no finding: \(line)")
