@@ -107,7 +107,7 @@ final class ChildRun {
 
     private func findings() -> [Finding] {
         guard let file = try? Descriptor(opening: "\(directory)/\(Self.findingsFile)") else { return [] }
-        var reader = FindingReader(source: file)
+        var reader = FindingReader(source: file, author: Author(of: file))
         var findings: [Finding] = []
         while let entry = (try? reader.next()) ?? reader.finish() {
             if case .finding(let finding, _) = entry { findings.append(finding) }

@@ -37,21 +37,27 @@ struct HistoryCommand {
     }
 
     func run() throws -> Int32 {
-        let source =
-            switch origin {
-            case .process(let processID): try Self.source(process: processID)
-            case .core(let path): try Self.source(core: path)
-            }
+        let source: HeapSource
+        let author: Author
+        switch origin {
+        case .process(let processID):
+            source = try Self.source(process: processID)
+            author = Author(ofProcess: processID)
+        case .core(let path): (source, author) = try Self.source(core: path)
+        }
         var reader = HistoryReader(source)
         var history = reader.history(of: address)
         let symbolicator = Symbolicator(sources: options.symbols)
+        symbolicator.author = author
         history.symbolicate(with: symbolicator)
         for note in source.notes + symbolicator.notes { Output.warn(note) }
         if options.format == .json {
             Output.out(history.json.line + "\n")
         } else {
             let now = UInt64(clamping: Timestamp.now.rawValue)
-            let renderer = HistoryRenderer(renderer: options.renderer(for: STDOUT_FILENO))
+            var text = options.renderer(for: STDOUT_FILENO)
+            text.author = author
+            let renderer = HistoryRenderer(renderer: text)
             Output.out(renderer.render(history, now: source.isRunning ? now : nil))
         }
         return history.isKnown ? ExitStatus.success : ExitStatus.failure
@@ -64,9 +70,10 @@ struct HistoryCommand {
         return source
     }
 
-    private static func source(core path: String) throws(Failure) -> HeapSource {
+    private static func source(core path: String) throws(Failure) -> (HeapSource, Author) {
         do throws(CoreError) {
-            return try HeapSource(core: CoreFile(opening: path))
+            let core = try CoreFile(opening: path)
+            return (try HeapSource(core: core), core.author)
         } catch {
             throw Failure(error.description, hint: error.hint)
         }

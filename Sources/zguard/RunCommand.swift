@@ -54,7 +54,8 @@ struct RunCommand {
         let unnamed = fileThatSwiftCannotName()
         let path = try unnamed.map { "/proc/self/fd/\($0.number)" } ?? check.resolve(name)
         try check.check(path, name: name)
-        let reporting = try ReportOptions(arguments)
+        var reporting = try ReportOptions(arguments)
+        reporting.symbols.program = SymbolSources.resolved(path)
         let most = zg_system_raise_descriptors(Self.wantedDescriptors)
         if most < Self.leastDescriptors { throw runAlone(unnamed == nil ? path : name, library, limit: most) }
         var sink = try FindingSink(arguments, reporting)

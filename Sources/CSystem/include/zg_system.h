@@ -103,6 +103,15 @@ int zg_system_take_file_rights(uid_t user, gid_t group);
 // The seals of a file in memory (F_GET_SEALS); negative where it is none.
 int zg_system_seals(int descriptor);
 extern const int zg_system_seals_of_size; // those that keep the size
+// Whose rights count when a file is opened that somebody else has named, besides this process's.
+enum zg_system_rights {
+    ZG_SYSTEM_OWN,
+    ZG_SYSTEM_OF_USER,     // those of that user; root's process opens it as that user
+    ZG_SYSTEM_OF_EVERYBODY // only what everybody may read
+};
+// Opens a regular file for reading. The path is resolved, `resolved` (PATH_MAX bytes) gets the result, and that is opened without following
+// links. -EINVAL: it is no regular file, or one in /dev, /proc or /sys.
+int zg_system_open_named(const char *path, enum zg_system_rights rights, uid_t user, char *resolved);
 
 // O_PATH, which only GNU's headers name.
 extern const int zg_system_open_path;

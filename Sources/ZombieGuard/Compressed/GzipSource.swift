@@ -117,5 +117,5 @@ extension FindingReader {
     /// The file may be compressed with gzip.
     ///
     /// - Parameter file: a report, read from its beginning.
-    public init(file: Descriptor) { self.init(source: byteSource(of: file)) }
+    public init(file: Descriptor) { self.init(source: byteSource(of: file), author: Author(of: file)) }
 }

@@ -43,6 +43,8 @@ public struct Finding: Hashable, Sendable {
     public var detail: [String: String]
     /// Where it comes from; nil where it has not been shipped.
     public var origin: Origin?
+    /// Who can have written it: whoever reads one from anywhere says so. Equal findings may have different ones.
+    @NotCompared package var author: Author = .own
 
     /// Makes a finding of its parts. Each parameter is the property of its name.
     public init(
@@ -75,7 +77,7 @@ extension Finding: Codable {
         case program, time
         case firstSeen = "first_seen"
         case lastSeen = "last_seen"
-        case signature, detail, origin
+        case signature, detail, origin, author
     }
 
     /// Reads a raw or finished finding of ``schema``. What may be missing is filled in; unknown keys are ignored.
@@ -107,6 +109,7 @@ extension Finding: Codable {
         detail = (try values.decodeIfPresent([String: DetailText].self, forKey: .detail) ?? [:]).compactMapValues(
             \.text)
         origin = try values.decodeIfPresent(Origin.self, forKey: .origin)
+        author = Author(text: try values.decodeIfPresent(String.self, forKey: .author))
     }
 
     public func encode(to encoder: any Encoder) throws {

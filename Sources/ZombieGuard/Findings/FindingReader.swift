@@ -28,6 +28,7 @@ public struct FindingReader {
     /// What stood in the same line as the entry before.
     private var pending: Entry?
     private let decoder = JSONDecoder()
+    private let author: Author
     /// A line was the beginning of a finding: whoever wrote it was killed meanwhile.
     package private(set) var hasBeginning = false
     /// What the run said of itself that keeps this file beside its report; nil where it is no such file.
@@ -38,7 +39,14 @@ public struct FindingReader {
     package private(set) var text = ""
 
     /// Reads lines as they come.
-    package init(source: any ByteSource) { lines = LineReader(source: source) }
+    ///
+    /// - Parameters:
+    ///   - source: where from.
+    ///   - author: who can have written them.
+    package init(source: any ByteSource, author: Author = .unknown) {
+        lines = LineReader(source: source)
+        self.author = author
+    }
 
     /// Why a compressed file ended before it should: it is damaged, cut off, or holds too much. nil where all of it was read.
     public var problem: String? { lines.problem }
@@ -83,7 +91,7 @@ public struct FindingReader {
         var text = String(decoding: bytes, as: UTF8.self)
         if let finding = FindingScanner.finding(&text) {
             self.text = text
-            return .finding(finding, line: line.number)
+            return .finding(authored(finding), line: line.number)
         }
         if line.number == 1, let unfinished = UnfinishedLine(jsonLine: text) {
             self.unfinished = unfinished
@@ -93,7 +101,7 @@ public struct FindingReader {
         do {
             let finding = try decoder.decode(Finding.self, from: data)
             self.text = text
-            return .finding(finding, line: line.number)
+            return .finding(authored(finding), line: line.number)
         } catch {
             guard let reason = explain(error, data, isCutOff: line.isCutOff) else {
                 if let run = RunLine(jsonLine: text) { return .run(run, line: line.number) }
@@ -109,10 +117,17 @@ public struct FindingReader {
                 hasBeginning = hasBeginning || line.isCutOff && bytes.starts(with: Self.start)
                 return skipped(reason)
             }
-            pending = .finding(finding, line: line.number)
+            pending = .finding(authored(finding), line: line.number)
             self.text = String(decoding: bytes[whole...], as: UTF8.self)
             return skipped("cut off, and another finding follows")
         }
+    }
+
+    // What was shipped here may be of any machine's user.
+    private func authored(_ finding: Finding) -> Finding {
+        var finding = finding
+        finding.author = finding.origin == nil ? author.limited(by: finding.author) : .unknown
+        return finding
     }
 
     private static let start = Array("{\"schema\":\"\(Finding.schema)\"".utf8)
@@ -159,7 +174,7 @@ public struct FindingReader {
 }
 
 extension Finding {
-    /// Reads one line of a report; nil where it is no finding.
+    /// Reads one line of a report, of which it is not known who wrote it; nil where it is no finding.
     package init?(jsonLine line: String) {
         var line = line
         guard
@@ -167,5 +182,6 @@ extension Finding {
                 ?? (try? JSONDecoder().decode(Finding.self, from: Data(line.utf8)))
         else { return nil }
         self = finding
+        author = .unknown
     }
 }

@@ -51,6 +51,7 @@ struct FindingScanner {
             case "signature": finding.signature = try scanner.filledText()
             case "detail":
                 try scanner.object { (scanner, key) throws(Unusual) in finding.detail[key] = try scanner.text() }
+            case "author": finding.author = Author(text: try scanner.optionalText())
             case "origin": finding.origin = try scanner.isNull() ? nil : scanner.origin()
             default: throw Unusual()
             }

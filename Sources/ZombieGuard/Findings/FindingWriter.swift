@@ -18,6 +18,7 @@ extension Finding {
                 ("program", program.map { .string($0) }), ("time", time.map { .string($0) }),
                 ("first_seen", firstSeen.map { .string($0) }), ("last_seen", lastSeen.map { .string($0) }),
                 ("signature", signature.map { .string($0) }), ("detail", detailJSON), ("origin", origin?.json),
+                ("author", author.text.map { .string($0) }),
             ])
     }
 

@@ -47,6 +47,7 @@ public struct CrashInCore {
             crash.message = crash.message ?? unseenWords
             finding.crash = crash
             finding.add(threads)
+            finding.author = core.author
             return (finding, notes + core.notes)
         }
         var finding = diagnosis(source)
@@ -56,6 +57,7 @@ public struct CrashInCore {
         finding.detail["signal"] = name
         finding.crash = crash(kept)
         finding.add(threads)
+        finding.author = core.author
         return (finding, notes + core.notes)
     }
 

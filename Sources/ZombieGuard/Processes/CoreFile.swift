@@ -19,6 +19,8 @@ public final class CoreFile: MemoryReader {
     /// Path of the program's executable; nil where the file does not say.
     let program: String?
     let processID: Int
+    /// Whose memory it is, and who can have written it: files that it names are used with no more rights.
+    package let author: Author
 
     private static let headerSize = 64
     private static let elfMagic: [UInt8] = [0x7f, 0x45, 0x4c, 0x46]
@@ -63,7 +65,9 @@ public final class CoreFile: MemoryReader {
         segments = headers.filter { $0.type == ELFImage.SegmentType.load && $0.end > $0.address }
             .sorted { $0.address < $1.address }
         mappings = notes.mappings(of: segments)
-        files = MappedFiles(mappings: notes.files, coreTime: status.st_mtim)
+        // The kernel may give the core file of any user's process to root (core_pattern).
+        author = Author(of: stored).limited(by: notes.user.map { Author(user: $0) } ?? .own)
+        files = MappedFiles(mappings: notes.files, coreTime: status.st_mtim, author: author, program: program)
     }
 
     /// Whether a file begins as a core file does, or is packed and what it holds does.

@@ -38,6 +38,8 @@ struct CoreNotes {
     private(set) var entry: UInt64 = 0
     /// The process; 0: no note says it.
     private(set) var processID = 0
+    /// Its user; nil: no note says it.
+    private(set) var user: UInt32?
 
     /// A thread: its number, and its registers by their DWARF numbers.
     struct Thread {
@@ -61,7 +63,7 @@ struct CoreNotes {
         static let files: UInt32 = 0x4649_4c45
     }
     // Of `struct elf_prstatus` and `struct elf_prpsinfo` on processors of 64 bits, in bytes.
-    private enum Place { static let threadID = 32, registers = 112, processID = 24 }
+    private enum Place { static let threadID = 32, registers = 112, processID = 24, user = 16 }
 
     mutating func read(_ notes: [UInt8]) {
         for note in ELFNotes(notes) where note.name.elementsEqual("CORE\0".utf8) {
@@ -79,6 +81,7 @@ struct CoreNotes {
             }
             if note.type == NoteType.processInfo, contents.count >= Place.processID + 4 {
                 processID = Int(contents.number(at: Place.processID) as Int32)
+                user = contents.number(at: Place.user)
             }
             if note.type == NoteType.auxiliary { readAuxiliary(contents) }
         }

@@ -42,6 +42,8 @@ package struct HandledFaults {
             guard var finding = Finding(jsonLine: String(decoding: text, as: UTF8.self)),
                 finding.processID == Int(process)
             else { return nil }
+            // The run's own page.
+            finding.author = .own
             if isChild { finding.detail["ended_by"] = end.signalName ?? "status \(end.status)" }
             return finding
         }

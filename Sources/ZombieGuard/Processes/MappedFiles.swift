@@ -9,9 +9,14 @@ final class MappedFiles {
 
     private let mappings: [Mapping]
     private let coreTime: timespec
+    private let author: Author
+    /// What this user has named himself.
+    private let program: String?
     private var opened: [String: Descriptor?] = [:]
 
-    init(mappings: [Mapping], coreTime: timespec) {
+    init(mappings: [Mapping], coreTime: timespec, author: Author, program: String?) {
+        self.author = author
+        self.program = program
         self.mappings = mappings
         self.coreTime = coreTime
     }
@@ -39,7 +44,9 @@ final class MappedFiles {
         guard path.hasPrefix("/"), !path.hasPrefix("/dev/"), !path.hasPrefix("/memfd:"), !path.hasSuffix(" (deleted)")
         else { return nil }
         do throws(SystemError) {
-            let file = try Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK)
+            let isOwn = author == .own || path == program
+            let file =
+                isOwn ? try Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK) : try author.open(path).file
             guard let status = file.status, status.st_mode & S_IFMT == S_IFREG else { return nil }
             if isSame(file, status, path, core) { return file }
             notes.append("'\(visible(path))' is another file than the one that ran: what only it holds is not shown")

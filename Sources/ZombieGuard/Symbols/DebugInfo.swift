@@ -132,7 +132,7 @@ final class DebugInfo {
         var found: DwarfUnit?
         for path in files.splitFiles(name, directory: unit.directory) {
             if splitFiles[path] == nil {
-                splitFiles[path] = .some((try? ELFFile(path: path)).map { DwarfFile($0, isSplit: true) })
+                splitFiles[path] = .some((try? files.open(path)).map { DwarfFile($0, isSplit: true) })
             }
             guard let file = splitFiles[path] ?? nil else { continue }
             found = Self.unit(id, of: unit, in: file)

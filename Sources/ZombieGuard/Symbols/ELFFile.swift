@@ -45,11 +45,21 @@ final class ELFFile {
     private static let mostDecompressed: UInt64 = 4 << 30
 
     /// Opens a file. Anything but a regular file is unreadable: a report may name a pipe, which would be waited for.
-    init(path: String) throws(Failure) {
+    ///
+    /// - Parameters:
+    ///   - path: of the file.
+    ///   - author: who has named it.
+    convenience init(path: String, author: Author = .own) throws(Failure) {
         let descriptor: Descriptor
         do throws(SystemError) {
-            descriptor = try Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK)
+            descriptor =
+                author == .own
+                ? try Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK) : try author.open(path).file
         } catch { throw .missing(error) }
+        try self.init(file: descriptor, path: path)
+    }
+
+    private init(file descriptor: Descriptor, path: String) throws(Failure) {
         guard let status = descriptor.status, status.st_mode & S_IFMT == S_IFREG, status.st_size >= Self.headerSize,
             let size = Int(exactly: status.st_size)
         else { throw .unreadable }

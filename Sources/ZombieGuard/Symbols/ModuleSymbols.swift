@@ -19,11 +19,12 @@ final class ModuleSymbols {
     private let moreTables: SymbolTables
     private var known: [UInt64: [DebugInfo.Call]] = [:]
 
-    /// Finds the files of a module. Where `buildID` is known, only files of that build count.
+    /// Finds the files of a module. Where `buildID` is known, only files of that build count. `author` has named it.
     convenience init(
-        path: String, buildID: String?, sources: SymbolSources = SymbolSources(), server: DebugServer? = nil
+        path: String, buildID: String?, sources: SymbolSources = SymbolSources(), server: DebugServer? = nil,
+        author: Author = .own
     ) throws(Failure) {
-        var files = SymbolFiles(module: path, buildID: buildID, sources: sources)
+        var files = SymbolFiles(module: path, buildID: buildID, sources: sources, author: author)
         let file: ELFFile?
         var failure: Failure?
         do throws(Failure) {
@@ -59,7 +60,7 @@ final class ModuleSymbols {
         var failure = Failure.missing(SystemError(number: ENOENT))
         for path in files.modulePaths {
             do throws(ELFFile.Failure) {
-                let file = try ELFFile(path: path)
+                let file = try files.open(path)
                 // A file without a build-id is another build than one that had one.
                 if files.buildID == nil || file.buildID == files.buildID { return file }
                 failure = .otherBuild

@@ -9,6 +9,25 @@ public struct SymbolSources: Hashable, Sendable {
     /// file system, as a directory of debug files by build-id, and as a directory with just the files.
     public var directories: [String]
 
+    /// The program that this user runs, by its absolute path without links: its symbols are for findings of whatever user it continues as.
+    package var program: String?
+
+    /// Whether a path leads to something that this user has named, and not out of it.
+    func isNamed(_ path: String) -> Bool {
+        if path == program { return true }
+        guard directories.contains(where: path.hasPrefix), let real = Self.resolved(path) else { return false }
+        return directories.contains { directory in
+            Self.resolved(directory).map { real.hasPrefix($0 == "/" ? "/" : $0 + "/") && $0 != "/" } ?? false
+        }
+    }
+
+    /// A path without links; nil where there is no such file.
+    package static func resolved(_ path: String) -> String? {
+        guard let real = realpath(path, nil) else { return nil }
+        defer { free(real) }
+        return String(cString: real)
+    }
+
     /// The system's directories of debug files.
     var debugDirectories = ["/usr/lib/debug"]
     /// How long a server may be silent, and how long all downloads together may take.
@@ -26,14 +45,23 @@ struct SymbolFiles {
     let module: String
     let buildID: String?
     let sources: SymbolSources
+    /// Who has named the module.
+    let author: Author
 
     /// Where the module itself was found; only the module's path where it was not.
     var found: ELFFile?
 
-    init(module: String, buildID: String?, sources: SymbolSources) {
+    init(module: String, buildID: String?, sources: SymbolSources, author: Author = .own) {
         self.module = module
         self.buildID = buildID
         self.sources = sources
+        self.author = author
+    }
+
+    /// Opens a file that the finding, or a file that it names, has led to: with the rights of its author, but for what this user has
+    /// named.
+    func open(_ path: String) throws(ELFFile.Failure) -> ELFFile {
+        try ELFFile(path: path, author: author == .own || sources.isNamed(path) ? .own : author)
     }
 
     private var name: Substring { module.split(separator: "/").last ?? "" }
@@ -75,7 +103,7 @@ struct SymbolFiles {
     func debugFile(of elf: ELFFile?) -> ELFFile? {
         if let buildID = elf?.buildID ?? buildID {
             for path in debugPaths(buildID) {
-                if let file = try? ELFFile(path: path), file.buildID == buildID, file.hasDebugInformation {
+                if let file = try? open(path), file.buildID == buildID, file.hasDebugInformation {
                     return file
                 }
             }
@@ -90,7 +118,7 @@ struct SymbolFiles {
         let checksum: UInt32 = link.number()
         guard !link.failed, !name.isEmpty, !name.contains("/") else { return nil }
         for directory in directories(besides: elf) {
-            guard let file = try? ELFFile(path: "\(directory)/\(name)"), file.hasDebugInformation else { continue }
+            guard let file = try? open("\(directory)/\(name)"), file.hasDebugInformation else { continue }
             // The build-id says it for less than a look at all of the file.
             if let own = elf.buildID, let other = file.buildID {
                 if own == other { return file }
@@ -133,7 +161,7 @@ struct SymbolFiles {
         }
         let byName = sources.directories.map { "\($0)/\(name.split(separator: "/").last ?? "")" }
         for path in places + byID + byName {
-            if let file = try? ELFFile(path: path), file.buildID == buildID { return file }
+            if let file = try? open(path), file.buildID == buildID { return file }
         }
         return nil
     }

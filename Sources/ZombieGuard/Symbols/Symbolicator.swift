@@ -10,6 +10,8 @@ public final class Symbolicator {
     private var modules: [String: ModuleSymbols?] = [:]
     private var noted: Set<String> = []
     private var names: [String: String] = [:]
+    /// Of what is being named, where that is no finding, which says it itself.
+    package var author = Author.own
 
     private static let mostMissing = 3
     // Reports may name any number of modules and functions: what is kept of them is bounded.
@@ -28,6 +30,9 @@ public final class Symbolicator {
     /// - Parameter finding: a finding, raw or finished.
     /// - Returns: the finding with what could be found out.
     public func symbolicate(_ finding: Finding) -> Finding {
+        let other = author
+        author = finding.author
+        defer { author = other }
         var finding = finding
         let stacks = finding.stacks
         prepare(stacks.access + stacks.free + stacks.alloc + stacks.previous + stacks.thrown)
@@ -141,7 +146,8 @@ public final class Symbolicator {
     /// The symbols of the module that a frame lies in; nil where there are none to be had.
     func symbols(of frame: Finding.Frame) -> ModuleSymbols? {
         guard let path = frame.module else { return nil }
-        let key = path + "\0" + (frame.buildID ?? "")
+        // Who may not read a file has other symbols than who may.
+        let key = path + "\0" + (frame.buildID ?? "") + "\0" + (author.text ?? "")
         if let known = modules[key] { return known }
         let symbols = VDSO.isName(path) ? kernelSymbols(path, frame.buildID) : fileSymbols(path, frame.buildID)
         if modules.count >= Self.mostModules { modules = [:] }
@@ -156,7 +162,7 @@ public final class Symbolicator {
             if server.isGivenUp { note("the servers in DEBUGINFOD_URLS do not answer and are not asked again") }
         }
         do throws(ModuleSymbols.Failure) {
-            return try ModuleSymbols(path: path, buildID: buildID, sources: sources, server: server)
+            return try ModuleSymbols(path: path, buildID: buildID, sources: sources, server: server, author: author)
         } catch {
             note("no names for '\(visible(path))': \(reason(error))")
             return nil

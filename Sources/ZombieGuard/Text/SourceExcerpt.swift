@@ -17,7 +17,8 @@ public struct SourceExcerpt: Hashable, Sendable {
 }
 
 /// Reads excerpts, each file once. A report may name any file, so only regular files that look like source code are read:
-/// never what may block, and nothing that a report has no business to show. Not for several threads at once.
+/// never what may block, nothing that a report has no business to show, and nothing that whoever
+/// wrote the report could not read. Not for several threads at once.
 public final class SourceExcerpts {
     static let largestFile: Int64 = 8 << 20
     static let longestLine = 160
@@ -38,8 +39,13 @@ public final class SourceExcerpts {
         var modified: Int
     }
 
-    private var files: [String: File?] = [:]
-    private var programs: [String: Int?] = [:]
+    private struct Key: Hashable {
+        var path: String
+        var author: Author
+    }
+
+    private var files: [Key: File?] = [:]
+    private var programs: [Key: Int?] = [:]
     private var cached = 0
 
     /// Makes excerpts; files are read when they are asked for.
@@ -49,19 +55,22 @@ public final class SourceExcerpts {
     ///
     /// - Parameters:
     ///   - frame: a frame with file and line.
+    ///   - author: who wrote the finding that the frame is of.
     ///   - context: how many lines before and behind.
     /// - Returns: the lines.
-    public func excerpt(for frame: Finding.Frame, context: Int = 2) -> SourceExcerpt? {
+    public func excerpt(for frame: Finding.Frame, by author: Author, context: Int = 2) -> SourceExcerpt? {
         guard let path = frame.file, let line = frame.line,
-            var excerpt = excerpt(of: path, line: line, context: context)
+            var excerpt = excerpt(of: path, by: author, line: line, context: context)
         else { return nil }
-        if let column = frame.column, let file = file(path),
+        let file = file(Key(path: path, author: author))
+        if let column = frame.column, let file,
             let shown = Self.text(of: line, showing: column, in: file)
         {
             excerpt.lines[line - excerpt.first] = shown.text
             excerpt.column = shown.column
         }
-        if let program = frame.module.flatMap({ modification(of: $0) }), let file = file(path) {
+        let program = frame.module.flatMap { modification(of: Key(path: $0, author: author)) }
+        if let program, let file {
             excerpt.isNewerThanProgram = file.modified > program
         }
         return excerpt
@@ -71,19 +80,20 @@ public final class SourceExcerpts {
     ///
     /// - Parameters:
     ///   - path: of the source file.
+    ///   - author: who has named it.
     ///   - line: from 1.
     ///   - context: how many lines before and behind.
     /// - Returns: the lines.
-    public func excerpt(of path: String, line: Int, context: Int = 2) -> SourceExcerpt? {
-        guard line > 0, let file = file(path), line <= file.starts.count else { return nil }
+    public func excerpt(of path: String, by author: Author, line: Int, context: Int = 2) -> SourceExcerpt? {
+        guard line > 0, let file = file(Key(path: path, author: author)), line <= file.starts.count else { return nil }
         let first = max(1, line - max(0, context))
         let last = line + min(max(0, context), file.starts.count - line)
         return SourceExcerpt(first: first, marked: line, lines: (first...last).map { Self.text(of: $0, in: file) })
     }
 
-    private func file(_ path: String) -> File? {
-        if let known = files[path] { return known }
-        let file = Self.read(path)
+    private func file(_ key: Key) -> File? {
+        if let known = files[key] { return known }
+        let file = Self.read(key)
         if let file {
             if cached + file.bytes.count > Self.largestCache {
                 files = [:]
@@ -91,20 +101,19 @@ public final class SourceExcerpts {
             }
             cached += file.bytes.count
         }
-        files[path] = .some(file)
+        files[key] = .some(file)
         return file
     }
 
-    private static func read(_ path: String) -> File? {
-        let parts = path.split(separator: "/")
+    private static func read(_ key: Key) -> File? {
+        let parts = key.path.split(separator: "/")
         guard let name = parts.last, let dot = name.lastIndex(of: "."), name.startIndex < dot,
-            !parts.contains("..") || path.hasPrefix("/"),
+            !parts.contains("..") || key.path.hasPrefix("/"),
             suffixes.contains(name[name.index(after: dot)...].lowercased())
         else { return nil }
-        // Opening a FIFO waits for a writer unless told not to.
-        guard let file = try? Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK | O_NOCTTY),
-            let status = file.status,
-            status.st_mode & S_IFMT == S_IFREG, status.st_size <= largestFile,
+        // The name without links is the one that counts: a link called evil.c may lead to any file.
+        guard let (file, path) = try? key.author.open(key.path), path.split(separator: "/").last == name,
+            let status = file.status, status.st_size <= largestFile,
             let bytes = try? file.read(at: 0, upTo: Int(status.st_size)), !bytes.isEmpty, !bytes.contains(0)
         else { return nil }
         var starts = [0]
@@ -114,10 +123,10 @@ public final class SourceExcerpts {
         return File(bytes: bytes, starts: starts, modified: Int(status.st_mtim.tv_sec))
     }
 
-    private func modification(of program: String) -> Int? {
+    private func modification(of program: Key) -> Int? {
         if let known = programs[program] { return known }
-        var status = stat()
-        let time = program.hasPrefix("/") && stat(program, &status) == 0 ? Int(status.st_mtim.tv_sec) : nil
+        let file = program.path.hasPrefix("/") ? try? program.author.open(program.path).file : nil
+        let time = file?.status.map { Int($0.st_mtim.tv_sec) }
         programs[program] = .some(time)
         return time
     }

@@ -7,6 +7,8 @@ public struct TextRenderer {
 
     private let style: TextStyle
     private let excerpts: SourceExcerpts?
+    /// Who can have written what is rendered where that is no finding.
+    package var author = Author.own
 
     /// Lines of the source around an access, and the one line of its free and its allocation.
     private static let linesAround = 2
@@ -28,6 +30,12 @@ public struct TextRenderer {
     /// - Parameter finding: a finding with names; its texts may hold anything.
     /// - Returns: the report, safe to print.
     public func render(_ finding: Finding) -> String {
+        var renderer = self
+        renderer.author = finding.author
+        return renderer.text(of: finding)
+    }
+
+    private func text(of finding: Finding) -> String {
         var text = mark + style.paint(visible(finding.kind.rawValue), .kind) + ": "
         text += style.paint(finding.sentence, .sentence) + "\n"
         let isLate = finding.isNoticedLate
@@ -153,7 +161,7 @@ public struct TextRenderer {
     //   > 41 |     close(it)
     //        |     ^
     private func source(at frame: Finding.Frame, _ linesAround: Int) -> String {
-        guard let excerpt = excerpts?.excerpt(for: frame, context: linesAround) else { return "" }
+        guard let excerpt = excerpts?.excerpt(for: frame, by: author, context: linesAround) else { return "" }
         let width = String(excerpt.first + excerpt.lines.count).count
         let indentation = "      "
         let room = style.columns.map { max(Self.leastSource, $0 - indentation.count - width - "> 41 | ".count + 2) }
