@@ -83,6 +83,7 @@ PARTS = [
     Part("faults", driver("Robustness/faults"), 45, slices=12),
     Part("children", driver("Robustness/children"), 25),
     Part("security", driver("Robustness/security"), 3),
+    Part("authors", driver("Robustness/authors"), 8),
     Part("runs", driver("Robustness/runs"), 12),
     # Groups that get short of memory stall, which the whole machine's numbers show: other parts would see it as theirs.
     Part("groups", driver("Robustness/groups"), 45, quiet=True),

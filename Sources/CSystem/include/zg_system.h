@@ -110,7 +110,7 @@ enum zg_system_rights {
     ZG_SYSTEM_OF_EVERYBODY // only what everybody may read
 };
 // Opens a regular file for reading. The path is resolved, `resolved` (PATH_MAX bytes) gets the result, and that is opened without following
-// links. -EINVAL: it is no regular file, or one in /dev, /proc or /sys.
+// links. -EINVAL: it is no regular file, or one that the kernel makes up (/proc, /sys).
 int zg_system_open_named(const char *path, enum zg_system_rights rights, uid_t user, char *resolved);
 
 // O_PATH, which only GNU's headers name.

@@ -489,7 +489,10 @@ package final class StallWatch {
         return told.findings
     }
 
-    private func tell(_ finding: Finding, of thread: Known.Thread) -> (isNew: Bool, findings: [Finding]) {
+    private func tell(_ raw: Finding, of thread: Known.Thread) -> (isNew: Bool, findings: [Finding]) {
+        var finding = raw
+        // The process has chosen what it has mapped, and whose debug information names which files.
+        if geteuid() == 0 { finding.author = Author(ofProcess: thread.process) }
         var key = Known.Key(
             thread: thread, place: finding.stacks.access.first?.pc, depth: finding.stacks.access.count)
         // While it is not looked at it does what it did before.
