@@ -95,7 +95,7 @@ final class ChildRun {
             switch parts.first {
             case "reached"?:
                 result.reachedCall = true
-                printedBefore = parts.count == 2 ? Int(parts[1]) ?? 0 : 0
+                printedBefore = parts.count == 2 ? Int(digits: parts[1]) ?? 0 : 0
             case "threw"?: result.thrown = parts.count == 2 ? String(parts[1]) : ""
             case "ended"?: result.endedBody = true
             default: break

@@ -19,7 +19,7 @@ struct Arguments: Equatable {
 
     /// The operand as a process id.
     func processID() throws(Failure) -> Int {
-        guard let word = operands.first, let processID = Int(word), processID > 0, !word.hasPrefix("+") else {
+        guard let word = operands.first, let processID = Int(digits: word), processID > 0 else {
             throw .usage("'\(visible(operands.first ?? ""))' is not a process id")
         }
         return processID
@@ -98,7 +98,10 @@ extension Command {
             return ""
         case .optionalNumber:
             if let attached { return attached }
-            guard let next = rest.first, Double(next) != nil else { return "" }
+            // A sign belongs to a number, too, which is then refused: taken for a word of its own it would be misunderstood.
+            guard let next = rest.first, next.utf8.contains(where: { (0x30...0x39).contains($0) }),
+                next.utf8.allSatisfy({ "+-.0123456789".utf8.contains($0) })
+            else { return "" }
             rest.removeFirst()
             return next
         case .required, .choice:

@@ -270,5 +270,5 @@ struct DoctorCommand {
         return String(decoding: bytes.prefix { $0 != 0x0a }, as: UTF8.self)
     }
 
-    private func number(in path: String) -> Int? { contents(path).flatMap { Int($0) } }
+    private func number(in path: String) -> Int? { contents(path).flatMap { Int(signedDigits: $0) } }
 }

@@ -24,7 +24,7 @@ struct HistoryCommand {
     /// An address as debuggers write it, 0x1f, or as a decimal number.
     static func address(_ word: String) throws(Failure) -> Address {
         if let address = Address(word) { return address }
-        if !word.hasPrefix("+"), let number = UInt64(word) { return Address(number) }
+        if let number = UInt64(digits: word) { return Address(number) }
         throw .usage(
             "'\(visible(word))' is not an address", hint: "addresses are written as 0x7f10 or as decimal numbers")
     }

@@ -11,7 +11,7 @@ struct ManPage {
     static func date() throws(Failure) -> String {
         let name = "SOURCE_DATE_EPOCH"
         guard let text = Preload.environment(name) else { return String(Timestamp.now.description.prefix(10)) }
-        guard let seconds = Int64(text), (0...7_000_000_000).contains(seconds) else {
+        guard let seconds = Int64(digits: text), (0...7_000_000_000).contains(seconds) else {
             throw Failure("\(name) has the bad value '\(visible(text))': expected seconds since 1970")
         }
         return String(Timestamp(rawValue: seconds * 1_000_000_000).description.prefix(10))

@@ -22,7 +22,7 @@ struct MemoryKills {
     }
 
     private static func count(in path: String) -> UInt64? {
-        lines(of: path).first { $0.hasPrefix("oom_kill ") }.flatMap { UInt64($0.dropFirst(9)) }
+        lines(of: path).first { $0.hasPrefix("oom_kill ") }.flatMap { UInt64(digits: $0.dropFirst(9)) }
     }
 
     private static func lines(of path: String) -> [Substring] {

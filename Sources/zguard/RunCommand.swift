@@ -29,9 +29,8 @@ struct RunCommand {
     /// "90%", "90" or "99.5%": digits, at most one of them behind a point, from 0 to 100.
     static func percentage(_ text: String) throws(Failure) -> Double {
         let number = text.hasSuffix("%") ? text.dropLast() : text[...]
-        let parts = number.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
-        let areDigits = parts.allSatisfy { !$0.isEmpty && $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }
-        guard areDigits, parts.count == 1 || parts[1].count == 1, let value = Double(number), value <= 100 else {
+        let fraction = number.split(separator: ".").dropFirst().first
+        guard let value = Double(digits: number), fraction?.count ?? 1 == 1, value <= 100 else {
             throw .usage(
                 "option '--require-coverage' has the bad value '\(visible(text))': expected 0% to 100%")
         }
@@ -40,7 +39,7 @@ struct RunCommand {
 
     static func exitStatus(_ text: String?) throws(Failure) -> Int32 {
         guard let text else { return ExitStatus.findings }
-        guard let status = Int32(text), (0...255).contains(status) else {
+        guard let status = Int32(digits: text), (0...255).contains(status) else {
             throw .usage("option '--exit-code' has the bad value '\(visible(text))': expected 0 to 255")
         }
         return status

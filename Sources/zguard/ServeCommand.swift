@@ -25,7 +25,7 @@ struct ServeCommand {
         }
         port =
             try arguments.value("--port").map { text throws(Failure) in
-                guard let port = UInt16(text) else {
+                guard let port = UInt16(digits: text) else {
                     throw .usage("option '--port' has the bad value '\(visible(text))': expected 0 to 65535")
                 }
                 return port

@@ -22,7 +22,7 @@ struct StatsCommand {
 
     static func interval(_ text: String) throws(Failure) -> Double {
         if text.isEmpty { return 2 }
-        guard let seconds = Double(text), (0.1...86400).contains(seconds) else {
+        guard let seconds = Double(digits: text), (0.1...86400).contains(seconds) else {
             throw .usage("option '--watch' has the bad value '\(visible(text))': expected 0.1 to 86400 seconds")
         }
         return seconds

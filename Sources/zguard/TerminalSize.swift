@@ -21,6 +21,6 @@ struct TerminalSize: Hashable {
 
     /// What the variable COLUMNS asks for where there is no terminal; nil where it does not say.
     static var askedColumns: Int? {
-        Preload.environment("COLUMNS").flatMap { Int($0) }.flatMap { (1...10_000).contains($0) ? $0 : nil }
+        Preload.environment("COLUMNS").flatMap { Int(digits: $0) }.flatMap { (1...10_000).contains($0) ? $0 : nil }
     }
 }

@@ -86,8 +86,16 @@ import Testing
         #expect(throws: Failure.self) { try RunCommand.exitStatus("x") }
         #expect(try StatsCommand.interval("") == 2)
         #expect(try StatsCommand.interval("0.25") == 0.25)
-        for bad in ["0", "nan", "inf", "-1", "1e9"] {
+        for bad in ["0", "nan", "inf", "-1", "1e9", "+5", "-0", "0x5", "5."] {
             #expect(throws: Failure.self) { try StatsCommand.interval(bad) }
+        }
+        for bad in ["+5", "-0", "0x5"] { #expect(throws: Failure.self) { try RunCommand.exitStatus(bad) } }
+        for bad in ["+5", "+5%", "-0%", "5e0", "5.%", "5.25"] {
+            #expect(throws: Failure.self) { try RunCommand.percentage(bad) }
+        }
+        // A sign belongs to the number, which is refused then, and is no word of its own.
+        for bad in ["+5", "-0"] {
+            #expect(try parse(["stats", "--watch", bad, "12"]).values == ["--watch": [bad]])
         }
         #expect(throws: Failure.self) { try StatsCommand(Arguments(values: ["--json": [""], "--prometheus": [""]])) }
     }

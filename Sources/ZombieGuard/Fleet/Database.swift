@@ -21,8 +21,16 @@ enum SQLValue: Hashable, Sendable {
         case .null: 0
         case .integer(let number): number
         // Sums are numbers with any number of digits.
-        case .text(let text): Int64(text) ?? (text.hasPrefix("-") ? .min : text.isEmpty ? 0 : .max)
+        case .text(let text): Int64(signedDigits: text) ?? Self.largest(text)
         }
+    }
+
+    // The nearest number that fits; 0 where the text is no number.
+    private static func largest(_ text: String) -> Int64 {
+        let isNegative = text.hasPrefix("-")
+        let digits = text.utf8.dropFirst(isNegative ? 1 : 0).drop { $0 == 0x30 }
+        guard !digits.isEmpty, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return 0 }
+        return isNegative ? .min : .max
     }
 }
 

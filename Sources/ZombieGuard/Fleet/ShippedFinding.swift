@@ -133,7 +133,7 @@ public struct ShippedFinding: Sendable {
     }
 
     /// From 0 to less than 1, by the id: the same one, shipped again, is treated alike.
-    var place: Double { Double(UInt32(id.prefix(8), radix: 16) ?? 0) / 4_294_967_296 }
+    var place: Double { Double(UInt32(digits: id.prefix(8), radix: 16) ?? 0) / 4_294_967_296 }
 
     private static func isDigits(_ text: String?, count: Int) -> Bool {
         guard let text, text.utf8.count == count else { return false }

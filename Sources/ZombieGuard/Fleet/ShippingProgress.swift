@@ -49,9 +49,9 @@ struct ShippingProgress {
         for line in lines.dropFirst() {
             // Of a line that nobody wrote to its end the next one is a part: its name has tabs.
             let parts = line.split(separator: "\t", omittingEmptySubsequences: false)
-            guard parts.count == 7, let inode = UInt64(parts[0]), let offset = UInt64(parts[1]),
-                let lines = Int(parts[2]),
-                let written = Int64(parts[3]), let size = UInt64(parts[4])
+            guard parts.count == 7, let inode = UInt64(digits: parts[0]), let offset = UInt64(digits: parts[1]),
+                let lines = Int(digits: parts[2]),
+                let written = Int64(signedDigits: parts[3]), let size = UInt64(digits: parts[4])
             else { continue }
             entries[String(parts[6])] = Entry(
                 inode: inode, offset: offset, lines: lines, written: written, size: size, digest: String(parts[5]))

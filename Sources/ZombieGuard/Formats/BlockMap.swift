@@ -56,7 +56,7 @@ struct BlockMap: Hashable {
     }
 
     private static func place(_ finding: Finding, _ block: Finding.Block) -> (range: Range<Int64>, isExact: Bool)? {
-        func number(_ name: String) -> Int64? { finding.detail[name].flatMap { Int64($0) } }
+        func number(_ name: String) -> Int64? { finding.detail[name].flatMap { Int64(signedDigits: $0) } }
         var offset = block.offset
         switch finding.detail["part"] {
         case "class pointer"?: offset = 0

@@ -61,7 +61,7 @@ struct EventLoop {
     private static func files(of process: Int) -> [Int32: String] {
         var files: [Int32: String] = [:]
         for name in directoryEntries("/proc/\(process)/fd") {
-            if let number = Int32(name) { files[number] = readLink("/proc/\(process)/fd/\(name)") }
+            if let number = Int32(digits: name) { files[number] = readLink("/proc/\(process)/fd/\(name)") }
         }
         return files
     }
@@ -87,7 +87,7 @@ struct EventLoop {
 
     private static func children(of thread: UInt32, in process: Int) -> [Int] {
         lines(of: "/proc/\(process)/task/\(thread)/children").flatMap {
-            $0.split(separator: " ").compactMap { Int($0) }
+            $0.split(separator: " ").compactMap { Int(digits: $0) }
         }
     }
 
@@ -111,7 +111,7 @@ struct EventLoop {
     private static func stat(of process: Int) -> [Int] {
         let text = lines(of: "/proc/\(process)/stat").first ?? ""
         guard let end = text.lastIndex(of: ")") else { return [] }
-        return text[text.index(after: end)...].split(separator: " ").map { Int($0) ?? 0 }
+        return text[text.index(after: end)...].split(separator: " ").map { Int(signedDigits: $0) ?? 0 }
     }
 
     // MARK: Reading

@@ -71,7 +71,7 @@ public struct GuardedProcess: Sendable {
     public static func survey() -> (processes: [GuardedProcess], withoutStatistics: [Int]) {
         var processes: [GuardedProcess] = []
         var others: [Int] = []
-        for id in directoryEntries("/proc").compactMap({ Int($0) }).sorted() {
+        for id in directoryEntries("/proc").compactMap({ Int(digits: $0) }).sorted() {
             do throws(ProcessError) { processes.append(try GuardedProcess(unexplained: id)) } catch {
                 if error == .withoutStatistics(id) { others.append(id) }
             }

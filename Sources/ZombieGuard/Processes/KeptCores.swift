@@ -39,9 +39,9 @@ public struct KeptCores {
 
         init?(_ name: String) {
             var parts = name.split(separator: ".", omittingEmptySubsequences: false)
-            if let last = parts.last, UInt64(last) == nil { parts.removeLast() } // zst, lz4, xz
+            if let last = parts.last, UInt64(digits: last) == nil { parts.removeLast() } // zst, lz4, xz
             let fixed = 6
-            guard parts.count >= fixed, parts[0] == "core", let time = UInt64(parts[parts.count - 1]) else {
+            guard parts.count >= fixed, parts[0] == "core", let time = UInt64(digits: parts[parts.count - 1]) else {
                 return nil
             }
             self.time = time
@@ -55,7 +55,7 @@ public struct KeptCores {
             var bytes: [UInt8] = []
             while let first = rest.utf8.first {
                 let code = rest.hasPrefix("\\x") ? rest.utf8.dropFirst(2).prefix(2) : ""[...].utf8
-                if code.count == 2, let byte = UInt8(Substring(code), radix: 16) {
+                if code.count == 2, let byte = UInt8(digits: Substring(code), radix: 16) {
                     bytes.append(byte)
                     rest = Substring(rest.utf8.dropFirst(4))
                 } else {

@@ -33,8 +33,9 @@ struct Mapping: Hashable {
         let fields = line.split(separator: " ", maxSplits: 5, omittingEmptySubsequences: true)
         guard fields.count >= 5 else { return nil }
         let range = fields[0].split(separator: "-")
-        guard range.count == 2, let start = UInt64(range[0], radix: 16), let end = UInt64(range[1], radix: 16),
-            let offset = UInt64(fields[2], radix: 16), let inode = UInt64(fields[4])
+        guard range.count == 2, let start = UInt64(digits: range[0], radix: 16),
+            let end = UInt64(digits: range[1], radix: 16),
+            let offset = UInt64(digits: fields[2], radix: 16), let inode = UInt64(digits: fields[4])
         else { return nil }
         self.start = start
         self.end = end

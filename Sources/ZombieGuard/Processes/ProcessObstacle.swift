@@ -62,13 +62,13 @@ public enum ProcessObstacle: Hashable, Sendable {
                 hasAllUsers: users.isEmpty || users == ["0", "0", "4294967295"],
                 // The effective one: behind the real one.
                 user: other["Uid"].flatMap { $0.split { $0 == "\t" || $0 == " " }.dropFirst().first }.flatMap {
-                    UInt32($0)
+                    UInt32(digits: $0)
                 },
                 capabilities: Self.mask(other["CapPrm"]) ?? 0,
-                scope: scope.flatMap { Int($0.prefix { $0.isNumber }) } ?? 0, wantsMemory: wantsMemory))
+                scope: scope.flatMap { Int(digits: $0.prefix { $0.isNumber }) } ?? 0, wantsMemory: wantsMemory))
     }
 
-    private static func mask(_ text: String?) -> UInt64? { text.flatMap { UInt64($0, radix: 16) } }
+    private static func mask(_ text: String?) -> UInt64? { text.flatMap { UInt64(digits: $0, radix: 16) } }
 
     /// Follows "no permission to look into process 1: ".
     var description: String {

@@ -162,7 +162,7 @@ struct StoppedThreads {
     }
 
     static func threadIDs(of processID: Int) -> [Int32] {
-        directoryEntries("/proc/\(processID)/task").compactMap { Int32($0) }.sorted()
+        directoryEntries("/proc/\(processID)/task").compactMap { Int32(digits: $0) }.sorted()
     }
 }
 

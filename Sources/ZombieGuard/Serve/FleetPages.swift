@@ -104,7 +104,7 @@ public struct FleetPages {
     private func overview(_ query: [String: String]) throws(FleetError) -> HTTPResponse {
         let (filter, problem) = filter(query)
         let order = FleetReader.Order(rawValue: query["order"] ?? "") ?? .often
-        let number = max(1, min(Int(query["page"] ?? "") ?? 1, 10_000))
+        let number = max(1, min(Int(digits: query["page"] ?? "") ?? 1, 10_000))
         let first = today().earlier(bySeconds: (Self.sparkDays - 1) * 86400)
         let answer = try source.ask { (reader) throws(FleetError) in
             let groups = try reader.groups(

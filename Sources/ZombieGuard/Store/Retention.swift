@@ -61,7 +61,7 @@ public struct Retention: Hashable, Sendable {
     /// - Throws: ``ValueError`` where it is neither.
     public static func count(_ text: String) throws(ValueError) -> Int? {
         if text == none { return nil }
-        guard let count = parseDigits(text), (1...1_000_000_000).contains(count) else {
+        guard let count = UInt64(digits: text), (1...1_000_000_000).contains(count) else {
             throw ValueError(expected: "1 to 1000000000, or none")
         }
         return Int(count)
@@ -76,7 +76,7 @@ public struct Retention: Hashable, Sendable {
         if text == none { return nil }
         let shifts: [Character: UInt64] = ["k": 10, "m": 20, "g": 30, "t": 40]
         let shift = text.last.flatMap { shifts[Character($0.lowercased())] }
-        guard let number = parseDigits(shift == nil ? text[...] : text.dropLast()), number > 0,
+        guard let number = UInt64(digits: shift == nil ? text[...] : text.dropLast()), number > 0,
             number <= UInt64(1) << (62 - (shift ?? 0))
         else { throw ValueError(expected: "a number of bytes, with or without k, m, g or t, such as 256m, or none") }
         return number << (shift ?? 0)
@@ -85,13 +85,9 @@ public struct Retention: Hashable, Sendable {
     /// An age of at most a hundred years, in seconds; nil for anything else.
     static func parseAge(_ text: String) -> Int64? {
         let units: [Character: UInt64] = ["s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400]
-        guard let unit = text.last.flatMap({ units[$0] }), let number = parseDigits(text.dropLast()),
+        guard let unit = text.last.flatMap({ units[$0] }), let number = UInt64(digits: text.dropLast()),
             number <= 100 * 366 * 86400 / unit
         else { return nil }
         return Int64(number * unit)
-    }
-
-    private static func parseDigits(_ text: some StringProtocol) -> UInt64? {
-        text.utf8.allSatisfy { (0x30...0x39).contains($0) } ? UInt64(text) : nil
     }
 }

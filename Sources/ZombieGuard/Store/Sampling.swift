@@ -18,7 +18,7 @@ public struct Sampling: Sendable {
     /// - Parameter text: such as "10%".
     /// - Throws: ``ValueError`` where it is no share.
     public init(_ text: String) throws(ValueError) {
-        guard text.hasSuffix("%"), let percent = Double(text.dropLast()), (0...100).contains(percent) else {
+        guard text.hasSuffix("%"), let percent = Double(digits: text.dropLast()), (0...100).contains(percent) else {
             throw ValueError(expected: "0% to 100%")
         }
         self.init(share: percent / 100)

@@ -46,7 +46,8 @@ struct Glob: Hashable, Sendable {
         case "t": return "\t"
         case "u":
             guard rest.first == "{", let end = rest.firstIndex(of: "}"),
-                let value = UInt32(Substring(rest[..<end]).dropFirst(), radix: 16), let meant = Unicode.Scalar(value)
+                let value = UInt32(digits: Substring(rest[..<end].dropFirst()), radix: 16),
+                let meant = Unicode.Scalar(value)
             else { throw Malformed(reason: "'\\u' needs the number of a character, as in '\\u{1b}'") }
             rest = rest[rest.index(after: end)...]
             return meant

@@ -40,7 +40,7 @@ public final class Symbolicator {
         prepare(finding.crash?.threads.flatMap(\.stack) ?? [])
         prepare(finding.stall.map { $0.sampled.flatMap(\.stack) + ($0.holder?.stack ?? []) } ?? [])
         if let block = finding.block {
-            let slot = finding.detail["slot"].flatMap { Int($0) }
+            let slot = finding.detail["slot"].flatMap { Int(digits: $0) }
             finding.block = finish(block, freedBy: finding.stacks.free, slot: slot, in: &finding.access)
         }
         for stack in [\Finding.Stacks.access, \.free, \.alloc, \.previous, \.thrown] {

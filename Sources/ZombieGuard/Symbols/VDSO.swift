@@ -24,7 +24,8 @@ enum VDSO {
         guard let maps = try? readFile("/proc/self/maps") else { return 0 }
         for line in maps.split(separator: UInt8(ascii: "\n")) {
             let range = String(decoding: line.prefix { $0 != UInt8(ascii: " ") }, as: UTF8.self).split(separator: "-")
-            if range.count == 2, UInt64(range[0], radix: 16) == start, let end = UInt64(range[1], radix: 16),
+            if range.count == 2, UInt64(digits: range[0], radix: 16) == start,
+                let end = UInt64(digits: range[1], radix: 16),
                 end > start
             {
                 return Int(min(end - start, UInt64(mostBytes)))

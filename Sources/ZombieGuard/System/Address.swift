@@ -14,8 +14,8 @@ public struct Address: RawRepresentable, Hashable, Comparable, Sendable {
     ///
     /// - Parameter text: `0x` and hexadecimal digits.
     public init?(_ text: some StringProtocol) {
-        guard text.hasPrefix("0x") || text.hasPrefix("0X"), !text.dropFirst(2).hasPrefix("+"),
-            let value = UInt64(text.dropFirst(2), radix: 16)
+        guard text.hasPrefix("0x") || text.hasPrefix("0X"),
+            let value = UInt64(digits: text.dropFirst(2), radix: 16)
         else { return nil }
         rawValue = value
     }

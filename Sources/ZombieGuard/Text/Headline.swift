@@ -83,7 +83,7 @@ extension Finding {
 
     private func neighbour(_ side: String) -> (block: Block, name: String)? {
         guard let start = detail[side].flatMap({ Address($0) }),
-            let size = detail[side + "_size"].flatMap({ UInt64($0) })
+            let size = detail[side + "_size"].flatMap({ UInt64(digits: $0) })
         else { return nil }
         let block = Block(start: start, size: size, state: detail[side + "_state"])
         return (block, "\(blockName(block)) at \(start)")

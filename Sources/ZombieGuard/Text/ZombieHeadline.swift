@@ -11,7 +11,7 @@ extension Finding {
             return "an unowned reference to \(object) was released \(place)"
         case "unowned reference"?: return "an unowned reference to \(object) was read \(place)"
         case "escape from deinit"?:
-            let count = detail["references"].flatMap { Int($0) } ?? 1
+            let count = detail["references"].flatMap { Int(digits: $0) } ?? 1
             let references = count == 1 ? "a reference outlives it" : "\(count) references outlive it"
             return "\(visible(className)) was retained in its deinit, and \(references) \(place)"
         case "uniqueness check"?: return "\(object) was checked for uniqueness \(place)"

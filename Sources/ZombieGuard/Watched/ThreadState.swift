@@ -19,8 +19,8 @@ package struct ThreadTimes {
         guard let state = behindName.first, ![UInt8(ascii: "Z"), UInt8(ascii: "X")].contains(state) else { return nil }
         isStopped = state == UInt8(ascii: "T")
         let words = ((try? readFile(folder + "schedstat")) ?? []).split(separator: UInt8(ascii: " "))
-        ran = words.first.flatMap { UInt64(String(decoding: $0, as: UTF8.self)) } ?? 0
-        delayed = words.count > 1 ? UInt64(String(decoding: words[1], as: UTF8.self)) ?? 0 : 0
+        ran = words.first.flatMap { UInt64(digits: String(decoding: $0, as: UTF8.self)) } ?? 0
+        delayed = words.count > 1 ? UInt64(digits: String(decoding: words[1], as: UTF8.self)) ?? 0 : 0
     }
 
     /// How often the thread has waited for anything; nil where it is no more.
@@ -29,7 +29,7 @@ package struct ThreadTimes {
         let label = "voluntary_ctxt_switches:"
         let line = bytes.split(separator: 10).first { $0.starts(with: label.utf8) }
         return line.flatMap {
-            UInt64(String(decoding: $0.dropFirst(label.utf8.count).drop { $0 == 9 || $0 == 32 }, as: UTF8.self))
+            UInt64(digits: String(decoding: $0.dropFirst(label.utf8.count).drop { $0 == 9 || $0 == 32 }, as: UTF8.self))
         }
     }
 
@@ -52,9 +52,9 @@ package struct SystemCall: Equatable {
     package init?(of process: Int, thread: UInt32) {
         guard let bytes = try? readFile("/proc/\(process)/task/\(thread)/syscall") else { return nil }
         let words = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace)
-        guard words.count > 8, let number = Int(words[0]), number >= 0 else { return nil }
+        guard words.count > 8, let number = Int(digits: words[0]) else { return nil }
         self.number = number
-        let values = words[1...8].map { UInt64($0.dropFirst(2), radix: 16) ?? 0 }
+        let values = words[1...8].map { UInt64(digits: $0.dropFirst(2), radix: 16) ?? 0 }
         arguments = Array(values[..<6])
         (stackPointer, programCounter) = (values[6], values[7])
     }
