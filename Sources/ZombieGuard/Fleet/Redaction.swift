@@ -10,14 +10,10 @@ import Foundation
 
 /// What is taken out of findings.
 public struct Redaction: Sendable {
-    private enum Rule: Sendable {
-        /// Every value of that name, wherever it stands.
-        case drop(String)
-        /// In every text; an asterisk stands for a part of a path.
-        case replace([String], String)
-    }
-
-    private var rules: [Rule] = []
+    /// What is replaced in every text, and by what, in the order of the file.
+    private var replacements: [(pattern: PathPattern, text: [UInt8])] = []
+    /// Names of what is dropped.
+    private(set) var dropped: Set<String> = []
 
     /// What may be dropped: nothing that a finding is no finding without.
     static let keys = [
@@ -45,12 +41,14 @@ public struct Redaction: Sendable {
                         let nearest = nearestName(to: key, among: Self.keys).map { ": did you mean '\($0)'?" } ?? ""
                         throw wrong("'\(visible(key))' cannot be dropped\(nearest)")
                     }
-                    rules.append(.drop(key))
+                    dropped.insert(key)
                 }
             case ("replace", 3):
-                let parts = words[1].split(separator: "*", omittingEmptySubsequences: false).map(String.init)
-                if parts[0].isEmpty { throw wrong("what is replaced begins with a text, such as /home/*/") }
-                rules.append(.replace(parts, words[2]))
+                do throws(PathPattern.Malformed) {
+                    replacements.append((try PathPattern(words[1]), Array(words[2].utf8)))
+                } catch {
+                    throw wrong(error.reason)
+                }
             default: throw wrong("expected 'drop KEY…' or 'replace FROM TO'")
             }
         }
@@ -68,11 +66,6 @@ public struct Redaction: Sendable {
     /// What leaves the machine as its name.
     func host(_ name: String) -> String { dropped.contains("host") ? Self.cut : replaced(name) }
 
-    /// Names of what is dropped.
-    var dropped: Set<String> {
-        Set(rules.compactMap { if case .drop(let key) = $0 { key } else { nil } })
-    }
-
     private func applied(to value: JSONValue) -> JSONValue {
         switch value {
         case .string(let text): .string(replaced(text))
@@ -84,43 +77,11 @@ public struct Redaction: Sendable {
     }
 
     private func replaced(_ text: String) -> String {
-        var text = text
-        for case .replace(let parts, let new) in rules where text.contains(parts[0]) {
-            text = Self.replacing(parts, with: new, in: Array(text.utf8))
+        var bytes: [UInt8]?
+        for (pattern, new) in replacements {
+            if let changed = pattern.replacing(in: bytes ?? Array(text.utf8), with: new) { bytes = changed }
         }
-        return text
-    }
-
-    private static func replacing(_ parts: [String], with new: String, in text: [UInt8]) -> String {
-        let pieces = parts.map { Array($0.utf8) }
-        var result: [UInt8] = []
-        var index = 0
-        while index < text.count {
-            if let end = match(pieces[...], in: text, at: index), end > index {
-                result += new.utf8
-                index = end
-            } else {
-                result.append(text[index])
-                index += 1
-            }
-        }
-        return String(decoding: result, as: UTF8.self)
-    }
-
-    /// Where a match that begins at `start` ends: the pieces one behind the other, with a part of a path between any two.
-    private static func match(_ pieces: ArraySlice<[UInt8]>, in text: [UInt8], at start: Int) -> Int? {
-        guard let first = pieces.first else { return start }
-        guard text[start...].starts(with: first) else { return nil }
-        let rest = pieces.dropFirst()
-        var end = start + first.count
-        if rest.isEmpty { return end }
-        // The longest part: a shorter one would leave some of a name behind.
-        while end < text.count, text[end] != UInt8(ascii: "/") { end += 1 }
-        while end > start + first.count {
-            if let found = match(rest, in: text, at: end) { return found }
-            end -= 1
-        }
-        return nil
+        return bytes.map { String(decoding: $0, as: UTF8.self) } ?? text
     }
 }
 
