@@ -348,4 +348,55 @@ import Testing
     @Test(arguments: types) func pathOfAType(row: (text: String, path: String)) {
         #expect(SwiftTypeText.path(of: Substring(row.text)).joined(separator: ".") == row.path)
     }
+
+    // MARK: Names that nobody's compiler has written
+
+    /// Each level names the one before it twice: what the last one means has 2^levels words.
+    private static func doubled(levels: Int) -> (cxx: String, swift: String) {
+        let digits = Array("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+        func number(_ value: Int) -> String {
+            (value < digits.count ? "" : number(value / digits.count)) + String(digits[value % digits.count])
+        }
+        let cxx = (0..<levels).map { "S_IS\(number($0))_S\(number($0))_E" }.joined()
+        let letters = Array("EFGHIJKLMNOPQRSTUVWXYZ")
+        let swift = String(repeating: "ADy", count: levels) + "S2iG" + (0..<levels).map { "A\(letters[$0])G" }.joined()
+        return ("_Z1f1aIiiE" + cxx, "$s1M1fyyAA1PVy" + swift + "F")
+    }
+
+    @Test func namesThatDoubleStayShort() {
+        let (few, many) = (Self.doubled(levels: 5), Self.doubled(levels: 20))
+        #expect(demangle(few.cxx).utf8.count > 500)
+        #expect(demangle(few.swift).utf8.count > 500)
+        #expect(demangle(many.cxx) == many.cxx)
+        #expect(demangle(many.swift) == many.swift)
+        // Many at once, with a number in front of the letter.
+        let times = "$s1M1fyyAA1PVyA2000_A2000_A2000_S2iGF"
+        #expect(demangle(times) == times)
+        let pack =
+            "_Z1fIJ\(String(repeating: "i", count: 200))EEv" + String(repeating: "DpN1aI", count: 6) + "T_"
+            + String(repeating: "EE", count: 6)
+        #expect(demangle(pack).utf8.count < 1 << 22)
+    }
+
+    @Test func boundsAreNeverTooLow() {
+        for row in Self.swift + Self.cxx {
+            #expect(DemangledSize.bound(row.symbol) >= demangle(row.symbol).utf8.count, "\(row.symbol)")
+            #expect(DemangledSize.bound(row.symbol) < 1 << 20, "\(row.symbol)")
+        }
+    }
+
+    // Twenty functions, each inside of the next one: the names of the outer ones are read once each.
+    @Test func namesInsideOfNamesEnd() {
+        let local = "$s1M1gyyF" + String(repeating: "1hL_yyF", count: 20)
+        #expect(SymbolName(symbol: local).readable.hasSuffix("h() in g()"))
+        let deep = "$s1M1gyyF" + String(repeating: "1hL_yyF", count: 1000)
+        #expect(SymbolName(symbol: deep).readable.hasPrefix("h() in h()"))
+    }
+
+    @Test func brackets() {
+        #expect(SwiftTypeText.path(of: Substring(String(repeating: "(.", count: 200_000))).count > 0)
+        let open = String(repeating: "(", count: 100_000)
+        #expect(SwiftTypeText.short(open[...]) == open)
+        #expect(withoutMangledEnd(String(repeating: "_ ", count: 100_000)).utf8.count == 200_000)
+    }
 }

@@ -186,6 +186,8 @@ struct FindingScanner {
 
     // MARK: What JSON is made of
 
+    private static let fewKeys = 32
+
     /// Calls `value` in front of each value. A key that comes twice is unusual.
     private mutating func object(
         _ value: (inout FindingScanner, String) throws(Unusual) -> Void
@@ -193,11 +195,17 @@ struct FindingScanner {
         try expect("{")
         if take("}") { return }
         var keys: [String] = []
+        var more: Set<String> = []
         while true {
             skipBlanks()
             let key = try text()
             if keys.contains(key) { throw Unusual() }
-            keys.append(key)
+            // Few keys are compared faster than hashed; only a finding's detail may have many.
+            if keys.count < Self.fewKeys {
+                keys.append(key)
+            } else if !more.insert(key).inserted {
+                throw Unusual()
+            }
             try expect(":")
             skipBlanks()
             try value(&self, key)

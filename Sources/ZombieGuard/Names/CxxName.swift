@@ -33,9 +33,13 @@ enum CxxName {
 
     private static func withoutTemplateArguments(_ path: Substring) -> String {
         var text = ""
+        var isOpen = false
         var scanner = NameScanner(path)
         while let first = scanner.rest.first {
-            if first == "<", scanner.takeBracket() != nil { continue }
+            if first == "<", !isOpen {
+                if scanner.takeBracket() != nil { continue }
+                isOpen = true // and the ones behind it are not looked for again
+            }
             text.append(first)
             _ = scanner.skip(String(first))
         }
@@ -51,6 +55,8 @@ enum CxxName {
         return nil
     }
 
+    private static let longestTag = 128
+
     // Spelling that says nothing: ABI tags, and what std::string is made of.
     private static func simplified(_ text: String) -> String {
         var result = ""
@@ -60,7 +66,7 @@ enum CxxName {
             "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>>",
         ]
         while let first = rest.first {
-            if first == "[", rest.hasPrefix("[abi:"), let end = rest.firstIndex(of: "]") {
+            if first == "[", rest.hasPrefix("[abi:"), let end = rest.prefix(longestTag).firstIndex(of: "]") {
                 rest = rest[rest.index(after: end)...]
             } else if first == "s", let string = strings.first(where: { rest.hasPrefix($0) }) {
                 result += "std::string"
@@ -80,6 +86,7 @@ enum CxxName {
     private static func parameters(in text: Substring) -> Substring.Index? {
         var found: Substring.Index?
         var skipTo = text.startIndex
+        let lambda = text.lastRange(of: "::{lambda")?.lowerBound
         for (index, depth) in Levels(text) where depth == 0 && text[index] == "(" && index >= skipTo {
             if text[index...].hasPrefix("(anonymous namespace)") || text[..<index].hasSuffix("decltype") { continue }
             if text[..<index].hasSuffix("operator"), text[index...].hasPrefix("()") {
@@ -89,19 +96,23 @@ enum CxxName {
             // A bracket after the parameters belongs to what a function inside a function is called.
             var scanner = NameScanner(text[index...])
             _ = scanner.takeBracket()
-            if scanner.rest.range(of: "::").map({ $0.lowerBound }) == scanner.rest.startIndex { continue }
-            if found == nil || text[found!...].contains("::{lambda") { found = index }
+            if scanner.rest.hasPrefix("::") { continue }
+            if found == nil || lambda.map({ found! <= $0 }) == true { found = index }
         }
         return found
     }
 
     private static func operatorWord(in text: Substring) -> Range<Substring.Index>? {
-        guard let word = text.range(of: "operator") else { return nil }
         let isPart = { (character: Character) in character.isLetter || character.isNumber || character == "_" }
-        let isWhole =
-            !(text[..<word.lowerBound].last.map(isPart) ?? false)
-            && !(text[word.upperBound...].first.map(isPart) ?? false)
-        return isWhole ? word : operatorWord(in: text[word.upperBound...])
+        var rest = text
+        while let word = rest.range(of: "operator") {
+            let isWhole =
+                !(rest[..<word.lowerBound].last.map(isPart) ?? false)
+                && !(rest[word.upperBound...].first.map(isPart) ?? false)
+            if isWhole { return word }
+            rest = rest[word.upperBound...]
+        }
+        return nil
     }
 
     /// Behind the type of the result, which templates carry.

@@ -3,11 +3,19 @@
 import CSystem
 import Glibc
 
-/// The source form of a mangled C++ or Swift name; the name itself where it is not mangled.
+// Longer ones are nobody's: what the demanglers need of stack and memory grows with them.
+private let longestMangledName = 8192
+private let longestDemangledName = 4 << 20
+
+/// The source form of a mangled C++ or Swift name; the name itself where it is not mangled, or where it would be megabytes: symbols come
+/// from files and reports that nobody vouches for.
 ///
 /// - Parameter name: a symbol.
 /// - Returns: the name as in source code.
 public func demangle(_ name: String) -> String {
+    guard let first = name.utf8.first, first == UInt8(ascii: "$") || first == UInt8(ascii: "_"),
+        name.utf8.count <= longestMangledName, DemangledSize.bound(name) <= longestDemangledName
+    else { return name }
     if name.hasPrefix("$s") || name.hasPrefix("$S") || name.hasPrefix("_$s") || name.hasPrefix("_T0") {
         return take(name.withCString { swift_demangle($0, strlen($0), nil, nil, 0) }) ?? name
     }

@@ -18,10 +18,20 @@ struct SwiftEntity {
     private var accessor: Substring?
     /// Readable name of the function that the entity, or the type that it is a member of, is local to.
     private var context: String?
+    /// The rest of the text, which names that function or type; nil for what is local to nothing.
+    private var outer: Substring?
     private var isLocalType = false
 
     /// nil where the text is no entity.
-    init?(_ text: Substring) {
+    ///
+    /// - Parameter depth: of names inside of names.
+    init?(_ text: Substring, depth: Int) {
+        self.init(withoutContext: text)
+        if let outer { adopt(outer, depth) }
+    }
+
+    // The context is left to be read: whether an entity is a local type depends on its own part of the text alone.
+    private init?(withoutContext text: Substring) {
         var scanner = NameScanner(text)
         isStatic = scanner.skip("static ")
         if scanner.skip("(extension in ") {
@@ -68,11 +78,11 @@ struct SwiftEntity {
 
         let isInitializer = name == "init" || name == "__allocating_init"
         if isInitializer, path.isEmpty, scanner.skip(" -> ") {
-            adopt(Self.half(scanner.rest))
+            outer = Self.half(scanner.rest)
         } else if let place = scanner.find(" in ") {
             scanner.take(to: place)
             _ = scanner.skip(" in ")
-            adopt(isInitializer ? Self.half(scanner.rest) : scanner.rest)
+            outer = isInitializer ? Self.half(scanner.rest) : scanner.rest
         } else if isLocal {
             return nil
         } else if !path.isEmpty {
@@ -93,11 +103,12 @@ struct SwiftEntity {
         return text == half + " in " + half ? half : text
     }
 
-    private mutating func adopt(_ text: Substring) {
-        guard let outer = SwiftEntity(text), outer.isLocalType else {
-            context = SwiftName.parse(String(text)).readable
+    private mutating func adopt(_ text: Substring, _ depth: Int) {
+        guard depth < SwiftName.deepest, var outer = SwiftEntity(withoutContext: text), outer.isLocalType else {
+            context = SwiftName.parse(text, depth: depth + 1).readable
             return
         }
+        if let further = outer.outer { outer.adopt(further, depth + 1) }
         // A member of a local type: the type is its owner, and what the type is local to its context.
         path = outer.path + [outer.name] + path
         context = outer.context

@@ -11,25 +11,33 @@ enum SwiftName {
     static func parse(_ demangled: String) -> SymbolName {
         var text = Substring(demangled)
         if let end = text.range(of: " with unmangled suffix ") { text = text[..<end.lowerBound] }
-        return parse(text)
+        return parse(text, depth: 0)
     }
 
-    private static func parse(_ text: Substring) -> SymbolName {
+    /// Names inside of names are taken apart so far in. Each of them is looked at as a whole, and the next one inside of it is again.
+    static let deepest = 64
+
+    /// Takes a name apart; what is too far inside of others stays as it is.
+    static func parse(_ text: Substring, depth: Int) -> SymbolName {
+        let next = depth + 1
+        if next > deepest { return SymbolName(language: .swift, readable: String(text), role: .helper) }
         for wrapper in transparent {
-            if let inside = wrapper(text) { return parse(inside) }
+            if let inside = wrapper(text) { return parse(inside, depth: next) }
         }
         if text.hasPrefix("merged ") {
             // One body for several functions that differ in details: whose it is cannot be told.
-            var name = parse(text.dropFirst("merged ".count))
+            var name = parse(text.dropFirst("merged ".count), depth: next)
             name.readable = "merged " + name.readable
             name.role = .helper
             return name
         }
         if text.hasPrefix("vtable thunk for "), let middle = text.range(of: " dispatching to ") {
-            return parse(text[middle.upperBound...])
+            return parse(text[middle.upperBound...], depth: next)
         }
-        if text.hasPrefix("protocol witness for ") { return witness(text.dropFirst("protocol witness for ".count)) }
-        return closure(text) ?? accessor(text) ?? entity(text) ?? helper(text)
+        if text.hasPrefix("protocol witness for ") {
+            return witness(text.dropFirst("protocol witness for ".count), next)
+        }
+        return closure(text, next) ?? accessor(text, next) ?? entity(text, next) ?? helper(text, next)
     }
 
     // MARK: Wrappers
@@ -60,9 +68,9 @@ enum SwiftName {
         },
     ]
 
-    private static func witness(_ text: Substring) -> SymbolName {
-        guard let middle = text.range(of: " in conformance ") else { return helper(text) }
-        var name = parse(text[..<middle.lowerBound])
+    private static func witness(_ text: Substring, _ depth: Int) -> SymbolName {
+        guard let middle = text.range(of: " in conformance ") else { return helper(text, depth) }
+        var name = parse(text[..<middle.lowerBound], depth: depth)
         var conformance = NameScanner(text[middle.upperBound...])
         if conformance.rest.hasPrefix("<") { _ = conformance.takeBracket() } // " < where A: P> Type"
         let type = conformance.find(" : ").map { conformance.rest[..<$0] } ?? conformance.rest
@@ -72,7 +80,7 @@ enum SwiftName {
         return name
     }
 
-    private static func closure(_ text: Substring) -> SymbolName? {
+    private static func closure(_ text: Substring, _ depth: Int) -> SymbolName? {
         var scanner = NameScanner(text)
         let word = scanner.skip("implicit closure #") ? "implicit closure" : "closure"
         guard word == "implicit closure" || scanner.skip("closure #") else { return nil }
@@ -80,7 +88,7 @@ enum SwiftName {
         guard let end = scanner.find(" in ") else { return nil }
         scanner.take(to: end)
         guard !number.isEmpty, scanner.skip(" in ") else { return nil }
-        let context = parse(scanner.rest)
+        let context = parse(scanner.rest, depth: depth)
         // A module alone is the context of what stands in its main file outside all functions.
         let isTopLevel = scanner.rest.allSatisfy(SwiftEntity.isIdentifier)
         let place = isTopLevel ? "at top level" : "in \(context.readable)"
@@ -90,15 +98,15 @@ enum SwiftName {
     }
 
     // "getter of x #1 : Swift.Int in …": the accessors of local variables.
-    private static func accessor(_ text: Substring) -> SymbolName? {
+    private static func accessor(_ text: Substring, _ depth: Int) -> SymbolName? {
         guard let middle = text.range(of: " of "), SwiftEntity.accessors.contains(text[..<middle.lowerBound]),
-            let entity = SwiftEntity(text[middle.upperBound...])
+            let entity = SwiftEntity(text[middle.upperBound...], depth: depth)
         else { return nil }
         return SymbolName(language: .swift, readable: "\(text[..<middle.upperBound])\(entity.readable)", role: .helper)
     }
 
-    private static func entity(_ text: Substring) -> SymbolName? {
-        guard let entity = SwiftEntity(text) else { return nil }
+    private static func entity(_ text: Substring, _ depth: Int) -> SymbolName? {
+        guard let entity = SwiftEntity(text, depth: depth) else { return nil }
         var name = SymbolName(language: .swift, readable: entity.readable, role: entity.role)
         name.owner = entity.owner
         name.member = entity.owner == nil ? nil : entity.member
@@ -106,7 +114,7 @@ enum SwiftName {
     }
 
     /// Words followed by "for", "of" or "from" and an entity or a type: what the compiler makes.
-    private static func helper(_ text: Substring) -> SymbolName {
+    private static func helper(_ text: Substring, _ depth: Int) -> SymbolName {
         var name = SymbolName(language: .swift, readable: "", role: .helper)
         let thunk = ["reabstraction thunk helper", "reabstraction thunk", "thunk helper"].first { text.hasPrefix($0) }
         if thunk != nil {
@@ -123,7 +131,7 @@ enum SwiftName {
                 words = text[..<of.upperBound]
                 rest = rest[of.upperBound...]
             }
-            let inner = parse(rest)
+            let inner = parse(rest, depth: depth)
             name.readable =
                 words == "partial apply forwarder for " ? "partial apply for \(inner.readable)" : words + inner.readable
             name.owner = inner.owner
@@ -135,6 +143,17 @@ enum SwiftName {
 }
 
 extension Substring {
+    /// The last occurrence of a text.
+    func lastRange(of text: String) -> Range<Index>? {
+        var last: Range<Index>?
+        var rest = self
+        while let next = rest.range(of: text) {
+            last = next
+            rest = rest[next.upperBound...]
+        }
+        return last
+    }
+
     /// The first occurrence of a text.
     package func range(of text: String) -> Range<Index>? {
         guard let first = text.first else { return nil }

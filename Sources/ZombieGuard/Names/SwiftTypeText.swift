@@ -50,16 +50,20 @@ enum SwiftTypeText {
         return path
     }
 
+    private static let longestPrivateName = 512
+
     private static func beginsName(_ text: Substring) -> Bool {
         text.first.map { SwiftEntity.isIdentifier($0) } == true
-            || text.hasPrefix("(") && text.range(of: " in _") != nil
+            || text.hasPrefix("(") && text.prefix(longestPrivateName).range(of: " in _") != nil
     }
 
     // "(Item in _12AB)"
     private static func takePrivate(_ scanner: inout NameScanner) -> String? {
-        var copy = scanner
-        guard let bracket = copy.takeBracket(), let end = bracket.range(of: " in _") else { return nil }
-        scanner = copy
+        guard scanner.rest.first == "(" else { return nil }
+        // Brackets may be nested, or not closed: none is looked at as far as the end of the text.
+        var beginning = NameScanner(scanner.rest.prefix(longestPrivateName))
+        guard let bracket = beginning.takeBracket(), let end = bracket.range(of: " in _") else { return nil }
+        scanner.take(to: bracket.endIndex)
         return String(bracket[bracket.index(after: bracket.startIndex)..<end.lowerBound])
     }
 }

@@ -27,9 +27,16 @@ struct SymbolName: Hashable {
         self.role = role
     }
 
+    // Longer names stay as they are: nobody reads them.
+    private static let longest = 1 << 16
+
     /// Takes a symbol's name apart, mangled or not.
     init(symbol: String) {
         let plain = demangle(symbol)
+        if plain.utf8.count > Self.longest {
+            self.init(readable: plain)
+            return
+        }
         if let rust = rustName(symbol) ?? (symbol.hasPrefix("_ZN") ? olderRustName(plain) : nil) {
             self.init(readable: rust)
         } else if plain == symbol {
@@ -59,7 +66,7 @@ func withoutMangledEnd(_ function: String) -> String {
     while !rest.isEmpty {
         let part = rest.prefix { !" .,()<>".contains($0) }
         rest = rest[part.endIndex...]
-        let longest = part.count == function.count ? longestMangled.whole : longestMangled.part
+        let longest = part.utf8.count == function.utf8.count ? longestMangled.whole : longestMangled.part
         if part.count > longest, mangledBeginnings.contains(where: { part.hasPrefix($0) }) {
             text += part.prefix(longest - 1) + "…"
         } else {

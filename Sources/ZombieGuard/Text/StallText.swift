@@ -13,32 +13,44 @@ extension Finding.Stall {
         return place + (joins ? " for the end of \(thread)" : " for a lock that \(thread) holds")
     }
 
+    // A line is not moved in further: of a stack that forks at each of very many calls, the blanks would be most of the text.
+    private static let deepestIndent = 60
+
     /// The samples as lines, outermost calls first: a count in front of each function; where the stacks part ways the lines are further in.
     package var tree: [String] {
-        lines(of: sampled.map { ($0.count, $0.stack.reversed().map(\.shortPlace)[...]) }, indent: 0)
+        typealias Part = (count: Int, names: ArraySlice<String>)
+        var lines: [String] = []
+        // What is still to be written, the next one last. Not by recursion: a report may hold stacks of any depth.
+        var pending: [(line: String?, stacks: [Part], indent: Int)] = [
+            (nil, sampled.map { ($0.count, $0.stack.reversed().map(\.shortPlace)[...]) }, 0)
+        ]
+        while let (line, stacks, indent) = pending.popLast() {
+            if let line { lines.append(line) }
+            var order: [String] = []
+            var groups: [String: [Part]] = [:]
+            for stack in stacks {
+                guard let first = stack.names.first else { continue }
+                if groups[first] == nil { order.append(first) }
+                groups[first, default: []].append((stack.count, stack.names.dropFirst()))
+            }
+            let counted = order.map { name in (name, Self.sum(groups[name]!.map(\.count))) }.sorted { $0.1 > $1.1 }
+            let isFork = counted.count > 1 || counted.first?.1 != Self.sum(stacks.map(\.count))
+            let inner = min(indent + (isFork ? 2 : 0), Self.deepestIndent)
+            for (name, count) in counted.reversed() {
+                pending.append((String(repeating: " ", count: inner) + "\(count) \(name)", groups[name]!, inner))
+            }
+        }
+        return lines
     }
+
+    // Counts in a report may be any.
+    private static func sum(_ counts: [Int]) -> Int { counts.reduce(0) { $0.addingSaturated($1) } }
 
     /// The same with less of each stack.
     package func shortened(_ shorter: ([Finding.Frame]) -> [Finding.Frame]) -> Finding.Stall {
         var short = self
         short.sampled = sampled.map { .init(count: $0.count, stack: shorter($0.stack)) }
         return short
-    }
-
-    private func lines(of stacks: [(count: Int, names: ArraySlice<String>)], indent: Int) -> [String] {
-        var order: [String] = []
-        var groups: [String: [(count: Int, names: ArraySlice<String>)]] = [:]
-        for stack in stacks {
-            guard let first = stack.names.first else { continue }
-            if groups[first] == nil { order.append(first) }
-            groups[first, default: []].append((stack.count, stack.names.dropFirst()))
-        }
-        let counted = order.map { name in (name, groups[name]!.reduce(0) { $0 + $1.count }) }.sorted { $0.1 > $1.1 }
-        let isFork = counted.count > 1 || counted.first?.1 != stacks.reduce(0) { $0 + $1.count }
-        let inner = indent + (isFork ? 2 : 0)
-        return counted.flatMap { name, count in
-            [String(repeating: " ", count: inner) + "\(count) \(name)"] + lines(of: groups[name]!, indent: inner)
-        }
     }
 }
 
