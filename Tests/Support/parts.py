@@ -104,6 +104,10 @@ PARTS = [
     Part("formats", driver("Reports/formats"), 13),
     Part("grouping", driver("Reports/grouping"), 16),
     Part("reading", driver("Reports/reading"), 10),
+    # Work in proportion to the input, in instructions; damaged reports, that no call dies, hangs or swells.
+    Part("linear", driver("Reports/linear"), 130),
+    Part("damaged", driver("Reports/damaged"), 60),
+    Part("damaged-full", driver("Reports/damaged", "--reports", "2000"), 700, needs=("damaged",), when="full"),
     Part("store", driver("Reports/store"), 17),
     # Findings on their way to databases, and in a browser.
     Part("fleet", driver("Fleet/fleet"), 14),
