@@ -70,7 +70,9 @@ struct HTMLFinding {
         let sections = finding.stacksToShow.map { event in
             HTMLStack(
                 event: event, sourceRoot: sourceRoot,
-                excerpt: event.frames.origin.flatMap { $0.isLibraryCode ? nil : sources?.excerpt(for: $0, by: finding.author) }
+                excerpt: event.frames.origin.flatMap {
+                    $0.isLibraryCode ? nil : sources?.excerpt(for: $0, by: finding.author)
+                }
             ).section
         }
         if sections.isEmpty { return "" }

@@ -48,7 +48,7 @@ struct Mapping: Hashable {
 
     // "08:01", as gnu_dev_makedev makes a number of it.
     private static func device(_ text: some StringProtocol) -> UInt64 {
-        let numbers = text.split(separator: ":").map { UInt64($0, radix: 16) }
+        let numbers = text.split(separator: ":").map { UInt64(digits: $0, radix: 16) }
         guard numbers.count == 2, let major = numbers[0], let minor = numbers[1] else { return 0 }
         return (major & 0xfff) << 8 | (major & ~0xfff) << 32 | minor & 0xff | (minor & ~0xff) << 12
     }

@@ -49,9 +49,8 @@ public struct HTTPRequest: Hashable, Sendable {
             case UInt8(ascii: "+"): bytes.append(UInt8(ascii: " "))
             case UInt8(ascii: "%"):
                 let digits = rest.prefix(2)
-                guard digits.count == 2, let value = UInt8(String(decoding: digits, as: UTF8.self), radix: 16) else {
-                    return nil
-                }
+                guard digits.count == 2, let value = UInt8(digits: String(decoding: digits, as: UTF8.self), radix: 16)
+                else { return nil }
                 bytes.append(value)
                 rest = rest.dropFirst(2)
             default: bytes.append(byte)
