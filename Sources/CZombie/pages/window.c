@@ -818,11 +818,14 @@ void zg_window_flush(void) {
 // meanwhile, or the program may have protected it. Without windows any more the kernel copies it. False: it is as it was.
 static bool find_change(const struct zg_alias *alias, struct zg_change *change) {
     uint64_t size = zg_alias_size(alias), end = alias->slot_bytes;
-    const struct window *window = &windows[alias->window];
+    *change = (struct zg_change){.length = 0};
+    // The block may be freed meanwhile, and its slot given back.
+    uint32_t number = __atomic_load_n(&alias->window, __ATOMIC_RELAXED);
+    if (!number || number == UINT32_MAX) return false;
+    const struct window *window = &windows[number];
     uint64_t slot =
         chunks[window->chunk].memory + (zg_alias_number(alias) - window->first) * ZG_PAGE_BYTES + alias->start;
     uint8_t copy[64];
-    *change = (struct zg_change){.length = 0};
     if (size >= end) return false;
     if (!is_left) look_at_gap((const uint8_t *)slot + size, end - size, size, change);
     for (uint64_t at = size, bytes; is_left && at < end; at += bytes) {
