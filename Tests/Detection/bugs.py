@@ -149,7 +149,8 @@ def run_guarded(what, zguard, program, executable):
         code, out, err = run(what, [*command, executable])
         text = report.read_text() if report.exists() else ""
     try:
-        findings = [json.loads(line) for line in text.splitlines() if line.strip()]
+        lines = [json.loads(line) for line in text.splitlines() if line.strip()]
+        findings = [line for line in lines if line["schema"] == "zguard.finding/1"]
     except ValueError as error:
         raise Failed(f"{what}: report is not JSON lines: {error}") from None
     return code, out, err, findings

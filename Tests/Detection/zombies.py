@@ -257,7 +257,8 @@ def run_guarded(zguard, command, options="", backtrace="enable=no"):
         code, out, err = run([*words, "--", *command], TIMEOUT_SECONDS, backtrace=backtrace)
         text = report.read_text() if report.exists() else ""
     try:
-        return code, out, err, [json.loads(line) for line in text.splitlines() if line.strip()]
+        lines = [json.loads(line) for line in text.splitlines() if line.strip()]
+        return code, out, err, [line for line in lines if line["schema"] == "zguard.finding/1"]
     except ValueError as error:
         return code, out, err, [{"kind": f"a report that is no JSON lines: {error}"}]
 

@@ -446,7 +446,7 @@ class Kills:
     def read_again(self, place, total, cut):
         result = subprocess.run([str(self.zguard), "report", "--format", "json", *map(str, self.reports_in(place))], capture_output=True,
                                 timeout=120, env=self.environment, stdin=subprocess.DEVNULL)
-        found = sum(json.loads(line)["count"] for line in result.stdout.splitlines())
+        found = sum(json.loads(line).get("count", 0) for line in result.stdout.splitlines())
         problems = []
         if result.returncode != 0 or found < total:
             problems.append(f"zguard report reads {found} of {total} findings: {result.stderr[-300:]!r}")
