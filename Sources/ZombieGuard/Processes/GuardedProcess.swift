@@ -73,7 +73,7 @@ public struct GuardedProcess: Sendable {
         var others: [Int] = []
         for id in directoryEntries("/proc").compactMap({ Int(digits: $0) }).sorted() {
             do throws(ProcessError) { processes.append(try GuardedProcess(unexplained: id)) } catch {
-                if error == .withoutStatistics(id) { others.append(id) }
+                if error == .withoutStatistics(id) || error == .foreignPage(id) { others.append(id) }
             }
         }
         return (processes, others)
