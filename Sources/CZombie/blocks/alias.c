@@ -14,6 +14,7 @@ struct zg_alias_area zg_alias_area;
 bool zg_alias_init(uint64_t pages, uint64_t alignment) {
     uint64_t base = zg_span_table_cut(pages * ZG_PAGE_BYTES, alignment);
     // Windows come and go there, and what is blank merges then: it is blank from the start.
+    if (base) zg_os_will_share((void *)base, pages * ZG_PAGE_BYTES);
     if (!base || zg_os_blank((void *)base, pages * ZG_PAGE_BYTES) != 0) return false;
     zg_alias_area = (struct zg_alias_area){base, pages, NULL, 0};
     struct zg_layout_windows *layout = &zg_stats->layout.windows;

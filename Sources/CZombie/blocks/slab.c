@@ -44,7 +44,7 @@ bool zg_slab_init(uint32_t region_shift) {
     if (!start) return false;
     char *tables = zg_os_reserve(zg_round_up(tables_bytes, ZG_PAGE_BYTES));
     if (!tables) {
-        zg_os_release(start, slots_bytes + region);
+        zg_os_unreserve(start, slots_bytes + region);
         return false;
     }
     // 2 MiB alignment gives every slot the natural alignment of its size class.

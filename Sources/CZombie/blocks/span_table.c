@@ -31,8 +31,8 @@ bool zg_span_table_init(uint64_t large_bytes, uint64_t fenced_bytes, uint64_t fe
         map_bytes(units) + map_bytes(pages) + zg_round_up(spans_limit * sizeof *spans, ZG_PAGE_BYTES);
     char *area = zg_os_reserve(bytes), *tables = zg_os_reserve(tables_bytes);
     if (!area || !tables) {
-        if (area) zg_os_release(area, bytes);
-        if (tables) zg_os_release(tables, tables_bytes);
+        if (area) zg_os_unreserve(area, bytes);
+        if (tables) zg_os_unreserve(tables, tables_bytes);
         return false;
     }
     area_base = zg_round_up((uint64_t)area, ZG_UNIT_BYTES);

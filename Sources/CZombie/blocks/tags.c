@@ -21,7 +21,7 @@ bool zg_tags_start(void) {
     char *tables = zg_os_reserve(bytes);
     if (!tables) return false;
     if (!zg_os_tag_range((void *)zg_slabs.base, zg_slabs.bytes)) {
-        zg_os_release(tables, bytes);
+        zg_os_unreserve(tables, bytes);
         return false;
     }
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {

@@ -368,7 +368,7 @@ static uint64_t evict_down_to(struct zg_thread *thread, uint64_t cap) {
 
 static bool ensure_rows(struct shard *shard) {
     if (!newest_count) return false;
-    if (!shard->newest) shard->newest = zg_os_map(sizeof(zg_slot) * CONTEXTS * newest_count);
+    if (!shard->newest) shard->newest = zg_os_map_for_good(sizeof(zg_slot) * CONTEXTS * newest_count);
     if (!shard->newest) zg_stats_degrade(zg_degradation_no_table_memory);
     return shard->newest != NULL;
 }

@@ -6,6 +6,7 @@
 #include "pages/page_time.h"
 #include "pages/protect.h"
 #include "pages/window.h"
+#include "platform/os.h"
 #include "settings/config.h"
 #include "settings/coverage.h"
 #include "settings/passing.h"
@@ -30,7 +31,7 @@ enum { FENCED_BITS = 16, EPOCH_BITS = 14 };
 #define SEEN (UINT32_C(1) << 30)
 #define EVER_FENCED (UINT32_C(1) << 31)
 
-static uint32_t counts[ZG_DEPOT_PLACES], epoch;
+static uint32_t *counts, epoch; // ZG_DEPOT_PLACES of the former
 static uint32_t passes; // blocks that need not ask; none of them the first of its context
 static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
 
@@ -69,6 +70,11 @@ static uint32_t add_count(uint32_t context, uint32_t flags, uint32_t fenced) {
                                           (count | flags) + ((count & FENCED_MOST) < FENCED_MOST ? fenced : 0), true,
                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     return count;
+}
+
+bool zg_choice_init(void) {
+    counts = zg_os_map_for_good(ZG_DEPOT_PLACES * sizeof *counts);
+    return counts != NULL;
 }
 
 void zg_choice_begin_epoch(void) { __atomic_fetch_add(&epoch, 1, __ATOMIC_RELAXED); }

@@ -9,6 +9,8 @@
 
 enum zg_choice { zg_choice_none, zg_choice_pages, zg_choice_window };
 
+// Maps the table of contexts. False where it is refused; at the start.
+bool zg_choice_init(void);
 // What a block of this context is to get now: one of its first, or (`later`) one of those that are chosen now and then. Private pages
 // (fence.h), which are guarded on their outside, too, where they are cheap enough, and otherwise a window (window.h), if the
 // block can lie in one: then `caller` is who asked for it, a return address, and not 0.

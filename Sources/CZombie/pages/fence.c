@@ -43,13 +43,26 @@ static struct zg_lock fence_lock;
 static uint64_t used_pages, committed_pages;
 static uint32_t bins[CHUNK_PAGES + 1];
 // Blocks in use that have a part in each chunk. Chunks beyond these many are never closed.
-static uint16_t alive[CHUNKS];
-static uint16_t opened[CHUNKS];             // blocks in use of a closed chunk: each is a mapping of its own
+static uint16_t *alive;
+static uint16_t *opened;                    // blocks in use of a closed chunk: each is a mapping of its own
 static uint32_t closed_runs;                // of chunks side by side: two mappings each
-static uint8_t too_soon[CHUNKS];            // blocks until a chunk that was opened again may be closed again
+static uint8_t *too_soon;                   // blocks until a chunk that was opened again may be closed again
 static uint32_t retired_head, retired_tail; // span numbers, oldest first
 static uint64_t retired_bytes, retired_count, live_bytes;
 static uint64_t small_bytes; // of those in use, the pages of blocks that leave half of them empty
+
+static uint8_t *turns; // of contexts, ZG_DEPOT_PLACES: blocks so far, the lower bits
+
+bool zg_fence_init(void) {
+    char *tables = zg_os_map_for_good(CHUNKS * (sizeof *alive + sizeof *opened + sizeof *too_soon) +
+                                      ZG_DEPOT_PLACES * sizeof *turns);
+    if (!tables) return false;
+    alive = (uint16_t *)tables;
+    opened = alive + CHUNKS;
+    too_soon = (uint8_t *)(opened + CHUNKS);
+    turns = too_soon + CHUNKS;
+    return true;
+}
 
 // --- pages -------------------------------------------------------------------------------------------------------------
 
@@ -348,7 +361,6 @@ static bool may_be_programs(uint64_t size, enum zg_kind kind) {
 // Of each context every fourth block, from the second on, stands at the start of its pages, and what is in front of it is a guard:
 // of the first eight two do, and the first never does.
 enum { START_EVERY = 4, START_AT = 1 };
-static uint8_t turns[ZG_DEPOT_PLACES]; // blocks so far, the lower bits
 static bool is_start_due(uint32_t context) {
     uint8_t turn = __atomic_fetch_add(&turns[context % ZG_DEPOT_PLACES], 1, __ATOMIC_RELAXED);
     return turn % START_EVERY == START_AT;

@@ -32,6 +32,8 @@ enum { ZG_FENCE_REUSED_MOST = 512 };
 // Bytes of the pages of a fenced block, without the guard behind them.
 ZG_INLINE uint64_t zg_fence_data_bytes(const struct zg_span *span) { return (span->units - 1) * ZG_PAGE_BYTES; }
 
+// Maps the tables of chunks and contexts. False where it is refused; at the start.
+bool zg_fence_init(void);
 // What the pages of blocks in use may take, bytes: never more than half of the machine's memory, nothing more once it gets short, and
 // where only some blocks are fenced, a share of what the program has, or for `first` blocks of stacks twice of it. `*limit` gets
 // which of them it is.

@@ -2,6 +2,7 @@
 
 #include "pages/lifetimes.h"
 
+#include "platform/os.h"
 #include "stacks/depot.h"
 
 enum {
@@ -10,7 +11,12 @@ enum {
     MOST = 16
 };
 
-static uint8_t scores[ZG_DEPOT_PLACES];
+static uint8_t *scores; // ZG_DEPOT_PLACES of them
+
+bool zg_lifetime_init(void) {
+    scores = zg_os_map_for_good(ZG_DEPOT_PLACES * sizeof *scores);
+    return scores != NULL;
+}
 
 static uint8_t *score_of(uint32_t context) { return &scores[context % ZG_DEPOT_PLACES]; }
 

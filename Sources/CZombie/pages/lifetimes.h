@@ -7,6 +7,8 @@
 
 #include "platform/base.h"
 
+// Maps the table of contexts. False where it is refused; at the start.
+bool zg_lifetime_init(void);
 // A block of the context was in use when most of its age were dead; or it was dead by then.
 void zg_lifetime_lasted(uint32_t context);
 void zg_lifetime_ended(uint32_t context);

@@ -10,8 +10,15 @@
 // Address space without memory behind it (PROT_NONE, no swap reserved), left out of core files. NULL where refused.
 void *zg_os_reserve(uint64_t bytes);
 void zg_os_release(void *start, uint64_t bytes);
-// Address space that was reserved since the start.
+// The same for a whole reservation.
+void zg_os_unreserve(void *start, uint64_t bytes);
+// Address space that was reserved since the start. / What else the runtime has mapped. / What of its private memory RLIMIT_DATA does not
+// count: the kernel has it among the stacks instead.
 uint64_t zg_os_reserved_bytes(void);
+uint64_t zg_os_mapped_bytes(void);
+uint64_t zg_os_uncounted_bytes(void);
+// This part of a reservation, of which there is one, is for memory that is shared. Before it is used.
+void zg_os_will_share(void *start, uint64_t bytes);
 // Makes part of a reservation readable and writable, and a part of core files; fresh pages read as zero.
 int zg_os_commit(void *start, uint64_t bytes);
 // Core files are to be written without this range.
@@ -34,6 +41,8 @@ int zg_os_guard(void *start, uint64_t bytes);
 int zg_os_unguard(void *start, uint64_t bytes);
 // Memory for the runtime's own tables, zeroed. NULL where refused.
 void *zg_os_map(uint64_t bytes);
+// The same for as long as the process lives, of any size: RLIMIT_DATA does not count it.
+void *zg_os_map_for_good(uint64_t bytes);
 // The `index`-th piece of address space that is the runtime's: reservations, and what zg_os_map gave of 64 KiB and more. False
 // where there are no more; an empty range where one has gone.
 bool zg_os_own_range(uint64_t index, uint64_t *start, uint64_t *end);

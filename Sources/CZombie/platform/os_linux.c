@@ -86,7 +86,24 @@ static void *map(void *at, uint64_t bytes, int protection, int flags, int descri
     return is_error(result) ? NULL : (void *)result;
 }
 
-static uint64_t reserved_bytes;
+// The runtime's own address space, for limits that are the program's: reservations, and what is mapped besides.
+static uint64_t reserved_bytes, mapped_bytes;
+
+// RLIMIT_DATA counts private memory that can be written to, unless it may grow downwards as a stack does. So reservations have that flag,
+// and the limit is the program's alone (limits/allowance.h does the heap's part of it). They never do grow: below each stands a page
+// that lacks the flag. 0 where the kernel refuses it.
+static int uncounted = MAP_GROWSDOWN;
+// The one part of a reservation that is mapped shared, where the flag does not exist.
+static uint64_t shared_start, shared_bytes;
+
+static int uncounted_at(const void *start) {
+    return (uint64_t)start - shared_start < shared_bytes ? 0 : uncounted;
+}
+
+void zg_os_will_share(void *start, uint64_t bytes) {
+    shared_start = (uint64_t)start;
+    shared_bytes = bytes;
+}
 
 // What nobody writes to is left out of core files, or they would have the size of all that is reserved: debuggers write
 // it out as zeros. Neighbours that differ in this are mappings of their own.
@@ -130,6 +147,30 @@ bool zg_os_own_range(uint64_t index, uint64_t *start, uint64_t *end) {
     return true;
 }
 
+static bool map_where_free(void *start, uint64_t bytes) {
+    // An older kernel does not know the flag, and takes the address for a wish.
+    void *at = map(start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
+    if (at && at != start) ZG_CALL(SYS_munmap, at, bytes, 0, 0, 0, 0);
+    return at == start;
+}
+
+// A page that lies below a reservation, which does not grow into it. Where something else lies there now, it may be gone later.
+static char *map_above_hole(uint64_t bytes) {
+    enum { APART = 2 << 20 }; // what the kernel aligns large mappings to
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | uncounted;
+    char *start = map(NULL, bytes, PROT_NONE, flags, -1);
+    if (!start || !uncounted || map_where_free(start - ZG_PAGE_BYTES, ZG_PAGE_BYTES)) return start;
+    ZG_CALL(SYS_munmap, start, bytes, 0, 0, 0, 0);
+    start = map(NULL, bytes + APART, PROT_NONE, flags, -1);
+    if (!start) return NULL;
+    char *hole = start + APART - ZG_PAGE_BYTES;
+    ZG_CALL(SYS_munmap, start, hole - start, 0, 0, 0, 0);
+    if (map(hole, ZG_PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1))
+        return start + APART;
+    ZG_CALL(SYS_munmap, hole, bytes + ZG_PAGE_BYTES, 0, 0, 0, 0);
+    return NULL;
+}
+
 // Where everything that is mapped from now on is locked: address space from before that, which is handed out once. A mapping
 // of our own would be backed at once, and would take from RLIMIT_MEMLOCK what is the program's.
 #define POOL_BYTES ((uint64_t)64 << 30)
@@ -147,7 +188,7 @@ static void *take_from_pool(uint64_t bytes, int protection) {
 
 void zg_os_lock_later(bool on) {
     if (on && !zg_load(&pool_end)) {
-        char *start = map(NULL, POOL_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+        char *start = map_above_hole(POOL_BYTES);
         if (start) {
             advise_reserved(start, POOL_BYTES);
             __atomic_fetch_add(&reserved_bytes, POOL_BYTES, __ATOMIC_RELAXED);
@@ -168,11 +209,18 @@ int zg_os_lock_on_fault(void *start, uint64_t bytes) {
 void zg_os_unlock(void *start, uint64_t bytes) { ZG_CALL(SYS_munlock, start, bytes, 0, 0, 0, 0); }
 
 uint64_t zg_os_reserved_bytes(void) { return zg_load(&reserved_bytes); }
+uint64_t zg_os_mapped_bytes(void) { return zg_load(&mapped_bytes); }
+uint64_t zg_os_uncounted_bytes(void) { return uncounted ? zg_load(&reserved_bytes) - shared_bytes : 0; }
 
 void *zg_os_reserve(uint64_t bytes) {
     void *start = take_from_pool(bytes, PROT_NONE);
     if (start) return start;
-    start = map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    start = map_above_hole(bytes);
+    if (!start && uncounted && zg_load(&reserved_bytes) == 0) {
+        uncounted = 0; // an emulator, or a filter that knows fewer flags
+        start = map_above_hole(bytes);
+        if (!start) uncounted = MAP_GROWSDOWN;
+    }
     if (start) advise_reserved(start, bytes);
     if (start) __atomic_fetch_add(&reserved_bytes, bytes, __ATOMIC_RELAXED);
     note_own(start, bytes);
@@ -200,7 +248,14 @@ bool zg_os_tag_range(void *start, uint64_t bytes) {
 
 void zg_os_release(void *start, uint64_t bytes) {
     forget_own(start, bytes);
-    ZG_CALL(SYS_munmap, start, bytes, 0, 0, 0, 0);
+    if (!is_error(ZG_CALL(SYS_munmap, start, bytes, 0, 0, 0, 0)))
+        __atomic_fetch_sub(&mapped_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+void zg_os_unreserve(void *start, uint64_t bytes) {
+    forget_own(start, bytes);
+    if (!is_error(ZG_CALL(SYS_munmap, start, bytes, 0, 0, 0, 0)))
+        __atomic_fetch_sub(&reserved_bytes, bytes, __ATOMIC_RELAXED);
 }
 
 int zg_os_commit(void *start, uint64_t bytes) {
@@ -223,7 +278,7 @@ int zg_os_discard(void *start, uint64_t bytes) {
 int zg_os_blank(void *start, uint64_t bytes) {
     // A fresh reservation over the old mapping, which merges with its inaccessible neighbours once the advice is the same: see advise_reserved.
     long result = ZG_CALL(SYS_mmap, start, bytes, PROT_NONE | tags_at(start),
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED | uncounted_at(start), -1, 0);
     if (is_error(result)) return (int)result;
     hint(start, bytes, MADV_DONTDUMP);
     if (ZG_UNLIKELY(__atomic_load_n(&locks_later, __ATOMIC_RELAXED))) zg_os_unlock(start, bytes);
@@ -272,7 +327,10 @@ int zg_os_unguard(void *start, uint64_t bytes) { return advise(start, bytes, MAD
 
 static void *map_unnoted(uint64_t bytes) {
     void *start = take_from_pool(bytes, PROT_READ | PROT_WRITE);
-    return start ? start : map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    if (start) return start;
+    start = map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    if (start) __atomic_fetch_add(&mapped_bytes, bytes, __ATOMIC_RELAXED);
+    return start;
 }
 
 void *zg_os_map(uint64_t bytes) {
@@ -281,16 +339,45 @@ void *zg_os_map(uint64_t bytes) {
     return start;
 }
 
+// Such memory is cut from one reservation after the other, since each costs half a dozen calls and two mappings. Whoever finds another
+// thread, or what it has interrupted, at this gets a reservation of its own.
+static uint64_t cut_at, cut_end;
+static bool is_cutting;
+
+static char *cut(uint64_t bytes) {
+    enum { AT_ONCE = 64 << 20 };
+    if (__atomic_exchange_n(&is_cutting, true, __ATOMIC_ACQUIRE)) return zg_os_reserve(bytes);
+    if (cut_end - cut_at < bytes) {
+        uint64_t more = zg_os_limit(RLIMIT_AS) == RLIM_INFINITY ? zg_max(bytes, AT_ONCE) : bytes;
+        cut_at = (uint64_t)zg_os_reserve(more);
+        cut_end = cut_at ? cut_at + more : 0;
+    }
+    char *start = cut_at ? (char *)cut_at : NULL;
+    if (start) cut_at += bytes;
+    __atomic_store_n(&is_cutting, false, __ATOMIC_RELEASE);
+    return start;
+}
+
+void *zg_os_map_for_good(uint64_t bytes) {
+    bytes = zg_round_up(bytes, ZG_PAGE_BYTES);
+    char *start = cut(bytes);
+    if (!start || is_error(ZG_CALL(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE, 0, 0, 0))) return NULL;
+    hint(start, bytes, MADV_DODUMP);
+    return start;
+}
+
 void *zg_os_map_table(uint64_t bytes) {
     enum { HUGE_PAGE = 2 << 20 };
-    if (bytes < HUGE_PAGE) return zg_os_map(bytes);
-    char *start = map_unnoted(bytes + HUGE_PAGE);
+    if (bytes < HUGE_PAGE) return zg_os_map_for_good(bytes);
+    char *start = zg_os_reserve(bytes + HUGE_PAGE);
     if (!start) return NULL;
-    char *aligned = (char *)zg_round_up((uint64_t)start, HUGE_PAGE), *end = aligned + bytes;
-    if (aligned > start) zg_os_release(start, (uint64_t)(aligned - start));
-    if (start + HUGE_PAGE > aligned) zg_os_release(end, (uint64_t)(start + HUGE_PAGE - aligned));
+    char *aligned = (char *)zg_round_up((uint64_t)start, HUGE_PAGE);
+    if (is_error(ZG_CALL(SYS_mprotect, aligned, bytes, PROT_READ | PROT_WRITE, 0, 0, 0))) {
+        zg_os_unreserve(start, bytes + HUGE_PAGE);
+        return NULL;
+    }
+    hint(aligned, bytes, MADV_DODUMP);
     ZG_CALL(SYS_madvise, aligned, bytes, MADV_HUGEPAGE, 0, 0, 0);
-    note_own(aligned, bytes);
     return aligned;
 }
 
@@ -315,9 +402,9 @@ int zg_os_move(void *from, void *to, uint64_t bytes) {
         return 0;
     }
     // The kernel may have unmapped the target before it gave up.
-    return map(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1)
-               ? -EINVAL
-               : -EFAULT;
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED | uncounted_at(to);
+    return map(to, bytes, PROT_READ | PROT_WRITE, flags, -1) ? -EINVAL
+                                                            : -EFAULT;
 }
 
 // Bytes from `start` on that are one mapping, found by halving.
@@ -358,11 +445,9 @@ bool zg_os_is_mapped(void *start, uint64_t bytes) {
 }
 
 bool zg_os_map_hole(void *start, uint64_t bytes) {
-    // An older kernel does not know the flag, and takes the address for a wish.
-    void *at = map(start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
-    if (at && at != start) ZG_CALL(SYS_munmap, at, bytes, 0, 0, 0, 0);
-    if (at == start) advise_reserved(start, bytes);
-    return at == start;
+    bool done = map_where_free(start, bytes);
+    if (done) advise_reserved(start, bytes);
+    return done;
 }
 
 int zg_os_open_code(void *start, uint64_t bytes) {
@@ -788,6 +873,7 @@ int zg_os_open_sealed(int directory, const char *name, uint64_t bytes) {
 void *zg_os_map_again(void *shared, uint64_t bytes) {
     // An old length of 0 asks for the same pages once more (mremap(2)).
     long result = ZG_CALL(SYS_mremap, shared, 0, bytes, MREMAP_MAYMOVE, 0, 0);
+    if (!is_error(result)) __atomic_fetch_add(&mapped_bytes, bytes, __ATOMIC_RELAXED);
     return is_error(result) ? NULL : (void *)result;
 }
 
@@ -795,6 +881,7 @@ void *zg_os_map_common(uint64_t bytes) {
     void *start = map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1);
     if (!start) return NULL;
     ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0); // a kernel without huge pages refuses it
+    __atomic_fetch_add(&mapped_bytes, bytes, __ATOMIC_RELAXED);
     // What is mapped from it again inherits both.
     if (zg_os_share_with_children(start, bytes, false) == 0) return start;
     zg_os_release(start, bytes);

@@ -13,7 +13,9 @@
 #include "heap/foreign.h"
 #include "heap/quarantine.h"
 #include "images/module.h"
+#include "pages/choice.h"
 #include "pages/fence.h"
+#include "pages/lifetimes.h"
 #include "pages/overread.h"
 #include "pages/window.h"
 #include "platform/clock.h"
@@ -63,7 +65,8 @@ static void initialise(void) {
     zg_quarantine_init();
     uint64_t limit = zg_os_address_space();
     bool done =
-        zg_os_has_expected_pages() && zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) && reserve_heap();
+        zg_os_has_expected_pages() && zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) && reserve_heap() &&
+        zg_choice_init() && zg_lifetime_init() && zg_fence_init();
     if (done && zg_config.profile == zg_profile_mte && !zg_tags_start())
         zg_stats_degrade(zg_degradation_no_memory_tags);
     if (done) zg_window_reserve();

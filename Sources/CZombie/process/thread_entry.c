@@ -50,7 +50,7 @@ static uint32_t next_number = 1;
 
 // After its destructor a thread may still allocate and free (other destructors, the loader, libc's own clean-up): such
 // calls share one state under a lock.
-static struct zg_thread late;
+static struct zg_thread *late; // NULL until the first thread gets there, or where there is no memory for it
 static struct zg_lock late_lock;
 
 // A part of libpthread before glibc 2.34, which a program of one thread may lack, and have later.
@@ -112,8 +112,8 @@ static struct zg_thread *make_states(void) {
     static uint64_t made;
     uint64_t known = __atomic_load_n(&made, __ATOMIC_RELAXED);
     uint64_t count = zg_max(1, zg_min(known / STATES_SHARE, STATES_AT_ONCE));
-    char *start = zg_os_map(count * mapping_bytes());
-    if (!start && count > 1) start = zg_os_map((count = 1) * mapping_bytes());
+    char *start = zg_os_map_for_good(count * mapping_bytes());
+    if (!start && count > 1) start = zg_os_map_for_good((count = 1) * mapping_bytes());
     if (!start) return NULL;
     __atomic_fetch_add(&made, count, __ATOMIC_RELAXED);
     for (uint64_t i = 0; i < count; i++) {
@@ -196,7 +196,7 @@ static ZG_COLD struct zg_thread *register_thread(void) {
 static bool was_abandoned(const struct zg_thread *thread, const uint64_t *frame) {
     enum { BELOW_END = 256 };
     uint64_t here = (uint64_t)frame, then = (uint64_t)thread->frame;
-    if (thread == &zg_thread_between || thread == &late || then < thread->stack.low || here <= then ||
+    if (thread == &zg_thread_between || thread == late || then < thread->stack.low || here <= then ||
         here >= thread->stack.high)
         return false;
     struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
@@ -222,19 +222,26 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
     }
     zg_thread_self = &zg_thread_between;
     zg_lock_take(&late_lock);
-    late.busy = 1;
-    late.errands = zg_errand_unlock;
-    late.frame = frame;
-    late.tid = zg_os_tid();
-    struct zg_stack_bounds bounds = own_stack_bounds();
-    if (bounds.high != late.stack.high) { // what is known is of another thread's stack
-        zg_stack_cache_forget(&late.stack_cache);
-        late.trail.count = 0;
+    if (!late) late = zg_os_map_for_good(sizeof *late);
+    if (!late) {
+        zg_lock_drop(&late_lock);
+        zg_thread_self = &zg_thread_ended;
+        zg_stats_degrade(zg_degradation_no_table_memory);
+        return NULL;
     }
-    late.stack = bounds;
+    late->busy = 1;
+    late->errands = zg_errand_unlock;
+    late->frame = frame;
+    late->tid = zg_os_tid();
+    struct zg_stack_bounds bounds = own_stack_bounds();
+    if (bounds.high != late->stack.high) { // what is known is of another thread's stack
+        zg_stack_cache_forget(&late->stack_cache);
+        late->trail.count = 0;
+    }
+    late->stack = bounds;
     ZG_SIGNAL_FENCE();
-    zg_thread_self = &late;
-    return &late;
+    zg_thread_self = late;
+    return late;
 }
 
 void zg_thread_step_aside(const uint64_t *frame) {
@@ -245,7 +252,7 @@ void zg_thread_step_aside(const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_enter(frame); // registers, and makes the heap ready
     if (!thread) return;
     bool may = zg_foreign_is_libc_alone();
-    bool is_own = thread != &late;
+    bool is_own = thread != late;
     zg_thread_leave(thread);
     if (!is_own || !may) return;
     thread->aside = 1;
@@ -311,12 +318,12 @@ void zg_thread_leave_slow(struct zg_thread *thread) {
         if (more & zg_errand_free) free_deferred(thread);
         if (more & zg_errand_look) look_around(thread);
     }
-    bool is_shared = thread == &late;
+    bool is_shared = thread == late;
     const uint64_t *frame = is_shared ? NULL : thread->frame;
     if (is_shared) {
         zg_thread_self = &zg_thread_between;
         ZG_SIGNAL_FENCE();
-        late.busy = 0;
+        late->busy = 0;
         zg_lock_drop(&late_lock);
         zg_thread_self = &zg_thread_ended;
     } else {
@@ -390,7 +397,7 @@ void zg_thread_fork_done(bool child, bool alone) {
     }
     zg_lock_reset(&late_lock);
     zg_lock_reset(&list_lock);
-    if (late.busy) late.busy = 0;
+    if (late) late->busy = 0;
     // The other threads are gone; what their magazines held may be half changed and stays lost.
     struct zg_thread *self = zg_thread_current_or_null();
     if (self) self->tid = zg_os_tid();
@@ -399,6 +406,6 @@ void zg_thread_fork_done(bool child, bool alone) {
 #ifdef ZG_CHECK_INVARIANTS
 void zg_thread_visit(void (*visit)(const struct zg_thread *thread)) {
     for (const struct zg_thread *thread = zg_threads; thread; thread = thread->next) visit(thread);
-    visit(&late);
+    if (late) visit(late);
 }
 #endif

@@ -6,6 +6,8 @@
 #include "blocks/slab.h"
 #include "blocks/words.h"
 #include "images/space.h"
+#include "platform/os.h"
+#include "settings/stats.h"
 #include "threads/thread.h"
 
 enum { STRANGERS = 1024 };
@@ -16,17 +18,24 @@ bool zg_classes_on;
 
 // Pointer, with its language in the low bits, and GONE where its library may be; entries are added and never taken away. A
 // number is an index plus one.
-uint64_t zg_classes[ZG_CLASSES + ZG_CLASS_PROBES];
+uint64_t *zg_classes;
 // Of the type's name, where the class is of C++: another library at the same place may have another class there.
-static uint32_t name_hashes[ZG_CLASSES + ZG_CLASS_PROBES];
+static uint32_t *name_hashes;
 // Pointers that are no classes, the last one seen in each place.
 static uint64_t strangers[STRANGERS];
 static bool is_used; // a class or a stranger was noted: where none was, none need be looked for
 
-void zg_classes_init(bool on) { zg_classes_on = on; }
+void zg_classes_init(bool on) {
+    uint64_t *tables = on ? zg_os_map_for_good(ZG_CLASSES_ALL * (sizeof *zg_classes + sizeof *name_hashes)) : NULL;
+    if (on && !tables) zg_stats_degrade(zg_degradation_no_table_memory);
+    zg_classes = tables;
+    name_hashes = (uint32_t *)(tables + ZG_CLASSES_ALL);
+    zg_classes_on = tables != NULL;
+}
 
 static uint32_t find(uint64_t pointer) {
     uint64_t start = zg_class_place(pointer);
+    if (!zg_classes) return 0;
     for (uint64_t i = start; i < start + ZG_CLASS_PROBES; i++) {
         uint64_t entry = zg_load(&zg_classes[i]);
         if ((entry & ~LANGUAGE_BITS) == pointer) return (uint32_t)i + 1; // GONE makes it another pointer
@@ -143,7 +152,7 @@ static bool may_be_made(uint64_t metadata) {
 }
 
 static void forget(enum zg_language language) {
-    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(zg_classes); i++) {
+    for (uint64_t i = 0; zg_classes && i < ZG_CLASSES_ALL; i++) {
         uint64_t entry = zg_load(&zg_classes[i]);
         if ((entry & LANGUAGE_BITS) == language && !(entry & GONE)) zg_store(&zg_classes[i], entry | GONE);
     }

@@ -64,7 +64,9 @@ struct zg_dead {
 };
 
 enum { ZG_CLASSES = 1 << 16, ZG_CLASS_PROBES = 16 };
-extern uint64_t zg_classes[ZG_CLASSES + ZG_CLASS_PROBES];
+enum { ZG_CLASSES_ALL = ZG_CLASSES + ZG_CLASS_PROBES };
+// So many; NULL where there is no memory for them, and zg_classes_on is false.
+extern uint64_t *zg_classes __attribute__((visibility("hidden")));
 ZG_INLINE uint64_t zg_class_place(uint64_t pointer) { return (pointer * UINT64_C(0x9e3779b97f4a7c15)) >> 48; }
 
 ZG_INLINE struct zg_dead zg_class_look_up(uint64_t pointer, enum zg_language language) {

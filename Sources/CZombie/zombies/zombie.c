@@ -22,7 +22,7 @@ static void describe_layout(void) {
     layout->trap_words_shift = zg_traps.words_shift;
     layout->traps = zg_traps;
     layout->class_table = (uint64_t)zg_classes;
-    layout->class_table_count = ZG_ARRAY_COUNT(zg_classes);
+    layout->class_table_count = ZG_CLASSES_ALL;
     layout->span_trap_isa = zg_trap_first_isa(ZG_CLASS_COUNT);
     layout->span_trap_side = zg_trap_first_side(ZG_CLASS_COUNT);
     layout->windows.trap_isa = zg_trap_first_isa(ZG_TRAP_ALIASES);
@@ -41,6 +41,7 @@ void zg_zombie_init(bool on, bool keep_contents) {
         on = false;
     }
     zg_classes_init(on);
+    on = on && zg_classes_on;
     for (uint32_t class = 0; on && class < ZG_CLASS_COUNT; class++) {
         struct zg_slab *slab = &zg_slabs.slab[class];
         slab->trap_isa = zg_trap_first_isa(class);
@@ -54,7 +55,7 @@ void zg_zombie_init(bool on, bool keep_contents) {
     if (on) describe_layout();
     zg_stats->layout.death_bytes = sizeof(struct zg_death);
     zg_stats->layout.first_time = zg_layout_time_now();
-    if (on && keep_contents) zg_zombie_contents = (uint64_t)zg_os_map(zg_slabs.bytes);
+    if (on && keep_contents) zg_zombie_contents = (uint64_t)zg_os_map_for_good(zg_slabs.bytes);
     if (on && keep_contents && !zg_zombie_contents) zg_stats_degrade(zg_degradation_no_contents);
     // As large as all slabs may become, and of no use to whoever reads a core file.
     if (zg_zombie_contents) zg_os_leave_out_of_core((void *)zg_zombie_contents, zg_slabs.bytes);
