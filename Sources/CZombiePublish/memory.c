@@ -14,8 +14,10 @@ typedef int zg_nothing_is_published_here; // C wants a declaration in every file
 
 #include "door/forks.h"
 #include "images/loader.h"
-#include "platform/arch.h"
+#include "limits/allowance.h"
 #include "pages/locked.h"
+#include "platform/arch.h"
+#include "platform/os.h"
 #include "process/advice.h"
 #include "process/locking.h"
 #include "process/runtime.h"
@@ -74,9 +76,16 @@ ZG_PUBLISH int madvise(void *start, size_t bytes, int advice) {
 enum { ADDRESS_SPACE = 9 /* RLIMIT_AS */ };
 static int limit(int process, int resource, const void *wanted, void *before, const uint64_t *frame) {
     bool is_self = !process || process == zg_arch_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
-    if (resource == ADDRESS_SPACE && wanted && is_self && zg_runtime_is_started()) zg_forks_leave_windows(frame);
+    bool is_ours = wanted && is_self && zg_runtime_is_started();
+    if (resource == ADDRESS_SPACE && is_ours) {
+        zg_forks_leave_windows(frame);
+        if (zg_os_is_own_process()) zg_allowance_before_limit(*(const uint64_t *)wanted);
+    }
     long result = zg_arch_syscall(SYS_prlimit64, process, resource, (long)wanted, (long)before, 0, 0);
-    if (result >= 0) return 0;
+    if (result >= 0) {
+        if (is_ours && zg_os_is_own_process()) zg_allowance_look();
+        return 0;
+    }
     errno = (int)-result;
     return -1;
 }

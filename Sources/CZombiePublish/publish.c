@@ -24,8 +24,10 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include "images/loader.h"
 #include "images/module.h"
 #include "include/zg_api.h"
+#include "limits/allowance.h"
 #include "limits/budget.h"
 #include "limits/sample.h"
+#include "platform/arch.h"
 #include "process/ready.h"
 #include "pages/locked.h"
 #include "process/locking.h"
@@ -104,6 +106,31 @@ ZG_INLINE void release(void *block, enum zg_deallocator deallocator, size_t size
     else zg_door_free_measured(block, deallocator, size, frame);
 }
 
+static void *pass_on(size_t size, size_t alignment, bool zero) {
+    uint64_t ticks = zg_arch_ticks();
+    void *block = alignment > 16 ? zg_next.memalign(alignment, size)
+                  : zero         ? zg_next.calloc(1, size)
+                                 : zg_next.malloc(size);
+    if (ZG_UNLIKELY(!block)) zg_allowance_discount(ticks);
+    return block;
+}
+
+// What is passed on, where libc may have nothing left because of a limit of the program's.
+static void *pass_or_serve(size_t size, size_t alignment, bool zero, enum zg_kind kind, const uint64_t *frame) {
+    void *block = NULL;
+    int saved = errno;
+    if (!zg_allowance_passes(size)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    bool is_asked = !zg_door_reserve_is_next();
+    if (is_asked && (block = pass_on(size, alignment, zero)) != NULL) return block;
+    block = zg_door_allocate_from_reserve(size, alignment, kind, zero, frame);
+    if (!block && !is_asked) block = pass_on(size, alignment, zero);
+    if (block) errno = saved;
+    return block;
+}
+
 // --- C ---------------------------------------------------------------------------------------------------------------
 
 static void *aligned(enum zg_family function, size_t alignment, size_t size, const uint64_t *frame) {
@@ -114,7 +141,10 @@ static void *aligned(enum zg_family function, size_t alignment, size_t size, con
     // glibc rounds an alignment that is no power of two up to the next one.
     uint64_t rounded = 16;
     while (rounded < alignment) rounded *= 2;
-    if (ZG_UNLIKELY(zg_passing) && passes(function, frame[1])) return zg_next.memalign(rounded, size);
+    if (ZG_UNLIKELY(zg_passing) && passes(function, frame[1])) {
+        if (ZG_UNLIKELY(zg_passing_may_fail)) return pass_or_serve(size, rounded, false, zg_kind_aligned, frame);
+        return zg_next.memalign(rounded, size);
+    }
     return allocate(size, rounded, zg_kind_aligned, false, frame);
 }
 
@@ -124,8 +154,17 @@ static ZG_NOINLINE void *guarded_malloc(size_t size) {
     return block;
 }
 
+static ZG_NOINLINE void *passed_malloc(size_t size) {
+    void *block = pass_or_serve(size, 16, false, zg_kind_malloc, ZG_FRAME);
+    ZG_KEEP(block);
+    return block;
+}
+
 static ZG_NOINLINE void *chosen_malloc(size_t size) {
-    if (ZG_PASSES(malloc)) ZG_MUST_TAIL return zg_next.malloc(size);
+    if (ZG_PASSES(malloc)) {
+        if (ZG_UNLIKELY(zg_passing_may_fail)) ZG_MUST_TAIL return passed_malloc(size);
+        ZG_MUST_TAIL return zg_next.malloc(size);
+    }
     ZG_MUST_TAIL return guarded_malloc(size);
 }
 
@@ -147,14 +186,44 @@ static ZG_NOINLINE void *guarded_calloc(size_t count, size_t size) {
     return block;
 }
 
+static ZG_NOINLINE void *passed_calloc(size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    void *block = pass_or_serve(bytes, 16, true, zg_kind_malloc, ZG_FRAME);
+    ZG_KEEP(block);
+    return block;
+}
+
 ZG_PUBLISH void *calloc(size_t count, size_t size) {
-    if (ZG_PASSES(calloc)) ZG_MUST_TAIL return zg_next.calloc(count, size);
+    if (ZG_PASSES(calloc)) {
+        if (ZG_UNLIKELY(zg_passing_may_fail)) ZG_MUST_TAIL return passed_calloc(count, size);
+        ZG_MUST_TAIL return zg_next.calloc(count, size);
+    }
     ZG_MUST_TAIL return guarded_calloc(count, size);
+}
+
+// Of a block that libc cannot let grow the contents move to one of ours.
+static void *resize_passed(void *block, size_t size, const uint64_t *frame) {
+    if (!block) return pass_or_serve(size, 16, false, zg_kind_malloc, frame);
+    void *resized = zg_next.realloc(block, size);
+    if (resized || !size) return resized;
+    resized = zg_door_allocate_from_reserve(size, 16, zg_kind_malloc, false, frame);
+    if (!resized) return NULL;
+    size_t usable = zg_next.usable_size(block);
+    __builtin_memcpy(resized, block, usable < size ? usable : size);
+    zg_next.free(block);
+    return resized;
 }
 
 static void *resize(void *block, size_t size, const uint64_t *frame) {
     // Blocks of libc's stay there; what was nothing before may be chosen.
-    if (block ? ZG_IS_PASSED(block) : ZG_PASSES(realloc)) return zg_next.realloc(block, size);
+    if (block ? ZG_IS_PASSED(block) : ZG_PASSES(realloc)) {
+        if (ZG_UNLIKELY(zg_passing_may_fail)) return resize_passed(block, size, frame);
+        return zg_next.realloc(block, size);
+    }
     if (!block) return allocate(size, 16, zg_kind_malloc, false, frame);
     if (size) return zg_door_reallocate(block, size, frame);
     release(block, zg_deallocator_realloc, ZG_ANY_SIZE, frame); // as glibc does: freed, NULL returned
@@ -229,7 +298,9 @@ ZG_PUBLISH int posix_memalign(void **block, size_t alignment, size_t size) {
     if (alignment % sizeof(void *) || !zg_is_power_of_two(alignment)) return EINVAL;
     int saved = errno;
     void *made = ZG_PASSES(posix_memalign)
-                     ? zg_next.memalign(alignment, size)
+                     ? ZG_UNLIKELY(zg_passing_may_fail)
+                           ? pass_or_serve(size, alignment < 16 ? 16 : alignment, false, zg_kind_aligned, ZG_FRAME)
+                           : zg_next.memalign(alignment, size)
                      : allocate(size, alignment < 16 ? 16 : alignment, zg_kind_aligned, false, ZG_FRAME);
     ZG_KEEP(made);
     errno = saved;
@@ -387,6 +458,11 @@ ZG_INLINE bool operators_are_replaced(void) {
     return ZG_UNLIKELY(answer != 1) && (answer == 2 || ask_replaced());
 }
 
+static void *pass_new(size_t size, size_t alignment, enum zg_kind kind, const uint64_t *frame) {
+    if (ZG_UNLIKELY(zg_passing_may_fail)) return pass_or_serve(size, alignment, false, kind, frame);
+    return alignment > 16 ? zg_next.memalign(alignment, size) : zg_next.malloc(size);
+}
+
 // Each operator: the guarded heap, and the C++ library's own definition where the program replaces operators or memory
 // is short (it calls the new-handler and throws, which C cannot).
 #define ZG_NEW(symbol, parameters, arguments, alignment, kind)                                                         \
@@ -394,7 +470,7 @@ ZG_INLINE bool operators_are_replaced(void) {
     ZG_PUBLISH void *symbol parameters {                                                                               \
         void *block = NULL;                                                                                            \
         if (ZG_LIKELY(!operators_are_replaced())) {                                                                    \
-            if (ZG_PASSES(count)) block = (alignment) > 16 ? zg_next.memalign(alignment, size) : zg_next.malloc(size); \
+            if (ZG_PASSES(count)) block = pass_new(size, alignment, zg_kind_##kind, ZG_FRAME);                         \
             else block = allocate(size, alignment, zg_kind_##kind, false, ZG_FRAME);                                   \
             ZG_KEEP(block);                                                                                            \
             if (ZG_LIKELY(block != NULL)) return block;                                                                \

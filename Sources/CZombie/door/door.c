@@ -13,6 +13,7 @@
 #include "heap/free.h"
 #include "heap/reallocate.h"
 #include "heap/relief.h"
+#include "limits/allowance.h"
 #include "limits/budget.h"
 #include "platform/arch.h"
 #include "pages/retire.h"
@@ -43,13 +44,47 @@ static ZG_COLD void *allocate_exhausted(uint64_t size, uint64_t alignment, enum 
     zg_coverage_declined(zg_shortfall_heap);
     void *block = zg_foreign_allocate(size, alignment, zero);
     struct zg_thread *thread = block || size >= HOPELESS ? NULL : zg_thread_enter(frame);
-    if (thread) {
+    if (thread && !zg_allowance_is_relief_vain(thread)) {
         zg_pressure_note_failure();
         zg_relief_trim(thread, true);
         block = zg_allocate(thread, size, alignment, kind, zero);
+        if (!block) zg_allowance_note_vain(thread);
         zg_thread_leave(thread);
         if (!block) block = zg_foreign_allocate(size, alignment, zero);
+    } else if (thread) {
+        zg_thread_leave(thread);
     }
+    if (!block) errno = ENOMEM;
+    return block;
+}
+
+// The reserve is asked at once for so many blocks, twice as many each time, before the other allocator is asked again: it takes several
+// system calls to say no.
+enum { ASKED_FIRST = 16, ASKED_LAST = 1024 };
+static uint32_t reserve_left, reserve_last;
+
+bool zg_door_reserve_is_next(void) {
+    uint32_t left = __atomic_load_n(&reserve_left, __ATOMIC_RELAXED);
+    if (left) __atomic_store_n(&reserve_left, left - 1, __ATOMIC_RELAXED);
+    return left;
+}
+
+void *zg_door_allocate_from_reserve(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
+                                    const uint64_t *frame) {
+    if (size <= ZG_LARGEST_SLOT && !__atomic_load_n(&reserve_left, __ATOMIC_RELAXED)) {
+        uint32_t last = __atomic_load_n(&reserve_last, __ATOMIC_RELAXED);
+        uint32_t now = last ? (uint32_t)zg_min(2 * last, ASKED_LAST) : ASKED_FIRST;
+        __atomic_store_n(&reserve_last, now, __ATOMIC_RELAXED);
+        __atomic_store_n(&reserve_left, now, __ATOMIC_RELAXED);
+    }
+    struct zg_thread *thread = zg_thread_enter(frame);
+    void *block = NULL;
+    if (thread && size <= PTRDIFF_MAX && zg_allowance_take_block(thread, size)) {
+        thread->is_unfenced = true;
+        block = zg_allocate(thread, size, alignment, kind, zero);
+        thread->is_unfenced = false;
+    }
+    if (thread) zg_thread_leave(thread);
     if (!block) errno = ENOMEM;
     return block;
 }
@@ -62,9 +97,20 @@ static ZG_NOINLINE void *allocate_slowly(uint64_t size, uint64_t alignment, enum
     }
     struct zg_thread *thread = zg_thread_enter(frame);
     if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero);
+    if (ZG_UNLIKELY(zg_allowance_is_limited) && !zg_allowance_take_block(thread, size)) {
+        zg_thread_leave(thread);
+        // The other allocator may have some left.
+        if (zg_passing && zg_allowance_passes(size)) return allocate_elsewhere(size, alignment, zero);
+        errno = ENOMEM;
+        return NULL;
+    }
     void *block = zg_allocate(thread, size, alignment, kind, zero);
     zg_thread_leave(thread);
-    if (ZG_UNLIKELY(!block && zg_passing == zg_passing_sample)) return allocate_elsewhere(size, alignment, zero);
+    if (ZG_UNLIKELY(!block && zg_passing == zg_passing_sample)) {
+        block = allocate_elsewhere(size, alignment, zero);
+        if (block || !zg_passing_may_fail) return block;
+        return zg_door_allocate_from_reserve(size, alignment, kind, zero, frame);
+    }
     if (ZG_UNLIKELY(!block)) return allocate_exhausted(size, alignment, kind, zero, frame);
     return block;
 }
@@ -213,6 +259,14 @@ void zg_door_free(void *address, enum zg_deallocator deallocator, uint64_t size,
     ZG_MUST_TAIL return free_slowly(address, deallocator, size, frame);
 }
 
+// Large blocks grow in place or by moving their pages, as glibc's do; of others there are two for a moment.
+static bool may_resize(struct zg_thread *thread, const void *address, uint64_t size) {
+    struct zg_block_view view;
+    if (!zg_lookup_block((uint64_t)address, &view) || size <= view.size) return true;
+    return view.size > ZG_LARGEST_SLOT ? zg_allowance_take(thread, size - view.size)
+                                       : zg_allowance_take_block(thread, size);
+}
+
 static ZG_NOINLINE void *reallocate_slowly(void *address, uint64_t size, const uint64_t *frame) {
     if (size > PTRDIFF_MAX) {
         errno = ENOMEM;
@@ -231,14 +285,22 @@ static ZG_NOINLINE void *reallocate_slowly(void *address, uint64_t size, const u
         block = zg_foreign_reallocate(address, size, owner);
         // libc's own block, which stays as it is where it cannot grow.
         if (ZG_UNLIKELY(!block && size && size < HOPELESS) && (thread = zg_thread_enter(frame)) != NULL) {
-            zg_pressure_note_failure();
-            zg_relief_trim(thread, true);
+            bool is_vain = zg_allowance_is_relief_vain(thread);
+            if (!is_vain) {
+                zg_pressure_note_failure();
+                zg_relief_trim(thread, true);
+            }
             zg_thread_leave(thread);
-            block = zg_foreign_reallocate(address, size, owner);
+            if (!is_vain) block = zg_foreign_reallocate(address, size, owner);
         }
         return block;
     }
     if (thread) {
+        if (ZG_UNLIKELY(zg_allowance_is_limited) && !may_resize(thread, address, size)) {
+            zg_thread_leave(thread);
+            errno = ENOMEM;
+            return NULL;
+        }
         block = zg_reallocate(thread, (uint64_t)address, size);
         zg_thread_leave(thread);
         if (block) return block;

@@ -12,6 +12,11 @@
 void *zg_door_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame);
 // The same for malloc.
 void *zg_door_malloc(uint64_t size, const uint64_t *frame);
+// Where libc gets no memory any more (zg_passing_may_fail), what is passed on in vain: a block without pages of its own. / It is to be asked
+// before libc is.
+void *zg_door_allocate_from_reserve(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
+                                    const uint64_t *frame);
+bool zg_door_reserve_is_next(void);
 // `size` is what a sized function was told, ZG_ANY_SIZE otherwise. errno is kept.
 void zg_door_free(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame);
 // The same for free.

@@ -77,6 +77,7 @@ static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint6
 static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment,
                                          enum zg_kind kind, bool zero, bool later) {
     struct zg_span *span = NULL;
+    if (ZG_UNLIKELY(thread->is_unfenced)) return NULL;
     uint64_t ticks = zg_page_time_start();
     // A slot of a window has room behind a block: not where its end is to be exact, nor where it is all that there is.
     bool can_window = size && size <= ZG_WINDOW_MOST && zg_config.fence_align == zg_fence_align_16;
@@ -237,7 +238,7 @@ void *zg_allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, e
     if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample) {
         uint32_t stack = zg_capture(thread, true) & ~ZG_STACK_FENCE;
         void *block = allocate_fenced(thread, stack, size, alignment, kind, zero, false);
-        if (block || zg_passing == zg_passing_sample) return block;
+        if (block || (zg_passing == zg_passing_sample && !zg_passing_may_fail)) return block;
     }
     if (ZG_LIKELY(alignment <= 16 && size <= ZG_LARGEST_SLOT))
         return zg_allocate_slot(thread, zg_size_class(size), size, alignment, kind, zero);

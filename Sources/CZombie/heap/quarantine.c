@@ -14,6 +14,7 @@
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "settings/config.h"
+#include "settings/passing.h"
 #include "settings/stats.h"
 #include "zombies/zombie.h"
 
@@ -463,7 +464,8 @@ static void release_spares(void) {
 uint64_t zg_quarantine_trim(struct zg_thread *thread, uint64_t keep_bytes) {
     zg_quarantine_flush(thread);
     uint64_t evicted = evict_down_to(thread, keep_bytes);
-    if (!keep_bytes) release_spares();
+    // Under a limit of the program's they could not be mapped again.
+    if (!keep_bytes && !zg_passing_may_fail) release_spares();
     return evicted;
 }
 

@@ -32,7 +32,7 @@ enum { FENCED_BITS = 16, EPOCH_BITS = 14 };
 #define EVER_FENCED (UINT32_C(1) << 31)
 
 static uint32_t *counts, epoch; // ZG_DEPOT_PLACES of the former
-static uint32_t passes; // blocks that need not ask; none of them the first of its context
+static uint32_t passes;         // blocks that need not ask; none of them the first of its context
 static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
 
 // The innermost calls of the stacks of which a block was fenced: a Bloom filter (CACM 13:7, 1970) with two bits each. In a
@@ -104,7 +104,10 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, uint64_t c
     uint32_t count = count_of(context), fenced = count & FENCED_MOST;
     if (!(count & SEEN) && !(add_count(context, SEEN, 0) & SEEN)) zg_stats_add(zg_counter_contexts, 1);
     if (zg_protection_is_stopped()) return zg_coverage_declined(zg_shortfall_no_faults), zg_choice_none;
-    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample)
+    bool is_all = zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample;
+    // There are no windows any more where the program has limited its address space, and private pages for all would take too long.
+    if (is_all && zg_passing_may_fail && !can_window && !is_private(fenced)) return zg_choice_none;
+    if (is_all)
         return can_window &&
                        (zg_window_is_forced() || !is_private(fenced) || !zg_fence_is_affordable() ||
                         !zg_fence_has_room(size, false)) &&

@@ -15,7 +15,8 @@ static bool had_guards; // some pages may be guarded still, now that mappings pr
 // Where writable address space of ours counts against RLIMIT_DATA, dead or not, pages are opened by themselves.
 static enum zg_protection probe(void) {
     enum zg_protection found = zg_protection_mprotect;
-    if (zg_config.protect != zg_protect_mprotect && (zg_os_uncounted_bytes() || zg_os_limit(RLIMIT_DATA) == RLIM_INFINITY)) {
+    if (zg_config.protect != zg_protect_mprotect &&
+        (zg_os_uncounted_bytes() || zg_os_limit(RLIMIT_DATA) == RLIM_INFINITY)) {
         void *page = zg_os_map(ZG_PAGE_BYTES);
         if (page && zg_os_guard(page, ZG_PAGE_BYTES) == 0) found = zg_protection_guards;
         if (page) zg_os_release(page, ZG_PAGE_BYTES);

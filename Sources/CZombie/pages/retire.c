@@ -12,6 +12,7 @@
 #include "platform/os.h"
 #include "pressure/pressure.h"
 #include "settings/config.h"
+#include "settings/passing.h"
 #include "settings/stats.h"
 
 enum { RUN_SHIFT = 16, TOUCHED_MOST = 256, BUFFER_SLOTS = 32 };
@@ -79,7 +80,11 @@ static struct run *run_at(uint32_t class, uint64_t number) {
     // Whole pages; a small region's runs do not fill a step.
     uint64_t limit =
         zg_round_up((UINT64_C(1) << zg_slabs.region_shift >> RUN_SHIFT) + 1, ZG_PAGE_BYTES / sizeof(struct run));
-    if (!runs[class]) runs[class] = zg_os_reserve(limit * sizeof(struct run));
+    static bool is_refused; // by a limit of the program's: each free would ask again
+    if (!runs[class] && !(zg_passing_may_fail && __atomic_load_n(&is_refused, __ATOMIC_RELAXED))) {
+        runs[class] = zg_os_reserve(limit * sizeof(struct run));
+        __atomic_store_n(&is_refused, !runs[class], __ATOMIC_RELAXED);
+    }
     if (!runs[class] || number >= limit) return NULL;
     enum { STEP = ZG_PAGE_BYTES / sizeof(struct run) * 4 };
     uint64_t step = zg_min(zg_round_up(number + 1 - runs_committed[class], STEP), limit - runs_committed[class]);

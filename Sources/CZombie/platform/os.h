@@ -197,6 +197,8 @@ void zg_os_let_trace(int pid);
 // The limit on the size of files, as high as it may be; `*before` is what it was. / As it was.
 bool zg_os_lift_file_limit(uint64_t before[2]);
 void zg_os_limit_files(const uint64_t limit[2]);
+// The main thread's stack is as large as it may become, 8 MiB at the most, as far as the kernel lets it: later it may not grow any more.
+void zg_os_grow_stack(void);
 // The end of libc's own heap, 0 where it cannot be asked for.
 uint64_t zg_os_break(void);
 // As sigaltstack (stack_t), for the runtime's own use.

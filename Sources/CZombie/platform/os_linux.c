@@ -64,6 +64,8 @@ static long system_call(long number, long a, long b, long c, long d, long e, lon
 #define PR_MTE_TAG_SHIFT 3
 #endif
 
+extern void *__libc_stack_end;
+
 static bool is_error(long result) { return result < 0 && result > -4096; }
 
 // After so many tries a call that says "again" has failed.
@@ -96,9 +98,7 @@ static int uncounted = MAP_GROWSDOWN;
 // The one part of a reservation that is mapped shared, where the flag does not exist.
 static uint64_t shared_start, shared_bytes;
 
-static int uncounted_at(const void *start) {
-    return (uint64_t)start - shared_start < shared_bytes ? 0 : uncounted;
-}
+static int uncounted_at(const void *start) { return (uint64_t)start - shared_start < shared_bytes ? 0 : uncounted; }
 
 void zg_os_will_share(void *start, uint64_t bytes) {
     shared_start = (uint64_t)start;
@@ -246,7 +246,13 @@ bool zg_os_tag_range(void *start, uint64_t bytes) {
     return true;
 }
 
+static bool is_cut(const void *start);
+
 void zg_os_release(void *start, uint64_t bytes) {
+    if (is_cut(start)) { // a hole in a reservation could be grown into
+        zg_os_discard(start, bytes);
+        return;
+    }
     forget_own(start, bytes);
     if (!is_error(ZG_CALL(SYS_munmap, start, bytes, 0, 0, 0, 0)))
         __atomic_fetch_sub(&mapped_bytes, bytes, __ATOMIC_RELAXED);
@@ -329,7 +335,8 @@ static void *map_unnoted(uint64_t bytes) {
     void *start = take_from_pool(bytes, PROT_READ | PROT_WRITE);
     if (start) return start;
     start = map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-    if (start) __atomic_fetch_add(&mapped_bytes, bytes, __ATOMIC_RELAXED);
+    if (!start) return zg_os_map_for_good(bytes); // a limit of the program's: what was reserved before counts already
+    __atomic_fetch_add(&mapped_bytes, bytes, __ATOMIC_RELAXED);
     return start;
 }
 
@@ -342,17 +349,24 @@ void *zg_os_map(uint64_t bytes) {
 // Such memory is cut from one reservation after the other, since each costs half a dozen calls and two mappings. Whoever finds another
 // thread, or what it has interrupted, at this gets a reservation of its own.
 static uint64_t cut_at, cut_end;
+static uint64_t first_cut_start, first_cut_end; // of the reservation that is there when none can be made any more
 static bool is_cutting;
+
+static bool is_cut(const void *start) {
+    uint64_t first = zg_load(&first_cut_start);
+    return first && (uint64_t)start - first < first_cut_end - first;
+}
 
 static char *cut(uint64_t bytes) {
     enum { AT_ONCE = 64 << 20 };
     if (__atomic_exchange_n(&is_cutting, true, __ATOMIC_ACQUIRE)) return zg_os_reserve(bytes);
     if (cut_end - cut_at < bytes) {
         uint64_t more = zg_os_limit(RLIMIT_AS) == RLIM_INFINITY ? zg_max(bytes, AT_ONCE) : bytes;
-        cut_at = (uint64_t)zg_os_reserve(more);
-        cut_end = cut_at ? cut_at + more : 0;
+        uint64_t reserved = (uint64_t)zg_os_reserve(more);
+        if (reserved) cut_at = reserved, cut_end = reserved + more;
+        if (!first_cut_start) first_cut_end = cut_end, zg_store(&first_cut_start, cut_at);
     }
-    char *start = cut_at ? (char *)cut_at : NULL;
+    char *start = cut_end - cut_at >= bytes ? (char *)cut_at : NULL;
     if (start) cut_at += bytes;
     __atomic_store_n(&is_cutting, false, __ATOMIC_RELEASE);
     return start;
@@ -370,7 +384,7 @@ void *zg_os_map_table(uint64_t bytes) {
     enum { HUGE_PAGE = 2 << 20 };
     if (bytes < HUGE_PAGE) return zg_os_map_for_good(bytes);
     char *start = zg_os_reserve(bytes + HUGE_PAGE);
-    if (!start) return NULL;
+    if (!start) return zg_os_map_for_good(bytes);
     char *aligned = (char *)zg_round_up((uint64_t)start, HUGE_PAGE);
     if (is_error(ZG_CALL(SYS_mprotect, aligned, bytes, PROT_READ | PROT_WRITE, 0, 0, 0))) {
         zg_os_unreserve(start, bytes + HUGE_PAGE);
@@ -403,8 +417,7 @@ int zg_os_move(void *from, void *to, uint64_t bytes) {
     }
     // The kernel may have unmapped the target before it gave up.
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED | uncounted_at(to);
-    return map(to, bytes, PROT_READ | PROT_WRITE, flags, -1) ? -EINVAL
-                                                            : -EFAULT;
+    return map(to, bytes, PROT_READ | PROT_WRITE, flags, -1) ? -EINVAL : -EFAULT;
 }
 
 // Bytes from `start` on that are one mapping, found by halving.
@@ -1078,6 +1091,24 @@ bool zg_os_may_all(void) {
 }
 bool zg_os_is_own_process(void) { return zg_os_pid() == told_pid; }
 bool zg_os_has_thread(int tid) { return ZG_CALL(SYS_tgkill, told_pid, tid, 0, 0, 0, 0) != -ESRCH; }
+void zg_os_grow_stack(void) {
+    enum { STACK_MOST = 8 << 20, STACK_LEAST = 1 << 20, ABOVE_END = 256 << 10 }; // arguments and environment lie above
+    uint64_t end = (uint64_t)__libc_stack_end & ~(ZG_PAGE_BYTES - 1), limit = zg_os_limit(RLIMIT_STACK);
+    uint64_t bytes = zg_min(limit, STACK_MOST), mapped = 0, missing;
+    for (bytes -= zg_min(bytes, ABOVE_END); bytes >= STACK_LEAST; bytes /= 2) {
+        bytes &= ~(ZG_PAGE_BYTES - 1);
+        // How much of it there is, by halving.
+        for (missing = bytes; missing - mapped > ZG_PAGE_BYTES;) {
+            uint64_t middle = mapped + ((missing - mapped) / 2 & ~(ZG_PAGE_BYTES - 1));
+            *(zg_os_is_mapped((char *)end - middle, middle) ? &mapped : &missing) = middle;
+        }
+        // The kernel writes there, and lets the stack grow for that as for an access of the program's; or refuses, and nothing faults.
+        if (is_error(ZG_CALL(SYS_clock_gettime, CLOCK_MONOTONIC, end - bytes, 0, 0, 0, 0))) continue;
+        if (bytes > mapped) __atomic_fetch_add(&mapped_bytes, bytes - mapped, __ATOMIC_RELAXED);
+        return;
+    }
+}
+
 uint64_t zg_os_break(void) {
     long result = ZG_CALL(SYS_brk, 0, 0, 0, 0, 0, 0);
     return is_error(result) ? 0 : (uint64_t)result;

@@ -103,6 +103,9 @@ void zg_pressure_read(struct zg_readings *readings, enum zg_pressure_reach reach
 // The files that are kept open for zg_pressure_kept have been looked for.
 bool zg_pressure_is_prepared(void);
 
+// Address space of the process, what of it RLIMIT_DATA counts, and what are stacks, as the kept file says. False where it cannot be read.
+bool zg_pressure_mapped(uint64_t *space, uint64_t *data, uint64_t *stacks);
+
 // The process as its kept file shows it. False where that cannot be read (any more).
 struct zg_process_state {
     bool filtered;    // some filter of system calls is in force

@@ -300,14 +300,18 @@ static void read_limits(struct zg_readings *readings, uint64_t bytes, bool may_a
         data_limit = zg_os_limit(RLIMIT_DATA);
     }
     uint64_t size, data;
+    // Within limits that the heap keeps itself nothing that is dead counts (limits/allowance.h).
+    bool keeps = space_limit < zg_os_reserved_bytes() || zg_os_uncounted_bytes();
+    int64_t live = (int64_t)zg_stats_get(zg_counter_live_bytes);
+    uint64_t in_use = zg_stats_get(zg_counter_heap_committed_bytes) + zg_stats_get(zg_counter_metadata_bytes);
+    if (keeps) in_use = live < 0 ? 0 : (uint64_t)live;
     if (space_limit < UNLIMITED && zg_pressure_parse_field(text, bytes, "VmSize", &size)) {
-        uint64_t in_use = zg_stats_get(zg_counter_heap_committed_bytes) + zg_stats_get(zg_counter_metadata_bytes);
         uint64_t reserved = zg_os_reserved_bytes();
         uint64_t idle = reserved - zg_min(reserved, in_use);
         readings->address_space = bound(size - zg_min(size, idle), space_limit);
     }
     if (data_limit < UNLIMITED && zg_pressure_parse_field(text, bytes, "VmData", &data))
-        readings->data = bound(data, data_limit);
+        readings->data = bound(data + (zg_os_uncounted_bytes() ? in_use : 0), data_limit);
 }
 
 static void read_system(struct zg_readings *readings, uint64_t bytes) {
@@ -360,6 +364,13 @@ static bool parse_process(uint64_t bytes, struct zg_process_state *state) {
 }
 
 bool zg_pressure_process(struct zg_process_state *state) { return parse_process(read_kept(kept_status), state); }
+
+bool zg_pressure_mapped(uint64_t *space, uint64_t *data, uint64_t *stacks) {
+    uint64_t bytes = read_kept(kept_status);
+    return zg_pressure_parse_field(text, bytes, "VmSize", space) &&
+           zg_pressure_parse_field(text, bytes, "VmData", data) &&
+           zg_pressure_parse_field(text, bytes, "VmStk", stacks);
+}
 
 bool zg_pressure_is_prepared(void) { return prepared; }
 

@@ -64,9 +64,8 @@ static void initialise(void) {
     zg_overread_init();
     zg_quarantine_init();
     uint64_t limit = zg_os_address_space();
-    bool done =
-        zg_os_has_expected_pages() && zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) && reserve_heap() &&
-        zg_choice_init() && zg_lifetime_init() && zg_fence_init();
+    bool done = zg_os_has_expected_pages() && zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) &&
+                reserve_heap() && zg_choice_init() && zg_lifetime_init() && zg_fence_init();
     if (done && zg_config.profile == zg_profile_mte && !zg_tags_start())
         zg_stats_degrade(zg_degradation_no_memory_tags);
     if (done) zg_window_reserve();

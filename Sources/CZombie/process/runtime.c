@@ -23,6 +23,7 @@
 #include "images/loader.h"
 #include "images/module.h"
 #include "include/zg_program.h"
+#include "limits/allowance.h"
 #include "limits/maintenance.h"
 #include "limits/sample.h"
 #include "pages/fence.h"
@@ -298,6 +299,7 @@ static void start(void) {
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (thread) zg_thread_leave(thread);
     zg_maintenance_start();
+    zg_allowance_look();
     zg_watch_start();
     zg_count_observer_start();
     if (zg_config.handle_signals && zg_crash_is_wanted()) {

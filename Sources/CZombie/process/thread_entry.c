@@ -15,6 +15,7 @@
 #include "heap/quarantine.h"
 #include "images/loader.h"
 #include "images/module.h"
+#include "limits/allowance.h"
 #include "limits/maintenance.h"
 #include "limits/sample.h"
 #include "pages/overread.h"
@@ -297,6 +298,7 @@ static void run_errands(uint32_t errands, const uint64_t *frame) {
 static void look_around(struct zg_thread *thread) {
     zg_maintenance_answer(thread);
     zg_maintenance_look(thread);
+    zg_allowance_look_at_growth();
     zg_overread_look();
     zg_signals_give_up_stack();
 }

@@ -3,3 +3,4 @@
 #include "settings/passing.h"
 
 uint8_t zg_passing = zg_passing_undecided;
+bool zg_passing_may_fail;

@@ -14,5 +14,8 @@ enum zg_passing {
     zg_passing_undecided, // before the first block
 };
 extern uint8_t zg_passing;
+// Memory is limited (limits/allowance.h): what is passed on counts together with what is not, and where the program has limited its address
+// space to less than was reserved before, libc gets nothing any more, and what is passed on to it in vain is served here.
+extern bool zg_passing_may_fail;
 
 #endif

@@ -73,6 +73,8 @@ struct zg_thread {
     struct zg_handled
         *handled; // the handler of the program's that it is in for a signal (faults/handled.h); NULL: in none
 
+    bool is_unfenced; // what it allocates stands in for another allocator's blocks, and gets no pages of its own
+
     uint32_t aside; // how often it has stepped aside and not come back
 
     // Counts since the last flush to the statistics page.
