@@ -79,6 +79,7 @@ PARTS = [
     # What programs do, what the kernel refuses, what goes wrong at any moment, what others might want.
     Part("life", driver("Robustness/life"), 28),
     Part("filters", driver("Robustness/filters"), 10),
+    Part("limits", driver("Robustness/limits"), 60),
     Part("crashes", driver("Robustness/crashes"), 11, slices=4),
     Part("faults", driver("Robustness/faults"), 45, slices=12),
     Part("children", driver("Robustness/children"), 25),
