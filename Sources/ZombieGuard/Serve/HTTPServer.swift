@@ -52,6 +52,7 @@ public final class HTTPServer: Sendable {
     /// - Parameters:
     ///   - threads: so many make pages.
     ///   - prepare: called in each of them, for what makes its pages.
+    /// - Returns: Never; it throws before it answers.
     /// - Throws: ``SystemError`` where no thread can be started.
     public func serve(threads: Int, _ prepare: @escaping @Sendable () -> (HTTPRequest) -> HTTPResponse)
         throws(SystemError) -> Never
