@@ -35,6 +35,7 @@ JUMP(pthread_detach, OLDEST);
 JUMP_SINCE(pthread_getaffinity_np, "2.3.4");
 JUMP(pthread_getattr_np, OLDEST);
 JUMP(pthread_key_create, OLDEST);
+JUMP(pthread_join, OLDEST);
 JUMP(pthread_kill, OLDEST);
 JUMP(pthread_mutexattr_destroy, OLDEST);
 JUMP(pthread_mutexattr_init, OLDEST);
