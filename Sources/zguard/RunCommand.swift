@@ -60,10 +60,13 @@ struct RunCommand {
         var sink = try FindingSink(arguments, reporting)
 
         let directory = try Self.createDirectory()
+        var kept: RunFindings?
+        var isKept = false // beside the report, since that lacks something
+        // The last step: whoever kills zguard before it finds everything beside the report.
+        defer { if !isKept { kept?.remove() } }
         defer { directory.remove() }
         var raw = try RawFindings(in: directory, report: sink.keptPath)
-        var isKept = false // beside the report, since that lacks something
-        defer { if !isKept { raw.kept?.remove() } }
+        kept = raw.kept
         sink.keep(raw.kept)
         let filters = SystemCallFilters()
         let environment = ChildEnvironment.guarding(
