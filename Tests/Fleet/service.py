@@ -15,10 +15,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Fleet.store_server import finding, write_report  # noqa: E402
-from Support import roots  # noqa: E402
+from Support import builds, roots  # noqa: E402
 from Support.checks import close, run_tests  # noqa: E402
-from Support.environment import ROOT, ZGUARD, scrubbed  # noqa: E402
+from Support.environment import LIBRARY, ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.reports import findings_of  # noqa: E402
 
+MISUSE = TESTS / "Robustness/Filters/misuse.c"
 UNIT = ROOT / "Services/zguard-collect.service"
 PACKAGES = ["dbus", "libsqlite3-0", "systemd", "systemd-sysv"]
 SECONDS = 60  # until something arrives, however busy the machine is
@@ -36,6 +38,7 @@ class Container:
     def __init__(self, work, made):
         self.root = Path(work) / "root"
         subprocess.run(["cp", "-a", made.path, self.root], check=True)
+        shutil.copy2(LIBRARY, self.root / "usr/lib")
         self.reports, self.store = self.root / "var/lib/zguard", self.root / "var/lib/fleet/fleet.db"
         self.store.parent.mkdir()
         shutil.copy2(ZGUARD, self.root / "usr/bin/zguard")
@@ -116,6 +119,34 @@ def it_ships(work, made):
         container.close()
 
 
+def it_guards_under_a_filter(work, made):
+    """A service with SystemCallFilter= whose ExecStart= has zguard in front: the filter stands before zguard and the program start, and kills for
+    what it forbids. A crash and a finding that the program goes on after are reported with thread, program and time."""
+    container = Container(work, made)
+    container.reports.mkdir(exist_ok=True)
+    program = builds.compiled(builds.BUILD / "service/misuse", ["gcc", "-g", "-O1", MISUSE, "-o", builds.BUILD / "service/misuse"], [MISUSE])
+    shutil.copy2(program, container.root / "usr/bin/misuse")
+    kinds = {"null": "null-access", "abort": "crash", "twice": "double-free"}
+    for way in kinds:
+        (container.root / f"etc/systemd/system/{way}.service").write_text(
+            "[Service]\nType=oneshot\nSystemCallFilter=@system-service\nNoNewPrivileges=yes\n"
+            f"ExecStart=/usr/bin/zguard run --collect crashes --report /var/lib/zguard/{way}.jsonl --format json -- /usr/bin/misuse {way}\n"
+            f"StandardOutput=append:/var/log/collect\nStandardError=inherit\n[Install]\nWantedBy=multi-user.target\n")
+        container.systemctl("enable", way)
+    container.boot()
+    try:
+        for way, kind in kinds.items():
+            report = container.reports / f"{way}.jsonl"
+            container.wait(f"{way} is reported", lambda: findings_of(report))
+            [found] = findings_of(report)
+            assert found["kind"] == kind and found["thread"] == {"id": 1, "name": "misuse"} and found["program"] == "/usr/bin/misuse", found
+            assert found["pid"] > 1 and not found["time"].startswith("1970"), found
+        said = (container.root / "var/log/collect").read_text()
+        assert "SystemCallFilter=" in said and "(seccomp)" in said, said[-2000:]
+    finally:
+        container.close()
+
+
 def it_is_off(work, made):
     """Unless somebody wants it."""
     container = Container(work, made)
@@ -133,7 +164,8 @@ def main():
     except roots.Unavailable as reason:
         print(f"skipped: {reason}")
         return close(0, 0, 1)
-    tests = [("it is understood", it_is_understood), ("it is off", lambda work: it_is_off(work, made)), ("it ships", lambda work: it_ships(work, made))]
+    tests = [("it is understood", it_is_understood), ("it is off", lambda work: it_is_off(work, made)), ("it ships", lambda work: it_ships(work, made)),
+             ("it guards under a filter", lambda work: it_guards_under_a_filter(work, made))]
     return run_tests(tests, "zguard-service-", "", str)
 
 
