@@ -8,6 +8,7 @@ Closing line: N passed, N failed."""
 import argparse
 import concurrent.futures
 import json
+import multiprocessing
 import os
 import random
 import resource
@@ -176,13 +177,24 @@ def damaged(number, lines):
                 report = bytearray((text[:spot] + random_.choice(NUMBERS) + text[spot + 1:]).encode())
         elif len(report) < 1 << 20:
             report *= random_.choice([2, 30])
-        report = report[:12 << 20] or bytearray(b"\n")
+        report = report[:6 << 20] or bytearray(b"\n")
     return bytes(report)
 
 
+def call(words):
+    """Exit status, seconds of the processor, KiB of memory and the last words of a call. What a program took counts from its fork on: so the
+    process that forks must be a small one."""
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, env=scrubbed(), preexec_fn=limit)
+        _, code, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(code)
+        errors.seek(0)
+        return process.returncode, usage.ru_utime + usage.ru_stime, usage.ru_maxrss, errors.read()[-300:]
+
+
 class Damaged:
-    def __init__(self, work, lines, seconds):
-        self.work, self.lines, self.seconds = work, lines, seconds
+    def __init__(self, work, lines, seconds, callers):
+        self.work, self.lines, self.seconds, self.callers = work, lines, seconds, callers
         self.rules = work / "redact"
         self.rules.write_text("replace user usr\nreplace /home/*/ ~/\nreplace a*b*c x\ndrop thread pid\n")
         self.suppressions = work / "suppressions"
@@ -190,20 +202,14 @@ class Damaged:
 
     def call(self, words):
         """What is wrong with a call; nothing where all is well."""
-        errors = tempfile.TemporaryFile()
-        process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
-                                   env=scrubbed(), preexec_fn=limit)
-        _, code, usage = os.wait4(process.pid, 0)
-        process.returncode = status = os.waitstatus_to_exitcode(code)
-        seconds = usage.ru_utime + usage.ru_stime
+        status, seconds, memory, errors = self.callers.submit(call, [str(word) for word in words]).result()
         what = " ".join(str(word) for word in words[1:])
         if status < 0:
-            errors.seek(0)
-            yield f"ended by {signal.Signals(-status).name} after {seconds:.1f} s: {what}: {errors.read()[-300:]!r}"
+            yield f"ended by {signal.Signals(-status).name} after {seconds:.1f} s: {what}: {errors!r}"
         elif seconds > self.seconds:
             yield f"took {seconds:.1f} s: {what}"
-        if usage.ru_maxrss > MOST_MEMORY_KIB:
-            yield f"took {usage.ru_maxrss >> 10} MiB: {what}"
+        if memory > MOST_MEMORY_KIB:
+            yield f"took {memory >> 10} MiB: {what}"
 
     def problems(self, number):
         place = self.work / f"{number}"
@@ -248,8 +254,10 @@ def main():
         work = Path(temporary)
         lines, found = real_lines(work)
         checks.check("real reports", [] if found >= 10 else [f"the programs have written {found} lines only"])
-        run = Damaged(work, lines, MOST_SECONDS * (DEBUG_FACTOR if is_debug else 1))
-        with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("fork")) as callers, \
+                concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+            callers.submit(call, ["true"]).result()  # forks them all, before this process grows
+            run = Damaged(work, lines, MOST_SECONDS * (DEBUG_FACTOR if is_debug else 1), callers)
             for number, problems in pool.map(run.problems, numbers):
                 checks.check(f"report {number}", problems)
     return checks.close()

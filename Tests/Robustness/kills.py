@@ -108,6 +108,9 @@ class Trial:
     def read(self):
         """The findings that are to be had now."""
         how = self.route.split()[1]
+        # A report is complete once nothing is left beside it, even if zguard is killed before it has ended.
+        if self.status < 0 and Path(self.report).is_file() and not self.left():
+            self.status = 0
         if self.status >= 0 and how in ("run", "again") and not self.format and not self.report.endswith("/"):
             return Path(self.report).read_text().splitlines()  # complete, and the next run's from then on
         if self.format and self.status >= 0:
@@ -135,6 +138,9 @@ class Trial:
         paths = sorted(Path(self.report).glob("*.jsonl")) if self.report.endswith("/") else [Path(self.report)]
         return [line for path in paths for line in path.read_text().splitlines()]
 
+    def left(self):
+        return [path.name for path in self.work.rglob("*") if ".unfinished-" in path.name]
+
     def problems(self):
         acknowledged = self.acknowledged
         found, problems = collections.Counter(), []
@@ -161,7 +167,7 @@ class Trial:
             problems.append(f"{len(lost)} of {len(wanted)} lost: {sorted(lost)[:5]}")
         if twice:
             problems.append(f"doubled: {twice}")
-        left = [path.name for path in self.work.rglob("*") if ".unfinished-" in path.name]
+        left = self.left()
         if self.route.split()[1] != "report" and left:
             problems.append(f"left behind: {left}")
         if lost or twice or problems:
