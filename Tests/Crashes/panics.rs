@@ -22,7 +22,7 @@ fn thread() {
     std::thread::Builder::new().name("worker".to_string()).spawn(work).unwrap().join().unwrap()
 }
 
-// dies: SIGABRT, crash, message=has overflowed its stack, top=deeper
+// dies: SIGABRT, stack-overflow, message=has overflowed its stack, top=deeper, fault=SIGSEGV
 fn deep() {
     println!("{}", deeper(std::env::args().count() as u64));
 }

@@ -203,7 +203,7 @@ NO_MEMORY = ({"stack"}, "gdb writes no memory of a program whose first thread ha
 ORIGINS = ("kernel", "gdb")
 DIFFERENCES = {
     "kernel": {"abort_ignored": RAISED_AGAIN, "abort_handled": RAISED_AGAIN, "file_too_long": (None, "the limit is one on core files, too"),
-               "handler_without_room": NOT_AS_DEEP},
+               "handler_without_room": NOT_AS_DEEP, "deep": NOT_AS_DEEP},
     "gdb": {"tryBang": THROWN_ELSEWHERE, "topLevel": THROWN_ELSEWHERE, "first_thread_left": NO_MEMORY, "handler_without_room": NOT_SAID_YET},
 }
 # gdb has stopped the program at a signal that its handler goes on from, before.

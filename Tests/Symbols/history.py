@@ -457,7 +457,7 @@ def check_cores(folder):
 
 def check_partial(folder):
     """Core files that the system was told to cut off, or to write without shared memory."""
-    for name, message, how in (("core-limited", "is cut off", dict(most=1 << 20)),
+    for name, message, how in (("core-limited", "is cut off", dict(most=1 << 18)),
                                ("core-filtered", "without the statistics page", dict(filter_="0x31"))):
         core, at = core_of(folder, PROGRAMS / "blocks", "abort", "", name, **how)
         done = history(core, at["live"])

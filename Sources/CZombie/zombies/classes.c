@@ -29,7 +29,7 @@ void zg_classes_init(bool on) {
     uint64_t *tables = on ? zg_os_map_for_good(ZG_CLASSES_ALL * (sizeof *zg_classes + sizeof *name_hashes)) : NULL;
     if (on && !tables) zg_stats_degrade(zg_degradation_no_table_memory);
     zg_classes = tables;
-    name_hashes = (uint32_t *)(tables + ZG_CLASSES_ALL);
+    name_hashes = tables ? (uint32_t *)(tables + ZG_CLASSES_ALL) : NULL;
     zg_classes_on = tables != NULL;
 }
 
