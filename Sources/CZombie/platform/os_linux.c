@@ -1026,9 +1026,10 @@ uint64_t zg_os_clock_ns(int clock) { return clock_now(clock); }
 uint64_t zg_os_limit(int resource) {
     struct rlimit limit;
     if (is_error(ZG_CALL(SYS_prlimit64, 0, resource, 0, &limit, 0, 0)))
-        return limit_is_told[resource] ? told_limits[resource] : RLIM_INFINITY;
-    told_limits[resource] = limit.rlim_cur;
-    limit_is_told[resource] = true;
+        return __atomic_load_n(&limit_is_told[resource], __ATOMIC_ACQUIRE) ? zg_load(&told_limits[resource])
+                                                                           : RLIM_INFINITY;
+    zg_store(&told_limits[resource], limit.rlim_cur);
+    __atomic_store_n(&limit_is_told[resource], true, __ATOMIC_RELEASE);
     return limit.rlim_cur;
 }
 
