@@ -89,11 +89,11 @@ PARTS = [
     # Groups that get short of memory stall, which the whole machine's numbers show: other parts would see it as theirs.
     Part("groups", driver("Robustness/groups"), 45, quiet=True),
     Part("pages", driver("Robustness/pages"), 20),
-    Part("pages-full", driver("Robustness/pages", "--pages", "5000", "--seed", "2"), 300, needs=("pages",), when="full"),
+    Part("pages-full", driver("Robustness/pages", "--pages", "5000", "--seed", "2"), 300, needs=("zguard", "pages"), when="full"),
     Part("harmless", driver("Robustness/harmless"), 20),
     # Whoever is killed, no finding is lost.
     Part("kills", driver("Robustness/kills", "--trials", "40"), 15),
-    Part("kills-full", driver("Robustness/kills", "--trials", "500"), 180, needs=("kills",), when="full"),
+    Part("kills-full", driver("Robustness/kills", "--trials", "500"), 180, needs=("zguard", "kills"), when="full"),
 
     # Reports: on the command line, as text, in other forms, of many runs, of huge or broken files, in a store.
     Part("reports", driver("Reports/reports"), 3),
@@ -108,7 +108,7 @@ PARTS = [
     # Work in proportion to the input, in instructions; damaged reports, that no call dies, hangs or swells.
     Part("linear", driver("Reports/linear"), 130),
     Part("damaged", driver("Reports/damaged"), 60),
-    Part("damaged-full", driver("Reports/damaged", "--reports", "2000"), 700, needs=("damaged",), when="full"),
+    Part("damaged-full", driver("Reports/damaged", "--reports", "2000"), 700, needs=("zguard", "damaged"), when="full"),
     Part("store", driver("Reports/store"), 17),
     # Findings on their way to databases, and in a browser.
     Part("fleet", driver("Fleet/fleet"), 14),
