@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support.checks import Checks  # noqa: E402
 from Support.environment import ZGUARD, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 MOST_GROWTH = 2.5
 # Less is noise: tables that grow by doubling, the random seed of Swift's hashes.
@@ -167,13 +168,16 @@ def main():
     parser.add_argument("--filter", default="", help="cases whose names contain this")
     parser.add_argument("--zguard", default=ZGUARD, type=Path, help="another zguard")
     parser.add_argument("--counts", action="store_true", help="show all counts")
+    add_slice_option(parser)
     arguments = parser.parse_args()
     checks = Checks()
     with tempfile.TemporaryDirectory(prefix="zguard-linear-") as temporary:
         # valgrind cannot read the debug information.
         stripped = Path(temporary) / "zguard"
         subprocess.run(["strip", "--strip-debug", "-o", str(stripped), str(arguments.zguard)], check=True)
-        cases = [case for case in CASES if arguments.filter in case[0]]
+        whole = [case for case in CASES if arguments.filter in case[0]]
+        cases = arguments.slice.deal(whole)
+        arguments.slice.say(len(cases), len(whole), "cases")
         with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             for name, counts, problems in pool.map(lambda case: measure(stripped, case), cases):
                 checks.check(name, problems)

@@ -106,7 +106,7 @@ PARTS = [
     Part("grouping", driver("Reports/grouping"), 16),
     Part("reading", driver("Reports/reading"), 10),
     # Work in proportion to the input, in instructions; damaged reports, that no call dies, hangs or swells.
-    Part("linear", driver("Reports/linear"), 130),
+    Part("linear", driver("Reports/linear"), 20, slices=5),
     Part("damaged", driver("Reports/damaged"), 60),
     Part("damaged-full", driver("Reports/damaged", "--reports", "2000"), 700, needs=("zguard", "damaged"), when="full"),
     Part("store", driver("Reports/store"), 17),
