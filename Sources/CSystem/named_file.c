@@ -1,26 +1,24 @@
-// Opens a file that somebody else has named: without links, and with the rights of that user or only where everybody may
-// read it. Acting as another user is a matter of one thread, which ends with the call; no state, no locks.
+// Opens a file whose name another user has written, for example in a report. The path is resolved and opened without
+// following links, with that user's rights (rights.h), or only where everybody may read it. Cold; no state, no locks.
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
-#include <linux/capability.h>
 #include <linux/magic.h>
-#include <pthread.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "rights.h"
 #include "zg_system.h"
 
 enum { MOST_GROUPS = 1024, LONGEST_ENTRY = 64 << 10 };
 
-// Whose rights the mode of files and directories has to grant, besides those that the kernel checks.
+// Whose rights the modes of files and directories must grant, besides what the kernel checks for this process.
 struct judge {
     int is_asked; // 0: the kernel's check is enough
     int has_user; // 0: everybody's
@@ -34,7 +32,7 @@ static int is_granted(const struct judge *judge, const struct stat *status, mode
     return (status->st_mode & right) != 0 && (status->st_mode & right << 3) != 0;
 }
 
-// What the kernel and drivers make up when it is read, and what belongs to whoever reads it.
+// Files of /proc, /sys and the like: the kernel makes up their contents, often for the process that reads them.
 static int is_made_up(int descriptor) {
     struct statfs system;
     if (fstatfs(descriptor, &system) != 0) return 1;
@@ -92,46 +90,28 @@ static int open_judged(const char *path, const struct judge *judge, char *resolv
     return realpath(path, resolved) == NULL ? -errno : open_resolved(resolved, judge);
 }
 
-// What a thread needs to be another user.
 struct request {
     const char *path;
     char *resolved;
-    uid_t user;
     gid_t group;
     gid_t groups[MOST_GROUPS];
     int group_count;
-    int is_other; // the kernel has made the thread this user
     int result;
 };
 
-// The C library would change all threads of the process: these are the system calls themselves, which change one.
-static int become(const struct request *request) {
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-    struct __user_cap_data_struct none[2] = {{0}, {0}};
-    if (syscall(SYS_setgroups, (size_t)request->group_count, request->groups) != 0) return 0;
-    syscall(SYS_setfsgid, request->group);
-    syscall(SYS_setfsuid, request->user);
-    if ((gid_t)syscall(SYS_setfsgid, -1) != request->group || (uid_t)syscall(SYS_setfsuid, -1) != request->user)
-        return 0;
-    // Without capabilities also where the process keeps them by its securebits.
-    return syscall(SYS_capset, &header, none) == 0;
-}
-
-static void *act(void *argument) {
+static void open_plainly(void *argument) {
     struct request *request = argument;
-    request->is_other = become(request);
     struct judge none = {0};
-    if (request->is_other) request->result = open_judged(request->path, &none, request->resolved);
-    return NULL;
+    request->result = open_judged(request->path, &none, request->resolved);
 }
 
-// The groups of a user; one that no database knows has none.
-static void find_groups(struct request *request) {
+// The groups of a user. A user that no database knows is in "nogroup" alone.
+static void find_groups(uid_t user, struct request *request) {
+    enum { NOGROUP = 65534 };
     struct passwd entry, *found = NULL;
     char *text = malloc(LONGEST_ENTRY);
-    request->group = (gid_t)65534;
-    request->group_count = 0;
-    if (text && getpwuid_r(request->user, &entry, text, LONGEST_ENTRY, &found) == 0 && found) {
+    request->group = NOGROUP;
+    if (text && getpwuid_r(user, &entry, text, LONGEST_ENTRY, &found) == 0 && found) {
         int count = MOST_GROUPS;
         request->group = found->pw_gid;
         if (getgrouplist(found->pw_name, found->pw_gid, request->groups, &count) >= 0) request->group_count = count;
@@ -142,12 +122,13 @@ static void find_groups(struct request *request) {
 static int open_as(uid_t user, const char *path, char *resolved) {
     struct request *request = calloc(1, sizeof *request);
     if (!request) return -ENOMEM;
-    *request = (struct request){.path = path, .resolved = resolved, .user = user};
-    find_groups(request);
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, act, request) == 0) pthread_join(thread, NULL);
+    request->path = path;
+    request->resolved = resolved;
+    find_groups(user, request);
+    const struct zg_rights rights = {user, request->group, request->groups, (size_t)request->group_count};
     struct judge judge = {.is_asked = 1, .has_user = 1, .user = user};
-    int result = request->is_other ? request->result : open_judged(path, &judge, resolved);
+    int is_done = zg_rights_act(&rights, open_plainly, request);
+    int result = is_done ? request->result : open_judged(path, &judge, resolved);
     free(request);
     return result;
 }

@@ -1,49 +1,72 @@
-// Opening files that another user has a say in, with that user's rights in place of root's. Cold; the rights are those of the calling
-// thread alone, which libc's own functions would change for all threads.
+// Acting with the file rights of another user. The system calls themselves change the rights of one thread, while libc's
+// functions of the same names change those of all threads: so the work is done in a thread of its own, whose rights end
+// with it. Cold; no state, no locks.
 
-#include "zg_system.h"
+#include "rights.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static uid_t file_user(void) { return (uid_t)syscall(SYS_setfsuid, -1L); } // an impossible user changes nothing
+#include "zg_system.h"
 
-int zg_system_take_file_rights(uid_t user, gid_t group) {
-    // Whoever is not root has no more rights than its own, and cannot change them.
-    if (geteuid() != 0 || user == 0) return 0;
-    if (syscall(SYS_setgroups, 0L, NULL) != 0) return -errno;
-    syscall(SYS_setfsgid, (long)group);
-    syscall(SYS_setfsuid, (long)user);
-    return file_user() == user ? 0 : -EPERM;
+struct work {
+    const struct zg_rights *rights;
+    void (*act)(void *argument);
+    void *argument;
+    int is_done;
+};
+
+static int take(const struct zg_rights *rights) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    struct __user_cap_data_struct none[2] = {{0}, {0}};
+    if (syscall(SYS_setgroups, rights->count, rights->groups) != 0) return 0;
+    syscall(SYS_setfsgid, rights->group);
+    syscall(SYS_setfsuid, rights->user);
+    // An impossible id changes nothing, and the call returns the current one.
+    if ((gid_t)syscall(SYS_setfsgid, -1) != rights->group || (uid_t)syscall(SYS_setfsuid, -1) != rights->user) return 0;
+    // A process may keep its capabilities when its user changes (securebits).
+    return syscall(SYS_capset, &header, none) == 0;
+}
+
+static void *run(void *argument) {
+    struct work *work = argument;
+    work->is_done = take(work->rights);
+    if (work->is_done) work->act(work->argument);
+    return NULL;
+}
+
+int zg_rights_act(const struct zg_rights *rights, void (*act)(void *argument), void *argument) {
+    if (geteuid() != 0 || rights->user == 0) return 0;
+    struct work work = {.rights = rights, .act = act, .argument = argument};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, run, &work) == 0) pthread_join(thread, NULL);
+    return work.is_done;
+}
+
+struct opening {
+    int handle, flags, result;
+};
+
+// The link leads to the file of the handle, even if the file's name leads elsewhere by now.
+static void open_link(void *argument) {
+    struct opening *opening = argument;
+    char link[48];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", opening->handle);
+    int opened = open(link, opening->flags | O_CLOEXEC);
+    opening->result = opened < 0 ? -errno : opened;
 }
 
 int zg_system_open_handle(int handle, int flags, uid_t user, gid_t group) {
-    // The link leads to the file of the handle, whatever its name stands for by now.
-    char link[48];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", handle);
-    if (geteuid() != 0 || user == 0) {
-        int opened = open(link, flags | O_CLOEXEC);
-        return opened < 0 ? -errno : opened;
-    }
-    int count = (int)syscall(SYS_getgroups, 0L, NULL);
-    gid_t *groups = count < 0 ? NULL : malloc(((size_t)count + 1) * sizeof *groups), own_group = getegid();
-    if (!groups || syscall(SYS_getgroups, (long)count, groups) != count) {
-        free(groups);
-        return -ENOMEM;
-    }
-    // Where the kernel does not let go of rights (root without CAP_SETUID), the caller's checks of the file stand alone.
-    zg_system_take_file_rights(user, group);
-    int opened = open(link, flags | O_CLOEXEC), error = errno;
-    syscall(SYS_setfsuid, 0L);
-    syscall(SYS_setfsgid, (long)own_group);
-    // A thread that went on with another's rights could be made to do anything with them.
-    if (file_user() != 0 || (syscall(SYS_setgroups, (long)count, groups) != 0 && errno != EPERM)) abort();
-    free(groups);
-    return opened < 0 ? -error : opened;
+    struct opening opening = {.handle = handle, .flags = flags};
+    const struct zg_rights rights = {.user = user, .group = group};
+    // Root that cannot give up its rights (no CAP_SETUID) relies on the caller's checks of the file.
+    if (!zg_rights_act(&rights, open_link, &opening)) open_link(&opening);
+    return opening.result;
 }
 
 int zg_system_seals(int descriptor) {

@@ -16,7 +16,6 @@ struct CheckCommand {
         let process = try GuardedProcess(processID: processID)
         let statistics = try process.statistics()
         var check = try HeapCheck(process: process)
-        process.takeFileRights()
         var intake = FindingIntake(options)
         check.run { intake.add($0) }
         for note in check.notes + intake.notes { Output.warn(note) }

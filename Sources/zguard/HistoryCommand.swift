@@ -41,8 +41,9 @@ struct HistoryCommand {
         let author: Author
         switch origin {
         case .process(let processID):
-            source = try Self.source(process: processID)
-            author = Author(ofProcess: processID)
+            let process = try GuardedProcess(processID: processID)
+            source = try HeapSource(process: process)
+            author = process.author
         case .core(let path): (source, author) = try Self.source(core: path)
         }
         var reader = HistoryReader(source)
@@ -61,13 +62,6 @@ struct HistoryCommand {
             Output.out(renderer.render(history, now: source.isRunning ? now : nil))
         }
         return history.isKnown ? ExitStatus.success : ExitStatus.failure
-    }
-
-    private static func source(process processID: Int) throws(ProcessError) -> HeapSource {
-        let process = try GuardedProcess(processID: processID)
-        let source = try HeapSource(process: process)
-        process.takeFileRights()
-        return source
     }
 
     private static func source(core path: String) throws(Failure) -> (HeapSource, Author) {

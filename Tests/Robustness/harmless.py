@@ -17,22 +17,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support.checks import Failed, run_tests, run_within, said_by_library  # noqa: E402
-from Support.environment import LIBRARY, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
+from Support.environment import TESTS, guarded_by, scrubbed  # noqa: E402
+from Support.reachable import Reachable  # noqa: E402
 
 PROFILES = {"default": "", "fence": "profile=fence", "sample": "profile=sample", "sample often": "profile=sample:sample_rate=20", "overhead": "overhead=5%"}
 DEADLINE_SECONDS = 120
 
 
-class Work:
-    def __init__(self, path):
-        """Where programs are made; another user reaches them there, and zguard and the library."""
-        self.path = Path(path)
-        self.path.chmod(0o755)
-        for folder, file in (("bin", ZGUARD), ("lib", LIBRARY)):
-            (self.path / folder).mkdir()
-            shutil.copy(file, self.path / folder)
-        self.zguard, self.library = self.path / "bin/zguard", self.path / "lib/libzguard.so"
-
+class Work(Reachable):
     def build(self, name, *flags):
         program = self.path / name
         subprocess.run(["gcc", "-g", "-O1", "-Wall", "-Wextra", "-Wno-use-after-free", "-fno-builtin", "-pthread", TESTS / f"Robustness/Harmless/{name}.c", "-o", program, *flags, "-lm"],

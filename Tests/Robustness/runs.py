@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import signal
 import stat
 import subprocess
@@ -20,7 +19,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support.checks import run_tests  # noqa: E402
-from Support.environment import LIBRARY, RUNTIME, TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.environment import LIBRARY, RUNTIME, TESTS, scrubbed  # noqa: E402
+from Support.reachable import Reachable  # noqa: E402
 
 NOBODY = 65534
 PYTHON = "/usr/bin/python3"  # one that nobody may run, too
@@ -28,15 +28,9 @@ DEADLINE_SECONDS = 60
 FORGED = '{"schema":"zguard.finding/1","kind":"use-after-free","access":"read","confidence":"exact","detail":{"what":"forged"},"count":1,"pid":1}'
 
 
-class Work:
+class Work(Reachable):
     def __init__(self, path):
-        """Programs, zguard and the library where another user reaches them."""
-        self.path = Path(path)
-        self.path.chmod(0o755)
-        for folder, file in (("bin", ZGUARD), ("lib", LIBRARY)):
-            (self.path / folder).mkdir()
-            shutil.copy(file, self.path / folder)
-        self.zguard = self.path / "bin/zguard"
+        super().__init__(path)
         # A directory that everybody may write to, as /tmp is, and one that root's runs use.
         self.shared = self.path / "shared"
         self.shared.mkdir()

@@ -95,15 +95,13 @@ struct zg_system_end zg_system_reap(int pid);
 // 1 where the file has capabilities that the kernel grants on exec, else 0.
 int zg_system_has_file_capabilities(const char *path);
 
-// Opens the file of a descriptor that was opened with O_PATH, and no other. Root does it with the rights of this user and group and of no
-// supplementary group, as far as the kernel lets it.
+// Opens the file that an O_PATH descriptor stands for. Root opens it with the rights of this user and group, without
+// supplementary groups, where the kernel lets it give up its own. Returns a descriptor or a negative error number.
 int zg_system_open_handle(int handle, int flags, uid_t user, gid_t group);
-// The calling thread opens files with the rights of this user and group from now on, where it is root's: 0, or a negative error number.
-int zg_system_take_file_rights(uid_t user, gid_t group);
-// The seals of a file in memory (F_GET_SEALS); negative where it is none.
+// The seals of a memfd (F_GET_SEALS); a negative error number for any other file.
 int zg_system_seals(int descriptor);
-extern const int zg_system_seals_of_size; // those that keep the size
-// Whose rights count when a file is opened that somebody else has named, besides this process's.
+extern const int zg_system_seals_of_size; // F_SEAL_SHRINK and F_SEAL_GROW
+// Whose rights count, besides this process's, when a file is opened whose name somebody else has written.
 enum zg_system_rights {
     ZG_SYSTEM_OWN,
     ZG_SYSTEM_OF_USER,     // those of that user; root's process opens it as that user

@@ -99,9 +99,8 @@ public struct GuardedProcess: Sendable {
         return folder
     }
 
-    /// From now on this thread opens files with the rights of the process's user, where it is root's: the process names them, and root would read
-    /// what that user may not. What takes root's own rights, its memory above all, is to be open by then.
-    package func takeFileRights() { (try? folder())?.takeFileRights() }
+    /// The author of what the process says: it names the files of its modules, and these name their sources.
+    package var author: Author { Author(of: try? folder()) }
 
     private func readPage(in folder: ProcessFolder) throws(ProcessError) -> zg_stats_page {
         try decode(try readPageBytes(in: folder))

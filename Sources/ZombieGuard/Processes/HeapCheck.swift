@@ -15,6 +15,7 @@ public struct HeapCheck {
     public private(set) var verifiedBytes: UInt64 = 0
 
     private let source: HeapSource
+    private let author: Author
     private let statistics: Statistics
     private let layout: HeapLayout
     private let memory: any MemoryReader
@@ -42,6 +43,7 @@ public struct HeapCheck {
     /// - Parameter process: a guarded process.
     public init(process: GuardedProcess) throws(ProcessError) {
         source = try HeapSource(process: process)
+        author = process.author
         statistics = source.statistics
         layout = statistics.heapLayout
         memory = source.memory
@@ -326,7 +328,7 @@ public struct HeapCheck {
         ]
         // In front of the block there is no offset but the address, as in the runtime's own findings.
         if Int64(bitPattern: seen.offset) < 0 { detail["offset"] = nil }
-        return Finding(
+        var finding = Finding(
             kind: isLive ? .heapOverflow : .writeAfterFree, access: .write,
             address: Address(contents.start &+ seen.offset),
             block: Finding.Block(
@@ -337,6 +339,8 @@ public struct HeapCheck {
                 free: isLive ? [] : frames(of: block.free_stack), alloc: frames(of: block.alloc_stack)),
             processID: statistics.processID, program: statistics.program, time: Timestamp.now.description,
             detail: detail)
+        finding.author = author
+        return finding
     }
 
     // Thread numbers end at 65535, which stands for every later one.

@@ -44,9 +44,7 @@ final class MappedFiles {
         guard path.hasPrefix("/"), !path.hasPrefix("/dev/"), !path.hasPrefix("/memfd:"), !path.hasSuffix(" (deleted)")
         else { return nil }
         do throws(SystemError) {
-            let isOwn = author == .own || path == program
-            let file =
-                isOwn ? try Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK) : try author.open(path).file
+            let file = try (path == program ? .own : author).openModule(path)
             guard let status = file.status, status.st_mode & S_IFMT == S_IFREG else { return nil }
             if isSame(file, status, path, core) { return file }
             notes.append("'\(visible(path))' is another file than the one that ran: what only it holds is not shown")

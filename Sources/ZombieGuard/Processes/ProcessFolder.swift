@@ -21,7 +21,11 @@ final class ProcessFolder: Sendable {
         folder = try Descriptor(opening: "/proc/\(number)", flags: zg_system_open_path | O_DIRECTORY)
     }
 
-    /// Opens what all threads of the process share, such as "maps", "mem" or "fd/3".
+    /// Opens a file that is the same for all threads of the process.
+    ///
+    /// - Parameters:
+    ///   - name: below the folder, such as "maps", "mem" or "fd/3".
+    ///   - flags: as for open(2).
     func open(_ name: String, flags: Int32 = O_RDONLY) throws(SystemError) -> Descriptor {
         try Descriptor(opening: part + name, in: folder, flags: flags)
     }
@@ -32,7 +36,7 @@ final class ProcessFolder: Sendable {
     /// The names in a folder, "." and ".." among them; none where it cannot be read.
     func entries(of name: String) -> [String] {
         guard let directory = try? open(name, flags: O_RDONLY | O_DIRECTORY) else { return [] }
-        return directoryEntries("/proc/self/fd/\(directory.number)")
+        return directoryEntries(of: directory)
     }
 
     /// The target of a link; nil where there is none.
@@ -61,7 +65,7 @@ final class ProcessFolder: Sendable {
     var owner: Owner? {
         let status = status
         func numbers(_ label: String) -> [UInt32] {
-            status[label]?.split { $0 == "\t" || $0 == " " }.compactMap { UInt32($0) } ?? []
+            status[label]?.split { $0 == "\t" || $0 == " " }.compactMap { UInt32(digits: $0) } ?? []
         }
         let owner = Owner(users: numbers("Uid"), groups: numbers("Gid"))
         return owner.users.count == 4 && owner.groups.count == 4 ? owner : nil
@@ -71,20 +75,14 @@ final class ProcessFolder: Sendable {
     var memoryBytes: UInt64 {
         let status = status
         return ["VmRSS", "VmSwap"].reduce(0) { sum, label in
-            sum + (status[label]?.split(separator: " ").first.flatMap { UInt64($0) } ?? 0) * 1024
+            sum + (status[label]?.split(separator: " ").first.flatMap { UInt64(digits: $0) } ?? 0) * 1024
         }
     }
 
     /// What the process itself calls its id: inside a container it is another one.
     var innermostID: UInt32? {
         let ids = status["NSpid"]?.split { $0 == "\t" || $0 == " " } ?? []
-        return ids.last.flatMap { UInt32($0) } ?? UInt32(exactly: number)
-    }
-
-    /// See ``GuardedProcess/takeFileRights()``. Root without the capabilities SETUID and SETGID keeps its rights.
-    func takeFileRights() {
-        guard geteuid() == 0, let owner else { return }
-        _ = zg_system_take_file_rights(owner.users[1], owner.groups[1])
+        return ids.last.flatMap { UInt32(digits: $0) } ?? UInt32(exactly: number)
     }
 
     // MARK: The thread that shows memory
@@ -93,7 +91,7 @@ final class ProcessFolder: Sendable {
     private var part: String {
         if isThere("") { return "" }
         guard let tasks = try? Descriptor(opening: "task", in: folder, flags: O_RDONLY | O_DIRECTORY) else { return "" }
-        let threads = directoryEntries("/proc/self/fd/\(tasks.number)").compactMap { Int32($0) }.sorted()
+        let threads = directoryEntries(of: tasks).compactMap { Int32(digits: $0) }.sorted()
         return threads.lazy.map { "task/\($0)/" }.first { isThere($0) } ?? ""
     }
 
@@ -103,4 +101,11 @@ final class ProcessFolder: Sendable {
         else { return false }
         return ![UInt8(ascii: "Z"), UInt8(ascii: "X")].contains(status[end + 2])
     }
+}
+
+extension Author {
+    /// The author of what a process says: its effective user.
+    ///
+    /// - Parameter process: nil where it is gone: then the author is ``unknown``.
+    init(of process: ProcessFolder?) { self = process?.owner.map { Author(user: $0.users[1]) } ?? .unknown }
 }

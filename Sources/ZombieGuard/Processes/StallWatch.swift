@@ -492,7 +492,7 @@ package final class StallWatch {
     private func tell(_ raw: Finding, of thread: Known.Thread) -> (isNew: Bool, findings: [Finding]) {
         var finding = raw
         // The process has chosen what it has mapped, and whose debug information names which files.
-        if geteuid() == 0 { finding.author = Author(ofProcess: thread.process) }
+        if geteuid() == 0 { finding.author = Author(of: try? ProcessFolder(of: thread.process)) }
         var key = Known.Key(
             thread: thread, place: finding.stacks.access.first?.pc, depth: finding.stacks.access.count)
         // While it is not looked at it does what it did before.

@@ -52,9 +52,7 @@ final class ELFFile {
     convenience init(path: String, author: Author = .own) throws(Failure) {
         let descriptor: Descriptor
         do throws(SystemError) {
-            descriptor =
-                author == .own
-                ? try Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK) : try author.open(path).file
+            descriptor = try author.openModule(path)
         } catch { throw .missing(error) }
         try self.init(file: descriptor, path: path)
     }

@@ -58,8 +58,8 @@ struct SymbolFiles {
         self.author = author
     }
 
-    /// Opens a file that the finding, or a file that it names, has led to: with the rights of its author, but for what this user has
-    /// named.
+    /// Opens a file that a finding names, directly or through another file. Files that this user has named (``SymbolSources``)
+    /// are opened with this process's rights, all others with the rights of the finding's author.
     func open(_ path: String) throws(ELFFile.Failure) -> ELFFile {
         try ELFFile(path: path, author: author == .own || sources.isNamed(path) ? .own : author)
     }

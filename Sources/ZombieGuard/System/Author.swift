@@ -1,9 +1,9 @@
-// Who wrote a report, and the opening of files that it names: with no more rights than who wrote it has.
+// The author of a report, and opening the files that the report names with no more rights than its author has.
 
 import CSystem
 import Glibc
 
-/// Whoever can have written a report, or a finding in it. A report may name any file: what it names is shown only where its
+/// The user who wrote a report, or a finding in it. A report may name any file, so a file is shown only where the report's
 /// author could read it.
 public enum Author: Hashable, Sendable {
     /// The user of this process, or root.
@@ -27,19 +27,10 @@ public enum Author: Hashable, Sendable {
         self = isShared ? .unknown : Author(user: status.st_uid)
     }
 
-    /// The author of what a process of this user says.
+    /// The author of what a user's process says.
     ///
-    /// - Parameter user: by the kernel's word.
+    /// - Parameter user: the user's number, from the kernel.
     package init(user: UInt32) { self = user == 0 || user == geteuid() ? .own : .user(user) }
-
-    /// The author of what a process says: its effective user.
-    ///
-    /// - Parameter processID: of a process; ``unknown`` where there is none.
-    package init(ofProcess processID: Int) {
-        let status = (try? readFile("/proc/\(processID)/status")).map { String(decoding: $0, as: UTF8.self) } ?? ""
-        let users = status.split(separator: "\n").first { $0.hasPrefix("Uid:") }?.split(separator: "\t") ?? []
-        self = users.count > 2 ? UInt32(users[2]).map { Author(user: $0) } ?? .unknown : .unknown
-    }
 
     /// The author of a line that says itself who wrote it, in a report of this author. Only this user's own reports are believed.
     ///
@@ -68,7 +59,17 @@ public enum Author: Hashable, Sendable {
             self = .own
             return
         }
-        self = UInt32(text).map { Author(user: $0) } ?? .unknown
+        self = UInt32(digits: text).map { Author(user: $0) } ?? .unknown
+    }
+
+    /// Opens a file of a module that the author has named, for reading: this user's own paths as they are, through links as
+    /// well, others as ``open(_:)`` does.
+    ///
+    /// - Parameter path: of a file.
+    /// - Returns: the file, which may be anything but a FIFO that is waited for.
+    /// - Throws: ``SystemError`` where it cannot be opened, or the author could not read it.
+    package func openModule(_ path: String) throws(SystemError) -> Descriptor {
+        self == .own ? try Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK) : try open(path).file
     }
 
     /// Opens a regular file that the author has named, for reading, and says what it is called without links.

@@ -1,0 +1,16 @@
+"""A directory with copies of zguard and the library that other users reach, whatever the rights of the directories that this checkout is in."""
+
+import shutil
+from pathlib import Path
+
+from Support.environment import LIBRARY, ZGUARD
+
+
+class Reachable:
+    def __init__(self, path):
+        self.path = Path(path)
+        self.path.chmod(0o755)
+        for folder, file in (("bin", ZGUARD), ("lib", LIBRARY)):
+            (self.path / folder).mkdir()
+            shutil.copy(file, self.path / folder)
+        self.zguard, self.library = self.path / "bin/zguard", self.path / "lib/libzguard.so"
