@@ -11,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 const char *zg_system_version(void) { return ZG_VERSION; }
@@ -54,10 +55,18 @@ static int seccomp_mode(int pid) {
     return line ? atoi(line + sizeof "\nSeccomp:" - 1) : -1;
 }
 
+// The processor time of a process, of all its threads, as the kernel compares it with RLIMIT_CPU: in ticks, without the
+// correction that getrusage and /proc apply. The kernel's CPUCLOCK_PROF of a process has the clock id ~pid << 3
+// (include/linux/posix-timers.h). 0 where it cannot be read.
+static uint64_t limited_cpu_us(int pid) {
+    struct timespec time;
+    if (clock_gettime((clockid_t)(~(unsigned)pid << 3), &time)) return 0;
+    return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
+}
+
 struct zg_system_end zg_system_reap(int pid) {
     struct zg_system_end end = {.seccomp = -1, .cpu_soft = UINT64_MAX, .cpu_hard = UINT64_MAX};
     siginfo_t info = {.si_signo = 0};
-    struct rusage usage;
     struct rlimit limit;
     // Whoever traces hears of stops, too, whatever it waits for: that of a thread that is looked at is left to who looks.
     if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_signo != SIGCHLD) return end;
@@ -67,9 +76,8 @@ struct zg_system_end zg_system_reap(int pid) {
         if (limit.rlim_cur != RLIM_INFINITY) end.cpu_soft = limit.rlim_cur;
         if (limit.rlim_max != RLIM_INFINITY) end.cpu_hard = limit.rlim_max;
     }
-    if (wait4(pid, &end.status, WNOHANG, &usage) != pid) return end;
-    end.cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
-                 (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    end.cpu_us = limited_cpu_us(pid);
+    if (waitpid(pid, &end.status, WNOHANG) != pid) return end;
     end.is_ended = 1;
     return end;
 }

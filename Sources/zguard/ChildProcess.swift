@@ -92,6 +92,7 @@ struct ChildProcess {
         if signal != 0 {
             result = ProgramEnd(
                 status: 128 + signal, signal: signal, cause: cause(of: signal, end), seconds: seconds)
+            result.isCauseInferred = result.cause == .memory
         }
         result.isFiltered = end.seccomp > 0
         return result
@@ -100,8 +101,7 @@ struct ChildProcess {
     private func cause(of signal: Int32, _ end: zg_system_end) -> ProgramEnd.Cause {
         // SECCOMP_MODE_STRICT kills by SIGKILL, a filter by SIGSYS; from Linux 5.17 on the kernel's word for who was killed is a third mode.
         let killedByStrict: [Int32] = [1, 3]
-        // The kernel counts ticks against the limit, which are a quarter more than what it tells afterwards where a machine's host took time away.
-        let cpuSeconds = (end.cpu_us + end.cpu_us / 3) / 1_000_000
+        let cpuSeconds = end.cpu_us / 1_000_000
         switch signal {
         case SIGSYS where end.seccomp > 0: return .seccomp
         case SIGKILL where killedByStrict.contains(end.seccomp): return .seccomp

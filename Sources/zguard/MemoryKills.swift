@@ -8,7 +8,8 @@ struct MemoryKills {
 
     init() { counts = Self.places.map(Self.count) }
 
-    /// Whether there are more by now: then a process that died of SIGKILL is likely one of them.
+    /// Whether there are more by now. A process that died of SIGKILL is then likely one of them, but any process of the system
+    /// may be the one that was counted.
     var haveGrown: Bool {
         zip(counts, Self.places.map(Self.count)).contains { before, now in
             if let before, let now { now > before } else { false }

@@ -23,6 +23,8 @@ WAYS = [
     ("sigterm", 143, "unknown", r"killed by SIGTERM after \d\.\d+ s"),
     ("soft", 152, "processor_limit", r"killed by SIGXCPU after [\d.]+ s \(its limit on processor time\)"),
     ("hard", 137, "processor_limit", r"killed by SIGKILL after [\d.]+ s \(its limit on processor time\)"),
+    ("near", 137, "unknown", r"killed by SIGKILL after [\d.]+ s"),
+    ("children", 137, "unknown", r"killed by SIGKILL after [\d.]+ s"),
     ("filter", 159, "seccomp", r"killed by a filter of system calls \(seccomp, SIGSYS\) after \d\.\d+ s"),
     ("strict", 137, "seccomp", r"killed by a filter of system calls \(seccomp, SIGKILL\) after \d\.\d+ s"),
 ]
@@ -88,25 +90,15 @@ def own_end_is_left_alone(program):
     return test
 
 
-def finding_explains(program):
-    """What a finding says of the end is an error of the suite once, as that finding."""
+def signal_of_own(program, way, status, name, kinds, counts):
+    """A signal that the program has raised, or that a finding explains: no line of the run, but a suite that fails, once."""
     def test(place):
         for form in ("json", "junit"):
-            ended, lines = run(place, [program, "null"], "--report", place / form, "--format", form)
-            assert ended == 139 and lines[-1].endswith("; ended by SIGSEGV"), lines
-        assert [json.loads(line)["kind"] for line in (place / "json").read_text().splitlines()] == ["null-access"]
+            ended, lines = run(place, [program, way], "--report", place / form, "--format", form)
+            assert ended == status and lines[-1].endswith(f"; ended by {name}"), lines
+        assert [json.loads(line)["kind"] for line in (place / "json").read_text().splitlines()] == kinds
         suite = xml.parse(place / "junit").getroot()
-        assert (suite.get("errors"), suite.get("failures")) == ("0", "1"), suite.attrib
-    return test
-
-
-def abort_is_no_pass(program):
-    """A signal that the program has raised: no line of the run, but a suite that fails."""
-    def test(place):
-        for form in ("json", "junit"):
-            ended, lines = run(place, [program, "abort"], "--report", place / form, "--format", form)
-            assert ended == 134 and lines[-1].endswith("; ended by SIGABRT"), lines
-        assert (place / "json").read_text() == "" and xml.parse(place / "junit").getroot().get("errors") == "1"
+        assert (suite.get("errors"), suite.get("failures")) == counts, suite.attrib
     return test
 
 
@@ -121,7 +113,9 @@ def main():
     program = built()
     tests = [(f"{way}: closing line", in_closing_line(program, way, status, clause)) for way, status, _, clause in WAYS]
     tests += [(f"{way}: reports", in_every_form(program, way, status, by, clause)) for way, status, by, clause in WAYS]
-    tests += [("own end", own_end_is_left_alone(program)), ("explained by a finding", finding_explains(program)), ("abort", abort_is_no_pass(program)),
+    tests += [("own end", own_end_is_left_alone(program)),
+              ("explained by a finding", signal_of_own(program, "null", 139, "SIGSEGV", ["null-access"], ("0", "1"))),
+              ("abort", signal_of_own(program, "abort", 134, "SIGABRT", [], ("1", "0"))),
               ("shell", shell_cannot_know(program))]
     return run_tests(tests, "zguard-ends-", sys.argv[1] if len(sys.argv) > 1 else "")
 

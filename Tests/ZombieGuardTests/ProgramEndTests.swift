@@ -32,6 +32,12 @@ import Testing
         ] as [(ProgramEnd, String?)])
     func clause(_ end: ProgramEnd, _ text: String?) { #expect(end.text == text) }
 
+    @Test func inferredCauseIsNoCertainty() {
+        var end = ProgramEnd(status: 137, signal: 9, cause: .memory, seconds: 63)
+        end.isCauseInferred = true
+        #expect(end.text == "killed by SIGKILL after 1 min 3 s (the kernel was out of memory), most likely")
+    }
+
     @Test func ownEndsNeedNoExplanation() {
         #expect(ProgramEnd(status: 3).isOwn)
         #expect(!ProgramEnd(status: 3, cause: .handler).isOwn)

@@ -86,7 +86,7 @@ struct zg_system_end {
     int is_ended;      // 0: it runs, or is somebody else's to wait for
     int status;        // as waitpid gives it
     int seccomp;       // SECCOMP_MODE_… that it was under; -1: not known
-    uint64_t cpu_us;   // processor time, that of children it has waited for included
+    uint64_t cpu_us;   // processor time that counts against its limits; 0: not known
     uint64_t cpu_soft; // its limits on processor time in seconds; UINT64_MAX: none, or not known
     uint64_t cpu_hard;
 };

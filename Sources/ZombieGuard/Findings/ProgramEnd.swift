@@ -34,6 +34,8 @@ public struct ProgramEnd: Hashable, Sendable {
     public var signal: Int32?
     /// What ended it.
     public var cause: Cause
+    /// Whether the cause is the likeliest one, and not certain: the kernel does not say which process it killed for memory.
+    public var isCauseInferred = false
     /// Since its start, by the clock.
     public var seconds: Double
     /// Whether the report has a finding of what it died of.
@@ -70,13 +72,14 @@ public struct ProgramEnd: Hashable, Sendable {
                 : nil
         }
         let time = "after \(Self.timeText(seconds))"
+        let likely = isCauseInferred ? ", most likely" : ""
         switch cause {
         case .program: return "ended by \(name)"
         case .handler: return "ended by \(name), in a handler of the program's own"
         case .processorLimit: return "killed by \(name) \(time) (its limit on processor time)"
         case .fileLimit: return "killed by \(name) \(time) (its limit on the size of files)"
         case .seccomp: return "killed by a filter of system calls (seccomp, \(name)) \(time)"
-        case .memory: return "killed by \(name) \(time) (the kernel was out of memory)"
+        case .memory: return "killed by \(name) \(time) (the kernel was out of memory)\(likely)"
         case .unknown: return "killed by \(name) \(time)"
         }
     }
