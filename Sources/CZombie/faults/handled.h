@@ -27,8 +27,8 @@ struct zg_handled {
     struct zg_handled *outer; // a signal that somebody has sent, in whose handler the fault was; NULL: none
     // What the kernel has handed to our handler: on the signal's stack, and valid as long as the program's handler runs.
     uint64_t info, context;
-    uint64_t
-        entry; // in the frame of our handler, which the program's handler runs below, or on the stack that was interrupted
+    // An address in the frame of our handler, below which the program's handler runs, or on the interrupted stack.
+    uint64_t entry;
     uint64_t interrupted;            // the stack pointer that was
     uint64_t stack_low, stack_bytes; // the alternate stack, where there is one
     uint64_t pc;

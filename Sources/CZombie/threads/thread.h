@@ -63,15 +63,15 @@ struct zg_thread {
         uint64_t bytes;
     } moved;
     struct {
-        void *
-            start; // the alternate stack of which the kernel has but the lower part, while a handler runs elsewhere; NULL: none
+        // The alternate stack, of which the kernel has only the lower part while a handler runs elsewhere; NULL: none.
+        void *start;
         uint64_t bytes;
     } lowered;
     // Signals of faults that the program believes to be held back, and the mask with which it does (signals.c).
     uint64_t faults_hidden, hidden_with;
 
-    struct zg_handled
-        *handled; // the handler of the program's that it is in for a signal (faults/handled.h); NULL: in none
+    // The program's signal handler that the thread is in (faults/handled.h); NULL: in none.
+    struct zg_handled *handled;
 
     bool is_unfenced; // what it allocates stands in for another allocator's blocks, and gets no pages of its own
 

@@ -1,8 +1,8 @@
-// How long what a mangled name says may be, before a demangler is asked. Both kinds of names refer back to parts of themselves, which the
-// demanglers write out each time: two hundred bytes can mean gigabytes.
+// Bounds the length of a demangled name before a demangler is called. C++ and Swift names contain back references, which the
+// demanglers expand each time: a symbol of two hundred bytes can expand to gigabytes.
 
-/// An upper bound of the length of a demangled name. Each back reference is taken for one to the longest part that was complete by then. What
-/// of a name cannot be told without a whole parser is taken for the worst.
+/// An upper bound of the length of a demangled name. Each back reference counts as one to the longest part that was complete
+/// by then. Where only a whole parser could tell what a letter means, the longest meaning counts.
 struct DemangledSize {
     /// What any other letter adds: the longest words that the demanglers write for one.
     private static let word = 64
