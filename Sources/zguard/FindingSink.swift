@@ -39,8 +39,8 @@ struct FindingSink {
     private(set) var failure: String?
     /// Findings that are in the report, whole; nil where it has all of them, or there is none.
     private(set) var stored: Int?
-    /// The raw findings are kept beside the report.
-    private var isKept = false
+    /// What is kept beside the report until that is complete; nil where nothing is.
+    private var kept: RunFindings?
     /// Findings that were printed on standard error because the report did not take them.
     private(set) var printed = 0
 
@@ -146,7 +146,7 @@ struct FindingSink {
 
     /// What is kept beside the report, if it is.
     mutating func keep(_ findings: RunFindings?) {
-        isKept = findings != nil
+        kept = findings
         guard case .file(var writer) = destination else { return }
         writer.replacement = findings?.replacement
         destination = .file(writer)
@@ -215,15 +215,17 @@ struct FindingSink {
             failure = failure ?? describe(error)
         }
         if failure == nil { return }
-        if !format.isStreamed, !isKept {
-            for finding in document.findings { print(finding) }
-        }
         switch destination {
         case .file(let writer): stored = (try? writer.checkPresence()) == nil ? 0 : writer.findings
         case .pipe(let pipe): stored = pipe.findings
         case .store(_, let writer): stored = writer.lines
         case .standardError, .stream: break
         }
+        // Nothing has them: neither the report nor the file beside it. Some may have been printed when they were added.
+        let areMissing = !(kept?.hasAll ?? false) && (!format.isStreamed || stored == 0)
+        guard areMissing, printed < document.findings.count else { return }
+        printed = 0
+        for finding in document.findings { print(finding) }
     }
 
     // JSON lines have no other place for how the run ended. Nothing is said where the program ended by itself, also by a signal, or of

@@ -53,7 +53,10 @@ struct RawFindings {
         if let entry = try? reader.next() { return entry }
         noticeCut()
         for index in others.indices {
-            if let entry = try? others[index].reader.next() { return entry }
+            if let entry = try? others[index].reader.next() {
+                kept?.lacksSome = true
+                return entry
+            }
         }
         return nil
     }
@@ -87,6 +90,7 @@ struct RawFindings {
     private mutating func noticeCut() {
         guard let size = file.status?.st_size, size < lseek(file.number, 0, SEEK_CUR) else { return }
         wasCut = true
+        kept?.lacksSome = true
         lseek(file.number, 0, SEEK_SET)
     }
 }

@@ -104,7 +104,7 @@ struct RunCommand {
             }
             requests?.clean()
             raw.look()
-            for stall in stalls?.look() ?? [] { add(stall, &intake, &sink) }
+            addOwn(stalls?.look() ?? [], kept, &intake, &sink)
             if read(&raw, &intake, &sink, requests, of: child.processID) > 0 { watching?.tell(shown: intake.entries) }
             sink.flush()
             if sink.drawsTimeline { timeline.look() }
@@ -114,9 +114,9 @@ struct RunCommand {
         socket = nil
         let claimed = watching?.written ?? 0
         requests?.close()
-        for stall in stalls?.finish(isByItself: end.signal == nil) ?? [] { add(stall, &intake, &sink) }
+        addOwn(stalls?.finish(isByItself: end.signal == nil) ?? [], kept, &intake, &sink)
         while let rest = raw.finish() { handle(rest, &intake, &sink, requests, of: child.processID) }
-        for finding in handled?.left(by: child.processID, end) ?? [] { add(finding, &intake, &sink) }
+        addOwn(handled?.left(by: child.processID, end) ?? [], kept, &intake, &sink)
         explain(&end, isInHandler: handled?.isInHandler(child.processID) ?? false, child, intake)
         // Each process counts what it has written: who cut the file away has left that.
         let lost = unwritten.count + max(claimed - intake.entries, 0)
@@ -130,8 +130,9 @@ struct RunCommand {
         sink.finish(document, of: child.processID)
         isKept = sink.failure != nil
         if !isKept { recovered.remove() }
+        let place = isKept && raw.kept?.hasAll ?? false ? raw.kept?.path : nil
         return conclude(
-            child, end, intake, sink, unwritten: lost, kept: isKept ? raw.kept?.path : nil, coverage, filters)
+            child, end, intake, sink, unwritten: lost, kept: place, coverage, filters)
     }
 
     /// In TMPDIR where that can be written to and ZGUARD_OPTIONS can name it, else in /tmp.
@@ -303,6 +304,16 @@ struct RunCommand {
     private func add(_ finding: Finding, _ intake: inout FindingIntake, _ sink: inout FindingSink) {
         sink.add(intake.add(finding))
         for note in intake.newNotes() { Output.warn(note) }
+    }
+
+    // Findings that no process has written.
+    private func addOwn(
+        _ findings: [Finding], _ kept: RunFindings?, _ intake: inout FindingIntake, _ sink: inout FindingSink
+    ) {
+        for finding in findings {
+            kept?.lacksSome = true
+            add(finding, &intake, &sink)
+        }
     }
 
     private func handle(

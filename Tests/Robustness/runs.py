@@ -261,6 +261,18 @@ def pipes_that_nobody_reads(work):
             os.close(reader)
 
 
+def removed_directories(work):
+    """Findings whose report and raw file are gone together are shown, and not said to be anywhere; so are those that no raw file had."""
+    twice = work.build("twice")
+    folder = work.shared / "folder"
+    for form in ("json", "html"):
+        folder.mkdir()
+        told = work.run("-o", "on_finding=continue", "--report", folder / "report", "--format", form, "--", "sh", "-c", f"{twice} different 3; rm -r {folder}").stderr
+        closing = told.splitlines()[-1]
+        assert ", 0 of them in '" in closing and ", 3 only above, as text" in closing and "all of them" not in closing, (form, told)
+        assert told.count("==zguard== double-free: ") == 3, (form, told)
+
+
 def full_disks(work):
     """What the closing line says is written is on the disk, whole; and where the rest is."""
     twice = work.build("twice")
@@ -304,7 +316,7 @@ def full_disks(work):
 
 
 TESTS_TO_RUN = [strangers_add_nothing, others_of_the_run_add_their_own, workers_take_nothing_away, directory_of_an_old_run, requests_in_others_names, planted_reports,
-                pipes_that_nobody_reads, full_disks]
+                pipes_that_nobody_reads, full_disks, removed_directories]
 
 
 def main():

@@ -11,6 +11,9 @@ package final class RunFindings {
     package let path: String
     /// Open for reading; its position is the reader's.
     package let file: Descriptor
+    /// The run has findings that are not in the file: zguard's own, those of processes that may not open it, or some that a
+    /// process has cut away.
+    package var lacksSome = false
     private let directory: StoreDirectory
     private let name: String
     private var line: UnfinishedLine
@@ -40,6 +43,9 @@ package final class RunFindings {
 
     /// A name in the directory of the report, for a new one.
     package var replacement: String { RunRemains.replacement(for: name) }
+
+    /// Whether all findings of the run are in the file, and the file is still in its directory.
+    package var hasAll: Bool { !lacksSome && (file.status?.st_nlink ?? 0) > 0 }
 
     /// The report has all that is in the file.
     package func remove() { directory.remove(name) }
