@@ -15,7 +15,7 @@
 
 #include "blocks/fill.h"
 #include "blocks/slab.h"
-#include "door/door.h"
+#include "entry/entry.h"
 #include "faults/diagnose.h"
 #include "faults/fault.h"
 #include "faults/signals.h"
@@ -219,7 +219,7 @@ static void make_up_heap(struct input *input) {
         uint8_t how = take8(input);
         view.state = (enum zg_state)(how % 7);
         if (view.state == zg_state_fresh) view.state = zg_state_live;
-        view.kind = (enum zg_kind)(how / 7 % 16); // of a record that was overwritten: no kind
+        view.family = (enum zg_alloc_family)(how / 7 % 16); // of a record that was overwritten: no kind
         view.zombie = view.state >= zg_state_quarantined ? (uint32_t)(take8(input) & 3) << 14 : 0;
         view.death =
             (struct zg_death){how & 64 ? classes[how >> 7] : (uint32_t)take(input, 4), (uint32_t)take(input, 4)};
@@ -419,7 +419,7 @@ static void handle(struct input *input) {
     check_report(false);
     CHECK(!is_writable((uint64_t)check_report), "what is not the heap's was opened");
     CHECK(!(how & 4) || !found || handed_on > before, "an abort that was swallowed");
-    CHECK(!zg_thread_self->busy);
+    CHECK(!zg_thread_self->in_runtime);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -428,12 +428,12 @@ static void handle(struct input *input) {
 // --- start -------------------------------------------------------------------------------------------------------------
 
 static __attribute__((noinline)) uint64_t allocate(uint64_t size, uint64_t alignment) {
-    uint64_t block = (uint64_t)zg_door_allocate(size, alignment, zg_kind_malloc, false, ZG_ARCH_FRAME());
+    uint64_t block = (uint64_t)zg_entry_allocate(size, alignment, zg_family_malloc, false, ZG_ARCH_FRAME());
     __asm__ volatile("" : "+r"(block)::"memory");
     return block;
 }
 static __attribute__((noinline)) void release(uint64_t block) {
-    zg_door_free((void *)block, zg_deallocator_free, ZG_ANY_SIZE, ZG_ARCH_FRAME());
+    zg_entry_free((void *)block, zg_deallocator_free, ZG_ANY_SIZE, ZG_ARCH_FRAME());
     __asm__ volatile("" ::: "memory");
 }
 

@@ -14,7 +14,7 @@
 #include "blocks/lookup.h"
 #include "blocks/slab.h"
 #include "blocks/span.h"
-#include "door/door.h"
+#include "entry/entry.h"
 #include "findings/finding.h"
 #include "findings/found.h"
 #include "fuzz.h"
@@ -27,7 +27,7 @@
 #include "process/runtime.h"
 #include "process/thread_entry.h"
 #include "settings/config.h"
-#include "settings/passing.h"
+#include "settings/bypass.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
 #include "threads/thread.h"
@@ -39,7 +39,7 @@ struct block {
     unsigned char *start;
     uint64_t size, alignment;
     struct zg_block *record; // NULL: libc made it
-    enum zg_kind kind;
+    enum zg_alloc_family family;
     uint16_t maker;
     uint8_t salt;
 };
@@ -47,7 +47,7 @@ struct block {
 struct dead {
     uint64_t start, size;
     struct zg_block *record;
-    enum zg_kind kind;
+    enum zg_alloc_family family;
     uint16_t maker, freer;
     uint64_t freed_bytes; // of all blocks, this one included, when it died
     uint32_t relief;
@@ -68,7 +68,7 @@ static uint64_t blocks_before, bytes_before, findings_expected;
 struct call {
     enum { call_allocate, call_free, call_resize, call_trim } what;
     uint64_t size, alignment;
-    enum zg_kind kind;
+    enum zg_alloc_family family;
     enum zg_deallocator deallocator;
     bool zero;
     void *address;
@@ -79,10 +79,10 @@ static __attribute__((noinline)) void *call_at(int depth, const struct call *cal
     void *result = NULL;
     if (depth > 0) result = call_at(depth - 1, call);
     else if (call->what == call_allocate)
-        result = zg_door_allocate(call->size, call->alignment, call->kind, call->zero, frame);
-    else if (call->what == call_resize) result = zg_door_reallocate(call->address, call->size, frame);
-    else if (call->what == call_trim) zg_door_trim(call->zero, frame);
-    else zg_door_free(call->address, call->deallocator, call->size, frame);
+        result = zg_entry_allocate(call->size, call->alignment, call->kind, call->zero, frame);
+    else if (call->what == call_resize) result = zg_entry_reallocate(call->address, call->size, frame);
+    else if (call->what == call_trim) zg_entry_trim(call->zero, frame);
+    else zg_entry_free(call->address, call->deallocator, call->size, frame);
     __asm__ volatile("" : "+r"(result)::"memory");
     return result;
 }
@@ -91,18 +91,18 @@ static uint64_t findings(void) {
     return zg_stats_get(zg_counter_findings) + zg_stats_get(zg_counter_findings_suppressed);
 }
 
-static enum zg_deallocator matching(enum zg_kind kind) {
-    switch (kind) {
-    case zg_kind_new: return zg_deallocator_delete;
-    case zg_kind_new_array: return zg_deallocator_delete_array;
-    case zg_kind_new_aligned: return zg_deallocator_delete_aligned;
-    case zg_kind_new_array_aligned: return zg_deallocator_delete_array_aligned;
+static enum zg_deallocator matching(enum zg_alloc_family family) {
+    switch (family) {
+    case zg_family_new: return zg_deallocator_delete;
+    case zg_family_new_array: return zg_deallocator_delete_array;
+    case zg_family_new_aligned: return zg_deallocator_delete_aligned;
+    case zg_family_new_array_aligned: return zg_deallocator_delete_array_aligned;
     default: return zg_deallocator_free;
     }
 }
 
-static bool is_aligned_kind(enum zg_kind kind) {
-    return kind == zg_kind_aligned || kind == zg_kind_new_aligned || kind == zg_kind_new_array_aligned;
+static bool is_aligned_kind(enum zg_alloc_family family) {
+    return family == zg_family_aligned || family == zg_family_new_aligned || family == zg_family_new_array_aligned;
 }
 
 // --- contents ----------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ static void check_view(const struct block *block, uint64_t offset) {
     struct zg_block_view view;
     CHECK(zg_lookup_block((uint64_t)block->start + offset, &view));
     CHECK(view.start == (uint64_t)block->start && view.size == block->size && view.offset == (int64_t)offset);
-    CHECK(view.state == zg_state_live && view.kind == block->kind && view.block == block->record);
+    CHECK(view.state == zg_state_live && view.family == block->kind && view.block == block->record);
     CHECK(view.alloc_thread == block->maker && view.alloc_stack && !view.free_stack && !view.free_thread &&
           !view.zombie);
     uint64_t frames[2];
@@ -165,23 +165,24 @@ static void check_kept(const unsigned char *start, const struct block *old, uint
 }
 
 // A block that was handed out enters the model.
-static void enter(unsigned char *start, uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, uint8_t salt) {
+static void enter(unsigned char *start, uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
+                  uint8_t salt) {
     struct block *block = &live[live_count++];
     struct zg_block_view view;
-    *block = (struct block){start, size, alignment, NULL, kind, 0, salt};
+    *block = (struct block){start, size, alignment, NULL, family, 0, salt};
     CHECK((uint64_t)start % alignment == 0, "%p is not aligned to %" PRIu64, (void *)start, alignment);
     bool ours = zg_lookup_is_ours((uint64_t)start);
-    CHECK(ours || zg_passing == zg_passing_sample, "libc served %" PRIu64 " bytes", size);
+    CHECK(ours || zg_bypass_mode == zg_bypass_sample, "libc served %" PRIu64 " bytes", size);
     if (ours) {
         CHECK(zg_lookup_block((uint64_t)start, &view));
         block->record = view.block;
         block->maker = view.alloc_thread;
         CHECK(view.alloc_thread == zg_thread_self->number_in_records);
         check_view(block, 0);
-        CHECK(zg_door_usable_size(start, ZG_ARCH_FRAME()) == size);
+        CHECK(zg_entry_usable_size(start, ZG_ARCH_FRAME()) == size);
         forget_dead(view.block);
     } else {
-        CHECK(zg_door_usable_size(start, ZG_ARCH_FRAME()) >= size);
+        CHECK(zg_entry_usable_size(start, ZG_ARCH_FRAME()) >= size);
     }
     for (int i = 0; i < live_count - 1; i++) {
         uint64_t one = (uint64_t)start, other = (uint64_t)live[i].start;
@@ -237,7 +238,7 @@ static void check_dead(const struct dead *entry, uint64_t offset) {
     CHECK(view.block == entry->record);
     CHECK(view.start == entry->start && view.size == entry->size && view.offset == (int64_t)offset);
     CHECK(view.state != zg_state_live && view.state != zg_state_freeing && view.state != zg_state_fresh);
-    CHECK(view.kind == entry->kind && view.alloc_thread == entry->maker && view.free_thread == entry->freer);
+    CHECK(view.family == entry->kind && view.alloc_thread == entry->maker && view.free_thread == entry->freer);
     CHECK(view.alloc_stack && view.free_stack);
     if (entry->is_held && entry->relief == relief && freed_bytes <= cap)
         CHECK(view.state == zg_state_quarantined, "left the quarantine after %" PRIu64 " of %" PRIu64 " bytes",
@@ -283,9 +284,10 @@ static uint64_t size_from(struct input *input) {
 }
 
 static void do_allocate(struct input *input) {
-    static const enum zg_kind plain[] = {zg_kind_malloc, zg_kind_new, zg_kind_new_array, zg_kind_malloc};
-    static const enum zg_kind aligned[] = {zg_kind_aligned, zg_kind_new_aligned, zg_kind_new_array_aligned,
-                                           zg_kind_aligned};
+    static const enum zg_alloc_family plain[] = {zg_family_malloc, zg_family_new, zg_family_new_array,
+                                                 zg_family_malloc};
+    static const enum zg_alloc_family aligned[] = {zg_family_aligned, zg_family_new_aligned,
+                                                   zg_family_new_array_aligned, zg_family_aligned};
     uint8_t how = take8(input);
     struct call call = {.what = call_allocate,
                         .size = size_from(input),
@@ -307,7 +309,7 @@ static void do_fail(struct input *input) {
     struct call call = {.what = call_allocate,
                         .size = sizes[take8(input) % 5],
                         .alignment = UINT64_C(16) << take8(input) % 17,
-                        .kind = zg_kind_malloc};
+                        .kind = zg_family_malloc};
     errno = 0;
     CHECK(!call_at(0, &call) && errno == ENOMEM);
     relief++;
@@ -322,11 +324,11 @@ static void do_free(struct input *input, int at) {
     uint8_t how = take8(input);
     check_contents(&block);
     if (block.record && how & 8) {
-        call.size = block.kind == zg_kind_malloc || is_aligned_kind(block.kind) ? ZG_ANY_SIZE : block.size;
-        if (block.kind == zg_kind_malloc) call.deallocator = zg_deallocator_free_sized, call.size = block.size;
+        call.size = block.kind == zg_family_malloc || is_aligned_kind(block.kind) ? ZG_ANY_SIZE : block.size;
+        if (block.kind == zg_family_malloc) call.deallocator = zg_deallocator_free_sized, call.size = block.size;
     }
     if (block.record && (how & 0xf0) == 0xf0) { // freed by a function of another family
-        call.deallocator = block.kind == zg_kind_new ? zg_deallocator_free : zg_deallocator_delete;
+        call.deallocator = block.kind == zg_family_new ? zg_deallocator_free : zg_deallocator_delete;
         call.size = ZG_ANY_SIZE;
         findings_expected++;
     }
@@ -340,7 +342,7 @@ static void do_free(struct input *input, int at) {
 static void do_resize(struct input *input, int at) {
     struct block old = live[at];
     check_contents(&old);
-    if (old.kind != zg_kind_malloc && old.kind != zg_kind_aligned) return;
+    if (old.kind != zg_family_malloc && old.kind != zg_family_aligned) return;
     struct call call = {.what = call_resize, .address = old.start, .size = size_from(input)};
     if (!call.size) call.size = 1; // the published function frees
     uint64_t kept = zg_min(old.size, call.size);
@@ -350,7 +352,7 @@ static void do_resize(struct input *input, int at) {
     if (moved != old.start) {
         if (old.record) remember_dead(&old);
         check_kept(moved, &old, kept);
-        enter(moved, call.size, 16, zg_kind_malloc, false, old.salt);
+        enter(moved, call.size, 16, zg_family_malloc, false, old.salt);
         return;
     }
     // In place: the family and the maker stay.
@@ -418,7 +420,7 @@ static void do_foreign(struct input *input) {
     unsigned char *block = malloc(size + 1);
     CHECK(block && !zg_lookup_is_ours((uint64_t)block));
     memset(block, 0x3c, size + 1);
-    CHECK(zg_door_usable_size(block, ZG_ARCH_FRAME()) >= size + 1);
+    CHECK(zg_entry_usable_size(block, ZG_ARCH_FRAME()) >= size + 1);
     struct call call = {.what = call_resize, .address = block, .size = size * 2 + 1};
     if (take8(input) & 1) {
         block = call_at(0, &call);
@@ -448,10 +450,10 @@ static void *run_errand(void *context) {
         remember_dead(&errand->freed[i]);
     }
     for (int i = 0; i < 4; i++) {
-        struct call call = {.what = call_allocate, .size = errand->sizes[i], .alignment = 16, .kind = zg_kind_malloc};
+        struct call call = {.what = call_allocate, .size = errand->sizes[i], .alignment = 16, .kind = zg_family_malloc};
         errand->made[i] = call_at(i & 1, &call);
         CHECK(errand->made[i]);
-        enter(errand->made[i], errand->sizes[i], 16, zg_kind_malloc, false, (uint8_t)i);
+        enter(errand->made[i], errand->sizes[i], 16, zg_family_malloc, false, (uint8_t)i);
     }
     return NULL;
 }
@@ -511,7 +513,7 @@ static void set_options(struct input *input) {
     zg_config.fill_freed_bytes = fills[one >> 2 & 3];
     zg_config.fill_new = one >> 4 & 1;
     zg_config.retired_bytes = retired[two & 3];
-    zg_passing = two >> 2 & 1 && (one & 3) != 3 && !(one >> 5) ? zg_passing_sample : zg_passing_none;
+    zg_bypass_mode = two >> 2 & 1 && (one & 3) != 3 && !(one >> 5) ? zg_bypass_sample : zg_bypass_none;
     zg_allocate_init();
 }
 
@@ -622,6 +624,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count) {
     zg_thread_self = self;
     CHECK(zg_quarantine_bytes() == 0);
     check_statistics();
-    zg_passing = zg_passing_none;
+    zg_bypass_mode = zg_bypass_none;
     return 0;
 }

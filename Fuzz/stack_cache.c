@@ -19,7 +19,7 @@
 #include "stacks/depot.c"
 
 #include "stacks/stack_cache.h"
-#include "stacks/trail.h"
+#include "stacks/stack_diff.h"
 
 #define STACK_LOW UINT64_C(0x20000000)
 #define STACK_BYTES UINT64_C(16384)
@@ -34,7 +34,7 @@ static const uint8_t *image_tables;
 static int function_count;
 static uint64_t *const stack_words = (uint64_t *)STACK_LOW;
 static struct zg_stack_cache cache;
-static struct zg_trail trail;
+static struct zg_stack_diff_cache stack_diff;
 static struct zg_caller caller;
 static const struct zg_stack_bounds bounds = {STACK_LOW, STACK_HIGH};
 static int depth;
@@ -269,8 +269,8 @@ static void show(const char *who, const uint64_t *frames, int count) {
 
 // A stack that the trail or the cache knows has at least `depth` frames where there are as many, or all.
 static void check_known(const char *who, uint32_t stack, const uint64_t *wanted, int count, bool left) {
-    uint64_t frames[ZG_STACK_MAX_DEPTH + ZG_TRAIL_STEP];
-    int got = zg_depot_get(stack & ~ZG_DEPOT_SETTLED, frames, ZG_STACK_MAX_DEPTH + ZG_TRAIL_STEP);
+    uint64_t frames[ZG_STACK_MAX_DEPTH + ZG_STACK_DIFF_STEP];
+    int got = zg_depot_get(stack & ~ZG_DEPOT_CONTEXT_DONE, frames, ZG_STACK_MAX_DEPTH + ZG_STACK_DIFF_STEP);
     int least = count < depth ? count : depth;
     bool equal = got >= least && (left || got <= count);
     for (int i = 0; equal && i < got && i < count; i++) equal = frames[i] == wanted[i];
@@ -281,10 +281,10 @@ static void check_known(const char *who, uint32_t stack, const uint64_t *wanted,
 }
 
 static void capture(void) {
-    uint64_t wanted[ZG_STACK_MAX_DEPTH + ZG_TRAIL_STEP];
+    uint64_t wanted[ZG_STACK_MAX_DEPTH + ZG_STACK_DIFF_STEP];
     bool left;
     open_stack(caller.sp);
-    int count = walk_by_full_rules(ZG_STACK_MAX_DEPTH + ZG_TRAIL_STEP, wanted, &left);
+    int count = walk_by_full_rules(ZG_STACK_MAX_DEPTH + ZG_STACK_DIFF_STEP, wanted, &left);
     struct zg_walk walk;
     memset(&walk, 0x77, sizeof walk);
     zg_unwind_fast(caller, &bounds, depth, &walk);
@@ -300,17 +300,17 @@ static void capture(void) {
 
     uint32_t known = zg_stack_cache_find(&cache, caller, zg_stack_cache_key(&cache, caller));
     if (known) check_known("cache", known, wanted, count, left);
-    uint32_t found = zg_trail_capture(&trail, caller, &bounds, depth, true);
+    uint32_t found = zg_stack_diff_capture(&stack_diff, caller, &bounds, depth, true);
     if (found) check_known("trail", found, wanted, count, left);
     if (known) return;
     // As a thread does it on a miss.
     if (!found) {
         found = zg_depot_put(walk.frames, walk.count);
         CHECK(found);
-        zg_stack_cache_add(&cache, caller, &walk, found & ~ZG_DEPOT_SETTLED);
-    } else if (zg_stack_cache_wants(&cache, caller, found & ~ZG_DEPOT_SETTLED)) {
-        zg_trail_describe(&trail, caller.sp, &walk);
-        zg_stack_cache_add(&cache, caller, &walk, found & ~ZG_DEPOT_SETTLED);
+        zg_stack_cache_add(&cache, caller, &walk, found & ~ZG_DEPOT_CONTEXT_DONE);
+    } else if (zg_stack_cache_wants(&cache, caller, found & ~ZG_DEPOT_CONTEXT_DONE)) {
+        zg_stack_diff_describe(&stack_diff, caller.sp, &walk);
+        zg_stack_cache_add(&cache, caller, &walk, found & ~ZG_DEPOT_CONTEXT_DONE);
     }
     known = zg_stack_cache_find(&cache, caller, zg_stack_cache_key(&cache, caller));
     if (known) check_known("what was just added", known, wanted, count, left);
@@ -422,8 +422,8 @@ static void check_stack(const struct stack *stack) {
     for (int i = stack->count; i-- > 0;) outer = hash, hash = zg_depot_hash(hash, stack->frames[i]);
     CHECK(zg_depot_get(stack->id, frames, FRAMES + 1) == stack->count &&
           !memcmp(frames, stack->frames, sizeof *frames * (size_t)stack->count));
-    CHECK(zg_depot_find(hash, outer) == (stack->id | (stack->settled ? ZG_DEPOT_SETTLED : 0)));
-    CHECK((zg_depot_put(stack->frames, stack->count) & ~ZG_DEPOT_SETTLED) == stack->id);
+    CHECK(zg_depot_find(hash, outer) == (stack->id | (stack->settled ? ZG_DEPOT_CONTEXT_DONE : 0)));
+    CHECK((zg_depot_put(stack->frames, stack->count) & ~ZG_DEPOT_CONTEXT_DONE) == stack->id);
 }
 
 // What `stack` has more frames than `outer`, as the trail adds them.
@@ -464,7 +464,7 @@ static void fuzz_depot(struct input *input) {
         }
         if (what % 8 == 1 && count) {
             struct stack *other = &stacks_put[what / 8 % count];
-            zg_depot_settle(other->id);
+            zg_depot_mark_context_done(other->id);
             for (int i = 0; i < count; i++) stacks_put[i].settled |= stacks_put[i].id == other->id;
             continue;
         }
@@ -479,7 +479,7 @@ static void fuzz_depot(struct input *input) {
         if (outer && what & 32) { // inside a known one
             stack->id = add_inside(outer, stack, what & 16, what & 8);
         } else {
-            stack->id = zg_depot_put(stack->frames, stack->count) & ~ZG_DEPOT_SETTLED;
+            stack->id = zg_depot_put(stack->frames, stack->count) & ~ZG_DEPOT_CONTEXT_DONE;
         }
         CHECK(stack->id);
         for (int i = 0; i < count; i++) {
@@ -539,7 +539,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count) {
     cache.used = 0;
     memset(cache.sets, 0, sizeof cache.sets);
     memset(cache.seen, 0, sizeof cache.seen);
-    memset(&trail, 0, sizeof trail);
+    memset(&stack_diff, 0, sizeof stack_diff);
     if (take8(&input) & 3) fuzz_captures(&input);
     else fuzz_depot(&input);
     return 0;

@@ -16,7 +16,7 @@
 
 #define EXPORTED __attribute__((visibility("default"), noinline))
 
-enum { MOST = ZG_STACK_MAX_DEPTH + ZG_TRAIL_STEP };
+enum { MOST = ZG_STACK_MAX_DEPTH + ZG_STACK_DIFF_STEP };
 
 __attribute__((visibility("default"))) int capture_depth;
 __attribute__((visibility("default"))) struct capture_seen capture_seen;
@@ -65,7 +65,7 @@ EXPORTED void capture_called(void) { kept = 0; }
 
 static bool is_whole(uint32_t stack) {
     uint64_t frames[MOST];
-    return stack && zg_depot_get(stack & ~(ZG_STACK_FENCE | ZG_DEPOT_SETTLED), frames, MOST) == capture_depth;
+    return stack && zg_depot_get(stack & ~(ZG_STACK_FENCE | ZG_DEPOT_CONTEXT_DONE), frames, MOST) == capture_depth;
 }
 
 EXPORTED void capture_look(void) {
@@ -76,6 +76,6 @@ EXPORTED void capture_look(void) {
     uint32_t cached = zg_stack_cache_find(cache, caller, zg_stack_cache_key(cache, caller));
     capture_seen.cached += is_whole(cached);
     capture_seen.lost +=
-        !is_whole(zg_trail_capture(&thread->trail, caller, &thread->stack, zg_config.stack_depth, true));
+        !is_whole(zg_stack_diff_capture(&thread->stack_diff, caller, &thread->stack, zg_config.stack_depth, true));
     zg_thread_leave(thread);
 }

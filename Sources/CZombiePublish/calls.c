@@ -1,7 +1,7 @@
-// Publishes the system calls that take buffers, over libc's: each looks at its buffers, calls libc's function, looks at the
-// result. libc's own calls (stdio's) do not come this way.
-// Any context, signal handlers included. libc's functions are looked up once, before main: dlsym takes the loader's lock.
-// They are cancellation points: a thread that is cancelled in one is unwound through the frame here, which holds nothing.
+// Interposes read, write, send, recv and the other system calls with buffers: checks the buffers, calls libc's
+// function, and checks the result. Calls inside libc (stdio) do not pass through here.
+// Any context, also signal handlers. libc's functions are looked up before main: dlsym takes the loader's lock. All are
+// cancellation points: a cancelled thread is unwound through the frame here, which holds no lock.
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -17,7 +17,7 @@ typedef int zg_nothing_is_published_here; // C wants a declaration in every file
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "door/calls.h"
+#include "entry/calls.h"
 #include "faults/crash.h"
 #include "findings/last_text.h"
 #include "images/loader.h"
@@ -26,7 +26,7 @@ typedef int zg_nothing_is_published_here; // C wants a declaration in every file
 #define ZG_KERNEL_READS false
 #define ZG_KERNEL_WRITES true
 
-// What the fortified functions are for.
+// The check of the fortified functions (_FORTIFY_SOURCE).
 static size_t fitting(size_t bytes, size_t room) {
     if (bytes > room) abort();
     return bytes;
@@ -43,7 +43,7 @@ static size_t fitting(size_t bytes, size_t room) {
         return ZG_LIKELY(next_##symbol != NULL) ? next_##symbol arguments : early_##symbol arguments;                  \
     }
 
-// A call that is watched unless it passes.
+// Defines a call that is checked unless the expression `passes` is true.
 #define ZG_CALL(symbol, shown, kernel, parameters, arguments, plainly, passes, begin)                                  \
     ZG_LIBC(symbol, shown, kernel, parameters, arguments, plainly)                                                     \
     ZG_PUBLISH ssize_t symbol parameters;                                                                              \
@@ -59,9 +59,9 @@ static size_t fitting(size_t bytes, size_t room) {
         return result;                                                                                                 \
     }
 
-// A call with one buffer. Usually it is not ours, and then nothing more than two comparisons; or the whole of it lies in a
-// small live block, and what the kernel reads cannot turn out otherwise. Each frame that the call returns through costs as
-// much as all that: the processor has forgotten where from.
+// Defines a call with one buffer. Most buffers lie outside the guarded heap, which two comparisons show. A buffer that
+// lies completely in a small live block needs no second check if the kernel only reads it. These cases avoid an extra
+// frame: returns are mispredicted after a system call, and each costs as much as the checks.
 #define ZG_OPEN(...) __VA_ARGS__
 #define ZG_BUFFER_CALL(symbol, shown, kernel, parameters, arguments, plainly, buffer, bytes, passes)                   \
     ZG_LIBC(symbol, shown, kernel, parameters, arguments, plainly)                                                     \
@@ -95,7 +95,8 @@ ZG_BUFFER_CALL(__read_chk, "read", ZG_KERNEL_WRITES, (int file, void *buffer, si
 ZG_BUFFER_CALL(write, "write", ZG_KERNEL_READS, (int file, const void *buffer, size_t bytes), (file, buffer, bytes),
                ZG_PLAIN(SYS_write, file, buffer, bytes, 0, 0, 0), buffer, bytes, false)
 
-// What is written to standard error is noted where crashes are collected; who does not ask pays nothing.
+// With collect=crashes, keeps the last text written to standard error for the crash report. Without it, write is
+// unchanged.
 static ssize_t (*unnoted_write)(int file, const void *buffer, size_t bytes);
 static ssize_t noted_write(int file, const void *buffer, size_t bytes) {
     if (file == STDERR_FILENO) zg_last_text_note(buffer, bytes);
@@ -142,7 +143,8 @@ ZG_VECTOR_CALL_AT(pwritev, "pwritev", ZG_KERNEL_READS, SYS_pwritev, off_t)
 ZG_VECTOR_CALL_AT(pwritev64, "pwritev", ZG_KERNEL_READS, SYS_pwritev, off64_t)
 
 // --- sockets ---------------------------------------------------------------------------------------------------------
-// With MSG_TRUNC the result is no count of bytes in the buffer, which a stream's kernel side does not even touch.
+// Receives with MSG_TRUNC are not checked: the result is the packet's length instead of the bytes stored, and a stream
+// socket stores nothing.
 
 ZG_BUFFER_CALL(send, "send", ZG_KERNEL_READS, (int file, const void *buffer, size_t bytes, int flags),
                (file, buffer, bytes, flags), ZG_PLAIN(SYS_sendto, file, buffer, bytes, flags, 0, 0), buffer, bytes,

@@ -1,5 +1,6 @@
-// Publishes the functions that end the process without what atexit has: a handler for a fault that calls one ends the program by that fault.
-// Any context: children of vfork, signal handlers. Where there is no such handler nothing but the system call is made.
+// Interposes _exit, _Exit and quick_exit, which skip atexit handlers: called in a fault handler, they report the fault.
+// Any context, also children of vfork and signal handlers. Outside a fault handler the functions only make the system
+// call.
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -13,10 +14,10 @@ typedef int zg_no_end_is_published; // C wants a declaration in every file
 #include "faults/fault.h"
 #include "images/loader.h"
 
-// Without <stdlib.h> and <unistd.h>, which give them attributes of their own.
+// <stdlib.h> and <unistd.h> are not included: they declare these functions with other attributes.
 static void (*next_quick_exit)(int status);
 
-// Before any handler could need it: dlsym takes the loader's lock.
+// Looked up before main: dlsym takes the loader's lock, which a signal handler must not.
 __attribute__((constructor(101))) static void look_up(void) {
     next_quick_exit = (void (*)(int))zg_loader_next("quick_exit");
 }

@@ -1,6 +1,7 @@
-// Publishes the functions that execute programs: one that cannot take the library gets an environment without it.
-// Any context: children of vfork, signal handlers. What is handed on is on the stack, as libc's own execl and execvp have it there; a
-// large environment is in a mapping. `environ` itself stays as it is, and so does what each function answers.
+// Interposes exec and posix_spawn: a program that cannot load the preload library gets an environment without it.
+// Any context, also children of vfork and signal handlers, so nothing is allocated: the changed environment is built on
+// the stack, like the argument vectors of libc's execl, or in a mapping if it exceeds STACK_MOST bytes. `environ`,
+// results and errno are those of libc.
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -16,14 +17,15 @@ typedef int zg_no_exec_is_published; // C wants a declaration in every file
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "door/children.h"
+#include "entry/children.h"
 #include "images/loader.h"
 #include "platform/arch.h"
 #include "platform/os.h"
 
 enum { STACK_MOST = 8192 };
 
-// What is more than a system call, as libc has it. The others are made directly: each look-up costs a start a thousand instructions.
+// Functions that do more than a system call are taken from libc. The other functions make their system call directly,
+// because each dlsym costs 1000 instructions at start-up.
 #define ZG_EXECS(X)                                                                                                    \
     X(execvpe, (const char *, char *const *, char *const *))                                                           \
     X(posix_spawn, (pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,              \
@@ -35,14 +37,14 @@ enum { STACK_MOST = 8192 };
 ZG_EXECS(ZG_X)
 #undef ZG_X
 
-// Before main: dlsym takes the loader's lock.
+// Looked up before main: dlsym takes the loader's lock.
 __attribute__((constructor(101))) static void look_up(void) {
 #define ZG_X(name, parameters) next_##name = (int(*) parameters)zg_loader_next(#name);
     ZG_EXECS(ZG_X)
 #undef ZG_X
 }
 
-// One call of libc's, but for its environment.
+// The arguments of an exec or spawn call, without the environment.
 struct start {
     enum { by_execve, by_execvpe, by_execveat, by_spawn, by_spawnp } way;
     int file, flags;
@@ -117,7 +119,8 @@ ZG_PUBLISH int execvpe(const char *name, char *const arguments[], char *const en
 
 ZG_PUBLISH int execvp(const char *name, char *const arguments[]) { return execvpe(name, arguments, environ); }
 
-// As in glibc, which goes by way of /proc where the kernel (before 3.19) knows no execveat; we need a later one.
+// As in glibc, without its fallback to /proc for kernels before 3.19, which lack execveat: the runtime needs a later
+// kernel.
 ZG_PUBLISH int fexecve(int file, char *const arguments[], char *const environment[]) {
     if (file < 0 || !environment) {
         errno = EINVAL;
@@ -149,7 +152,7 @@ ZG_PUBLISH int posix_spawnp(pid_t *pid, const char *name, const posix_spawn_file
     return start_program(&start, environment);
 }
 
-// The arguments of execl and its kin as a vector, on the stack as libc has them.
+// execl, execlp and execle copy their arguments to a vector on the stack, as in libc.
 static uint64_t count_arguments(va_list arguments) {
     uint64_t count = 1; // the first is named
     while (va_arg(arguments, const char *)) count++;

@@ -1,6 +1,7 @@
-// Publishes prctl and syscall: through them a program puts itself under a filter of system calls, and forbids the processor's clock.
-// Any context. Everything else goes on to libc's functions in a jump: no frame of ours is behind a vfork by syscall.
-// They are named by their symbols, for they take more or fewer arguments; what was not passed is handed on as it is.
+// Interposes prctl and syscall, by which a program installs seccomp filters and forbids rdtsc (PR_SET_TSC).
+// Any context. Other system calls are tail calls of libc's syscall: a vfork by number must not return through a frame
+// of the runtime. Both functions are variadic in libc's headers, so asm labels name them; arguments that the caller
+// omitted are forwarded unread.
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -14,8 +15,8 @@ typedef int zg_no_filter_is_published; // C wants a declaration in every file
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
 
-#include "door/filters.h"
-#include "door/forks.h"
+#include "entry/filters.h"
+#include "entry/forks.h"
 #include "faults/fault.h"
 #include "faults/signals.h"
 #include "images/loader.h"
@@ -24,23 +25,24 @@ typedef int zg_no_filter_is_published; // C wants a declaration in every file
 #include "process/runtime.h"
 #include "threads/pulse.h"
 
-// Without <unistd.h>, which declares syscall itself.
+// <unistd.h> is not included: it declares syscall itself.
 int execve(const char *path, char *const arguments[], char *const environment[]);
 int execveat(int directory, const char *path, char *const arguments[], char *const environment[], int flags);
 
-// As many as come in registers (System V ABI): a sixth argument of the call stands in the caller's frame, whoever reads it there. It
-// is left alone by a jump, while a C function that has it as a parameter writes it anew: over what is in that place where the
-// program passed fewer arguments, a futex that another thread has just changed, say.
+// Declares only arguments passed in registers (System V ABI). The system call's sixth argument lies in the caller's
+// frame, where a tail call leaves it. A C function with that parameter would store it again: if the program passed
+// fewer arguments, the store could overwrite a local variable of the caller, such as a futex that another thread has
+// just changed.
 typedef long syscall_function(long number, long a, long b, long c, long d, long e ZG_SEVENTH(long f));
 
 static syscall_function *next_syscall;
 
-// Before main: dlsym takes the loader's lock.
+// Looked up before main: dlsym takes the loader's lock.
 __attribute__((constructor(101))) static void look_up(void) {
     next_syscall = (syscall_function *)zg_loader_next("syscall");
 }
 
-// All that libc's does.
+// Does the same as libc's prctl.
 static int plain_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
     return (int)ZG_PLAIN(SYS_prctl, option, a, b, c, d, 0);
 }
@@ -83,8 +85,8 @@ static ZG_COLD long seccomp(long operation, long flags, long arguments, const ui
     } else if (operation == SECCOMP_SET_MODE_FILTER) {
         int number = zg_filters_before((const void *)arguments, flags & SECCOMP_FILTER_FLAG_TSYNC, frame);
         result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0 ZG_SEVENTH(0));
-        // A listener's descriptor may be the result. With TSYNC the number of a thread that could not follow is, and then nothing
-        // was done.
+        // A positive result is the listener's descriptor, or with TSYNC the id of a thread that could not synchronize;
+        // the filter is not installed then.
         bool is_thread =
             result > 0 && (flags & SECCOMP_FILTER_FLAG_TSYNC) && !(flags & SECCOMP_FILTER_FLAG_NEW_LISTENER);
         zg_filters_after(number, result >= 0 && !is_thread);
@@ -103,9 +105,9 @@ static ZG_NOINLINE long fork_by_number(long number, long a, long b, long c, long
     return result;
 }
 
-// Whether a call waits for events, as the functions in waits.c do.
+// Whether a system call waits for events, like the functions in waits.c.
 static bool waits_for_events(long number, long least, long flags) {
-    enum { GET_EVENTS = 1 }; // of io_uring
+    enum { GET_EVENTS = 1 }; // IORING_ENTER_GETEVENTS
     switch (number) {
 #ifdef SYS_poll
     case SYS_poll:
@@ -123,9 +125,10 @@ static bool waits_for_events(long number, long least, long flags) {
     }
 }
 
-// What it may wait for (zg_pulse_wait_ends); whether it does is not known where the time is at an address, which only the kernel may read.
+// What the call may wait for (zg_pulse_wait_ends). A timeout passed by address is not read, since only the kernel may
+// dereference the pointer: such calls count as not waiting.
 static int waits_by_number_for(long number, long count, long longest, long events_longest) {
-    (void)count, (void)longest; // of poll, which not every processor has
+    (void)count, (void)longest; // unused on architectures without the poll system call
     switch (number) {
 #ifdef SYS_poll
     case SYS_poll: return longest && count ? zg_waits_for_several : zg_waits_for_nothing;
@@ -140,7 +143,7 @@ static int waits_by_number_for(long number, long count, long longest, long event
 static ZG_NOINLINE long wait_by_number(long number, long a, long b, long c, long d, long e, long f) {
     struct zg_pulse *pulse = zg_pulse_wait_begins();
     long result = ZG_PLAIN(number, a, b, c, d, e, f);
-    // A ring ends so where the time is over.
+    // ETIME is io_uring's timeout: no events.
     long events = result < 0 && number == SYS_io_uring_enter && errno == ETIME ? 0 : result;
     if (pulse) zg_pulse_wait_ends(pulse, waits_by_number_for(number, b, c, (int)d), events);
     return result;
@@ -161,7 +164,7 @@ ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d
     }
     if (ZG_UNLIKELY(number == SYS_exit_group)) zg_fault_before_exit(ZG_FRAME, (int)a);
     if (ZG_UNLIKELY(number == SYS_execve))
-        return execve((const char *)a, (char *const *)b, (char *const *)c); // exec.c's
+        return execve((const char *)a, (char *const *)b, (char *const *)c); // the published function (exec.c)
     if (ZG_UNLIKELY(number == SYS_execveat))
         return execveat((int)a, (const char *)b, (char *const *)c, (char *const *)d, (int)e);
     if (ZG_UNLIKELY(number == SYS_sigaltstack || number == SYS_rt_sigaction)) {

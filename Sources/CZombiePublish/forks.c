@@ -1,5 +1,5 @@
-// Publishes _Fork and clone: processes that are made without fork's handlers. Any context.
-// A clone that shares memory goes on to libc's function in a jump: no frame of ours is behind it.
+// Interposes _Fork and clone, which create processes without running fork handlers. Any context.
+// A clone that shares memory is a tail call of libc's function, which leaves no frame of the runtime on the stack.
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -12,13 +12,14 @@ typedef int zg_no_fork_is_published; // C wants a declaration in every file
 #include <sched.h>
 #include <sys/syscall.h>
 
-#include "door/forks.h"
+#include "entry/forks.h"
 #include "images/loader.h"
 #include "platform/arch.h"
 #include "process/runtime.h"
 
 typedef int entry_function(void *argument);
-// As many as come in registers, like syscall's (filters.c); the seventh, the child's place for its number, may stand on the caller's stack.
+// Declares only arguments passed in registers, like syscall_function (filters.c). The seventh, child_tid, is passed on
+// the caller's stack on x86-64.
 typedef int clone_function(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid,
                            void *tls ZG_SEVENTH(void *child_tid));
 typedef int clone_in_full(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid, void *tls,
@@ -40,7 +41,7 @@ struct start {
     void *argument;
 };
 
-// In the child, which has a copy of the parent's stack.
+// Runs in the child. `argument` points into its copy of the parent's stack.
 static int enter(void *argument) {
     const struct start *start = argument;
     zg_runtime_after_bare_fork(true);

@@ -1,5 +1,6 @@
-// Publishes longjmp and its kin: one out of a signal handler that has interrupted the runtime waits for the end of the call.
-// Any context. Named by their symbols, since compilers and headers know these functions by special rules.
+// Interposes longjmp and its variants: a jump out of a signal handler that interrupted the runtime is delayed until the
+// interrupted call has returned, so that no lock stays taken.
+// Any context. The functions get their symbol names by asm labels, since compilers and headers treat longjmp specially.
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -9,7 +10,7 @@ typedef int zg_no_jump_is_published; // C wants a declaration in every file
 #else
 
 #include "images/loader.h"
-#include "door/jump.h"
+#include "entry/jump.h"
 #include "threads/thread.h"
 
 #define ZG_JUMPS(X) X(longjmp) X(_longjmp) X(siglongjmp) X(__longjmp_chk)
@@ -18,7 +19,7 @@ typedef int zg_no_jump_is_published; // C wants a declaration in every file
 ZG_JUMPS(ZG_X)
 #undef ZG_X
 
-// Before any handler could need them: dlsym takes the loader's lock.
+// Looked up before main: dlsym takes the loader's lock, which a signal handler must not.
 __attribute__((constructor(101))) static void look_up(void) {
 #define ZG_X(name) next_##name = (zg_jump_function *)zg_loader_next(#name);
     ZG_JUMPS(ZG_X)
@@ -30,7 +31,7 @@ __attribute__((constructor(101))) static void look_up(void) {
     ZG_PUBLISH void zg_published_##name(void *environment, int value) {                                                \
         if (ZG_UNLIKELY(!next_##name)) look_up();                                                                      \
         if (ZG_UNLIKELY(zg_thread_self &&                                                                              \
-                        (zg_thread_self->busy || zg_thread_self->moved.start || zg_thread_self->handled)))             \
+                        (zg_thread_self->in_runtime || zg_thread_self->moved.start || zg_thread_self->handled)))       \
             zg_jump_out(next_##name, environment, value, ZG_FRAME);                                                    \
         next_##name(environment, value);                                                                               \
         __builtin_trap();                                                                                              \

@@ -1,4 +1,4 @@
-// Publishes what programs ask of whole mappings: mlockall and munlockall, over libc's; mlock and munlock; madvise; and limits of address space.
+// Interposes mlock, munlock, mlockall, munlockall, madvise, setrlimit and prlimit.
 // Cold.
 
 #define _GNU_SOURCE
@@ -12,7 +12,7 @@ typedef int zg_nothing_is_published_here; // C wants a declaration in every file
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "door/forks.h"
+#include "entry/forks.h"
 #include "images/loader.h"
 #include "limits/allowance.h"
 #include "pages/locked.h"
@@ -41,7 +41,7 @@ long zg_publish_lock(long number, uint64_t start, uint64_t bytes, long flags, co
     bool locks = number != SYS_munlock;
     long result = zg_arch_syscall(number, (long)start, (long)bytes, flags, 0, 0, 0);
     bool is_started = zg_runtime_is_started();
-    // More than once: another thread may have unlocked them, or taken what was unlocked.
+    // Retries: another thread may have unlocked the freed blocks first, or used up the released limit.
     for (int i = 0; i < TRIES && result < 0 && locks && is_started && zg_locked_any(); i++) {
         zg_locking_unlock_dead(frame);
         result = zg_arch_syscall(number, (long)start, (long)bytes, flags, 0, 0, 0);
@@ -72,7 +72,8 @@ ZG_PUBLISH int madvise(void *start, size_t bytes, int advice) {
     return zg_advice_follow(address, bytes, advice, next);
 }
 
-// Without <sys/resource.h>, which declares them itself. A limit has the same layout under both names.
+// <sys/resource.h> is not included: it declares these functions itself. struct rlimit and struct rlimit64 have the same
+// layout.
 enum { ADDRESS_SPACE = 9 /* RLIMIT_AS */ };
 static int limit(int process, int resource, const void *wanted, void *before, const uint64_t *frame) {
     bool is_self = !process || process == zg_arch_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);

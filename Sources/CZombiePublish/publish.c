@@ -1,7 +1,8 @@
-// Publishes malloc, free and the others of zg_published.h over libc's and libstdc++'s definitions.
+// Interposes malloc, free, the C++ operators, the signal and the thread functions of libc and libstdc++
+// (zg_published.h).
 // Linked into the preload library and into guarded test bundles, never into zguard.
-// Hot path. Each function passes its own frame address on: that is where a stack capture begins, so none of the calls may
-// be a tail call (ZG_KEEP).
+// Hot path. Stack capture starts at the frame address that a published function passes down, so that frame must still
+// exist: calls that pass it must not become tail calls (ZG_KEEP).
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -17,8 +18,8 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include <stdio.h>
 
 #include "blocks/lookup.h"
-#include "door/door.h"
-#include "door/libraries.h"
+#include "entry/entry.h"
+#include "entry/libraries.h"
 #include "faults/signals.h"
 #include "heap/foreign.h"
 #include "images/loader.h"
@@ -34,15 +35,17 @@ typedef int zg_nothing_is_published; // C wants a declaration in every file
 #include "process/runtime.h"
 #include "process/thread_entry.h"
 #include "process/watch.h"
-#include "settings/passing.h"
+#include "settings/bypass.h"
 #include "settings/stats.h"
 
-// Libc serves this block: it was not chosen, or guarding it would cost too much.
-#define ZG_PASSES(name) (ZG_UNLIKELY(zg_passing) && passes(zg_family_##name, (uint64_t)__builtin_return_address(0)))
-// A block that libc made because it was passed on.
-#define ZG_IS_PASSED(block) (ZG_UNLIKELY(zg_passing) && zg_lookup_is_foreign((uint64_t)(block)))
+// True if libc is to serve this block: it was not sampled, or guarding it would exceed the overhead budget.
+#define ZG_SHOULD_BYPASS(name)                                                                                         \
+    (ZG_UNLIKELY(zg_bypass_mode) && passes(zg_foreign_function_##name, (uint64_t)__builtin_return_address(0)))
+// True for a block that libc allocated in bypass mode.
+#define ZG_IS_PASSED(block) (ZG_UNLIKELY(zg_bypass_mode) && zg_lookup_is_foreign((uint64_t)(block)))
 
-// The same of one that is freed. Its pages count against the limit that those of guarded blocks need, so it is unlocked, too.
+// The same for a block that is being freed. The block is also unlocked from memory (mlock): its pages would keep
+// counting against RLIMIT_MEMLOCK, which the pages of guarded blocks need.
 #define ZG_DROPS_PASSED(block) (ZG_IS_PASSED(block) && unlock_passed(block, ZG_FRAME))
 ZG_INLINE bool unlock_passed(void *block, const uint64_t *frame) {
     if (ZG_UNLIKELY(zg_locked_any()) && block)
@@ -50,7 +53,7 @@ ZG_INLINE bool unlock_passed(void *block, const uint64_t *frame) {
     return true;
 }
 
-// The next definition of a published function, behind ours.
+// Sets `next` to the definition of a published function that follows the runtime's in symbol search order.
 #define ZG_NEXT(result, symbol, parameters)                                                                            \
     typedef result next_function parameters;                                                                           \
     static next_function *next;                                                                                        \
@@ -60,21 +63,22 @@ ZG_INLINE bool unlock_passed(void *block, const uint64_t *frame) {
 
 static void (*next_free)(void *);
 
-// As libc's, while everything is passed on: a call shows that what is in front hands on to ours.
+// Replaces libc's free while all blocks bypass the runtime. A call here shows that the allocator in front of the
+// runtime forwards to it, so guarding can begin.
 static void free_while_all_passes(void *block) {
-    if (zg_foreign_is_reached(zg_family_free) && zg_runtime_is_started()) zg_sample_start();
+    if (zg_foreign_is_reached(zg_foreign_function_free) && zg_runtime_is_started()) zg_sample_start();
     next_free(block);
 }
 
-// Before the first block: whether all of them are passed on.
+// Decides before the first allocation whether all blocks bypass the runtime.
 static void decide(void) {
-    if (!zg_ready() || zg_passing != zg_passing_all) return;
+    if (!zg_ready() || zg_bypass_mode != zg_bypass_all) return;
     next_free = zg_next.free;
     zg_next.free = free_while_all_passes;
 }
 
 __attribute__((constructor(101))) static void start(void) {
-    if (zg_passing == zg_passing_undecided) decide();
+    if (zg_bypass_mode == zg_bypass_undecided) decide();
     zg_runtime_start();
 }
 __attribute__((destructor(101))) static void finish(void) { zg_runtime_finish(); }
@@ -82,28 +86,28 @@ __attribute__((destructor(101))) static void finish(void) { zg_runtime_finish();
 ZG_PUBLISH const struct zg_api *zg_api(void);
 ZG_PUBLISH const struct zg_api *zg_api(void) { return zg_api_own(); }
 
-static ZG_COLD bool passes_all(enum zg_family function) {
-    if (zg_passing == zg_passing_undecided) decide();
-    if (zg_passing != zg_passing_all) return false;
-    if (!zg_foreign_is_reached(function)) return zg_passing == zg_passing_all;
+static ZG_COLD bool passes_all(enum zg_foreign_function function) {
+    if (zg_bypass_mode == zg_bypass_undecided) decide();
+    if (zg_bypass_mode != zg_bypass_all) return false;
+    if (!zg_foreign_is_reached(function)) return zg_bypass_mode == zg_bypass_all;
     if (zg_runtime_is_started()) zg_sample_start();
     return false;
 }
 
-ZG_INLINE bool passes(enum zg_family function, uint64_t return_address) {
-    if (zg_passing == zg_passing_sample) return zg_sample_passes();
-    return zg_passing == zg_passing_budget ? zg_budget_passes(return_address) : passes_all(function);
+ZG_INLINE bool passes(enum zg_foreign_function function, uint64_t return_address) {
+    if (zg_bypass_mode == zg_bypass_sample) return zg_sample_passes();
+    return zg_bypass_mode == zg_bypass_budget ? zg_budget_passes(return_address) : passes_all(function);
 }
 
-// With a limit on what guarding may cost, how many blocks are guarded follows from it, and each is measured.
-ZG_INLINE void *allocate(size_t size, size_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
-    if (ZG_LIKELY(zg_passing != zg_passing_budget)) return zg_door_allocate(size, alignment, kind, zero, frame);
-    return zg_door_allocate_measured(size, alignment, kind, zero, frame);
+// With an overhead budget, each guarded call is timed, and the times decide how many blocks are guarded.
+ZG_INLINE void *allocate(size_t size, size_t alignment, enum zg_alloc_family family, bool zero, const uint64_t *frame) {
+    if (ZG_LIKELY(zg_bypass_mode != zg_bypass_budget)) return zg_entry_allocate(size, alignment, family, zero, frame);
+    return zg_entry_allocate_measured(size, alignment, family, zero, frame);
 }
 
 ZG_INLINE void release(void *block, enum zg_deallocator deallocator, size_t size, const uint64_t *frame) {
-    if (ZG_LIKELY(zg_passing != zg_passing_budget)) zg_door_free(block, deallocator, size, frame);
-    else zg_door_free_measured(block, deallocator, size, frame);
+    if (ZG_LIKELY(zg_bypass_mode != zg_bypass_budget)) zg_entry_free(block, deallocator, size, frame);
+    else zg_entry_free_measured(block, deallocator, size, frame);
 }
 
 static void *pass_on(size_t size, size_t alignment, bool zero) {
@@ -115,17 +119,19 @@ static void *pass_on(size_t size, size_t alignment, bool zero) {
     return block;
 }
 
-// What is passed on, where libc may have nothing left because of a limit of the program's.
-static void *pass_or_serve(size_t size, size_t alignment, bool zero, enum zg_kind kind, const uint64_t *frame) {
+// Allocates from libc, or from the runtime's reserve if libc can map nothing more under the program's RLIMIT_AS. errno
+// is kept on success, ENOMEM on failure.
+static void *pass_or_serve(size_t size, size_t alignment, bool zero, enum zg_alloc_family family,
+                           const uint64_t *frame) {
     void *block = NULL;
     int saved = errno;
     if (!zg_allowance_passes(size)) {
         errno = ENOMEM;
         return NULL;
     }
-    bool is_asked = !zg_door_reserve_is_next();
+    bool is_asked = !zg_entry_reserve_is_next();
     if (is_asked && (block = pass_on(size, alignment, zero)) != NULL) return block;
-    block = zg_door_allocate_from_reserve(size, alignment, kind, zero, frame);
+    block = zg_entry_allocate_from_reserve(size, alignment, family, zero, frame);
     if (!block && !is_asked) block = pass_on(size, alignment, zero);
     if (block) errno = saved;
     return block;
@@ -133,44 +139,44 @@ static void *pass_or_serve(size_t size, size_t alignment, bool zero, enum zg_kin
 
 // --- C ---------------------------------------------------------------------------------------------------------------
 
-static void *aligned(enum zg_family function, size_t alignment, size_t size, const uint64_t *frame) {
+static void *aligned(enum zg_foreign_function function, size_t alignment, size_t size, const uint64_t *frame) {
     if (alignment > PTRDIFF_MAX) {
         errno = EINVAL;
         return NULL;
     }
-    // glibc rounds an alignment that is no power of two up to the next one.
+    // glibc rounds an alignment up to the next power of two.
     uint64_t rounded = 16;
     while (rounded < alignment) rounded *= 2;
-    if (ZG_UNLIKELY(zg_passing) && passes(function, frame[1])) {
-        if (ZG_UNLIKELY(zg_passing_may_fail)) return pass_or_serve(size, rounded, false, zg_kind_aligned, frame);
+    if (ZG_UNLIKELY(zg_bypass_mode) && passes(function, frame[1])) {
+        if (ZG_UNLIKELY(zg_bypass_may_fail)) return pass_or_serve(size, rounded, false, zg_family_aligned, frame);
         return zg_next.memalign(rounded, size);
     }
-    return allocate(size, rounded, zg_kind_aligned, false, frame);
+    return allocate(size, rounded, zg_family_aligned, false, frame);
 }
 
 static ZG_NOINLINE void *guarded_malloc(size_t size) {
-    void *block = allocate(size, 16, zg_kind_malloc, false, ZG_FRAME);
+    void *block = allocate(size, 16, zg_family_malloc, false, ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
 
 static ZG_NOINLINE void *passed_malloc(size_t size) {
-    void *block = pass_or_serve(size, 16, false, zg_kind_malloc, ZG_FRAME);
+    void *block = pass_or_serve(size, 16, false, zg_family_malloc, ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
 
 static ZG_NOINLINE void *chosen_malloc(size_t size) {
-    if (ZG_PASSES(malloc)) {
-        if (ZG_UNLIKELY(zg_passing_may_fail)) ZG_MUST_TAIL return passed_malloc(size);
+    if (ZG_SHOULD_BYPASS(malloc)) {
+        if (ZG_UNLIKELY(zg_bypass_may_fail)) ZG_MUST_TAIL return passed_malloc(size);
         ZG_MUST_TAIL return zg_next.malloc(size);
     }
     ZG_MUST_TAIL return guarded_malloc(size);
 }
 
 ZG_PUBLISH void *malloc(size_t size) {
-    if (ZG_UNLIKELY(zg_passing)) ZG_MUST_TAIL return chosen_malloc(size);
-    void *block = zg_door_malloc(size, ZG_FRAME);
+    if (ZG_UNLIKELY(zg_bypass_mode)) ZG_MUST_TAIL return chosen_malloc(size);
+    void *block = zg_entry_malloc(size, ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
@@ -181,7 +187,7 @@ static ZG_NOINLINE void *guarded_calloc(size_t count, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    void *block = allocate(bytes, 16, zg_kind_malloc, true, ZG_FRAME);
+    void *block = allocate(bytes, 16, zg_family_malloc, true, ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
@@ -192,25 +198,25 @@ static ZG_NOINLINE void *passed_calloc(size_t count, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    void *block = pass_or_serve(bytes, 16, true, zg_kind_malloc, ZG_FRAME);
+    void *block = pass_or_serve(bytes, 16, true, zg_family_malloc, ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
 
 ZG_PUBLISH void *calloc(size_t count, size_t size) {
-    if (ZG_PASSES(calloc)) {
-        if (ZG_UNLIKELY(zg_passing_may_fail)) ZG_MUST_TAIL return passed_calloc(count, size);
+    if (ZG_SHOULD_BYPASS(calloc)) {
+        if (ZG_UNLIKELY(zg_bypass_may_fail)) ZG_MUST_TAIL return passed_calloc(count, size);
         ZG_MUST_TAIL return zg_next.calloc(count, size);
     }
     ZG_MUST_TAIL return guarded_calloc(count, size);
 }
 
-// Of a block that libc cannot let grow the contents move to one of ours.
+// If libc cannot grow its block, moves the contents to a block from the runtime's reserve.
 static void *resize_passed(void *block, size_t size, const uint64_t *frame) {
-    if (!block) return pass_or_serve(size, 16, false, zg_kind_malloc, frame);
+    if (!block) return pass_or_serve(size, 16, false, zg_family_malloc, frame);
     void *resized = zg_next.realloc(block, size);
     if (resized || !size) return resized;
-    resized = zg_door_allocate_from_reserve(size, 16, zg_kind_malloc, false, frame);
+    resized = zg_entry_allocate_from_reserve(size, 16, zg_family_malloc, false, frame);
     if (!resized) return NULL;
     size_t usable = zg_next.usable_size(block);
     __builtin_memcpy(resized, block, usable < size ? usable : size);
@@ -219,14 +225,14 @@ static void *resize_passed(void *block, size_t size, const uint64_t *frame) {
 }
 
 static void *resize(void *block, size_t size, const uint64_t *frame) {
-    // Blocks of libc's stay there; what was nothing before may be chosen.
-    if (block ? ZG_IS_PASSED(block) : ZG_PASSES(realloc)) {
-        if (ZG_UNLIKELY(zg_passing_may_fail)) return resize_passed(block, size, frame);
+    // A block of libc stays in libc's heap; realloc(NULL) may bypass the runtime like malloc.
+    if (block ? ZG_IS_PASSED(block) : ZG_SHOULD_BYPASS(realloc)) {
+        if (ZG_UNLIKELY(zg_bypass_may_fail)) return resize_passed(block, size, frame);
         return zg_next.realloc(block, size);
     }
-    if (!block) return allocate(size, 16, zg_kind_malloc, false, frame);
-    if (size) return zg_door_reallocate(block, size, frame);
-    release(block, zg_deallocator_realloc, ZG_ANY_SIZE, frame); // as glibc does: freed, NULL returned
+    if (!block) return allocate(size, 16, zg_family_malloc, false, frame);
+    if (size) return zg_entry_reallocate(block, size, frame);
+    release(block, zg_deallocator_realloc, ZG_ANY_SIZE, frame); // glibc: realloc(block, 0) frees and returns NULL
     return NULL;
 }
 
@@ -236,9 +242,9 @@ ZG_PUBLISH void *realloc(void *block, size_t size) {
     return resized;
 }
 
-// As libc's does, it calls whichever realloc the program has: where that is another allocator's, which may well have no
-// reallocarray, the block must be, too. Taken from the global offset table, so that neither a definition in the executable
-// nor one that valgrind puts in place of ours is passed over.
+// Calls the program's realloc, as libc's reallocarray does: another allocator that defines realloc but not reallocarray
+// must get its own blocks back. The address comes from the global offset table, which also finds a realloc defined in
+// the executable or substituted by valgrind.
 ZG_PUBLISH void *reallocarray(void *block, size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) {
@@ -261,12 +267,12 @@ static ZG_NOINLINE void chosen_free(void *block) {
 }
 
 ZG_PUBLISH void free(void *block) {
-    if (ZG_UNLIKELY(zg_passing)) ZG_MUST_TAIL return chosen_free(block);
-    zg_door_free_plainly(block, ZG_FRAME);
+    if (ZG_UNLIKELY(zg_bypass_mode)) ZG_MUST_TAIL return chosen_free(block);
+    zg_entry_plain_free(block, ZG_FRAME);
     ZG_KEEP_CALL();
 }
 
-// C23, 7.24.3.4 and 7.24.3.5; glibc has them since 2.43.
+// C23, 7.24.3.4 and 7.24.3.5; in glibc since 2.43.
 ZG_PUBLISH void free_sized(void *block, size_t size);
 ZG_PUBLISH void free_sized(void *block, size_t size) {
     if (ZG_DROPS_PASSED(block)) return zg_next.free(block);
@@ -283,13 +289,13 @@ ZG_PUBLISH void free_aligned_sized(void *block, size_t alignment, size_t size) {
 }
 
 ZG_PUBLISH void *memalign(size_t alignment, size_t size) {
-    void *block = aligned(zg_family_memalign, alignment, size, ZG_FRAME);
+    void *block = aligned(zg_foreign_function_memalign, alignment, size, ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
 
 ZG_PUBLISH void *aligned_alloc(size_t alignment, size_t size) {
-    void *block = aligned(zg_family_aligned_alloc, alignment, size, ZG_FRAME);
+    void *block = aligned(zg_foreign_function_aligned_alloc, alignment, size, ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
@@ -297,11 +303,11 @@ ZG_PUBLISH void *aligned_alloc(size_t alignment, size_t size) {
 ZG_PUBLISH int posix_memalign(void **block, size_t alignment, size_t size) {
     if (alignment % sizeof(void *) || !zg_is_power_of_two(alignment)) return EINVAL;
     int saved = errno;
-    void *made = ZG_PASSES(posix_memalign)
-                     ? ZG_UNLIKELY(zg_passing_may_fail)
-                           ? pass_or_serve(size, alignment < 16 ? 16 : alignment, false, zg_kind_aligned, ZG_FRAME)
+    void *made = ZG_SHOULD_BYPASS(posix_memalign)
+                     ? ZG_UNLIKELY(zg_bypass_may_fail)
+                           ? pass_or_serve(size, alignment < 16 ? 16 : alignment, false, zg_family_aligned, ZG_FRAME)
                            : zg_next.memalign(alignment, size)
-                     : allocate(size, alignment < 16 ? 16 : alignment, zg_kind_aligned, false, ZG_FRAME);
+                     : allocate(size, alignment < 16 ? 16 : alignment, zg_family_aligned, false, ZG_FRAME);
     ZG_KEEP(made);
     errno = saved;
     if (!made) return ENOMEM;
@@ -310,7 +316,7 @@ ZG_PUBLISH int posix_memalign(void **block, size_t alignment, size_t size) {
 }
 
 ZG_PUBLISH void *valloc(size_t size) {
-    void *block = aligned(zg_family_valloc, ZG_PAGE_BYTES, size, ZG_FRAME);
+    void *block = aligned(zg_foreign_function_valloc, ZG_PAGE_BYTES, size, ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
@@ -320,13 +326,13 @@ ZG_PUBLISH void *pvalloc(size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    void *block = aligned(zg_family_pvalloc, ZG_PAGE_BYTES, zg_round_up(size, ZG_PAGE_BYTES), ZG_FRAME);
+    void *block = aligned(zg_foreign_function_pvalloc, ZG_PAGE_BYTES, zg_round_up(size, ZG_PAGE_BYTES), ZG_FRAME);
     ZG_KEEP(block);
     return block;
 }
 
-// Libc's own names for the same functions: allocators of executables and libraries that are no more than wrappers call
-// these, and what one of their functions got from us another has to be able to give back.
+// glibc's internal names of the same functions. Allocators that merely wrap malloc call them. All of them must reach
+// the same heap, because a block from one of these names may be freed through another.
 ZG_PUBLISH void *__libc_malloc(size_t size) __attribute__((alias("malloc")));
 ZG_PUBLISH void *__libc_calloc(size_t count, size_t size) __attribute__((alias("calloc")));
 ZG_PUBLISH void *__libc_realloc(void *block, size_t size) __attribute__((alias("realloc")));
@@ -337,32 +343,33 @@ ZG_PUBLISH void __libc_free(void *block) __attribute__((alias("free")));
 
 ZG_PUBLISH size_t malloc_usable_size(void *block) {
     if (ZG_IS_PASSED(block)) return zg_next.usable_size(block);
-    size_t size = zg_door_usable_size(block, ZG_FRAME);
+    size_t size = zg_entry_usable_size(block, ZG_FRAME);
     ZG_KEEP(size);
     return size;
 }
 
-// Free pages go back; the quarantine stays, or periodic callers would have none. The padding is ours to choose.
+// Returns free pages to the kernel. The quarantine stays: a program that trims periodically would have none. `pad` is
+// ignored.
 ZG_PUBLISH int malloc_trim(size_t pad) {
-    if (zg_passing) {
+    if (zg_bypass_mode) {
         ZG_NEXT(int, malloc_trim, (size_t));
         if (next) return next(pad);
         return 0;
     }
     (void)pad;
-    int trimmed = zg_door_trim(false, ZG_FRAME) != 0;
+    int trimmed = zg_entry_trim(false, ZG_FRAME) != 0;
     ZG_KEEP(trimmed);
     return trimmed;
 }
 
-// As glibc 2.33 declares it (malloc.h: struct mallinfo2), for C libraries whose headers do not.
+// Layout of glibc 2.33's struct mallinfo2 (malloc.h), for C libraries whose headers lack the type.
 struct wide_mallinfo {
     size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };
 
 ZG_PUBLISH struct wide_mallinfo zg_published_mallinfo2(void) __asm__("mallinfo2");
 ZG_PUBLISH struct wide_mallinfo zg_published_mallinfo2(void) {
-    if (zg_passing) {
+    if (zg_bypass_mode) {
         ZG_NEXT(struct wide_mallinfo, mallinfo2, (void));
         if (next) return next();
         return (struct wide_mallinfo){0};
@@ -387,9 +394,9 @@ ZG_PUBLISH struct mallinfo mallinfo(void) {
                              .fordblks = (int)wide.fordblks};
 }
 
-// Tuning of another allocator: accepted, without effect.
+// Accepts glibc's tuning parameters, which have no effect on the guarded heap.
 ZG_PUBLISH int mallopt(int parameter, int value) {
-    if (zg_passing) {
+    if (zg_bypass_mode) {
         ZG_NEXT(int, mallopt, (int, int));
         if (next) return next(parameter, value);
         return 1;
@@ -398,9 +405,9 @@ ZG_PUBLISH int mallopt(int parameter, int value) {
     return 1;
 }
 
-// The two that print do so where the program asks for it, as libc's do.
+// malloc_stats prints to standard error and malloc_info to the given stream, as in glibc.
 ZG_PUBLISH void malloc_stats(void) {
-    if (zg_passing) {
+    if (zg_bypass_mode) {
         ZG_NEXT(void, malloc_stats, (void));
         if (next) next();
         return;
@@ -410,7 +417,7 @@ ZG_PUBLISH void malloc_stats(void) {
 }
 
 ZG_PUBLISH int malloc_info(int options, FILE *stream) {
-    if (zg_passing) {
+    if (zg_bypass_mode) {
         ZG_NEXT(int, malloc_info, (int, FILE *));
         if (next) return next(options, stream);
         return 0;
@@ -426,10 +433,10 @@ ZG_PUBLISH int malloc_info(int options, FILE *stream) {
 
 // --- C++ -------------------------------------------------------------------------------------------------------------
 
-// A program that replaces some of the operators expects the others to call them, and one that has its own malloc or free
-// expects all of them to call that. Then ours step aside for the C++ library's, which do. Asked once, at the first use of any
-// operator.
-static uint32_t replaced; // 1 no, 2 yes
+// A program that replaces some C++ operators expects the other operators to call them. A program with its own malloc or
+// free expects all operators to call those. The C++ library's operators do both, so the runtime's then forward to them.
+// Decided once, at the first use of any operator.
+static uint32_t replaced; // 0 undecided, 1 no, 2 yes
 static ZG_COLD bool ask_replaced(void) {
     static const char *const names[] = {"_Znwm",
                                         "_Znam",
@@ -458,20 +465,20 @@ ZG_INLINE bool operators_are_replaced(void) {
     return ZG_UNLIKELY(answer != 1) && (answer == 2 || ask_replaced());
 }
 
-static void *pass_new(size_t size, size_t alignment, enum zg_kind kind, const uint64_t *frame) {
-    if (ZG_UNLIKELY(zg_passing_may_fail)) return pass_or_serve(size, alignment, false, kind, frame);
+static void *pass_new(size_t size, size_t alignment, enum zg_alloc_family family, const uint64_t *frame) {
+    if (ZG_UNLIKELY(zg_bypass_may_fail)) return pass_or_serve(size, alignment, false, family, frame);
     return alignment > 16 ? zg_next.memalign(alignment, size) : zg_next.malloc(size);
 }
 
-// Each operator: the guarded heap, and the C++ library's own definition where the program replaces operators or memory
-// is short (it calls the new-handler and throws, which C cannot).
+// Allocates from the guarded heap. If the program replaces operators or memory runs out, calls the C++ library's
+// operator, which calls the new-handler and throws; C code cannot.
 #define ZG_NEW(symbol, parameters, arguments, alignment, kind)                                                         \
     ZG_PUBLISH void *symbol parameters;                                                                                \
     ZG_PUBLISH void *symbol parameters {                                                                               \
         void *block = NULL;                                                                                            \
         if (ZG_LIKELY(!operators_are_replaced())) {                                                                    \
-            if (ZG_PASSES(count)) block = pass_new(size, alignment, zg_kind_##kind, ZG_FRAME);                         \
-            else block = allocate(size, alignment, zg_kind_##kind, false, ZG_FRAME);                                   \
+            if (ZG_SHOULD_BYPASS(count)) block = pass_new(size, alignment, zg_family_##kind, ZG_FRAME);                \
+            else block = allocate(size, alignment, zg_family_##kind, false, ZG_FRAME);                                 \
             ZG_KEEP(block);                                                                                            \
             if (ZG_LIKELY(block != NULL)) return block;                                                                \
         }                                                                                                              \
@@ -535,7 +542,7 @@ ZG_PUBLISH int __sigaction(int number, const struct sigaction *action, struct si
     return zg_signals_action(number, action, old);
 }
 
-static uint64_t interrupting; // signals that siginterrupt wants to interrupt system calls
+static uint64_t interrupting; // signals that interrupt system calls (siginterrupt), one bit each
 
 static __sighandler_t set_handler(int number, __sighandler_t handler, int flags) {
     if (handler == SIG_ERR || number < 1 || number >= NSIG) {
@@ -548,7 +555,7 @@ static __sighandler_t set_handler(int number, __sighandler_t handler, int flags)
     return zg_signals_action(number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
-// signal() as BSD has it (glibc's default), and as System V had it.
+// signal() with BSD semantics (glibc's default); sysv_signal() with those of System V.
 ZG_PUBLISH __sighandler_t signal(int number, __sighandler_t handler) {
     return set_handler(number, handler, SA_RESTART);
 }
@@ -597,8 +604,8 @@ struct thread_start {
     struct zg_hidden_faults hidden;
 };
 
-// Threads on their way: not from the guarded heap, where only the program's own blocks are, and not from libc's, which a
-// signal handler that frees may enter meanwhile.
+// Start records of threads that are being created. Not in the guarded heap, which holds only the program's blocks, and
+// not in libc's, which a signal handler calling free may enter at the same time.
 static struct thread_start starts[256];
 
 static struct thread_start *take_start(void) {
@@ -622,7 +629,7 @@ static void *start_thread(void *pointer) {
     ZG_MUST_TAIL return start.function(start.argument);
 }
 
-// Since glibc 2.32 a thread's mask may be one of its attributes.
+// Since glibc 2.32, thread attributes may contain a signal mask. False if they contain none.
 static bool get_own_mask(const pthread_attr_t *attributes, sigset_t *mask) {
     static int (*get)(const pthread_attr_t *, sigset_t *);
     static bool is_known;
@@ -640,7 +647,7 @@ ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
     if (zg_runtime_is_started()) zg_watch_before_thread();
     zg_thread_before_new();
     struct thread_start *start =
-        zg_ready() && (zg_passing != zg_passing_sample || zg_signals_hidden().signals) ? take_start() : NULL;
+        zg_ready() && (zg_bypass_mode != zg_bypass_sample || zg_signals_hidden().signals) ? take_start() : NULL;
     if (!start) return next(thread, attributes, function, argument);
     start->function = function;
     start->argument = argument;
@@ -654,7 +661,7 @@ ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
 
 // --- forks -----------------------------------------------------------------------------------------------------------
 
-// What pthread_atfork calls, which is a part of each library that uses it.
+// pthread_atfork is linked statically into each library and calls this function.
 ZG_PUBLISH int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
 ZG_PUBLISH int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library) {
     return zg_runtime_register_atfork(prepare, parent, child, library);

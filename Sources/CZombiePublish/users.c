@@ -1,6 +1,7 @@
-// Publishes the functions by which a process gives up its user's rights for good: from then on it has a file of raw
-// findings of its own, instead of one that it could cut or write over though it may no longer open it, and its statistics
-// page is the new user's. Cold; takes the report lock.
+// Interposes setuid, setreuid and setresuid, by which a process drops its privileges for good. Afterwards the process
+// writes a raw findings file of its own, because it still could truncate or overwrite the old one, which its new user
+// may not open. The statistics page passes to the new user.
+// Cold; takes the report lock.
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -18,15 +19,15 @@ typedef int zg_no_user_is_published; // C wants a declaration in every file
 
 static int (*next_setuid)(uid_t), (*next_setreuid)(uid_t, uid_t), (*next_setresuid)(uid_t, uid_t, uid_t);
 
-// Before main: dlsym takes the loader's lock.
+// Looked up before main: dlsym takes the loader's lock.
 __attribute__((constructor(101))) static void look_up(void) {
     next_setuid = (int (*)(uid_t))zg_loader_next("setuid");
     next_setreuid = (int (*)(uid_t, uid_t))zg_loader_next("setreuid");
     next_setresuid = (int (*)(uid_t, uid_t, uid_t))zg_loader_next("setresuid");
 }
 
-// Give the page away while the process still has the right to. As long as one of its three users stays, the page may stay that user's, too:
-// a process that comes back to it would not own the page any more.
+// Gives the page away while the process still has the right to. Only if all three user ids change: a process that can
+// return to its old user id must still own the page then.
 static void before(uid_t real, uid_t effective, uid_t saved) {
     const uid_t stays = (uid_t)-1;
     if (real != stays && effective != stays && saved != stays && zg_runtime_is_started()) zg_stats_give_to(effective);
@@ -36,7 +37,7 @@ static int after(int result) {
     if (!zg_runtime_is_started()) return result;
     int error = errno;
     if (result == 0) zg_report_after_user_change();
-    else zg_stats_give_to(geteuid()); // the user is still the old one
+    else zg_stats_give_to(geteuid()); // the call failed: the user is unchanged
     errno = error;
     return result;
 }

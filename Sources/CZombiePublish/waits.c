@@ -1,7 +1,7 @@
-// Publishes the system calls that wait for events, over libc's: where somebody wants to know of threads that hold up a loop of events,
-// each says when it begins to wait and when it goes on (threads/pulse.h). Otherwise they are jumps.
-// Any context, signal handlers included; cancellation points, which hold nothing. What libc itself waits for does not come this way, nor
-// does what a program calls by instructions of its own (liburing).
+// Interposes poll, select and epoll_wait. With collect=stalls they update the thread's wait heartbeat before and after
+// the wait (threads/pulse.h); otherwise they tail-call libc's functions.
+// Any context, also signal handlers. Cancellation points; no lock is held there. Waits inside libc and inline system
+// calls (liburing) do not pass through here.
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -23,9 +23,9 @@ typedef int zg_nothing_is_published_here; // C wants a declaration in every file
 #include "platform/base.h"
 #include "threads/pulse.h"
 
-enum { MASK_BYTES = 8 }; // of signals, as the kernel has them
+enum { MASK_BYTES = 8 }; // size of the kernel's sigset_t
 
-// `file`: what it waits for (zg_pulse_wait_ends).
+// Defines one wait function. `file` is the descriptor waited for, or an enum zg_waits_for (zg_pulse_wait_ends).
 #define ZG_WAIT(symbol, parameters, arguments, file)                                                                   \
     static int(*next_##symbol) parameters;                                                                             \
     __attribute__((constructor(101))) static void find_##symbol(void) {                                                \
@@ -33,7 +33,7 @@ enum { MASK_BYTES = 8 }; // of signals, as the kernel has them
     }                                                                                                                  \
     static ZG_NOINLINE int watched_##symbol parameters {                                                               \
         struct zg_pulse *pulse = zg_pulse_wait_begins();                                                               \
-        int waits_for = file; /* select writes to what it is told */                                                   \
+        int waits_for = file; /* read before the call: select overwrites its sets */                                   \
         int result = next_##symbol ? next_##symbol arguments : early_##symbol arguments;                               \
         if (pulse) zg_pulse_wait_ends(pulse, waits_for, result);                                                       \
         return result;                                                                                                 \
@@ -47,7 +47,7 @@ enum { MASK_BYTES = 8 }; // of signals, as the kernel has them
 
 // --- poll ------------------------------------------------------------------------------------------------------------
 
-// The kernel writes what is left of the time.
+// Works on a copy of the timeout, since the kernel writes the remaining time to it.
 static ZG_COLD int early_ppoll(struct pollfd *files, nfds_t count, const struct timespec *longest,
                                const sigset_t *mask) {
     struct timespec left = longest ? *longest : (struct timespec){0, 0};
@@ -102,7 +102,7 @@ static int plain_select(int end, fd_set *readable, fd_set *writable, fd_set *spe
     return (int)ZG_PLAIN(SYS_pselect6, end, readable, writable, special, left, &masked);
 }
 
-// What is left of the time is the caller's to see in select, and not in pselect.
+// select returns the remaining time in the caller's timeout, pselect does not.
 static ZG_COLD int early_pselect(int end, fd_set *readable, fd_set *writable, fd_set *special,
                                  const struct timespec *longest, const sigset_t *mask) {
     struct timespec left = longest ? *longest : (struct timespec){0, 0};
@@ -117,7 +117,8 @@ static ZG_COLD int early_select(int end, fd_set *readable, fd_set *writable, fd_
     return result;
 }
 
-// A program that asks for one file seldom asks for one whose number is small, so that all words are looked at.
+// Returns the only descriptor in the sets, or an enum zg_waits_for. All words are scanned: a single descriptor is
+// seldom a small number.
 static int one_in(int end, const fd_set *readable, const fd_set *writable, const fd_set *special, bool may_wait) {
     enum { WORD = 8 * sizeof(long) };
     const fd_set *const sets[] = {readable, writable, special};

@@ -20,7 +20,7 @@ from Support.checks import Checks  # noqa: E402
 from Support.environment import PUBLISH, ROOT, RUNTIME  # noqa: E402
 
 SHARED = "include"  # types and tables for readers outside; nothing there is defined
-ABOVE = "door"  # the layer that CZombiePublish stands upon
+ABOVE = "entry"  # the layer that CZombiePublish stands upon
 
 
 def documented_layers():

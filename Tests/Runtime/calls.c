@@ -3,7 +3,7 @@
 // options: on_finding=continue:fence_per_context=0
 // warning: ==zguard==
 
-#include "door/calls.h"
+#include "entry/calls.h"
 #include "process/thread_entry.h"
 
 #include <errno.h>

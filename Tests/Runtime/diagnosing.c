@@ -23,7 +23,7 @@
 static const struct {
     uint64_t start, size;
     enum zg_state state;
-    enum zg_kind kind;
+    enum zg_alloc_family family;
 } blocks[] = {
     {HEAP + 0x1000, 64, zg_state_live, 0},
     {HEAP + 0x2000, 96, zg_state_quarantined, 0},
@@ -33,7 +33,7 @@ static const struct {
     {HEAP + 0x800000, 0xff0, zg_state_live, 0},
     {HEAP + FENCED_DEAD_AT, 0xff0, zg_state_retired, 0},
     {HEAP + 0xa00ff0, 16, zg_state_retired, 0},
-    {HEAP + 0xa02000, 16, zg_state_live, zg_kind_new},
+    {HEAP + 0xa02000, 16, zg_state_live, zg_family_new},
     {HEAP + 0xb00000, 0, zg_state_retired, 0},
 };
 enum { LIVE, DEAD, FREEING, RETIRED, REUSABLE, FENCED, FENCED_DEAD, IN_FRONT, AT_START, NOTHING };
@@ -50,7 +50,7 @@ static bool lookup(uint64_t address, struct zg_block_view *view) {
                                            .size = blocks[i].size,
                                            .offset = (int64_t)(address - blocks[i].start),
                                            .state = blocks[i].state,
-                                           .kind = blocks[i].kind};
+                                           .family = blocks[i].family};
             return true;
         }
     return false;

@@ -4,7 +4,7 @@
 #define HEAP_CALLS_H
 
 #include "blocks/lookup.h"
-#include "door/door.h"
+#include "entry/entry.h"
 #include "findings/finding.h"
 #include "process/runtime.h"
 #include "settings/config.h"
@@ -15,7 +15,7 @@
 
 static __attribute__((noinline, unused)) void *heap_allocate(uint64_t size, uint64_t alignment, bool zero) {
     void *block =
-        zg_door_allocate(size, alignment, alignment > 16 ? zg_kind_aligned : zg_kind_malloc, zero, HEAP_FRAME);
+        zg_entry_allocate(size, alignment, alignment > 16 ? zg_family_aligned : zg_family_malloc, zero, HEAP_FRAME);
     __asm__ volatile("" : "+r"(block)::"memory");
     return block;
 }
@@ -29,12 +29,12 @@ static __attribute__((noinline, unused)) void *heap_allocate(uint64_t size, uint
     }
 
 static __attribute__((noinline, unused)) void heap_free(void *block) {
-    zg_door_free(block, zg_deallocator_free, ZG_ANY_SIZE, HEAP_FRAME);
+    zg_entry_free(block, zg_deallocator_free, ZG_ANY_SIZE, HEAP_FRAME);
     __asm__ volatile("" ::: "memory");
 }
 
 static __attribute__((noinline, unused)) void *heap_resize(void *block, uint64_t size) {
-    block = zg_door_reallocate(block, size, HEAP_FRAME);
+    block = zg_entry_reallocate(block, size, HEAP_FRAME);
     __asm__ volatile("" : "+r"(block)::"memory");
     return block;
 }

@@ -20,7 +20,7 @@ static void *make_one(void *context) {
 }
 
 static __attribute__((noinline)) void give_back(void) {
-    zg_door_trim(true, HEAP_FRAME);
+    zg_entry_trim(true, HEAP_FRAME);
     __asm__ volatile("" ::: "memory");
 }
 

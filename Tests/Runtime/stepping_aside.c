@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 #include "check.h"
-#include "door/door.h"
+#include "entry/entry.h"
 #include "heap_calls.h"
 
 enum { SIZE = 100, BLOCKS = 200, MOST_DEFERRED = 64 };
@@ -17,7 +17,7 @@ enum { SIZE = 100, BLOCKS = 200, MOST_DEFERRED = 64 };
 
 static char *blocks[BLOCKS];
 
-static ZG_NOINLINE char *made(uint64_t size) { return zg_door_malloc(size, FRAME); }
+static ZG_NOINLINE char *made(uint64_t size) { return zg_entry_malloc(size, FRAME); }
 static bool is_live(const void *block) { return zg_api_own()->is_live((uint64_t)block); }
 static uint64_t counted(void) {
     zg_thread_flush_counters(zg_thread_current_or_null());
@@ -29,7 +29,7 @@ static void *on_another_thread(void *unused) {
     (void)unused;
     char *block = made(SIZE);
     CHECK(is_live(block), "another thread's blocks are guarded meanwhile");
-    zg_door_free_plainly(block, FRAME);
+    zg_entry_plain_free(block, FRAME);
     return NULL;
 }
 
@@ -39,19 +39,19 @@ static void check_aside(void) {
     for (int i = 0; i < BLOCKS; i++) {
         mine[i] = made(SIZE + (uint64_t)i * 50);
         CHECK(!is_live(mine[i]), "what is allocated aside is libc's");
-        CHECK(zg_door_usable_size(mine[i], FRAME) >= SIZE, "and has a size");
-        mine[i] = zg_door_reallocate(mine[i], 3 * SIZE + (uint64_t)i * 50, FRAME);
+        CHECK(zg_entry_usable_size(mine[i], FRAME) >= SIZE, "and has a size");
+        mine[i] = zg_entry_reallocate(mine[i], 3 * SIZE + (uint64_t)i * 50, FRAME);
         CHECK(mine[i] && !is_live(mine[i]), "also after it has grown");
     }
     CHECK_EQUAL(counted(), before, "it is counted nowhere");
-    for (int i = 0; i < BLOCKS; i++) zg_door_free_plainly(mine[i], FRAME);
+    for (int i = 0; i < BLOCKS; i++) zg_entry_plain_free(mine[i], FRAME);
 
     // More than a signal handler may leave behind.
     CHECK(BLOCKS > 2 * MOST_DEFERRED, "many");
-    for (int i = 0; i < BLOCKS - 1; i++) zg_door_free_plainly(blocks[i], FRAME);
-    char *moved = zg_door_reallocate(blocks[BLOCKS - 1], 2 * SIZE, FRAME);
+    for (int i = 0; i < BLOCKS - 1; i++) zg_entry_plain_free(blocks[i], FRAME);
+    char *moved = zg_entry_reallocate(blocks[BLOCKS - 1], 2 * SIZE, FRAME);
     CHECK(moved && !is_live(moved) && moved[SIZE - 1] == 'x', "a block of the heap's moves to libc");
-    zg_door_free_plainly(moved, FRAME);
+    zg_entry_plain_free(moved, FRAME);
     for (int i = 0; i < BLOCKS; i++) CHECK(!is_live(blocks[i]), "blocks of the heap's are freed at once");
 }
 
@@ -75,17 +75,17 @@ int main(void) {
         pthread_join(other, NULL);
         zg_api_own()->step_back();
         zg_api_own()->step_back(); // once too often: nothing happens
-        zg_door_free_plainly(kept, FRAME);
-        zg_door_free_plainly(still, FRAME);
+        zg_entry_plain_free(kept, FRAME);
+        zg_entry_plain_free(still, FRAME);
         char *block = made(SIZE);
         CHECK(is_live(block), "blocks are guarded again");
-        zg_door_free_plainly(block, FRAME);
+        zg_entry_plain_free(block, FRAME);
         CHECK_EQUAL(zg_stats_get(zg_counter_findings), 0, "nothing is found");
     }
     // A bug aside is a bug.
     char *block = made(SIZE);
     zg_api_own()->step_aside();
-    zg_door_free_plainly(block, FRAME);
+    zg_entry_plain_free(block, FRAME);
     zg_api_own()->step_back();
     CHECK_EQUAL(zg_stats_get(zg_counter_findings), 0, "nothing is found yet");
     CHECK(zg_api_own()->verify() == 0, "freed blocks are whole");

@@ -12,7 +12,7 @@ enum { COUNT = 60000, BYTES = 64, KEPT = 500 };
 static char *blocks[COUNT];
 
 static __attribute__((noinline)) uint64_t give_back(void) {
-    uint64_t bytes = zg_door_trim(true, HEAP_FRAME);
+    uint64_t bytes = zg_entry_trim(true, HEAP_FRAME);
     __asm__ volatile("" ::: "memory");
     return bytes;
 }

@@ -19,7 +19,7 @@ int main(void) {
         CHECK((zg_arch_tag((uint64_t)block) != 0) == zg_tags_are_on(), "pointers have tags where tags are used");
         CHECK(zg_lookup_is_ours((uint64_t)block), "guarded");
         for (int j = 0; j < SIZE; j++) block[j] = (char)i;
-        zg_door_free_plainly(block, HEAP_FRAME);
+        zg_entry_plain_free(block, HEAP_FRAME);
     }
     zg_thread_flush_counters(zg_thread_current_or_null());
     CHECK_EQUAL(zg_stats_get(zg_counter_tagged_blocks), zg_tags_are_on() ? BLOCKS : 0, "tagged blocks are counted");

@@ -120,7 +120,7 @@ import Testing
 
     @Test func reasonsHaveNamesAndTexts() {
         let table = Coverage.Shortfall.table
-        #expect(table.count == Int(zg_shortfall_count.rawValue))
+        #expect(table.count == Int(zg_coverage_reason_count.rawValue))
         #expect(Set(table.map(\.name)).count == table.count)
         #expect(table.allSatisfy { !$0.text.isEmpty && !$0.text.hasSuffix(".") })
     }
@@ -171,7 +171,7 @@ import Testing
             sums[Int(zg_coverage_sum_contexts_fenced.rawValue)] = 9
         }
         withUnsafeMutableBytes(of: &page.pointee.first_ns) {
-            $0.bindMemory(to: UInt64.self)[Int(zg_shortfall_fence_bytes.rawValue)] = 1
+            $0.bindMemory(to: UInt64.self)[Int(zg_coverage_reason_fence_bytes.rawValue)] = 1
         }
         #expect(
             run.coverage?.text

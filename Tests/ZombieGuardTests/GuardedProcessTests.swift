@@ -230,7 +230,7 @@ private final class FakeHeap {
         let pages = UnsafeMutableRawPointer.allocate(byteCount: 2 * 4096, alignment: 4096)
         defer { pages.deallocate() }
         memset(pages, Int32(ZG_FILL_GAP), 2 * 4096)
-        func place(at start: Int, size: Int, kind: zg_kind = zg_kind_malloc, marks: UInt32 = 0) {
+        func place(at start: Int, size: Int, kind: zg_alloc_family = zg_family_malloc, marks: UInt32 = 0) {
             heap.spans[1].block = heap.block(zg_state_live, slack: 0)
             heap.spans[1].block.header |= kind.rawValue << 8 | marks
             heap.spans[1].base = UInt64(UInt(bitPattern: pages))

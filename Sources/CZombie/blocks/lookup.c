@@ -27,7 +27,7 @@ static void fill_view(struct zg_block_view *view, struct zg_block *block, const 
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
     view->block = block;
     view->state = zg_header_state(header);
-    view->kind = zg_header_kind(header);
+    view->family = zg_header_family(header);
     view->zombie = view->state >= zg_state_quarantined ? zg_header_zombie(header) : 0;
     view->death = view->zombie ? *death : (struct zg_death){0, 0};
     // Another thread may be making or freeing the block meanwhile: each word is one or the other, and the caller looks again.
@@ -139,7 +139,7 @@ const char *zg_lookup_state_name(enum zg_state state) {
     return zg_block_state_text(state == zg_state_freeing ? zg_state_quarantined : state);
 }
 
-const char *zg_lookup_kind_name(enum zg_kind kind) {
-    const char *name = zg_block_kind_text(kind);
+const char *zg_lookup_family_name(enum zg_alloc_family family) {
+    const char *name = zg_block_family_text(family);
     return name ? name : "unknown";
 }

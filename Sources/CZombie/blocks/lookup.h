@@ -13,7 +13,7 @@ struct zg_block_view {
     uint64_t start, size; // as requested
     int64_t offset;       // of the address asked for
     enum zg_state state;
-    enum zg_kind kind;
+    enum zg_alloc_family family;
     uint32_t zombie; // ZG_HEADER_SWIFT, ZG_HEADER_CXX or 0: `death` is valid
     struct zg_death death;
     uint32_t alloc_stack, free_stack;
@@ -43,6 +43,6 @@ bool zg_lookup_is_in_front(uint64_t address);
 // The block has pages of its own (fence.h).
 bool zg_lookup_is_fenced(const struct zg_block_view *view);
 const char *zg_lookup_state_name(enum zg_state state);
-const char *zg_lookup_kind_name(enum zg_kind kind);
+const char *zg_lookup_family_name(enum zg_alloc_family family);
 
 #endif

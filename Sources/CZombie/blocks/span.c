@@ -65,7 +65,7 @@ static struct zg_span *new_span(uint64_t units) {
     if (!span) return NULL;
     units_used += units;
     zg_store(&span->start, span->base);
-    __atomic_store_n(&span->block.header, zg_block_header(zg_state_reusable, zg_kind_malloc, 0), __ATOMIC_RELEASE);
+    __atomic_store_n(&span->block.header, zg_block_header(zg_state_reusable, zg_family_malloc, 0), __ATOMIC_RELEASE);
     return span;
 }
 

@@ -159,7 +159,7 @@ static bool is_counted_from(const struct zg_block_view *view, uint64_t value) {
 
 static bool is_single_object(const struct zg_block_view *view) {
     return view->state == zg_state_live && view->size &&
-           (view->kind == zg_kind_new || view->kind == zg_kind_new_aligned);
+           (view->family == zg_family_new || view->family == zg_family_new_aligned);
 }
 
 static void blame_delete(const struct zg_block_view *view, struct zg_verdict *verdict) {

@@ -139,7 +139,7 @@ static void describe(const struct work *work) {
     zg_finding_detail_text(&finding, "signal", work->signal == SIGBUS ? "SIGBUS" : "SIGSEGV");
     if (!fault.without_address) zg_finding_detail_number(&finding, "fault_address", fault.address, true);
     if (verdict.freed_with) {
-        zg_finding_detail_text(&finding, "allocated_with", zg_lookup_kind_name(verdict.block.kind));
+        zg_finding_detail_text(&finding, "allocated_with", zg_lookup_family_name(verdict.block.family));
         zg_finding_detail_text(&finding, "freed_with", verdict.freed_with);
     }
     if (verdict.is_forgotten) zg_finding_detail_text(&finding, "what", ZG_FREE_MEMORY);
@@ -356,7 +356,8 @@ static void work_on_ended_abort(void *work_pointer, void *unused_1, void *unused
 static bool is_own_fill(const siginfo_t *info) {
     struct zg_thread *thread = zg_thread_current_or_null();
     uint64_t address = (uint64_t)info->si_addr;
-    if (!thread || !thread->busy || address < thread->filling_start || address >= thread->filling_end) return false;
+    if (!thread || !thread->in_runtime || address < thread->filling_start || address >= thread->filling_end)
+        return false;
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
     // A guard of the program's own would make the page fault for ever.
     zg_os_unguard(page, ZG_PAGE_BYTES);
@@ -439,7 +440,7 @@ static bool look_at_tags(struct work *work) {
     if (zg_arch_recover_read(work->context)) return true;
     const struct zg_thread *thread = zg_thread_current_or_null();
     // Of our own, while the thread is inside: what we touch is ours to touch.
-    if (work->is_tag_fault && thread && thread->busy) {
+    if (work->is_tag_fault && thread && thread->in_runtime) {
         zg_arch_leave_unchecked(work->context);
         return true;
     }

@@ -125,7 +125,7 @@ struct zg_handled *zg_handled_begin(enum zg_handled_kind kind, int signal, const
     handled->fault = NULL;
     handled->call = note_call(handled);
     __atomic_store_n(&thread->handled, handled, __ATOMIC_RELEASE);
-    zg_thread_want(thread, zg_errand_handled);
+    zg_thread_request_deferred(thread, zg_deferred_handler_check);
     return handled;
 }
 
@@ -247,5 +247,5 @@ void zg_handled_look(const uint64_t *frame) {
     struct zg_handled *handled = thread ? thread->handled : NULL;
     if (!handled || handled->pid != zg_os_pid()) return;
     if (is_on_alternate_stack(handled, (uint64_t)frame) || zg_handled_around_frame(frame))
-        zg_thread_want(thread, zg_errand_handled);
+        zg_thread_request_deferred(thread, zg_deferred_handler_check);
 }

@@ -38,7 +38,7 @@ bool zg_found_report(struct zg_finding *finding) {
         zg_stats_add(zg_counter_findings_suppressed, 1);
         if (zg_repeats_are_due()) zg_report_write_repeats();
     }
-    if (ends) zg_thread_want(thread, zg_errand_abort);
+    if (ends) zg_thread_request_deferred(thread, zg_deferred_abort);
     if (finding->crash == &end) finding->crash = NULL;
     return is_new;
 }
@@ -88,7 +88,7 @@ void zg_found_misused(const struct zg_block_view *view, uint64_t address, const 
 void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t address, const char *freed_with,
                                uint64_t freed_size) {
     struct zg_finding finding = make(zg_finding_dealloc_mismatch, ZG_ACCESS(free), address, view);
-    zg_finding_detail_text(&finding, "allocated_with", zg_lookup_kind_name(view->kind));
+    zg_finding_detail_text(&finding, "allocated_with", zg_lookup_family_name(view->family));
     zg_finding_detail_text(&finding, "freed_with", freed_with);
     if (freed_size != UINT64_MAX) {
         zg_finding_detail_number(&finding, "allocated_size", view->size, false);

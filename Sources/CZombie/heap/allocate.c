@@ -17,13 +17,13 @@
 #include "platform/arch.h"
 #include "settings/config.h"
 #include "settings/coverage.h"
-#include "settings/passing.h"
+#include "settings/bypass.h"
 #include "settings/stats.h"
 #include "threads/capture.h"
 
 static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
     zg_thread_flush_counters(thread);
-    zg_thread_want(thread, zg_errand_look);
+    zg_thread_request_deferred(thread, zg_deferred_maintenance);
     if (zg_slab_is_dry(class)) zg_retire_open(class);
     if (zg_slab_refill(class, &thread->magazines[class])) return true;
     // The region is used up, or the kernel gives no more: what the quarantine holds of this class is the last resort before
@@ -51,7 +51,7 @@ ZG_INLINE void note_maker(struct zg_block *block, uint32_t stack, const struct z
 enum { WINDOWED_AT_A_TIME = 32 };
 
 static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment,
-                               enum zg_kind kind, bool zero) {
+                               enum zg_alloc_family family, bool zero) {
     uint64_t ticks = zg_page_time_start();
     struct zg_alias *alias = zg_window_allocate(size, alignment, zero, context);
     if (!alias) return NULL;
@@ -59,7 +59,7 @@ static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint6
     note_maker(&alias->block, context, thread);
     void *block = (void *)zg_alias_start(alias);
     if (zg_config.fill_new && !zero) __builtin_memset(block, ZG_FILL_NEW, size);
-    __atomic_store_n(&alias->block.header, zg_block_header(zg_state_live, kind, alias->slot_bytes - (uint32_t)size),
+    __atomic_store_n(&alias->block.header, zg_block_header(zg_state_live, family, alias->slot_bytes - (uint32_t)size),
                      __ATOMIC_RELEASE);
     thread->allocations++;
     thread->windowed++;
@@ -68,14 +68,14 @@ static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint6
     zg_page_time_charge_window();
     if (thread->allocations >= WINDOWED_AT_A_TIME) {
         zg_thread_flush_counters(thread);
-        zg_thread_want(thread, zg_errand_look);
+        zg_thread_request_deferred(thread, zg_deferred_maintenance);
     }
     return block;
 }
 
 // A block with pages of its own, if the context is to have one now. `later`: not one of the context's first.
 static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment,
-                                         enum zg_kind kind, bool zero, bool later) {
+                                         enum zg_alloc_family family, bool zero, bool later) {
     struct zg_span *span = NULL;
     if (ZG_UNLIKELY(thread->is_unfenced)) return NULL;
     uint64_t ticks = zg_page_time_start();
@@ -85,13 +85,13 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     enum zg_choice choice = size <= FENCE_MOST ? zg_choose(context, size, later, caller) : zg_choice_none;
     bool wanted = choice != zg_choice_none;
     if (choice == zg_choice_window) {
-        void *block = allocate_windowed(thread, context, size, alignment, kind, zero);
+        void *block = allocate_windowed(thread, context, size, alignment, family, zero);
         if (block) return block;
         // In profile fence private pages are the next best, while they last.
         wanted = zg_config.fence_per_context == ZG_FENCE_ALL;
     }
-    if (size > FENCE_MOST) zg_coverage_declined(zg_shortfall_block_size);
-    if (wanted) span = zg_fence_allocate(size, alignment, kind, context);
+    if (size > FENCE_MOST) zg_coverage_declined(zg_coverage_reason_block_size);
+    if (wanted) span = zg_fence_allocate(size, alignment, family, context);
     if (!span) {
         if (wanted) zg_stats_add(zg_counter_fence_declined, 1);
         if (wanted && zg_config.fence_per_context == ZG_FENCE_ALL) zg_stats_degrade(zg_degradation_fence_exhausted);
@@ -100,7 +100,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     }
     zg_choice_note(context, caller);
     note_maker(&span->block, context, thread);
-    __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0), __ATOMIC_RELEASE);
+    __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, family, 0), __ATOMIC_RELEASE);
     zg_overread_note(span);
     if (zg_config.fill_new && !zero) __builtin_memset((void *)span->start, ZG_FILL_NEW, size);
     thread->allocations++;
@@ -108,20 +108,21 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     zg_page_time_spent(ticks, span->units);
     zg_page_time_charge(zg_min(span->units - 2, 16)); // one is touched by now; most large blocks are not used in full
     zg_thread_flush_counters(thread);
-    zg_thread_want(thread, zg_errand_look);
+    zg_thread_request_deferred(thread, zg_deferred_maintenance);
     return (void *)span->start;
 }
 
 uint64_t zg_allocate_quick_end;
 
 void zg_allocate_init(void) {
-    bool is_odd = zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample || zg_config.fill_new;
+    bool is_odd =
+        zg_config.fence_per_context == ZG_FENCE_ALL || zg_bypass_mode == zg_bypass_sample || zg_config.fill_new;
     zg_allocate_quick_end = is_odd ? 0 : ZG_LARGEST_SLOT + 1;
 }
 
 // The thread's newest free slot of the class, which has one, becomes a live block.
-ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t size, enum zg_kind kind, uint32_t stack,
-                          bool *is_zero, bool is_tagged) {
+ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t size, enum zg_alloc_family family,
+                          uint32_t stack, bool *is_zero, bool is_tagged) {
     struct zg_magazine *magazine = &thread->magazines[class];
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t left = magazine->count - 1, index = magazine->slots[left];
@@ -134,7 +135,7 @@ ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t siz
     *is_zero = zg_header_state(block->header) == zg_state_fresh;
     if (is_tagged) zg_tags_leave(slab, index);
     note_maker(block, stack, thread);
-    __atomic_store_n(&block->header, zg_block_header(zg_state_live, kind, slab->slot_bytes - (uint32_t)size),
+    __atomic_store_n(&block->header, zg_block_header(zg_state_live, family, slab->slot_bytes - (uint32_t)size),
                      __ATOMIC_RELEASE);
     thread->allocations++;
     thread->allocated_bytes += slab->slot_bytes;
@@ -143,15 +144,16 @@ ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t siz
     return start;
 }
 
-__attribute__((always_inline)) void *zg_allocate_quickly(struct zg_thread *thread, uint64_t size, enum zg_kind kind,
-                                                         uint32_t stack, bool *is_zero, bool is_tagged) {
+__attribute__((always_inline)) void *zg_allocate_quickly(struct zg_thread *thread, uint64_t size,
+                                                         enum zg_alloc_family family, uint32_t stack, bool *is_zero,
+                                                         bool is_tagged) {
     uint32_t class = zg_size_class(size);
     // Such blocks have a tag instead of pages; the context was counted when its stack was new.
     if (is_tagged) stack &= ~ZG_STACK_FENCE;
     // Neither 0 nor with ZG_STACK_FENCE.
     if (ZG_UNLIKELY((int32_t)(stack - 1) < 0 || !thread->magazines[class].count)) return NULL;
     if (is_tagged) thread->tagged++;
-    return take_slot(thread, class, size, kind, stack, is_zero, is_tagged);
+    return take_slot(thread, class, size, family, stack, is_zero, is_tagged);
 }
 
 // A block that gets a tag instead of pages of its own.
@@ -167,15 +169,15 @@ void *zg_allocate_give_tag(void *start, uint64_t size, uint64_t alignment) {
     return zg_tags_give(slab, index, size, alignment);
 }
 
-void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, uint64_t alignment, enum zg_kind kind,
-                       bool zero) {
+void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, uint64_t alignment,
+                       enum zg_alloc_family family, bool zero) {
     struct zg_magazine *magazine = &thread->magazines[class];
     uint32_t stack = zg_capture_unknown(thread, true);
     bool tagged = zg_tags_are_on() && alignment < ZG_PAGE_BYTES;
     if (tagged) stack = note_tagged(thread, stack);
     if (ZG_UNLIKELY(stack & ZG_STACK_FENCE)) {
         stack &= ~ZG_STACK_FENCE;
-        void *fenced = allocate_fenced(thread, stack, size, alignment, kind, zero, false);
+        void *fenced = allocate_fenced(thread, stack, size, alignment, family, zero, false);
         if (fenced) return fenced;
     }
     if (ZG_UNLIKELY(!magazine->count)) {
@@ -184,13 +186,13 @@ void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, 
     }
     if (ZG_UNLIKELY(!magazine->count)) {
         void *fenced = zg_config.fence_per_context && !tagged
-                           ? allocate_fenced(thread, stack, size, alignment, kind, zero, true)
+                           ? allocate_fenced(thread, stack, size, alignment, family, zero, true)
                            : NULL;
         if (fenced) return fenced;
         if (!refill(thread, class)) return NULL;
     }
     bool is_zero;
-    void *start = take_slot(thread, class, size, kind, stack, &is_zero, zg_tags_are_on());
+    void *start = take_slot(thread, class, size, family, stack, &is_zero, zg_tags_are_on());
     if (zero) {
         if (!is_zero) __builtin_memset(start, 0, size);
     } else if (ZG_UNLIKELY(zg_config.fill_new)) {
@@ -199,12 +201,12 @@ void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, 
     return zg_tags_are_on() ? zg_allocate_give_tag(start, size, alignment) : start;
 }
 
-static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind,
-                                       bool zero) {
+static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, uint64_t alignment,
+                                       enum zg_alloc_family family, bool zero) {
     uint32_t stack = zg_capture(thread, true);
     if (stack & ZG_STACK_FENCE) {
         stack &= ~ZG_STACK_FENCE;
-        void *fenced = allocate_fenced(thread, stack, size, alignment, kind, zero, false);
+        void *fenced = allocate_fenced(thread, stack, size, alignment, family, zero, false);
         if (fenced) return fenced;
     }
     bool is_zero;
@@ -213,7 +215,7 @@ static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, 
     if (!span) return NULL;
     note_maker(&span->block, stack, thread);
     uint32_t sparse = is_zero ? ZG_HEADER_SPARSE : span->block.header & ZG_HEADER_SPARSE;
-    __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, kind, 0) | sparse, __ATOMIC_RELEASE);
+    __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, family, 0) | sparse, __ATOMIC_RELEASE);
     if (zero) {
         if (!is_zero) __builtin_memset((void *)span->start, 0, size);
     } else if (zg_config.fill_new) {
@@ -222,7 +224,7 @@ static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, 
     thread->allocations++;
     thread->allocated_bytes += size;
     zg_thread_flush_counters(thread);
-    zg_thread_want(thread, zg_errand_look);
+    zg_thread_request_deferred(thread, zg_deferred_maintenance);
     return (void *)span->start;
 }
 
@@ -234,15 +236,15 @@ static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
     return class;
 }
 
-void *zg_allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero) {
-    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample) {
+void *zg_allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero) {
+    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_bypass_mode == zg_bypass_sample) {
         uint32_t stack = zg_capture(thread, true) & ~ZG_STACK_FENCE;
-        void *block = allocate_fenced(thread, stack, size, alignment, kind, zero, false);
-        if (block || (zg_passing == zg_passing_sample && !zg_passing_may_fail)) return block;
+        void *block = allocate_fenced(thread, stack, size, alignment, family, zero, false);
+        if (block || (zg_bypass_mode == zg_bypass_sample && !zg_bypass_may_fail)) return block;
     }
     if (ZG_LIKELY(alignment <= 16 && size <= ZG_LARGEST_SLOT))
-        return zg_allocate_slot(thread, zg_size_class(size), size, alignment, kind, zero);
+        return zg_allocate_slot(thread, zg_size_class(size), size, alignment, family, zero);
     uint32_t class = aligned_class(size, alignment);
-    if (class < ZG_CLASS_COUNT) return zg_allocate_slot(thread, class, size, alignment, kind, zero);
-    return allocate_span(thread, size, alignment, kind, zero);
+    if (class < ZG_CLASS_COUNT) return zg_allocate_slot(thread, class, size, alignment, family, zero);
+    return allocate_span(thread, size, alignment, family, zero);
 }

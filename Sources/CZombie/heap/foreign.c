@@ -15,7 +15,7 @@
 #include "platform/os.h"
 #include "platform/text.h"
 #include "threads/thread.h"
-#include "settings/passing.h"
+#include "settings/bypass.h"
 #include "settings/coverage.h"
 #include "settings/stats.h"
 
@@ -53,7 +53,7 @@ struct zg_next zg_next = {first_malloc, first_calloc, first_realloc, first_memal
 
 // What is defined in front of ours.
 static struct {
-    uint32_t functions; // bit mask of enum zg_family
+    uint32_t functions; // bit mask of enum zg_foreign_function
     bool may_hand_on;   // by dlsym, as wrappers do
     bool is_reached, is_said;
     const char *name;
@@ -114,16 +114,17 @@ static bool is_defined_at(void *function, const char *name) {
 }
 
 // Functions that are given blocks.
-enum { FAMILY_TOLD = zg_family_malloc_usable_size + 1 }; // whoever has others has one of these
-#define TAKERS (1u << zg_family_free | 1u << zg_family_realloc | 1u << zg_family_malloc_usable_size)
+enum { MARKER_FUNCTIONS = zg_foreign_function_malloc_usable_size + 1 }; // whoever has others has one of these
+#define TAKERS                                                                                                         \
+    (1u << zg_foreign_function_free | 1u << zg_foreign_function_realloc | 1u << zg_foreign_function_malloc_usable_size)
 
 // A function in front that is given blocks may hand them on to libc by a way that does not lead through us. What calls libc's entry
 // points by name comes to ours (publish.c). What looks for the next definition comes to ours, too, but the name that it looks
 // for cannot be seen. An allocator of its own does neither.
 static void look_in_front(void) {
-    static const char *const names[zg_family_count] = {
+    static const char *const names[zg_foreign_function_count] = {
 #define ZG_X(name) #name,
-        ZG_FAMILY(ZG_X)
+        ZG_FOREIGN_FUNCTIONS(ZG_X)
 #undef ZG_X
     };
     static const char *const searches[] = {"dlsym", "dlvsym"};
@@ -132,7 +133,7 @@ static void look_in_front(void) {
         !zg_module_find_unwind((uint64_t)gnu_get_libc_version, &libc))
         return;
     bool all_hand_on = true;
-    for (uint32_t i = 0; i < (front.functions ? zg_family_count : FAMILY_TOLD); i++) {
+    for (uint32_t i = 0; i < (front.functions ? zg_foreign_function_count : MARKER_FUNCTIONS); i++) {
         void *first = zg_loader_first(names[i]);
         if (!first || !zg_module_find_unwind((uint64_t)first, &module) || module.start == ours.start ||
             module.start == libc.start || !is_defined_at(first, names[i]))
@@ -143,22 +144,22 @@ static void look_in_front(void) {
         all_hand_on = all_hand_on && imports_any(first, entry_points, ZG_ARRAY_COUNT(entry_points));
     }
     front.is_reached = front.functions && all_hand_on;
-    if (front.functions & TAKERS && !front.is_reached && zg_foreign_find_next()) zg_passing = zg_passing_all;
+    if (front.functions & TAKERS && !front.is_reached && zg_foreign_find_next()) zg_bypass_mode = zg_bypass_all;
 }
 
 void zg_foreign_init(void) {
     break_start = zg_os_break();
-    zg_passing = zg_passing_none;
+    zg_bypass_mode = zg_bypass_none;
     look_in_front();
 }
 
 bool zg_foreign_is_in_front(void) { return front.functions != 0; }
 
-bool zg_foreign_is_reached(enum zg_family function) {
-    uint8_t all = zg_passing_all;
+bool zg_foreign_is_reached(enum zg_foreign_function function) {
+    uint8_t all = zg_bypass_all;
     if (!(front.functions >> function & 1)) return false;
     __atomic_store_n(&front.is_reached, true, __ATOMIC_RELAXED);
-    if (!__atomic_compare_exchange_n(&zg_passing, &all, zg_passing_none, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    if (!__atomic_compare_exchange_n(&zg_bypass_mode, &all, zg_bypass_none, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return false;
     __atomic_fetch_and(&zg_stats->degradations, ~(UINT64_C(1) << zg_degradation_allocator_in_front), __ATOMIC_RELAXED);
     return true;
@@ -172,8 +173,8 @@ static void say_in_front(void) {
     zg_text_string(&text, front.name);
     zg_text_string(&text, " is that of '");
     zg_text_string(&text, zg_stats->allocator);
-    zg_text_string(&text, zg_passing == zg_passing_all ? "', in front of ours: no block is guarded\n"
-                                                       : "', in front of ours: its blocks are not guarded\n");
+    zg_text_string(&text, zg_bypass_mode == zg_bypass_all ? "', in front of ours: no block is guarded\n"
+                                                          : "', in front of ours: its blocks are not guarded\n");
     zg_os_write(2, message, text.count);
     front.is_said = true;
 }
@@ -186,7 +187,7 @@ void zg_foreign_look(void) {
     zg_string_copy(zg_stats->allocator, module.path, sizeof zg_stats->allocator);
     if (!front.functions) return;
     zg_stats_degrade(zg_degradation_allocator_in_front);
-    zg_coverage_declined(zg_shortfall_other_allocator);
+    zg_coverage_declined(zg_coverage_reason_other_allocator);
     // A wrapper is known by its first call.
     if (!front.may_hand_on) say_in_front();
 }
@@ -218,7 +219,7 @@ void *zg_foreign_allocate(uint64_t size, uint64_t alignment, bool zero) {
     return allocate_by(&zg_next, size, alignment, zero);
 }
 
-void *zg_foreign_allocate_aside(uint64_t size, uint64_t alignment, bool zero) {
+void *zg_foreign_allocate_bypassed(uint64_t size, uint64_t alignment, bool zero) {
     return allocate_by(&zg_libc, size, alignment, zero);
 }
 
@@ -257,7 +258,7 @@ static bool made_by_libc(uint64_t address) {
     return looks_like_libcs(address, &refused) || refused;
 }
 
-bool zg_foreign_is_libc_alone(void) { return !behind.free && !zg_passing; }
+bool zg_foreign_is_libc_alone(void) { return !behind.free && !zg_bypass_mode; }
 
 enum zg_foreign_owner zg_foreign_owner(uint64_t address) {
     struct zg_module module;

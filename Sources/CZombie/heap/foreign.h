@@ -11,7 +11,7 @@ void *zg_foreign_allocate(uint64_t size, uint64_t alignment, bool zero);
 // Whether what is not ours is libc's for sure, as far as it is a block at all.
 bool zg_foreign_is_libc_alone(void);
 // The same for blocks that are none of the program's: always by libc, which has to be alone, and not counted.
-void *zg_foreign_allocate_aside(uint64_t size, uint64_t alignment, bool zero);
+void *zg_foreign_allocate_bypassed(uint64_t size, uint64_t alignment, bool zero);
 enum zg_foreign_owner { zg_foreign_nobody, zg_foreign_libc, zg_foreign_other };
 // Who made the block at this address, which is not in our heap.
 enum zg_foreign_owner zg_foreign_owner(uint64_t address);
@@ -22,7 +22,7 @@ uint64_t zg_foreign_usable_size(void *address, enum zg_foreign_owner owner);
 const char *zg_foreign_describe(uint64_t address);
 // Finds libc's own functions: before anything else here.
 void zg_foreign_find_libc(void);
-// Decides, too, whether blocks may be ours at all (zg_passing).
+// Decides, too, whether blocks may be ours at all (zg_bypass_mode).
 void zg_foreign_init(void);
 // Libc's heap makes itself ready at its first call, and takes for granted that there is only one thread: two that come first
 // at once would share an arena that counts one, which libc ends the program for when both have ended. Without us the program's or the
@@ -35,21 +35,21 @@ void zg_foreign_look_at_end(void);
 
 // Functions that an executable, or a library in front of ours, may define for itself while it takes the others from us.
 // clang-format off
-#define ZG_FAMILY(X)                                                                                                   \
+#define ZG_FOREIGN_FUNCTIONS(X)                                                                                                   \
     X(malloc) X(free) X(realloc) X(malloc_usable_size)                                                                 \
     X(calloc) X(memalign) X(aligned_alloc) X(posix_memalign) X(valloc) X(pvalloc)
 // clang-format on
-enum zg_family {
-#define ZG_X(name) zg_family_##name,
-    ZG_FAMILY(ZG_X)
+enum zg_foreign_function {
+#define ZG_X(name) zg_foreign_function_##name,
+    ZG_FOREIGN_FUNCTIONS(ZG_X)
 #undef ZG_X
-        zg_family_count
+        zg_foreign_function_count
 };
 // One of them is defined in front of ours.
 bool zg_foreign_is_in_front(void);
 // Ours was called, while everything is passed on. Where one in front has the same name, that is what called it: it hands on
-// to us what it is asked, and from now on blocks may be ours. True once: when the answer changes zg_passing.
-bool zg_foreign_is_reached(enum zg_family function);
+// to us what it is asked, and from now on blocks may be ours. True once: when the answer changes zg_bypass_mode.
+bool zg_foreign_is_reached(enum zg_foreign_function function);
 
 // The program's own allocator: the one behind us in the search order, which is libc's unless a program brings another.
 struct zg_next {

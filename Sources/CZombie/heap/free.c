@@ -32,7 +32,7 @@ ZG_INLINE void note_freer(struct zg_block *block, uint32_t stack, const struct z
 }
 
 // A free of something that is not a live block: report what it is.
-ZG_COLD void zg_free_dead(uint64_t pointer, enum zg_deallocator deallocator) {
+ZG_COLD void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocator) {
     struct zg_block_view view;
     uint64_t address = zg_arch_address(pointer);
     const char *name = zg_mismatch_deallocator_name(deallocator);
@@ -108,12 +108,12 @@ static ZG_NOINLINE bool fill_touched(uint64_t start, uint64_t bytes) {
 }
 
 // A fenced block dies: what it was is noted, then its pages are protected. `was_found`: what has changed beside it was reported.
-static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum zg_kind kind, bool was_found) {
+static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum zg_alloc_family family, bool was_found) {
     struct zg_dead dead = {0, zg_language_unknown};
     uint64_t ticks = zg_page_time_start();
     struct zg_change change;
     // Replaced by a mapping, whatever is there.
-    if (zg_fence_is_programs(span, kind)) {
+    if (zg_fence_is_programs(span, family)) {
         zg_fence_retire(span, zg_fence_unmap);
         zg_page_time_spent(ticks, span->units);
         return;
@@ -124,7 +124,7 @@ static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum z
     // Behind a block that is shorter than what an object begins with may be its guard (fence_align).
     uint64_t words[2] = {0};
     __builtin_memcpy(words, (const void *)span->start, zg_min(span->size, sizeof words));
-    if (span->size >= 8 && zg_classes_on) dead = zg_class_of_dead(words, kind, span->size);
+    if (span->size >= 8 && zg_classes_on) dead = zg_class_of_dead(words, family, span->size);
     bool is_overrun = !was_found && zg_fence_is_overrun(span, &change);
     thread->filling_end = 0;
     span->death = zg_zombie_death(dead.class_number);
@@ -139,16 +139,16 @@ static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum z
 static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
                                   uint64_t size) {
     struct zg_span *span = zg_span_find(address);
-    if (!span || span->start != address) return zg_free_dead(address, deallocator);
+    if (!span || span->start != address) return zg_free_report_bad(address, deallocator);
     uint32_t header = __atomic_load_n(&span->block.header, __ATOMIC_ACQUIRE);
-    if (zg_header_state(header) != zg_state_live) return zg_free_dead(address, deallocator);
-    if (zg_mismatch_is_possible(zg_header_kind(header), deallocator, span->size, size))
+    if (zg_header_state(header) != zg_state_live) return zg_free_report_bad(address, deallocator);
+    if (zg_mismatch_is_possible(zg_header_family(header), deallocator, span->size, size))
         zg_free_check_mismatch(thread, address, deallocator, size);
-    uint32_t freeing = zg_block_header(zg_state_freeing, zg_header_kind(header), 0);
+    uint32_t freeing = zg_block_header(zg_state_freeing, zg_header_family(header), 0);
     // It may be marked meanwhile (ZG_HEADER_CHANGED), and still is live.
     while (
         !__atomic_compare_exchange_n(&span->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        if (zg_header_state(header) != zg_state_live) return zg_free_dead(address, deallocator);
+        if (zg_header_state(header) != zg_state_live) return zg_free_report_bad(address, deallocator);
     note_freer(&span->block, capture_free(thread, deallocator), thread);
     thread->frees++;
     thread->freed_bytes += span->size;
@@ -157,14 +157,15 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
         uint64_t bytes = span->fenced ? (span->units - 1) * ZG_PAGE_BYTES : span->units * ZG_UNIT_BYTES;
         zg_locked_died(span->base, span->base + bytes);
     }
-    if (span->fenced) return retire_fenced(thread, span, zg_header_kind(header), header & ZG_HEADER_CHANGED);
-    bool aligned = zg_kind_is_aligned(zg_header_kind(header));
+    if (span->fenced) return retire_fenced(thread, span, zg_header_family(header), header & ZG_HEADER_CHANGED);
+    bool aligned = zg_family_is_aligned(zg_header_family(header));
     if (span->size >= (aligned ? ZG_PROGRAMS_LEAST : ZG_RETIRE_LEAST)) return zg_span_retire(span, !aligned);
     uint64_t filled = zg_fill_bytes(span->size);
     struct zg_dead dead = {0, zg_language_unknown};
     thread->filling_start = address;
     thread->filling_end = address + filled;
-    if (filled && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), span->size);
+    if (filled && zg_classes_on)
+        dead = zg_class_of_dead((const uint64_t *)address, zg_header_family(header), span->size);
     uint32_t zombie = zombie_bits(dead), sparse = 0;
     if (zombie) {
         span->death = zg_zombie_death(dead.class_number);
@@ -178,26 +179,26 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     // What is not filled may be protected, too.
     if (ZG_UNLIKELY(filled < span->size)) zg_os_commit((void *)span->base, span->units * ZG_UNIT_BYTES);
     thread->filling_end = 0;
-    uint32_t bits = zg_block_header(zg_state_quarantined, zg_header_kind(header), 0) | zombie | sparse;
+    uint32_t bits = zg_block_header(zg_state_quarantined, zg_header_family(header), 0) | zombie | sparse;
     __atomic_store_n(&span->block.header, bits, __ATOMIC_RELEASE);
     zg_quarantine_add_span(thread, span);
-    zg_thread_want(thread, zg_errand_look);
+    zg_thread_request_deferred(thread, zg_deferred_maintenance);
 }
 
 static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
                                    uint64_t size) {
     struct zg_alias *alias = zg_alias_find(address);
-    if (!alias || zg_alias_start(alias) != address) return zg_free_dead(address, deallocator);
+    if (!alias || zg_alias_start(alias) != address) return zg_free_report_bad(address, deallocator);
     uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_ACQUIRE);
-    if (zg_header_state(header) != zg_state_live) return zg_free_dead(address, deallocator);
+    if (zg_header_state(header) != zg_state_live) return zg_free_report_bad(address, deallocator);
     uint64_t bytes = zg_alias_size(alias);
-    if (zg_mismatch_is_possible(zg_header_kind(header), deallocator, bytes, size))
+    if (zg_mismatch_is_possible(zg_header_family(header), deallocator, bytes, size))
         zg_free_check_mismatch(thread, address, deallocator, size);
     // As above.
     while (!__atomic_compare_exchange_n(&alias->block.header, &header,
                                         zg_header_in_state(header & ~ZG_HEADER_CHANGED, zg_state_freeing), false,
                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        if (zg_header_state(header) != zg_state_live) return zg_free_dead(address, deallocator);
+        if (zg_header_state(header) != zg_state_live) return zg_free_report_bad(address, deallocator);
     uint64_t ticks = zg_page_time_start();
     note_freer(&alias->block, capture_free(thread, deallocator), thread);
     thread->frees++;
@@ -208,7 +209,8 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
     // The program may have protected its page.
     thread->filling_start = zg_alias_page(alias);
     thread->filling_end = zg_alias_page(alias) + ZG_PAGE_BYTES;
-    if (bytes >= 8 && zg_classes_on) dead = zg_class_of_dead((const uint64_t *)address, zg_header_kind(header), bytes);
+    if (bytes >= 8 && zg_classes_on)
+        dead = zg_class_of_dead((const uint64_t *)address, zg_header_family(header), bytes);
     bool is_overrun = !(header & ZG_HEADER_CHANGED) && zg_window_is_overrun(alias, &change);
     alias->death = zg_zombie_death(dead.class_number);
     __atomic_fetch_or(&alias->block.header, zombie_bits(dead), __ATOMIC_RELAXED);
@@ -223,14 +225,15 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
 ZG_NOINLINE void zg_free_hand_over(struct zg_thread *thread) {
     zg_thread_flush_counters(thread);
     zg_quarantine_flush(thread);
-    zg_thread_want(thread, zg_errand_look);
+    zg_thread_request_deferred(thread, zg_deferred_maintenance);
 }
 
 // What a dead object is made of from now on. Returns its header bits, 0 where the common fill has to do.
 static uint32_t make_zombie(struct zg_thread *thread, struct zg_slab *slab, uint64_t index, uint64_t address,
                             uint64_t filled, struct zg_dead dead) {
-    if (ZG_UNLIKELY(zg_zombie_contents))
-        __builtin_memcpy((void *)(zg_zombie_contents + (address - zg_slabs.base)), (void *)address, slab->slot_bytes);
+    if (ZG_UNLIKELY(zg_zombie_saved_contents))
+        __builtin_memcpy((void *)(zg_zombie_saved_contents + (address - zg_slabs.base)), (void *)address,
+                         slab->slot_bytes);
     // Reading the clock costs as much as all the rest: once in a while has to do.
     if (!(thread->zombies++ & 7)) thread->time = (uint32_t)(zg_arch_ticks() >> ZG_TIME_SHIFT);
     slab->deaths[index] = (struct zg_death){dead.class_number, thread->time};
@@ -240,7 +243,7 @@ static uint32_t make_zombie(struct zg_thread *thread, struct zg_slab *slab, uint
 // A slot that goes round, no more than so much being freed in between, gets memory for all its pages: to ask for those that have some,
 // here and at the eviction, takes four system calls each time.
 #define ROUND_KIB ((uint32_t)4 << 10)
-static bool goes_round(struct zg_death *death, uint64_t bytes) {
+static bool is_recycled_soon(struct zg_death *death, uint64_t bytes) {
     static uint64_t freed; // approximate where threads meet
     zg_store(&freed, zg_load(&freed) + bytes);
     uint32_t now = (uint32_t)(zg_load(&freed) >> 10);
@@ -256,7 +259,7 @@ static ZG_NOINLINE uint32_t fill_slot(struct zg_slab *slab, uint64_t index, uint
         zg_fill((void *)address, filled, ZG_FILL_FREED);
         return 0;
     }
-    if (goes_round(death, filled)) zg_fill((void *)address, filled, ZG_FILL_FREED);
+    if (is_recycled_soon(death, filled)) zg_fill((void *)address, filled, ZG_FILL_FREED);
     else if (!fill_touched(address, filled)) return ZG_HEADER_SPARSE;
     death->class_number = ZG_DEATH_OF_WHOLE;
     return 0;
@@ -264,7 +267,7 @@ static ZG_NOINLINE uint32_t fill_slot(struct zg_slab *slab, uint64_t index, uint
 
 // live to freeing: one of several threads wins. A process with one thread has nobody to race with (a signal handler's
 // frees wait), and the locked instruction is a good part of what a free costs.
-ZG_INLINE bool claim(struct zg_block *block, uint32_t header, uint32_t freeing) {
+ZG_INLINE bool try_claim(struct zg_block *block, uint32_t header, uint32_t freeing) {
     if (ZG_LIKELY(zg_is_single_threaded())) {
         __atomic_store_n(&block->header, freeing, __ATOMIC_RELAXED);
         return true;
@@ -273,33 +276,34 @@ ZG_INLINE bool claim(struct zg_block *block, uint32_t header, uint32_t freeing) 
 }
 
 // The slot of a slab that begins at the address. False where none does.
-ZG_INLINE bool find(uint64_t address, struct zg_dying *dying) {
-    if (ZG_UNLIKELY(!zg_slab_find_start(address, &dying->slab, &dying->index))) return false;
-    dying->block = &dying->slab->blocks[dying->index];
+ZG_INLINE bool find_slot(uint64_t address, struct zg_pending_free *pending) {
+    if (ZG_UNLIKELY(!zg_slab_find_start(address, &pending->slab, &pending->index))) return false;
+    pending->block = &pending->slab->blocks[pending->index];
     // The record was last touched when the block was made, the contents perhaps too: they come while the stack is captured.
-    __builtin_prefetch(dying->block, 1);
+    __builtin_prefetch(pending->block, 1);
     __builtin_prefetch((void *)address, 1);
     return true;
 }
 
 // live to freeing, noted by whom; its contents may be touched from now on.
-ZG_INLINE bool begin(struct zg_thread *thread, uint64_t address, struct zg_dying *dying, uint32_t header,
-                     uint32_t stack) {
-    dying->header = zg_header_in_state(header, zg_state_freeing);
-    if (ZG_UNLIKELY(!claim(dying->block, header, dying->header))) return false;
-    note_freer(dying->block, stack & ~ZG_STACK_FENCE, thread);
+ZG_INLINE bool begin_free(struct zg_thread *thread, uint64_t address, struct zg_pending_free *pending, uint32_t header,
+                          uint32_t stack) {
+    pending->header = zg_header_in_state(header, zg_state_freeing);
+    if (ZG_UNLIKELY(!try_claim(pending->block, header, pending->header))) return false;
+    note_freer(pending->block, stack & ~ZG_STACK_FENCE, thread);
     thread->filling_start = address;
-    thread->filling_end = address + dying->slab->filled;
+    thread->filling_end = address + pending->slab->filled;
     return true;
 }
 
 // freeing to quarantined, once it is filled. True: it is the last that the thread may keep.
-ZG_INLINE bool end(struct zg_thread *thread, struct zg_dying dying) {
+ZG_INLINE bool finish_free(struct zg_thread *thread, struct zg_pending_free pending) {
     thread->filling_end = 0;
-    __atomic_store_n(&dying.block->header, zg_header_in_state(dying.header, zg_state_quarantined), __ATOMIC_RELEASE);
+    __atomic_store_n(&pending.block->header, zg_header_in_state(pending.header, zg_state_quarantined),
+                     __ATOMIC_RELEASE);
     uint32_t at = thread->pending_count;
-    thread->pending_contexts[at] = dying.block->alloc_stack;
-    thread->pending[at] = zg_slab_slot(dying.slab, dying.index);
+    thread->pending_contexts[at] = pending.block->alloc_stack;
+    thread->pending[at] = zg_slab_slot(pending.slab, pending.index);
     thread->pending_count = at + 1;
     return at + 1 == ZG_PENDING_BLOCKS;
 }
@@ -307,40 +311,41 @@ ZG_INLINE bool end(struct zg_thread *thread, struct zg_dying dying) {
 __attribute__((always_inline)) enum zg_freed zg_free_quickly(struct zg_thread *thread, uint64_t pointer,
                                                              enum zg_deallocator deallocator, uint64_t size,
                                                              const uint64_t *frame, uint32_t stack,
-                                                             struct zg_dying *dying, bool is_tagged) {
+                                                             struct zg_pending_free *pending, bool is_tagged) {
     uint64_t address = is_tagged ? zg_arch_address(pointer) : pointer;
-    if (ZG_UNLIKELY(!zg_slab_contains(address) || !find(address, dying))) return zg_freed_not;
-    const struct zg_slab *slab = dying->slab;
+    if (ZG_UNLIKELY(!zg_slab_contains(address) || !find_slot(address, pending))) return zg_freed_not;
+    const struct zg_slab *slab = pending->slab;
     if (!stack) stack = zg_capture_known(thread, frame);
-    uint32_t header = __atomic_load_n(&dying->block->header, __ATOMIC_ACQUIRE);
-    enum zg_kind kind = zg_header_kind(header);
+    uint32_t header = __atomic_load_n(&pending->block->header, __ATOMIC_ACQUIRE);
+    enum zg_alloc_family family = zg_header_family(header);
     if (ZG_UNLIKELY(!stack || zg_header_state(header) != zg_state_live ||
-                    zg_mismatch_is_possible(kind, deallocator, zg_slab_requested(slab, header), size)))
+                    zg_mismatch_is_possible(family, deallocator, zg_slab_requested(slab, header), size)))
         return zg_freed_not;
-    if (is_tagged && !zg_tags_fits(slab, dying->index, pointer, zg_slab_requested(slab, header))) return zg_freed_not;
-    if (ZG_UNLIKELY(!begin(thread, address, dying, header, stack))) return zg_freed_not;
-    if (is_tagged) zg_tags_take(slab, dying->index);
-    if (ZG_UNLIKELY(slab->filled - 1 >= ZG_FILL_SMALL || zg_class_may_be_dead((const uint64_t *)address, kind)))
+    if (is_tagged && !zg_tags_fits(slab, pending->index, pointer, zg_slab_requested(slab, header))) return zg_freed_not;
+    if (ZG_UNLIKELY(!begin_free(thread, address, pending, header, stack))) return zg_freed_not;
+    if (is_tagged) zg_tags_take(slab, pending->index);
+    if (ZG_UNLIKELY(slab->filled - 1 >= ZG_FILL_SMALL || zg_class_may_be_dead((const uint64_t *)address, family)))
         return zg_freed_partly;
     zg_fill_small((void *)address, slab->filled, ZG_FILL_WORD);
-    return end(thread, *dying) ? zg_freed_last : zg_freed_whole;
+    return finish_free(thread, *pending) ? zg_freed_last : zg_freed_whole;
 }
 
-__attribute__((always_inline)) void zg_free_finish(struct zg_thread *thread, uint64_t address, struct zg_dying dying) {
-    struct zg_slab *slab = dying.slab;
+__attribute__((always_inline)) void zg_free_finish(struct zg_thread *thread, uint64_t address,
+                                                   struct zg_pending_free pending) {
+    struct zg_slab *slab = pending.slab;
     uint64_t filled = slab->filled;
     if (ZG_LIKELY(filled)) {
-        struct zg_dead dead = zg_class_of_dead((const uint64_t *)address, zg_header_kind(dying.header),
-                                               zg_slab_requested(slab, dying.header));
-        uint32_t zombie = dead.class_number ? make_zombie(thread, slab, dying.index, address, filled, dead) : 0;
-        dying.header |= zombie;
+        struct zg_dead dead = zg_class_of_dead((const uint64_t *)address, zg_header_family(pending.header),
+                                               zg_slab_requested(slab, pending.header));
+        uint32_t zombie = dead.class_number ? make_zombie(thread, slab, pending.index, address, filled, dead) : 0;
+        pending.header |= zombie;
         if (!zombie) {
             if (ZG_LIKELY(filled <= ZG_FILL_SMALL)) zg_fill_small((void *)address, filled, ZG_FILL_WORD);
             else if (ZG_LIKELY(filled < ZG_SPARSE_LEAST)) __builtin_memset((void *)address, ZG_FILL_FREED, filled);
-            else dying.header |= fill_slot(slab, dying.index, address, filled);
+            else pending.header |= fill_slot(slab, pending.index, address, filled);
         }
     }
-    if (ZG_UNLIKELY(end(thread, dying))) zg_free_hand_over(thread);
+    if (ZG_UNLIKELY(finish_free(thread, pending))) zg_free_hand_over(thread);
 }
 
 void zg_free_check_gap(const struct zg_slab *slab, uint64_t index, uint64_t size) {
@@ -393,27 +398,28 @@ uint64_t zg_free_verify_live(const char *found_by) {
 }
 
 static void free_slot(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size) {
-    struct zg_dying dying;
-    if (ZG_UNLIKELY(!find(address, &dying))) return zg_free_dead(address, deallocator);
+    struct zg_pending_free pending;
+    if (ZG_UNLIKELY(!find_slot(address, &pending))) return zg_free_report_bad(address, deallocator);
     // realloc captures for its new block and for the old one from one place: what the cache keeps has to serve both.
     uint32_t stack = zg_capture_unknown(thread, deallocator == zg_deallocator_moved);
-    uint32_t header = __atomic_load_n(&dying.block->header, __ATOMIC_ACQUIRE);
-    if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live)) return zg_free_dead(address, deallocator);
-    if (ZG_UNLIKELY(
-            zg_mismatch_is_possible(zg_header_kind(header), deallocator, zg_slab_requested(dying.slab, header), size)))
+    uint32_t header = __atomic_load_n(&pending.block->header, __ATOMIC_ACQUIRE);
+    if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live)) return zg_free_report_bad(address, deallocator);
+    if (ZG_UNLIKELY(zg_mismatch_is_possible(zg_header_family(header), deallocator,
+                                            zg_slab_requested(pending.slab, header), size)))
         zg_free_check_mismatch(thread, address, deallocator, size);
-    if (ZG_UNLIKELY(!begin(thread, address, &dying, header, stack))) return zg_free_dead(address, deallocator);
+    if (ZG_UNLIKELY(!begin_free(thread, address, &pending, header, stack)))
+        return zg_free_report_bad(address, deallocator);
     if (zg_tags_are_on()) {
-        zg_free_check_gap(dying.slab, dying.index, zg_slab_requested(dying.slab, header));
-        zg_tags_take(dying.slab, dying.index);
-        dying.header &= ~ZG_HEADER_CHANGED; // from here on it means another change
+        zg_free_check_gap(pending.slab, pending.index, zg_slab_requested(pending.slab, header));
+        zg_tags_take(pending.slab, pending.index);
+        pending.header &= ~ZG_HEADER_CHANGED; // from here on it means another change
     }
-    zg_free_finish(thread, address, dying);
+    zg_free_finish(thread, address, pending);
 }
 
 void zg_free_entered(struct zg_thread *thread, uint64_t pointer, enum zg_deallocator deallocator, uint64_t size) {
     uint64_t address = zg_arch_address(pointer);
-    if (zg_tags_are_on() && zg_tags_is_stale(pointer)) return zg_free_dead(pointer, deallocator);
+    if (zg_tags_are_on() && zg_tags_is_stale(pointer)) return zg_free_report_bad(pointer, deallocator);
     if (ZG_LIKELY(zg_slab_contains(address))) free_slot(thread, address, deallocator, size);
     else if (zg_span_contains(address)) free_span(thread, address, deallocator, size);
     else if (zg_alias_contains(address)) free_alias(thread, address, deallocator, size);

@@ -22,20 +22,20 @@ enum zg_freed {
     zg_freed_whole,
     zg_freed_last, // so many blocks wait that they have to be handed over (zg_free_hand_over)
 };
-struct zg_dying {
+struct zg_pending_free {
     struct zg_block *block;
     struct zg_slab *slab;
     uint64_t index;
     uint32_t header; // state freeing
 };
 enum zg_freed zg_free_quickly(struct zg_thread *thread, uint64_t pointer, enum zg_deallocator deallocator,
-                              uint64_t size, const uint64_t *frame, uint32_t stack, struct zg_dying *dying,
+                              uint64_t size, const uint64_t *frame, uint32_t stack, struct zg_pending_free *pending,
                               bool is_tagged);
-void zg_free_finish(struct zg_thread *thread, uint64_t address, struct zg_dying dying);
+void zg_free_finish(struct zg_thread *thread, uint64_t address, struct zg_pending_free pending);
 void zg_free_hand_over(struct zg_thread *thread);
 
 // An address in the heap that is not a live block's start is freed: reports what it is.
-void zg_free_dead(uint64_t pointer, enum zg_deallocator deallocator);
+void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocator);
 // Of a tagged block: reports what was written behind it within its last 16 bytes.
 void zg_free_check_gap(const struct zg_slab *slab, uint64_t index, uint64_t size);
 // The same of all live blocks: how many findings. The thread is entered.

@@ -53,7 +53,7 @@ static bool operators_come_from_outside(uint64_t pc) {
 }
 
 static bool is_known_defect(const struct zg_block_view *view, enum zg_deallocator deallocator, uint64_t pc) {
-    if (view->kind != zg_kind_new || deallocator != zg_deallocator_delete) return false;
+    if (view->family != zg_family_new || deallocator != zg_deallocator_delete) return false;
     struct zg_module module;
     if (!zg_module_find(pc, &module) || !module.path) return false;
     for (size_t i = 0; i < ZG_ARRAY_COUNT(deletes_with_size_of_base); i++)
@@ -61,16 +61,16 @@ static bool is_known_defect(const struct zg_block_view *view, enum zg_deallocato
     return false;
 }
 
-static bool is_c_kind(enum zg_kind kind) { return kind == zg_kind_malloc || kind == zg_kind_aligned; }
+static bool is_c_kind(enum zg_alloc_family family) { return family == zg_family_malloc || family == zg_family_aligned; }
 static bool is_c_deallocator(enum zg_deallocator deallocator) { return deallocator < zg_deallocator_delete; }
 
 bool zg_mismatch_check(const struct zg_block_view *view, uint64_t address, enum zg_deallocator deallocator,
                        uint64_t freed_size, uint64_t caller_pc) {
     if (zg_config.dealloc_mismatch == zg_dealloc_mismatch_off) return false;
     if (zg_config.dealloc_mismatch == zg_dealloc_mismatch_certain &&
-        is_c_kind(view->kind) != is_c_deallocator(deallocator)) {
+        is_c_kind(view->family) != is_c_deallocator(deallocator)) {
         uint64_t pc = caller_pc;
-        if (is_c_kind(view->kind) && zg_depot_get(view->alloc_stack, &pc, 1) != 1) return false;
+        if (is_c_kind(view->family) && zg_depot_get(view->alloc_stack, &pc, 1) != 1) return false;
         if (!operators_come_from_outside(pc - 1)) return false;
     }
     if (zg_config.dealloc_mismatch == zg_dealloc_mismatch_certain && is_known_defect(view, deallocator, caller_pc - 1))
@@ -99,18 +99,18 @@ bool zg_mismatch_is_cookie(uint64_t address, enum zg_deallocator deallocator, ui
     if (!is_array) {
         // delete of the first object of new[].
         if (!is_inside || !has_cookie(&view)) return false;
-        if (view.kind != zg_kind_new_array && view.kind != zg_kind_new_array_aligned) return false;
+        if (view.family != zg_family_new_array && view.family != zg_family_new_array_aligned) return false;
         *start = view.start;
         zg_found_dealloc_mismatch(&view, address, names[deallocator], ZG_ANY_SIZE);
         return true;
     }
     // delete[] of a single object: what is in front of it was taken for the count. Not where it is a block itself, or a part of
     // an array.
-    if (is_inside && (!view.offset || view.kind == zg_kind_new_array || view.kind == zg_kind_new_array_aligned))
+    if (is_inside && (!view.offset || view.family == zg_family_new_array || view.family == zg_family_new_array_aligned))
         return false;
     for (size_t i = 0; i < ZG_ARRAY_COUNT(cookies); i++) {
         if (!zg_lookup_block(address + cookies[i], &view) || view.offset || view.state != zg_state_live) continue;
-        if (view.kind != zg_kind_new && view.kind != zg_kind_new_aligned) continue;
+        if (view.family != zg_family_new && view.family != zg_family_new_aligned) continue;
         *start = view.start;
         zg_found_dealloc_mismatch(&view, view.start, names[deallocator], ZG_ANY_SIZE);
         return true;

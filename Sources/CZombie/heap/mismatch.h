@@ -7,7 +7,7 @@
 #include "blocks/lookup.h"
 
 // Functions that free: name in findings, kinds of blocks that they may free (bit mask).
-#define ZG_K(kind) (1u << zg_kind_##kind)
+#define ZG_K(kind) (1u << zg_family_##kind)
 #define ZG_DEALLOCATORS(X)                                                                                             \
     X(free, "free", ZG_K(malloc) | ZG_K(aligned))                                                                      \
     X(realloc, "realloc", ZG_K(malloc) | ZG_K(aligned))                                                                \
@@ -36,9 +36,9 @@ static const uint32_t zg_mismatch_accepted[zg_deallocator_count] = {
 };
 
 // The block of this kind and size should not have been freed like this, or with `size`; which may not be certain.
-ZG_INLINE bool zg_mismatch_is_possible(enum zg_kind kind, enum zg_deallocator deallocator, uint64_t requested,
+ZG_INLINE bool zg_mismatch_is_possible(enum zg_alloc_family family, enum zg_deallocator deallocator, uint64_t requested,
                                        uint64_t size) {
-    return !(zg_mismatch_accepted[deallocator] >> kind & 1) || (size != ZG_ANY_SIZE && size != requested);
+    return !(zg_mismatch_accepted[deallocator] >> family & 1) || (size != ZG_ANY_SIZE && size != requested);
 }
 // Reports a mismatch where the options and the evidence allow it. The calling thread is entered; `caller_pc` is the
 // return address of the freeing call.

@@ -14,7 +14,7 @@
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "settings/config.h"
-#include "settings/passing.h"
+#include "settings/bypass.h"
 #include "settings/stats.h"
 #include "zombies/zombie.h"
 
@@ -271,7 +271,7 @@ ZG_INLINE void look_ahead(const zg_slot *slots, uint32_t count, struct leaving *
 
 // Its place may be used again. False where the program goes on using an object after its finding: that keeps its place.
 ZG_INLINE bool let_go(struct zg_block *block, uint32_t header) {
-    if (ZG_LIKELY(!zg_zombie_contents)) {
+    if (ZG_LIKELY(!zg_zombie_saved_contents)) {
         __atomic_store_n(&block->header, zg_header_in_state(header, zg_state_reusable), __ATOMIC_RELEASE);
         return true;
     }
@@ -465,7 +465,7 @@ uint64_t zg_quarantine_trim(struct zg_thread *thread, uint64_t keep_bytes) {
     zg_quarantine_flush(thread);
     uint64_t evicted = evict_down_to(thread, keep_bytes);
     // Under a limit of the program's they could not be mapped again.
-    if (!keep_bytes && !zg_passing_may_fail) release_spares();
+    if (!keep_bytes && !zg_bypass_may_fail) release_spares();
     return evicted;
 }
 

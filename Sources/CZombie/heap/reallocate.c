@@ -18,9 +18,10 @@ ZG_INLINE bool fits_slot(const struct zg_slab *slab, uint64_t size) {
     return size <= slab->slot_bytes && size > slab->slot_bytes / 2;
 }
 
-ZG_INLINE bool resize_in_slot(const struct zg_slab *slab, struct zg_block *block, enum zg_kind kind, uint64_t size) {
+ZG_INLINE bool resize_in_slot(const struct zg_slab *slab, struct zg_block *block, enum zg_alloc_family family,
+                              uint64_t size) {
     if (!fits_slot(slab, size)) return false;
-    __atomic_store_n(&block->header, zg_block_header(zg_state_live, kind, slab->slot_bytes - (uint32_t)size),
+    __atomic_store_n(&block->header, zg_block_header(zg_state_live, family, slab->slot_bytes - (uint32_t)size),
                      __ATOMIC_RELEASE);
     return true;
 }
@@ -34,7 +35,7 @@ static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
             zg_free_check_gap(slab, index, view->size);
             zg_tags_resize(slab, index, view->size, size);
         }
-        return resize_in_slot(slab, view->block, view->kind, size);
+        return resize_in_slot(slab, view->block, view->family, size);
     }
     if (zg_alias_contains(view->start)) return size == view->size;
     struct zg_span *span = zg_span_find(view->start);
@@ -54,15 +55,16 @@ void *zg_reallocate_quickly(struct zg_thread *thread, uint64_t address, uint64_t
     if (ZG_UNLIKELY(!zg_slab_find_start(address, &slab, &index))) return NULL;
     struct zg_block *block = &slab->blocks[index];
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE), stack;
-    if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live || zg_header_kind(header) != zg_kind_malloc)) return NULL;
-    if (resize_in_slot(slab, block, zg_kind_malloc, size)) return (void *)address;
+    if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live || zg_header_family(header) != zg_family_malloc))
+        return NULL;
+    if (resize_in_slot(slab, block, zg_family_malloc, size)) return (void *)address;
     bool is_zero;
     void *moved = (stack = zg_capture_known(thread, frame)) == 0
                       ? NULL
-                      : zg_allocate_quickly(thread, size, zg_kind_malloc, stack, &is_zero, false);
+                      : zg_allocate_quickly(thread, size, zg_family_malloc, stack, &is_zero, false);
     if (ZG_UNLIKELY(!moved)) return NULL;
     __builtin_memcpy(moved, (void *)address, zg_min(zg_slab_requested(slab, header), size));
-    struct zg_dying dying;
+    struct zg_pending_free dying;
     switch (zg_free_quickly(thread, address, zg_deallocator_moved, ZG_ANY_SIZE, frame, stack, &dying, false)) {
     case zg_freed_not: zg_free_entered(thread, address, zg_deallocator_moved, ZG_ANY_SIZE); break;
     case zg_freed_partly: zg_free_finish(thread, address, dying); break;
@@ -76,10 +78,10 @@ void *zg_reallocate(struct zg_thread *thread, uint64_t pointer, uint64_t size) {
     struct zg_block_view view;
     uint64_t address = zg_arch_address(pointer);
     if (!zg_lookup_block(pointer, &view) || view.offset != 0 || view.state != zg_state_live) {
-        zg_free_dead(pointer, zg_deallocator_realloc);
-        return zg_allocate(thread, size, 16, zg_kind_malloc, false); // on_finding=continue: a block to go on with
+        zg_free_report_bad(pointer, zg_deallocator_realloc);
+        return zg_allocate(thread, size, 16, zg_family_malloc, false); // on_finding=continue: a block to go on with
     }
-    if (zg_mismatch_is_possible(view.kind, zg_deallocator_realloc, view.size, ZG_ANY_SIZE))
+    if (zg_mismatch_is_possible(view.family, zg_deallocator_realloc, view.size, ZG_ANY_SIZE))
         zg_free_check_mismatch(thread, address, zg_deallocator_realloc, ZG_ANY_SIZE);
     if (zg_tags_are_on()) pointer = zg_tags_pointer(address);
     if (resize_in_place(&view, size)) {
@@ -88,7 +90,7 @@ void *zg_reallocate(struct zg_thread *thread, uint64_t pointer, uint64_t size) {
         else thread->freed_bytes += (uint64_t)-by;
         return (void *)pointer;
     }
-    void *block = zg_allocate(thread, size, 16, zg_kind_malloc, false);
+    void *block = zg_allocate(thread, size, 16, zg_family_malloc, false);
     if (!block) return NULL;
     struct zg_span *from = view.size >= ZG_RETIRE_LEAST ? zg_span_find(address) : NULL;
     struct zg_span *to = from ? zg_span_find((uint64_t)block) : NULL;

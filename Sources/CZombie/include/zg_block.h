@@ -47,7 +47,7 @@ enum zg_language {
 };
 
 // Which family of functions made the block. dealloc-mismatch compares families.
-#define ZG_KINDS(X)                                                                                                    \
+#define ZG_ALLOC_FAMILIES(X)                                                                                           \
     X(malloc, "malloc")                                                                                                \
     X(aligned, "aligned_alloc")                                                                                        \
     X(new, "operator new")                                                                                             \
@@ -55,29 +55,29 @@ enum zg_language {
     X(new_aligned, "operator new(std::align_val_t)")                                                                   \
     X(new_array_aligned, "operator new[](std::align_val_t)")
 
-enum zg_kind {
-#define ZG_X(name, text) zg_kind_##name,
-    ZG_KINDS(ZG_X)
+enum zg_alloc_family {
+#define ZG_X(name, text) zg_family_##name,
+    ZG_ALLOC_FAMILIES(ZG_X)
 #undef ZG_X
-        zg_kind_count
+        zg_family_count
 };
 
 // An alignment was asked for. Such programs may use the pages by themselves (guard pages, write protection, files mapped over them,
 // advice for fork), and free is then not to touch them: from the size on from which libc has a mapping for a block.
-static inline bool zg_kind_is_aligned(enum zg_kind kind) {
-    return kind == zg_kind_aligned || kind == zg_kind_new_aligned || kind == zg_kind_new_array_aligned;
+static inline bool zg_family_is_aligned(enum zg_alloc_family family) {
+    return family == zg_family_aligned || family == zg_family_new_aligned || family == zg_family_new_array_aligned;
 }
 #define ZG_PROGRAMS_LEAST 131072
 
 // "operator new", "quarantined", "c++"; NULL for a number that is none.
-const char *zg_block_kind_text(uint32_t kind);
+const char *zg_block_family_text(uint32_t kind);
 const char *zg_block_state_text(uint32_t state);
 const char *zg_block_language_text(uint32_t language);
 
 // Invariants: 1. slack < slot bytes (requested size = slot bytes - slack), except that a block of 0 bytes has
 // slack == slot bytes. 2. alloc_stack is set in every state but fresh. 3. free_stack is set in quarantined, retired, reusable.
 struct zg_block {
-    // Bits 0-7 enum zg_state, 8-10 enum zg_kind, 11-15 ZG_HEADER_…, 16-31 slack; changed by compare-and-swap at free.
+    // Bits 0-7 enum zg_state, 8-10 enum zg_alloc_family, 11-15 ZG_HEADER_…, 16-31 slack; changed by compare-and-swap at free.
     uint32_t header;
     uint32_t alloc_stack;
     uint32_t free_stack;
@@ -96,11 +96,13 @@ struct zg_block {
 // It has pages that the program never touched: they have no memory, and are not filled. Of a live large block: it may have.
 #define ZG_HEADER_SPARSE 0x0800u
 
-static inline uint32_t zg_block_header(enum zg_state state, enum zg_kind kind, uint32_t slack) {
-    return (uint32_t)state | (uint32_t)kind << 8 | slack << 16;
+static inline uint32_t zg_block_header(enum zg_state state, enum zg_alloc_family family, uint32_t slack) {
+    return (uint32_t)state | (uint32_t)family << 8 | slack << 16;
 }
 static inline enum zg_state zg_header_state(uint32_t header) { return (enum zg_state)(header & 0xff); }
-static inline enum zg_kind zg_header_kind(uint32_t header) { return (enum zg_kind)(header >> 8 & 0x7); }
+static inline enum zg_alloc_family zg_header_family(uint32_t header) {
+    return (enum zg_alloc_family)(header >> 8 & 0x7);
+}
 static inline uint32_t zg_header_zombie(uint32_t header) { return header & (ZG_HEADER_SWIFT | ZG_HEADER_CXX); }
 // The same block in another state; class bits are kept.
 static inline uint32_t zg_header_in_state(uint32_t header, enum zg_state state) {

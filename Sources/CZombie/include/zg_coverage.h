@@ -12,7 +12,7 @@
 
 // Why a block got no pages of its own: name, kind, what it says of a run. The order is the order on the page. Of several reasons
 // one is told: a cause before an event, the event that came first, a design where there is nothing else.
-#define ZG_SHORTFALLS(X)                                                                                               \
+#define ZG_COVERAGE_REASONS(X)                                                                                         \
     X(off, cause, "fence_per_context is 0")                                                                            \
     X(sample_rate, cause, "only what sample_rate chose")                                                               \
     X(no_faults, cause, "faults cannot be diagnosed here, so that no page is protected")                               \
@@ -29,28 +29,28 @@
     X(fence_per_context, design, "fence_per_context: only the first blocks of each stack")                             \
     X(block_size, design, "blocks of more than 64 MiB are left out")
 
-enum zg_shortfall {
-#define ZG_X(name, kind, text) zg_shortfall_##name,
-    ZG_SHORTFALLS(ZG_X)
+enum zg_coverage_reason {
+#define ZG_X(name, kind, text) zg_coverage_reason_##name,
+    ZG_COVERAGE_REASONS(ZG_X)
 #undef ZG_X
-        zg_shortfall_count
+        zg_coverage_reason_count
 };
 
-enum zg_shortfall_kind {
-    zg_shortfall_cause,  // holds from the start, for most blocks
-    zg_shortfall_event,  // something ran out: the time is told
-    zg_shortfall_design, // what the options, or ours, never wanted
+enum zg_coverage_reason_kind {
+    zg_coverage_reason_cause,  // holds from the start, for most blocks
+    zg_coverage_reason_event,  // something ran out: the time is told
+    zg_coverage_reason_design, // what the options, or ours, never wanted
 };
 
 // Without pointers, each of which the loader would have to relocate at every start.
-struct zg_shortfall_info {
+struct zg_coverage_reason_info {
     char name[24], text[72];
-    uint32_t kind; // enum zg_shortfall_kind
+    uint32_t kind; // enum zg_coverage_reason_kind
 };
-extern const struct zg_shortfall_info zg_shortfall_table[zg_shortfall_count];
+extern const struct zg_coverage_reason_info zg_coverage_reason_table[zg_coverage_reason_count];
 
 // Of a process, in its statistics page. Causes are noticed once.
-struct zg_shortfall_note {
+struct zg_coverage_reason_note {
     uint64_t blocks;   // that got no pages for this reason
     uint64_t first_ns; // CLOCK_REALTIME of the first; 0: none
 };
@@ -81,7 +81,7 @@ struct zg_coverage_page {
     uint32_t programs;           // that were executed and found the page
     uint64_t unwatched_programs; // that were executed and cannot find it: without the library, or statically linked
     uint64_t sums[zg_coverage_sum_count];
-    uint64_t first_ns[zg_shortfall_count];
+    uint64_t first_ns[zg_coverage_reason_count];
     uint64_t written, shown; // raw findings that processes have written, and that zguard has said since
     struct zg_collector collector;
     uint64_t filtered_programs; // that were executed under filters of system calls of which nobody has told them

@@ -251,7 +251,7 @@ struct zg_stats_page {
     struct zg_layout layout;
     char allocator
         [256]; // path of the image with another malloc than ours and libc's, cut off where longer; empty: there is none
-    struct zg_shortfall_note shortfalls[zg_shortfall_count]; // why blocks got no pages of their own
+    struct zg_coverage_reason_note shortfalls[zg_coverage_reason_count]; // why blocks got no pages of their own
     uint64_t told[zg_coverage_sum_count]; // of the counters that a run adds up: what it was told so far
 };
 

@@ -12,7 +12,7 @@
 #include "platform/arch.h"
 #include "platform/clock.h"
 #include "platform/os.h"
-#include "settings/passing.h"
+#include "settings/bypass.h"
 #include "settings/stats.h"
 #include "threads/single.h"
 
@@ -52,7 +52,7 @@ void zg_allowance_look(void) {
     zg_store(&data_limit, data);
     zg_store(&allowance, 0);
     bool is_limited = space != RLIM_INFINITY || data != RLIM_INFINITY;
-    __atomic_store_n(&zg_passing_may_fail, is_limited, __ATOMIC_RELAXED);
+    __atomic_store_n(&zg_bypass_may_fail, is_limited, __ATOMIC_RELAXED);
     __atomic_store_n(&zg_allowance_is_limited, is_limited, __ATOMIC_RELEASE);
 }
 

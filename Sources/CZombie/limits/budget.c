@@ -53,6 +53,6 @@ void zg_budget_draw(struct zg_thread *thread, uint64_t context) {
     if (!drawn) return;
     __atomic_fetch_add(&passed_count, drawn, __ATOMIC_RELAXED);
     zg_stats_add(zg_counter_passed_blocks, drawn);
-    zg_coverage_declined(zg_shortfall_overhead);
+    zg_coverage_declined(zg_coverage_reason_overhead);
     __atomic_fetch_add(&spent_ns, drawn * PASSED_NS, __ATOMIC_RELAXED);
 }

@@ -135,7 +135,7 @@ static bool is_due(uint64_t ticks) {
 static void want_thread(struct zg_thread *thread, uint64_t ticks) {
     if (!zg_maintenance_is_worth_a_thread()) return;
     zg_store(&tried_ticks, ticks);
-    zg_thread_want(thread, zg_errand_start_thread);
+    zg_thread_request_deferred(thread, zg_deferred_thread_start);
 }
 
 bool zg_maintenance_may_have_thread(void) {

@@ -9,7 +9,7 @@
 #include "platform/os.h"
 #include "settings/config.h"
 #include "settings/coverage.h"
-#include "settings/passing.h"
+#include "settings/bypass.h"
 #include "settings/stats.h"
 
 __thread int32_t zg_sample_left;
@@ -20,24 +20,24 @@ static __thread bool has_drawn __attribute__((tls_model("initial-exec")));
 static uint64_t state;
 
 void zg_sample_start(void) {
-    if (zg_passing == zg_passing_all || (!zg_config.sample_rate && !zg_config.overhead)) return;
+    if (zg_bypass_mode == zg_bypass_all || (!zg_config.sample_rate && !zg_config.overhead)) return;
     if (!zg_foreign_find_next()) {
         zg_stats_degrade(zg_degradation_not_passed_on);
         return;
     }
     if (!zg_config.sample_rate) {
-        zg_passing = zg_passing_budget;
+        zg_bypass_mode = zg_bypass_budget;
         return;
     }
     state = zg_mix(zg_config.sample_seed);
     if (!zg_config.sample_seed) state = zg_mix(zg_arch_ticks()) ^ zg_mix((uint64_t)zg_os_pid()) ^ (uint64_t)&state;
-    zg_passing = zg_passing_sample;
+    zg_bypass_mode = zg_bypass_sample;
     zg_allocate_init();
-    zg_coverage_declined(zg_shortfall_sample_rate);
+    zg_coverage_declined(zg_coverage_reason_sample_rate);
 }
 
 void zg_sample_after_fork_in_child(void) {
-    if (zg_passing == zg_passing_sample && !zg_config.sample_seed) state ^= zg_mix((uint64_t)zg_os_pid());
+    if (zg_bypass_mode == zg_bypass_sample && !zg_config.sample_seed) state ^= zg_mix((uint64_t)zg_os_pid());
     zg_sample_left = 0;
     has_drawn = false;
 }

@@ -9,7 +9,7 @@
 #include "platform/os.h"
 #include "settings/config.h"
 #include "settings/coverage.h"
-#include "settings/passing.h"
+#include "settings/bypass.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
 
@@ -103,10 +103,10 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, uint64_t c
     bool can_window = caller && zg_window_may_be();
     uint32_t count = count_of(context), fenced = count & FENCED_MOST;
     if (!(count & SEEN) && !(add_count(context, SEEN, 0) & SEEN)) zg_stats_add(zg_counter_contexts, 1);
-    if (zg_protection_is_stopped()) return zg_coverage_declined(zg_shortfall_no_faults), zg_choice_none;
-    bool is_all = zg_config.fence_per_context == ZG_FENCE_ALL || zg_passing == zg_passing_sample;
+    if (zg_protection_is_stopped()) return zg_coverage_declined(zg_coverage_reason_no_faults), zg_choice_none;
+    bool is_all = zg_config.fence_per_context == ZG_FENCE_ALL || zg_bypass_mode == zg_bypass_sample;
     // There are no windows any more where the program has limited its address space, and private pages for all would take too long.
-    if (is_all && zg_passing_may_fail && !can_window && !is_private(fenced)) return zg_choice_none;
+    if (is_all && zg_bypass_may_fail && !can_window && !is_private(fenced)) return zg_choice_none;
     if (is_all)
         return can_window &&
                        (zg_window_is_forced() || !is_private(fenced) || !zg_fence_is_affordable() ||
@@ -133,7 +133,7 @@ enum zg_choice zg_choose(uint32_t context, uint64_t size, bool later, uint64_t c
     if (may && zg_fence_has_room(size, use <= zg_page_first)) return zg_choice_pages;
     zg_stats_add(zg_counter_fence_declined, 1);
     if (!may && fenced) __atomic_store_n(&passes, PASSED, __ATOMIC_RELAXED);
-    if (!may && !later) zg_coverage_declined(zg_shortfall_fence_overhead);
+    if (!may && !later) zg_coverage_declined(zg_coverage_reason_fence_overhead);
     return zg_choice_none;
 }
 
@@ -154,7 +154,7 @@ void zg_choice_note(uint32_t context, uint64_t caller) {
         set_bit(second_bit(code));
     }
     if (fenced + 1 == first_most(caller && zg_window_may_be())) {
-        zg_depot_settle(context);
-        zg_coverage_declined(zg_shortfall_fence_per_context);
+        zg_depot_mark_context_done(context);
+        zg_coverage_declined(zg_coverage_reason_fence_per_context);
     }
 }

@@ -215,7 +215,7 @@ static bool is_narrow;
 void zg_fence_set_narrow(bool narrow) { __atomic_store_n(&is_narrow, narrow, __ATOMIC_RELAXED); }
 bool zg_fence_is_narrow(void) { return __atomic_load_n(&is_narrow, __ATOMIC_RELAXED); }
 
-uint64_t zg_fence_memory_most(bool first, enum zg_shortfall *limit) {
+uint64_t zg_fence_memory_most(bool first, enum zg_coverage_reason *limit) {
     static uint64_t half;
     uint64_t known = zg_load(&half);
     if (ZG_UNLIKELY(!known)) {
@@ -223,10 +223,10 @@ uint64_t zg_fence_memory_most(bool first, enum zg_shortfall *limit) {
         known = all ? all / 2 : UINT64_MAX;
         zg_store(&half, known);
     }
-    *limit = zg_shortfall_pressure;
+    *limit = zg_coverage_reason_pressure;
     if (zg_stats_get(zg_counter_pressure_level)) return 0;
     if (zg_config.fence_per_context == ZG_FENCE_ALL && zg_fence_is_narrow()) return 0;
-    *limit = zg_shortfall_memory;
+    *limit = zg_coverage_reason_memory;
     uint64_t most = zg_config.fence_bytes;
     if (zg_config.fence_per_context != ZG_FENCE_ALL &&
         most == (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial) {
@@ -236,12 +236,12 @@ uint64_t zg_fence_memory_most(bool first, enum zg_shortfall *limit) {
         most = zg_min(most, first ? 2 * share : share);
     }
     if (most >= known) return known;
-    *limit = zg_shortfall_fence_bytes;
+    *limit = zg_coverage_reason_fence_bytes;
     return most;
 }
 
 // Says why there are no pages.
-static void *decline(enum zg_shortfall why) {
+static void *decline(enum zg_coverage_reason why) {
     zg_coverage_declined(why);
     return NULL;
 }
@@ -329,7 +329,7 @@ static bool take_mappings(void) {
 }
 
 bool zg_fence_has_room(uint64_t size, bool first) {
-    enum zg_shortfall limit;
+    enum zg_coverage_reason limit;
     if (zg_load(&live_bytes) + zg_round_up(size, ZG_PAGE_BYTES) <= zg_fence_memory_most(first, &limit)) return true;
     if (first) zg_coverage_declined(limit);
     return false;
@@ -348,14 +348,14 @@ static void count_live(uint64_t size, int64_t bytes) {
 }
 
 // Where no alignment was asked for, fence_align says what the end of a block is rounded to.
-static uint64_t end_alignment(uint64_t alignment, enum zg_kind kind) {
+static uint64_t end_alignment(uint64_t alignment, enum zg_alloc_family family) {
     static const uint8_t bytes[] = {[zg_fence_align_16] = 16, [zg_fence_align_8] = 8, [zg_fence_align_1] = 1};
-    return alignment > 16 || zg_kind_is_aligned(kind) ? alignment : bytes[zg_config.fence_align];
+    return alignment > 16 || zg_family_is_aligned(family) ? alignment : bytes[zg_config.fence_align];
 }
 
 // The program may use the pages by itself, where they are the block's alone: then it stands where it was asked to.
-static bool may_be_programs(uint64_t size, enum zg_kind kind) {
-    return zg_kind_is_aligned(kind) && size >= ZG_PROGRAMS_LEAST;
+static bool may_be_programs(uint64_t size, enum zg_alloc_family family) {
+    return zg_family_is_aligned(family) && size >= ZG_PROGRAMS_LEAST;
 }
 
 // Of each context every fourth block, from the second on, stands at the start of its pages, and what is in front of it is a guard:
@@ -366,14 +366,14 @@ static bool is_start_due(uint32_t context) {
     return turn % START_EVERY == START_AT;
 }
 
-struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, uint32_t context) {
+struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment, enum zg_alloc_family family, uint32_t context) {
     if (size > zg_fenced_map.units * ZG_PAGE_BYTES / 4 || alignment > zg_fenced_map.units * ZG_PAGE_BYTES / 4)
-        return decline(zg_shortfall_address_space);
+        return decline(zg_coverage_reason_address_space);
     uint64_t bytes = zg_round_up(size, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
-    enum zg_shortfall limit;
+    enum zg_coverage_reason limit;
     if (zg_load(&live_bytes) + bytes > zg_fence_memory_most(true, &limit)) return decline(limit);
     bool by_mapping = size && (keeps_contents() || zg_protection_now() == zg_protection_mprotect), fresh = false;
-    if (by_mapping && !take_mappings()) return decline(zg_shortfall_mappings);
+    if (by_mapping && !take_mappings()) return decline(zg_coverage_reason_mappings);
     zg_lock_take(&fence_lock);
     struct zg_span *span = alignment <= ZG_PAGE_BYTES ? take_dead(pages) : NULL;
     if (span && size && span->fenced == zg_protection_mprotect && !by_mapping) {
@@ -398,18 +398,18 @@ struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment, enum zg_kin
     zg_lock_drop(&fence_lock);
     if (!span || !open_range(span, fresh, skip)) {
         if (by_mapping) zg_mappings_give(2);
-        if (!span) return decline(zg_shortfall_address_space);
+        if (!span) return decline(zg_coverage_reason_address_space);
         // The range is left as it is: what of it is guarded is not known.
         if (span->fenced == zg_protection_guards) zg_protection_give_up_guards();
         count_live(size, -(int64_t)bytes);
-        return decline(zg_shortfall_refused);
+        return decline(zg_coverage_reason_refused);
     }
     zg_pressure_note_taken(bytes);
     zg_store(&span->size, size);
     span->dirty = 0;
     span->guard_is_open = 0;
-    uint64_t end = span->base + bytes, start = end - zg_round_up(size, end_alignment(alignment, kind));
-    if (alignment > ZG_PAGE_BYTES || (is_start_due(context) && !may_be_programs(size, kind))) start = span->base;
+    uint64_t end = span->base + bytes, start = end - zg_round_up(size, end_alignment(alignment, family));
+    if (alignment > ZG_PAGE_BYTES || (is_start_due(context) && !may_be_programs(size, family))) start = span->base;
     zg_store(&span->start, start);
     uint64_t lead = zg_min(start - span->base, LEAD_MOST);
     __builtin_memset((char *)start - lead, ZG_FILL_GAP, lead);
@@ -482,8 +482,8 @@ bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change) {
     return find_change(span, has_open_guard(span), change);
 }
 
-bool zg_fence_is_programs(const struct zg_span *span, enum zg_kind kind) {
-    return may_be_programs(span->size, kind) && span->start % ZG_PAGE_BYTES == 0;
+bool zg_fence_is_programs(const struct zg_span *span, enum zg_alloc_family family) {
+    return may_be_programs(span->size, family) && span->start % ZG_PAGE_BYTES == 0;
 }
 
 // --- gaps of live blocks -----------------------------------------------------------------------------------------------
@@ -512,11 +512,11 @@ static uint32_t lookers;
 static bool claim_change(struct zg_thread *thread, struct zg_span *span, struct zg_change *change,
                          struct zg_block_view *view) {
     uint32_t header = __atomic_load_n(&span->block.header, __ATOMIC_SEQ_CST);
-    enum zg_kind kind = zg_header_kind(header);
+    enum zg_alloc_family family = zg_header_family(header);
     if (zg_header_state(header) != zg_state_live || header & ZG_HEADER_CHANGED) return false;
-    if (zg_fence_is_programs(span, kind)) return false;
+    if (zg_fence_is_programs(span, family)) return false;
     bool is_changed;
-    if (zg_kind_is_aligned(kind)) {
+    if (zg_family_is_aligned(family)) {
         is_changed = find_change_in_copy(span, change);
     } else {
         // Nobody protects a page of which he has a part. If somebody does, it is opened again.

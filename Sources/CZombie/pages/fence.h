@@ -37,7 +37,7 @@ bool zg_fence_init(void);
 // What the pages of blocks in use may take, bytes: never more than half of the machine's memory, nothing more once it gets short, and
 // where only some blocks are fenced, a share of what the program has, or for `first` blocks of stacks twice of it. `*limit` gets
 // which of them it is.
-uint64_t zg_fence_memory_most(bool first, enum zg_shortfall *limit);
+uint64_t zg_fence_memory_most(bool first, enum zg_coverage_reason *limit);
 // Memory is too narrow for a page for each block (zg_pressure_is_narrow): nothing more where all blocks are fenced.
 void zg_fence_set_narrow(bool narrow);
 bool zg_fence_is_narrow(void);
@@ -48,14 +48,14 @@ bool zg_fence_has_room(uint64_t size, bool first);
 bool zg_fence_is_affordable(void);
 // A block of the context, its memory zero, the rest of its pages filled. NULL where memory, mappings or address space do not
 // reach. `alignment` is a power of two, at least 16; where `kind` is none with an alignment, fence_align may say less.
-struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, uint32_t context);
+struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment, enum zg_alloc_family family, uint32_t context);
 // What of the fill around the block has changed. False: nothing.
 bool zg_fence_is_overrun(const struct zg_span *span, struct zg_change *change);
 // Looks at the fill around all blocks in use, and reports each that has changed once: such a block is marked with
 // ZG_HEADER_CHANGED. Other threads may make and free blocks meanwhile. Returns the number of findings. The thread is entered.
 uint64_t zg_fence_verify_live(struct zg_thread *thread, const char *found_by);
 // In blocks of whole pages the program may map, protect or advise as it likes: they are not looked at.
-bool zg_fence_is_programs(const struct zg_span *span, enum zg_kind kind);
+bool zg_fence_is_programs(const struct zg_span *span, enum zg_alloc_family family);
 // The fill in front of a block in use (0) and behind it (1), as far as it lies in [low, high). False where none does.
 bool zg_fence_fill_in(const struct zg_span *span, int which, uint64_t low, uint64_t high, uint64_t *from, uint64_t *to);
 // Writes it again, where it has become zeros.

@@ -12,7 +12,7 @@
 #include "platform/os.h"
 #include "pressure/pressure.h"
 #include "settings/config.h"
-#include "settings/passing.h"
+#include "settings/bypass.h"
 #include "settings/stats.h"
 
 enum { RUN_SHIFT = 16, TOUCHED_MOST = 256, BUFFER_SLOTS = 32 };
@@ -81,7 +81,7 @@ static struct run *run_at(uint32_t class, uint64_t number) {
     uint64_t limit =
         zg_round_up((UINT64_C(1) << zg_slabs.region_shift >> RUN_SHIFT) + 1, ZG_PAGE_BYTES / sizeof(struct run));
     static bool is_refused; // by a limit of the program's: each free would ask again
-    if (!runs[class] && !(zg_passing_may_fail && __atomic_load_n(&is_refused, __ATOMIC_RELAXED))) {
+    if (!runs[class] && !(zg_bypass_may_fail && __atomic_load_n(&is_refused, __ATOMIC_RELAXED))) {
         runs[class] = zg_os_reserve(limit * sizeof(struct run));
         __atomic_store_n(&is_refused, !runs[class], __ATOMIC_RELAXED);
     }

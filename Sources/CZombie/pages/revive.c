@@ -166,7 +166,7 @@ static bool restore_slot(const struct zg_block_view *view, const struct zg_class
     } while (!__atomic_compare_exchange_n(&view->block->header, &header, header | ZG_HEADER_OPENED, false,
                                           __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
     uint64_t *words = (uint64_t *)view->start;
-    const uint64_t *former = (const uint64_t *)(zg_zombie_contents + (view->start - zg_slabs.base));
+    const uint64_t *former = (const uint64_t *)(zg_zombie_saved_contents + (view->start - zg_slabs.base));
     bool swift = class->language == zg_language_swift;
     for (uint64_t i = swift ? 2 : 1; i < slab->slot_bytes / 8; i++) words[i] = former[i];
     if (swift) __atomic_store_n(&words[1], ZG_SWIFT_IMMORTAL_BITS, __ATOMIC_RELEASE);
@@ -175,7 +175,7 @@ static bool restore_slot(const struct zg_block_view *view, const struct zg_class
 }
 
 bool zg_revive_zombie(const struct zg_zombie_hit *hit) {
-    if (!zg_zombie_contents || !hit->has_block) return false;
+    if (!zg_zombie_saved_contents || !hit->has_block) return false;
     struct zg_class class = zg_class_get(hit->block.death.class_number);
     if (class.language == zg_language_unknown) return false;
     bool done = zg_slab_contains(hit->block.start) ? restore_slot(&hit->block, &class) : zg_revive_fenced(&hit->block);

@@ -248,7 +248,7 @@ static void reuse_oldest(void) {
             forgotten += alias->slot_bytes != 0;
             alias->slot_bytes = 0;
             alias->window = 0;
-            __atomic_store_n(&alias->block.header, zg_block_header(zg_state_fresh, zg_kind_malloc, 0),
+            __atomic_store_n(&alias->block.header, zg_block_header(zg_state_fresh, zg_family_malloc, 0),
                              __ATOMIC_RELEASE);
         }
         zg_stats_add(zg_counter_retired_blocks, -(uint64_t)forgotten);
@@ -396,17 +396,17 @@ static struct chunk *unlist(uint32_t stream) {
 }
 
 // Why there was no memory or window for a block when that was last so. Under the lock.
-static enum zg_shortfall lacking = zg_shortfall_address_space;
+static enum zg_coverage_reason lacking = zg_coverage_reason_address_space;
 
 // Under the lock.
 static struct chunk *make_chunk(uint32_t stream) {
     uint32_t pages = streams[stream].pages;
     pages = pages ? zg_min(2 * pages, CHUNK_PAGES_MOST) : CHUNK_PAGES_LEAST;
     uint64_t bytes = pages * ZG_PAGE_BYTES;
-    lacking = zg_shortfall_address_space;
+    lacking = zg_coverage_reason_address_space;
     if (chunk_count == CHUNKS) return NULL;
     if (memory_bytes + bytes > zg_fence_memory_most(false, &lacking)) return NULL;
-    lacking = zg_shortfall_refused;
+    lacking = zg_coverage_reason_refused;
     if (!commit(chunks, sizeof *chunks, chunk_count + UINT64_C(1), &chunks_committed)) return NULL;
     void *memory = zg_os_map_common(bytes);
     if (!memory) return NULL;
@@ -496,7 +496,7 @@ static struct chunk *next_chunk(uint32_t stream) {
     if (!chunk) chunk = make_chunk(stream);
     // Where there is no memory for another chunk lifetimes mix: else what frees in the class's other stream would lie idle.
     if (!chunk) chunk = unlist(stream ^ 1);
-    if (chunk) lacking = zg_shortfall_refused;
+    if (chunk) lacking = zg_coverage_reason_refused;
     if (!chunk || !enter_window(chunk)) {
         // Where memory is narrow others come first, until more of its blocks die.
         if (chunk && !zg_fence_is_narrow()) list(chunk);
@@ -530,7 +530,7 @@ static bool clear_page(struct chunk *chunk) {
         chunk->cursor++;
         return false;
     }
-    __atomic_store_n(&alias->block.header, zg_block_header(zg_state_fresh, zg_kind_malloc, 0), __ATOMIC_RELEASE);
+    __atomic_store_n(&alias->block.header, zg_block_header(zg_state_fresh, zg_family_malloc, 0), __ATOMIC_RELEASE);
     zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
     zg_stats_add(zg_counter_retired_bytes, -ZG_PAGE_BYTES);
     note_mapped(window, 1);
@@ -630,7 +630,7 @@ struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero
         // Before another thread's fork can copy the page: its child looks at the fill of what was live by then.
         __builtin_memset((char *)zg_alias_start(alias) + size, ZG_FILL_GAP, alias->slot_bytes - size);
     }
-    enum zg_shortfall why = lacking;
+    enum zg_coverage_reason why = lacking;
     zg_lock_drop(&window_lock);
     if (!alias) {
         zg_coverage_declined(why);

@@ -392,7 +392,7 @@ static void tell_of_process(uint64_t bytes) {
     zg_os_tell((int)pid, name);
 }
 
-// Who has executed this program has read the filters, or tried them (door/children.c, zguard run). 0: nobody, or there are others by now.
+// Who has executed this program has read the filters, or tried them (entry/children.c, zguard run). 0: nobody, or there are others by now.
 static uint64_t told_passing(uint64_t count) {
     char scratch[64];
     const char *told = zg_config_variable(ZG_FILTERS_VARIABLE, scratch, sizeof scratch);

@@ -127,7 +127,7 @@ static void begin_test(void) {
     zg_capture_ask_again();
 }
 
-static void step_aside(void) { zg_thread_step_aside(ZG_ARCH_FRAME()); }
+static void step_aside(void) { zg_thread_begin_bypass(ZG_ARCH_FRAME()); }
 
 static uint64_t unwind(const uint64_t *values, uint64_t pc, uint64_t *frames, uint64_t most) {
     struct zg_registers registers = {.known = (UINT64_C(1) << ZG_ARCH_REGISTER_COUNT) - 1, .pc = pc};
@@ -162,7 +162,7 @@ static struct zg_api table = {
     .await_end = zg_last_words_await,
     .end_is_said = zg_last_words_said,
     .step_aside = step_aside,
-    .step_back = zg_thread_step_back,
+    .step_back = zg_thread_end_bypass,
     .annotate = annotate,
     .unwind = unwind,
     .describe_stack = describe_stack,

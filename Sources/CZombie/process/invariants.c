@@ -59,7 +59,7 @@ static void check_slot(const struct zg_slab *slab, uint32_t class, uint64_t inde
     uint8_t place = slot_places[class][index];
     enum zg_state state = zg_header_state(block->header);
     if (zg_header_slack(block->header) > slab->slot_bytes) breaks("a slot's slack is larger than the slot");
-    if (state != zg_state_fresh && zg_header_kind(block->header) >= zg_kind_count) breaks("a slot is of no kind");
+    if (state != zg_state_fresh && zg_header_family(block->header) >= zg_family_count) breaks("a slot is of no kind");
     // A free slot that never was a block may be held and retired with its neighbours.
     if (state > zg_state_live && block->alloc_thread && !block->free_thread) breaks("a dead slot was freed by nobody");
     switch (state) {

@@ -19,7 +19,7 @@
 #include "pages/window.h"
 #include "platform/os.h"
 #include "process/thread_entry.h"
-#include "settings/passing.h"
+#include "settings/bypass.h"
 #include "settings/stats.h"
 
 #ifndef MCL_ONFAULT
@@ -221,7 +221,7 @@ void zg_locking_note_all(bool are_locked, const uint64_t *frame) {
 
 void zg_locking_note(uint64_t start, uint64_t bytes, bool is_locked, const uint64_t *frame) {
     bool is_foreign = zg_lookup_is_foreign(start) && zg_lookup_is_foreign(start + bytes - 1);
-    if (!bytes || (is_foreign && !zg_passing)) return;
+    if (!bytes || (is_foreign && !zg_bypass_mode)) return;
     if (is_locked ? is_all_locked : !zg_locked_any()) return;
     struct zg_thread *thread = zg_thread_enter(frame);
     if (!thread) return; // a signal handler that has interrupted the runtime

@@ -14,7 +14,7 @@ struct zg_locking {
 // Around mlock and munlock, whoever calls them. What the kernel has locked or unlocked is noted; and where it refuses (the limit), dead blocks are
 // unlocked that were not yet, and it may be tried again. `frame` as for zg_thread_enter.
 void zg_locking_note(uint64_t start, uint64_t bytes, bool is_locked, const uint64_t *frame);
-// A block that was passed on to libc (settings/passing.h) dies.
+// A block that was passed on to libc (settings/bypass.h) dies.
 void zg_locking_note_passed(uint64_t start, uint64_t bytes, const uint64_t *frame);
 void zg_locking_unlock_dead(const uint64_t *frame);
 // mlockall and munlockall by their numbers.

@@ -22,7 +22,7 @@
 #include "platform/os.h"
 #include "pressure/pressure.h"
 #include "settings/config.h"
-#include "settings/passing.h"
+#include "settings/bypass.h"
 #include "settings/stats.h"
 #include "threads/single.h"
 #include "stacks/depot.h"
@@ -76,7 +76,7 @@ static void initialise(void) {
     zg_stats->layout.node_bytes = sizeof(struct zg_depot_node);
     zg_stats->layout.nodes_used = nodes;
     if (!done) zg_stats_degrade(zg_degradation_heap_exhausted);
-    if (!done) zg_passing = zg_passing_none;
+    if (!done) zg_bypass_mode = zg_bypass_none;
     if (done) zg_allocate_init();
     __atomic_store_n(&heap_state, done ? ready : failed, __ATOMIC_RELEASE);
 }

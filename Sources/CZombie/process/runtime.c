@@ -48,7 +48,7 @@
 #include "process/watch.h"
 #include "settings/config.h"
 #include "settings/coverage.h"
-#include "settings/passing.h"
+#include "settings/bypass.h"
 #include "settings/run_directory.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
@@ -84,7 +84,7 @@ static void lock_for_fork(struct zg_thread *self, bool is_bare) {
     if (self) {
         self->frame = NULL; // no call that could be abandoned
         ZG_SIGNAL_FENCE();
-        self->busy++;
+        self->in_runtime++;
     }
     zg_advice_fork_prepare(forking.is_alone);
     zg_thread_fork_prepare(forking.is_alone);
@@ -123,7 +123,7 @@ static void prepare(bool is_bare) {
     struct zg_thread *self = zg_thread_current_or_null();
     forking.is_from_main_thread = zg_os_tid() == zg_os_pid();
     // A signal handler that forks while its thread is inside the runtime may hold any of the locks: none is taken.
-    forking.is_locked = zg_thread_self != &zg_thread_between && (!self || !self->busy);
+    forking.is_locked = zg_thread_self != &zg_thread_between && (!self || !self->in_runtime);
     if (forking.is_locked) lock_for_fork(self, is_bare);
     zg_window_fork_prepare();
 }
@@ -137,7 +137,7 @@ static void after_fork(bool child) {
         zg_signals_fork_release();
         zg_thread_fork_done(false, true);
         struct zg_thread *self = zg_thread_current_or_null();
-        if (self) self->busy--;
+        if (self) self->in_runtime--;
         return;
     }
     zg_report_unlock(child);
@@ -156,7 +156,7 @@ static void after_fork(bool child) {
     zg_advice_fork_done(child);
     if (!forking.is_locked) return;
     struct zg_thread *self = zg_thread_current_or_null();
-    if (self) self->busy--;
+    if (self) self->in_runtime--;
     if (!forking.has_streams) return;
     if (child) _IO_list_resetlock(); // as libc's fork has done already, where it saw several threads itself
     else _IO_list_unlock();
@@ -310,7 +310,8 @@ static void start(void) {
     if (zg_config.collect & zg_collect_stalls && zg_coverage_run) zg_pulse_start(&zg_coverage_run->pulses);
     zg_swift_check_at_start();
     zg_sample_start();
-    if (!zg_config.fence_per_context && zg_passing != zg_passing_sample) zg_coverage_declined(zg_shortfall_off);
+    if (!zg_config.fence_per_context && zg_bypass_mode != zg_bypass_sample)
+        zg_coverage_declined(zg_coverage_reason_off);
     if (zg_config.stats) zg_stats_publish(); // complete from the start: readers look as soon as it is there
     if (zg_config.children != zg_children_follow) forget_preload();
 }

@@ -9,7 +9,7 @@
 bool zg_runtime_is_started(void);
 // From the preload library's constructor: statistics, report, signals, fork handlers.
 void zg_runtime_start(void);
-// The same as fork's handlers, for processes that are made without those (door/forks.h).
+// The same as fork's handlers, for processes that are made without those (entry/forks.h).
 void zg_runtime_before_bare_fork(void);
 void zg_runtime_after_bare_fork(bool child);
 // What pthread_atfork calls in libc: the runtime's own handlers are registered before any other's. An error number.

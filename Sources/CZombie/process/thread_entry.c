@@ -36,7 +36,7 @@ extern void *__libc_stack_end;
 #define AT_MINSIGSTKSZ 51
 #endif
 
-void (*zg_thread_start_errand)(const uint64_t *frame);
+void (*zg_thread_start_watcher)(const uint64_t *frame);
 
 // ThreadSanitizer ends a thread of its own in the last round: test builds stay for fewer.
 #ifndef ZG_DESTRUCTOR_ROUNDS
@@ -140,14 +140,14 @@ static struct zg_thread *take_state(void) {
     thread->frame = NULL;
     thread->number = __atomic_fetch_add(&next_number, 1, __ATOMIC_RELAXED);
     thread->number_in_records = (uint16_t)zg_min(thread->number, UINT16_MAX);
-    thread->errands = thread->deferred_count ? zg_errand_free : 0; // of the thread that had it before
+    thread->deferred_work = thread->deferred_free_count ? zg_deferred_frees : 0; // of the thread that had it before
     thread->destructor_rounds = 0;
     thread->faults_hidden = 0;
     thread->handled = NULL;
     thread->cxx_handled = thread->typed_throw_type = 0;
     thread->uncaught_stack = 0;
     zg_stack_cache_forget(&thread->stack_cache);
-    thread->trail.count = 0;
+    thread->stack_diff.count = 0;
     if (zg_config.overhead) {
         __builtin_memset(thread->budget_left, 0, sizeof thread->budget_left);
         __builtin_memset(thread->budget_guarded, 0, sizeof thread->budget_guarded);
@@ -175,7 +175,7 @@ static struct zg_stack_bounds own_stack_bounds(void) {
 static ZG_COLD struct zg_thread *register_thread(void) {
     zg_thread_self = &zg_thread_between;
     struct zg_thread *thread = take_state();
-    if (thread) thread->busy = 1;
+    if (thread) thread->in_runtime = 1;
     ZG_SIGNAL_FENCE();
     zg_thread_self = thread;
     if (!thread) return NULL;
@@ -214,7 +214,7 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
         if (thread) thread->frame = frame;
         return thread;
     }
-    if (thread == &zg_thread_aside) return NULL;
+    if (thread == &zg_thread_bypassing) return NULL;
     if (thread != &zg_thread_ended) {
         if (!was_abandoned(thread, frame)) return NULL; // inside the runtime already
         thread->filling_end = 0;
@@ -230,14 +230,14 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
         zg_stats_degrade(zg_degradation_no_table_memory);
         return NULL;
     }
-    late->busy = 1;
-    late->errands = zg_errand_unlock;
+    late->in_runtime = 1;
+    late->deferred_work = zg_deferred_unlock;
     late->frame = frame;
     late->tid = zg_os_tid();
     struct zg_stack_bounds bounds = own_stack_bounds();
     if (bounds.high != late->stack.high) { // what is known is of another thread's stack
         zg_stack_cache_forget(&late->stack_cache);
-        late->trail.count = 0;
+        late->stack_diff.count = 0;
     }
     late->stack = bounds;
     ZG_SIGNAL_FENCE();
@@ -245,9 +245,9 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
     return late;
 }
 
-void zg_thread_step_aside(const uint64_t *frame) {
-    if (zg_stepped_aside) {
-        zg_stepped_aside->aside++;
+void zg_thread_begin_bypass(const uint64_t *frame) {
+    if (zg_bypassing_state) {
+        zg_bypassing_state->bypass_depth++;
         return;
     }
     struct zg_thread *thread = zg_thread_enter(frame); // registers, and makes the heap ready
@@ -256,42 +256,42 @@ void zg_thread_step_aside(const uint64_t *frame) {
     bool is_own = thread != late;
     zg_thread_leave(thread);
     if (!is_own || !may) return;
-    thread->aside = 1;
-    zg_stepped_aside = thread;
+    thread->bypass_depth = 1;
+    zg_bypassing_state = thread;
     ZG_SIGNAL_FENCE();
-    zg_thread_self = &zg_thread_aside;
+    zg_thread_self = &zg_thread_bypassing;
 }
 
-void zg_thread_step_back(void) {
-    struct zg_thread *thread = zg_stepped_aside;
-    if (!thread || --thread->aside) return;
+void zg_thread_end_bypass(void) {
+    struct zg_thread *thread = zg_bypassing_state;
+    if (!thread || --thread->bypass_depth) return;
     zg_thread_self = thread;
     ZG_SIGNAL_FENCE();
-    zg_stepped_aside = NULL;
+    zg_bypassing_state = NULL;
 }
 
-struct zg_thread *zg_thread_enter_from_aside(const uint64_t *frame) {
-    if (zg_thread_self != &zg_thread_aside) return NULL;
-    struct zg_thread *thread = zg_stepped_aside;
+struct zg_thread *zg_thread_enter_from_bypass(const uint64_t *frame) {
+    if (zg_thread_self != &zg_thread_bypassing) return NULL;
+    struct zg_thread *thread = zg_bypassing_state;
     thread->frame = frame;
     ZG_SIGNAL_FENCE();
-    thread->busy = 1;
+    thread->in_runtime = 1;
     ZG_SIGNAL_FENCE();
     zg_thread_self = thread;
     return thread;
 }
 
-void zg_thread_leave_aside(struct zg_thread *thread) {
+void zg_thread_leave_to_bypass(struct zg_thread *thread) {
     zg_thread_leave(thread);
     ZG_SIGNAL_FENCE();
-    zg_thread_self = &zg_thread_aside;
+    zg_thread_self = &zg_thread_bypassing;
 }
 
-static void run_errands(uint32_t errands, const uint64_t *frame) {
-    if (errands & zg_errand_check_swift) zg_swift_check();
-    if (errands & zg_errand_handled && frame) zg_handled_look(frame);
-    if (errands & zg_errand_start_thread && frame && zg_thread_start_errand) zg_thread_start_errand(frame);
-    if (errands & zg_errand_abort) zg_signals_abort();
+static void run_deferred_work(uint32_t deferred_work, const uint64_t *frame) {
+    if (deferred_work & zg_deferred_swift_check) zg_swift_check();
+    if (deferred_work & zg_deferred_handler_check && frame) zg_handled_look(frame);
+    if (deferred_work & zg_deferred_thread_start && frame && zg_thread_start_watcher) zg_thread_start_watcher(frame);
+    if (deferred_work & zg_deferred_abort) zg_signals_abort();
 }
 
 // What every slow allocation or free is an occasion for.
@@ -305,33 +305,33 @@ static void look_around(struct zg_thread *thread) {
 
 // A signal handler may add to the list at any instruction: an entry counts as taken only with the count.
 static void free_deferred(struct zg_thread *thread) {
-    for (uint32_t count; (count = __atomic_load_n(&thread->deferred_count, __ATOMIC_RELAXED)) != 0;) {
-        void *address = thread->deferred[count - 1];
-        if (__atomic_compare_exchange_n(&thread->deferred_count, &count, count - 1, false, __ATOMIC_RELAXED,
+    for (uint32_t count; (count = __atomic_load_n(&thread->deferred_free_count, __ATOMIC_RELAXED)) != 0;) {
+        void *address = thread->deferred_frees[count - 1];
+        if (__atomic_compare_exchange_n(&thread->deferred_free_count, &count, count - 1, false, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED))
             zg_free_entered(thread, (uint64_t)address, zg_deallocator_free, ZG_ANY_SIZE);
     }
 }
 
 void zg_thread_leave_slow(struct zg_thread *thread) {
-    uint32_t errands = 0, more;
-    while ((more = __atomic_exchange_n(&thread->errands, 0, __ATOMIC_RELAXED)) != 0) {
-        errands |= more;
-        if (more & zg_errand_free) free_deferred(thread);
-        if (more & zg_errand_look) look_around(thread);
+    uint32_t deferred_work = 0, more;
+    while ((more = __atomic_exchange_n(&thread->deferred_work, 0, __ATOMIC_RELAXED)) != 0) {
+        deferred_work |= more;
+        if (more & zg_deferred_frees) free_deferred(thread);
+        if (more & zg_deferred_maintenance) look_around(thread);
     }
     bool is_shared = thread == late;
     const uint64_t *frame = is_shared ? NULL : thread->frame;
     if (is_shared) {
         zg_thread_self = &zg_thread_between;
         ZG_SIGNAL_FENCE();
-        late->busy = 0;
+        late->in_runtime = 0;
         zg_lock_drop(&late_lock);
         zg_thread_self = &zg_thread_ended;
     } else {
-        thread->busy = 0;
+        thread->in_runtime = 0;
     }
-    run_errands(errands, frame);
+    run_deferred_work(deferred_work, frame);
 }
 
 static void end_thread(void *context) {
@@ -341,7 +341,7 @@ static void end_thread(void *context) {
     if (thread->destructor_rounds++ < DESTRUCTOR_ROUNDS && set_specific(exit_key, thread) == 0) return;
     thread->frame = NULL;
     ZG_SIGNAL_FENCE();
-    thread->busy = 1;
+    thread->in_runtime = 1;
     ZG_SIGNAL_FENCE();
     zg_quarantine_flush(thread);
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
@@ -354,11 +354,11 @@ static void end_thread(void *context) {
     zg_sample_count_passed();
     zg_thread_flush_counters(thread);
     if (zg_config.handle_signals) zg_signals_remove_stack((char *)thread + mapping_bytes() - alternate_stack_bytes());
-    uint32_t errands = __atomic_exchange_n(&thread->errands, 0, __ATOMIC_RELAXED);
+    uint32_t deferred_work = __atomic_exchange_n(&thread->deferred_work, 0, __ATOMIC_RELAXED);
     zg_thread_self = &zg_thread_ended;
-    thread->busy = 0;
+    thread->in_runtime = 0;
     put_back(thread);
-    run_errands(errands, NULL);
+    run_deferred_work(deferred_work, NULL);
 }
 
 void zg_thread_init_keys(void) {
@@ -399,7 +399,7 @@ void zg_thread_fork_done(bool child, bool alone) {
     }
     zg_lock_reset(&late_lock);
     zg_lock_reset(&list_lock);
-    if (late) late->busy = 0;
+    if (late) late->in_runtime = 0;
     // The other threads are gone; what their magazines held may be half changed and stays lost.
     struct zg_thread *self = zg_thread_current_or_null();
     if (self) self->tid = zg_os_tid();

@@ -20,11 +20,11 @@ ZG_INLINE struct zg_thread *zg_thread_enter_quickly(const uint64_t *frame);
 // such as naming frames, which must not take what the program's blocks are watched with. Frees of guarded blocks are carried out
 // meanwhile. A thread that has no state of its own, or is inside the runtime, goes on as before, as do
 // all where another allocator than libc may be asked.
-void zg_thread_step_aside(const uint64_t *frame);
-void zg_thread_step_back(void);
+void zg_thread_begin_bypass(const uint64_t *frame);
+void zg_thread_end_bypass(void);
 // Enters for one call in between, and leaves; NULL where the thread has not stepped aside.
-struct zg_thread *zg_thread_enter_from_aside(const uint64_t *frame);
-void zg_thread_leave_aside(struct zg_thread *thread);
+struct zg_thread *zg_thread_enter_from_bypass(const uint64_t *frame);
+void zg_thread_leave_to_bypass(struct zg_thread *thread);
 
 void zg_thread_init_keys(void);
 // The program is about to make a thread.
@@ -33,9 +33,9 @@ void zg_thread_before_new(void);
 void zg_thread_fork_prepare(bool alone);
 void zg_thread_fork_done(bool child, bool alone);
 
-// Who carries zg_errand_start_thread out, which needs to enter the runtime itself (process/watch.h). Not entered; `frame` is the
+// Who carries zg_deferred_thread_start out, which needs to enter the runtime itself (process/watch.h). Not entered; `frame` is the
 // frame address of the published function that is being left. Set at the start; until then the errand is dropped.
-extern void (*zg_thread_start_errand)(const uint64_t *frame);
+extern void (*zg_thread_start_watcher)(const uint64_t *frame);
 
 #ifdef ZG_CHECK_INVARIANTS
 void zg_thread_visit(void (*visit)(const struct zg_thread *thread));
@@ -48,11 +48,11 @@ void zg_thread_leave_slow(struct zg_thread *thread);
 
 ZG_INLINE struct zg_thread *zg_thread_enter_quickly(const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_self;
-    if (ZG_UNLIKELY(!thread || thread->busy)) return NULL;
+    if (ZG_UNLIKELY(!thread || thread->in_runtime)) return NULL;
     // Twice: a handler's call in between leaves its own frame behind, and the frame of a busy thread is never an older one.
     thread->frame = frame;
     ZG_SIGNAL_FENCE();
-    thread->busy = 1;
+    thread->in_runtime = 1;
     ZG_SIGNAL_FENCE();
     thread->frame = frame;
     ZG_SIGNAL_FENCE();
@@ -66,11 +66,11 @@ ZG_INLINE struct zg_thread *zg_thread_enter(const uint64_t *frame) {
 
 ZG_INLINE void zg_thread_leave(struct zg_thread *thread) {
     ZG_SIGNAL_FENCE();
-    if (ZG_UNLIKELY(thread->errands)) {
+    if (ZG_UNLIKELY(thread->deferred_work)) {
         zg_thread_leave_slow(thread);
         return;
     }
-    thread->busy = 0;
+    thread->in_runtime = 0;
 }
 
 #endif

@@ -276,7 +276,7 @@ void zg_watch_start(void) {
         (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))zg_loader_next("pthread_create");
     if (!next_pthread_create) zg_config.pressure_thread = false;
     pid = zg_os_pid();
-    zg_thread_start_errand = try_start;
+    zg_thread_start_watcher = try_start;
 }
 
 void zg_watch_after_fork_in_child(void) {

@@ -7,9 +7,9 @@
 #include "platform/os.h"
 #include "settings/stats.h"
 
-const struct zg_shortfall_info zg_shortfall_table[zg_shortfall_count] = {
-#define ZG_X(name, kind, text) {#name, text, zg_shortfall_##kind},
-    ZG_SHORTFALLS(ZG_X)
+const struct zg_coverage_reason_info zg_coverage_reason_table[zg_coverage_reason_count] = {
+#define ZG_X(name, kind, text) {#name, text, zg_coverage_reason_##kind},
+    ZG_COVERAGE_REASONS(ZG_X)
 #undef ZG_X
 };
 
@@ -32,8 +32,8 @@ static void note_first(uint64_t *first_ns, uint64_t now) {
     __atomic_compare_exchange_n(first_ns, &none, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-void zg_coverage_declined(enum zg_shortfall why) {
-    struct zg_shortfall_note *own = &zg_stats->shortfalls[why];
+void zg_coverage_declined(enum zg_coverage_reason why) {
+    struct zg_coverage_reason_note *own = &zg_stats->shortfalls[why];
     if (ZG_LIKELY(__atomic_fetch_add(&own->blocks, 1, __ATOMIC_RELAXED))) return;
     uint64_t now = zg_os_clock_ns(0 /* CLOCK_REALTIME */);
     if (!now) now = zg_stats->started_ns | 1; // a filter of system calls
@@ -67,7 +67,7 @@ bool zg_coverage_open(int descriptor) {
         zg_os_release(page, ZG_COVERAGE_BYTES);
         return false;
     }
-    for (int why = 0; why < zg_shortfall_count; why++) {
+    for (int why = 0; why < zg_coverage_reason_count; why++) {
         uint64_t first = zg_load(&zg_stats->shortfalls[why].first_ns);
         if (first) note_first(&page->first_ns[why], first);
     }

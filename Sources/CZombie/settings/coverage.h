@@ -10,7 +10,7 @@
 extern struct zg_coverage_page *zg_coverage_run; // NULL: nobody asks, or it could not be had
 
 // A block gets no pages of its own for this reason; the time of the first is kept.
-void zg_coverage_declined(enum zg_shortfall why);
+void zg_coverage_declined(enum zg_coverage_reason why);
 // Maps the run's page; what was counted so far goes there. Closes the descriptor, which may be an errno value. False where it is not
 // that page. At start-up.
 bool zg_coverage_open(int descriptor);

@@ -22,7 +22,7 @@
 enum { NODE_BITS = 26, FIRST_TABLE_BITS = 12, LINE = 8 };
 #define NODE_MOST (UINT64_C(1) << NODE_BITS)
 #define COMMIT_NODES (UINT64_C(1) << 14)
-_Static_assert(ZG_DEPOT_SETTLED == NODE_MOST, "the flag lies above the node's number");
+_Static_assert(ZG_DEPOT_CONTEXT_DONE == NODE_MOST, "the flag lies above the node's number");
 #define TAG_MASK (~UINT64_C(0) << (NODE_BITS + 1))
 #define PC_MASK ((UINT64_C(1) << 48) - 1)
 // The hash of what a shortened stack lacks further out, and the flag of its nodes, which the inner ones inherit.
@@ -35,7 +35,7 @@ static uint64_t node_count = 1; // node 0 means unknown; its hash is 0, as that 
 static uint64_t node_committed, node_limit;
 
 struct table {
-    uint64_t *entries; // the hash's high bits, ZG_DEPOT_SETTLED, the node; 0: empty
+    uint64_t *entries; // the hash's high bits, ZG_DEPOT_CONTEXT_DONE, the node; 0: empty
     uint64_t mask;
 };
 // Each of twice the size of the one before it.
@@ -278,11 +278,11 @@ bool zg_depot_is_shortened(uint32_t stack) {
     return stack && stack < __atomic_load_n(&node_count, __ATOMIC_ACQUIRE) && nodes[stack].pc_and_depth & SHORTENED;
 }
 
-void zg_depot_settle(uint32_t stack) {
+void zg_depot_mark_context_done(uint32_t stack) {
     if (!stack) return;
     zg_lock_take(&depot_lock);
     uint64_t *entry = entry_of(stacks, nodes[stack].hash, outer_half_of(stack), stack, NODE_MOST - 1);
-    if (*entry) __atomic_store_n(entry, *entry | ZG_DEPOT_SETTLED, __ATOMIC_RELEASE);
+    if (*entry) __atomic_store_n(entry, *entry | ZG_DEPOT_CONTEXT_DONE, __ATOMIC_RELEASE);
     zg_lock_drop(&depot_lock);
 }
 

@@ -30,8 +30,8 @@ ZG_INLINE uint64_t zg_depot_hash(uint64_t outer, uint64_t frame) {
 }
 // Tables that hold a byte or a word for each stack have so many places; those beyond share. Untouched pages cost nothing.
 #define ZG_DEPOT_PLACES (UINT32_C(1) << 21)
-// With an id: zg_depot_settle was called for the stack.
-#define ZG_DEPOT_SETTLED (UINT32_C(1) << 26)
+// With an id: zg_depot_mark_context_done was called for the stack.
+#define ZG_DEPOT_CONTEXT_DONE (UINT32_C(1) << 26)
 // The id of the stack with this hash; `outer` is the hash of all frames but the innermost. 0 where it was not captured before.
 uint32_t zg_depot_find(uint64_t hash, uint64_t outer);
 // zg_depot_find will be called for a stack with this outer hash: asks the memory for what it reads.
@@ -55,7 +55,7 @@ struct zg_depot_frames {
 // depot is full: then not all ids were written.
 uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const struct zg_depot_frames *frames);
 // The next zg_depot_find of this stack says so.
-void zg_depot_settle(uint32_t stack);
+void zg_depot_mark_context_done(uint32_t stack);
 // Writes at most `depth` frames, innermost first; returns how many.
 int zg_depot_get(uint32_t stack, uint64_t *frames, int depth);
 const struct zg_depot_node *zg_depot_nodes(uint64_t *count);

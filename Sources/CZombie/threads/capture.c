@@ -23,8 +23,8 @@ static bool asks_again;
 
 // The context that the depot found or added, with the bit where fewer than fence_per_context of its blocks have been fenced.
 static uint32_t mark(uint32_t found) {
-    bool settled = found & ZG_DEPOT_SETTLED && !__atomic_load_n(&asks_again, __ATOMIC_RELAXED);
-    found &= ~ZG_DEPOT_SETTLED;
+    bool settled = found & ZG_DEPOT_CONTEXT_DONE && !__atomic_load_n(&asks_again, __ATOMIC_RELAXED);
+    found &= ~ZG_DEPOT_CONTEXT_DONE;
     if (!found || settled) return found;
     return zg_config.fence_per_context && zg_config.fence_per_context != ZG_FENCE_ALL ? found | ZG_STACK_FENCE : found;
 }
@@ -35,7 +35,7 @@ enum { KNOWN_GAIN = 1, KNOWN_LOSS = 4, KNOWN_MOST = 64, SELDOM = 256 };
 
 static ZG_NOINLINE uint32_t find_whole(struct zg_thread *thread, struct zg_caller caller, int depth) {
     if (thread->whole_stacks <= 0 && thread->slow_captures % SELDOM) return 0;
-    uint32_t found = zg_trail_capture(&thread->trail, caller, &thread->stack, depth, false);
+    uint32_t found = zg_stack_diff_capture(&thread->stack_diff, caller, &thread->stack, depth, false);
     int likely = thread->whole_stacks + (found ? KNOWN_GAIN : -KNOWN_LOSS);
     thread->whole_stacks = likely < 0 ? 0 : likely < KNOWN_MOST ? likely : KNOWN_MOST;
     return found;
@@ -54,7 +54,7 @@ static bool is_library(struct zg_thread *thread, uint64_t pc) {
     return ZG_LIKELY(*known >> 1 == pc) ? *known & 1 : look_for_library(known, pc);
 }
 
-enum answer { by_trail, by_innermost, by_walk };
+enum answer { by_stack_diff, by_innermost, by_walk };
 
 // How much of a new stack is recorded.
 struct extent {
@@ -90,10 +90,10 @@ static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_c
     if (!count) return 0;
     uint8_t *variants = &thread->variants[family >> 28 & (ZG_STACK_FAMILIES - 1)];
     if (ZG_UNLIKELY(extent.for_time && family && *variants < VARIANTS)) {
-        uint32_t whole = zg_trail_capture(&thread->trail, caller, &thread->stack, extent.most, true);
+        uint32_t whole = zg_stack_diff_capture(&thread->stack_diff, caller, &thread->stack, extent.most, true);
         ++*variants;
         if (whole) {
-            *how = by_trail;
+            *how = by_stack_diff;
             return whole;
         }
     }
@@ -102,7 +102,7 @@ static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_c
     uint32_t place = hash >> 40 & (ZG_SHORTENED_STACKS - 1);
     // Of the blocks of a context that the thread knows, one in ASKED may be fenced: to ask for each would cost as much again.
     if (thread->shortened_stacks[place].hash == hash)
-        return thread->shortened_stacks[place].id | (thread->slow_captures % ASKED ? ZG_DEPOT_SETTLED : 0);
+        return thread->shortened_stacks[place].id | (thread->slow_captures % ASKED ? ZG_DEPOT_CONTEXT_DONE : 0);
     uint32_t found = (count == depth ? zg_depot_put_shortened : zg_depot_put)(frames, count);
     thread->shortened_stacks[place].hash = found ? hash : 0;
     thread->shortened_stacks[place].id = found;
@@ -117,12 +117,13 @@ static ZG_NOINLINE uint32_t record(struct zg_thread *thread, struct zg_caller ca
     uint32_t found = 0, stack;
     int depth = extent.frames;
     if (own_stack && depth == extent.most) {
-        if ((found = zg_trail_capture(&thread->trail, caller, &thread->stack, depth, true))) how = by_trail;
+        if ((found = zg_stack_diff_capture(&thread->stack_diff, caller, &thread->stack, depth, true)))
+            how = by_stack_diff;
     } else if (own_stack) {
-        if (!extent.for_time && (found = find_whole(thread, caller, extent.most))) how = by_trail;
+        if (!extent.for_time && (found = find_whole(thread, caller, extent.most))) how = by_stack_diff;
         else if (!(found = find_shortened(thread, caller, extent, &how))) how = by_walk;
     }
-    zg_observe_answer(how == by_trail ? zg_answer_trail : zg_answer_walk);
+    zg_observe_answer(how == by_stack_diff ? zg_answer_stack_diff : zg_answer_walk);
     if (how == by_walk) {
         zg_unwind_fast(caller, &thread->stack, depth, walk);
         bool shortens = depth < extent.most && walk->count >= depth;
@@ -134,9 +135,9 @@ static ZG_NOINLINE uint32_t record(struct zg_thread *thread, struct zg_caller ca
         }
         thread->shortened += shortens;
     }
-    stack = allocates ? mark(found) : found & ~ZG_DEPOT_SETTLED;
+    stack = allocates ? mark(found) : found & ~ZG_DEPOT_CONTEXT_DONE;
     if (how != by_walk && !zg_stack_cache_wants(&thread->stack_cache, caller, stack)) return stack;
-    if (how == by_trail) zg_trail_describe(&thread->trail, caller.sp, walk);
+    if (how == by_stack_diff) zg_stack_diff_describe(&thread->stack_diff, caller.sp, walk);
     if (how == by_innermost) zg_unwind_fast(caller, &thread->stack, depth, walk);
     zg_stack_cache_add(&thread->stack_cache, caller, walk, stack);
     return stack;

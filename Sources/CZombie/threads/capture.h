@@ -54,7 +54,7 @@ ZG_INLINE uint32_t zg_capture(struct zg_thread *thread, bool allocates) {
 
 // Test builds (Tests/Runtime/Captures) have an observer stand between the rest of the runtime and zg_capture, and no other way. It is
 // told who answered, unless it was the cache.
-enum zg_answer { zg_answer_cache, zg_answer_trail, zg_answer_walk };
+enum zg_answer { zg_answer_cache, zg_answer_stack_diff, zg_answer_walk };
 #ifdef ZG_OBSERVE_CAPTURES
 void zg_observe_answer(enum zg_answer answer);
 uint32_t zg_observe_capture(struct zg_thread *thread, bool allocates);

@@ -9,25 +9,26 @@
 enum { MOST_PROBED = 1 << 20 };
 
 __thread struct zg_thread *zg_thread_self;
-__thread struct zg_thread *zg_stepped_aside;
+__thread struct zg_thread *zg_bypassing_state;
 struct zg_thread *zg_threads;
 
 // Nobody looks at more of these three than that they are busy, which is the first word of a state: so no more of them exists, where three
 // whole ones would be 1.5 MB of the library's file and of what RLIMIT_DATA counts.
-struct busy {
-    uint32_t busy;
+struct in_runtime {
+    uint32_t in_runtime;
     char rest[60];
 };
-_Static_assert(__builtin_offsetof(struct zg_thread, busy) == 0, "a state begins with it");
+_Static_assert(__builtin_offsetof(struct zg_thread, in_runtime) == 0, "a state begins with it");
 #define STAND_IN(name)                                                                                                 \
-    struct busy name##_stand_in __asm__(#name) __attribute__((visibility("hidden"), aligned(64))) = {.busy = 1};
+    struct in_runtime name##_stand_in __asm__(#name)                                                                   \
+        __attribute__((visibility("hidden"), aligned(64))) = {.in_runtime = 1};
 STAND_IN(zg_thread_ended)
 STAND_IN(zg_thread_between)
-STAND_IN(zg_thread_aside)
+STAND_IN(zg_thread_bypassing)
 
 struct zg_thread *zg_thread_current_or_null(void) {
     struct zg_thread *thread = zg_thread_self;
-    if (thread == &zg_thread_aside) return zg_stepped_aside;
+    if (thread == &zg_thread_bypassing) return zg_bypassing_state;
     return thread == &zg_thread_ended || thread == &zg_thread_between ? NULL : thread;
 }
 

@@ -7,7 +7,7 @@
 #include "blocks/slab.h"
 #include "platform/base.h"
 #include "stacks/stack_cache.h"
-#include "stacks/trail.h"
+#include "stacks/stack_diff.h"
 #include "stacks/unwind.h"
 
 enum {
@@ -21,19 +21,19 @@ enum {
 };
 
 // What is noticed below and done above, when the runtime is left.
-enum zg_errand {
+enum zg_deferred_work {
     // Before it is left:
-    zg_errand_free = 1, // there are deferred frees
-    zg_errand_look = 2, // a refill or a hand-over: the occasion to look at memory, requests and young guards
+    zg_deferred_frees = 1,       // there are deferred frees
+    zg_deferred_maintenance = 2, // a refill or a hand-over: the occasion to look at memory, requests and young guards
     // Once it is left:
-    zg_errand_abort = 4,         // a finding asks for the program's end
-    zg_errand_check_swift = 8,   // a Swift object was seen for the first time
-    zg_errand_start_thread = 16, // there is enough to give back for a thread of our own
-    zg_errand_unlock = 32,       // the state is the one that threads share after their end
-    zg_errand_handled = 64,      // a handler was called for a fault: it may have been left
+    zg_deferred_abort = 4,          // a finding asks for the program's end
+    zg_deferred_swift_check = 8,    // a Swift object was seen for the first time
+    zg_deferred_thread_start = 16,  // there is enough to give back for a thread of our own
+    zg_deferred_unlock = 32,        // the state is the one that threads share after their end
+    zg_deferred_handler_check = 64, // a handler was called for a fault: it may have been left
 };
 
-// What is to be jumped to once the runtime is left (door/jump.h).
+// What is to be jumped to once the runtime is left (entry/jump.h).
 typedef void zg_jump_function(void *environment, int value);
 struct zg_jump {
     zg_jump_function *function;
@@ -43,7 +43,7 @@ struct zg_jump {
 };
 
 struct zg_thread {
-    uint32_t busy;              // inside the runtime
+    uint32_t in_runtime;        // inside the runtime
     uint32_t number;            // dense, from 1; 0: the state that threads share after their end
     uint16_t number_in_records; // the same, at most 65535
     int tid;
@@ -51,7 +51,7 @@ struct zg_thread {
     struct zg_stack_bounds stack;
     uint64_t first_frame;                   // where the thread's own outermost frames are, as far as is known
     struct zg_thread *next, *next_recycled; // of all threads; of those states that no thread has
-    uint32_t errands;                       // enum zg_errand; not 0: leaving takes the slow way
+    uint32_t deferred_work;                 // enum zg_deferred_work; not 0: leaving takes the slow way
     const uint64_t *frame;                  // frame address of the published function that was entered
 
     void *alternate_stack; // ours, for faults; NULL where signals are not handled
@@ -75,7 +75,7 @@ struct zg_thread {
 
     bool is_unfenced; // what it allocates stands in for another allocator's blocks, and gets no pages of its own
 
-    uint32_t aside; // how often it has stepped aside and not come back
+    uint32_t bypass_depth; // how often it has stepped aside and not come back
 
     // Counts since the last flush to the statistics page.
     uint64_t allocations, frees, allocated_bytes, freed_bytes, shortened, zombies, windowed, tagged;
@@ -101,15 +101,15 @@ struct zg_thread {
     zg_slot pending[ZG_PENDING_BLOCKS]; // filled, state quarantined, not yet in a queue
     zg_slot evicted[ZG_EVICTED_BLOCKS]; // on their way out of it: the program's stack may be small
 
-    uint32_t deferred_count;
-    void *deferred[ZG_DEFERRED_FREES]; // frees of a signal handler that interrupted the runtime
+    uint32_t deferred_free_count;
+    void *deferred_frees[ZG_DEFERRED_FREES]; // frees of a signal handler that interrupted the runtime
 
     struct zg_magazine magazines[ZG_CLASS_COUNT];
     struct zg_stack_cache stack_cache;
     // New stacks (capture.c): how many are still recorded before one is timed, and how many that stands for.
     uint32_t untimed, timed_for;
     uint64_t stack_step; // as zg_stack_time_step was then
-    struct zg_trail trail;
+    struct zg_stack_diff_cache stack_diff;
     struct zg_walk walk; // of the capture that is going on: the program's stack may be small
     // While new stacks are shortened: how likely the depot still knows a whole one; how many stacks with some innermost frames were recorded
     // whole, by a hash of these frames; of shortened ones of late, by the same hash, the ids; of callers, whether they are libraries.
@@ -128,8 +128,8 @@ struct zg_thread {
 };
 
 // Atomic for the thread alone: a signal handler may want something in between.
-ZG_INLINE void zg_thread_want(struct zg_thread *thread, enum zg_errand errand) {
-    __atomic_fetch_or(&thread->errands, errand, __ATOMIC_RELAXED);
+ZG_INLINE void zg_thread_request_deferred(struct zg_thread *thread, enum zg_deferred_work errand) {
+    __atomic_fetch_or(&thread->deferred_work, errand, __ATOMIC_RELAXED);
 }
 
 // The calling thread's state, NULL before its first call; or one of the two below.
@@ -137,9 +137,9 @@ extern __thread struct zg_thread *zg_thread_self __attribute__((tls_model("initi
 // What zg_thread_self points to where a thread has no state of its own: after its end, and between two states, when a signal
 // handler's calls count as nested ones; or where it has stepped aside, so that what it allocates is not guarded. All are busy for good,
 // which leads to the slow way.
-extern struct zg_thread zg_thread_ended, zg_thread_between, zg_thread_aside;
+extern struct zg_thread zg_thread_ended, zg_thread_between, zg_thread_bypassing;
 // The state of a thread that has stepped aside, NULL otherwise.
-extern __thread struct zg_thread *zg_stepped_aside __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread struct zg_thread *zg_bypassing_state __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 // All states that were ever made, linked by `next`, the newest first; none is unmapped. Who adds one holds the lock of thread_entry.c; who
 // reads needs none.

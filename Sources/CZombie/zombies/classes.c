@@ -170,7 +170,7 @@ static bool is_swift(uint64_t metadata) {
     if (layout == zg_swift_unexpected || !may_be_made(metadata) || !zg_class_is_swift(&zg_space_own, metadata))
         return false;
     struct zg_thread *thread = zg_thread_current_or_null();
-    if (layout == zg_swift_unchecked && thread) zg_thread_want(thread, zg_errand_check_swift);
+    if (layout == zg_swift_unchecked && thread) zg_thread_request_deferred(thread, zg_deferred_swift_check);
     return true;
 }
 

@@ -77,8 +77,8 @@ ZG_INLINE struct zg_dead zg_class_look_up(uint64_t pointer, enum zg_language lan
 }
 
 // Such a block may have been an object: whether it was, zg_class_of_dead says.
-ZG_INLINE bool zg_class_may_be_dead(const uint64_t *words, enum zg_kind kind) {
-    if (kind == zg_kind_malloc || kind == zg_kind_aligned) {
+ZG_INLINE bool zg_class_may_be_dead(const uint64_t *words, enum zg_alloc_family family) {
+    if (family == zg_family_malloc || family == zg_family_aligned) {
         uint64_t bits = words[1];
         return (bits | 2) == ZG_SWIFT_DEAD_BITS || bits >> 62 == 3;
     }
@@ -86,16 +86,16 @@ ZG_INLINE bool zg_class_may_be_dead(const uint64_t *words, enum zg_kind kind) {
 }
 
 // The class of an object that lay in a block being freed. Reads two words of the block.
-ZG_INLINE struct zg_dead zg_class_of_dead(const uint64_t *words, enum zg_kind kind, uint64_t size) {
+ZG_INLINE struct zg_dead zg_class_of_dead(const uint64_t *words, enum zg_alloc_family family, uint64_t size) {
     const struct zg_dead none = {0, zg_language_unknown};
     uint64_t pointer = words[0];
-    if (kind == zg_kind_malloc || kind == zg_kind_aligned) {
+    if (family == zg_family_malloc || family == zg_family_aligned) {
         uint64_t bits = words[1];
         if (ZG_LIKELY(bits != ZG_SWIFT_DEAD_BITS && bits != ZG_SWIFT_DEAD_UNOWNED_BITS && bits >> 62 != 3)) return none;
         if (!zg_classes_on || !zg_class_may_be_pointer(pointer) || size < 16) return none;
         return zg_class_look_up(pointer, zg_language_swift);
     }
-    if (kind != zg_kind_new && kind != zg_kind_new_aligned) return none;
+    if (family != zg_family_new && family != zg_family_new_aligned) return none;
     // Most blocks of C++ that begin with a pointer are nodes: it leads to the next one.
     if (!zg_class_may_be_pointer(pointer) || zg_slab_contains(pointer) || !zg_classes_on || size < 8) return none;
     return zg_class_look_up(pointer, zg_language_cxx);

@@ -11,7 +11,7 @@
 #include "platform/ratio.h"
 #include "settings/stats.h"
 
-uint64_t zg_zombie_contents;
+uint64_t zg_zombie_saved_contents;
 
 static void describe_layout(void) {
     struct zg_layout *layout = &zg_stats->layout;
@@ -55,10 +55,10 @@ void zg_zombie_init(bool on, bool keep_contents) {
     if (on) describe_layout();
     zg_stats->layout.death_bytes = sizeof(struct zg_death);
     zg_stats->layout.first_time = zg_layout_time_now();
-    if (on && keep_contents) zg_zombie_contents = (uint64_t)zg_os_map_for_good(zg_slabs.bytes);
-    if (on && keep_contents && !zg_zombie_contents) zg_stats_degrade(zg_degradation_no_contents);
+    if (on && keep_contents) zg_zombie_saved_contents = (uint64_t)zg_os_map_for_good(zg_slabs.bytes);
+    if (on && keep_contents && !zg_zombie_saved_contents) zg_stats_degrade(zg_degradation_no_contents);
     // As large as all slabs may become, and of no use to whoever reads a core file.
-    if (zg_zombie_contents) zg_os_leave_out_of_core((void *)zg_zombie_contents, zg_slabs.bytes);
+    if (zg_zombie_saved_contents) zg_os_leave_out_of_core((void *)zg_zombie_saved_contents, zg_slabs.bytes);
 }
 
 uint64_t zg_zombie_time_ns(const struct zg_death *death) {
@@ -160,7 +160,7 @@ struct zg_zombie_hit zg_zombie_find(uint64_t address, const uint64_t *likely, in
 }
 
 bool zg_zombie_former_word(const struct zg_zombie_hit *hit, uint64_t *word) {
-    if (!zg_zombie_contents || !hit->has_block || hit->part != zg_trap_word) return false;
-    *word = *(const uint64_t *)(zg_zombie_contents + (hit->block.start + hit->byte - zg_slabs.base));
+    if (!zg_zombie_saved_contents || !hit->has_block || hit->part != zg_trap_word) return false;
+    *word = *(const uint64_t *)(zg_zombie_saved_contents + (hit->block.start + hit->byte - zg_slabs.base));
     return true;
 }

@@ -23,7 +23,7 @@
 void zg_zombie_init(bool on, bool keep_contents);
 
 // Contents of dead objects as they were, where they are kept: at the same distance as in the heap. 0: they are not.
-extern uint64_t zg_zombie_contents;
+extern uint64_t zg_zombie_saved_contents;
 
 // What the words of a dead object have to be.
 struct zg_zombie_pattern {

@@ -1,4 +1,4 @@
-// The table of published functions: everything that the preload library exports, and nothing else.
+// Lists the published functions: all symbols that the preload library exports.
 // The files of this target define them; a test compares the table with the library's dynamic symbols.
 
 #ifndef ZG_PUBLISHED_H
@@ -19,37 +19,37 @@
     X(_ZdlPvSt11align_val_tRKSt9nothrow_t)                                                                             \
     X(_ZdaPv) X(_ZdaPvRKSt9nothrow_t) X(_ZdaPvm) X(_ZdaPvSt11align_val_t) X(_ZdaPvmSt11align_val_t)                    \
     X(_ZdaPvSt11align_val_tRKSt9nothrow_t)                                                                             \
-    /* signals: ours stays first */                                                                                    \
+    /* signals: the runtime's handler stays first */                                                                   \
     X(sigaction) X(__sigaction) X(signal) X(ssignal) X(bsd_signal) X(sysv_signal) X(__sysv_signal) X(siginterrupt)     \
     X(sigaltstack) X(pthread_sigmask) X(sigprocmask)                                                                   \
-    /* jumps: none out of the middle of a call of ours (jumps.c) */                                                    \
+    /* jumps: a jump waits until an interrupted call of the runtime is done (jumps.c) */                               \
     X(longjmp) X(_longjmp) X(siglongjmp) X(__longjmp_chk)                                                              \
-    /* ends without atexit: in a handler for a fault they end the program by it (ends.c) */                            \
+    /* exits without atexit handlers: called in a fault handler, they report the fault (ends.c) */                     \
     X(_exit) X(_Exit) X(quick_exit)                                                                                    \
-    /* threads: each has an alternate signal stack from its first instruction */                                       \
+    /* threads: each gets an alternate signal stack before its start function runs */                                  \
     X(pthread_create)                                                                                                  \
-    /* fork handlers: ours are the innermost */                                                                        \
+    /* fork handlers: the runtime's are the innermost */                                                               \
     X(__register_atfork)                                                                                               \
-    /* locking memory: of all, what is merely reserved is left out; of blocks, what is dead (memory.c) */                                           \
+    /* locked memory: reserved address space and freed blocks are left out (memory.c) */                               \
     X(setrlimit) X(setrlimit64) X(prlimit) X(prlimit64) X(mlockall) X(munlockall) X(mlock) X(mlock2) X(munlock) X(madvise)                  \
-    /* the loader: no library binds past us */                                                                         \
+    /* the loader: no library may bind to libc past the runtime (RTLD_DEEPBIND) */                                     \
     X(dlopen) X(dlclose)                                                                                               \
-    /* system calls that take buffers: none may be dead (calls.c) */                                                   \
+    /* system calls with buffers: a buffer in a freed block is a finding (calls.c) */                                  \
     X(read) X(__read_chk) X(write) X(pread) X(pread64) X(__pread_chk) X(__pread64_chk) X(pwrite) X(pwrite64)           \
     X(readv) X(writev) X(preadv) X(preadv64) X(pwritev) X(pwritev64)                                                   \
     X(send) X(recv) X(__recv_chk) X(sendto) X(recvfrom) X(__recvfrom_chk) X(sendmsg) X(recvmsg)                        \
-    /* waits for events: who does not wait for long holds up its loop (waits.c) */                                     \
+    /* waits for events: a thread that does not wait for long stalls its event loop (waits.c) */                       \
     X(poll) X(__poll_chk) X(ppoll) X(__ppoll_chk) X(select) X(pselect) X(epoll_wait) X(epoll_pwait) X(epoll_pwait2)    \
-    /* filters of system calls: nothing is called that they forbid (filters.c) */                                      \
+    /* seccomp filters: the runtime makes no system call that they forbid (filters.c) */                               \
     X(prctl) X(syscall)                                                                                                \
-    /* processes that are made without fork's handlers (forks.c) */                                                    \
+    /* processes created without fork handlers (forks.c) */                                                            \
     X(_Fork) X(clone)                                                                                                \
-    /* rights that are given up: what another user may not open is closed (users.c) */                                 \
+    /* user changes: files that the new user may not open are replaced (users.c) */                                    \
     X(setuid) X(setreuid) X(setresuid)                                                                                 \
-    /* programs that are executed: those that cannot take the library go without it (exec.c) */                        \
+    /* executing programs: one that cannot load the library gets no LD_PRELOAD entry for it (exec.c) */                \
     X(execve) X(execv) X(execvp) X(execvpe) X(execl) X(execlp) X(execle) X(fexecve) X(execveat)                        \
     X(posix_spawn) X(posix_spawnp)                                                                                     \
-    /* the runtime, for code in the same process (zg_api.h) */                                                         \
+    /* the runtime's API for code in the same process (zg_api.h) */                                                    \
     X(zg_api)
 // clang-format on
 

@@ -112,7 +112,7 @@ public struct HistoryReader {
     }
 
     private static func family(of block: zg_block) -> String? {
-        zg_block_kind_text(block.header >> 8 & 0x7).map { String(cString: $0) }
+        zg_block_family_text(block.header >> 8 & 0x7).map { String(cString: $0) }
     }
 
     // Death records keep the low 32 bits of the processor's clock, in units of 2^20.

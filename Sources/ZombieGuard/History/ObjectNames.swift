@@ -44,15 +44,15 @@ final class ObjectNames {
         guard record.isLive, record.size >= 8 else { return nil }
         let words = memory.records(UInt64.self, at: record.start, count: record.size >= 16 ? 2 : 1)
         guard let pointer = words.first else { return nil }
-        let kind = zg_kind(rawValue: record.block.header >> 8 & 0x7)
-        if kind == zg_kind_malloc || kind == zg_kind_aligned {
+        let kind = zg_alloc_family(rawValue: record.block.header >> 8 & 0x7)
+        if kind == zg_family_malloc || kind == zg_family_aligned {
             guard knowsSwift, words.count == 2, Self.isReferenceCount(words[1]) else { return nil }
             let fits = withSpace {
                 zg_names_is_swift_class($0, pointer) && UInt64(zg_names_swift_size($0, pointer)) <= record.size
             }
             return fits ? Class(isSwift: true, pointer: pointer) : nil
         }
-        guard kind == zg_kind_new || kind == zg_kind_new_aligned, withSpace({ zg_names_is_cxx_class($0, pointer) })
+        guard kind == zg_family_new || kind == zg_family_new_aligned, withSpace({ zg_names_is_cxx_class($0, pointer) })
         else { return nil }
         return Class(isSwift: false, pointer: pointer)
     }

@@ -1,17 +1,18 @@
-// Verifies the heap of a guarded process from outside: reads the freed blocks, and what is around live ones with pages of their
-// own, and looks for bytes that changed.
+// Verifies the heap of a guarded process from outside: reads freed blocks and the red zones of live isolated blocks,
+// and reports bytes that changed.
 
 import CZombie
 import Glibc
 
-/// A check of the freed blocks that a guarded process holds, and of the gaps around live blocks. Works on a busy, an idle and a stopped process, which does
-/// not notice it. Not on a core file: what a debugger could not read stands there as zeros, which would look like writes.
+/// Checks the fill of quarantined blocks and of the red zones around live isolated blocks. The process may be running,
+/// idle or stopped, and does not notice. Core files are not supported: memory that a debugger could not read appears as
+/// zeros, which would look like writes.
 public struct HeapCheck {
-    /// Freed blocks whose contents were compared.
+    /// Number of freed blocks verified.
     public private(set) var verifiedBlocks = 0
-    /// Live blocks with pages of their own of which the gaps were compared.
+    /// Number of live isolated blocks whose red zones were verified.
     public private(set) var verifiedLiveBlocks = 0
-    /// Bytes that were compared.
+    /// Number of bytes compared.
     public private(set) var verifiedBytes: UInt64 = 0
 
     private let source: HeapSource
@@ -22,24 +23,26 @@ public struct HeapCheck {
     private let depot: StackDepotReader
     private let filledAtMost: UInt64
     private var modules: ProcessModules
-    /// Blocks that seem to have changed, and were not read again yet.
+    /// Blocks that seem to have changed and await confirmation.
     private var suspects: [Suspect] = []
     private var reported = 0
     private var stacks: [UInt32: [Finding.Frame]] = [:]
 
-    /// How many times a changed block is read again before it is believed.
+    /// Number of times that a changed block is read again before it is reported.
     private static let confirmations = 3
     private static let recordsAtOnce = 1 << 16
     private static let bytesAtOnce: UInt64 = 1 << 20
-    /// What lies between two freed blocks is read with them up to here: a page costs about as much as another read.
+    /// Read up to this many bytes between two freed blocks in one call: reading a page costs about as much as another
+    /// call.
     private static let longestGap: UInt64 = 4096
     private static let suspectsAtOnce = 256
-    // A program that writes to all that it has freed does so at a few places; a heap that lies may show any number of changes.
+    // Limit of findings. Late writes come from a few places in a program; a corrupt heap may show any number of
+    // changes.
     private static let mostFindings = 500
 
-    /// Looks into the heap of a process.
+    /// Opens the heap of a process.
     ///
-    /// - Throws: ``ProcessError`` where it is not guarded, gone, or not ours to read.
+    /// - Throws: ``ProcessError`` if the process is not guarded, has ended, or may not be read.
     /// - Parameter process: a guarded process.
     public init(process: GuardedProcess) throws(ProcessError) {
         source = try HeapSource(process: process)
@@ -49,12 +52,12 @@ public struct HeapCheck {
         memory = source.memory
         depot = StackDepotReader(memory: memory, layout: layout)
         modules = ProcessModules(mappings: source.mappings, memory: memory)
-        // What the page shows of the options may be cut off; what is left of the last one is then no option.
+        // The page truncates long options. An option that is cut off fails to parse and is ignored.
         let settings = OptionTable.parse(statistics.options).settings
         filledAtMost = UInt64(clamping: settings["fill_freed_bytes"] ?? Int64.max)
     }
 
-    /// What was left out; one line each, safe to print.
+    /// What the check left out, one line each, with control characters escaped.
     public var notes: [String] {
         source.notes
             + (isFull ? ["the heap has more changed blocks than the \(Self.mostFindings) that are shown here"] : [])
@@ -62,7 +65,7 @@ public struct HeapCheck {
 
     private var isFull: Bool { reported >= Self.mostFindings }
 
-    /// Verifies everything, handing out findings without names as they are made.
+    /// Verifies all blocks. Findings are reported as they are made, not symbolicated.
     ///
     /// - Parameter report: called with each finding.
     public mutating func run(_ report: (Finding) -> Void) {
@@ -72,7 +75,7 @@ public struct HeapCheck {
         confirmSuspects(report)
     }
 
-    // Blocks of a size class
+    // MARK: Blocks of a size class
 
     private mutating func verify(_ sizeClass: HeapLayout.SizeClass, _ report: (Finding) -> Void) {
         guard sizeClass.slotSize > 0, sizeClass.slotSize <= Self.bytesAtOnce else { return }
@@ -87,7 +90,7 @@ public struct HeapCheck {
         }
     }
 
-    // Neighbouring slots are read with one call.
+    // One call reads adjacent slots.
     private mutating func verify(
         _ blocks: [zg_block], first: UInt64, of sizeClass: HeapLayout.SizeClass, _ report: (Finding) -> Void
     ) {
@@ -101,7 +104,7 @@ public struct HeapCheck {
                 index += 1
                 continue
             }
-            var end = index + 1 // behind the last one that is quarantined
+            var end = index + 1 // behind the last quarantined block
             var next = end
             while next < blocks.count, next - index < most, next - end <= gap {
                 next += 1
@@ -128,7 +131,7 @@ public struct HeapCheck {
         }
     }
 
-    // Large blocks
+    // MARK: Large blocks
 
     private mutating func verifySpans(_ report: (Finding) -> Void) {
         let stride = UInt64(MemoryLayout<zg_span>.stride)
@@ -145,7 +148,7 @@ public struct HeapCheck {
         }
     }
 
-    // The record begins with the block's own.
+    // `record` is also the address of the zg_block: it is the first member of a zg_span.
     private mutating func verify(_ span: zg_span, _ number: UInt64, _ record: UInt64, _ report: (Finding) -> Void) {
         if span.hasGaps {
             verifyGaps(of: span, record, report)
@@ -163,7 +166,8 @@ public struct HeapCheck {
     ) -> (offset: UInt64, length: UInt64)? {
         let filled = filledLength(span.size)
         var offset: UInt64 = 0
-        // The reader of memory ends it where the block is longer than what the process has.
+        // If the block claims to be larger than the memory of the process, the memory reader ends the loop: it returns
+        // nothing once its budget is spent.
         while offset < filled {
             let length = min(Self.bytesAtOnce, filled - offset)
             let contents = memory.read(at: span.start &+ offset, upTo: Int(length))
@@ -176,7 +180,8 @@ public struct HeapCheck {
         return nil
     }
 
-    // Blocks in windows: those that wait for a guard are filled, live ones have a gap behind them.
+    // MARK: Blocks in windows
+    // Freed blocks whose page is not protected yet hold the fill; live blocks have a red zone behind them.
 
     private mutating func verifyWindows(_ report: (Finding) -> Void) {
         let windows = layout.windows
@@ -186,7 +191,7 @@ public struct HeapCheck {
         while first < windows.pageCount, !isFull, source.hasMore {
             let count = Int(min(UInt64(Self.recordsAtOnce), windows.pageCount - first))
             let start = windows.records &+ first &* stride
-            // The table has a record for every page that there may be; most of it was never written to.
+            // The table has a record for every possible page. Most of it was never touched.
             guard modules.mapping(at: start) != nil else { return }
             guard let parts = memory.parts(from: start, count: count * Int(stride)) else {
                 if verify(from: first, count, report) < count { return }
@@ -202,7 +207,7 @@ public struct HeapCheck {
         }
     }
 
-    // The number of records that can be read.
+    // Returns the number of readable records.
     private mutating func verify(from first: UInt64, _ count: Int, _ report: (Finding) -> Void) -> Int {
         let windows = layout.windows
         let stride = UInt64(MemoryLayout<zg_alias>.stride)
@@ -235,9 +240,10 @@ public struct HeapCheck {
             report)
     }
 
-    // Gaps of live blocks
+    // MARK: Red zones of live blocks
 
-    // Behind the block all that its pages hold, in front of it what the runtime fills.
+    // The red zone behind the block extends to the end of its pages. In front, the runtime fills at most ZG_LEAD_MOST
+    // bytes.
     private mutating func verifyGaps(of span: zg_span, _ record: UInt64, _ report: (Finding) -> Void) {
         let page = layout.fenced.pageSize
         let end = span.base &+ UInt64(max(span.units, 1) - 1) &* page
@@ -259,13 +265,13 @@ public struct HeapCheck {
         }
     }
 
-    // What is common to all
+    // MARK: Common parts
 
     // The runtime fills and verifies whole vectors of 16 bytes.
     private func filledLength(_ size: UInt64) -> UInt64 { min(size, filledAtMost) & ~15 }
 
-    // Part of a freed block: `length` bytes from `part` on, of a block of `size` bytes. Or of what is around a live one: in front of
-    // it `part` wraps around.
+    // A range of bytes to verify: `length` bytes from offset `part` on, of a block of `size` bytes. For a red zone in
+    // front of the block, the offset is negative: `part` wraps around.
     private struct Contents {
         var start: UInt64
         var size: UInt64
@@ -278,7 +284,7 @@ public struct HeapCheck {
         var block: zg_block
         var record: UInt64
         var contents: Contents
-        /// The change as it was seen last.
+        /// The change as last read.
         var seen: (offset: UInt64, length: Int, value: UInt8)?
     }
 
@@ -289,8 +295,8 @@ public struct HeapCheck {
         if suspects.count == Self.suspectsAtOnce { confirmSuspects(report) }
     }
 
-    // The program goes on meanwhile: it may have reused the block between the reading of its record and of its contents.
-    // So the record must be the same before and after, and the change must stay. Many blocks are waited for together.
+    // The program keeps running and may reuse a block between the reads of its record and its contents (TOCTOU). A
+    // change counts only if it persists while the record stays the same. One delay serves many blocks.
     private mutating func confirmSuspects(_ report: (Finding) -> Void) {
         for round in 0..<Self.confirmations where !suspects.isEmpty {
             if round > 0 { usleep(1000) }
@@ -326,7 +332,7 @@ public struct HeapCheck {
             "offset": String(seen.offset), "length": String(seen.length), "old": "\(Address(UInt64(old)))",
             "new": "\(Address(UInt64(seen.value)))", "found_by": "check",
         ]
-        // In front of the block there is no offset but the address, as in the runtime's own findings.
+        // In front of the block, report the address without an offset, as the runtime's own findings do.
         if Int64(bitPattern: seen.offset) < 0 { detail["offset"] = nil }
         var finding = Finding(
             kind: isLive ? .heapOverflow : .writeAfterFree, access: .write,
@@ -343,7 +349,7 @@ public struct HeapCheck {
         return finding
     }
 
-    // Thread numbers end at 65535, which stands for every later one.
+    // Thread number 65535 stands for every later thread.
     private func thread(_ number: UInt16) -> Int? { number == 0 || number == .max ? nil : Int(number) }
 
     private mutating func frames(of stack: UInt32) -> [Finding.Frame] {
@@ -355,17 +361,18 @@ public struct HeapCheck {
 }
 
 extension zg_span {
-    /// A live block with pages of its own, of which no change was reported yet; not one whose pages the program may use by itself.
+    /// Whether this is a live isolated block without a reported change. False for large aligned blocks, whose pages the
+    /// program may protect or map itself.
     fileprivate var hasGaps: Bool {
         guard fenced != 0, block.state == zg_state_live.rawValue, block.header & UInt32(ZG_HEADER_CHANGED) == 0 else {
             return false
         }
-        return !(zg_kind_is_aligned(zg_header_kind(block.header)) && size >= ZG_PROGRAMS_LEAST && start % 4096 == 0)
+        return !(zg_family_is_aligned(zg_header_family(block.header)) && size >= ZG_PROGRAMS_LEAST && start % 4096 == 0)
     }
 }
 
 extension zg_alias {
-    /// A live block of which no change was reported yet.
+    /// Whether this is a live block without a reported change.
     fileprivate var isLiveWithGap: Bool {
         block.state == zg_state_live.rawValue && block.header & UInt32(ZG_HEADER_CHANGED) == 0
     }

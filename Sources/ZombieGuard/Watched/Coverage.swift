@@ -127,8 +127,8 @@ public struct Coverage: Hashable, Sendable {
 
 extension Coverage.Shortfall {
     /// Every reason there is, without its time, in the order of the statistics page.
-    static let table: [Coverage.Shortfall] = withUnsafeBytes(of: zg_shortfall_table) { bytes in
-        bytes.bindMemory(to: zg_shortfall_info.self).map { info in
+    static let table: [Coverage.Shortfall] = withUnsafeBytes(of: zg_coverage_reason_table) { bytes in
+        bytes.bindMemory(to: zg_coverage_reason_info.self).map { info in
             Coverage.Shortfall(
                 name: withUnsafeBytes(of: info.name) { fieldText($0) },
                 text: withUnsafeBytes(of: info.text) { fieldText($0) }, kind: Kind(rawValue: info.kind) ?? .design)

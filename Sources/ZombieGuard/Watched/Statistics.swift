@@ -72,7 +72,7 @@ public struct Statistics: Sendable {
         }
         rawLayout = page.layout
         let firstTimes = withUnsafeBytes(of: page.shortfalls) { notes in
-            notes.bindMemory(to: zg_shortfall_note.self).map(\.first_ns)
+            notes.bindMemory(to: zg_coverage_reason_note.self).map(\.first_ns)
         }
         let named = counters
         coverage = Coverage(

@@ -314,7 +314,7 @@ static uint32_t answer_by_unwinder(uint64_t caller, bool is_timed) {
     ask_unwinder(&theirs, caller, is_timed);
     int depth = zg_config.stack_depth, count = theirs.count < depth ? theirs.count : depth;
     uint64_t begin = is_timed ? read_ticks() : 0;
-    uint32_t stack = zg_depot_put(theirs.frames + theirs.own, count) & ~ZG_DEPOT_SETTLED;
+    uint32_t stack = zg_depot_put(theirs.frames + theirs.own, count) & ~ZG_DEPOT_CONTEXT_DONE;
     uint64_t ticks = is_timed ? read_ticks() - begin : 0;
     if (is_timed && is_true_time(ticks)) add(&counts->put_ticks, without_timer(ticks));
     return stack;

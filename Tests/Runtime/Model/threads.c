@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "blocks/lookup.h"
-#include "door/door.h"
+#include "entry/entry.h"
 #include "findings/finding.h"
 #include "heap/quarantine.h"
 #include "process/ready.h"
@@ -48,22 +48,22 @@ static uint64_t size_from(uint64_t r) {
 }
 
 static __attribute__((noinline)) void *allocate(uint64_t size, uint64_t alignment, bool zero) {
-    void *block =
-        zg_door_allocate(size, alignment, alignment > 16 ? zg_kind_aligned : zg_kind_malloc, zero, ZG_ARCH_FRAME());
+    void *block = zg_entry_allocate(size, alignment, alignment > 16 ? zg_family_aligned : zg_family_malloc, zero,
+                                    ZG_ARCH_FRAME());
     __asm__ volatile("" : "+r"(block)::"memory");
     return block;
 }
 static __attribute__((noinline)) void release(void *block) {
-    zg_door_free(block, zg_deallocator_free, ZG_ANY_SIZE, ZG_ARCH_FRAME());
+    zg_entry_free(block, zg_deallocator_free, ZG_ANY_SIZE, ZG_ARCH_FRAME());
     __asm__ volatile("" ::: "memory");
 }
 static __attribute__((noinline)) void *resize(void *block, uint64_t size) {
-    block = zg_door_reallocate(block, size, ZG_ARCH_FRAME());
+    block = zg_entry_reallocate(block, size, ZG_ARCH_FRAME());
     __asm__ volatile("" : "+r"(block)::"memory");
     return block;
 }
 static __attribute__((noinline)) void trim(bool quarantine) {
-    zg_door_trim(quarantine, ZG_ARCH_FRAME());
+    zg_entry_trim(quarantine, ZG_ARCH_FRAME());
     __asm__ volatile("" ::: "memory");
 }
 

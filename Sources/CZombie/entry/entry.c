@@ -1,7 +1,7 @@
 // What malloc, free and the others do: enter, ask the heap, leave; and what else serves where the heap cannot.
 // Hot path. Takes no lock itself.
 
-#include "door/door.h"
+#include "entry/entry.h"
 
 #include <errno.h>
 
@@ -22,14 +22,14 @@
 #include "process/thread_entry.h"
 #include "settings/config.h"
 #include "settings/coverage.h"
-#include "settings/passing.h"
+#include "settings/bypass.h"
 #include "settings/stats.h"
 #include "threads/capture.h"
 
 static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool zero) {
     // What has stepped aside is no block of the program's.
-    void *block = zg_thread_self == &zg_thread_aside ? zg_foreign_allocate_aside(size, alignment, zero)
-                                                     : zg_foreign_allocate(size, alignment, zero);
+    void *block = zg_thread_self == &zg_thread_bypassing ? zg_foreign_allocate_bypassed(size, alignment, zero)
+                                                         : zg_foreign_allocate(size, alignment, zero);
     if (!block) errno = ENOMEM;
     return block;
 }
@@ -38,16 +38,16 @@ static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool 
 #define HOPELESS ((uint64_t)1 << 40)
 
 // The heap is exhausted: libc serves. Where it cannot either, nothing is held back any more and both are asked again.
-static ZG_COLD void *allocate_exhausted(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
+static ZG_COLD void *allocate_exhausted(uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
                                         const uint64_t *frame) {
     zg_stats_degrade(zg_degradation_heap_exhausted);
-    zg_coverage_declined(zg_shortfall_heap);
+    zg_coverage_declined(zg_coverage_reason_heap);
     void *block = zg_foreign_allocate(size, alignment, zero);
     struct zg_thread *thread = block || size >= HOPELESS ? NULL : zg_thread_enter(frame);
     if (thread && !zg_allowance_is_relief_vain(thread)) {
         zg_pressure_note_failure();
         zg_relief_trim(thread, true);
-        block = zg_allocate(thread, size, alignment, kind, zero);
+        block = zg_allocate(thread, size, alignment, family, zero);
         if (!block) zg_allowance_note_vain(thread);
         zg_thread_leave(thread);
         if (!block) block = zg_foreign_allocate(size, alignment, zero);
@@ -63,14 +63,14 @@ static ZG_COLD void *allocate_exhausted(uint64_t size, uint64_t alignment, enum 
 enum { ASKED_FIRST = 16, ASKED_LAST = 1024 };
 static uint32_t reserve_left, reserve_last;
 
-bool zg_door_reserve_is_next(void) {
+bool zg_entry_reserve_is_next(void) {
     uint32_t left = __atomic_load_n(&reserve_left, __ATOMIC_RELAXED);
     if (left) __atomic_store_n(&reserve_left, left - 1, __ATOMIC_RELAXED);
     return left;
 }
 
-void *zg_door_allocate_from_reserve(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
-                                    const uint64_t *frame) {
+void *zg_entry_allocate_from_reserve(uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
+                                     const uint64_t *frame) {
     if (size <= ZG_LARGEST_SLOT && !__atomic_load_n(&reserve_left, __ATOMIC_RELAXED)) {
         uint32_t last = __atomic_load_n(&reserve_last, __ATOMIC_RELAXED);
         uint32_t now = last ? (uint32_t)zg_min(2 * last, ASKED_LAST) : ASKED_FIRST;
@@ -81,7 +81,7 @@ void *zg_door_allocate_from_reserve(uint64_t size, uint64_t alignment, enum zg_k
     void *block = NULL;
     if (thread && size <= PTRDIFF_MAX && zg_allowance_take_block(thread, size)) {
         thread->is_unfenced = true;
-        block = zg_allocate(thread, size, alignment, kind, zero);
+        block = zg_allocate(thread, size, alignment, family, zero);
         thread->is_unfenced = false;
     }
     if (thread) zg_thread_leave(thread);
@@ -89,7 +89,7 @@ void *zg_door_allocate_from_reserve(uint64_t size, uint64_t alignment, enum zg_k
     return block;
 }
 
-static ZG_NOINLINE void *allocate_slowly(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
+static ZG_NOINLINE void *allocate_slowly(uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
                                          const uint64_t *frame) {
     if (ZG_UNLIKELY(size > PTRDIFF_MAX)) {
         errno = ENOMEM;
@@ -100,29 +100,30 @@ static ZG_NOINLINE void *allocate_slowly(uint64_t size, uint64_t alignment, enum
     if (ZG_UNLIKELY(zg_allowance_is_limited) && !zg_allowance_take_block(thread, size)) {
         zg_thread_leave(thread);
         // The other allocator may have some left.
-        if (zg_passing && zg_allowance_passes(size)) return allocate_elsewhere(size, alignment, zero);
+        if (zg_bypass_mode && zg_allowance_passes(size)) return allocate_elsewhere(size, alignment, zero);
         errno = ENOMEM;
         return NULL;
     }
-    void *block = zg_allocate(thread, size, alignment, kind, zero);
+    void *block = zg_allocate(thread, size, alignment, family, zero);
     zg_thread_leave(thread);
-    if (ZG_UNLIKELY(!block && zg_passing == zg_passing_sample)) {
+    if (ZG_UNLIKELY(!block && zg_bypass_mode == zg_bypass_sample)) {
         block = allocate_elsewhere(size, alignment, zero);
-        if (block || !zg_passing_may_fail) return block;
-        return zg_door_allocate_from_reserve(size, alignment, kind, zero, frame);
+        if (block || !zg_bypass_may_fail) return block;
+        return zg_entry_allocate_from_reserve(size, alignment, family, zero, frame);
     }
-    if (ZG_UNLIKELY(!block)) return allocate_exhausted(size, alignment, kind, zero, frame);
+    if (ZG_UNLIKELY(!block)) return allocate_exhausted(size, alignment, family, zero, frame);
     return block;
 }
 
 // Nothing but jumps to what takes longer: no register has to be saved.
-ZG_INLINE void *allocate_quickly(uint64_t size, enum zg_kind kind, bool zero, const uint64_t *frame, bool is_tagged) {
+ZG_INLINE void *allocate_quickly(uint64_t size, enum zg_alloc_family family, bool zero, const uint64_t *frame,
+                                 bool is_tagged) {
     struct zg_thread *thread = zg_thread_enter_quickly(frame);
     if (ZG_UNLIKELY(!thread)) return NULL;
     bool is_zero;
-    void *block = zg_allocate_quickly(thread, size, kind, zg_capture_known(thread, frame), &is_zero, is_tagged);
+    void *block = zg_allocate_quickly(thread, size, family, zg_capture_known(thread, frame), &is_zero, is_tagged);
     if (ZG_UNLIKELY(!block)) {
-        thread->busy = 0;
+        thread->in_runtime = 0;
         return NULL;
     }
     if (is_tagged) {
@@ -136,41 +137,42 @@ ZG_INLINE void *allocate_quickly(uint64_t size, enum zg_kind kind, bool zero, co
 }
 
 static ZG_NOINLINE void *malloc_slowly(uint64_t size, const uint64_t *frame) {
-    return allocate_slowly(size, 16, zg_kind_malloc, false, frame);
+    return allocate_slowly(size, 16, zg_family_malloc, false, frame);
 }
 
 // Where there are tags: the same once more, so that it costs others nothing but the question.
 static ZG_NOINLINE void *malloc_tagged(uint64_t size, const uint64_t *frame) {
     void *block =
-        ZG_LIKELY(size < zg_allocate_quick_end) ? allocate_quickly(size, zg_kind_malloc, false, frame, true) : NULL;
+        ZG_LIKELY(size < zg_allocate_quick_end) ? allocate_quickly(size, zg_family_malloc, false, frame, true) : NULL;
     if (ZG_LIKELY(block != NULL)) return block;
     ZG_MUST_TAIL return malloc_slowly(size, frame);
 }
 
-static ZG_NOINLINE void *allocate_tagged(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
+static ZG_NOINLINE void *allocate_tagged(uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
                                          const uint64_t *frame) {
     void *block = NULL;
     if (ZG_LIKELY(size < zg_allocate_quick_end && alignment <= 16))
-        block = allocate_quickly(size, kind, zero, frame, true);
+        block = allocate_quickly(size, family, zero, frame, true);
     if (ZG_LIKELY(block != NULL)) return block;
-    ZG_MUST_TAIL return allocate_slowly(size, alignment, kind, zero, frame);
+    ZG_MUST_TAIL return allocate_slowly(size, alignment, family, zero, frame);
 }
 
-void *zg_door_malloc(uint64_t size, const uint64_t *frame) {
+void *zg_entry_malloc(uint64_t size, const uint64_t *frame) {
     if (zg_tags_are_on()) ZG_MUST_TAIL return malloc_tagged(size, frame);
     void *block =
-        ZG_LIKELY(size < zg_allocate_quick_end) ? allocate_quickly(size, zg_kind_malloc, false, frame, false) : NULL;
+        ZG_LIKELY(size < zg_allocate_quick_end) ? allocate_quickly(size, zg_family_malloc, false, frame, false) : NULL;
     if (ZG_LIKELY(block != NULL)) return block;
     ZG_MUST_TAIL return malloc_slowly(size, frame);
 }
 
-void *zg_door_allocate(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero, const uint64_t *frame) {
-    if (zg_tags_are_on()) ZG_MUST_TAIL return allocate_tagged(size, alignment, kind, zero, frame);
+void *zg_entry_allocate(uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
+                        const uint64_t *frame) {
+    if (zg_tags_are_on()) ZG_MUST_TAIL return allocate_tagged(size, alignment, family, zero, frame);
     void *block = NULL;
     if (ZG_LIKELY(size < zg_allocate_quick_end && alignment <= 16))
-        block = allocate_quickly(size, kind, zero, frame, false);
+        block = allocate_quickly(size, family, zero, frame, false);
     if (ZG_LIKELY(block != NULL)) return block;
-    ZG_MUST_TAIL return allocate_slowly(size, alignment, kind, zero, frame);
+    ZG_MUST_TAIL return allocate_slowly(size, alignment, family, zero, frame);
 }
 
 // The runtime is not to be entered: not ready, interrupted by a signal handler that frees, or the thread has stepped aside.
@@ -179,15 +181,15 @@ static ZG_COLD void free_elsewhere(void *address, enum zg_deallocator deallocato
     int saved = errno;
     struct zg_thread *thread;
     if (!zg_lookup_is_ours((uint64_t)address)) zg_foreign_free(address, zg_foreign_libc);
-    else if ((thread = zg_thread_enter_from_aside(frame)) != NULL) {
+    else if ((thread = zg_thread_enter_from_bypass(frame)) != NULL) {
         zg_free_entered(thread, (uint64_t)address, deallocator, size);
-        zg_thread_leave_aside(thread);
+        zg_thread_leave_to_bypass(thread);
     } else if ((thread = zg_thread_current_or_null()) != NULL &&
-               __atomic_load_n(&thread->deferred_count, __ATOMIC_RELAXED) < ZG_DEFERRED_FREES - 1) {
+               __atomic_load_n(&thread->deferred_free_count, __ATOMIC_RELAXED) < ZG_DEFERRED_FREES - 1) {
         // Reserved first: a handler may interrupt this one.
-        uint32_t at = __atomic_fetch_add(&thread->deferred_count, 1, __ATOMIC_RELAXED);
-        thread->deferred[at] = address;
-        zg_thread_want(thread, zg_errand_free);
+        uint32_t at = __atomic_fetch_add(&thread->deferred_free_count, 1, __ATOMIC_RELAXED);
+        thread->deferred_frees[at] = address;
+        zg_thread_request_deferred(thread, zg_deferred_frees);
     }
     // Otherwise the block is leaked: as many nested frees during one call into the runtime.
     errno = saved;
@@ -203,7 +205,7 @@ static ZG_NOINLINE void free_slowly(void *address, enum zg_deallocator deallocat
 
 static ZG_NOINLINE void finish_and_leave(struct zg_thread *thread, uint64_t address, struct zg_slab *slab,
                                          uint64_t index, uint32_t header) {
-    zg_free_finish(thread, address, (struct zg_dying){&slab->blocks[index], slab, index, header});
+    zg_free_finish(thread, address, (struct zg_pending_free){&slab->blocks[index], slab, index, header});
     zg_thread_leave(thread);
 }
 
@@ -218,16 +220,16 @@ ZG_INLINE bool free_quickly(void *address, enum zg_deallocator deallocator, uint
     if (ZG_UNLIKELY(!address)) return true;
     struct zg_thread *thread = zg_thread_enter_quickly(frame);
     if (ZG_UNLIKELY(!thread)) return false;
-    struct zg_dying dying;
-    enum zg_freed freed = zg_free_quickly(thread, (uint64_t)address, deallocator, size, frame, 0, &dying, is_tagged);
+    struct zg_pending_free pending;
+    enum zg_freed freed = zg_free_quickly(thread, (uint64_t)address, deallocator, size, frame, 0, &pending, is_tagged);
     if (ZG_UNLIKELY(freed == zg_freed_not)) {
-        thread->busy = 0;
+        thread->in_runtime = 0;
         return false;
     }
     if (ZG_LIKELY(freed == zg_freed_whole)) zg_thread_leave(thread);
     else if (freed == zg_freed_partly)
-        finish_and_leave(thread, is_tagged ? zg_arch_address((uint64_t)address) : (uint64_t)address, dying.slab,
-                         dying.index, dying.header);
+        finish_and_leave(thread, is_tagged ? zg_arch_address((uint64_t)address) : (uint64_t)address, pending.slab,
+                         pending.index, pending.header);
     else hand_over_and_leave(thread);
     return true;
 }
@@ -241,7 +243,7 @@ static ZG_NOINLINE void plain_free_tagged(void *address, const uint64_t *frame) 
     ZG_MUST_TAIL return plain_free_slowly(address, frame);
 }
 
-void zg_door_free_plainly(void *address, const uint64_t *frame) {
+void zg_entry_plain_free(void *address, const uint64_t *frame) {
     if (zg_tags_are_on()) ZG_MUST_TAIL return plain_free_tagged(address, frame);
     if (ZG_LIKELY(free_quickly(address, zg_deallocator_free, ZG_ANY_SIZE, frame, false))) return;
     ZG_MUST_TAIL return plain_free_slowly(address, frame);
@@ -253,7 +255,7 @@ static ZG_NOINLINE void free_tagged(void *address, enum zg_deallocator deallocat
     ZG_MUST_TAIL return free_slowly(address, deallocator, size, frame);
 }
 
-void zg_door_free(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
+void zg_entry_free(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
     if (zg_tags_are_on()) ZG_MUST_TAIL return free_tagged(address, deallocator, size, frame);
     if (ZG_LIKELY(free_quickly(address, deallocator, size, frame, false))) return;
     ZG_MUST_TAIL return free_slowly(address, deallocator, size, frame);
@@ -276,7 +278,7 @@ static ZG_NOINLINE void *reallocate_slowly(void *address, uint64_t size, const u
     struct zg_thread *thread = zg_thread_enter(frame);
     void *block = NULL;
     if (!ours) {
-        bool is_libcs = !zg_ready() || zg_thread_self == &zg_thread_aside;
+        bool is_libcs = !zg_ready() || zg_thread_self == &zg_thread_bypassing;
         enum zg_foreign_owner owner = is_libcs ? zg_foreign_libc : zg_foreign_owner((uint64_t)address);
         if (thread && owner == zg_foreign_nobody)
             zg_found_invalid_free(NULL, (uint64_t)address, zg_foreign_describe((uint64_t)address), "realloc");
@@ -308,15 +310,15 @@ static ZG_NOINLINE void *reallocate_slowly(void *address, uint64_t size, const u
     // Nested in the runtime, or the heap is exhausted: another block takes the contents.
     struct zg_block_view view;
     if (!zg_lookup_block((uint64_t)address, &view)) return NULL;
-    block = thread ? allocate_exhausted(size, 16, zg_kind_malloc, false, frame) : allocate_elsewhere(size, 16, false);
+    block = thread ? allocate_exhausted(size, 16, zg_family_malloc, false, frame) : allocate_elsewhere(size, 16, false);
     if (!block) return NULL;
     if (zg_tags_are_on()) address = (void *)zg_tags_pointer(zg_arch_address((uint64_t)address));
     __builtin_memcpy(block, address, zg_min(view.size, size));
-    zg_door_free(address, zg_deallocator_realloc, ZG_ANY_SIZE, frame);
+    zg_entry_free(address, zg_deallocator_realloc, ZG_ANY_SIZE, frame);
     return block;
 }
 
-void *zg_door_reallocate(void *address, uint64_t size, const uint64_t *frame) {
+void *zg_entry_reallocate(void *address, uint64_t size, const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_enter_quickly(frame);
     if (ZG_LIKELY(thread != NULL)) {
         void *block = zg_reallocate_quickly(thread, (uint64_t)address, size, frame);
@@ -324,7 +326,7 @@ void *zg_door_reallocate(void *address, uint64_t size, const uint64_t *frame) {
             zg_thread_leave(thread);
             return block;
         }
-        thread->busy = 0;
+        thread->in_runtime = 0;
     }
     ZG_MUST_TAIL return reallocate_slowly(address, size, frame);
 }
@@ -339,7 +341,7 @@ static ZG_COLD void found_misused(const struct zg_block_view *view, void *addres
     zg_thread_leave(thread);
 }
 
-uint64_t zg_door_usable_size(void *address, const uint64_t *frame) {
+uint64_t zg_entry_usable_size(void *address, const uint64_t *frame) {
     if (!address) return 0;
     int saved = errno;
     struct zg_block_view view;
@@ -349,7 +351,7 @@ uint64_t zg_door_usable_size(void *address, const uint64_t *frame) {
         if (view.offset || view.state != zg_state_live) found_misused(&view, address, frame);
     } else {
         // Without a heap all blocks are libc's.
-        bool is_libcs = !zg_ready() || zg_thread_self == &zg_thread_aside;
+        bool is_libcs = !zg_ready() || zg_thread_self == &zg_thread_bypassing;
         enum zg_foreign_owner owner = is_libcs ? zg_foreign_libc : zg_foreign_nobody;
         if (!is_libcs && !zg_lookup_is_ours((uint64_t)address)) owner = zg_foreign_owner((uint64_t)address);
         if (owner == zg_foreign_nobody) found_misused(NULL, address, frame);
@@ -359,7 +361,7 @@ uint64_t zg_door_usable_size(void *address, const uint64_t *frame) {
     return size;
 }
 
-uint64_t zg_door_trim(bool quarantine, const uint64_t *frame) {
+uint64_t zg_entry_trim(bool quarantine, const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_enter(frame);
     if (!thread) return 0;
     uint64_t bytes = zg_relief_trim(thread, quarantine);
@@ -367,16 +369,16 @@ uint64_t zg_door_trim(bool quarantine, const uint64_t *frame) {
     return bytes;
 }
 
-void *zg_door_allocate_measured(uint64_t size, uint64_t alignment, enum zg_kind kind, bool zero,
-                                const uint64_t *frame) {
+void *zg_entry_allocate_measured(uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
+                                 const uint64_t *frame) {
     uint64_t ticks = zg_arch_ticks();
-    void *block = zg_door_allocate(size, alignment, kind, zero, frame);
+    void *block = zg_entry_allocate(size, alignment, family, zero, frame);
     zg_budget_spend(ticks);
     return block;
 }
 
-void zg_door_free_measured(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
+void zg_entry_free_measured(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame) {
     uint64_t ticks = zg_arch_ticks();
-    zg_door_free(address, deallocator, size, frame);
+    zg_entry_free(address, deallocator, size, frame);
     zg_budget_spend(ticks);
 }

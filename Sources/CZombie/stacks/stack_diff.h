@@ -3,23 +3,23 @@
 // stack that is entered for the first time costs its new frames, not its depth.
 // Hot path on a miss of the stack cache; one trail for each thread, no lock but the depot's for new nodes.
 
-#ifndef ZG_TRAIL_H
-#define ZG_TRAIL_H
+#ifndef ZG_STACK_DIFF_H
+#define ZG_STACK_DIFF_H
 
 #include "platform/base.h"
 #include "stacks/unwind.h"
 
-enum { ZG_TRAIL_FRAMES = 512, ZG_TRAIL_NEW = 128, ZG_TRAIL_STEP = 16 };
+enum { ZG_STACK_DIFF_FRAMES = 512, ZG_STACK_DIFF_NEW = 128, ZG_STACK_DIFF_STEP = 16 };
 
 // A word of the stack that the walk read, and what it was.
-struct zg_trail_word {
+struct zg_stack_diff_word {
     uint64_t place, word;
 };
 
 // Invariants: 1. frames are ordered from the outermost; sp falls strictly. 2. fp was read from `fp_place`, where some inner
 // frame had saved it; 0: it still is in the register. 3. hash is the depot's, of the frames from this one's anchor (trail.c)
 // to itself.
-struct zg_trail_frame {
+struct zg_stack_diff_frame {
     uint64_t sp, fp; // as they are in this frame
     uint64_t fp_place;
     uint64_t hash;
@@ -27,7 +27,7 @@ struct zg_trail_frame {
 
 // What is compared for every frame at every capture lies apart from the rest: 16 bytes for a frame, and as much again where
 // the walk counted from its fp.
-struct zg_trail {
+struct zg_stack_diff_cache {
     uint64_t epoch; // of the unwind rules
     uint32_t count;
     uint32_t depth;      // that the frames' anchors are for
@@ -37,21 +37,21 @@ struct zg_trail {
     // Why the first frame is the outermost, where a word of the stack says so; place 0: it does not.
     uint64_t end_place, end_word;
     // Each frame's pc, and where it was read (the innermost one's: it was not).
-    struct zg_trail_word returns[ZG_TRAIL_FRAMES];
+    struct zg_stack_diff_word returns[ZG_STACK_DIFF_FRAMES];
     // The fp of frames whose caller was found from it, and its fp_place.
-    struct zg_trail_word uses[ZG_TRAIL_FRAMES];
-    struct zg_trail_frame frames[ZG_TRAIL_FRAMES];
-    uint16_t use_counts[ZG_TRAIL_FRAMES]; // of `uses`, in this frame and all further out
-    uint32_t nodes[ZG_TRAIL_FRAMES];      // the depot's, of the same frames as hash; 0: not known yet
+    struct zg_stack_diff_word uses[ZG_STACK_DIFF_FRAMES];
+    struct zg_stack_diff_frame frames[ZG_STACK_DIFF_FRAMES];
+    uint16_t use_counts[ZG_STACK_DIFF_FRAMES]; // of `uses`, in this frame and all further out
+    uint32_t nodes[ZG_STACK_DIFF_FRAMES];      // the depot's, of the same frames as hash; 0: not known yet
     // Of the capture that is going on, filled from the end: the program's stack may be small.
-    struct zg_rule_frame new_frames[ZG_TRAIL_NEW]; // bit 0 of fp_place: the next frame outwards was found from fp
+    struct zg_rule_frame new_frames[ZG_STACK_DIFF_NEW]; // bit 0 of fp_place: the next frame outwards was found from fp
 };
 
-// The stack id, as zg_depot_find gives it, for a caller on the thread's own stack, with `depth` to `depth + ZG_TRAIL_STEP` frames where there are as
+// The stack id, as zg_depot_find gives it, for a caller on the thread's own stack, with `depth` to `depth + ZG_STACK_DIFF_STEP` frames where there are as
 // many. 0 where the trail cannot follow, where the depot is full, and for a new stack unless `adds`: use zg_unwind_fast.
-uint32_t zg_trail_capture(struct zg_trail *trail, struct zg_caller caller, const struct zg_stack_bounds *bounds,
-                          int depth, bool adds);
+uint32_t zg_stack_diff_capture(struct zg_stack_diff_cache *stack_diff, struct zg_caller caller,
+                               const struct zg_stack_bounds *bounds, int depth, bool adds);
 // What the stack just captured depends on, as zg_unwind_fast would say it (but for the frames).
-void zg_trail_describe(const struct zg_trail *trail, uint64_t sp, struct zg_walk *walk);
+void zg_stack_diff_describe(const struct zg_stack_diff_cache *stack_diff, uint64_t sp, struct zg_walk *walk);
 
 #endif

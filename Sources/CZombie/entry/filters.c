@@ -1,12 +1,12 @@
 // Filters of system calls. Cold; while memory is opened, the locks of the heap, one at a time.
 
-#include "door/filters.h"
+#include "entry/filters.h"
 
 #include <linux/filter.h>
 
 #include "blocks/slab.h"
 #include "blocks/span.h"
-#include "door/forks.h"
+#include "entry/forks.h"
 #include "platform/arch.h"
 #include "platform/filter.h"
 #include "platform/os.h"

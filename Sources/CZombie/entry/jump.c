@@ -4,7 +4,7 @@
 // Signal context; takes no lock.
 
 #define _GNU_SOURCE
-#include "door/jump.h"
+#include "entry/jump.h"
 
 #include <signal.h>
 
@@ -47,7 +47,7 @@ void zg_jump_out(zg_jump_function *function, void *environment, int value, const
     zg_arch_jump_target(environment, &sp, &pc);
     zg_signals_leave_handler(sp);
     zg_handled_jump(sp);
-    if (!thread || !thread->busy || !thread->frame || !thread->number || thread->tid != zg_os_tid()) return;
+    if (!thread || !thread->in_runtime || !thread->frame || !thread->number || thread->tid != zg_os_tid()) return;
     struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
     uint64_t entered = (uint64_t)thread->frame;
     struct zg_interruption interruption;

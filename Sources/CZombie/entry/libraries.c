@@ -1,7 +1,7 @@
 // What the runtime does when the program loads or unloads a library. Cold; no lock.
 
 #define _GNU_SOURCE
-#include "door/libraries.h"
+#include "entry/libraries.h"
 
 #include <dlfcn.h>
 

@@ -1,7 +1,7 @@
 // Processes that are made without fork's handlers.
 
 #define _GNU_SOURCE
-#include "door/forks.h"
+#include "entry/forks.h"
 
 #include <sched.h>
 #include <sys/syscall.h>

@@ -1,7 +1,7 @@
 // Programs that are executed. Signal-safe; no state, no lock.
 
 #define _GNU_SOURCE
-#include "door/children.h"
+#include "entry/children.h"
 
 #include <fcntl.h>
 #include <unistd.h>

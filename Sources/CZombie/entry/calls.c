@@ -3,7 +3,7 @@
 // Any context. No lock, and nothing held across the call; findings take the report lock.
 
 #define _GNU_SOURCE
-#include "door/calls.h"
+#include "entry/calls.h"
 
 #include <errno.h>
 
