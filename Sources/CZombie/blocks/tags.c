@@ -170,7 +170,7 @@ bool zg_tags_open(uint64_t pointer) {
     return true;
 }
 
-void zg_tags_give_up(void) {
+void zg_tags_disable(void) {
     zg_stats_degrade(zg_degradation_tags_lost);
     __atomic_store_n(&is_given_up, true, __ATOMIC_RELAXED);
 }

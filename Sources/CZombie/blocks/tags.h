@@ -48,7 +48,7 @@ uint64_t zg_tags_pointer(uint64_t address);
 // Of a slot; NULL where none ever had a tag near it.
 const struct zg_tagged *zg_tags_find(uint64_t address);
 // The program takes tags off its pointers, as it has just shown: nothing is checked any more once a thread has used such a one.
-void zg_tags_give_up(void);
+void zg_tags_disable(void);
 // The thread's accesses were not checked since something that was found, or since a fault of our own; they are again.
 void zg_tags_check_again(void);
 // All of this dead slot gets the pointer's tag, so that the pointer can be used.

@@ -33,7 +33,8 @@ static bool has_us(char *const *environment) {
 
 static enum zg_children_change change_for_ours(void) {
     uint64_t passing;
-    return ZG_UNLIKELY(zg_filter_stands) && zg_filter_told(&passing) ? zg_children_told_filters : zg_children_as_it_is;
+    return ZG_UNLIKELY(zg_filter_stands) && zg_filter_describe(&passing) ? zg_children_with_filters
+                                                                         : zg_children_as_it_is;
 }
 
 enum zg_children_change zg_children_look(int directory, const char *path, char *const *environment) {
@@ -104,15 +105,15 @@ void zg_children_write(char *const *environment, enum zg_children_change change,
         char *entry = *environment;
         if (change == zg_children_without_us && value && zg_program_preload_has_us(value))
             entry = without_us(entry, value, &bytes);
-        if (change == zg_children_told_filters && value_in(entry, ZG_FILTERS_VARIABLE)) entry = NULL;
+        if (change == zg_children_with_filters && value_in(entry, ZG_FILTERS_VARIABLE)) entry = NULL;
         if (entry) *words++ = entry;
     }
-    if (change == zg_children_told_filters) {
+    if (change == zg_children_with_filters) {
         struct zg_text text;
         uint64_t passing;
         zg_text_init(&text, bytes, FILTERS_BYTES);
         zg_text_string(&text, ZG_FILTERS_VARIABLE "=");
-        zg_text_decimal(&text, zg_filter_told(&passing));
+        zg_text_decimal(&text, zg_filter_describe(&passing));
         if (passing != ZG_FILTERED_ALL) {
             zg_text_char(&text, ':');
             zg_text_hex(&text, passing);

@@ -9,7 +9,7 @@
 enum zg_children_change {
     zg_children_as_it_is,
     zg_children_without_us,   // it cannot take the library, which stands in LD_PRELOAD
-    zg_children_told_filters, // it will stand under filters of system calls that are known here
+    zg_children_with_filters, // it will stand under filters of system calls that are known here
 };
 enum zg_children_change zg_children_look(int directory, const char *path, char *const *environment);
 // The same for the program that the search path of this process leads to.

@@ -5,7 +5,7 @@
 
 #include <dlfcn.h>
 
-#include "images/gone.h"
+#include "images/unloaded.h"
 #include "settings/stats.h"
 #include "stacks/unwind.h"
 #include "zombies/classes.h"
@@ -13,8 +13,8 @@
 static uint32_t closed_since; // a library may have gone: its addresses may get other code
 
 int zg_libraries_before_open(int flags) {
-    zg_gone_note_first();
-    bool is_news = zg_gone_is_news();
+    zg_unloaded_note_first();
+    bool is_news = zg_unloaded_has_changed();
     if (__atomic_exchange_n(&closed_since, 0, __ATOMIC_RELAXED) || is_news) {
         zg_unwind_forget();
         zg_classes_forget_cxx();
@@ -26,6 +26,6 @@ int zg_libraries_before_open(int flags) {
 }
 
 void zg_libraries_before_close(void) {
-    zg_gone_note_loaded();
+    zg_unloaded_note_loaded();
     __atomic_store_n(&closed_since, 1, __ATOMIC_RELAXED);
 }

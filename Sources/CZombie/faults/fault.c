@@ -12,7 +12,7 @@
 #include "faults/crash.h"
 #include "faults/diagnose.h"
 #include "faults/handled.h"
-#include "faults/last_words.h"
+#include "faults/namer.h"
 #include "faults/signals.h"
 #include "faults/swift_abort.h"
 #include "findings/describe.h"
@@ -53,7 +53,7 @@ struct work {
     bool is_tag_fault; // the memory is there, and has another tag
     bool resolved;     // the instruction can go on
     bool reported;     // a finding says what has happened
-    bool said;         // with names, by somebody in this process
+    bool was_reported; // with names, by somebody in this process
     bool is_nested;    // the thread is in a handler of the program's for an earlier fault
     bool ends_go;      // the fault ends a program of Go
     bool in_abort;     // the program has raised it in libc's abort
@@ -112,7 +112,7 @@ static bool write_finding(struct work *work) {
     if (zg_crash_is_wanted() && !may_go_on &&
         (work->ends_go || zg_signals_is_crash(work->signal, work->info, work->context)))
         zg_crash_describe(&finding, work->signal, work->info, work->context, zg_crash_asks);
-    finding.says_later = !zg_config.report_path[0] && zg_last_words_are_heard();
+    finding.is_reported_later = !zg_config.report_path[0] && zg_namer_is_waiting();
     work->reported = true;
     return zg_found_report(&finding);
 }
@@ -120,8 +120,8 @@ static bool write_finding(struct work *work) {
 // It is known now whether the program ends by it.
 static void complete(struct work *work) {
     bool ends = !work->resolved && (work->ended_by || zg_signals_is_deadly(work->signal));
-    work->said = ends && finding.says_later && zg_last_words_ask();
-    if (!work->said) zg_report_complete(&finding, ends);
+    work->was_reported = ends && finding.is_reported_later && zg_namer_request();
+    if (!work->was_reported) zg_report_complete(&finding, ends);
 }
 
 static void describe_counting(void) {
@@ -255,8 +255,8 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     bool at_header = verdict.has_block && verdict.trap.part == zg_trap_none && !fault.without_address &&
                      fault.address == verdict.block.start + (uint64_t)verdict.block.offset;
     bool is_tagged = verdict.has_block && work->is_tag_fault && verdict.freed_memory && is_current(&verdict.block);
-    bool says_more_later = fault.access != zg_fault_write && zg_arch_may_load_pointer(fault.code, fault.code_count);
-    if (at_header && says_more_later && !goes_in_circles() &&
+    bool may_load_pointer = fault.access != zg_fault_write && zg_arch_may_load_pointer(fault.code, fault.code_count);
+    if (at_header && may_load_pointer && !goes_in_circles() &&
         (is_tagged ? zg_zombie_is_header(&verdict.block) && zg_tags_open(work->pointer)
                    : zg_revive_header(&verdict.block))) {
         work->resolved = true;
@@ -290,7 +290,7 @@ static void work_on_crash(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
     zg_crash_make(&finding, work->signal, work->info, work->context, zg_crash_asks);
-    finding.says_later = !zg_config.report_path[0] && zg_last_words_are_heard();
+    finding.is_reported_later = !zg_config.report_path[0] && zg_namer_is_waiting();
     work->reported = true;
     // Of a limit on files it would not be said that it was met; a core file is within it as before.
     uint64_t limit[2];
@@ -330,7 +330,7 @@ static void work_on_handled(void *work_pointer, void *unused_1, void *unused_2) 
     finding.thread_number = handled->thread_number;
     finding.thread_tid = handled->tid;
     zg_finding_detail_text(&finding, "ended_by", work->ended_by);
-    finding.says_later = !zg_config.report_path[0] && zg_last_words_are_heard();
+    finding.is_reported_later = !zg_config.report_path[0] && zg_namer_is_waiting();
     work->reported = handled->is_reported = true;
     if (zg_found_report(&finding)) complete(work);
     zg_handled_leave_page(handled);
@@ -365,7 +365,7 @@ static bool is_own_fill(const siginfo_t *info) {
 }
 
 // The work itself has faulted. The program's handler may jump away: what this thread holds is given up.
-static void give_up(void) {
+static void abandon_report(void) {
     __atomic_store_n(&is_broken, true, __ATOMIC_RELAXED);
     zg_report_abandon();
     __atomic_store_n(&fault_owner, 0, __ATOMIC_RELAXED);
@@ -378,7 +378,7 @@ static void give_up(void) {
 static bool work_alone(void (*function)(void *, void *, void *), struct work *work) {
     int tid = work->tid;
     if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == tid) {
-        give_up();
+        abandon_report();
         return false;
     }
     if (zg_report_is_mine() || __atomic_load_n(&is_broken, __ATOMIC_RELAXED)) return false;
@@ -400,7 +400,7 @@ static bool work_alone(void (*function)(void *, void *, void *), struct work *wo
 // dying program's memory for its backtrace, faults of its own included. What it touches the program did not touch.
 static bool is_borrowed_thread(int tid) {
     struct zg_thread *thread = zg_thread_current_or_null();
-    return thread && zg_os_tid_is_told(thread->tid) && zg_os_tid_is_told(tid) && thread->tid != tid;
+    return thread && zg_os_tid_is_from_kernel(thread->tid) && zg_os_tid_is_from_kernel(tid) && thread->tid != tid;
 }
 
 void zg_fault_fork_prepare(void) { zg_lock_take(&fault_lock); }
@@ -449,7 +449,7 @@ static bool look_at_tags(struct work *work) {
     uint32_t tag = zg_arch_tag(pointer) ? zg_arch_tag(pointer) : tag_in_registers(work->context);
     if (tag) work->pointer = zg_arch_with_tag(address, tag);
     if (tag || !work->is_tag_fault) return false;
-    zg_tags_give_up();
+    zg_tags_disable();
     zg_arch_leave_unchecked(work->context);
     return true;
 }
@@ -563,7 +563,7 @@ void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     look_at_signal(&work);
     note_call(&work);
     if (zg_tags_are_on()) zg_arch_check_tags(true);
-    if (work.reported) zg_signals_hand_on_reported(signal, info, context, work.said);
+    if (work.reported) zg_signals_hand_on_reported(signal, info, context, work.was_reported);
     else zg_signals_hand_on(signal, info, context);
     // It has taken itself away and raised the signal, which waits for its return; or the instruction faults again.
     if (work.handled && !work.reported && zg_signals_is_deadly(signal) &&

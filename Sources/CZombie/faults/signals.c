@@ -166,7 +166,7 @@ static bool is_ours(const stack_t *stack) {
     return thread && thread->alternate_stack && stack->ss_sp == thread->alternate_stack;
 }
 
-void zg_signals_give_up_stack(void) {
+void zg_signals_release_stack(void) {
     if (__atomic_load_n(&stacks, __ATOMIC_RELAXED) != stacks_are_the_programs) return;
     struct zg_thread *thread = zg_thread_current_or_null();
     if (!thread || !thread->alternate_stack) return;
@@ -178,7 +178,7 @@ void zg_signals_give_up_stack(void) {
 
 static void leave_stacks_to_program(void) {
     __atomic_store_n(&stacks, stacks_are_the_programs, __ATOMIC_RELAXED);
-    zg_signals_give_up_stack();
+    zg_signals_release_stack();
 }
 
 static struct mask before_fork;
@@ -523,9 +523,9 @@ static bool is_swift_crash_handler(const struct sigaction *action) {
 }
 
 // What Swift would print was said, with names, and nobody has asked for it.
-static bool swift_says_nothing_new(const struct sigaction *action, bool is_said) {
+static bool is_swift_report_redundant(const struct sigaction *action, bool is_reported) {
     bool may_be_skipped = zg_config.swift_backtrace == zg_swift_backtrace_skip ||
-                          (is_said && zg_config.swift_backtrace == zg_swift_backtrace_auto);
+                          (is_reported && zg_config.swift_backtrace == zg_swift_backtrace_auto);
     return may_be_skipped && !swift_was_asked && !(zg_load(&zg_stats->degradations) >> zg_degradation_no_report & 1) &&
            is_swift_crash_handler(action);
 }
@@ -736,7 +736,7 @@ void zg_signals_abort(void) {
     bool is_ours = __atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1, is_known = true;
     if (is_ours) action = wanted_action(index);
     else is_known = real_action(SIGABRT, NULL, &action) == 0;
-    if (is_known && swift_says_nothing_new(&action, false)) {
+    if (is_known && is_swift_report_redundant(&action, false)) {
         action = (struct sigaction){.sa_handler = SIG_DFL};
         zg_signals_action(SIGABRT, &action, NULL);
     } else if (is_known && is_swift_crash_handler(&action)) {
@@ -791,11 +791,11 @@ void zg_signals_hand_on(int signal, siginfo_t *info, void *context) {
     }
 }
 
-void zg_signals_hand_on_reported(int signal, siginfo_t *info, void *context, bool is_said) {
+void zg_signals_hand_on_reported(int signal, siginfo_t *info, void *context, bool is_reported) {
     int index = index_of(signal);
     struct sigaction action = index < 0 ? (struct sigaction){.sa_handler = SIG_DFL} : wanted_action(index);
     bool is_swifts = is_swift_crash_handler(&action);
-    if (!is_swifts || !swift_says_nothing_new(&action, is_said)) {
+    if (!is_swifts || !is_swift_report_redundant(&action, is_reported)) {
         if (is_swifts) zg_report_wait_until_shown(); // ours first
         zg_signals_hand_on(signal, info, context);
     }

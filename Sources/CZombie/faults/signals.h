@@ -42,7 +42,7 @@ void zg_signals_postpone(int signal, siginfo_t *info, void *context);
 void zg_signals_add_stack(void *start, uint64_t bytes);
 void zg_signals_remove_stack(void *start);
 // Where the program has been left the alternate stacks since: takes the calling thread's away, if it is ours.
-void zg_signals_give_up_stack(void);
+void zg_signals_release_stack(void);
 
 // The program would die of this signal (it has no handler of its own, or the Swift runtime's, which only says what it dies of).
 bool zg_signals_is_deadly(int signal);
@@ -79,6 +79,6 @@ bool zg_signals_is_pending(uint64_t signals);
 void zg_signals_hand_on(int signal, siginfo_t *info, void *context);
 // The same for a signal that a finding was reported about: the Swift runtime's own crash report does not follow where that
 // is superfluous, and the program dies of the signal as it would after it. `is_said`: with names, to standard error.
-void zg_signals_hand_on_reported(int signal, siginfo_t *info, void *context, bool is_said);
+void zg_signals_hand_on_reported(int signal, siginfo_t *info, void *context, bool is_reported);
 
 #endif

@@ -34,7 +34,7 @@ void zg_finding_init(struct zg_finding *finding, enum zg_finding_kind kind, cons
     finding->confidence = ZG_CONFIDENCE(exact);
     finding->fatal = kinds[kind].fatal;
     finding->address = address;
-    finding->says_later = false;
+    finding->is_reported_later = false;
     finding->repeats = 0;
     finding->thread_tid = 0;
     finding->thread_number = 0;

@@ -18,7 +18,7 @@ struct zg_finding {
     const char *access;     // the name of one of ZG_ACCESSES
     const char *confidence; // and of ZG_CONFIDENCES
     bool fatal;             // on_finding=abort ends the program; as the kind has it, unless it is said otherwise
-    bool says_later;        // its text on standard error is written by zg_report_complete, or somebody else says it
+    bool is_reported_later; // its text on standard error is written by zg_report_complete, or somebody else says it
     uint64_t address;
     uint64_t repeats; // how often an equal one was met again, where this is about those; 0: it is the first
     bool has_block;

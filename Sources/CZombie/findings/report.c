@@ -102,11 +102,11 @@ void zg_report_end(void) {
 
 void zg_report_complete(const struct zg_finding *finding, bool ends) {
     bool has_rest = ends && zg_report_is_shortened(finding);
-    if (zg_config.report_path[0] || (!finding->says_later && !has_rest)) return;
+    if (zg_config.report_path[0] || (!finding->is_reported_later && !has_rest)) return;
     if (zg_report_is_mine() || !take_lock_within_reason()) return;
     struct zg_text text;
     zg_report_begin_line(&text);
-    if (finding->says_later) zg_report_put_text(&text, finding);
+    if (finding->is_reported_later) zg_report_put_text(&text, finding);
     if (has_rest) zg_report_put_stacks(&text, finding);
     zg_report_write_to_standard_error(&text);
     zg_report_unlock(false);
@@ -140,7 +140,7 @@ bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const stru
         return false;
     }
     struct zg_text text;
-    bool written = finding->says_later;
+    bool written = finding->is_reported_later;
     zg_zombie_note_time();
     zg_report_begin_line(&text);
     zg_report_put_json(&text, finding);

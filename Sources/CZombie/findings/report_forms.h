@@ -6,7 +6,7 @@
 #define ZG_REPORT_FORMS_H
 
 #include "findings/finding.h"
-#include "images/gone.h"
+#include "images/unloaded.h"
 #include "platform/text.h"
 
 void zg_report_put_json(struct zg_text *text, const struct zg_finding *finding);
@@ -19,7 +19,7 @@ void zg_report_put_repeats(struct zg_text *text, const struct zg_finding *findin
 
 // The image that a frame of a stack from now, or from some time ago, lies in. Code that is gone may be jumped to now.
 ZG_INLINE bool zg_report_find_image(uint64_t pc, bool is_past, struct zg_module *module) {
-    return (!is_past && zg_module_find(pc, module)) || zg_gone_find(pc, module);
+    return (!is_past && zg_module_find(pc, module)) || zg_unloaded_find(pc, module);
 }
 
 #endif

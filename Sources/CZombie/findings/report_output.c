@@ -214,7 +214,7 @@ void zg_report_wait_until_shown(void) {
 }
 
 void zg_report_open_coverage(void) {
-    if (zg_run_is_named() && !zg_coverage_open(zg_run_open_page(ZG_COVERAGE_BYTES))) zg_run_count_untold();
+    if (zg_run_is_named() && !zg_coverage_open(zg_run_open_page(ZG_COVERAGE_BYTES))) zg_run_count_unknown();
 }
 
 bool zg_report_is_read(void) {
@@ -232,7 +232,7 @@ bool zg_report_write_to_standard_error(const struct zg_text *text) {
     return output && write_line(output, output->descriptor, text);
 }
 
-void zg_report_say(const char *bytes, uint64_t count) {
+void zg_report_emit(const char *bytes, uint64_t count) {
     struct output *output = find_error_output();
     if (output) write_pieces(output, output->descriptor, bytes, count);
 }

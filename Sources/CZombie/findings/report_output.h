@@ -19,7 +19,7 @@ void zg_report_open_coverage(void);
 // ended while this process goes on.
 bool zg_report_is_read(void);
 // A line for the user, where standard error still is what it was at the start.
-void zg_report_say(const char *bytes, uint64_t count);
+void zg_report_emit(const char *bytes, uint64_t count);
 // The descriptors that are open for reports, in no order. Returns how many, at most 2.
 int zg_report_descriptors(int descriptors[2]);
 

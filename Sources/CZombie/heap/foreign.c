@@ -55,7 +55,7 @@ struct zg_next zg_next = {first_malloc, first_calloc, first_realloc, first_memal
 static struct {
     uint32_t functions; // bit mask of enum zg_foreign_function
     bool may_hand_on;   // by dlsym, as wrappers do
-    bool is_reached, is_said;
+    bool is_reached, is_reported;
     const char *name;
     void *function;
 } front;
@@ -165,7 +165,7 @@ bool zg_foreign_is_reached(enum zg_foreign_function function) {
     return true;
 }
 
-static void say_in_front(void) {
+static void report_in_front(void) {
     char message[sizeof zg_stats->allocator + 128];
     struct zg_text text;
     zg_text_init(&text, message, sizeof message);
@@ -176,7 +176,7 @@ static void say_in_front(void) {
     zg_text_string(&text, zg_bypass_mode == zg_bypass_all ? "', in front of ours: no block is guarded\n"
                                                           : "', in front of ours: its blocks are not guarded\n");
     zg_os_write(2, message, text.count);
-    front.is_said = true;
+    front.is_reported = true;
 }
 
 void zg_foreign_look(void) {
@@ -189,11 +189,11 @@ void zg_foreign_look(void) {
     zg_stats_degrade(zg_degradation_allocator_in_front);
     zg_coverage_declined(zg_coverage_reason_other_allocator);
     // A wrapper is known by its first call.
-    if (!front.may_hand_on) say_in_front();
+    if (!front.may_hand_on) report_in_front();
 }
 
 void zg_foreign_look_at_end(void) {
-    if (front.functions && front.may_hand_on && !front.is_reached && !front.is_said) say_in_front();
+    if (front.functions && front.may_hand_on && !front.is_reached && !front.is_reported) report_in_front();
 }
 
 bool zg_foreign_find_next(void) {

@@ -19,7 +19,7 @@
 #define ZG_RUN_COVERAGE "coverage"   // a link to the page of the run (zg_coverage.h)
 #define ZG_RUN_SOCKET "socket"       // of zguard's (SOCK_SEQPACKET), for struct zg_run_message
 #define ZG_RUN_UNWRITTEN "unwritten" // counts findings that no file took, by its size, downwards
-#define ZG_RUN_UNTOLD "untold"       // counts processes that cannot map the page of the run, likewise
+#define ZG_RUN_UNKNOWN "untold"      // counts processes that cannot map the page of the run, likewise
 
 // A path of a Unix socket has 108 bytes with its NUL (unix(7)): zguard chooses a short enough directory.
 enum { ZG_RUN_PATH_BYTES = 108 };

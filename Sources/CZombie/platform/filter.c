@@ -199,7 +199,7 @@ static uint64_t passing_through(const struct zg_filter_instruction *instructions
     return passing;
 }
 
-uint32_t zg_filter_told(uint64_t *passing) {
+uint32_t zg_filter_describe(uint64_t *passing) {
     uint32_t stands = __atomic_load_n(&zg_filter_stands, __ATOMIC_ACQUIRE), found = 0;
     uint32_t all = __atomic_load_n(&filter_count, __ATOMIC_RELAXED);
     *passing = inherited_passing;
@@ -214,6 +214,6 @@ uint32_t zg_filter_told(uint64_t *passing) {
     return *passing ? found + inherited : 0;
 }
 
-bool zg_filter_is_untold(void) {
+bool zg_filter_is_undescribed(void) {
     return __atomic_load_n(&zg_filter_stands, __ATOMIC_ACQUIRE) == zg_filter_unknown && !inherited;
 }

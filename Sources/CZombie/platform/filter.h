@@ -39,9 +39,9 @@ void zg_filter_add_strict(void);
 // calls that none of them does worse to than refuse them, for a program that is executed to try. 0 where that is not known, or there is none.
 #define ZG_FILTERED_ALL ((UINT64_C(1) << zg_filtered_count) - 1)
 void zg_filter_note_inherited(uint32_t count, uint64_t passing);
-uint32_t zg_filter_told(uint64_t *passing);
+uint32_t zg_filter_describe(uint64_t *passing);
 // Filters stood at the start of which nobody has said anything.
-bool zg_filter_is_untold(void);
+bool zg_filter_is_undescribed(void);
 
 // The call may be made: no filter does anything about it but let it pass.
 bool zg_filter_allows(long number, const uint64_t arguments[6]);

@@ -209,10 +209,10 @@ bool zg_os_may_become_root(void);
 int zg_os_pid(void);
 int zg_os_tid(void);
 // It is the kernel's number, of now or as told before a filter; otherwise one of our own, because a filter refuses to tell.
-bool zg_os_tid_is_told(int tid);
+bool zg_os_tid_is_from_kernel(int tid);
 void zg_os_thread_name(char name[16]);
 // What /proc says of the process, for where a filter refuses to tell. Start-up.
-void zg_os_tell(int pid, const char *name);
+void zg_os_note_identity(int pid, const char *name);
 void zg_os_after_fork_in_child(void);
 void zg_os_set_thread_name(const char *name);
 void zg_os_kill_self(int signal);

@@ -928,21 +928,21 @@ void *zg_os_map_private(uint64_t bytes, void *at) {
 }
 
 // What was told last, for where a filter refuses to tell later. In the child of a fork it is the parent's, in all places alike.
-static int told_pid;
-static __thread int told_tid __attribute__((tls_model("initial-exec")));
-static uint64_t told_limits[RLIM_NLIMITS], told_memory;
-static bool limit_is_told[RLIM_NLIMITS];
+static int noted_pid;
+static __thread int noted_tid __attribute__((tls_model("initial-exec")));
+static uint64_t kept_limits[RLIM_NLIMITS], kept_memory;
+static bool limit_is_kept[RLIM_NLIMITS];
 
-static char told_name[16]; // of the main thread
+static char noted_name[16]; // of the main thread
 
-void zg_os_tell(int pid, const char *name) {
-    told_pid = pid;
-    zg_string_copy(told_name, name, sizeof told_name);
+void zg_os_note_identity(int pid, const char *name) {
+    noted_pid = pid;
+    zg_string_copy(noted_name, name, sizeof noted_name);
 }
 
 int zg_os_pid(void) {
     long result = ZG_CALL(SYS_getpid, 0, 0, 0, 0, 0, 0);
-    return result > 0 ? (int)result : told_pid;
+    return result > 0 ? (int)result : noted_pid;
 }
 
 // libc keeps the thread's number, and writes it into a mutex that the thread takes. 0 where threads are no part of libc (before glibc 2.34) and
@@ -958,15 +958,15 @@ static int libcs_tid(void) {
 enum { NO_THREADS_FROM = 1 << 30 };
 int zg_os_tid(void) {
     long result = ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
-    if (result > 0) return told_tid = (int)result;
-    if (!told_tid) told_tid = libcs_tid();
-    return told_tid ? told_tid : NO_THREADS_FROM | (int)((uint64_t)__errno_location() >> 4 & (NO_THREADS_FROM - 1));
+    if (result > 0) return noted_tid = (int)result;
+    if (!noted_tid) noted_tid = libcs_tid();
+    return noted_tid ? noted_tid : NO_THREADS_FROM | (int)((uint64_t)__errno_location() >> 4 & (NO_THREADS_FROM - 1));
 }
-bool zg_os_tid_is_told(int tid) { return tid > 0 && tid < NO_THREADS_FROM; }
+bool zg_os_tid_is_from_kernel(int tid) { return tid > 0 && tid < NO_THREADS_FROM; }
 void zg_os_thread_name(char name[16]) {
     name[0] = 0;
     if (is_error(ZG_CALL(SYS_prctl, PR_GET_NAME, name, 0, 0, 0, 0)) && zg_os_tid() == zg_os_pid())
-        zg_string_copy(name, told_name, sizeof told_name);
+        zg_string_copy(name, noted_name, sizeof noted_name);
     name[15] = 0;
 }
 void zg_os_set_thread_name(const char *name) { ZG_CALL(SYS_prctl, PR_SET_NAME, name, 0, 0, 0, 0); }
@@ -1026,10 +1026,10 @@ uint64_t zg_os_clock_ns(int clock) { return clock_now(clock); }
 uint64_t zg_os_limit(int resource) {
     struct rlimit limit;
     if (is_error(ZG_CALL(SYS_prlimit64, 0, resource, 0, &limit, 0, 0)))
-        return __atomic_load_n(&limit_is_told[resource], __ATOMIC_ACQUIRE) ? zg_load(&told_limits[resource])
+        return __atomic_load_n(&limit_is_kept[resource], __ATOMIC_ACQUIRE) ? zg_load(&kept_limits[resource])
                                                                            : RLIM_INFINITY;
-    zg_store(&told_limits[resource], limit.rlim_cur);
-    __atomic_store_n(&limit_is_told[resource], true, __ATOMIC_RELEASE);
+    zg_store(&kept_limits[resource], limit.rlim_cur);
+    __atomic_store_n(&limit_is_kept[resource], true, __ATOMIC_RELEASE);
     return limit.rlim_cur;
 }
 
@@ -1048,20 +1048,20 @@ bool zg_os_has_expected_pages(void) {
 
 uint64_t zg_os_physical_memory(void) {
     struct sysinfo info = {0};
-    if (!told_memory && !is_error(ZG_CALL(SYS_sysinfo, &info, 0, 0, 0, 0, 0)))
-        told_memory = (uint64_t)info.totalram * info.mem_unit;
-    return told_memory;
+    if (!kept_memory && !is_error(ZG_CALL(SYS_sysinfo, &info, 0, 0, 0, 0, 0)))
+        kept_memory = (uint64_t)info.totalram * info.mem_unit;
+    return kept_memory;
 }
 
 void zg_os_after_fork_in_child(void) {
     // The thread that has forked is the child's main thread.
-    told_tid = 0;
-    if (!zg_os_may_call(SYS_getpid)) told_pid = libcs_tid();
+    noted_tid = 0;
+    if (!zg_os_may_call(SYS_getpid)) noted_pid = libcs_tid();
     zg_os_remember();
 }
 
 void zg_os_remember(void) {
-    told_pid = zg_os_pid();
+    noted_pid = zg_os_pid();
     zg_os_physical_memory();
     if (first_ns) return;
     first_ns = clock_now(CLOCK_MONOTONIC);
@@ -1090,8 +1090,8 @@ bool zg_os_may_all(void) {
     return zg_os_may_commit() && may_call(SYS_mmap, 0, (long)ZG_PAGE_BYTES, PROT_NONE, fixed, -1, 0) &&
            may_call(SYS_madvise, 0, (long)ZG_PAGE_BYTES, MADV_DONTNEED, 0, 0, 0);
 }
-bool zg_os_is_own_process(void) { return zg_os_pid() == told_pid; }
-bool zg_os_has_thread(int tid) { return ZG_CALL(SYS_tgkill, told_pid, tid, 0, 0, 0, 0) != -ESRCH; }
+bool zg_os_is_own_process(void) { return zg_os_pid() == noted_pid; }
+bool zg_os_has_thread(int tid) { return ZG_CALL(SYS_tgkill, noted_pid, tid, 0, 0, 0, 0) != -ESRCH; }
 void zg_os_grow_stack(void) {
     enum { STACK_MOST = 8 << 20, STACK_LEAST = 1 << 20, ABOVE_END = 256 << 10 }; // arguments and environment lie above
     uint64_t end = (uint64_t)__libc_stack_end & ~(ZG_PAGE_BYTES - 1), limit = zg_os_limit(RLIMIT_STACK);

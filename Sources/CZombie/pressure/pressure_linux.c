@@ -389,7 +389,7 @@ static void tell_of_process(uint64_t bytes) {
     if (!zg_pressure_parse_field(text, bytes, "Pid", &pid) || __builtin_memcmp(text, key, sizeof key - 1) != 0) return;
     for (const char *at = text + sizeof key - 1; *at != '\n' && count + 1 < sizeof name; at++) name[count++] = *at;
     name[count] = 0;
-    zg_os_tell((int)pid, name);
+    zg_os_note_identity((int)pid, name);
 }
 
 // Who has executed this program has read the filters, or tried them (entry/children.c, zguard run). 0: nobody, or there are others by now.

@@ -2,7 +2,7 @@
 
 #include "include/zg_api.h"
 
-#include "faults/last_words.h"
+#include "faults/namer.h"
 #include "findings/annotations.h"
 #include "findings/journal.h"
 #include "findings/report.h"
@@ -159,8 +159,8 @@ static struct zg_api table = {
     .is_live = is_live,
     .verify = verify,
     .begin_test = begin_test,
-    .await_end = zg_last_words_await,
-    .end_is_said = zg_last_words_said,
+    .await_end = zg_namer_await,
+    .end_is_said = zg_namer_done,
     .step_aside = step_aside,
     .step_back = zg_thread_end_bypass,
     .annotate = annotate,

@@ -276,7 +276,7 @@ static void start(void) {
         if (zg_ready_is_hopeless())
             zg_os_write(2, has_pages ? no_space : other_pages,
                         has_pages ? sizeof no_space - 1 : sizeof other_pages - 1);
-        zg_run_count_untold();
+        zg_run_count_unknown();
         return;
     }
     // Under a filter a program that never allocates may not call what libc's malloc calls first.

@@ -123,7 +123,7 @@ static void conclude(bool good) {
             "zguard: warning: this Swift runtime lays out objects in a way that is not known: "
             "Swift classes are not reported\n";
         zg_stats_degrade(zg_degradation_swift_layout);
-        zg_report_say(message, sizeof message - 1);
+        zg_report_emit(message, sizeof message - 1);
     }
     if (zg_config.handle_signals) zg_signals_watch_aborts(zg_fault_handler);
     zg_count_history_swift_is_seen();

@@ -300,7 +300,7 @@ static void look_around(struct zg_thread *thread) {
     zg_maintenance_look(thread);
     zg_allowance_look_at_growth();
     zg_overread_look();
-    zg_signals_give_up_stack();
+    zg_signals_release_stack();
 }
 
 // A signal handler may add to the list at any instruction: an entry counts as taken only with the count.

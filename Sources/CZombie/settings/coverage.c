@@ -45,7 +45,7 @@ void zg_coverage_note_unwatched_child(void) {
     if (zg_coverage_run) __atomic_fetch_add(&zg_coverage_run->unwatched_programs, 1, __ATOMIC_RELAXED);
 }
 
-void zg_coverage_tell_run(void) {
+void zg_coverage_publish_run(void) {
     for (int i = 0; i < zg_coverage_sum_count; i++) {
         uint64_t now = zg_stats_get(summed[i]), before = zg_load(&zg_stats->told[i]);
         if (now != before &&
@@ -72,7 +72,7 @@ bool zg_coverage_open(int descriptor) {
         if (first) note_first(&page->first_ns[why], first);
     }
     __atomic_fetch_add(&page->programs, 1, __ATOMIC_RELAXED);
-    if (zg_filter_is_untold()) __atomic_fetch_add(&page->filtered_programs, 1, __ATOMIC_RELAXED);
+    if (zg_filter_is_undescribed()) __atomic_fetch_add(&page->filtered_programs, 1, __ATOMIC_RELAXED);
     zg_coverage_run = page;
     return true;
 }

@@ -19,9 +19,9 @@ void zg_coverage_after_fork_in_child(void);
 // A program is executed of which the run will hear nothing: it goes without the library, or is statically linked. Signal-safe.
 void zg_coverage_note_unwatched_child(void);
 // The run is told what has been counted since it was told last.
-void zg_coverage_tell_run(void);
-ZG_INLINE void zg_coverage_tell(void) {
-    if (ZG_UNLIKELY(zg_coverage_run != NULL)) zg_coverage_tell_run();
+void zg_coverage_publish_run(void);
+ZG_INLINE void zg_coverage_publish(void) {
+    if (ZG_UNLIKELY(zg_coverage_run != NULL)) zg_coverage_publish_run();
 }
 
 #endif

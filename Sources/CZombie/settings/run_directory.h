@@ -16,7 +16,7 @@ int zg_run_open_findings(bool *is_own);
 int zg_run_open_page(uint64_t bytes);
 // Counts a finding that no file took, or a process without the page.
 void zg_run_count_unwritten(void);
-void zg_run_count_untold(void);
+void zg_run_count_unknown(void);
 // Sends zguard a message.
 enum zg_run_sent {
     zg_run_delivered,

@@ -66,5 +66,5 @@ void zg_thread_flush_counters(struct zg_thread *thread) {
     thread->allocations = thread->frees = thread->allocated_bytes = thread->freed_bytes = 0;
     thread->shortened = thread->zombies = thread->windowed = thread->tagged = 0;
     zg_stats_note_refusals();
-    zg_coverage_tell();
+    zg_coverage_publish();
 }

@@ -104,12 +104,12 @@ bool zg_count_history_add(uint64_t object, uint64_t class, struct zg_count_chang
     if (is_new) entry = take_entry(set, object, &victim);
     if (is_new || (entry->is_over && begins_anew) || entry->class != class) begin(entry, class, maker);
     // One function that deallocates leads to another.
-    bool is_said = entry->is_over && is_end;
+    bool is_reported = entry->is_over && is_end;
     if (entry->thread != change.thread) entry->is_shared = true;
     entry->thread = change.thread;
     entry->is_over |= is_end;
-    if (!is_said) changes_of(entry)[entry->count % change_count] = change;
-    if (!is_said) __atomic_store_n(&entry->count, entry->count + 1, __ATOMIC_RELEASE);
+    if (!is_reported) changes_of(entry)[entry->count % change_count] = change;
+    if (!is_reported) __atomic_store_n(&entry->count, entry->count + 1, __ATOMIC_RELEASE);
     bool is_shared = entry->is_shared;
     __atomic_store_n(&sets[set], victim & ~LOCKED, __ATOMIC_RELEASE);
     return is_shared;

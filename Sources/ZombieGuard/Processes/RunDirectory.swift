@@ -1,26 +1,25 @@
-// The directory through which the processes of a run and its zguard find each other (zg_run_directory.h).
+// Creates and removes the directory through which the processes of a run and zguard communicate (zg_run_directory.h).
 
 import CZombie
 import Glibc
 
-/// `PARENT/zguard.XXXXXX/SECRET`. The outer directory can be listed by its owner alone; the secret is known to who has
-/// the environment of the run.
+/// `PARENT/zguard.XXXXXX/SECRET`. Only the owner can list the outer directory; only processes with the run's
+/// environment know the secret.
 package struct RunDirectory {
     package let path: String
     private let outer: String
 
-    /// Programs that root runs may continue as another user (su, setpriv, servers). Such a process may pass through the
-    /// directory and create files in it, if it knows its name, and can neither list it nor touch what others have
-    /// created.
+    /// Programs started by root may switch to another user (su, setpriv, servers). Processes that know the directory's
+    /// name can then enter it and create files, but can neither list it nor touch files of others (sticky bit).
     private static var servesOtherUsers: Bool { geteuid() == 0 }
     private static var mode: mode_t { servesOtherUsers ? 0o1733 : 0o700 }
-    /// Of the socket and the files that count.
+    /// Mode of the socket and of the counter files.
     package static var fileMode: mode_t { servesOtherUsers ? 0o622 : 0o600 }
 
     private static let prefix = "/zguard."
     private static let secretLength = 24
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789".utf8)
-    /// So that the path of the socket, the longest, is not too long for the kernel.
+    /// Longest parent path for which the path of the socket, the longest, fits into sockaddr_un.
     package static let longestParent: Int = {
         let below = "\(prefix)XXXXXX/".utf8.count + secretLength + "/\(ZG_RUN_SOCKET)".utf8.count
         return Int(ZG_RUN_PATH_BYTES) - 1 - below
@@ -29,9 +28,9 @@ package struct RunDirectory {
     package var page: String { "\(path)/\(ZG_RUN_COVERAGE)" }
     package var socket: String { "\(path)/\(ZG_RUN_SOCKET)" }
     package var unwritten: String { "\(path)/\(ZG_RUN_UNWRITTEN)" }
-    package var untold: String { "\(path)/\(ZG_RUN_UNTOLD)" }
+    package var untold: String { "\(path)/\(ZG_RUN_UNKNOWN)" }
 
-    /// Creates the directory.
+    /// Creates the outer and the inner directory.
     package init(creatingIn parent: String) throws(SystemError) {
         var template = Array("\(parent)\(Self.prefix)XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw .last }
@@ -39,7 +38,7 @@ package struct RunDirectory {
         var generator = SystemRandomNumberGenerator() // getrandom(2)
         let secret = (0..<Self.secretLength).map { _ in Self.alphabet.randomElement(using: &generator)! }
         path = "\(outer)/\(String(decoding: secret, as: UTF8.self))"
-        // By chmod, since the mask of new files does not apply to it.
+        // Use chmod: the umask applies to mkdir.
         guard mkdir(path, 0o700) == 0, chmod(path, Self.mode) == 0, !Self.servesOtherUsers || chmod(outer, 0o711) == 0
         else {
             let error = SystemError.last
@@ -48,8 +47,8 @@ package struct RunDirectory {
         }
     }
 
-    /// The directory of a run whose zguard was killed; nil where it is not one of this user's. By now anybody may have
-    /// made it.
+    /// Opens the directory of a run whose zguard was killed; nil if this user does not own it. Meanwhile any user may
+    /// have created a directory of that name.
     package init?(remaining path: String) {
         guard let slash = path.lastIndex(of: "/") else { return nil }
         outer = String(path[..<slash])
@@ -62,12 +61,12 @@ package struct RunDirectory {
         guard isNamed, areOwn else { return nil }
     }
 
-    /// The files that processes created which may not open ``findings``: regular files with one name, whoever put what
-    /// else there.
+    /// Findings files of processes that may not open ``findings``. Accepts only regular files with one link, because
+    /// other users can create anything in the directory.
     ///
     /// - Parameters:
-    ///   - most: of the files that are returned, each of which is a descriptor.
-    ///   - known: names that are left out.
+    ///   - most: largest number of files to return; each is an open descriptor.
+    ///   - known: file names to skip.
     package func ownFindings(atMost most: Int, except known: Set<String>) -> [(name: String, file: Descriptor)] {
         if !Self.servesOtherUsers { return [] }
         var found: [(name: String, file: Descriptor)] = []
@@ -82,7 +81,7 @@ package struct RunDirectory {
         return found
     }
 
-    /// Removes the directory and what is in it. Another user's process may have created directories, too.
+    /// Removes the directory and its contents, including directories that other users' processes created.
     package func remove() {
         if let directory = try? Descriptor(opening: path, flags: Self.directoryFlags) {
             Self.empty(directory, depth: 0)

@@ -1,36 +1,36 @@
 // A dying thread and the one that says what it dies of. Signal context; no lock, two futexes.
 
-#include "faults/last_words.h"
+#include "faults/namer.h"
 
 #include "platform/os.h"
 
-static uint32_t wanted, said;
+static uint32_t wanted, was_reported;
 static int listener_pid, listener_tid; // a child of a fork has no such thread
 
-bool zg_last_words_are_heard(void) {
+bool zg_namer_is_waiting(void) {
     int pid = __atomic_load_n(&listener_pid, __ATOMIC_ACQUIRE);
     return pid && pid == zg_os_pid() && listener_tid != zg_os_tid();
 }
 
 // Who says it may need a lock that the dying thread, or one that waits for it, holds: then nobody ever says it.
-bool zg_last_words_ask(void) {
+bool zg_namer_request(void) {
     const int64_t longest = INT64_C(10000000000), step = 100000000;
-    if (!zg_last_words_are_heard()) return false;
+    if (!zg_namer_is_waiting()) return false;
     __atomic_store_n(&wanted, 1, __ATOMIC_RELEASE);
-    for (int64_t waited = 0; waited < longest && !__atomic_load_n(&said, __ATOMIC_ACQUIRE); waited += step) {
+    for (int64_t waited = 0; waited < longest && !__atomic_load_n(&was_reported, __ATOMIC_ACQUIRE); waited += step) {
         zg_os_futex_wake(&wanted, 1, true); // again each time: a call may fail
-        zg_os_futex_wait(&said, 0, true, step);
+        zg_os_futex_wait(&was_reported, 0, true, step);
     }
-    return __atomic_load_n(&said, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&was_reported, __ATOMIC_ACQUIRE);
 }
 
-void zg_last_words_await(void) {
+void zg_namer_await(void) {
     listener_tid = zg_os_tid();
     __atomic_store_n(&listener_pid, zg_os_pid(), __ATOMIC_RELEASE);
     while (!__atomic_load_n(&wanted, __ATOMIC_ACQUIRE)) zg_os_futex_wait(&wanted, 0, true, -1);
 }
 
-void zg_last_words_said(void) {
-    __atomic_store_n(&said, 1, __ATOMIC_RELEASE);
-    zg_os_futex_wake(&said, 1, true);
+void zg_namer_done(void) {
+    __atomic_store_n(&was_reported, 1, __ATOMIC_RELEASE);
+    zg_os_futex_wake(&was_reported, 1, true);
 }

@@ -1,7 +1,7 @@
 // The table of images that may be gone. Entries are only ever added, each complete before the count says so.
 
 #define _GNU_SOURCE
-#include "images/gone.h"
+#include "images/unloaded.h"
 
 #include <link.h>
 
@@ -30,7 +30,7 @@ static int count_image(struct dl_phdr_info *info, size_t bytes, void *count) {
     return 0;
 }
 
-void zg_gone_note_first(void) {
+void zg_unloaded_note_first(void) {
     if (__atomic_load_n(&first_opened, __ATOMIC_RELAXED)) return;
     uint32_t count = 0;
     dl_iterate_phdr(count_image, &count);
@@ -43,7 +43,7 @@ static int note_closed(struct dl_phdr_info *info, size_t bytes, void *count) {
     return 1;
 }
 
-bool zg_gone_is_news(void) {
+bool zg_unloaded_has_changed(void) {
     uint64_t count = 0;
     dl_iterate_phdr(note_closed, &count);
     return __atomic_exchange_n(&closed, count, __ATOMIC_RELAXED) != count;
@@ -83,14 +83,14 @@ static int note_image(struct dl_phdr_info *info, size_t bytes, void *position) {
     return 0;
 }
 
-void zg_gone_note_loaded(void) {
+void zg_unloaded_note_loaded(void) {
     if (!first_opened || __atomic_exchange_n(&noting, 1, __ATOMIC_ACQUIRE)) return; // another thread notes them all
     uint32_t position = 0;
     dl_iterate_phdr(note_image, &position);
     __atomic_store_n(&noting, 0, __ATOMIC_RELEASE);
 }
 
-bool zg_gone_find(uint64_t address, struct zg_module *module) {
+bool zg_unloaded_find(uint64_t address, struct zg_module *module) {
     bool found = zg_module_find(address, module);
     uint32_t count = __atomic_load_n(&image_count, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < count; i++) {
