@@ -1,4 +1,4 @@
-// Names of system calls that hold up threads, and what comes of them where a thread is stopped from outside (signal(7), "Interruption of
+// Names blocking system calls, and tells whether a ptrace stop makes them return early (signal(7), "Interruption of
 // system calls and library functions by stop signals").
 
 #define _GNU_SOURCE
@@ -42,69 +42,76 @@ const char *zg_call_name(long number) {
     }
 }
 
-// What the kernel goes on with by itself after a stop, as if nothing had been: what returns ERESTARTSYS and its like, or does not listen to
-// signals. A call that is not listed may return EINTR, or with less than it would have. By file: see the header.
-enum zg_call_stop zg_call_when_stopped(long number) {
-    switch (number) {
-    case SYS_read:
-    case SYS_readv:
-    case SYS_pread64:
-    case SYS_preadv:
-    case SYS_recvfrom:
-    case SYS_recvmsg:
-    case SYS_accept:
-    case SYS_accept4: return zg_call_reads;
-    case SYS_write:
-    case SYS_writev:
-    case SYS_pwrite64:
-    case SYS_pwritev: return zg_call_writes;
-    case SYS_connect: return zg_call_connects;
+// zg_call_goes_on: the kernel continues or restarts the call, because it returns ERESTARTSYS or the like, or ignores
+// signals. Calls that are not listed may return EINTR or a partial result. See the header for those that depend on the
+// file.
+static const struct {
+    uint16_t number;
+    uint8_t stop; // enum zg_call_stop
+} stops[] = {
+    {SYS_read, zg_call_reads},
+    {SYS_readv, zg_call_reads},
+    {SYS_pread64, zg_call_reads},
+    {SYS_preadv, zg_call_reads},
+    {SYS_recvfrom, zg_call_reads},
+    {SYS_recvmsg, zg_call_reads},
+    {SYS_accept, zg_call_reads},
+    {SYS_accept4, zg_call_reads},
+    {SYS_write, zg_call_writes},
+    {SYS_writev, zg_call_writes},
+    {SYS_pwrite64, zg_call_writes},
+    {SYS_pwritev, zg_call_writes},
+    {SYS_connect, zg_call_connects},
 #ifdef SYS_poll
-    case SYS_poll:
-    case SYS_select:
-    case SYS_open:
-    case SYS_stat:
-    case SYS_unlink:
-    case SYS_rename:
-    case SYS_pause:
+    {SYS_poll, zg_call_goes_on},
+    {SYS_select, zg_call_goes_on},
+    {SYS_open, zg_call_goes_on},
+    {SYS_stat, zg_call_goes_on},
+    {SYS_unlink, zg_call_goes_on},
+    {SYS_rename, zg_call_goes_on},
+    {SYS_pause, zg_call_goes_on},
 #endif
-    case SYS_ppoll:
-    case SYS_pselect6:
-    case SYS_openat:
-    case SYS_close:
-    case SYS_fsync:
-    case SYS_fdatasync:
-    case SYS_sync:
-    case SYS_syncfs:
-    case SYS_sync_file_range:
-    case SYS_ftruncate:
-    case SYS_flock:
-    case SYS_fcntl:
-    case SYS_getdents64:
-    case SYS_statx:
-    case SYS_newfstatat:
-    case SYS_unlinkat:
-    case SYS_renameat2:
-    case SYS_mkdirat:
-    case SYS_futex:
-    case SYS_restart_syscall:
-    case SYS_nanosleep:
-    case SYS_clock_nanosleep:
-    case SYS_wait4:
-    case SYS_waitid:
-    case SYS_mmap:
-    case SYS_munmap:
-    case SYS_mprotect:
-    case SYS_msync:
-    case SYS_mremap:
-    case SYS_rt_sigsuspend:
-    case SYS_msgrcv:
-    case SYS_msgsnd:
-    case SYS_mq_timedreceive:
-    case SYS_mq_timedsend:
-    case SYS_clone: return zg_call_goes_on;
-    default: return zg_call_ends;
-    }
+    {SYS_ppoll, zg_call_goes_on},
+    {SYS_pselect6, zg_call_goes_on},
+    {SYS_openat, zg_call_goes_on},
+    {SYS_close, zg_call_goes_on},
+    {SYS_fsync, zg_call_goes_on},
+    {SYS_fdatasync, zg_call_goes_on},
+    {SYS_sync, zg_call_goes_on},
+    {SYS_syncfs, zg_call_goes_on},
+    {SYS_sync_file_range, zg_call_goes_on},
+    {SYS_ftruncate, zg_call_goes_on},
+    {SYS_flock, zg_call_goes_on},
+    {SYS_fcntl, zg_call_goes_on},
+    {SYS_getdents64, zg_call_goes_on},
+    {SYS_statx, zg_call_goes_on},
+    {SYS_newfstatat, zg_call_goes_on},
+    {SYS_unlinkat, zg_call_goes_on},
+    {SYS_renameat2, zg_call_goes_on},
+    {SYS_mkdirat, zg_call_goes_on},
+    {SYS_futex, zg_call_goes_on},
+    {SYS_restart_syscall, zg_call_goes_on},
+    {SYS_nanosleep, zg_call_goes_on},
+    {SYS_clock_nanosleep, zg_call_goes_on},
+    {SYS_wait4, zg_call_goes_on},
+    {SYS_waitid, zg_call_goes_on},
+    {SYS_mmap, zg_call_goes_on},
+    {SYS_munmap, zg_call_goes_on},
+    {SYS_mprotect, zg_call_goes_on},
+    {SYS_msync, zg_call_goes_on},
+    {SYS_mremap, zg_call_goes_on},
+    {SYS_rt_sigsuspend, zg_call_goes_on},
+    {SYS_msgrcv, zg_call_goes_on},
+    {SYS_msgsnd, zg_call_goes_on},
+    {SYS_mq_timedreceive, zg_call_goes_on},
+    {SYS_mq_timedsend, zg_call_goes_on},
+    {SYS_clone, zg_call_goes_on},
+};
+
+enum zg_call_stop zg_call_when_stopped(long number) {
+    for (uint32_t i = 0; i < sizeof stops / sizeof stops[0]; i++)
+        if (stops[i].number == number) return (enum zg_call_stop)stops[i].stop;
+    return zg_call_ends;
 }
 
 bool zg_call_fills_buffer(long number, const uint64_t arguments[6]) {

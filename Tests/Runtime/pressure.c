@@ -177,7 +177,8 @@ static void check_steps(void) {
     struct zg_pressure_course course = {.cap = cap};
     uint64_t now = 10 * second;
     const uint64_t stride = 1 << 20;
-#define STEP(level, held, backed) zg_pressure_next(&course, level, cap, held, backed, stride, now)
+#define STEP_OF(...) zg_pressure_next(&course, &(struct zg_pressure_state){__VA_ARGS__})
+#define STEP(level, held, backed) STEP_OF(level, cap, held, backed, stride, now)
     CHECK_EQUAL(STEP(0, cap, 1 << 30), zg_pressure_wait, "enough: nothing");
     CHECK_EQUAL(STEP(1, cap, 0), zg_pressure_relieve, "first the pages go");
     uint64_t expected = cap;
@@ -194,9 +195,8 @@ static void check_steps(void) {
     CHECK_EQUAL(STEP(2, 0, 0), zg_pressure_release, "last, all is reused");
     CHECK_EQUAL(STEP(2, 0, 0), zg_pressure_wait, "once");
     CHECK_EQUAL(STEP(2, 0, 5 << 20), zg_pressure_release, "unless there is more");
-    CHECK_EQUAL(zg_pressure_next(&course, 2, cap, 0, 3 << 20, stride, now), zg_pressure_wait, "which is 4 MiB");
-    CHECK_EQUAL(zg_pressure_next(&course, 2, cap, 0, 3 << 20, stride / 2, now), zg_pressure_release,
-                "or less where little is left");
+    CHECK_EQUAL(STEP_OF(2, cap, 0, 3 << 20, stride, now), zg_pressure_wait, "which is 4 MiB");
+    CHECK_EQUAL(STEP_OF(2, cap, 0, 3 << 20, stride / 2, now), zg_pressure_release, "or less where little is left");
     for (int i = 0; i < 3; i++) CHECK_EQUAL(STEP(0, 0, 0), zg_pressure_wait, "recovery waits for some calm");
     uint64_t raised = 0;
     for (int i = 0; i < 100 && course.cap < cap; i++) {
@@ -214,8 +214,8 @@ static void check_steps(void) {
     CHECK_EQUAL(STEP(2, 1 << 20, 0), zg_pressure_shrink, "a cap far over what is held");
     CHECK(course.cap <= cap / 8, "is not halved in vain");
     course = (struct zg_pressure_course){.cap = 0};
-    CHECK_EQUAL(zg_pressure_next(&course, 2, 0, 0, 0, stride, now), zg_pressure_relieve, "without a quarantine");
-    CHECK_EQUAL(zg_pressure_next(&course, 2, 0, 0, 0, stride, now), zg_pressure_release, "there are two steps");
+    CHECK_EQUAL(STEP_OF(2, 0, 0, 0, stride, now), zg_pressure_relieve, "without a quarantine");
+    CHECK_EQUAL(STEP_OF(2, 0, 0, 0, stride, now), zg_pressure_release, "there are two steps");
 }
 
 // --- the fake tree ---------------------------------------------------------------------------------------------------

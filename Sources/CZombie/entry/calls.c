@@ -124,13 +124,21 @@ static ZG_COLD void found(const struct zg_call *call, const struct discovery *wh
     zg_thread_leave(thread);
 }
 
-ZG_INLINE void check(const struct zg_call *call, bool written, uint64_t address, uint64_t bytes, uint64_t before,
-                     const uint64_t *frame, struct zg_call_watch *watch) {
+// A range of bytes that a system call reads or writes.
+struct range {
+    uint64_t address, bytes;
+    uint64_t before; // bytes of the vectors in front of this one
+    bool written;
+};
+
+ZG_INLINE void check(const struct zg_call *call, struct range range, const uint64_t *frame,
+                     struct zg_call_watch *watch) {
     struct zg_block_view view;
+    uint64_t address = range.address, bytes = range.bytes;
     const struct zg_block *block = zg_call_fits(address, bytes);
     if (ZG_LIKELY(block && (!call->writes || watch->target))) return;
-    struct discovery dead = {zg_finding_use_after_free, written, &view, .address = address, .bytes = bytes};
-    if (ZG_LIKELY(zg_call_look(call, address, bytes, before, &view, watch))) {
+    struct discovery dead = {zg_finding_use_after_free, range.written, &view, .address = address, .bytes = bytes};
+    if (ZG_LIKELY(zg_call_look(call, address, bytes, range.before, &view, watch))) {
         if (ZG_LIKELY(!bytes || !zg_retire_is_forgotten(address))) return;
         dead.view = NULL;
     }
@@ -142,13 +150,13 @@ ZG_INLINE void check(const struct zg_call *call, bool written, uint64_t address,
 void zg_call_begin(const struct zg_call *call, const void *buffer, uint64_t bytes, const uint64_t *frame,
                    struct zg_call_watch *watch) {
     forget(watch);
-    check(call, call->writes, (uint64_t)buffer, bytes, 0, frame, watch);
+    check(call, (struct range){(uint64_t)buffer, bytes, 0, call->writes}, frame, watch);
 }
 
 void zg_call_also_reads(const struct zg_call *call, const void *start, uint64_t bytes, const uint64_t *frame) {
     struct zg_call_watch unused;
     forget(&unused);
-    check(call, false, (uint64_t)start, bytes, 0, frame, &unused);
+    check(call, (struct range){(uint64_t)start, bytes, 0, false}, frame, &unused);
 }
 
 // What the program points to may be no memory at all, for which the call answers EFAULT: it is read in place only where it
@@ -178,7 +186,8 @@ static void look_at_vectors(const struct zg_call *call, uint64_t vectors, uint64
         uint64_t now = zg_min(count - at, BATCH);
         if (!peek(batch, vectors + at * sizeof batch[0], now * sizeof batch[0], frame)) return;
         for (uint64_t i = 0; i < now; i++) {
-            check(call, call->writes, (uint64_t)batch[i].iov_base, batch[i].iov_len, before, frame, watch);
+            struct range range = {(uint64_t)batch[i].iov_base, batch[i].iov_len, before, call->writes};
+            check(call, range, frame, watch);
             before += batch[i].iov_len;
         }
     }

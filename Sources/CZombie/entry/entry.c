@@ -221,7 +221,8 @@ ZG_INLINE bool free_quickly(void *address, enum zg_deallocator deallocator, uint
     struct zg_thread *thread = zg_thread_enter_quickly(frame);
     if (ZG_UNLIKELY(!thread)) return false;
     struct zg_pending_free pending;
-    enum zg_freed freed = zg_free_quickly(thread, (uint64_t)address, deallocator, size, frame, 0, &pending, is_tagged);
+    enum zg_freed freed = zg_free_quickly(thread, (struct zg_free_call){(uint64_t)address, deallocator, size, frame, 0},
+                                          &pending, is_tagged);
     if (ZG_UNLIKELY(freed == zg_freed_not)) {
         thread->in_runtime = 0;
         return false;

@@ -50,16 +50,24 @@ ZG_INLINE void note_maker(struct zg_block *block, uint32_t stack, const struct z
 // Counters are added up, and errands looked for, once for so many of them.
 enum { WINDOWED_AT_A_TIME = 32 };
 
-static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment,
-                               enum zg_alloc_family family, bool zero) {
+// A call of malloc or its kin.
+struct request {
+    uint64_t size, alignment;
+    enum zg_alloc_family family;
+    bool zero; // calloc
+};
+
+static void *allocate_windowed(struct zg_thread *thread, uint32_t context, const struct request *request) {
+    uint64_t size = request->size;
     uint64_t ticks = zg_page_time_start();
-    struct zg_alias *alias = zg_window_allocate(size, alignment, zero, context);
+    struct zg_alias *alias = zg_window_allocate(size, request->alignment, request->zero, context);
     if (!alias) return NULL;
     zg_choice_note(context, thread->frame[1]);
     note_maker(&alias->block, context, thread);
     void *block = (void *)zg_alias_start(alias);
-    if (zg_config.fill_new && !zero) __builtin_memset(block, ZG_FILL_NEW, size);
-    __atomic_store_n(&alias->block.header, zg_block_header(zg_state_live, family, alias->slot_bytes - (uint32_t)size),
+    if (zg_config.fill_new && !request->zero) __builtin_memset(block, ZG_FILL_NEW, size);
+    __atomic_store_n(&alias->block.header,
+                     zg_block_header(zg_state_live, request->family, alias->slot_bytes - (uint32_t)size),
                      __ATOMIC_RELEASE);
     thread->allocations++;
     thread->windowed++;
@@ -74,8 +82,9 @@ static void *allocate_windowed(struct zg_thread *thread, uint32_t context, uint6
 }
 
 // A block with pages of its own, if the context is to have one now. `later`: not one of the context's first.
-static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t context, uint64_t size, uint64_t alignment,
-                                         enum zg_alloc_family family, bool zero, bool later) {
+static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t context, const struct request *request,
+                                         bool later) {
+    uint64_t size = request->size;
     struct zg_span *span = NULL;
     if (ZG_UNLIKELY(thread->is_unfenced)) return NULL;
     uint64_t ticks = zg_page_time_start();
@@ -85,13 +94,13 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     enum zg_choice choice = size <= FENCE_MOST ? zg_choose(context, size, later, caller) : zg_choice_none;
     bool wanted = choice != zg_choice_none;
     if (choice == zg_choice_window) {
-        void *block = allocate_windowed(thread, context, size, alignment, family, zero);
+        void *block = allocate_windowed(thread, context, request);
         if (block) return block;
         // In profile fence private pages are the next best, while they last.
         wanted = zg_config.fence_per_context == ZG_FENCE_ALL;
     }
     if (size > FENCE_MOST) zg_coverage_declined(zg_coverage_reason_block_size);
-    if (wanted) span = zg_fence_allocate(size, alignment, family, context);
+    if (wanted) span = zg_fence_allocate(size, request->alignment, request->family, context);
     if (!span) {
         if (wanted) zg_stats_add(zg_counter_fence_declined, 1);
         if (wanted && zg_config.fence_per_context == ZG_FENCE_ALL) zg_stats_degrade(zg_degradation_fence_exhausted);
@@ -100,9 +109,9 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     }
     zg_choice_note(context, caller);
     note_maker(&span->block, context, thread);
-    __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, family, 0), __ATOMIC_RELEASE);
+    __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, request->family, 0), __ATOMIC_RELEASE);
     zg_overread_note(span);
-    if (zg_config.fill_new && !zero) __builtin_memset((void *)span->start, ZG_FILL_NEW, size);
+    if (zg_config.fill_new && !request->zero) __builtin_memset((void *)span->start, ZG_FILL_NEW, size);
     thread->allocations++;
     thread->allocated_bytes += size;
     zg_page_time_spent(ticks, span->units);
@@ -120,9 +129,14 @@ void zg_allocate_init(void) {
     zg_allocate_quick_end = is_odd ? 0 : ZG_LARGEST_SLOT + 1;
 }
 
+struct slot_use {
+    enum zg_alloc_family family;
+    bool is_tagged;
+};
+
 // The thread's newest free slot of the class, which has one, becomes a live block.
-ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t size, enum zg_alloc_family family,
-                          uint32_t stack, bool *is_zero, bool is_tagged) {
+ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t size, uint32_t stack, struct slot_use use,
+                          bool *is_zero) {
     struct zg_magazine *magazine = &thread->magazines[class];
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t left = magazine->count - 1, index = magazine->slots[left];
@@ -133,9 +147,9 @@ ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t siz
     __builtin_prefetch(&slab->blocks[next], 1);
     __builtin_prefetch((void *)zg_slab_slot_address(slab, next), 1);
     *is_zero = zg_header_state(block->header) == zg_state_fresh;
-    if (is_tagged) zg_tags_leave(slab, index);
+    if (use.is_tagged) zg_tags_leave(slab, index);
     note_maker(block, stack, thread);
-    __atomic_store_n(&block->header, zg_block_header(zg_state_live, family, slab->slot_bytes - (uint32_t)size),
+    __atomic_store_n(&block->header, zg_block_header(zg_state_live, use.family, slab->slot_bytes - (uint32_t)size),
                      __ATOMIC_RELEASE);
     thread->allocations++;
     thread->allocated_bytes += slab->slot_bytes;
@@ -153,7 +167,7 @@ __attribute__((always_inline)) void *zg_allocate_quickly(struct zg_thread *threa
     // Neither 0 nor with ZG_STACK_FENCE.
     if (ZG_UNLIKELY((int32_t)(stack - 1) < 0 || !thread->magazines[class].count)) return NULL;
     if (is_tagged) thread->tagged++;
-    return take_slot(thread, class, size, family, stack, is_zero, is_tagged);
+    return take_slot(thread, class, size, stack, (struct slot_use){family, is_tagged}, is_zero);
 }
 
 // A block that gets a tag instead of pages of its own.
@@ -177,7 +191,7 @@ void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, 
     if (tagged) stack = note_tagged(thread, stack);
     if (ZG_UNLIKELY(stack & ZG_STACK_FENCE)) {
         stack &= ~ZG_STACK_FENCE;
-        void *fenced = allocate_fenced(thread, stack, size, alignment, family, zero, false);
+        void *fenced = allocate_fenced(thread, stack, &(struct request){size, alignment, family, zero}, false);
         if (fenced) return fenced;
     }
     if (ZG_UNLIKELY(!magazine->count)) {
@@ -186,13 +200,13 @@ void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, 
     }
     if (ZG_UNLIKELY(!magazine->count)) {
         void *fenced = zg_config.fence_per_context && !tagged
-                           ? allocate_fenced(thread, stack, size, alignment, family, zero, true)
+                           ? allocate_fenced(thread, stack, &(struct request){size, alignment, family, zero}, true)
                            : NULL;
         if (fenced) return fenced;
         if (!refill(thread, class)) return NULL;
     }
     bool is_zero;
-    void *start = take_slot(thread, class, size, family, stack, &is_zero, zg_tags_are_on());
+    void *start = take_slot(thread, class, size, stack, (struct slot_use){family, zg_tags_are_on()}, &is_zero);
     if (zero) {
         if (!is_zero) __builtin_memset(start, 0, size);
     } else if (ZG_UNLIKELY(zg_config.fill_new)) {
@@ -206,7 +220,7 @@ static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, 
     uint32_t stack = zg_capture(thread, true);
     if (stack & ZG_STACK_FENCE) {
         stack &= ~ZG_STACK_FENCE;
-        void *fenced = allocate_fenced(thread, stack, size, alignment, family, zero, false);
+        void *fenced = allocate_fenced(thread, stack, &(struct request){size, alignment, family, zero}, false);
         if (fenced) return fenced;
     }
     bool is_zero;
@@ -239,7 +253,7 @@ static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
 void *zg_allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero) {
     if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_bypass_mode == zg_bypass_sample) {
         uint32_t stack = zg_capture(thread, true) & ~ZG_STACK_FENCE;
-        void *block = allocate_fenced(thread, stack, size, alignment, family, zero, false);
+        void *block = allocate_fenced(thread, stack, &(struct request){size, alignment, family, zero}, false);
         if (block || (zg_bypass_mode == zg_bypass_sample && !zg_bypass_may_fail)) return block;
     }
     if (ZG_LIKELY(alignment <= 16 && size <= ZG_LARGEST_SLOT))

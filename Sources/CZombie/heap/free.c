@@ -308,20 +308,20 @@ ZG_INLINE bool finish_free(struct zg_thread *thread, struct zg_pending_free pend
     return at + 1 == ZG_PENDING_BLOCKS;
 }
 
-__attribute__((always_inline)) enum zg_freed zg_free_quickly(struct zg_thread *thread, uint64_t pointer,
-                                                             enum zg_deallocator deallocator, uint64_t size,
-                                                             const uint64_t *frame, uint32_t stack,
+__attribute__((always_inline)) enum zg_freed zg_free_quickly(struct zg_thread *thread, struct zg_free_call call,
                                                              struct zg_pending_free *pending, bool is_tagged) {
-    uint64_t address = is_tagged ? zg_arch_address(pointer) : pointer;
+    uint32_t stack = call.stack;
+    uint64_t address = is_tagged ? zg_arch_address(call.pointer) : call.pointer;
     if (ZG_UNLIKELY(!zg_slab_contains(address) || !find_slot(address, pending))) return zg_freed_not;
     const struct zg_slab *slab = pending->slab;
-    if (!stack) stack = zg_capture_known(thread, frame);
+    if (!stack) stack = zg_capture_known(thread, call.frame);
     uint32_t header = __atomic_load_n(&pending->block->header, __ATOMIC_ACQUIRE);
     enum zg_alloc_family family = zg_header_family(header);
     if (ZG_UNLIKELY(!stack || zg_header_state(header) != zg_state_live ||
-                    zg_mismatch_is_possible(family, deallocator, zg_slab_requested(slab, header), size)))
+                    zg_mismatch_is_possible(family, call.deallocator, zg_slab_requested(slab, header), call.size)))
         return zg_freed_not;
-    if (is_tagged && !zg_tags_fits(slab, pending->index, pointer, zg_slab_requested(slab, header))) return zg_freed_not;
+    if (is_tagged && !zg_tags_fits(slab, pending->index, call.pointer, zg_slab_requested(slab, header)))
+        return zg_freed_not;
     if (ZG_UNLIKELY(!begin_free(thread, address, pending, header, stack))) return zg_freed_not;
     if (is_tagged) zg_tags_take(slab, pending->index);
     if (ZG_UNLIKELY(slab->filled - 1 >= ZG_FILL_SMALL || zg_class_may_be_dead((const uint64_t *)address, family)))

@@ -28,8 +28,15 @@ struct zg_pending_free {
     uint64_t index;
     uint32_t header; // state freeing
 };
-enum zg_freed zg_free_quickly(struct zg_thread *thread, uint64_t pointer, enum zg_deallocator deallocator,
-                              uint64_t size, const uint64_t *frame, uint32_t stack, struct zg_pending_free *pending,
+// A call of free, delete or their kin.
+struct zg_free_call {
+    uint64_t pointer; // with its tag
+    enum zg_deallocator deallocator;
+    uint64_t size;         // as passed to a sized function; ZG_ANY_SIZE otherwise
+    const uint64_t *frame; // frame address of the published function
+    uint32_t stack;        // id of the call stack; 0: not captured yet
+};
+enum zg_freed zg_free_quickly(struct zg_thread *thread, struct zg_free_call call, struct zg_pending_free *pending,
                               bool is_tagged);
 void zg_free_finish(struct zg_thread *thread, uint64_t address, struct zg_pending_free pending);
 void zg_free_hand_over(struct zg_thread *thread);

@@ -64,10 +64,11 @@ void *zg_reallocate_quickly(struct zg_thread *thread, uint64_t address, uint64_t
                       : zg_allocate_quickly(thread, size, zg_family_malloc, stack, &is_zero, false);
     if (ZG_UNLIKELY(!moved)) return NULL;
     __builtin_memcpy(moved, (void *)address, zg_min(zg_slab_requested(slab, header), size));
-    struct zg_pending_free dying;
-    switch (zg_free_quickly(thread, address, zg_deallocator_moved, ZG_ANY_SIZE, frame, stack, &dying, false)) {
+    struct zg_pending_free pending;
+    switch (zg_free_quickly(thread, (struct zg_free_call){address, zg_deallocator_moved, ZG_ANY_SIZE, frame, stack},
+                            &pending, false)) {
     case zg_freed_not: zg_free_entered(thread, address, zg_deallocator_moved, ZG_ANY_SIZE); break;
-    case zg_freed_partly: zg_free_finish(thread, address, dying); break;
+    case zg_freed_partly: zg_free_finish(thread, address, pending); break;
     case zg_freed_whole: break;
     case zg_freed_last: zg_free_hand_over(thread); break;
     }

@@ -98,9 +98,13 @@ void zg_maintenance_take_look(struct zg_thread *thread, enum zg_pressure_reach r
     int level = zg_pressure_level(&readings);
     if (level) zg_store(&zg_maintenance.short_ns, zg_os_clock_ns(CLOCK_MONOTONIC));
     zg_stats_set(zg_counter_pressure_level, (uint64_t)level);
-    take_step(thread,
-              zg_pressure_next(&zg_maintenance.course, level, zg_config.quarantine_bytes, zg_quarantine_bytes(),
-                               zg_maintenance_backed_bytes(), growth_step, zg_os_clock_ns(CLOCK_MONOTONIC_COARSE)));
+    struct zg_pressure_state state = {.level = level,
+                                      .cap = zg_config.quarantine_bytes,
+                                      .quarantined = zg_quarantine_bytes(),
+                                      .backed = zg_maintenance_backed_bytes(),
+                                      .stride = growth_step,
+                                      .now_ns = zg_os_clock_ns(CLOCK_MONOTONIC_COARSE)};
+    take_step(thread, zg_pressure_next(&zg_maintenance.course, &state));
 }
 
 bool zg_maintenance_begin(void) { return zg_lock_try(&looking); }

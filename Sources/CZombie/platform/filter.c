@@ -70,6 +70,8 @@ static bool is_told(long number) {
     return false;
 }
 
+enum { FILTER_WORDS = sizeof(struct seccomp_data) / sizeof(uint64_t) };
+
 struct machine {
     uint32_t accumulator, index, memory[BPF_MEMWORDS];
     const uint64_t *words; // struct seccomp_data
@@ -110,9 +112,23 @@ static bool is_so(uint16_t code, uint32_t a, uint32_t operand) {
     }
 }
 
+// Loads the accumulator or the index register `to` by the instruction's addressing mode.
+static bool load_register(struct machine *machine, const struct zg_filter_instruction *now, uint32_t *to) {
+    switch (BPF_MODE(now->code)) {
+    case BPF_ABS: return BPF_CLASS(now->code) == BPF_LD && load(machine, now->constant);
+    case BPF_IMM: *to = now->constant; return true;
+    case BPF_LEN: *to = FILTER_WORDS * sizeof(uint64_t); return true;
+    case BPF_MEM:
+        if (now->constant >= BPF_MEMWORDS) return false;
+        *to = machine->memory[now->constant];
+        return true;
+    default: return false;
+    }
+}
+
 uint32_t zg_filter_run(const struct zg_filter_instruction *instructions, uint32_t count, long number,
                        const uint64_t arguments[6]) {
-    uint64_t words[8] = {(uint32_t)number | (uint64_t)ZG_ARCH_AUDIT << 32, 0};
+    uint64_t words[FILTER_WORDS] = {(uint32_t)number | (uint64_t)ZG_ARCH_AUDIT << 32, 0};
     for (int i = 0; i < 6; i++) words[2 + i] = arguments[i];
     struct machine machine = {.words = words};
     // Jumps lead forward only: it ends.
@@ -122,21 +138,8 @@ uint32_t zg_filter_run(const struct zg_filter_instruction *instructions, uint32_
         uint32_t operand = BPF_SRC(code) == BPF_X ? machine.index : now->constant;
         bool known = true;
         switch (BPF_CLASS(code)) {
-        case BPF_LD:
-            if (BPF_MODE(code) == BPF_ABS) known = load(&machine, now->constant);
-            else if (BPF_MODE(code) == BPF_IMM) machine.accumulator = now->constant;
-            else if (BPF_MODE(code) == BPF_LEN) machine.accumulator = sizeof words;
-            else if (BPF_MODE(code) == BPF_MEM && now->constant < BPF_MEMWORDS)
-                machine.accumulator = machine.memory[now->constant];
-            else known = false;
-            break;
-        case BPF_LDX:
-            if (BPF_MODE(code) == BPF_IMM) machine.index = now->constant;
-            else if (BPF_MODE(code) == BPF_LEN) machine.index = sizeof words;
-            else if (BPF_MODE(code) == BPF_MEM && now->constant < BPF_MEMWORDS)
-                machine.index = machine.memory[now->constant];
-            else known = false;
-            break;
+        case BPF_LD: known = load_register(&machine, now, &machine.accumulator); break;
+        case BPF_LDX: known = load_register(&machine, now, &machine.index); break;
         case BPF_ST:
         case BPF_STX:
             known = now->constant < BPF_MEMWORDS;

@@ -223,9 +223,10 @@ enum { CALM_LOOKS = 4 };
 #define AGAIN_MOST ((uint64_t)4 << 20)
 enum { AGAIN_STRIDES = 4 };
 
-enum zg_pressure_step zg_pressure_next(struct zg_pressure_course *course, int level, uint64_t cap, uint64_t quarantined,
-                                       uint64_t backed, uint64_t stride, uint64_t now_ns) {
-    if (level == zg_pressure_suffices) {
+enum zg_pressure_step zg_pressure_next(struct zg_pressure_course *course, const struct zg_pressure_state *state) {
+    uint64_t cap = state->cap, now_ns = state->now_ns;
+    bool is_short = state->level == zg_pressure_short;
+    if (state->level == zg_pressure_suffices) {
         if (++course->calm < CALM_LOOKS) return zg_pressure_wait;
         course->calm = CALM_LOOKS;
         course->relieved = course->released = false;
@@ -239,18 +240,18 @@ enum zg_pressure_step zg_pressure_next(struct zg_pressure_course *course, int le
         course->relieved = true;
         return zg_pressure_relieve;
     }
-    uint64_t least = level == zg_pressure_short ? 0 : cap / 8;
+    uint64_t least = is_short ? 0 : cap / 8;
     if (course->cap > least) {
         // Half of what is held: a cap far over that would be halved many times without effect.
-        uint64_t half = zg_min(course->cap, zg_max(quarantined, cap / 8)) / 2;
+        uint64_t half = zg_min(course->cap, zg_max(state->quarantined, cap / 8)) / 2;
         course->cap = zg_max(half < cap / 32 ? 0 : half, least);
         course->changed_ns = now_ns;
         return zg_pressure_shrink;
     }
-    if (level == zg_pressure_short && !course->released) {
+    if (is_short && !course->released) {
         course->released = true;
         return zg_pressure_release;
     }
-    if (backed < zg_min(AGAIN_STRIDES * stride, AGAIN_MOST)) return zg_pressure_wait;
-    return level == zg_pressure_short ? zg_pressure_release : zg_pressure_relieve;
+    if (state->backed < zg_min(AGAIN_STRIDES * state->stride, AGAIN_MOST)) return zg_pressure_wait;
+    return is_short ? zg_pressure_release : zg_pressure_relieve;
 }

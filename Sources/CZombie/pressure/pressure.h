@@ -68,10 +68,16 @@ struct zg_pressure_course {
     uint32_t calm;       // looks in a row that found no pressure
     bool relieved, released;
 };
-// `cap` is what it may hold when memory suffices; `quarantined` what it does hold; `backed` the memory that a relief would
-// give back, roughly; `stride` that of the reading.
-enum zg_pressure_step zg_pressure_next(struct zg_pressure_course *course, int level, uint64_t cap, uint64_t quarantined,
-                                       uint64_t backed, uint64_t stride, uint64_t now_ns);
+// Input of zg_pressure_next.
+struct zg_pressure_state {
+    int level;            // enum zg_pressure_level
+    uint64_t cap;         // bytes that the quarantine may hold when memory suffices
+    uint64_t quarantined; // bytes that it holds
+    uint64_t backed;      // bytes that a relief would give back, estimated
+    uint64_t stride;      // zg_pressure_stride of the same reading
+    uint64_t now_ns;      // monotonic
+};
+enum zg_pressure_step zg_pressure_next(struct zg_pressure_course *course, const struct zg_pressure_state *state);
 
 // -- the heap's own word. Any context. --
 
