@@ -391,6 +391,27 @@ static void find_neighbours(const struct zg_fault *fault, const struct place *pl
     }
 }
 
+// No register explains the access. `is_clear`: none points to another block.
+static void blame_none(const struct zg_fault *fault, const struct place *place, bool is_clear,
+                       struct zg_verdict *verdict) {
+    const char *inferred = ZG_CONFIDENCE(inferred);
+    // The guard page lies between two blocks, and no register points to either: attribute the access to the nearer one if it is live.
+    const struct zg_block_view *near = find_near(fault, place);
+    if (is_clear && near && fault->is_fenced(near) && (near->state == zg_state_live || has_only_guard(near))) {
+        blame(fault, place, near, inferred, verdict);
+        return;
+    }
+    if (!place->has_owner && fault->is_forgotten(fault->address)) {
+        verdict->kind = zg_finding_use_after_free;
+        verdict->confidence = inferred;
+        verdict->freed_memory = verdict->is_forgotten = true;
+        return;
+    }
+    find_neighbours(fault, place, verdict);
+    if (verdict->has_before || verdict->has_after) verdict->confidence = inferred;
+    verdict->overrun = place->is_protected;
+}
+
 // Whose bounds were crossed the registers of the instruction say, wherever it came out. What none of them explains is the
 // block's whose pages it is, if it is within them; a live block's, if it is its guard; and otherwise nobody's. Only within a
 // block, or with a pointer into no other block at hand, is that certain.
@@ -433,21 +454,7 @@ static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict
         blame(fault, &place, &crossed, inferred, verdict);
         return;
     }
-    // The guard behind a block and in front of another, with nobody else's pointers at hand: the nearer one's, if that one is live.
-    const struct zg_block_view *near = find_near(fault, &place);
-    if (is_clear && near && fault->is_fenced(near) && (near->state == zg_state_live || has_only_guard(near))) {
-        blame(fault, &place, near, inferred, verdict);
-        return;
-    }
-    if (!place.has_owner && fault->is_forgotten(fault->address)) {
-        verdict->kind = zg_finding_use_after_free;
-        verdict->confidence = inferred;
-        verdict->freed_memory = verdict->is_forgotten = true;
-        return;
-    }
-    find_neighbours(fault, &place, verdict);
-    if (verdict->has_before || verdict->has_after) verdict->confidence = inferred;
-    verdict->overrun = place.is_protected;
+    blame_none(fault, &place, is_clear, verdict);
 }
 
 // The tag of the pointer says whose it is: the block that was at the address, or one that it has left.

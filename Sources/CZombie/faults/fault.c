@@ -236,6 +236,26 @@ static void hold(struct work *work, enum zg_handled_kind kind) {
     zg_handled_publish(work->handled, text.truncated ? 0 : text.count);
 }
 
+// The instruction loads the header word of a freed object, so that what it does with the word faults a second time and says more.
+// A write, a comparison or a load of a part of the word leads to no second fault: it is reported now.
+static bool reads_header(void) {
+    return verdict.has_block && verdict.trap.part == zg_trap_none && !fault.without_address &&
+           fault.address == verdict.block.start + (uint64_t)verdict.block.offset && fault.access != zg_fault_write &&
+           zg_arch_may_load_pointer(fault.code, fault.code_count);
+}
+
+static bool reveal_header(const struct work *work, bool is_tagged) {
+    return is_tagged ? zg_zombie_is_header(&verdict.block) && zg_tags_open(work->pointer)
+                     : zg_revive_header(&verdict.block);
+}
+
+// on_finding=continue: makes the memory accessible, so that the instruction can be executed again.
+static bool let_access_go_on(const struct work *work, bool is_tagged) {
+    if (verdict.trap.part != zg_trap_none) return revive(work);
+    if (work->pointer) return let_go_on(work, is_tagged);
+    return !fault.without_address && (zg_revive_fenced_at(fault.address) || zg_revive_page(fault.address));
+}
+
 static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
@@ -250,27 +270,15 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
         if (!work->is_nested) hold(work, zg_handled_fault);
         return;
     }
-    // The object's own header was read, not what a register happens to point to; and no second time by the same instruction.
-    // What is written, compared, or read in part does not lead to a second fault: that is said now.
-    bool at_header = verdict.has_block && verdict.trap.part == zg_trap_none && !fault.without_address &&
-                     fault.address == verdict.block.start + (uint64_t)verdict.block.offset;
     bool is_tagged = verdict.has_block && work->is_tag_fault && verdict.freed_memory && is_current(&verdict.block);
-    bool may_load_pointer = fault.access != zg_fault_write && zg_arch_may_load_pointer(fault.code, fault.code_count);
-    if (at_header && may_load_pointer && !goes_in_circles() &&
-        (is_tagged ? zg_zombie_is_header(&verdict.block) && zg_tags_open(work->pointer)
-                   : zg_revive_header(&verdict.block))) {
+    if (reads_header() && !goes_in_circles() && reveal_header(work, is_tagged)) {
         work->resolved = true;
         return;
     }
     describe(work);
     bool is_new = write_finding(work);
-    if (zg_config.on_finding == zg_on_finding_continue && (verdict.freed_memory || verdict.overrun)) {
-        if (verdict.trap.part != zg_trap_none) work->resolved = revive(work);
-        else if (work->pointer) work->resolved = let_go_on(work, is_tagged);
-        else if (!fault.without_address)
-            work->resolved = zg_revive_fenced_at(fault.address) || zg_revive_page(fault.address);
-        work->resolved = work->resolved && !goes_in_circles();
-    }
+    if (zg_config.on_finding == zg_on_finding_continue && (verdict.freed_memory || verdict.overrun))
+        work->resolved = let_access_go_on(work, is_tagged) && !goes_in_circles();
     if (is_new) complete(work);
 }
 
@@ -534,43 +542,61 @@ static void look_at_signal(struct work *work) {
         work_alone(work_on_crash, work);
 }
 
+static bool is_memory_fault(const struct work *work) {
+    return work->info->si_code > 0 && (work->signal == SIGSEGV || work->signal == SIGBUS);
+}
+
+// Diagnoses what the signal stands for. True: the signal is dealt with, and the program goes on.
+static bool diagnose_signal(struct work *work) {
+    if (work->signal == SIGABRT) {
+        note_nested(work);
+        if (work->info->si_code <= 0 && work->info->si_pid == zg_os_pid()) work_alone(work_on_abort, work);
+        return false;
+    }
+    if (is_memory_fault(work)) {
+        enum zg_window_fault window = zg_window_fault((uint64_t)work->info->si_addr);
+        if (window == zg_window_fault_mended) return true;
+        if (window == zg_window_fault_lost) {
+            zg_signals_hand_on(work->signal, work->info, work->context);
+            return true;
+        }
+        note_nested(work);
+        return !is_borrowed_thread(work->tid) && work_alone(work_on_fault, work) && work->resolved;
+    }
+    if (work->info->si_code <= 0 && zg_signals_hold(work->signal, work->info, work->context)) return true;
+    note_nested(work);
+    return false;
+}
+
+// The program's own handler has returned, or there was none.
+static void look_after_handler(struct work *work) {
+    int signal = work->signal;
+    // The handler has reset the action and raised the signal, which is pending until this handler returns; or the instruction
+    // faults again.
+    if (work->handled && !work->reported && zg_signals_is_deadly(signal) &&
+        zg_signals_is_pending(UINT64_C(1) << (signal - 1)))
+        work->reported = report_handled(work->handled, zg_crash_signal_name(signal));
+    if (!work->handled || !work->handled->is_reported) zg_handled_end(work->handled);
+    if (signal != SIGABRT || work->reported || !zg_signals_goes_on(signal, work->info)) return;
+    if (zg_crash_is_wanted() || work->is_nested) work_alone(work_on_ended_abort, work);
+    if (work->in_abort && work->is_nested) report_handled(own_handled(), zg_crash_signal_name(SIGABRT));
+}
+
 void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     struct work work = {.tid = zg_os_tid(), .signal = signal, .info = info, .context = context};
     zg_signals_came_from(context);
     if (zg_tags_are_on() && look_at_tags(&work)) return;
-    if (signal != SIGABRT && info->si_code > 0 && (signal == SIGSEGV || signal == SIGBUS) &&
-        (zg_arch_recover_read(context) || is_own_fill(info)))
-        return;
-    // What somebody sends while the work lets faults through is no fault of the work's.
+    if (is_memory_fault(&work) && (zg_arch_recover_read(context) || is_own_fill(info))) return;
+    // A signal that was sent while this thread works on a fault is no fault of that work.
     if (info->si_code <= 0 && __atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == work.tid) {
         zg_signals_postpone(signal, info, context);
         return;
     }
-    if (signal == SIGABRT) {
-        note_nested(&work);
-        if (info->si_code <= 0 && info->si_pid == zg_os_pid()) work_alone(work_on_abort, &work);
-    } else if (info->si_code > 0 && (signal == SIGSEGV || signal == SIGBUS)) {
-        enum zg_window_fault window = zg_window_fault((uint64_t)info->si_addr);
-        if (window == zg_window_fault_mended) return;
-        if (window == zg_window_fault_lost) return zg_signals_hand_on(signal, info, context);
-        note_nested(&work);
-        if (!is_borrowed_thread(work.tid) && work_alone(work_on_fault, &work) && work.resolved) return;
-    } else if (info->si_code <= 0 && zg_signals_hold(signal, info, context)) {
-        return;
-    } else {
-        note_nested(&work);
-    }
+    if (diagnose_signal(&work)) return;
     look_at_signal(&work);
     note_call(&work);
     if (zg_tags_are_on()) zg_arch_check_tags(true);
     if (work.reported) zg_signals_hand_on_reported(signal, info, context, work.was_reported);
     else zg_signals_hand_on(signal, info, context);
-    // It has taken itself away and raised the signal, which waits for its return; or the instruction faults again.
-    if (work.handled && !work.reported && zg_signals_is_deadly(signal) &&
-        zg_signals_is_pending(UINT64_C(1) << (signal - 1)))
-        work.reported = report_handled(work.handled, zg_crash_signal_name(signal));
-    if (!work.handled || !work.handled->is_reported) zg_handled_end(work.handled);
-    if (signal != SIGABRT || work.reported || !zg_signals_goes_on(signal, info)) return;
-    if (zg_crash_is_wanted() || work.is_nested) work_alone(work_on_ended_abort, &work);
-    if (work.in_abort && work.is_nested) report_handled(own_handled(), zg_crash_signal_name(SIGABRT));
+    look_after_handler(&work);
 }

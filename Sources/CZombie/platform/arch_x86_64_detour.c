@@ -35,6 +35,52 @@ static uint32_t operand_bytes(const uint8_t *at, bool is_upper, int *kind, bool 
     return bytes;
 }
 
+// The bytes behind an opcode.
+struct shape {
+    bool is_known;
+    bool has_operand;  // a ModRM byte
+    bool only_address; // the operand in memory is not accessed
+    uint32_t immediate;
+};
+
+static struct shape one_byte_shape(uint8_t opcode, bool is_wide) {
+    if (opcode < 0x40 && (opcode & 7) < 6) { // add, or, and, sub, xor, cmp
+        uint32_t low = opcode & 7;
+        return (struct shape){true, low < 4, false, low == 4 ? 1 : low == 5 ? 4 : 0};
+    }
+    if ((opcode & 0xf0) == 0x50) return (struct shape){.is_known = true}; // push, pop
+    if (opcode >= 0xb8 && opcode <= 0xbf) return (struct shape){.is_known = true, .immediate = is_wide ? 8 : 4};
+    switch (opcode) {
+    case 0x90: return (struct shape){.is_known = true}; // nop
+    case 0x80:
+    case 0x83:
+    case 0xc1: return (struct shape){true, true, false, 1};
+    case 0x81:
+    case 0xc7: return (struct shape){true, true, false, 4};
+    case 0x8d: return (struct shape){true, true, true, 0}; // lea
+    case 0x63:
+    case 0x84:
+    case 0x85:
+    case 0x88:
+    case 0x89:
+    case 0x8a:
+    case 0x8b: return (struct shape){true, true, false, 0};
+    default: return (struct shape){.is_known = false};
+    }
+}
+
+static struct shape two_byte_shape(uint8_t opcode) {
+    switch (opcode) {
+    case 0x1e:                                             // endbr64
+    case 0x1f: return (struct shape){true, true, true, 0}; // nop
+    case 0xb6:                                             // movzx, movsx
+    case 0xb7:
+    case 0xbe:
+    case 0xbf: return (struct shape){true, true, false, 0};
+    default: return (struct shape){(opcode & 0xf0) == 0x40, true, false, 0}; // cmov
+    }
+}
+
 // An instruction of the kinds that functions begin with. One that reads what an argument points to is left alone: it may fault, and
 // the fault is to be seen where the function is.
 static struct moved look_at(const uint8_t *code) {
@@ -43,43 +89,20 @@ static struct moved look_at(const uint8_t *code) {
     bool is_wide = false, is_half = false, is_upper = false;
     while (*at == 0x66 || *at == 0xf3) is_half |= *at++ == 0x66;
     if ((*at & 0xf0) == 0x40) is_wide = *at & 8, is_upper = *at++ & 1;
-    uint8_t opcode = *at++;
-    uint32_t immediate = 0;
-    bool has_operand = true, only_address = false;
-    if (opcode == 0x0f) {
-        opcode = *at++;
-        only_address = opcode == 0x1e || opcode == 0x1f; // endbr64, nop
-        if (!only_address && (opcode & 0xf0) != 0x40 && opcode != 0xb6 && opcode != 0xb7 && opcode != 0xbe &&
-            opcode != 0xbf)
-            return none;
-    } else if (opcode < 0x40 && (opcode & 7) < 6) { // add, or, and, sub, xor, cmp
-        has_operand = (opcode & 7) < 4;
-        immediate = (opcode & 7) == 4 ? 1 : (opcode & 7) == 5 ? 4 : 0;
-    } else if ((opcode & 0xf0) == 0x50 || opcode == 0x90) { // push, pop, nop
-        has_operand = false;
-    } else if (opcode >= 0xb8 && opcode <= 0xbf) { // mov
-        has_operand = false;
-        immediate = is_wide ? 8 : 4;
-    } else if (opcode == 0x80 || opcode == 0x83 || opcode == 0xc1) {
-        immediate = 1;
-    } else if (opcode == 0x81 || opcode == 0xc7) {
-        immediate = 4;
-    } else if (opcode == 0x8d) {
-        only_address = true;
-    } else if (opcode != 0x63 && opcode != 0x84 && opcode != 0x85 && (opcode < 0x88 || opcode > 0x8b)) {
-        return none;
-    }
-    if (is_half && immediate == 4) return none; // which has 2 bytes then
+    struct shape shape = *at == 0x0f ? two_byte_shape(at[1]) : one_byte_shape(*at, is_wide);
+    at += *at == 0x0f ? 2 : 1;
+    // With an operand-size prefix the immediate has 2 bytes.
+    if (!shape.is_known || (is_half && shape.immediate == 4)) return none;
     struct moved it = none;
-    if (has_operand) {
+    if (shape.has_operand) {
         int kind;
         bool in_memory;
         uint32_t bytes = operand_bytes(at, is_upper, &kind, &in_memory);
-        if (in_memory && !kind && !only_address) return none;
+        if (in_memory && !kind && !shape.only_address) return none;
         if (kind == RIP_RELATIVE) it.displacement = (uint32_t)(at + 1 - code);
         at += bytes;
     }
-    it.bytes = (uint32_t)(at - code) + immediate;
+    it.bytes = (uint32_t)(at - code) + shape.immediate;
     return it;
 }
 

@@ -268,55 +268,70 @@ ZG_INLINE void depend_on(struct zg_walk *walk, uint64_t sp, uint64_t address, ui
     walk->words[walk->word_count++] = (word & ((UINT64_C(1) << 48) - 1)) | distance << 48;
 }
 
+// The frame that a walk has reached.
+struct walked {
+    uint64_t pc, sp, fp;
+    uint64_t fp_place; // where fp was read from; 1: it is the caller's own, 0: the walk depends on it already
+    bool exact;        // pc is an instruction, not a return address
+};
+
+// The walk depends on the frame pointer of this frame.
+ZG_INLINE void depend_on_fp(struct zg_walk *walk, uint64_t sp, struct walked *frame) {
+    if (frame->fp_place == 1) walk->uses_fp = true;
+    else if (frame->fp_place) depend_on(walk, sp, frame->fp_place, frame->fp);
+    frame->fp_place = frame->fp_place == 1;
+}
+
+// Steps by a rule of the simple form. False at the end of the stack. `at` is where the return address was read.
+ZG_INLINE bool step_simple(zg_rule rule, struct walked *frame, struct reader *reader, struct zg_walk *walk,
+                           uint64_t *at) {
+    uint64_t base = zg_rule_uses_fp(rule, frame->sp) ? frame->fp : frame->sp;
+    uint64_t cfa = base + zg_rule_distance(rule, frame->sp), fp_at = cfa - zg_rule_fp(rule);
+    *at = cfa - zg_arch_return_place(zg_rule_fp(rule));
+    frame->exact = false;
+    if (ZG_LIKELY(cfa > frame->sp && cfa <= reader->high && *at >= reader->low && fp_at >= reader->low && !(cfa & 7))) {
+        frame->pc = zg_arch_strip(*(const uint64_t *)*at);
+        if (fp_at != cfa) frame->fp = *(const uint64_t *)fp_at;
+    } else {
+        walk->repeatable = false;
+        if (cfa <= frame->sp || !read_word(reader, *at, &frame->pc)) return false;
+        frame->pc = zg_arch_strip(frame->pc);
+        if (fp_at != cfa && !read_word(reader, fp_at, &frame->fp)) return false;
+    }
+    if (fp_at != cfa) frame->fp_place = fp_at;
+    frame->sp = cfa;
+    return true;
+}
+
 void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bounds, int depth, struct zg_walk *walk) {
     const struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
-    uint64_t pc = caller.pc, sp = caller.sp, fp = caller.fp, link;
-    uint64_t fp_place = 1; // where the frame pointer was read from; 1: it is the caller's own, 0: noted already
-    struct reader reader = reader_for(sp, bounds);
-    bool exact = false;
+    struct walked frame = {caller.pc, caller.sp, caller.fp, 1, false};
+    uint64_t link, place;
+    struct reader reader = reader_for(caller.sp, bounds);
     int count = 0;
     walk->repeatable = reader.high == bounds->high;
     walk->uses_fp = false;
     walk->word_count = 0;
-    while (count < depth && pc) {
-        walk->frames[count++] = pc + exact;
-        zg_rule rule = rule_for(table, exact ? pc : pc - 1);
+    while (count < depth && frame.pc) {
+        walk->frames[count++] = frame.pc + frame.exact;
+        zg_rule rule = rule_for(table, frame.exact ? frame.pc : frame.pc - 1);
         bool guessed = ZG_UNLIKELY(rule == rule_guess);
         if (guessed) rule = guessed_rule;
         if (ZG_LIKELY((rule & 3) == zg_rule_simple)) {
-            uint64_t base = sp;
-            if (zg_rule_uses_fp(rule, sp)) {
-                base = fp;
-                if (fp_place == 1) walk->uses_fp = true;
-                else if (fp_place) depend_on(walk, caller.sp, fp_place, fp);
-                fp_place = fp_place == 1; // noted once
-            }
-            uint64_t end_place;
-            if (guessed && !is_frame(table, fp, zg_max(sp, reader.low), reader.high, &end_place)) {
-                if (end_place) depend_on(walk, caller.sp, end_place, *(const uint64_t *)end_place);
+            if (zg_rule_uses_fp(rule, frame.sp)) depend_on_fp(walk, caller.sp, &frame);
+            if (guessed && !is_frame(table, frame.fp, zg_max(frame.sp, reader.low), reader.high, &place)) {
+                if (place) depend_on(walk, caller.sp, place, *(const uint64_t *)place);
                 break;
             }
-            uint64_t cfa = base + zg_rule_distance(rule, sp), fp_at = cfa - zg_rule_fp(rule);
-            uint64_t at = cfa - zg_arch_return_place(zg_rule_fp(rule));
-            exact = false;
-            if (ZG_LIKELY(cfa > sp && cfa <= reader.high && at >= reader.low && fp_at >= reader.low && !(cfa & 7))) {
-                pc = zg_arch_strip(*(const uint64_t *)at);
-                if (fp_at != cfa) fp = *(const uint64_t *)fp_at;
-            } else {
-                walk->repeatable = false;
-                if (cfa <= sp || !read_word(&reader, at, &pc)) break;
-                pc = zg_arch_strip(pc);
-                if (fp_at != cfa && !read_word(&reader, fp_at, &fp)) break;
-            }
-            if (count < depth) depend_on(walk, caller.sp, at, pc);
-            if (fp_at != cfa) fp_place = fp_at;
-            sp = cfa;
+            if (!step_simple(rule, &frame, &reader, walk, &place)) break;
+            if (count < depth) depend_on(walk, caller.sp, place, frame.pc);
         } else if ((rule & 3) == zg_rule_complex) {
             walk->repeatable = false;
-            if (!step_complex(&pc, &sp, &fp, &link, &reader, &exact)) break;
-            // What lies below the caller may be protected, or not there yet.
-            bool below = sp < caller.sp && caller.sp >= bounds->low && caller.sp < bounds->high;
-            if (sp >= bounds->low && sp < bounds->high && !below) reader = (struct reader){sp, bounds->high, false};
+            if (!step_complex(&frame.pc, &frame.sp, &frame.fp, &link, &reader, &frame.exact)) break;
+            // The part of the stack below the caller may be protected, or not mapped yet.
+            bool below = frame.sp < caller.sp && caller.sp >= bounds->low && caller.sp < bounds->high;
+            if (frame.sp >= bounds->low && frame.sp < bounds->high && !below)
+                reader = (struct reader){frame.sp, bounds->high, false};
         } else {
             break;
         }

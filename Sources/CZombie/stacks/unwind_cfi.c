@@ -165,93 +165,113 @@ static int64_t scaled(uint64_t factored, const struct cie *cie) {
     return (int64_t)(factored * (uint64_t)cie->data_factor);
 }
 
-// Runs a call frame program from `at` until its location counter passes `pc`.
-static bool run_program(const struct cie *cie, const uint8_t *at, const uint8_t *end, uint64_t location, uint64_t pc,
-                        const struct zg_cfi_row *initial, struct zg_cfi_row *row) {
+// A call frame program (DWARF 5, 6.4.2) that is being run.
+struct program {
+    const struct cie *cie;
+    const uint8_t *at, *end;
+    uint64_t location;                // address that the rows from here on are for
+    const struct zg_cfi_row *initial; // row after the CIE's own program
+    struct zg_cfi_row *row;
     struct zg_cfi_row remembered[ZG_REMEMBERED_ROWS];
-    int depth = 0;
-    while (at < end) {
-        uint8_t op = *at++;
-        uint64_t low = op & 0x3f, reg;
-        switch (op >> 6) {
-        case 1: location += low * cie->code_factor; goto moved;
-        case 2: set_rule(row, low, zg_cfi_at_offset, scaled(read_uleb(&at), cie)); continue;
-        case 3:
-            if (low < ZG_ARCH_REGISTER_COUNT) row->registers[low] = initial->registers[low];
-            continue;
-        default: break;
+    int depth; // of `remembered`
+};
+
+static void restore(struct program *program, uint64_t reg) {
+    if (reg < ZG_ARCH_REGISTER_COUNT) program->row->registers[reg] = program->initial->registers[reg];
+}
+
+// Operations that advance the location. False for another one.
+static bool advance(struct program *program, uint8_t op) {
+    const struct cie *cie = program->cie;
+    switch (op) {
+    case 0x01: program->location = read_encoded(&program->at, cie->pointer_encoding, 0); return true;
+    case 0x02: program->location += *program->at++ * cie->code_factor; return true;
+    case 0x03: program->location += read_u16(&program->at) * cie->code_factor; return true;
+    case 0x04: program->location += read_u32(&program->at) * cie->code_factor; return true;
+    default:
+        if (op >> 6 != 1) return false;
+        program->location += (op & 0x3f) * cie->code_factor;
+        return true;
+    }
+}
+
+// Operations that define the canonical frame address. False for another one.
+static bool define_cfa(struct program *program, uint8_t op) {
+    struct zg_cfi_row *row = program->row;
+    const uint8_t **at = &program->at;
+    switch (op) {
+    case 0x0c: // def_cfa
+        row->cfa_register = (uint32_t)read_uleb(at);
+        row->cfa = rule_of(zg_cfi_in_register, (int64_t)read_uleb(at));
+        return true;
+    case 0x0d: row->cfa_register = (uint32_t)read_uleb(at); return true;
+    // A malformed program may redefine the offset of an expression; the rule becomes a register again.
+    case 0x0e: row->cfa = rule_of(zg_cfi_in_register, (int64_t)read_uleb(at)); return true;
+    case 0x0f: row->cfa = rule_of(zg_cfi_is_expression, skip_expression(row, at)); return true;
+    case 0x12: // def_cfa_sf
+        row->cfa_register = (uint32_t)read_uleb(at);
+        row->cfa = rule_of(zg_cfi_in_register, scaled((uint64_t)read_sleb(at), program->cie));
+        return true;
+    case 0x13: row->cfa = rule_of(zg_cfi_in_register, scaled((uint64_t)read_sleb(at), program->cie)); return true;
+    default: return false;
+    }
+}
+
+// Operations that set the rule of one register, whose number follows the opcode. False for another one.
+static bool define_register(struct program *program, uint8_t op) {
+    struct zg_cfi_row *row = program->row;
+    const struct cie *cie = program->cie;
+    const uint8_t **at = &program->at;
+    if (op < 0x05 || op > 0x16 || (op >= 0x0a && op <= 0x0f) || op == 0x12 || op == 0x13) return false;
+    uint64_t reg = read_uleb(at);
+    switch (op) {
+    case 0x05: set_rule(row, reg, zg_cfi_at_offset, scaled(read_uleb(at), cie)); break; // offset_extended
+    case 0x06: restore(program, reg); break;                                            // restore_extended
+    case 0x07: set_rule(row, reg, zg_cfi_undefined, 0); break;
+    case 0x08: set_rule(row, reg, zg_cfi_same, 0); break;
+    case 0x09: set_rule(row, reg, zg_cfi_in_register, (int64_t)read_uleb(at)); break; // register
+    case 0x10: set_rule(row, reg, zg_cfi_at_expression, skip_expression(row, at)); break;
+    case 0x11: set_rule(row, reg, zg_cfi_at_offset, scaled((uint64_t)read_sleb(at), cie)); break; // …_extended_sf
+    case 0x14: set_rule(row, reg, zg_cfi_is_offset, scaled(read_uleb(at), cie)); break;           // val_offset
+    case 0x15: set_rule(row, reg, zg_cfi_is_offset, scaled((uint64_t)read_sleb(at), cie)); break; // val_offset_sf
+    case 0x16: set_rule(row, reg, zg_cfi_is_expression, skip_expression(row, at)); break;         // val_expression
+    }
+    return true;
+}
+
+// The other operations. False for an unknown one: no frame is better than a wrong one.
+static bool run_other(struct program *program, uint8_t op) {
+    switch (op) {
+    case 0x00: return true; // nop
+    case 0x0a:              // remember_state
+        if (program->depth == ZG_REMEMBERED_ROWS) return false;
+        program->remembered[program->depth++] = *program->row;
+        return true;
+    case 0x0b: // restore_state
+        if (program->depth == 0) return false;
+        *program->row = program->remembered[--program->depth];
+        return true;
+    // AArch64: return address signing is toggled, in one of two ways. Signatures are stripped anyway.
+    case 0x2c:
+    case 0x2d: return true;
+    case 0x2e: read_uleb(&program->at); return true; // GNU_args_size
+    default: return false;
+    }
+}
+
+// Runs the program until its location passes `pc`.
+static bool run_program(struct program *program, uint64_t pc) {
+    while (program->at < program->end) {
+        uint8_t op = *program->at++;
+        if (op >> 6 == 2) {
+            set_rule(program->row, op & 0x3f, zg_cfi_at_offset, scaled(read_uleb(&program->at), program->cie));
+        } else if (op >> 6 == 3) {
+            restore(program, op & 0x3f);
+        } else if (advance(program, op)) {
+            if (program->location > pc) return true;
+        } else if (!define_cfa(program, op) && !define_register(program, op) && !run_other(program, op)) {
+            return false;
         }
-        switch (op) {
-        case 0x00: break; // nop
-        case 0x01: location = read_encoded(&at, cie->pointer_encoding, 0); goto moved;
-        case 0x02: location += *at++ * cie->code_factor; goto moved;
-        case 0x03: location += read_u16(&at) * cie->code_factor; goto moved;
-        case 0x04: location += read_u32(&at) * cie->code_factor; goto moved;
-        case 0x05: // offset_extended
-            reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_at_offset, scaled(read_uleb(&at), cie));
-            break;
-        case 0x06: // restore_extended
-            reg = read_uleb(&at);
-            if (reg < ZG_ARCH_REGISTER_COUNT) row->registers[reg] = initial->registers[reg];
-            break;
-        case 0x07: set_rule(row, read_uleb(&at), zg_cfi_undefined, 0); break;
-        case 0x08: set_rule(row, read_uleb(&at), zg_cfi_same, 0); break;
-        case 0x09: // register
-            reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_in_register, (int64_t)read_uleb(&at));
-            break;
-        case 0x0a: // remember_state
-            if (depth == ZG_REMEMBERED_ROWS) return false;
-            remembered[depth++] = *row;
-            break;
-        case 0x0b: // restore_state
-            if (depth == 0) return false;
-            *row = remembered[--depth];
-            break;
-        case 0x0c: // def_cfa
-            row->cfa_register = (uint32_t)read_uleb(&at);
-            row->cfa = rule_of(zg_cfi_in_register, (int64_t)read_uleb(&at));
-            break;
-        case 0x0d: row->cfa_register = (uint32_t)read_uleb(&at); break;
-        case 0x0e:
-            row->cfa = rule_of(zg_cfi_in_register, (int64_t)read_uleb(&at));
-            break; // a broken program's was an expression
-        case 0x0f: row->cfa = rule_of(zg_cfi_is_expression, skip_expression(row, &at)); break;
-        case 0x10: // expression
-            reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_at_expression, skip_expression(row, &at));
-            break;
-        case 0x11: // offset_extended_sf
-            reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_at_offset, scaled((uint64_t)read_sleb(&at), cie));
-            break;
-        case 0x12: // def_cfa_sf
-            row->cfa_register = (uint32_t)read_uleb(&at);
-            row->cfa = rule_of(zg_cfi_in_register, scaled((uint64_t)read_sleb(&at), cie));
-            break;
-        case 0x13: row->cfa = rule_of(zg_cfi_in_register, scaled((uint64_t)read_sleb(&at), cie)); break;
-        case 0x14: // val_offset
-            reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_is_offset, scaled(read_uleb(&at), cie));
-            break;
-        case 0x15: // val_offset_sf
-            reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_is_offset, scaled((uint64_t)read_sleb(&at), cie));
-            break;
-        case 0x16: // val_expression
-            reg = read_uleb(&at);
-            set_rule(row, reg, zg_cfi_is_expression, skip_expression(row, &at));
-            break;
-        // AArch64: return address signing toggles, in one of two ways; the signature is stripped.
-        case 0x2c:
-        case 0x2d: break;
-        case 0x2e: read_uleb(&at); break; // GNU_args_size
-        default: return false;            // unknown: better no frame than a wrong one
-        }
-        continue;
-    moved:
-        if (location > pc) return true;
     }
     return true;
 }
@@ -279,9 +299,11 @@ bool zg_cfi_find_row(const struct zg_module *module, uint64_t pc, struct zg_cfi_
     row->return_register = cie.return_register;
     row->table = module->eh_frame_hdr;
     row->signal_frame = cie.signal_frame;
-    if (!run_program(&cie, cie.program, cie.end, 0, UINT64_MAX, row, row)) return false;
+    struct program program = {.cie = &cie, .at = cie.program, .end = cie.end, .initial = row, .row = row};
+    if (!run_program(&program, UINT64_MAX)) return false;
     struct zg_cfi_row initial = *row;
-    return run_program(&cie, at, end, start, pc, &initial, row);
+    program.at = at, program.end = end, program.location = start, program.initial = &initial, program.depth = 0;
+    return run_program(&program, pc);
 }
 
 static bool is_known(const struct zg_registers *registers, uint64_t reg, uint64_t *value) {
@@ -294,87 +316,121 @@ static bool is_known(const struct zg_registers *registers, uint64_t reg, uint64_
     return true;
 }
 
-// Evaluates a DWARF expression. The subset that compilers and libc use in frame information.
-static bool evaluate(const uint8_t *at, const struct zg_registers *registers, bool push_cfa, uint64_t cfa,
-                     zg_cfi_reader read, void *context, uint64_t *result) {
-    uint64_t stack[16], word;
-    int depth = 0;
-    uint64_t bytes = read_uleb(&at);
-    const uint8_t *end = at + bytes;
-    if (push_cfa) stack[depth++] = cfa;
-#define ZG_PUSH(v)                                                                                                     \
-    do {                                                                                                               \
-        if (depth == 16) return false;                                                                                 \
-        uint64_t pushed = (uint64_t)(v);                                                                               \
-        stack[depth++] = pushed;                                                                                       \
-    } while (0)
-#define ZG_NEED(n)                                                                                                     \
-    if (depth < (n)) return false
-    while (at < end) {
-        uint8_t op = *at++;
-        if (op >= 0x30 && op <= 0x4f) { // lit0..31
-            ZG_PUSH(op - 0x30);
-        } else if (op >= 0x70 && op <= 0x8f) { // breg0..31
-            if (!is_known(registers, op - 0x70u, &word)) return false;
-            ZG_PUSH(word + (uint64_t)read_sleb(&at));
-        } else {
-            switch (op) {
-            case 0x06: // deref
-                ZG_NEED(1);
-                if (!read(context, stack[depth - 1], &word)) return false;
-                stack[depth - 1] = word;
-                break;
-            case 0x08: ZG_PUSH(*at++); break;
-            case 0x09: ZG_PUSH((int64_t)(int8_t)*at++); break;
-            case 0x0a: ZG_PUSH(read_u16(&at)); break;
-            case 0x0b: ZG_PUSH((int64_t)(int16_t)read_u16(&at)); break;
-            case 0x0c: ZG_PUSH(read_u32(&at)); break;
-            case 0x0d: ZG_PUSH((int64_t)read_s32(&at)); break;
-            case 0x0e:
-            case 0x0f: ZG_PUSH(read_u64(&at)); break;
-            case 0x10: ZG_PUSH(read_uleb(&at)); break;
-            case 0x11: ZG_PUSH(read_sleb(&at)); break;
-            // clang-format off
-            case 0x12: ZG_NEED(1); ZG_PUSH(stack[depth - 1]); break; // dup
-            case 0x13: ZG_NEED(1); depth--; break;                   // drop
-            case 0x1a: ZG_NEED(2); depth--; stack[depth - 1] &= stack[depth]; break;
-            case 0x1c: ZG_NEED(2); depth--; stack[depth - 1] -= stack[depth]; break;
-            case 0x1e: ZG_NEED(2); depth--; stack[depth - 1] *= stack[depth]; break;
-            case 0x21: ZG_NEED(2); depth--; stack[depth - 1] |= stack[depth]; break;
-            case 0x22: ZG_NEED(2); depth--; stack[depth - 1] += stack[depth]; break;
-            case 0x23: ZG_NEED(1); stack[depth - 1] += read_uleb(&at); break; // plus_uconst
-            case 0x24: ZG_NEED(2); depth--; stack[depth - 1] <<= stack[depth] & 63; break;
-            case 0x25: ZG_NEED(2); depth--; stack[depth - 1] >>= stack[depth] & 63; break;
-            case 0x2a: ZG_NEED(2); depth--; stack[depth - 1] = (int64_t)stack[depth - 1] >= (int64_t)stack[depth]; break;
-            // clang-format on
-            case 0x96: break; // nop
-            default: return false;
-            }
-        }
-    }
-#undef ZG_PUSH
-#undef ZG_NEED
-    if (!depth) return false;
-    *result = stack[depth - 1];
+// A DWARF expression that is being evaluated.
+struct expression {
+    const uint8_t *at;
+    const struct zg_registers *registers;
+    zg_cfi_reader read;
+    void *context;
+    uint64_t stack[16];
+    int depth;
+};
+
+static bool push(struct expression *expression, uint64_t word) {
+    if (expression->depth == (int)ZG_ARRAY_COUNT(expression->stack)) return false;
+    expression->stack[expression->depth++] = word;
     return true;
 }
 
-// Not in line: its frame is not there while the row is being found.
+// Operations that push a constant or a register. `known` is false for another one.
+static bool push_operand(struct expression *expression, uint8_t op, bool *known) {
+    const uint8_t **at = &expression->at;
+    uint64_t word;
+    if (op >= 0x30 && op <= 0x4f) return push(expression, op - 0x30u); // lit0..31
+    if (op >= 0x70 && op <= 0x8f)                                      // breg0..31
+        return is_known(expression->registers, op - 0x70u, &word) && push(expression, word + (uint64_t)read_sleb(at));
+    switch (op) {
+    case 0x08: return push(expression, *(*at)++);
+    case 0x09: return push(expression, (uint64_t)(int8_t) * (*at)++);
+    case 0x0a: return push(expression, read_u16(at));
+    case 0x0b: return push(expression, (uint64_t)(int16_t)read_u16(at));
+    case 0x0c: return push(expression, read_u32(at));
+    case 0x0d: return push(expression, (uint64_t)(int64_t)read_s32(at));
+    case 0x0e:
+    case 0x0f: return push(expression, read_u64(at));
+    case 0x10: return push(expression, read_uleb(at));
+    case 0x11: return push(expression, (uint64_t)read_sleb(at));
+    default: *known = false; return true;
+    }
+}
+
+// Operations on the topmost word.
+static bool apply_unary(struct expression *expression, uint8_t op, bool *known) {
+    if (op != 0x06 && op != 0x12 && op != 0x13 && op != 0x23) {
+        *known = false;
+        return true;
+    }
+    if (!expression->depth) return false;
+    uint64_t *top = &expression->stack[expression->depth - 1];
+    switch (op) {
+    case 0x06: return expression->read(expression->context, *top, top); // deref
+    case 0x12: return push(expression, *top);                           // dup
+    case 0x13: expression->depth--; return true;                        // drop
+    default: *top += read_uleb(&expression->at); return true;           // plus_uconst
+    }
+}
+
+// Operations that replace the two topmost words by one.
+static bool apply_binary(struct expression *expression, uint8_t op) {
+    if (expression->depth < 2) return false;
+    uint64_t right = expression->stack[--expression->depth], *left = &expression->stack[expression->depth - 1];
+    switch (op) {
+    case 0x1a: *left &= right; return true;
+    case 0x1c: *left -= right; return true;
+    case 0x1e: *left *= right; return true;
+    case 0x21: *left |= right; return true;
+    case 0x22: *left += right; return true;
+    case 0x24: *left <<= right & 63; return true;
+    case 0x25: *left >>= right & 63; return true;
+    case 0x2a: *left = (int64_t)*left >= (int64_t)right; return true;
+    default: return false;
+    }
+}
+
+// Evaluates an expression: the subset that compilers and libc use in frame information. The caller has pushed the canonical
+// frame address where the expression expects it.
+static bool evaluate(struct expression *expression, uint64_t *result) {
+    uint64_t bytes = read_uleb(&expression->at);
+    const uint8_t *end = expression->at + bytes;
+    while (expression->at < end) {
+        uint8_t op = *expression->at++;
+        bool known = true;
+        if (op == 0x96) continue; // nop
+        if (!push_operand(expression, op, &known)) return false;
+        if (known) continue;
+        known = true;
+        if (!apply_unary(expression, op, &known)) return false;
+        if (!known && !apply_binary(expression, op)) return false;
+    }
+    if (!expression->depth) return false;
+    *result = expression->stack[expression->depth - 1];
+    return true;
+}
+
+// The canonical frame address. `empty`: an expression without an address.
+static bool find_cfa(const struct zg_cfi_row *row, const struct expression *empty, uint64_t *cfa) {
+    const struct zg_registers *registers = empty->registers;
+    if (row->cfa.how == zg_cfi_is_expression) {
+        struct expression expression = *empty;
+        expression.at = expression_of(row, &row->cfa);
+        return evaluate(&expression, cfa);
+    }
+    if (!is_known(registers, row->cfa_register, cfa)) return false;
+    *cfa += (uint64_t)row->cfa.value;
+    if (row->cfa_register != ZG_ARCH_SP || zg_arch_is_sp_exact(registers->value[ZG_ARCH_SP])) return true;
+    // The stack pointer is a bound alone: the frame record leads to the end of the frame.
+    const struct zg_cfi_rule *record = &row->registers[ZG_ARCH_FP];
+    if (record->how != zg_cfi_at_offset || !is_known(registers, ZG_ARCH_FP, cfa)) return false;
+    *cfa -= (uint64_t)record->value;
+    return true;
+}
+
+// Not inlined, so that its frame takes no stack while the row is being found.
 ZG_NOINLINE bool zg_cfi_step(const struct zg_cfi_row *row, struct zg_registers *registers, zg_cfi_reader read,
                              void *context) {
+    const struct expression empty = {.registers = registers, .read = read, .context = context};
     uint64_t cfa;
-    if (row->cfa.how == zg_cfi_is_expression) {
-        if (!evaluate(expression_of(row, &row->cfa), registers, false, 0, read, context, &cfa)) return false;
-    } else {
-        if (!is_known(registers, row->cfa_register, &cfa)) return false;
-        cfa += (uint64_t)row->cfa.value;
-        if (row->cfa_register == ZG_ARCH_SP && !zg_arch_is_sp_exact(registers->value[ZG_ARCH_SP])) {
-            // A bound alone: the frame's own record leads to its end.
-            const struct zg_cfi_rule *record = &row->registers[ZG_ARCH_FP];
-            if (record->how != zg_cfi_at_offset || !is_known(registers, ZG_ARCH_FP, &cfa)) return false;
-            cfa -= (uint64_t)record->value;
-        }
-    }
+    if (!find_cfa(row, &empty, &cfa)) return false;
     struct zg_registers caller = {.known = 0};
     for (uint32_t i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) {
         const struct zg_cfi_rule *rule = &row->registers[i];
@@ -387,12 +443,14 @@ ZG_NOINLINE bool zg_cfi_step(const struct zg_cfi_row *row, struct zg_registers *
         case zg_cfi_is_offset: value = cfa + (uint64_t)rule->value, known = true; break;
         case zg_cfi_in_register: known = is_known(registers, (uint64_t)rule->value, &value); break;
         case zg_cfi_at_expression:
-            known = evaluate(expression_of(row, rule), registers, true, cfa, read, context, &value) &&
-                    read(context, value, &value);
+        case zg_cfi_is_expression: {
+            struct expression expression = empty;
+            expression.at = expression_of(row, rule);
+            push(&expression, cfa);
+            known = evaluate(&expression, &value);
+            if (known && rule->how == zg_cfi_at_expression) known = read(context, value, &value);
             break;
-        case zg_cfi_is_expression:
-            known = evaluate(expression_of(row, rule), registers, true, cfa, read, context, &value);
-            break;
+        }
         }
         if (i == ZG_ARCH_SP && !known) value = cfa, known = true;
         if (!known) continue;
