@@ -1,11 +1,12 @@
 // swift-tools-version: 6.0
 import PackageDescription
 
-// The one place where the version stands; the C targets are compiled with it, and zguard asks CSystem.
+// The only definition of the version. C targets get it as a macro; zguard reads it from CSystem.
 let version = "0.1.0"
 let versionSetting = CSetting.define("ZG_VERSION", to: "\"\(version)\"")
 
-// The folders of Sources/ZombieGuard are layers. The lower ones, which is all that a guarded test bundle needs, are a module of their own.
+// The folders of Sources/ZombieGuard are layers. The lower layers form the module ZombieGuardCore, because a guarded
+// test bundle needs only them.
 let lowerFolders = ["System", "Names", "Findings", "Symbols", "Watched", "Text", "InProcess"]
 let upperFolders = [
     "Compressed", "Processes", "Suppressions", "Groups", "Formats", "Store", "Fleet", "Serve", "History",
@@ -22,15 +23,16 @@ let package = Package(
         .plugin(name: "ZGuardRun", targets: ["ZGuardRun"]),
     ],
     targets: [
-        // The runtime. `zguard` links it for its tables and the option parser only; what takes over malloc is CZombiePublish.
+        // The runtime. zguard links it only for its tables and the option parser; CZombiePublish interposes malloc.
         .target(name: "CZombie", cSettings: [versionSetting, .headerSearchPath(".")]),
         .target(
             name: "CZombiePublish", dependencies: ["CZombie"],
             cSettings: [versionSetting, .headerSearchPath("../CZombie")]),
-        // Headers alone: nothing has to be installed, and nothing is compiled.
+        // Header-only: nothing to install or compile.
         .systemLibrary(name: "CDwarf"),
         .systemLibrary(name: "CZlib"),
-        // Threads that are stopped, and their stacks; libunwind, for those of other processes, is opened where it is installed.
+        // Stops threads and reads their stacks. Stacks of other processes need libunwind, which is loaded with dlopen
+        // if installed.
         .target(name: "CUnwind"),
         .target(
             name: "CSystem",
@@ -43,16 +45,17 @@ let package = Package(
         .target(
             name: "ZombieGuard", dependencies: ["ZombieGuardCore", "CZombie", "CZlib", "CSystem", "CUnwind"],
             exclude: lowerFolders),
-        // Linking it guards a test bundle: the published malloc is the executable's own, which comes first everywhere.
+        // Linking this target guards a test bundle: malloc becomes a symbol of the executable, which precedes all
+        // libraries in symbol search order.
         .target(name: "CZombieTesting", dependencies: ["CZombie", "CZombiePublish"]),
         .target(name: "ZombieGuardToolchain"),
         .target(
             name: "ZombieGuardTesting",
             dependencies: ["ZombieGuardCore", "ZombieGuardToolchain", "CZombie", "CSystem", "CZombieTesting"]),
-        // Of the program alone, which is to run with older C libraries than the one that it is linked with.
+        // Lets zguard run with older C libraries than the one it was linked with.
         .target(name: "COlderLibc"),
         .executableTarget(name: "zguard", dependencies: ["ZombieGuard", "CSystem", "COlderLibc"]),
-        // They build zguard when they need it; as a dependency it would be built even where one is installed.
+        // The plugins build zguard on demand. As a dependency it would be built even if zguard is installed.
         .plugin(
             name: "ZGuardTest",
             capability: .command(

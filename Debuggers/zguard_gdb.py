@@ -1,11 +1,11 @@
-"""zguard ADDRESS in gdb: what is, or was, at an address of a guarded program.
+"""Adds the command "zguard ADDRESS" to gdb, which shows the block that is or was at an address of a guarded program.
 
   source PREFIX/share/zguard/zguard_gdb.py
   zguard cart
   zguard $rdi + 16
 
-The target is the stopped process or core file that gdb has open. The answer comes from `zguard history`; the program zguard
-is looked for in the variable ZGUARD, in ../../bin beside this file, and on the PATH.
+The target is the stopped process or core file that gdb has open. The command runs `zguard history`. The program zguard is searched
+in the variable ZGUARD, in ../../bin relative to this file, and on the PATH.
 """
 
 import os
@@ -34,20 +34,20 @@ def find_zguard():
 
 
 def ask(zguard, origin, address, arguments):
-    # The answer is read here and printed as gdb's own output, which may go to a pager or a file.
+    # The output is captured and then written by gdb, whose output may go to a pager or a file.
     return subprocess.run([zguard, "history", *arguments, "--", origin, hex(address)], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace")
 
 
 def core_path():
-    """The core file that gdb looks at; None where there is none. gdb has no call for it."""
+    """Path of the core file that gdb has open, or None. Parsed from text, because gdb has no API for it."""
     text = re.sub("\x1b\\[[0-9;]*m", "", gdb.execute("info files", to_string=True))
     found = re.search(r"^Local core dump file:\n\s*`(.*)', file type ", text, re.MULTILINE)
     return found and found[1]
 
 
 def origin_and_rights():
-    """What zguard is to look at, and whether that is a process."""
+    """Returns the first operand of `zguard history` (a core file or process id), and whether it is a process."""
     inferior = gdb.selected_inferior()
     core = core_path()
     if core:
@@ -63,7 +63,7 @@ def origin_and_rights():
 def evaluate(text):
     try:
         value = gdb.parse_and_eval(text)
-        # Arrays and structures stand for their addresses.
+        # For an array or structure, use its address.
         codes = (gdb.TYPE_CODE_ARRAY, gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION)
         is_whole = value.type.strip_typedefs().code in codes and value.address is not None
         return int(value.address if is_whole else value) % 2**64
@@ -97,7 +97,7 @@ The value of the expression is the address, as in "zguard cart" or "zguard $rdi 
             gdb.write(done.stderr, gdb.STDERR)
 
     def ask_of_copy(self, zguard, address, arguments):
-        """Some systems let only a process's parent look into it (yama/ptrace_scope): gdb may, and writes down what it sees."""
+        """Runs zguard on a core file made by gdb. With yama/ptrace_scope, zguard may not read the process's memory, but gdb, its tracer, may."""
         with tempfile.TemporaryDirectory(prefix="zguard-") as folder:
             core = os.path.join(folder, "core")
             gdb.execute(f"generate-core-file {core}", to_string=True)

@@ -1,11 +1,11 @@
-"""zguard ADDRESS in lldb: what is, or was, at an address of a guarded program.
+"""Adds the command "zguard ADDRESS" to lldb, which shows the block that is or was at an address of a guarded program.
 
   command script import PREFIX/share/zguard/zguard_lldb.py
   zguard cart
   zguard $rdi + 16
 
-The target is the stopped process or core file that lldb has open. The answer comes from `zguard history`; the program zguard
-is looked for in the variable ZGUARD, in ../../bin beside this file, and on the PATH.
+The target is the stopped process or core file that lldb has open. The command runs `zguard history`. The program zguard is searched
+in the variable ZGUARD, in ../../bin relative to this file, and on the PATH.
 """
 
 import os
@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 
 
 class Problem(Exception):
-    """Why there is no answer, for the user."""
+    """An error message for the user."""
 
 
 def find_zguard():
@@ -35,7 +35,7 @@ def find_zguard():
 
 
 def ask(zguard, origin, address, arguments):
-    # lldb may be a program of another toolchain with libraries of its own: zguard needs none of them.
+    # lldb may belong to another toolchain and set library paths for itself; zguard must not load those libraries.
     environment = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "LD_PRELOAD")}
     return subprocess.run([zguard, "history", *arguments, "--", origin, hex(address)], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace",
@@ -59,7 +59,7 @@ def evaluate(text, target, frame):
 
 
 def core_path(process):
-    """The core file that lldb looks at. Versions before 18 do not tell: it is the one that they have mapped."""
+    """Path of the core file that lldb has open, or None. lldb before 18 has no API for it, so take the only core file it has mapped."""
     if hasattr(process, "GetCoreFile"):
         core = process.GetCoreFile()
         return core.fullpath if core and core.IsValid() else None

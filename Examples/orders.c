@@ -1,5 +1,5 @@
-// A small order book with a typical bug: a cancelled order is freed, but the customer's "latest order" still points to it,
-// and it is read a moment later. Unguarded, the program prints a plausible but wrong answer.
+// A small order book with a typical bug: a cancelled order is freed, but the customer's "latest order" still points
+// to it and is read afterwards. Unguarded, the program prints a plausible but wrong answer.
 //
 //     gcc -O1 -g -o orders orders.c && zguard run -- ./orders
 

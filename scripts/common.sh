@@ -1,4 +1,5 @@
-# Shared by the scripts: where things are, the Swift toolchain, and the packages that a step needs.
+# Functions shared by the scripts: find the repository root and the Swift toolchain, install packages, and link the
+# preload library.
 # Sourced, never run.
 
 set -euo pipefail
@@ -11,7 +12,7 @@ fail() {
     exit 1
 }
 
-# The toolchain's own clang builds the runtime: the one that belongs to this Swift.
+# Sets `toolchain` to the directory of the Swift toolchain, whose clang builds the runtime.
 find_toolchain() {
     command -v swift >/dev/null || fail "swift is not on the PATH" "install Swift 6.3 from https://www.swift.org/install/linux"
     toolchain=$(dirname "$(readlink -f "$(command -v swift)")")
@@ -20,7 +21,7 @@ find_toolchain() {
     [ -x "$toolchain/clang" ] || fail "the Swift toolchain at $toolchain has no clang"
 }
 
-# The toolchain's version, such as 6.3.1; nothing where it does not say.
+# Prints the version of the Swift toolchain, such as 6.3.1; prints nothing if unknown.
 swift_version() {
     swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9.]*[0-9]\).*/\1/p' | head -1
 }
@@ -49,11 +50,11 @@ need() {
     fi
 }
 
-# The preload library is linked here and not by the package manager, whose dynamic libraries need the Swift runtime. Its exports
-# are the published functions, its only dependency is libc. Its debug information is of version 4: Debian 12's valgrind gives up
-# where it has to read clang's version 5, and it loads what a guarded process loads.
+# The preload library is linked here, because the package manager's dynamic libraries need the Swift runtime. It exports
+# the published functions and depends only on libc. Its debug information is DWARF 4: Debian 12's valgrind fails on
+# clang's DWARF 5 when it loads a guarded process.
 
-# What the compiler is told, one flag a line; Tests/Support/builds.py asks, too.
+# Prints the compiler flags, one per line. Tests/Support/builds.py calls this function, too.
 library_compile_flags() {
     local version
     version=$(sed -n 's/^let version = "\(.*\)"$/\1/p' Package.swift)
@@ -63,24 +64,25 @@ library_compile_flags() {
         -ffile-prefix-map="$root=."
 }
 
-# What the linker is told.
+# Prints the linker flags, one per line.
 library_link_flags() {
     printf '%s\n' -shared -fuse-ld=lld -static-libgcc -Wl,-soname,libzguard.so -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,-z,nodelete \
         -Wl,--build-id -Wl,--no-undefined
 }
 
-# need_cross_compiler ARCH: libc and libgcc of another processor, as Debian packages them for its cross compilers.
+# need_cross_compiler ARCH: installs libc and libgcc of another architecture from the packages of Debian's cross
+# compilers.
 need_cross_compiler() {
     local name=${1/_/-}
     need "/usr/$1-linux-gnu/lib/libc.so.6" "libc6-dev-${name/aarch64/arm64}-cross" "$1-linux-gnu-gcc" "gcc-$name-linux-gnu"
 }
 
-# What clang is told to compile for another processor, one flag a line.
+# Prints clang's flags for cross-compiling, one per line.
 cross_flags() {
     printf '%s\n' "--target=$1-linux-gnu"
 }
 
-# build_library OUTPUT [FLAG...]: the preload library.
+# build_library OUTPUT [FLAG...]: compiles and links the preload library.
 build_library() {
     local output=$1 compile link
     shift

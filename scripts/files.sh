@@ -1,14 +1,15 @@
-# What an installed ZombieGuard consists of: one list for scripts/install, scripts/package-deb and scripts/release.
+# Lists the files of an installation, for scripts/install, scripts/package-deb and scripts/release.
 # Sourced after common.sh, never run.
 
 version=$(sed -n 's/^let version = "\(.*\)"$/\1/p' Package.swift)
 host=$(uname -m)
 built=${ZG_BUILT:-build} # scripts/release has its own
 
-# built_for ARCHITECTURE: the directory with bin/zguard and lib/libzguard.so for it.
+# built_for ARCHITECTURE: prints the directory with bin/zguard and lib/libzguard.so of an architecture.
 built_for() { if [ "$1" = "$host" ]; then echo "$built"; else echo "$built/$1"; fi; }
 
-# need_build ARCHITECTURE: what is not built yet is built. Otherwise fails, saying in one line what is missing.
+# need_build ARCHITECTURE: builds missing files for this machine in build. For any other directory, fails with a message
+# if files are missing.
 need_build() {
     local there
     there=$(built_for "$1")
@@ -21,7 +22,8 @@ need_build() {
     fi
 }
 
-# The seconds since 1970 that generated files are dated by: SOURCE_DATE_EPOCH, else the last commit, else Package.swift.
+# Sets SOURCE_DATE_EPOCH, the time stamp of generated files in seconds since 1970: the given value, else the time of the
+# last commit, else of Package.swift.
 find_epoch() {
     [ -n "${SOURCE_DATE_EPOCH-}" ] || SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Package.swift)
     case $SOURCE_DATE_EPOCH in
@@ -30,7 +32,7 @@ find_epoch() {
     export SOURCE_DATE_EPOCH
 }
 
-# make_documents FOLDER: what the program itself generates, there: the manual page and the completions.
+# make_documents FOLDER: writes the manual page and the shell completions, which zguard generates, into the folder.
 make_documents() {
     local shell
     documents_made=$1
@@ -40,7 +42,8 @@ make_documents() {
     for shell in bash zsh fish; do "$(built_for "$host")/bin/zguard" completions "$shell" >"$documents_made/completions.$shell"; done
 }
 
-# list_files BUILT ZSH_FOLDER: lines "MODE SOURCE TARGET", the targets below a prefix such as /usr. Names have no blanks.
+# list_files BUILT ZSH_FOLDER: prints lines "MODE SOURCE TARGET". Targets are relative to a prefix such as /usr. Names
+# contain no blanks.
 list_files() {
     local path
     cat <<EOF
@@ -61,7 +64,7 @@ EOF
     done
 }
 
-# install_files BUILT PREFIX ZSH_FOLDER: copies them.
+# install_files BUILT PREFIX ZSH_FOLDER: copies the files of list_files below the prefix.
 install_files() {
     local mode source target
     list_files "$1" "$3" | while read -r mode source target; do
@@ -69,7 +72,8 @@ install_files() {
     done
 }
 
-# strip_files PREFIX: leaves out what only debuggers read. The toolchain's tool, which knows every processor.
+# strip_files PREFIX: removes symbols and comments that only debuggers read. The toolchain's llvm-objcopy supports all
+# architectures.
 strip_files() {
     "$toolchain/llvm-objcopy" --strip-all --remove-section=.comment "$1/bin/zguard"
     "$toolchain/llvm-objcopy" --strip-unneeded --remove-section=.comment "$1/lib/zguard/libzguard.so"

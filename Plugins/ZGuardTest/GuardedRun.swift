@@ -3,9 +3,9 @@
 import Foundation
 import PackagePlugin
 
-/// A problem that the plugin reports and ends with.
+/// An error that the plugin reports before it exits.
 struct PluginFailure: Error {
-    /// Exit statuses of zguard (docs of `zguard run`).
+    /// Exit statuses, the same as those of `zguard run`.
     enum Status: Int32 {
         case failure = 1
         case usage = 64
@@ -37,15 +37,15 @@ struct GuardedRun {
         }
     }
 
-    /// What ZGUARD_OPTIONS asks for.
+    /// The value of ZGUARD_OPTIONS, or "".
     var inheritedOptions: String { environment["ZGUARD_OPTIONS"] ?? "" }
 
     /// Builds a part of the package, as `swift build` would.
     ///
     /// - Parameters:
-    ///   - what: what messages call it.
-    ///   - hint: what helps where that fails.
-    /// - Throws: a failure that shows what the build printed.
+    ///   - what: name of the part in messages.
+    ///   - hint: advice to print if the build fails.
+    /// - Throws: a failure with the output of the build.
     func build(_ part: PackageManager.BuildSubset, _ what: String, hint: String? = nil) throws
         -> PackageManager.BuildResult
     {
@@ -58,10 +58,10 @@ struct GuardedRun {
         return result
     }
 
-    /// Runs a program guarded, on the streams of `swift package` where these can be had.
+    /// Runs a program guarded, on the standard streams of `swift package` if they can be opened.
     ///
-    /// - Parameter options: what `zguard run` is told.
-    /// - Returns: the exit status of `zguard run`; 128 and the signal where one ended it.
+    /// - Parameter options: options of `zguard run`.
+    /// - Returns: the exit status of `zguard run`, or 128 plus the number of the signal that killed it.
     func run(_ program: String, _ words: [String], options: [String]) throws -> Int32 {
         var environment = self.environment
         let zguard: String
@@ -73,7 +73,8 @@ struct GuardedRun {
             zguard = try builtZGuard()
             if environment["ZGUARD_LIBRARY"] == nil {
                 var library = try builtLibrary()
-                // LD_PRELOAD takes no path with a blank or a colon: then it is named through a link elsewhere.
+                // LD_PRELOAD separates paths by blanks and colons, so a path that contains one is passed as a symbolic
+                // link.
                 if library.path.contains(where: { " :".contains($0) }) {
                     link = FileManager.default.temporaryDirectory.appendingPathComponent("zguard-\(UUID().uuidString)")
                     try FileManager.default.createDirectory(
@@ -90,7 +91,7 @@ struct GuardedRun {
 
     // MARK: zguard
 
-    // ZGUARD, or the PATH.
+    // Returns the zguard named by the variable ZGUARD, or else the first on the PATH; nil if there is none.
     private func installedZGuard() throws(PluginFailure) -> String? {
         if let named = environment["ZGUARD"], !named.isEmpty {
             guard FileManager.default.isExecutableFile(atPath: named) else {
@@ -118,8 +119,8 @@ struct GuardedRun {
         return file.url.path
     }
 
-    // The package manager's own dynamic libraries need the Swift runtime, which has no place in guarded processes: the library is
-    // linked as scripts/build links it.
+    // Links the library like scripts/build. A dynamic library built by the package manager would load the Swift runtime
+    // into every guarded process.
     private func builtLibrary() throws -> URL {
         let package = try zombieGuard()
         let library = context.pluginWorkDirectoryURL.appendingPathComponent("libzguard.so")
@@ -148,7 +149,7 @@ struct GuardedRun {
         return library
     }
 
-    // This package, or the one that the package depends on, however indirectly.
+    // Finds ZombieGuard: this package or one of its direct or indirect dependencies.
     private func zombieGuard() throws(PluginFailure) -> URL {
         var packages = [context.package]
         var seen: Set<String> = []
@@ -174,8 +175,8 @@ struct GuardedRun {
 
     // MARK: Processes and streams
 
-    // Foundation would put the program into a process group of its own, in the background of the terminal: it could read nothing,
-    // and would live on after an interrupt. It belongs into the group of the package manager.
+    // Runs the program in the process group of the package manager. Foundation would put it into a background group,
+    // where it could not read from the terminal and would survive Ctrl-C.
     private static func run(_ words: [String], _ environment: [String: String]) throws -> Int32 {
         var actions = posix_spawn_file_actions_t()
         var attributes = posix_spawnattr_t()
@@ -189,12 +190,12 @@ struct GuardedRun {
         let output = stream(STDOUT_FILENO, O_WRONLY) ?? .standardError
         let errors = stream(STDERR_FILENO, O_WRONLY) ?? .standardError
         for (number, file) in [input, output, errors].enumerated() {
-            // The relay is where both of the plugin's own streams lead.
+            // If a stream could not be opened, `file` is the plugin's standard error, which the package manager relays.
             posix_spawn_file_actions_adddup2(&actions, file.fileDescriptor, Int32(number))
         }
         keepDescriptors()
         posix_spawnattr_setpgroup(&attributes, getpgid(getppid()))
-        // This thread is one of Dispatch's, which block signals.
+        // Unblocks all signals: Dispatch blocks signals on its worker threads, such as this one.
         var unblocked = sigset_t()
         sigemptyset(&unblocked)
         posix_spawnattr_setsigmask(&attributes, &unblocked)
@@ -225,7 +226,7 @@ struct GuardedRun {
         return end == 0 ? status >> 8 & 0xff : 128 + end
     }
 
-    // What the plugin has open besides its streams is not the program's: the package manager waits for its ends.
+    // Sets close-on-exec on all other descriptors. The package manager waits until they are closed.
     private static func keepDescriptors() {
         for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
             guard let number = Int32(name), number > STDERR_FILENO else { continue }
@@ -237,9 +238,9 @@ struct GuardedRun {
         (stream(STDERR_FILENO, O_WRONLY) ?? .standardError).write(Data("zguard: \(text)\n".utf8))
     }
 
-    // A plugin's own streams talk with the package manager, which relays what is printed. The program gets those of the package
-    // manager, from /proc, if they are pipes or devices. A file would be opened a second time, and both would write to one place
-    // of it: that is left to the relay.
+    // Opens a standard stream of the package manager through /proc. The plugin's own streams are connected to the
+    // package manager, which relays output. Returns nil for an output file: a second descriptor would have its own file
+    // offset and overwrite the package manager's output, so the relay is used.
     private static func stream(_ number: Int32, _ mode: Int32) -> FileHandle? {
         let descriptor = open("/proc/\(getppid())/fd/\(number)", mode | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { return nil }
@@ -257,12 +258,12 @@ struct GuardedRun {
 }
 
 extension CommandPlugin {
-    /// Parses, runs and ends with the status of `zguard run`; says what went wrong.
+    /// Parses the arguments, runs `body`, and exits with its status. Reports errors.
     func perform(
         _ words: [String], _ table: PluginArguments.Table, _ body: (PluginArguments) throws -> Int32
     ) -> Never {
         do {
-            // Help is for those who do not know the rest.
+            // --help works even if the other arguments are wrong.
             let own =
                 table.takesProgram ? words.prefix { $0.hasPrefix("-") && $0 != "--" } : words.prefix { $0 != "--" }
             if own.contains("--help") || own.contains("-h") {

@@ -1,18 +1,19 @@
-// The words behind the name of a command plugin: one table makes parser and help. Both plugins compile this file.
+// Parses the arguments of a command plugin. One table defines both the parser and the help. Both plugins compile this
+// file.
 
-/// What a plugin was asked for.
+/// The parsed arguments of a plugin.
 struct PluginArguments {
     /// An option of a plugin.
     struct Option {
         var name: String
-        /// What stands for its value; nil where it takes none.
+        /// Placeholder of the value in the help text; nil if the option takes no value.
         var value: String?
         var text: String
-        /// Whether it is handed to `zguard run` as it is.
+        /// Whether the option is passed to `zguard run` unchanged.
         var isForwarded = false
     }
 
-    /// A wrong call; the message says what would be right.
+    /// Wrong usage. The message says what is expected.
     struct UsageError: Error { var message: String }
 
     /// A plugin's name, operands and options.
@@ -21,14 +22,14 @@ struct PluginArguments {
         var synopsis: String
         var summary: String
         var options: [Option]
-        /// The first operand ends the options: what follows belongs to a program.
+        /// Whether the first operand names a program: all arguments after it belong to the program.
         var takesProgram = false
 
         var help: String {
             "\(summary)\n\nusage: swift package \(verb) \(synopsis)\n\noptions:\n\(list)"
         }
 
-        /// The options, a line each.
+        /// Help text of the options, one line each.
         var list: String {
             let names = options.map { $0.name + ($0.value.map { " \($0)" } ?? "") }
             let width = names.map(\.count).max() ?? 0
@@ -39,11 +40,11 @@ struct PluginArguments {
     }
 
     private(set) var operands: [String] = []
-    /// What `zguard run` gets, in the order given.
+    /// Options for `zguard run`, in the order given.
     private(set) var forwarded: [String] = []
     private var values: [String: [String]] = [:]
 
-    /// Takes the words apart: "--name value", "--name=value", and "--" in front of operands that begin with a dash.
+    /// Parses "--name value" and "--name=value". After "--", all words are operands.
     init(_ words: [String], _ table: Table) throws(UsageError) {
         var rest = words[...]
         while let word = rest.popFirst() {
@@ -80,12 +81,12 @@ struct PluginArguments {
 
     func has(_ name: String) -> Bool { values[name] != nil }
 
-    /// Every value of an option, in the order given.
+    /// All values of an option, in the order given.
     func all(_ name: String) -> [String] { values[name] ?? [] }
 
     // MARK: Options of both plugins
 
-    /// What `zguard run` takes as well.
+    /// Options that are passed to `zguard run`.
     static let forwarded = [
         Option(name: "--profile", value: "guard|fence|sample", text: "preset of runtime options", isForwarded: true),
         Option(name: "-o", value: "KEY=VALUE", text: "set a runtime option", isForwarded: true),

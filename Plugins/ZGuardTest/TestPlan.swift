@@ -1,15 +1,15 @@
-// Which tests of a bundle run, and how the bundle is told: as `swift test` tells it.
+// Selects the tests of a bundle and makes the command that runs them, with the same arguments as `swift test`.
 
 import Foundation
 
-/// Patterns that choose tests.
+/// Regular expressions that select tests.
 struct TestFilters {
     var wanted: [String]
     var skipped: [String]
 
     var isEmpty: Bool { wanted.isEmpty && skipped.isEmpty }
 
-    /// The text, if it is a regular expression.
+    /// Returns the text if it is a valid regular expression, else throws.
     static func pattern(_ text: String) throws(PluginFailure) -> String {
         do { _ = try Regex(text) } catch {
             throw PluginFailure(message: "'\(text)' is no regular expression: \(error)", status: .usage)
@@ -17,28 +17,28 @@ struct TestFilters {
         return text
     }
 
-    /// Whether a test is to be run; its name is "Module.Class/test".
+    /// Whether to run a test. `test` has the form "Module.Class/test".
     func choose(_ test: String) -> Bool {
         let matches = { (pattern: String) in (try? Regex(pattern)).map { test.contains($0) } ?? false }
         return (wanted.isEmpty || wanted.contains(where: matches)) && !skipped.contains(where: matches)
     }
 }
 
-/// How the tests of one bundle are run. It holds those of both libraries, which run one after the other.
+/// The command to run the tests of one bundle. XCTest and Swift Testing tests run one after the other.
 struct TestPlan {
-    /// The status of Swift Testing where no test matches.
+    /// Exit status of Swift Testing if no test matches.
     static let noTests: Int32 = 69
 
     let bundle: URL
-    /// The bundle's words for XCTest; nil where there is no such test.
+    /// Arguments of the bundle for the XCTest tests; nil if there are none.
     var xctest: [String]?
-    /// The bundle's words for Swift Testing; nil where there is no such test.
+    /// Arguments of the bundle for the Swift Testing tests; nil if there are none.
     var swiftTesting: [String]?
 
-    /// Both libraries have tests to run.
+    /// Whether both libraries have tests to run, which takes a script.
     var isScript: Bool { xctest != nil && swiftTesting != nil }
 
-    /// Asks the bundle what it holds. A bundle that cannot say is run as a whole.
+    /// Asks the bundle for its tests. A bundle that cannot list them is run completely.
     init(bundle: URL, filters: TestFilters) {
         self.bundle = bundle
         if let data = Self.output(of: bundle, ["--dump-tests-json"]),
@@ -46,7 +46,7 @@ struct TestPlan {
         {
             let tests = root.names(in: nil)
             let chosen = tests.filter(filters.choose)
-            // Without filters nothing is listed: a word of a command line has limits.
+            // Without filters no tests are named: the length of a command line argument is limited.
             if !chosen.isEmpty { xctest = chosen.count == tests.count ? [] : [chosen.joined(separator: ",")] }
         } else {
             xctest = []
@@ -59,8 +59,8 @@ struct TestPlan {
         }
     }
 
-    /// The program to run, and its words; nil where there is nothing to run. Where both libraries have tests, it is a script that
-    /// runs both, so that there is one report: it fails as the first that fails does.
+    /// The program to run and its arguments; nil if no test is to be run. If both libraries have tests, the program is
+    /// a script that runs both, so that there is one report. The script exits with the first failing status.
     func command(scriptIn folder: URL, for package: String) throws -> [String]? {
         let runs = [xctest, swiftTesting].compactMap { $0 }
         if runs.count < 2 { return runs.first.map { [bundle.path] + $0 } }
@@ -84,7 +84,7 @@ struct TestPlan {
         return [script.path, bundle.path, runs[0].first ?? ""] + runs[1]
     }
 
-    /// Suites and tests as XCTest lists them: tests are leaves, and their parent's name is that of the class.
+    /// A suite or test as listed by XCTest. Tests are leaves, and the name of their parent is the class name.
     private struct Node: Decodable {
         var name: String
         var tests: [Node]?

@@ -19,9 +19,10 @@ import PackagePlugin
             .init(name: "--disable-swift-testing", text: "leave out the tests of Swift Testing"),
         ] + PluginArguments.forwarded + PluginArguments.common)
 
-    // What guarded test bundles have as well (docs/TESTING.md): tests go on after a finding, and more is watched.
+    // The same defaults as in guarded test bundles (docs/TESTING.md): tests go on after a finding, and more blocks are
+    // guarded.
     private static let settings = ["on_finding=continue", "fence_overhead=20%", "stack_overhead=20%"]
-    // What the profiles set themselves.
+    // Options for the default profile only; the other profiles set them themselves.
     private static let guardSettings = ["quarantine_bytes=32m", "quarantine_per_context=16"]
 
     func performCommand(context: PluginContext, arguments: [String]) async throws {
@@ -59,7 +60,7 @@ import PackagePlugin
         }
     }
 
-    /// Builds everything, as tests may run the package's programs, and finds the bundle.
+    /// Builds all targets, because tests may run the package's programs, and returns the test bundle.
     private func testBundle(_ context: PluginContext, _ run: GuardedRun) throws -> URL {
         let isTest = { (target: any Target) in (target as? any SourceModuleTarget)?.kind == .test }
         guard context.package.targets.contains(where: isTest) else {
@@ -67,7 +68,7 @@ import PackagePlugin
         }
         let result = try run.build(.all(includingTests: true), "the tests")
         let name = "\(context.package.displayName)PackageTests.xctest"
-        // <scratch>/plugins/<plugin>/outputs
+        // The work directory is <scratch>/plugins/<plugin>/outputs.
         let scratch = context.pluginWorkDirectoryURL.deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
         let folders =

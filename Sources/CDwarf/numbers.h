@@ -1,6 +1,6 @@
-// The numbers of ELF, which the C library has, and those of DWARF that are looked at, as its standard gives them: DWARF Debugging
-// Information Format, version 5 (https://dwarfstd.org/dwarf5std.html), the sections stand beside them. Names with GNU or MIPS are those
-// of compilers, which wrote such things before there was a standard for it.
+// ELF constants, from the C library, and the DWARF constants that zguard uses. Numbers such as 7.5.3 are sections of
+// the DWARF Debugging Information Format, version 5 (https://dwarfstd.org/dwarf5std.html). Names with GNU or MIPS are
+// vendor extensions that predate the standard's equivalents.
 
 #ifndef ZG_CDWARF_NUMBERS_H
 #define ZG_CDWARF_NUMBERS_H
@@ -8,7 +8,7 @@
 #include <elf.h>
 #include <sys/auxv.h>
 
-// Kinds of entries: 7.5.3
+// Tags of entries: 7.5.3
 enum {
     DW_TAG_array_type = 0x01,
     DW_TAG_enumeration_type = 0x04,
@@ -48,7 +48,7 @@ enum {
     DW_AT_GNU_addr_base = 0x2133,
 };
 
-// How attributes are written: 7.5.6
+// Forms of attribute values: 7.5.6
 enum {
     DW_FORM_addr = 0x01,
     DW_FORM_block2 = 0x03,
@@ -99,7 +99,7 @@ enum {
     DW_FORM_GNU_strp_alt = 0x1f21,
 };
 
-// Kinds of units: 7.5.1
+// Unit types: 7.5.1
 enum {
     DW_UT_compile = 0x01,
     DW_UT_type = 0x02,
@@ -108,7 +108,7 @@ enum {
     DW_UT_split_type = 0x06,
 };
 
-// Standard steps of line programs: 7.22
+// Standard opcodes of line number programs: 7.22
 enum {
     DW_LNS_copy = 0x01,
     DW_LNS_advance_pc = 0x02,
@@ -119,20 +119,20 @@ enum {
     DW_LNS_fixed_advance_pc = 0x09,
 };
 
-// Extended ones: 7.22
+// Extended opcodes of line number programs: 7.22
 enum {
     DW_LNE_end_sequence = 0x01,
     DW_LNE_set_address = 0x02,
     DW_LNE_define_file = 0x03,
 };
 
-// What tables of files have: 7.22
+// Content types of file and directory tables: 7.22
 enum {
     DW_LNCT_path = 0x01,
     DW_LNCT_directory_index = 0x02,
 };
 
-// Lists of ranges: 7.25
+// Entry kinds of range lists: 7.25
 enum {
     DW_RLE_base_addressx = 0x01,
     DW_RLE_startx_endx = 0x02,

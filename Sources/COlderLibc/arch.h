@@ -1,7 +1,7 @@
-// What versions.c needs to know about the processor. Each arch_<cpu>.h says:
-// OLDEST              the first version of glibc that there was for it.
-// JUMP(name, version) a function NAME that jumps to NAME@GLIBC_version, with every register and the stack as they are, whatever its arguments.
-// JUMP_SINCE          the same for functions that are newer than x86-64's first version, but not than other processors'.
+// Selects the processor-specific macros of versions.c. Each arch_<cpu>.h defines:
+// OLDEST              the first version of glibc for the processor.
+// JUMP(name, version) a hidden function NAME that jumps to NAME@GLIBC_version and keeps all registers and the stack.
+// JUMP_SINCE          the same for functions newer than OLDEST of x86-64, but not newer than OLDEST of the others.
 
 #ifndef ZG_OLDER_LIBC_ARCH_H
 #define ZG_OLDER_LIBC_ARCH_H

@@ -1,3 +1,5 @@
+// Macros of versions.c for aarch64, which arch.h describes.
+
 #ifndef ZG_OLDER_LIBC_ARCH_AARCH64_H
 #define ZG_OLDER_LIBC_ARCH_AARCH64_H
 

@@ -1,3 +1,5 @@
+// Macros of versions.c for x86-64, which arch.h describes.
+
 #ifndef ZG_OLDER_LIBC_ARCH_X86_64_H
 #define ZG_OLDER_LIBC_ARCH_X86_64_H
 

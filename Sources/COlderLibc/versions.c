@@ -1,9 +1,11 @@
-// zguard for C libraries from 2.31 on, although it is built with a newer one: whatever is linked into it, Swift's own libraries
-// included, gets here what libc would only have in a version that older ones lack. No state; hidden, so that no library is served.
+// Lets zguard run with C libraries from 2.31 on, although it is built with a newer one: gives everything that is linked
+// into it, including Swift's libraries, the libc functions that older libraries lack or have in another version. No
+// state; symbols are hidden, so that no shared library uses them.
 //
-// A linker gives every reference to a function of libc the newest version there is. Functions that moved from libpthread and libdl
-// into libc (2.34) and some others have a second one, which both old and new libraries have; functions that were no functions
-// before are written anew. What is beyond the list, a test says (Tests/House/release.py).
+// The linker binds a reference to the newest version of a libc function. Functions that moved from libpthread and libdl
+// into libc (2.34), and some others, have a second version that old and new libraries share, and are bound to it here.
+// Functions that did not exist before are implemented here. A test fails for any other reference
+// (Tests/House/release.py).
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -22,7 +24,7 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-// Moved into libc in 2.34, or given a new version then.
+// Moved into libc in 2.34, or given a new version in that release.
 JUMP(dladdr, OLDEST);
 JUMP_SINCE(dladdr1, "2.3.3");
 JUMP(dlerror, OLDEST);
@@ -50,12 +52,12 @@ JUMP(sem_post, OLDEST);
 JUMP(sem_timedwait, OLDEST);
 JUMP(sem_wait, OLDEST);
 
-// Since 2.38 they keep to IEC 60559:2019 in what they set errno for.
+// Given a new version in 2.38, without the error handling of the SVID.
 JUMP(fmod, OLDEST);
 JUMP(fmodf, OLDEST);
 
-// What these names stand for since 2.38 reads binary numbers, too ("0b"), for which nobody asks here. By their symbols: headers may make
-// one name of the other.
+// Since 2.38, headers replace sscanf, strtol and strtoll by these functions, which also accept binary numbers ("0b");
+// no caller in zguard needs them. The older functions are declared by symbol, because headers may redirect their names.
 int older_vsscanf(const char *text, const char *format, va_list arguments) __asm__("vsscanf");
 long older_strtol(const char *text, char **end, int base) __asm__("strtol");
 long long older_strtoll(const char *text, char **end, int base) __asm__("strtoll");
@@ -73,7 +75,7 @@ int __isoc23_sscanf(const char *text, const char *format, ...) {
 long __isoc23_strtol(const char *text, char **end, int base) { return older_strtol(text, end, base); }
 long long __isoc23_strtoll(const char *text, char **end, int base) { return older_strtoll(text, end, base); }
 
-// Since 2.38. The length of what was to be copied; what there is room for is, and ends with a zero.
+// Since 2.38. Returns the length of `from`; copies what fits into `room` bytes, NUL included.
 HIDDEN size_t strlcpy(char *restrict to, const char *restrict from, size_t room);
 size_t strlcpy(char *restrict to, const char *restrict from, size_t room) {
     size_t bytes = 0;
@@ -83,7 +85,8 @@ size_t strlcpy(char *restrict to, const char *restrict from, size_t room) {
     return bytes;
 }
 
-// Before 2.33 these were parts of every program, which called __xstat and its kin. The kernel's struct stat is libc's.
+// Before 2.33 these functions were linked statically into every program and called __xstat and its relatives. The
+// system call suffices, because libc's struct stat has the kernel's layout.
 HIDDEN int fstatat(int directory, const char *restrict path, struct stat *restrict status, int flags) {
     return (int)syscall(SYS_newfstatat, directory, path, status, flags);
 }
@@ -98,23 +101,23 @@ HIDDEN int lstat(const char *restrict path, struct stat *restrict status) {
 
 HIDDEN int fstat(int descriptor, struct stat *status) { return (int)syscall(SYS_fstat, descriptor, status); }
 
-// Since 2.32. What asks uses atomic instructions where it is 0, as before there was such a thing.
+// Since 2.32. With 0, its readers use atomic instructions, as they did before the variable existed.
 HIDDEN char __libc_single_threaded = 0;
 
-// Since 2.32. Without it a new thread has the signal mask of its creator, as without this attribute.
+// Since 2.32. Where libc lacks it, the attribute is ignored: a new thread inherits the signal mask of its creator.
 HIDDEN int pthread_attr_setsigmask_np(pthread_attr_t *attributes, const sigset_t *mask) {
     int (*set)(pthread_attr_t *, const sigset_t *) =
         (int (*)(pthread_attr_t *, const sigset_t *))dlsym(RTLD_DEFAULT, "pthread_attr_setsigmask_np");
     return set != NULL ? set(attributes, mask) : 0;
 }
 
-// Since libstdc++ of GCC 11. What it throws there is derived from what is thrown here.
+// Since libstdc++ of GCC 11. Throws std::bad_alloc, the base class of the std::bad_array_new_length thrown there.
 void std_throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((noreturn));
 HIDDEN void std_throw_bad_array_new_length(void) __asm__("_ZSt28__throw_bad_array_new_lengthv")
     __attribute__((noreturn));
 void std_throw_bad_array_new_length(void) { std_throw_bad_alloc(); }
 
-// Since libstdc++ of GCC 12, where its headers' assertions are on.
+// Since libstdc++ of GCC 12, called if the assertions in its headers are enabled.
 HIDDEN void glibcxx_assert_fail(const char *file, int line, const char *function,
                                 const char *condition) __asm__("_ZSt21__glibcxx_assert_failPKciS0_S0_")
     __attribute__((noreturn));
@@ -123,8 +126,9 @@ void glibcxx_assert_fail(const char *file, int line, const char *function, const
     abort();
 }
 
-// Until 2.34 a program's own start-up code told __libc_start_main how its constructors are called. That of newer ones passes nothing,
-// since libc reads the list itself; newer libraries still call what is passed instead. (csu/libc-start.c of glibc says which does what.)
+// Before 2.34, a program's start-up code passed __libc_start_main a function that calls the program's constructors.
+// Newer start-up code passes NULL, because newer libraries read the list of constructors themselves; they still call a
+// function that is passed (csu/libc-start.c of glibc). So always pass one.
 typedef void (*constructor)(int, char **, char **);
 extern constructor preinit_start[] __asm__("__preinit_array_start") HIDDEN;
 extern constructor preinit_end[] __asm__("__preinit_array_end") HIDDEN;
@@ -152,6 +156,6 @@ HIDDEN int start_main(int (*program)(int, char **, char **), int count, char **a
 int start_main(int (*program)(int, char **, char **), int count, char **arguments, constructor none,
                void (*no_end)(void), void (*loader_end)(void), void *stack_end) {
     (void)none;
-    // Destructors are the loader's business, with whatever libc: it calls those of the program as of every library.
+    // Destructors need no help: in every version, the loader calls those of the program as of every library.
     return old_start_main(program, count, arguments, call_constructors, no_end, loader_end, stack_end);
 }

@@ -1,3 +1,5 @@
+// aarch64: reads the tick counter and probes processor features. No state, no locks.
+
 #if defined(__aarch64__)
 #include "zg_system.h"
 
@@ -5,10 +7,10 @@
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 
-// Of newer headers (asm/hwcap.h, linux/prctl.h).
+// HWCAP2_MTE and PR_GET_TAGGED_ADDR_CTRL, which older headers lack (asm/hwcap.h, linux/prctl.h).
 enum { HAS_TAGS = 1 << 18, GET_TAGGED_ADDRESSES = 56 };
 
-// SVE has them; nothing of ours uses them.
+// Masked loads of SVE skip inactive lanes at no cost, so they do not count.
 int zg_system_has_masked_loads(void) { return 0; }
 
 uint64_t zg_system_ticks(void) {

@@ -1,3 +1,5 @@
+// x86-64: reads the tick counter and probes processor features. No state, no locks.
+
 #if defined(__x86_64__)
 #include "zg_system.h"
 

@@ -1,5 +1,5 @@
-// The arguments that the process was started with. Swift's CommandLine reads them from /proc/self/cmdline, and has none where /proc is not
-// mounted; the C library hands them to constructors. Written once, before main; no lock.
+// Keeps the arguments of the process. Swift's CommandLine reads /proc/self/cmdline, which is missing if /proc is not
+// mounted; the C library passes them to constructors. Written once, before main; no lock.
 
 #include "zg_system.h"
 

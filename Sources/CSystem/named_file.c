@@ -1,5 +1,5 @@
-// Opens a file whose name another user has written, for example in a report. The path is resolved and opened without
-// following links, with that user's rights (rights.h), or only where everybody may read it. Cold; no state, no locks.
+// Opens a file whose path another user has written, for example in a report. The path is resolved, and opened without
+// following links, with that user's rights (rights.h), or only if everyone may read it. Cold; no state, no locks.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,21 +18,23 @@
 
 enum { MOST_GROUPS = 1024, LONGEST_ENTRY = 64 << 10 };
 
-// Whose rights the modes of files and directories must grant, besides what the kernel checks for this process.
+// The user to whom file modes must grant access, in addition to the kernel's check for this process.
 struct judge {
     int is_asked; // 0: the kernel's check is enough
-    int has_user; // 0: everybody's
+    int has_user; // 0: modes must grant access to everyone
     uid_t user;
 };
 
-// Whether the mode grants a right, given as that of others. A group that is granted less than others counts: the user may be in it.
+// Whether the mode grants a right, given as the bit for others. If the group has fewer rights than others, the right is
+// denied, because the user may be in the group.
 static int is_granted(const struct judge *judge, const struct stat *status, mode_t right) {
     if (!judge->is_asked || (judge->has_user && judge->user == 0)) return 1;
     if (judge->has_user && status->st_uid == judge->user) return (status->st_mode & right << 6) != 0;
     return (status->st_mode & right) != 0 && (status->st_mode & right << 3) != 0;
 }
 
-// Files of /proc, /sys and the like: the kernel makes up their contents, often for the process that reads them.
+// Whether a file is on a pseudo file system such as /proc or /sys. The kernel generates the contents of such files,
+// often depending on the process that reads them.
 static int is_made_up(int descriptor) {
     struct statfs system;
     if (fstatfs(descriptor, &system) != 0) return 1;
@@ -42,12 +44,12 @@ static int is_made_up(int descriptor) {
 
 static int open_last(int directory, const char *name, const struct judge *judge) {
     struct stat status;
-    // Opening a device may do something, a FIFO may wait.
+    // Check the type before opening: opening a device can have side effects, and opening a FIFO can block.
     if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return -errno;
     if (!S_ISREG(status.st_mode)) return S_ISLNK(status.st_mode) ? -ELOOP : -EINVAL;
     int file = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (file < 0) return -errno;
-    // It may be another one by now.
+    // Check again: the name may refer to another file by now.
     int error = fstat(file, &status) != 0              ? errno
                 : !S_ISREG(status.st_mode)             ? EINVAL
                 : is_made_up(file)                     ? EINVAL
@@ -58,8 +60,8 @@ static int open_last(int directory, const char *name, const struct judge *judge)
     return -error;
 }
 
-// Walks the resolved path once more, directory by directory: links that were put there meanwhile are not followed, and each
-// directory is judged that is really gone through.
+// Opens a resolved path directory by directory. Links created since it was resolved are not followed, and the mode of
+// every directory on the way is checked.
 static int open_resolved(const char *path, const struct judge *judge) {
     int directory = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) return -errno;
@@ -105,7 +107,7 @@ static void open_plainly(void *argument) {
     request->result = open_judged(request->path, &none, request->resolved);
 }
 
-// The groups of a user. A user that no database knows is in "nogroup" alone.
+// The groups of a user; only "nogroup" if the user is in no database.
 static void find_groups(uid_t user, struct request *request) {
     enum { NOGROUP = 65534 };
     struct passwd entry, *found = NULL;

@@ -1,4 +1,4 @@
-// Probes of what the kernel and the C library offer: each tries the call on memory of its own.
+// Probes features of the kernel and the C library. Most probes try a call, on memory of their own. No state, no locks.
 
 #include "zg_system.h"
 
@@ -26,11 +26,11 @@ int zg_system_probe_guard_pages(void) {
     return result;
 }
 
-// From the one after `*last` on; `last` is shared with the parent.
+// Tries the calls behind `*last`, which is shared with the parent. Does not return.
 static void try_from(const int32_t *numbers, int count, int *last) {
     while (++*last < count) {
         long number = numbers[*last];
-        // Arguments that every call refuses, or that change nothing; no time that ppoll would wait for.
+        // With these arguments every call fails or has no effect, and ppoll does not wait.
         syscall(number, number == SYS_kill ? 0L : -1L, -1L, 0L, 0L, 0L, 0L);
     }
     syscall(SYS_exit_group, 0);
@@ -41,7 +41,7 @@ int zg_system_try_calls(const int32_t *numbers, int count, uint64_t *passing) {
     int *last = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), error = 0;
     if (last == MAP_FAILED) return -errno;
     *passing = count < 64 ? (UINT64_C(1) << count) - 1 : UINT64_MAX;
-    // Each child goes on behind the call that the one before has died of.
+    // A forbidden call kills the child; the next child continues with the call behind it.
     for (*last = -1; *last < count && !error;) {
         int status = 0, before = *last;
         pid_t child = fork();
@@ -67,7 +67,7 @@ int zg_system_probe_windows(void) {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
     void *common = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (common == MAP_FAILED) return -errno;
-    void *window = mremap(common, 0, size, MREMAP_MAYMOVE); // an old length of 0: the same pages once more
+    void *window = mremap(common, 0, size, MREMAP_MAYMOVE); // old length 0: maps the same pages again
     int result = window == MAP_FAILED ? -errno : madvise(window, size, guard_install) ? -errno : 0;
     if (window != MAP_FAILED) munmap(window, size);
     munmap(common, size);
@@ -84,7 +84,8 @@ int zg_system_probe_vm_read(void) {
 
 size_t zg_system_page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
-// The stack lies at their upper end, but for a random distance that is small beside the whole.
+// The stack, which AT_RANDOM points into, is at the upper end of the address space, except for a comparatively small
+// random offset.
 int zg_system_address_bits(void) {
     unsigned long place = getauxval(AT_RANDOM);
     return place ? 64 - __builtin_clzl(place) : 0;

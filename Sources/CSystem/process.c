@@ -1,4 +1,4 @@
-// This process, and starting another: environment, signals, file capabilities. Cold; takes no lock.
+// Starts and reaps child processes, and gives access to environment, signals, limits and leases. Cold; takes no lock.
 
 #include "zg_system.h"
 
@@ -16,7 +16,7 @@
 
 const char *zg_system_version(void) { return ZG_VERSION; }
 
-// Set by scripts/build: a compiler knows of itself only what `#if compiler` can ask.
+// Set by scripts/build, because Swift code can compare the compiler's version (`#if compiler`) but not read it.
 #ifndef ZG_SWIFT_VERSION
 #define ZG_SWIFT_VERSION ""
 #endif
@@ -41,7 +41,7 @@ struct zg_system_signal zg_system_next_signal(int descriptor) {
     return (struct zg_system_signal){(int)info.ssi_signo, info.ssi_code <= 0};
 }
 
-// Of a child that nobody has waited for yet.
+// The seccomp mode of a child that has not been reaped; -1 if unknown.
 static int seccomp_mode(int pid) {
     char path[64], text[4096];
     snprintf(path, sizeof path, "/proc/%d/status", pid);
@@ -55,9 +55,9 @@ static int seccomp_mode(int pid) {
     return line ? atoi(line + sizeof "\nSeccomp:" - 1) : -1;
 }
 
-// The processor time of a process, of all its threads, as the kernel compares it with RLIMIT_CPU: in ticks, without the
-// correction that getrusage and /proc apply. The kernel's CPUCLOCK_PROF of a process has the clock id ~pid << 3
-// (include/linux/posix-timers.h). 0 where it cannot be read.
+// The processor time of all threads of a process, as the kernel compares it with RLIMIT_CPU: in ticks, without the
+// correction that getrusage and /proc apply. The clock id of a process's CPUCLOCK_PROF is ~pid << 3
+// (include/linux/posix-timers.h). 0 if unreadable.
 static uint64_t limited_cpu_us(int pid) {
     struct timespec time;
     if (clock_gettime((clockid_t)(~(unsigned)pid << 3), &time)) return 0;
@@ -68,7 +68,8 @@ struct zg_system_end zg_system_reap(int pid) {
     struct zg_system_end end = {.seccomp = -1, .cpu_soft = UINT64_MAX, .cpu_hard = UINT64_MAX};
     siginfo_t info = {.si_signo = 0};
     struct rlimit limit;
-    // Whoever traces hears of stops, too, whatever it waits for: that of a thread that is looked at is left to who looks.
+    // A tracer is also notified of stops, whatever it waits for: leave the stop of a traced thread to the code that
+    // traces it.
     if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_signo != SIGCHLD) return end;
     if (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED && info.si_code != CLD_DUMPED) return end;
     end.seccomp = seccomp_mode(pid);
@@ -90,7 +91,7 @@ uint64_t zg_system_raise_descriptors(uint64_t wanted) {
     if (getrlimit(RLIMIT_NOFILE, &limit)) return wanted;
     if (limit.rlim_cur >= wanted) return limit.rlim_cur;
     given_descriptors = limit;
-    // The hard limit can be raised with CAP_SYS_RESOURCE.
+    // Raising the hard limit requires CAP_SYS_RESOURCE; without it, use all of the hard limit.
     struct rlimit raised = {wanted, limit.rlim_max > wanted ? limit.rlim_max : wanted};
     if (setrlimit(RLIMIT_NOFILE, &raised)) {
         raised.rlim_cur = raised.rlim_max = limit.rlim_max;
@@ -106,7 +107,7 @@ void zg_system_restore_descriptors(void) {
 
 int zg_system_spawn(const char *path, char *const argv[], char *const envp[], const sigset_t *mask,
                     const struct sigaction *child_action) {
-    int channel[2]; // carries errno of a failed execve; closed by a successful one
+    int channel[2]; // carries errno if execve fails; a successful execve closes it
     if (pipe2(channel, O_CLOEXEC)) return -errno;
     pid_t pid = fork();
     if (pid < 0) {
@@ -138,7 +139,8 @@ int zg_system_spawn(const char *path, char *const argv[], char *const envp[], co
 
 int zg_system_has_file_capabilities(const char *path) { return getxattr(path, "security.capability", NULL, 0) > 0; }
 
-// A read lease can be had where nobody has the file open for writing (fcntl(2)). Whoever opens it meanwhile makes the kernel send SIGIO.
+// The kernel grants a read lease only if no process has the file open for writing (fcntl(2)). If a process opens the
+// file while the lease is held, the kernel sends SIGIO, which is ignored meanwhile.
 int zg_system_has_writers(int descriptor) {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     sigaction(SIGIO, &ignore, &before);

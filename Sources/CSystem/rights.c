@@ -1,6 +1,6 @@
-// Acting with the file rights of another user. The system calls themselves change the rights of one thread, while libc's
-// functions of the same names change those of all threads: so the work is done in a thread of its own, whose rights end
-// with it. Cold; no state, no locks.
+// Acts with the file rights of another user. The system calls themselves change the rights of one thread, while libc's
+// functions of the same names change those of all threads. So the work is done in a new thread, whose rights end with
+// it. Cold; no state, no locks.
 
 #include "rights.h"
 
@@ -27,9 +27,9 @@ static int take(const struct zg_rights *rights) {
     if (syscall(SYS_setgroups, rights->count, rights->groups) != 0) return 0;
     syscall(SYS_setfsgid, rights->group);
     syscall(SYS_setfsuid, rights->user);
-    // An impossible id changes nothing, and the call returns the current one.
+    // These calls report no errors; with an invalid id they change nothing and return the current id.
     if ((gid_t)syscall(SYS_setfsgid, -1) != rights->group || (uid_t)syscall(SYS_setfsuid, -1) != rights->user) return 0;
-    // A process may keep its capabilities when its user changes (securebits).
+    // Drop capabilities explicitly: securebits can preserve them when the user changes.
     return syscall(SYS_capset, &header, none) == 0;
 }
 
@@ -52,7 +52,7 @@ struct opening {
     int handle, flags, result;
 };
 
-// The link leads to the file of the handle, even if the file's name leads elsewhere by now.
+// The link in /proc leads to the file of the handle, even if the file's name refers to another file by now.
 static void open_link(void *argument) {
     struct opening *opening = argument;
     char link[48];
@@ -64,7 +64,7 @@ static void open_link(void *argument) {
 int zg_system_open_handle(int handle, int flags, uid_t user, gid_t group) {
     struct opening opening = {.handle = handle, .flags = flags};
     const struct zg_rights rights = {.user = user, .group = group};
-    // Root that cannot give up its rights (no CAP_SETUID) relies on the caller's checks of the file.
+    // If root cannot give up its rights (no CAP_SETUID), rely on the caller's checks of the file.
     if (!zg_rights_act(&rights, open_link, &opening)) open_link(&opening);
     return opening.result;
 }

@@ -1,4 +1,4 @@
-// Acting with the file rights of another user, for one call.
+// Acts with the file rights of another user, for one call.
 
 #ifndef ZG_RIGHTS_H
 #define ZG_RIGHTS_H
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-// Whose rights count: the user, its group and `count` supplementary groups.
+// The user, the group and `count` supplementary groups to act as.
 struct zg_rights {
     uid_t user;
     gid_t group;
@@ -14,8 +14,9 @@ struct zg_rights {
     size_t count;
 };
 
-// Calls `act` in a thread that opens files with these rights and without capabilities, and waits for its end. Returns 1; or
-// 0, without calling it, where the process is not root's or the kernel does not let the thread give up root's rights.
+// Calls `act` in a thread that opens files with these rights and without capabilities, and waits for the thread to end.
+// Returns 1; or 0, without calling `act`, if this process is not root's or the kernel does not let the thread give up
+// root's rights.
 int zg_rights_act(const struct zg_rights *rights, void (*act)(void *argument), void *argument);
 
 #endif

@@ -1,5 +1,5 @@
-// The socket of a run, at which its processes send messages to zguard: listening, accepting, and the one message of a
-// connection. Never blocks.
+// The socket on which zguard receives messages from the processes of a run: listens, accepts connections, and receives
+// the one message of each connection. Never blocks.
 
 #include <errno.h>
 #include <string.h>
@@ -16,7 +16,7 @@ int zg_system_listen(const char *path, mode_t mode) {
     strcpy(address.sun_path, path);
     int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (descriptor < 0) return -errno;
-    enum { BACKLOG = 4096 }; // cut to net.core.somaxconn; a full one refuses messages, which are sent again
+    enum { BACKLOG = 4096 }; // capped by net.core.somaxconn; if it is full, connecting fails and the sender retries
     if (bind(descriptor, (const struct sockaddr *)&address, sizeof address) == 0 && chmod(path, mode) == 0 &&
         listen(descriptor, BACKLOG) == 0)
         return descriptor;

@@ -1,4 +1,4 @@
-// Memory shared with another process: anonymous files, atomic words, and waking whoever waits for them.
+// Memory shared with other processes: memfds, atomic words, and futexes.
 
 #include "zg_system.h"
 
@@ -18,7 +18,8 @@ int zg_system_memfd(const char *name) {
     return descriptor < 0 ? -errno : descriptor;
 }
 
-// Files in memory have the limit of files, and beyond it a signal comes: it is lifted as far as it may be, and set again.
+// Writes the contents of a memfd. RLIMIT_FSIZE applies to memfds, and exceeding it raises SIGXFSZ, so the soft limit is
+// raised to the hard limit meanwhile.
 static int fill(int descriptor, const void *contents, size_t bytes) {
     struct rlimit limit, lifted;
     if (getrlimit(RLIMIT_FSIZE, &limit) != 0) return -errno;
@@ -32,7 +33,7 @@ static int fill(int descriptor, const void *contents, size_t bytes) {
 }
 
 int zg_system_sealed_memfd(const char *name, const void *contents, size_t bytes) {
-    enum { NOEXEC_SEAL = 8 }; // MFD_NOEXEC_SEAL, Linux 6.3: the one way where vm.memfd_noexec is 2
+    enum { NOEXEC_SEAL = 8 }; // MFD_NOEXEC_SEAL, Linux 6.3: required if vm.memfd_noexec is 2
     int descriptor = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | NOEXEC_SEAL);
     if (descriptor < 0 && errno == EINVAL) descriptor = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (descriptor < 0) return -errno;

@@ -1,4 +1,4 @@
-// A thread of our own in a process that is not ours.
+// Starts threads of the ZombieGuard library in the program's process.
 
 #include "zg_system.h"
 
@@ -11,7 +11,7 @@
 struct start {
     void (*body)(void *);
     void *argument;
-    char name[16]; // as long as the kernel allows
+    char name[16]; // longest thread name of the kernel, with its NUL
 };
 
 static void *run(void *argument) {
@@ -27,7 +27,7 @@ int zg_system_start_thread(const char *name, void (*body)(void *), void *argumen
     if (!start) return -ENOMEM;
     *start = (struct start){.body = body, .argument = argument};
     strncpy(start->name, name, sizeof start->name - 1);
-    // The program chose which of its threads take its signals. Faults stay deliverable.
+    // Block the program's signals, because the program chose the threads that handle them. Faults stay unblocked.
     sigset_t all, old;
     sigfillset(&all);
     const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS};

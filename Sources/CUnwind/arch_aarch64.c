@@ -1,4 +1,4 @@
-// The order in which the kernel keeps registers (asm/ptrace.h), for aarch64: x0 to x30, sp, pc, as DWARF has them.
+// Converts the kernel's register layout (asm/ptrace.h) on aarch64: x0 to x30, sp, pc, which is the order of DWARF.
 
 #if defined(__aarch64__)
 #include "zg_unwind_threads.h"
@@ -9,13 +9,14 @@ bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[
     return true;
 }
 
-// The kernel has decided before it stops whether the call begins again (arch/arm64/kernel/signal.c), and its first argument is lost.
+// Nothing can be mended: arm64 decides before the ptrace stop whether a system call is restarted
+// (arch/arm64/kernel/signal.c), and the call's first argument is lost by then.
 bool zg_thread_mend_call(void *bytes, size_t count) {
     (void)bytes, (void)count;
     return false;
 }
 
-// Without the link register a stack ends at its first function anyway.
+// Not useful on aarch64: without a known link register, unwinding ends at the first frame anyway.
 int64_t zg_unwind_frame_bytes(const unsigned char *code, size_t count) {
     (void)code, (void)count;
     return -1;

@@ -1,4 +1,4 @@
-// The order in which the kernel keeps registers (asm/ptrace.h), for x86-64.
+// x86-64: converts the kernel's register layout (asm/ptrace.h), restarts interrupted system calls, decodes prologues.
 
 #if defined(__x86_64__)
 #include "zg_unwind_threads.h"
@@ -6,7 +6,8 @@
 #include <errno.h>
 
 bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[ZG_THREAD_REGISTERS]) {
-    // r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss; DWARF: rax rdx rcx rbx rsi rdi rbp rsp r8…
+    // Kernel: r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss.
+    // DWARF: rax rdx rcx rbx rsi rdi rbp rsp r8 to r15 rip.
     static const unsigned char places[] = {10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16};
     enum { WORDS = 21 };
     if (count < WORDS * sizeof(uint64_t)) return false;
@@ -16,9 +17,9 @@ bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[
     return true;
 }
 
-// The kernel looks at the call's number and result when it has been let go (arch_do_signal_or_restart): ERESTARTNOHAND, which programs never
-// see, begins it again where no handler runs, and is EINTR where one does. A relative timeout begins again, too: it had just begun, for
-// nobody is stopped who was seen in such a call.
+// On detach, the kernel inspects orig_rax and rax (arch_do_signal_or_restart). -ERESTARTNOHAND, which programs never
+// see, restarts the call if no handler runs, and becomes EINTR otherwise. A relative timeout starts over, too, which is
+// harmless: the call has only just begun, because no thread is stopped that was seen in such a call.
 bool zg_thread_mend_call(void *bytes, size_t count) {
     enum { RAX = 10, ORIGINAL_RAX = 15, ERESTARTNOHAND = 514 };
     int64_t *words = bytes;
@@ -31,7 +32,8 @@ static bool is_at(const unsigned char *code, size_t count, size_t at, const char
     return at + length <= count && __builtin_memcmp(code + at, bytes, length) == 0;
 }
 
-// push %rbp; mov %rsp,%rbp; pushes; sub $N,%rsp: what compilers make a frame with, at the beginning or behind what needs none.
+// Decodes the usual prologue: push %rbp; mov %rsp,%rbp; more pushes; sub $N,%rsp. Instructions that need no frame may
+// precede it.
 int64_t zg_unwind_frame_bytes(const unsigned char *code, size_t count) {
     enum { PUSH = 0x50, PUSH_END = 0x58, REX_B = 0x41, BEGIN = 4 };
     size_t at = 0;

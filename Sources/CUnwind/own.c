@@ -1,6 +1,7 @@
-// Looking at a thread of this process. The kernel lets nobody trace threads of one's own process, so a process that shares this one's
-// memory does it, and is gone when the caller goes on. Ended calls and signals are as with every stop by ptrace: sleeps go on.
-// The source of the trick: LeakSanitizer's StopTheWorld (compiler-rt).
+// Unwinds the stack of another thread of this process. The kernel forbids tracing threads of one's own process, so a
+// helper process that shares this one's memory (CLONE_VM) does it, and exits before the caller continues. Its effect on
+// system calls and signals is that of any ptrace stop: sleeps continue. Technique: LeakSanitizer's StopTheWorld
+// (compiler-rt).
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,8 +30,8 @@ static void pause_shortly(void) {
     syscall(SYS_nanosleep, &step, NULL);
 }
 
-// It has the thread-local storage of the thread that made it, and that one waits in the kernel: errno may be written. No function of libc's
-// that locks or allocates.
+// Runs in the helper process, with the thread-local storage of the thread that cloned it. That thread waits in the
+// kernel meanwhile, so errno may be written. Calls no libc function that locks or allocates.
 static int look_from_outside(void *argument) {
     struct look *look = argument;
     enum { STEP = 100 };
@@ -44,7 +45,7 @@ static int look_from_outside(void *argument) {
         stopped = zg_thread_has_stopped(look->tid, &signal);
         if (!stopped) pause_shortly();
     }
-    // Whoever has not stopped by then is let go by this process's end.
+    // A thread that has not stopped in time is detached when this helper process exits.
     look->result = stopped < 0 ? stopped : stopped ? 0 : -ETIMEDOUT;
     if (stopped <= 0) return 0;
     uint64_t registers[ZG_THREAD_REGISTERS];
@@ -60,14 +61,15 @@ int zg_thread_stack(int tid, int microseconds, zg_thread_unwind *unwind, uint64_
     struct look look = {tid, microseconds, 0, 0, unwind, frames, most};
     char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stack == MAP_FAILED) return -errno;
-    // No handler of the program's runs there.
+    // Block all signals, so that no handler of the program runs in the helper process.
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int process = clone(look_from_outside, stack + STACK_BYTES, CLONE_VM | CLONE_FS | CLONE_FILES, &look);
     if (process < 0) look.result = -errno;
     if (process > 0) {
-        // Where Yama allows tracing of descendants alone (EINVAL where there is no Yama).
+        // Yama's ptrace_scope may allow tracing of descendants only: allow the helper, too. Fails with EINVAL without
+        // Yama.
         syscall(SYS_prctl, PR_SET_PTRACER, process, 0, 0, 0);
         __atomic_store_n(&look.may_begin, 1, __ATOMIC_RELEASE);
         syscall(SYS_futex, &look.may_begin, FUTEX_WAKE, 1, NULL, NULL, 0);

@@ -1,4 +1,4 @@
-// Stopping threads of another process, and letting them go (ptrace). No state.
+// Stops and resumes threads of another process (ptrace). No state.
 
 #define _GNU_SOURCE
 #include "zg_unwind_threads.h"
@@ -18,7 +18,7 @@ int zg_thread_seize(int tid) {
     return -error;
 }
 
-// Ends are left alone: that of our own child is told to whoever waits for it.
+// Leaves an exit status in place: if the thread is a child of this process, other code waits for it.
 int zg_thread_has_stopped(int tid, int *signal) {
     enum { EVENT_STOP = 128 };
     siginfo_t info = {0};
@@ -28,7 +28,7 @@ int zg_thread_has_stopped(int tid, int *signal) {
     return 1;
 }
 
-enum { REGISTER_WORDS = 64 }; // room for those of every processor
+enum { REGISTER_WORDS = 64 }; // enough for every supported processor
 
 int zg_thread_registers(int tid, uint64_t registers[ZG_THREAD_REGISTERS]) {
     uint64_t bytes[REGISTER_WORDS];

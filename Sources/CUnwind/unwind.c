@@ -1,6 +1,6 @@
-// Unwinding by libunwind over a memory reader of our own: the same for running processes and for core files.
-// libunwind is opened when the first stack is wanted. Its types stand here as its interface has had them since version 1.0, so that
-// nothing has to be installed where this is built.
+// Unwinds stacks with libunwind through a memory reader, in the same way for running processes and for core files.
+// libunwind is opened when the first stack is unwound. Its types are declared here, as in its ABI since version 1.0, so
+// that building needs no libunwind. For single-threaded processes; no lock.
 
 #include "zg_unwind_threads.h"
 
@@ -11,7 +11,7 @@
 typedef uint64_t word;
 struct address_space;
 enum { NO_INFO = 10, BAD_ADDRESS = 8, BAD_REGISTER = 3, REMOTE_TABLE = 2, CACHE_GLOBAL = 1 };
-enum { CURSOR_BYTES = 64 << 10 }; // 1 to 33 KiB, by processor and version
+enum { CURSOR_BYTES = 64 << 10 }; // libunwind's cursor takes 1 to 33 KiB, depending on processor and version
 
 struct procedure {
     word start, end, lsda, handler, gp, flags;
@@ -23,11 +23,11 @@ struct table_of_image {
     void *next, *previous;
     word start, end, gp;
     int32_t format, padding;
-    word load_offset; // since version 1.3
+    word load_offset; // since libunwind 1.3
     word name, segment, words, table, room[8];
 };
 
-// More functions follow in later versions; they may be NULL.
+// Later versions append more functions, which may be NULL.
 struct accessors {
     int (*find)(struct address_space *, word pc, struct procedure *, int wants_info, void *context);
     void (*put)(struct address_space *, struct procedure *, void *context);
@@ -40,7 +40,7 @@ struct accessors {
     void *room[8];
 };
 
-// One at a time: who calls has one thread.
+// Functions of libunwind. Not locked, because callers are single-threaded.
 static struct {
     struct address_space *(*create)(struct accessors *, int byte_order);
     void (*destroy)(struct address_space *);
@@ -87,7 +87,7 @@ struct unwinding {
     uint64_t registers[ZG_THREAD_REGISTERS], known;
     struct {
         uint64_t address;
-        size_t count; // 0: not read yet
+        size_t count; // 0: not read
         char bytes[PAGE];
     } pages[PAGES];
 };
@@ -108,7 +108,7 @@ static bool read_bytes(struct unwinding *unwinding, uint64_t address, void *to, 
     return true;
 }
 
-// Addresses that libunwind asks for are words; one that is not aligned may end beyond what can be read.
+// libunwind reads whole words. An unaligned word may extend into unreadable memory; the read then fails.
 static int access_memory(struct address_space *space, word address, word *value, int writes, void *context) {
     (void)space;
     return !writes && read_bytes(context, address, value, sizeof *value) ? 0 : -BAD_ADDRESS;
@@ -133,8 +133,8 @@ static int find_list(struct address_space *space, word *list, void *context) {
     return -NO_INFO;
 }
 
-// Linux Standard Base, ".eh_frame_hdr": version, three encodings, where .eh_frame is, how many entries, the entries. Those that linkers
-// write: offsets of 32 bits from here.
+// Reads .eh_frame_hdr (Linux Standard Base): version, three encodings, address of .eh_frame, number of entries,
+// entries. Supports the encoding that linkers write: 32-bit offsets from the start of .eh_frame_hdr.
 static int find_procedure(struct address_space *space, word pc, struct procedure *procedure, int wants_info,
                           void *context) {
     enum { RELATIVE_TO_TABLE_SIGNED_4 = 0x3b, UNSIGNED_4 = 3, SIZE_MASK = 7, HEAD = 4 };
@@ -152,22 +152,22 @@ static int find_procedure(struct address_space *space, word pc, struct procedure
     table.start = start, table.end = end;
     table.segment = header;
     table.table = at + sizeof count;
-    table.words = count; // an entry is two times 32 bits
+    table.words = count; // in 64-bit words: an entry is two 32-bit offsets
     return library.search(space, pc, &table, procedure, wants_info, context);
 }
 
 static void put_procedure(struct address_space *space, struct procedure *procedure, void *context) {
-    // It lies in a pool of libunwind's, a hundred bytes for each function that was met: all go with the process.
+    // Not freed: libunwind allocates about 100 bytes per function from a pool that lives until the process exits.
     (void)space, (void)procedure, (void)context;
 }
 
-// A stack as far as it could be unwound.
+// A stack trace, possibly incomplete.
 struct stack {
     uint64_t *frames;
     bool *is_exact;
     int most, count;
     uint64_t last_sp;
-    bool has_failed; // something that is needed is not known
+    bool has_failed; // a register or memory word that unwinding needs is unknown
 };
 
 static void walk(struct unwinding *unwinding, struct address_space *space, void *cursor, struct stack *stack) {
@@ -187,8 +187,9 @@ static void walk(struct unwinding *unwinding, struct address_space *space, void 
     }
 }
 
-// The frame pointer is not known, and the last function wants it: where its frame begins follows from its first instructions and the stack
-// pointer that it has. Nothing is said where no return address stands there.
+// Computes the unknown frame pointer that unwinding the last function needs, from the function's prologue and its stack
+// pointer. Accepted only if the word above the saved frame pointer is an address within an image, as a return address
+// is.
 static bool find_frame_pointer(struct unwinding *unwinding, struct address_space *space, const struct stack *stack) {
     struct procedure procedure = {0};
     unsigned char code[64];

@@ -1,5 +1,6 @@
-// zlib's stream, as its library of version 1 has laid it out since 1995 (https://zlib.net/manual.html#Stream), and the numbers that are
-// passed with it. Declared here, so that nothing has to be installed to build this; the library is opened when it is needed.
+// zlib's z_stream, whose layout has been the same in all of version 1, since 1995
+// (https://zlib.net/manual.html#Stream), and the constants passed with it. Declared here, so that building needs no
+// zlib; the library is opened at run time.
 
 #ifndef ZG_CZLIB_STREAM_H
 #define ZG_CZLIB_STREAM_H
@@ -14,7 +15,7 @@ struct zg_zlib_stream {
     unsigned avail_out;
     unsigned long total_out;
     const char *message;
-    void *state, *allocate, *release, *opaque; // functions of NULL: malloc and free
+    void *state, *allocate, *release, *opaque; // NULL functions: malloc and free
     int data_type;
     unsigned long checksum, reserved;
 };
@@ -29,7 +30,7 @@ struct zg_zlib_stream {
 
 #define ZG_ZLIB_DEFAULT_LEVEL (-1)
 #define ZG_ZLIB_DEFLATED 8
-#define ZG_ZLIB_GZIP_WINDOW (15 + 16) // the largest window, with a gzip header and trailer around it
+#define ZG_ZLIB_GZIP_WINDOW (15 + 16) // the largest window, with a gzip header and trailer
 #define ZG_ZLIB_DEFAULT_MEMORY 8
 #define ZG_ZLIB_DEFAULT_STRATEGY 0
 

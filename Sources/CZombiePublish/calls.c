@@ -7,7 +7,7 @@
 #include "publish.h"
 
 #ifdef ZG_NOTHING_IS_PUBLISHED
-typedef int zg_nothing_is_published_here; // C wants a declaration in every file
+typedef int zg_nothing_is_published_here; // ISO C forbids an empty translation unit
 #else
 
 #include <errno.h>

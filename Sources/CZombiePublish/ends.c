@@ -1,12 +1,12 @@
 // Interposes _exit, _Exit and quick_exit, which skip atexit handlers: called in a fault handler, they report the fault.
-// Any context, also children of vfork and signal handlers. Outside a fault handler the functions only make the system
-// call.
+// Any context, also children of vfork and signal handlers. Outside a fault handler, _exit and _Exit are plain system
+// calls.
 
 #define _GNU_SOURCE
 #include "publish.h"
 
 #ifdef ZG_NOTHING_IS_PUBLISHED
-typedef int zg_no_end_is_published; // C wants a declaration in every file
+typedef int zg_no_end_is_published; // ISO C forbids an empty translation unit
 #else
 
 #include <sys/syscall.h>
@@ -17,7 +17,7 @@ typedef int zg_no_end_is_published; // C wants a declaration in every file
 // <stdlib.h> and <unistd.h> are not included: they declare these functions with other attributes.
 static void (*next_quick_exit)(int status);
 
-// Looked up before main: dlsym takes the loader's lock, which a signal handler must not.
+// Looked up before main: dlsym takes the loader's lock, which a signal handler must not take.
 __attribute__((constructor(101))) static void look_up(void) {
     next_quick_exit = (void (*)(int))zg_loader_next("quick_exit");
 }

@@ -7,7 +7,7 @@
 #include "publish.h"
 
 #ifdef ZG_NOTHING_IS_PUBLISHED
-typedef int zg_no_exec_is_published; // C wants a declaration in every file
+typedef int zg_no_exec_is_published; // ISO C forbids an empty translation unit
 #else
 
 #include <errno.h>
@@ -131,7 +131,7 @@ ZG_PUBLISH int fexecve(int file, char *const arguments[], char *const environmen
 }
 
 ZG_PUBLISH int execveat(int directory, const char *path, char *const arguments[], char *const environment[],
-                        int flags); // glibc 2.34 declares it
+                        int flags); // declared since glibc 2.34
 ZG_PUBLISH int execveat(int directory, const char *path, char *const arguments[], char *const environment[],
                         int flags) {
     struct start start = {by_execveat, .file = directory, .flags = flags, .path = path, .arguments = arguments};
@@ -154,7 +154,7 @@ ZG_PUBLISH int posix_spawnp(pid_t *pid, const char *name, const posix_spawn_file
 
 // execl, execlp and execle copy their arguments to a vector on the stack, as in libc.
 static uint64_t count_arguments(va_list arguments) {
-    uint64_t count = 1; // the first is named
+    uint64_t count = 1; // `first`, a named parameter
     while (va_arg(arguments, const char *)) count++;
     return count;
 }

@@ -7,7 +7,7 @@
 #include "publish.h"
 
 #ifdef ZG_NOTHING_IS_PUBLISHED
-typedef int zg_no_filter_is_published; // C wants a declaration in every file
+typedef int zg_no_filter_is_published; // ISO C forbids an empty translation unit
 #else
 
 #include <errno.h>

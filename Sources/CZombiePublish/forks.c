@@ -5,7 +5,7 @@
 #include "publish.h"
 
 #ifdef ZG_NOTHING_IS_PUBLISHED
-typedef int zg_no_fork_is_published; // C wants a declaration in every file
+typedef int zg_no_fork_is_published; // ISO C forbids an empty translation unit
 #else
 
 #include <errno.h>
@@ -28,7 +28,7 @@ typedef int fork_function(void);
 
 static clone_function *next_clone;
 static clone_in_full *next_in_full;
-static fork_function *next_fork; // glibc 2.34
+static fork_function *next_fork; // in glibc since 2.34
 
 __attribute__((constructor(101))) static void look_up(void) {
     next_clone = (clone_function *)zg_loader_next("clone");

@@ -6,7 +6,7 @@
 #include "publish.h"
 
 #ifdef ZG_NOTHING_IS_PUBLISHED
-typedef int zg_no_jump_is_published; // C wants a declaration in every file
+typedef int zg_no_jump_is_published; // ISO C forbids an empty translation unit
 #else
 
 #include "images/loader.h"
@@ -19,7 +19,7 @@ typedef int zg_no_jump_is_published; // C wants a declaration in every file
 ZG_JUMPS(ZG_X)
 #undef ZG_X
 
-// Looked up before main: dlsym takes the loader's lock, which a signal handler must not.
+// Looked up before main: dlsym takes the loader's lock, which a signal handler must not take.
 __attribute__((constructor(101))) static void look_up(void) {
 #define ZG_X(name) next_##name = (zg_jump_function *)zg_loader_next(#name);
     ZG_JUMPS(ZG_X)

@@ -8,7 +8,7 @@
 #include "publish.h"
 
 #ifdef ZG_NOTHING_IS_PUBLISHED
-typedef int zg_nothing_is_published; // C wants a declaration in every file
+typedef int zg_nothing_is_published; // ISO C forbids an empty translation unit
 #else
 
 #include <errno.h>
@@ -555,7 +555,7 @@ static __sighandler_t set_handler(int number, __sighandler_t handler, int flags)
     return zg_signals_action(number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
-// signal() with BSD semantics (glibc's default); sysv_signal() with those of System V.
+// signal() has BSD semantics (glibc's default), sysv_signal() System V semantics.
 ZG_PUBLISH __sighandler_t signal(int number, __sighandler_t handler) {
     return set_handler(number, handler, SA_RESTART);
 }

@@ -7,7 +7,7 @@
 #include "publish.h"
 
 #ifdef ZG_NOTHING_IS_PUBLISHED
-typedef int zg_no_user_is_published; // C wants a declaration in every file
+typedef int zg_no_user_is_published; // ISO C forbids an empty translation unit
 #else
 
 #include <unistd.h>
@@ -26,7 +26,7 @@ __attribute__((constructor(101))) static void look_up(void) {
     next_setresuid = (int (*)(uid_t, uid_t, uid_t))zg_loader_next("setresuid");
 }
 
-// Gives the page away while the process still has the right to. Only if all three user ids change: a process that can
+// Gives the page away while the process still has the right to. Only if all three user ids are set: a process that can
 // return to its old user id must still own the page then.
 static void before(uid_t real, uid_t effective, uid_t saved) {
     const uid_t stays = (uid_t)-1;

@@ -1,4 +1,4 @@
-// Default options, start and end of a guarded test bundle. Cold; takes no lock.
+// Sets the default options of a guarded test bundle and calls its start and exit hooks. Cold; takes no lock.
 
 #define _GNU_SOURCE
 #include "include/zg_testing.h"
@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-// With a fifth of the time the first blocks of all stacks get pages of their own in each test anew, and most of the next ones.
-// A test function is named by stacks that are recorded whole.
-// The mappings keep the contents of what had pages of its own: without them a test cannot go on.
+// fence_overhead: with 20 % of the CPU time, the first blocks of each allocation stack are isolated again in each test,
+// and most later ones too. stack_overhead: only complete stacks contain the test function.
+// mappings: keep the contents of freed isolated blocks, which a test needs to go on after a finding.
 const char zg_default_options[] = "on_finding=continue:error_text=headline:quarantine_bytes=32m:"
                                   "quarantine_per_context=16:fence_overhead=20%:stack_overhead=20%:mappings=48000";
 
-// Registered before anybody else's handlers, so it runs after them: what they print and write is complete, and no
-// finding of theirs is missed. Only the libraries' destructors are left, which a changed status has to skip.
+// Registered first, so it runs after all other exit handlers: their output is complete, and their findings are counted.
+// A changed status requires _exit, which skips the libraries' destructors.
 static void ending(int status, void *unused) {
     (void)unused;
     int changed = zg_testing_ending(status);

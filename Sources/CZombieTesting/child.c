@@ -1,4 +1,4 @@
-// Starting a copy of the test bundle. Cold; takes no lock.
+// Starts a copy of the test bundle as a child process. Cold; takes no lock.
 
 #define _GNU_SOURCE
 #include "include/zg_testing.h"
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// glibc has it since 2.34.
+// Weak: in glibc since 2.34.
 extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *, int) __attribute__((weak));
 
 static int prepare(posix_spawn_file_actions_t *files, int output) {
@@ -22,8 +22,8 @@ static int prepare(posix_spawn_file_actions_t *files, int output) {
     return posix_spawn_file_actions_addclose(files, output);
 }
 
-// A group of its own, so that a child that hangs can be killed with all that it started; signals as a fresh program
-// expects them.
+// A new process group, so that a hanging child can be killed with its descendants; default signal dispositions, nothing
+// blocked.
 static int set_attributes(posix_spawnattr_t *attributes) {
     sigset_t none, all;
     sigemptyset(&none);

@@ -1,17 +1,17 @@
-// Assertions that an object is gone.
+// Assertions that an object has been deallocated.
 
 import Testing
 import ZombieGuardCore
 
-/// Fails the current test where the object that `make` returns outlives the call: somebody still holds it.
+/// Fails the current test if the object that `make` returns is still referenced after the call.
 ///
 /// ```swift
 /// assertDeallocated { Cart() }
 /// ```
 ///
-/// The failure names the class, the number of references and, where the process is guarded, who holds them: the class
-/// and the property of each object that does, and where that object was allocated. References from the stack, from
-/// globals and from memory that is not the guarded heap's are not found.
+/// The failure names the class and the number of references. In a guarded process it also lists the objects that hold
+/// the references: class, property and allocation site of each. References from stacks, globals and memory outside the
+/// guarded heap are not found.
 ///
 /// - Parameters:
 ///   - fileID: module and file of the call.
@@ -34,8 +34,8 @@ public func assertDeallocated<Object: AnyObject>(
     }
 }
 
-/// Fails the current test where the object that `make` returns outlives the call, like the function of the same name for
-/// synchronous code.
+/// Fails the current test if the object that `make` returns is still referenced after the call. The asynchronous
+/// variant.
 ///
 /// - Parameters:
 ///   - isolation: the actor that `make` runs on.
@@ -59,16 +59,16 @@ public func assertDeallocated<Object: AnyObject>(
     }
 }
 
-/// Takes over one reference to the survivor.
+/// Consumes one reference to the survivor.
 private func fail(_ survivor: Unmanaged<AnyObject>, _ location: SourceLocation) {
     let address = UnsafeRawPointer(survivor.toOpaque())
     let sideTable = sideTable(of: address)
-    // Besides ours, and as long as nobody else counts.
+    // Without the reference held here. Exact only while no other thread retains or releases the object.
     let references = sideTable.flatMap { strongReferences(in: $0) }.map { $0 - 1 }
     var message = "a \(visible(survivor._withUnsafeGuaranteedRef { className(of: type(of: $0)) }))"
     message += " outlived the closure that made it"
     if let references { message += ": \(references == 1 ? "1 reference is" : "\(references) references are") left" }
-    // The side table belongs to the weak reference that was used to look.
+    // Excludes the side table, which exists because of the weak reference used for this check.
     var holders = ((try? ZombieGuard.referrers(of: address)) ?? []).filter { $0.start != sideTable }.map(\.description)
     if let offset = offsetOfItself(in: address) { holders.insert("itself, at offset \(offset)", at: 0) }
     if Guarding.missing != nil {
@@ -84,22 +84,24 @@ private func fail(_ survivor: Unmanaged<AnyObject>, _ location: SourceLocation) 
     survivor.release()
 }
 
-// A closure that captures nothing but its owner is a reference of the owner to itself.
+// Offset of the object's reference to itself. A stored closure that captures only its owner is such a reference: the
+// captured object itself is the closure's context.
 private func offsetOfItself(in object: UnsafeRawPointer) -> Int? {
-    // Metadata of a class: the size of an instance is at offset 24.
+    // The instance size is at offset 24 of a class's metadata.
     let size = object.load(as: UnsafeRawPointer.self).load(fromByteOffset: 24, as: UInt32.self)
     return stride(from: 16, to: Int(size) - 7, by: 8).first {
         object.load(fromByteOffset: $0, as: UInt.self) == UInt(bitPattern: object)
     }
 }
 
-// The second word of an object to which there are weak references: the address of its side table, shifted, under two bits.
+// The side table of an object with weak references. The object's second word then holds two set top bits and the side
+// table's address shifted right by 3.
 private func sideTable(of object: UnsafeRawPointer) -> Address? {
     let word = object.load(fromByteOffset: 8, as: UInt64.self)
     return word >> 62 == 3 ? Address(word << 3 & (1 << 48 - 1)) : nil
 }
 
-// The third word of a side table holds the counts; bits 33 to 62 the strong references but one.
+// The third word of a side table holds the reference counts. Bits 33 to 62 are the strong count minus one.
 private func strongReferences(in sideTable: Address) -> Int? {
     guard let table = UnsafeRawPointer(bitPattern: UInt(sideTable.rawValue)) else { return nil }
     return Int(table.load(fromByteOffset: 16, as: UInt64.self) >> 33 & (1 << 30 - 1)) + 1

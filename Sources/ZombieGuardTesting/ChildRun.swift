@@ -1,11 +1,11 @@
-// A run of this test bundle in a child process, for one call of expectZombie.
+// Runs this test bundle in a child process for one call of expectZombie.
 
 import CSystem
 import CZombieTesting
 import Glibc
 import ZombieGuardCore
 
-/// The child, from its start until its temporary files are read and deleted. For one task at a time.
+/// A child process, from its start until its temporary files have been read and deleted. Not thread-safe.
 final class ChildRun {
     enum Outcome: Equatable {
         case ended(CInt)
@@ -18,11 +18,13 @@ final class ChildRun {
     struct Result {
         var outcome: Outcome
         var findings: [Finding]
-        /// The call was reached; the body's end was; what the body threw.
+        /// The child reached the call of expectZombie.
         var reachedCall = false
+        /// The body returned.
         var endedBody = false
+        /// Description of the error that the body threw.
         var thrown: String?
-        /// What the body printed.
+        /// Text printed by the body.
         var output = ""
     }
 
@@ -30,7 +32,7 @@ final class ChildRun {
         var description: String
     }
 
-    /// How long a child may take to get to its call, on a machine that is busy with other tests.
+    /// Time limit for a child to reach its call, on a machine that is busy with other tests.
     static let longestStart = Duration.seconds(60)
 
     static let statusFile = "status"
@@ -58,7 +60,7 @@ final class ChildRun {
         deadline = .now + max(Self.longestStart, timeLimit)
     }
 
-    /// How the child ended; nil while it runs. Kills it when its time is over.
+    /// Returns how the child ended, or nil while it runs. Kills the child after its time limit.
     func poll() -> Outcome? {
         var code: CInt = 0
         switch zg_testing_poll(process, &code) {
@@ -75,17 +77,17 @@ final class ChildRun {
         }
     }
 
-    /// The test is cancelled.
+    /// Kills the child because the test was cancelled.
     func kill() { kill(.cancelled) }
 
     private func kill(_ end: Outcome) {
         if self.end != nil { return }
         self.end = end
-        // With all that it started.
+        // The negative id kills the whole process group, so the child's descendants die, too.
         Glibc.kill(-process, SIGKILL)
     }
 
-    /// What the child left behind, which is then deleted. `outcome` is what ``poll()`` said.
+    /// Reads the child's temporary files and deletes them. `outcome` is the result of ``poll()``.
     func result(_ outcome: Outcome?) -> Result {
         defer { Self.delete(directory) }
         var result = Result(outcome: outcome ?? .unknown, findings: findings())
@@ -115,7 +117,7 @@ final class ChildRun {
         return findings
     }
 
-    // From there on, and its last 64 KiB at most: a body that hangs may print without an end.
+    // The file's text from `start`, limited to the last 64 KiB: a hanging body may print forever.
     private func text(_ name: String, from start: Int = 0) -> String {
         let most = 1 << 16
         guard let file = try? Descriptor(opening: "\(directory)/\(name)"), let size = file.status?.st_size,
@@ -126,7 +128,7 @@ final class ChildRun {
 
     static func pause(milliseconds: CUnsignedInt) { usleep(milliseconds * 1000) }
 
-    // Finding reports are options' values, in which no colon may stand.
+    // Avoids a TMPDIR with a colon: the path becomes the value of the option report_path, and colons separate options.
     private static func makeDirectory() throws(Failure) -> String {
         let wanted = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
         let parent = wanted.contains(":") || wanted.utf8.count > 400 || wanted.isEmpty ? "/tmp" : wanted
@@ -148,7 +150,7 @@ final class ChildRun {
         let changed = [
             "ZGUARD_OPTIONS": given + options, ExpectedZombieChild.keyVariable: key,
             ExpectedZombieChild.directoryVariable: directory,
-            // The runtime says what there is to say; a backtrace would only take its time.
+            // The runtime's report contains the stacks; Swift's own backtrace would only take time.
             "SWIFT_BACKTRACE": "enable=no",
         ]
         let names = Set(changed.keys)
@@ -164,7 +166,7 @@ final class ChildRun {
     private static func spawn(
         _ arguments: [String], _ environment: [String], _ output: Descriptor
     ) throws(SystemError) -> pid_t {
-        // The link leads to the program even where its file was replaced meanwhile.
+        // /proc/self/exe opens the running program even if its file has been replaced.
         let path = OwnProgram.isInProc ? "/proc/self/exe" : OwnProgram.path ?? OwnProgram.arguments[0]
         var words = ([OwnProgram.arguments[0]] + arguments).map { strdup($0) } + [nil]
         var variables = environment.map { strdup($0) } + [nil]
@@ -176,10 +178,10 @@ final class ChildRun {
 }
 
 extension ChildRun.Result {
-    /// The end of what the body printed, as an addition to a message.
+    /// The last lines that the body printed, to append to a message.
     var outputNote: String {
         let lines = output.split(separator: "\n").filter { !$0.allSatisfy(\.isWhitespace) }
-        // What the Swift runtime adds to a fatal error has no names that help.
+        // Omits the stack trace that the Swift runtime prints after a fatal error: its frames have no useful names.
         let said = lines.prefix { !$0.hasPrefix("Current stack trace:") }.suffix(5)
         return said.isEmpty ? "" : "\nit printed:\n" + said.map { "    \(visible(String($0)))" }.joined(separator: "\n")
     }

@@ -1,10 +1,10 @@
-// Class names as the runtime writes them into findings.
+// Converts class names to the form in which the runtime writes them into findings.
 
-/// The name of a class as findings have it: qualified, private types without their discriminators.
+/// The name of a class as in findings: qualified, without the discriminators of private types.
 func className(of type: AnyClass) -> String { normalized(_typeName(type, qualified: true)) }
 
-/// Drops what names the private or local context of a type, which the runtime does not write and which differs from run
-/// to run: "Shop.(unknown context at $10)." becomes "Shop.".
+/// Removes a type's private or local context, which findings omit and which differs between runs: "Shop.(unknown
+/// context at $10)." becomes "Shop.".
 func normalized(_ name: String) -> String {
     var result = ""
     var rest = name[...]

@@ -1,17 +1,17 @@
-// The test that the calling code runs in, of either library, and how it fails.
+// Finds the Swift Testing or XCTest test that the calling code runs in, and makes it fail.
 
 import Synchronization
 import Testing
 @preconcurrency import XCTest
 import ZombieGuardCore
 
-/// The test that runs now.
+/// The test that is currently running.
 enum CurrentTest {
     case swiftTesting(Test, Test.Case?)
     case xctest(XCTestCase)
     case none
 
-    /// The running test of XCTest, which runs one at a time. Set by ``TestObserver``.
+    /// The running XCTest test; XCTest runs one test at a time. Set by ``TestObserver``.
     static let xctestCase = Mutex<RunningTestCase?>(nil)
 
     struct RunningTestCase: @unchecked Sendable {
@@ -25,7 +25,8 @@ enum CurrentTest {
         return .none
     }
 
-    /// Names the test, and its arguments, equally in every process that runs this bundle; nil outside of tests.
+    /// Identifies the test and its arguments, with the same text in every process that runs this bundle; nil outside of
+    /// tests.
     var key: String? {
         switch self {
         case .swiftTesting(let test, let testCase): "\(test.id) \(testCase.map { Self.arguments(of: $0) } ?? "")"
@@ -34,7 +35,7 @@ enum CurrentTest {
         }
     }
 
-    /// The arguments that make the test bundle run this test and no other.
+    /// Command line arguments that make the test bundle run only this test.
     var arguments: [String] {
         switch self {
         case .swiftTesting(let test, _):
@@ -44,7 +45,7 @@ enum CurrentTest {
         }
     }
 
-    /// Fails the test; the report is attached where the library can.
+    /// Fails the test and attaches the report if the test library supports attachments.
     static func fail(_ message: String, at location: SourceLocation, report: String? = nil) {
         guard case .xctest(let testCase) = now else {
             if let report { OlderTesting.attach(report, at: location) }
@@ -55,13 +56,13 @@ enum CurrentTest {
             withDescription: message, inFile: location.path, atLine: location.line, expected: true)
     }
 
-    // "ShopTests.CartTests/testAdd"
+    // Name of a test in XCTest's command line format, such as "ShopTests.CartTests/testAdd".
     private static func specifier(_ testCase: XCTestCase) -> String {
         let method = testCase.name.split(separator: ".").last ?? ""
         return "\(String(reflecting: type(of: testCase)))/\(method)"
     }
 
-    // As a regular expression that matches just this text.
+    // Escapes a text as a regular expression that matches only this text.
     private static func escaped(_ text: String) -> String {
         text.reduce(into: "") { escaped, character in
             if character.isASCII, !character.isLetter, !character.isNumber { escaped += "\\" }
@@ -69,7 +70,8 @@ enum CurrentTest {
         }
     }
 
-    // A test case does not name its arguments, but it can be looked into. Addresses differ in every process.
+    // Swift Testing has no API for a test case's arguments, so they are taken from a dump of the test case. Removes the
+    // addresses of private contexts, which differ between processes.
     private static func arguments(of testCase: Test.Case) -> String {
         guard testCase.isParameterized else { return "" }
         var text = ""

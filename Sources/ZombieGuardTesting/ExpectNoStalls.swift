@@ -1,22 +1,23 @@
-// Expectations that some code does not hold up the main actor.
+// Expectations that code does not stall the main actor.
 
 import Synchronization
 import Testing
 import ZombieGuardCore
 
-/// Runs `body` and fails the current test for every time that the main actor gives no sign of life for longer than `over` meanwhile: each
-/// computation, each wait for a lock, each blocking call on it. Works in tests of Swift Testing and of XCTest.
+/// Runs `body` and fails the current test for every stall of the main actor that lasts longer than `over`: a long
+/// computation, a wait for a lock, or a blocking call on the main actor. Works in tests of Swift Testing and of XCTest.
 ///
 /// ```swift
 /// await expectNoStalls(over: .milliseconds(100)) { await model.reload() }
 /// ```
 ///
-/// The failure stands at the line that was executed most often meanwhile, where it is known, else at the call of this function. Where the
-/// process is not guarded, it says how long it took and has no stacks. Time that is spent waiting for a processor does not count.
+/// The failure is recorded at the line that most samples of the stall show, or at the call of this function if that
+/// line is unknown. In a process that is not guarded, the failure states the duration and has no stacks. Time spent
+/// waiting for a processor does not count.
 ///
 /// - Parameters:
-///   - over: how long the main actor may be held up.
-///   - times: how often within ten seconds it must be held up for so long, such as 5 with 50 milliseconds.
+///   - over: how long the main actor may be blocked.
+///   - times: number of such stalls within ten seconds that make a failure, for example 5 stalls of 50 milliseconds.
 ///   - isolation: the actor that `body` runs on.
 ///   - fileID: module and file of the call.
 ///   - filePath: path of the file of the call.
@@ -37,12 +38,12 @@ public func expectNoStalls<Value>(
     return try await OlderTesting.inPlace { try await body() }
 }
 
-/// Runs `body` and fails the current test for every time that the main actor is held up for longer than `over` meanwhile, like the function
-/// of the same name for asynchronous code. On the main thread, that is every `body` that takes longer.
+/// Runs `body` and fails the current test for every stall of the main actor that lasts longer than `over`. The
+/// synchronous variant: called on the main thread, every `body` that takes longer is a stall.
 ///
 /// - Parameters:
-///   - over: how long the main actor may be held up.
-///   - times: how often within ten seconds it must be held up for so long.
+///   - over: how long the main actor may be blocked.
+///   - times: number of such stalls within ten seconds that make a failure.
 ///   - fileID: module and file of the call.
 ///   - filePath: path of the file of the call.
 ///   - line: line of the call.
@@ -61,19 +62,19 @@ public func expectNoStalls<Value>(
     return try body()
 }
 
-/// Fails a test where the main actor is held up while it runs. See ``Testing/Trait/noStalls(over:times:)``.
+/// Fails a test if the main actor stalls while the test runs. See ``Testing/Trait/noStalls(over:times:)``.
 public struct NoStallsTrait: TestTrait, SuiteTrait {
-    /// From when on it is a stall.
+    /// How long and how often the main actor must be blocked for a stall to be reported.
     public let rule: StallMonitor.Rule
 
-    /// Tests in nested suites are watched, too.
+    /// Tests in nested suites are watched as well.
     public var isRecursive: Bool { true }
 
-    /// Runs a test, and turns every stall of the meantime into an issue of it. Called by Swift Testing.
+    /// Runs a test and records every stall during the run as an issue of the test. Called by Swift Testing.
     ///
     /// - Parameters:
     ///   - test: the test.
-    ///   - testCase: its case; nil where it is a suite.
+    ///   - testCase: the test case, or nil for a suite.
     ///   - function: the test's body.
     /// - Throws: what `function` throws.
     public func provideScope(
@@ -87,25 +88,25 @@ public struct NoStallsTrait: TestTrait, SuiteTrait {
 }
 
 extension Trait where Self == NoStallsTrait {
-    /// Every time that the main actor is held up for longer than `over` while the test runs becomes an issue of that test.
+    /// Records an issue for every stall of the main actor that lasts longer than `over` while the test runs.
     ///
     /// ```swift
     /// @Test(.noStalls(over: .milliseconds(100))) @MainActor func scrolling() async { … }
     /// ```
     ///
-    /// Where tests run in parallel, they share one main actor. A stall in whose stacks another test stands is not this test's; where none
-    /// stands in them, each of the tests gets the issue. `.serialized` avoids that.
+    /// Tests that run in parallel share one main actor. A stall is attributed to the test found in its stacks, or else
+    /// to every running test. `.serialized` avoids the ambiguity.
     ///
     /// - Parameters:
-    ///   - over: how long the main actor may be held up.
-    ///   - times: how often within ten seconds it must be held up for so long.
+    ///   - over: how long the main actor may be blocked.
+    ///   - times: number of such stalls within ten seconds that make a failure.
     /// - Returns: the trait.
     public static func noStalls(over: Duration = .milliseconds(250), times: Int = 1) -> Self {
         Self(rule: StallMonitor.Rule(over: over, times: times))
     }
 }
 
-/// A stretch of a test in which the main actor is watched.
+/// A part of a test during which the main actor is watched.
 final class StallScope: Sendable {
     private let watch: MainActorWatch
     private let stalls: Stalls

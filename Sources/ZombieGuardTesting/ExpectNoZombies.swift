@@ -1,17 +1,17 @@
-// Expectations that some code touches no zombie.
+// Expectations that code does not access a zombie.
 
 import Testing
 import ZombieGuardCore
 
-/// Runs `body` and fails the current test for every finding that is made meanwhile: each use of a deallocated object,
-/// each double free. Works in tests of Swift Testing and of XCTest.
+/// Runs `body` and fails the current test for every finding during the call, such as a use of a deallocated object or a
+/// double free. Works in tests of Swift Testing and of XCTest.
 ///
 /// ```swift
 /// try await expectNoZombies { try await shop.checkout() }
 /// ```
 ///
-/// The failure stands at the line that touched the zombie; where that is unknown, as with late writes, at the call of
-/// this function. `body` goes on after a finding. Fails as well where this process is not guarded.
+/// The failure is recorded at the line that accessed the zombie, or at the call of this function if that line is
+/// unknown, as for late writes. `body` goes on after a finding. The test also fails if the process is not guarded.
 ///
 /// - Parameters:
 ///   - isolation: the actor that `body` runs on.
@@ -33,8 +33,7 @@ public func expectNoZombies<Value>(
     return try await FindingScope.$current.withValue(scope) { try await body() }
 }
 
-/// Runs `body` and fails the current test for every finding that is made meanwhile, like the function of the same name
-/// for asynchronous code.
+/// Runs `body` and fails the current test for every finding during the call. The synchronous variant.
 ///
 /// - Parameters:
 ///   - fileID: module and file of the call.
@@ -55,7 +54,7 @@ public func expectNoZombies<Value>(
     return try FindingScope.$current.withValue(scope) { try body() }
 }
 
-/// `expectNoZombies` under the name that suits XCTest.
+/// `expectNoZombies` with a name in the style of XCTest.
 ///
 /// - Parameters:
 ///   - isolation: the actor that `body` runs on.
@@ -74,7 +73,7 @@ public func assertNoZombies<Value>(
     try await expectNoZombies(fileID: fileID, filePath: filePath, line: line, column: column, body)
 }
 
-/// `expectNoZombies` under the name that suits XCTest, for synchronous code.
+/// `expectNoZombies` with a name in the style of XCTest. The synchronous variant.
 ///
 /// - Parameters:
 ///   - fileID: module and file of the call.
@@ -92,7 +91,7 @@ public func assertNoZombies<Value>(
     try expectNoZombies(fileID: fileID, filePath: filePath, line: line, column: column, body)
 }
 
-/// nil where nothing can be found; the test has failed then.
+/// Opens a scope for findings. If the process is not guarded, fails the test and returns nil.
 private func openScope(_ location: SourceLocation) -> FindingScope? {
     if let missing = Guarding.missing {
         CurrentTest.fail(missing, at: location)

@@ -1,40 +1,39 @@
-// Expectations that some code touches a zombie, proved in a child process.
+// Expectations that code accesses a zombie, checked in a child process.
 
 import Testing
 import ZombieGuardCore
 
-/// Proves that `body` touches a deallocated object of the class, and that ZombieGuard catches it.
+/// Checks that `body` accesses a deallocated object of the class and that ZombieGuard detects the access.
 ///
 /// ```swift
 /// await expectZombie(of: Cart.self, access: .release) { shop.closeTwice() }
 /// ```
 ///
-/// The body runs in a child process, in which its first finding is its end; the test run survives. The child is the test
-/// bundle once more, restricted to the current test: it runs the test up to this very call, so whatever the body
-/// captures is there, and what the test does before the call happens again in the child. Other calls of `expectZombie`
-/// are skipped there.
+/// The body runs in a child process, which ends at the first finding; the test run survives. The child runs a copy of
+/// the test bundle, restricted to the current test, up to this call. Everything that the body captures is therefore
+/// available, and everything that the test does before the call happens again in the child. The child skips other calls
+/// of `expectZombie`.
 ///
-/// The current test fails, with a message that says what happened instead, where the body ends without a finding, where
-/// the finding is about another class or access or is none about freed memory at all, where the body crashes of
-/// something else, or where it does not end within `timeLimit` and is killed. It fails also where this process is not
-/// guarded.
+/// The current test fails, with a message that says what happened instead, if the body ends without a finding, if the
+/// finding concerns another class, another access or no freed memory, if the body crashes for another reason, or if it
+/// does not end within `timeLimit` and is killed. The test also fails if the process is not guarded.
 ///
-/// Works in tests of Swift Testing and of XCTest, also in parameterized ones: the child takes the test case whose
-/// arguments look the same, so arguments that differ only in their identity are not told apart. A call in a loop is
-/// found again by how many calls came before it at the same place in this test. Repeated runs of a test in one process
-/// (`--repetitions`) are not supported.
+/// Works in tests of Swift Testing and of XCTest, also in parameterized tests: the child selects the test case whose
+/// arguments have the same textual dump, so arguments that differ only in identity cannot be distinguished. In a loop,
+/// the child selects the call by the number of earlier calls at the same source location in the test. Repeated runs of
+/// a test in one process (`--repetitions`) are not supported.
 ///
 /// - Parameters:
-///   - type: the class of the deallocated object itself, not of an ancestor.
-///   - access: what is done to it; nil for anything.
-///   - timeLimit: how long the body may take. The child has at least a minute to get to it.
+///   - type: the exact class of the deallocated object, not a superclass.
+///   - access: the expected access; nil for any.
+///   - timeLimit: time limit for the body. The child has at least a minute to reach the call.
 ///   - isolation: the actor that `body` runs on.
 ///   - fileID: module and file of the call.
 ///   - filePath: path of the file of the call.
 ///   - line: line of the call.
 ///   - column: column of the call.
-///   - body: what touches the object; it runs in the child process only.
-/// - Returns: the finding, where it is the expected one; nil where the test has failed.
+///   - body: the code that accesses the object; it runs only in the child process.
+/// - Returns: the expected finding; nil if the test failed, and in the child process.
 @discardableResult
 public func expectZombie(
     of type: AnyClass, access: Finding.Access? = nil, timeLimit: Duration = .seconds(20),
@@ -54,7 +53,7 @@ public func expectZombie(
     case .parent(let run):
         var outcome = run.poll()
         while outcome == nil {
-            // A test that is cancelled, or over its own time limit, does not leave the child behind.
+            // Kills the child if the test is cancelled or exceeds its own time limit.
             if Task.isCancelled { run.kill() }
             try? await Task.sleep(for: .milliseconds(5))
             outcome = run.poll()
@@ -63,19 +62,19 @@ public func expectZombie(
     }
 }
 
-/// Proves that `body` touches a deallocated object of the class, and that ZombieGuard catches it, like the function of
-/// the same name for asynchronous code. Waits for the child process.
+/// Checks that `body` accesses a deallocated object of the class and that ZombieGuard detects the access. The
+/// synchronous variant, which blocks the thread until the child process ends.
 ///
 /// - Parameters:
-///   - type: the class of the deallocated object itself, not of an ancestor.
-///   - access: what is done to it; nil for anything.
-///   - timeLimit: how long the body may take.
+///   - type: the exact class of the deallocated object, not a superclass.
+///   - access: the expected access; nil for any.
+///   - timeLimit: time limit for the body.
 ///   - fileID: module and file of the call.
 ///   - filePath: path of the file of the call.
 ///   - line: line of the call.
 ///   - column: column of the call.
-///   - body: what touches the object; it runs in the child process only.
-/// - Returns: the finding, where it is the expected one; nil where the test has failed.
+///   - body: the code that accesses the object; it runs only in the child process.
+/// - Returns: the expected finding; nil if the test failed, and in the child process.
 @_disfavoredOverload @discardableResult
 public func expectZombie(
     of type: AnyClass, access: Finding.Access? = nil, timeLimit: Duration = .seconds(20),

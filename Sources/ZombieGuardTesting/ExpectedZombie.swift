@@ -1,4 +1,4 @@
-// What a call of expectZombie has to do in this process, and whether the outcome is what it expects.
+// Decides what a call of expectZombie does in this process, and compares the outcome with the expected one.
 
 import Glibc
 import Synchronization
@@ -7,7 +7,8 @@ import ZombieGuardCore
 
 /// One call of `expectZombie`.
 struct ExpectedZombie {
-    /// What a call does: in the test run it starts a child; in a child one call is the child's own, all others do nothing.
+    /// In the test run, a call starts a child process. In a child, only the call that the child was started for runs
+    /// its body; all other calls do nothing.
     enum Role {
         case parent(ChildRun)
         case child(ExpectedZombieChild)
@@ -19,13 +20,13 @@ struct ExpectedZombie {
     let timeLimit: Duration
     let location: SourceLocation
 
-    /// Whether this process was started for one call.
+    /// Whether this process is a child that was started for one call.
     static var isChild: Bool { ExpectedZombieChild.requested != nil }
 
-    // How many calls there have been, by test and place.
+    // Number of calls so far, by test and source location.
     private static let calls = Mutex<[String: Int]>([:])
 
-    /// A new test of XCTest begins.
+    /// Resets the call counts when a new XCTest test begins.
     static func forgetCalls() { calls.withLock { $0 = [:] } }
 
     func role() -> Role {
@@ -55,7 +56,7 @@ struct ExpectedZombie {
         }
     }
 
-    /// Fails the test unless the child found the expected zombie. Returns its finding.
+    /// Returns the expected finding of the child, or fails the test if there is none.
     func judge(_ result: ChildRun.Result) -> Finding? {
         let findings = result.findings.map { GuardRuntime.symbolicate($0) }
         let first = findings.first
@@ -118,11 +119,11 @@ struct ExpectedZombie {
 }
 
 extension Finding {
-    /// Whether it is about an object, or any other block, that was freed.
+    /// Whether the finding concerns a freed object or block.
     fileprivate var isZombie: Bool { [.useAfterFree, .writeAfterFree, .doubleFree].contains(kind) }
 }
 
-/// "SIGSEGV", or "signal 64".
+/// The signal's name, such as "SIGSEGV", or "signal 64" if it has none.
 private func signalName(_ number: CInt) -> String {
     let names: [CInt: String] = [
         SIGABRT: "SIGABRT", SIGALRM: "SIGALRM", SIGBUS: "SIGBUS", SIGFPE: "SIGFPE", SIGILL: "SIGILL",
@@ -132,7 +133,7 @@ private func signalName(_ number: CInt) -> String {
     return names[number] ?? "signal \(number)"
 }
 
-/// FNV-1a with 64 bits: the same in every process, unlike `Hasher`.
+/// 64-bit FNV-1a hash, which is equal in all processes, unlike `Hasher`.
 private enum StableKey {
     static func of(_ text: String) -> String {
         let hash = text.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }

@@ -1,15 +1,15 @@
-// The child process of an expectZombie: runs the body, tells how far it got, and ends.
+// The child process of a call of expectZombie: runs the body, reports its progress, and exits.
 
 import Glibc
 import ZombieGuardCore
 
-/// The call that this process was started for. It tells its parent through a file, one word after the other, because
-/// what it prints belongs to the body.
+/// The call that this process was started for. Progress is reported to the parent in a file, one line per event,
+/// because standard output belongs to the body.
 struct ExpectedZombieChild: Sendable {
     static let keyVariable = "ZGUARD_EXPECT_KEY"
     static let directoryVariable = "ZGUARD_EXPECT_DIRECTORY"
 
-    /// nil in every process that is no such child.
+    /// The requested call; nil unless this process is such a child.
     static let requested: ExpectedZombieChild? = {
         guard let key = getenv(keyVariable), let directory = getenv(directoryVariable) else { return nil }
         return ExpectedZombieChild(key: String(cString: key), directory: String(cString: directory))
@@ -18,15 +18,15 @@ struct ExpectedZombieChild: Sendable {
     let key: String
     let directory: String
 
-    /// Says that the call is reached. What is printed from now on comes from the body.
+    /// Reports that the call was reached, with the current position in the output file, where the body's output begins.
     func begin(_ timeLimit: Duration) {
         fflush(nil)
         tell("reached \(lseek(STDOUT_FILENO, 0, SEEK_CUR))")
-        // Where the parent is gone, nobody else ends a body that hangs.
+        // SIGALRM ends a hanging body even if the parent is gone.
         alarm(CUnsignedInt(clamping: timeLimit.components.seconds &+ 10))
     }
 
-    /// Says how the body ended, looks for late writes, which end the process at the first, and ends it.
+    /// Reports how the body ended, verifies freed memory (the first late write aborts the process), and exits.
     func end(_ failure: (any Error)?) -> Never {
         fflush(nil)
         tell(failure.map { "threw \($0)" } ?? "ended")

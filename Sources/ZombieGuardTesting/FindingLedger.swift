@@ -1,18 +1,18 @@
-// Whose finding is it? Gives every finding of the process to the tests that it belongs to.
+// Assigns every finding of the process to the test that caused it.
 
 import Glibc
 import Synchronization
 import ZombieGuardCore
 
-/// Hands findings out to the open scopes. Several tests may run at the same time, and a finding does not say in which of
-/// them it was made. It goes to the innermost open scope; where there are several, to the one whose test function stands
-/// in one of its stacks; where none does, to all of them, so that it is not lost.
+/// Assigns findings to the open scopes. Several tests may run at the same time, and a finding does not name its test.
+/// It is assigned to the innermost open scope. If there are several, the scope whose test function is in one of the
+/// finding's stacks gets it; if there is none, all of them do, so that no finding is lost.
 enum FindingLedger {
-    /// A finding, with the names of the other scopes that may have caused it as well.
+    /// A finding and the names of the other scopes that may have caused it.
     struct Entry: Sendable {
         var finding: Finding
         var others: [String] = []
-        /// It was made before, too, in a test with the same stacks; the runtime reports equal findings once.
+        /// An earlier test with the same stacks had the same finding. The runtime reports equal findings once.
         var isRepeated = false
     }
 
@@ -27,16 +27,16 @@ enum FindingLedger {
         var open: [OpenScope] = []
         var unclaimed: [Finding] = []
         var all: [Finding] = []
-        /// Freed blocks that have been found changed: each is told of once, whoever notices it again.
+        /// Freed blocks with a late write. Each is reported once, although later checks find it again.
         var changedBlocks: Set<Address> = []
     }
 
     private static let state = Mutex(State())
 
-    // Findings that were made again: the runtime counts them, but lists equal ones once.
+    // Number of repeated findings, which the runtime counts but does not list.
     private static var repetitions: UInt64 { GuardRuntime.current?.statistics["findings_suppressed"] ?? 0 }
 
-    /// From now on findings may belong to the scope.
+    /// Opens the scope: later findings may be assigned to it.
     static func open(_ scope: FindingScope) {
         GuardRuntime.aside {
             state.withLock {
@@ -47,7 +47,7 @@ enum FindingLedger {
         if scope.parent == nil { GuardRuntime.current?.beginTest() }
     }
 
-    /// Verifies all freed blocks and returns what belongs to the scope.
+    /// Verifies all freed blocks, closes the scope and returns its findings.
     static func close(_ scope: FindingScope) -> [Entry] {
         _ = GuardRuntime.current?.verify()
         return GuardRuntime.aside {
@@ -60,7 +60,8 @@ enum FindingLedger {
         }
     }
 
-    /// Verifies all freed blocks and returns what came outside of every scope. For the end of the process.
+    /// Verifies all freed blocks and returns the findings of no scope or of scopes still open. For the end of the
+    /// process.
     static func closeAll() -> [Finding] {
         _ = GuardRuntime.current?.verify()
         return GuardRuntime.aside {
@@ -71,7 +72,7 @@ enum FindingLedger {
         }
     }
 
-    /// The outermost open scope where there is just one: the current test of XCTest.
+    /// The outermost open scope, such as that of the current XCTest test; nil if there are several.
     static var outermost: FindingScope? {
         state.withLock { state in
             let roots = state.open.filter { $0.scope.parent == nil }
@@ -79,7 +80,8 @@ enum FindingLedger {
         }
     }
 
-    // Findings with the same stacks as one of an earlier test: they have the test's function in common.
+    // Earlier findings that contain the scope's test function, if the runtime counted repetitions while the scope was
+    // open.
     private static func repeated(_ closed: OpenScope, _ all: [Finding]) -> [Entry] {
         if repetitions == closed.repetitionsBefore { return [] }
         return all.filter { finding in
@@ -110,7 +112,7 @@ enum FindingLedger {
         if !named.isEmpty {
             owners = named
         } else if finding.isInTest {
-            owners = [] // of a test that nobody guards
+            owners = [] // made by a test without the trait
         }
         if owners.isEmpty { state.unclaimed.append(finding) }
         for owner in owners {
@@ -125,14 +127,14 @@ extension Finding {
         stacks.access + stacks.thrown + stacks.free + stacks.alloc + (stall?.sampled.flatMap(\.stack) ?? [])
     }
 
-    /// Whether it is of a test with this function: no other stands in its stacks.
+    /// Whether the finding may belong to the test with this function: its stacks contain that test, or no test at all.
     func belongs(to functionName: String?) -> Bool { mentions(functionName) || !isInTest }
 
-    /// Whether a test of Swift Testing stands in one of the stacks: the function that its macro makes calls it, unless it
-    /// is asynchronous.
+    /// Whether one of the stacks contains a synchronous Swift Testing test, which is called by a function that the
+    /// @Test macro generates.
     fileprivate var isInTest: Bool { frames.contains { $0.function?.contains("4TestfMp_") ?? false } }
 
-    /// Whether a function of that name stands in one of the stacks.
+    /// Whether one of the stacks contains a function with this name.
     fileprivate func mentions(_ name: String?) -> Bool {
         guard let name else { return false }
         return frames.contains { $0.function?.asDeclared.containsName(name) ?? false }
@@ -140,10 +142,10 @@ extension Finding {
 }
 
 extension String {
-    // Names that are no identifiers stand between backticks, and the compiler writes their spaces as no-break spaces.
+    // Raw identifiers are printed in backticks, and the compiler writes their spaces as no-break spaces.
     fileprivate var asDeclared: String { filter { $0 != "`" }.replacing("\u{a0}", with: " ") }
 
-    /// Whether the text stands in this one and is not the end of a longer name.
+    /// Whether this string contains the text, other than as the end of a longer name.
     fileprivate func containsName(_ text: String) -> Bool {
         ranges(of: text).contains { range in
             guard range.lowerBound > startIndex else { return true }

@@ -1,15 +1,15 @@
-// A stretch of a test run whose findings somebody waits for.
+// A part of a test run that collects its findings.
 
 import Testing
 
-/// A test, or a part of one. Findings that come while it is open are its own; see ``FindingLedger``.
+/// A test or a part of one. ``FindingLedger`` assigns findings to the open scopes.
 final class FindingScope: Sendable {
-    /// The scope that the code of this task runs in. XCTest has no tasks to bind it to: see ``FindingLedger``.
+    /// The innermost scope of the current task. XCTest tests do not run in a task: see ``CurrentTest``.
     @TaskLocal static var current: FindingScope?
 
-    /// What messages call it.
+    /// Name of the scope in messages.
     let label: String
-    /// What the demangled name of the test's function contains, where it is known: "CartTests.add(".
+    /// Part of the demangled name of the test's function, such as "CartTests.add("; nil if unknown.
     let functionName: String?
     let parent: FindingScope?
 
@@ -19,14 +19,14 @@ final class FindingScope: Sendable {
         self.parent = parent
     }
 
-    /// A whole test of Swift Testing.
+    /// The scope of a complete Swift Testing test.
     convenience init(_ test: Test) {
         self.init(
             label: test.displayName.map { "test “\($0)”" } ?? "test \(test.name)",
             functionName: Self.functionName(of: test), parent: Self.current)
     }
 
-    /// A part of the current test, which may itself be no scope.
+    /// Makes a scope for a part of the current test, which need not have a scope itself.
     static func part(of parent: FindingScope?) -> FindingScope {
         if let parent {
             return FindingScope(label: parent.label, functionName: parent.functionName, parent: parent)
@@ -37,7 +37,7 @@ final class FindingScope: Sendable {
 
     // "ShopTests.CartTests/Inner/add(_:)/CartTests.swift:7:24" -> "CartTests.Inner.add("
     private static func functionName(of test: Test) -> String? {
-        // A name in backticks may hold anything but those.
+        // A raw identifier may contain any character except backticks.
         guard let labels = test.name.lastIndex(of: "(") else { return nil }
         let name = test.name[..<labels].filter { $0 != "`" }
         let id = "\(test.id)".filter { $0 != "`" }

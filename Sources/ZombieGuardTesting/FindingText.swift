@@ -1,14 +1,14 @@
-// What a finding looks like in the message of a failed test.
+// Formats a finding as the message of a failed test.
 
 import Glibc
 import Testing
 import ZombieGuardCore
 
 extension Finding {
-    /// Frames of each stack that a message shows.
+    /// Maximum number of frames per stack in a message.
     private static let framesShown = 8
 
-    /// Kind, sentence and stacks, the stacks as far as they are the program's own.
+    /// Kind, sentence and stacks; the stacks contain the program's own frames only.
     var message: String {
         var text = "\(visible(kind.rawValue)): \(sentence)"
         let found = isNoticedLate ? [] : stacks.access
@@ -31,18 +31,17 @@ extension Finding {
     /// The complete report, as `zguard report` prints it.
     var report: String { TextRenderer().render(self) }
 
-    /// Where the program's own code touched the zombie; nil where it is not known.
+    /// The innermost source location of the program's own code in the access stack; nil if unknown.
     var origin: SourceLocation? {
-        // A late write is noticed long after it was made: the access stack is that of the check.
+        // A late write is noticed long after it happened: its access stack is the detector's, not the writer's.
         if isNoticedLate { return nil }
         return stacks.access.lazy.compactMap(\.sourceLocation).first
     }
 
-    /// Where the program's own code freed the block.
+    /// The innermost source location of the program's own code in the free stack; nil if unknown.
     var freeOrigin: SourceLocation? { stacks.free.lazy.compactMap(\.sourceLocation).first }
 
-    // The frames that a reader wants to see: those in source files, without what runs the tests and this library. All,
-    // where no file is known.
+    // Frames in the program's source files, without the test runner and this library. All frames if no file is known.
     private static func own(_ stack: [Frame]) -> [Frame] {
         let own = stack.filter { $0.isInSource }
         return own.isEmpty ? stack : own
@@ -50,13 +49,14 @@ extension Finding {
 }
 
 extension Finding.Frame {
-    // Where this library's own files are; expectations call the code of tests, so they stand in many stacks.
+    // Directory of this library's source files. The expectations call the tests' closures, so their frames are in many
+    // stacks.
     private static let ownDirectory = String(#filePath.prefix(through: #filePath.lastIndex(of: "/")!))
 
-    // What macros become, and what the package manager writes to run tests.
+    // Files of expanded macros, and the package manager's generated test runner.
     private static let generated = ["/swift-generated-sources/", ".derived/"]
 
-    /// Whether the frame is in a file that somebody has written, and not in one of ours.
+    /// Whether the frame is in a hand-written source file outside this library.
     fileprivate var isInSource: Bool {
         guard !isLibraryCode, let file, let line, line > 0, file.hasPrefix("/") else { return false }
         return !file.hasPrefix(Self.ownDirectory) && !Self.generated.contains { file.contains($0) }
@@ -66,7 +66,7 @@ extension Finding.Frame {
         guard isInSource, let file, let line else { return nil }
         let parts = file.split(separator: "/")
         guard parts.count > 1 else { return nil }
-        // Directories are called like the modules whose files they hold.
+        // Assumes that a directory has the name of its module.
         return SourceLocation(
             fileID: "\(parts[parts.count - 2])/\(parts[parts.count - 1])", filePath: file, line: line,
             column: max(1, column ?? 1))
@@ -78,7 +78,7 @@ extension Finding.Frame {
         return "\(visible(function))  \(visible(Self.relative(file))):\(line)"
     }
 
-    // Paths below the working directory, which is the package's where `swift test` runs, are shown from there.
+    // Makes paths below the working directory relative. `swift test` runs in the package's directory.
     private static func relative(_ file: String) -> String {
         guard let directory = getcwd(nil, 0) else { return file }
         defer { free(directory) }

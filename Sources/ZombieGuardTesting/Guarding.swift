@@ -1,4 +1,4 @@
-// Whether this process is guarded, and what to say where it is not.
+// Tells whether this process is guarded, and why not.
 
 import CZombie
 import Glibc
@@ -6,7 +6,7 @@ import Testing
 import ZombieGuardCore
 
 enum Guarding {
-    /// nil where the process is guarded; otherwise why it is not.
+    /// Message that says why the process is not guarded; nil if it is guarded.
     static let missing: String? = {
         if let sanitizer {
             return "ZombieGuard is not active: the tests are built with \(sanitizer), whose malloc has to stay"
@@ -14,21 +14,22 @@ enum Guarding {
         guard ZombieGuard.isActive, let interface = zg_api_find() else {
             return "ZombieGuard is not active: its runtime could not start in this process"
         }
-        // Another allocator may have come first: then blocks are not ours, and nothing would ever be found.
+        // Another allocator may precede the runtime in symbol search order. The program's blocks are not in the guarded
+        // heap then, and no bug could be found.
         let block = malloc(24)
         defer { free(block) }
         if interface.pointee.is_live(UInt64(UInt(bitPattern: block))) != 0 { return nil }
         return "ZombieGuard is not active: malloc belongs to somebody else in this process"
     }()
 
-    /// The sanitizer that this process is built with.
+    /// Name of the sanitizer that this process was built with, if any.
     static let sanitizer: String? = [
         ("__asan_init", "AddressSanitizer"), ("__tsan_init", "ThreadSanitizer"), ("__msan_init", "MemorySanitizer"),
     ].first { dlsym(nil, $0.0) != nil }?.1
 }
 
 extension FindingLedger.Entry {
-    /// Fails the current test with this finding, at the line that touched the zombie, or else at `location`.
+    /// Fails the current test with this finding, at the line that accessed the zombie, or at `location` if unknown.
     func fail(else location: SourceLocation?) {
         let (message, place, report) = GuardRuntime.aside { failure(else: location) }
         CurrentTest.fail(message, at: place, report: report)
@@ -46,6 +47,6 @@ extension FindingLedger.Entry {
 }
 
 extension SourceLocation {
-    /// Of what has no place in the source.
+    /// Placeholder for an issue without a known source location.
     static let unknown = SourceLocation(fileID: "unknown/unknown", filePath: "<unknown>", line: 1, column: 1)
 }

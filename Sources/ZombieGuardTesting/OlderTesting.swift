@@ -1,4 +1,5 @@
-// What Swift Testing of older toolchains lacks, in one place: each is done without or in another way, and a line says so.
+// Replacements for features that Swift Testing of older toolchains lacks. A feature without a replacement is skipped
+// with a message.
 
 import Glibc
 
@@ -8,9 +9,9 @@ import Glibc
 import Testing
 #endif
 
-/// The parts of Swift Testing that came after Swift 6.0.
+/// Features that were added to Swift Testing after Swift 6.0.
 enum OlderTesting {
-    /// Keeps a report beside the issue that is recorded next.
+    /// Attaches a report to the test.
     static func attach(_ report: String, at location: SourceLocation) {
         #if compiler(>=6.2)
         Attachment.record(Array(report.utf8), named: "zombie-report.txt", sourceLocation: location)
@@ -19,7 +20,7 @@ enum OlderTesting {
         #endif
     }
 
-    /// Says something about a test that does not make it fail.
+    /// Records a warning, which does not make the test fail.
     static func warn(_ message: String, at location: SourceLocation) {
         #if compiler(>=6.3)
         Issue.record(Comment(rawValue: message), severity: .warning, sourceLocation: location)
@@ -28,8 +29,8 @@ enum OlderTesting {
         #endif
     }
 
-    /// Calls `body` as it is. The compiler of Swift 6.0 does not see that a function which is isolated to its caller's actor calls a
-    /// closure of that caller on the same actor; of those of the standard library it does not ask.
+    /// Calls `body` on the caller's actor. The Swift 6.0 compiler rejects the direct call of the caller's closure in a
+    /// function isolated to the caller's actor, but accepts the call through `withValue` of the standard library.
     static func inPlace<Value>(
         isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> Value
     ) async rethrows -> Value {
@@ -41,7 +42,7 @@ enum OlderTesting {
     }
 
     #if compiler(<6.2)
-    // Once is enough.
+    // A lazy static, so that the message is printed once.
     private static let noAttachments: Void = say(
         "ZombieGuard: reports are not attached to issues: Swift Testing has attachments since Swift 6.2")
     #endif
@@ -53,7 +54,7 @@ enum OlderTesting {
 }
 
 extension SourceLocation {
-    /// The path of the file, as the compiler was given it.
+    /// Path of the file as passed to the compiler.
     var path: String {
         #if compiler(>=6.3)
         filePath
@@ -64,7 +65,8 @@ extension SourceLocation {
 }
 
 #if compiler(<6.1)
-// Before it was published as TestScoping, the protocol had another name and was asked for suites and functions as well as for their cases.
+// Before Swift 6.1, TestScoping was the experimental CustomExecutionTrait, which is also called for suites and
+// functions, with a nil test case.
 @_spi(Experimental) extension ZombieGuardedTrait: CustomExecutionTrait {
     public func execute(
         _ function: @escaping @Sendable () async throws -> Void, for test: Test, testCase: Test.Case?

@@ -1,4 +1,4 @@
-// What a guarded bundle does at its start, around every test of XCTest, and at its end.
+// Hooks of a guarded test bundle: at its start, around every XCTest test, and at its exit.
 
 import CZombieTesting
 import Glibc
@@ -6,7 +6,7 @@ import Synchronization
 @preconcurrency import XCTest
 import ZombieGuardCore
 
-/// Makes every finding in a test of XCTest a failure of that test. Swift Testing has a trait for it.
+/// Records every finding during an XCTest test as a failure of the test. Swift Testing tests use a trait instead.
 private final class TestObserver: XCTestObservation {
     func testCaseWillStart(_ testCase: XCTestCase) {
         let scope = FindingScope(
@@ -14,7 +14,7 @@ private final class TestObserver: XCTestObservation {
         CurrentTest.xctestCase.withLock { $0 = .init(testCase: testCase, scope: scope) }
         ExpectedZombie.forgetCalls()
         FindingLedger.open(scope)
-        // Registered first, so it runs as the last of the test's blocks; a failure cannot be recorded any later.
+        // Registered first, so it runs after the test's other teardown blocks. XCTest accepts no failures after them.
         testCase.addTeardownBlock { Self.close(scope) }
     }
 
@@ -36,15 +36,15 @@ func testBundleStarted() {
     if !ExpectedZombie.isChild { GuardRuntime.current?.whenDying(reportEnd) }
 }
 
-/// The whole report of what the process is about to die of: no test can say it any more.
+/// Prints the complete report of a finding that is about to end the process, since no test can report it any more.
 @Sendable private func reportEnd(_ finding: Finding) {
     let output = Descriptor(adopting: dup(STDERR_FILENO))
     let style = TextStyle(directory: getcwd(nil, 0).map { String(cString: $0) })
     try? output.write(TextRenderer(style: style, excerpts: SourceExcerpts()).render(finding))
 }
 
-/// What nobody waited for must not pass silently: it ends the process with the status of `zguard run`. Tests that passed say little
-/// where little was watched, so that is said, too.
+/// Prints the findings outside of all scopes and changes the exit status to 99, like `zguard run`. Also prints the
+/// coverage, because passing tests mean little if few allocations were watched.
 @_cdecl("zg_testing_ending")
 func testBundleEnding(_ status: CInt) -> CInt {
     guard getpid() == ownProcess, !ExpectedZombie.isChild else { return status }

@@ -1,25 +1,25 @@
-// The trait that turns findings into issues.
+// The trait `.zombieGuarded`, which records findings as issues of a test.
 
 import Testing
 import ZombieGuardCore
 
-/// Makes every finding while a test runs an issue of that test. See ``Testing/Trait/zombieGuarded``.
+/// Records every finding during a test as an issue of the test. See ``Testing/Trait/zombieGuarded``.
 public struct ZombieGuardedTrait: TestTrait, SuiteTrait {
-    /// Tests in nested suites are guarded, too.
+    /// Tests in nested suites are guarded as well.
     public var isRecursive: Bool { true }
 
-    /// Runs a test, and turns every finding of the meantime into an issue of it. Called by Swift Testing.
+    /// Runs a test and records every finding during the run as an issue of the test. Called by Swift Testing.
     ///
     /// - Parameters:
     ///   - test: the test.
-    ///   - testCase: its case; nil where it is a suite.
+    ///   - testCase: the test case, or nil for a suite.
     ///   - function: the test's body.
     /// - Throws: what `function` throws.
     public func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
     ) async throws {
         if let missing = Guarding.missing {
-            // Under a sanitizer others watch over the same bugs.
+            // Only a warning under a sanitizer, which detects the same bugs.
             if Guarding.sanitizer == nil {
                 Issue.record(Comment(rawValue: missing), sourceLocation: test.sourceLocation)
             } else {
@@ -45,16 +45,16 @@ public struct ZombieGuardedTrait: TestTrait, SuiteTrait {
 }
 
 extension Trait where Self == ZombieGuardedTrait {
-    /// Every finding while the test runs becomes an issue of that test: a use of a deallocated object, a double free, and
-    /// whatever else ZombieGuard finds. The issue stands at the line that touched the zombie, its message names the
-    /// class and shows the stacks of the access, the release and the allocation; the whole report is attached.
+    /// Records every finding during the test as an issue of the test, such as a use of a deallocated object or a double
+    /// free. The issue is recorded at the line that accessed the zombie. Its message names the class and shows the
+    /// stacks of access, deallocation and allocation; the complete report is attached.
     ///
     /// ```swift
     /// @Suite(.zombieGuarded) struct CartTests { … }
     /// ```
     ///
-    /// The test goes on after a finding. All freed memory is checked at the end of each test, so that late writes are
-    /// found in the test that made them. Where tests run in parallel and nothing in the stacks of a finding tells which
-    /// of them made it, each of them gets the issue; `.serialized` avoids that.
+    /// The test goes on after a finding. All freed memory is verified at the end of each test, so that late writes are
+    /// found in the test that made them. If tests run in parallel and the stacks of a finding contain none of them, the
+    /// issue is recorded for each running test; `.serialized` avoids the ambiguity.
     public static var zombieGuarded: Self { Self() }
 }

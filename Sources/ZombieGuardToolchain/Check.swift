@@ -1,6 +1,7 @@
-// Whether the toolchain can build tests as it was asked to: said in one line here, before the files that import Testing fail one by one.
-// A module of its own, which is compiled first. Toolchains have Swift Testing and XCTest as dynamic libraries only, and two copies of
-// Swift's runtime in one process, one of them static, do not get along.
+// Reports in one error that the toolchain lacks Swift Testing for this build, before each file that imports Testing
+// fails.
+// A separate module, because it must be compiled first. Toolchains contain Swift Testing and XCTest only as dynamic
+// libraries, which conflict with a statically linked Swift runtime in the same process.
 
 #if !canImport(Testing)
 #error(

@@ -1,23 +1,23 @@
-// Parses the words of a command line by the table of commands.
+// Parses the command line according to the table of commands.
 
 import ZombieGuard
 
-/// The parsed words of a command.
+/// The parsed arguments of a command.
 struct Arguments: Equatable {
-    /// Values by flag name, in the order given; an empty text for a flag without a value.
+    /// Values by flag name, in the order given; "" for a flag without a value.
     var values: [String: [String]] = [:]
     var operands: [String] = []
-    /// `--help` was given: the command shall not run.
+    /// Whether `--help` was given; the command does not run then.
     var wantsHelp = false
 
     func has(_ flag: String) -> Bool { values[flag] != nil }
     /// The last value of a flag.
     func value(_ flag: String) -> String? { values[flag]?.last }
 
-    /// The flag's value as a form of report; nil where it was not given.
+    /// The value of `--format`; nil if not given.
     var format: ReportFormat? { value("--format").flatMap { ReportFormat(rawValue: $0) } }
 
-    /// The operand as a process id.
+    /// Parses the first operand as a process id.
     func processID() throws(Failure) -> Int {
         guard let word = operands.first, let processID = Int(digits: word), processID > 0 else {
             throw .usage("'\(visible(operands.first ?? ""))' is not a process id")
@@ -27,7 +27,7 @@ struct Arguments: Equatable {
 }
 
 extension Command {
-    /// The command that the first word names.
+    /// Finds a command by its name.
     static func named(_ word: String) throws(Failure) -> Command {
         if let command = all.first(where: { $0.name == word }) { return command }
         let nearest = nearestName(to: word, among: all.map(\.name))
@@ -38,7 +38,7 @@ extension Command {
             "unknown command '\(visible(word))'", hint: nearest.map { "did you mean '\($0)'?" } ?? "see 'zguard help'")
     }
 
-    /// Parses the words after the command's name.
+    /// Parses the arguments after the command's name.
     func parse(_ words: [String]) throws(Failure) -> Arguments {
         var arguments = Arguments()
         var rest = words[...]
@@ -98,14 +98,16 @@ extension Command {
             return ""
         case .optionalNumber:
             if let attached { return attached }
-            // A sign belongs to a number, too, which is then refused: taken for a word of its own it would be misunderstood.
+            // Also takes a number with a sign, which is then rejected as a bad value instead of being parsed as a flag
+            // or operand.
             guard let next = rest.first, next.utf8.contains(where: { (0x30...0x39).contains($0) }),
                 next.utf8.allSatisfy({ "+-.0123456789".utf8.contains($0) })
             else { return "" }
             rest.removeFirst()
             return next
         case .required, .choice:
-            // What looks like another flag is hardly a value; one that is can be attached.
+            // A next word that begins with a dash is not taken as the value. Such a value can be given as
+            // --flag=-value.
             let next = attached ?? rest.first.flatMap { $0.hasPrefix("-") && $0 != "-" ? nil : $0 }
             guard let value = next, !value.isEmpty else {
                 throw .usage("option '\(flag.name)' needs a value", hint: flag.synopsis)
@@ -136,7 +138,7 @@ extension Command {
     }
 }
 
-/// "a, b or c".
+/// Joins words as in "a, b or c".
 func alternatives(_ words: [String]) -> String {
     words.count < 2 ? words.joined() : words.dropLast().joined(separator: ", ") + " or " + words.last!
 }

@@ -1,4 +1,5 @@
-// The script for bash, from the tables. It needs no bash-completion.
+// Generates the completion script for bash from the tables of commands and options. The script does not need the
+// package bash-completion.
 
 import ZombieGuard
 
@@ -56,7 +57,7 @@ struct BashCompletion {
         return rows.joined()
     }
 
-    /// "file", "process file", "choice text json".
+    /// Names of the kinds for the script: "file", "process file", "choice text json".
     private static func word(_ kinds: [ValueKind]) -> String {
         kinds.map { kind in
             switch kind {

@@ -1,4 +1,4 @@
-// zguard check: verifies what a process holds in quarantine, and the gaps around live blocks.
+// zguard check: verifies the fill of a process's quarantined blocks and of the red zones around live blocks.
 
 import Glibc
 import ZombieGuard

@@ -1,11 +1,11 @@
-// Starts the guarded program, passes signals on to it, and waits for its end.
+// Starts the guarded program, forwards signals to it, and waits for its end.
 
 import CSystem
 import Glibc
 import ZombieGuard
 
-/// The program that a command runs. It gets the standard streams, the process group, the signal mask and the signal
-/// dispositions that zguard got itself: signals are never handled here, only blocked and read from a descriptor.
+/// The program that a command runs. The program inherits zguard's standard streams, process group, and original signal
+/// mask and dispositions. zguard installs no signal handlers: it blocks signals and reads them from a signalfd.
 struct ChildProcess {
     let processID: pid_t
     private let signals: Descriptor
@@ -19,15 +19,15 @@ struct ChildProcess {
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 
-    // Those that end zguard are passed on; it ends when the program does.
+    // Terminating signals that are forwarded to the program. zguard exits when the program ends.
     private static let forwarded = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2]
-    // The terminal sends these to the program as well; only what another process sent is passed on.
+    // The terminal sends these to the program as well, so they are forwarded only if sent by another process.
     private static let shared = [SIGINT, SIGQUIT]
 
-    // Of writing a report to a pipe that nobody reads or beyond a limit: the call fails, and that is said.
+    // Blocked, so that writing a report to a closed pipe or beyond RLIMIT_FSIZE fails with an error that is reported.
     private static let survived = [SIGPIPE, SIGXFSZ]
 
-    /// Starts `path`; `arguments` begin with the name that the program sees as its own.
+    /// Starts `path`. `arguments` includes argv[0].
     init(path: UnsafePointer<CChar>, arguments: [UnsafeMutablePointer<CChar>?], environment: ChildEnvironment)
         throws(SystemError)
     {
@@ -37,7 +37,7 @@ struct ChildProcess {
         for signal in Self.forwarded + Self.shared + [SIGCHLD] + Self.survived { sigaddset(&blocked, signal) }
         sigprocmask(SIG_BLOCK, &blocked, &original)
 
-        // Where SIGCHLD is ignored, the kernel throws the program's exit status away.
+        // If SIGCHLD is ignored, the kernel discards the program's exit status.
         var childAction = sigaction()
         var defaultAction = sigaction()
         defaultAction.__sigaction_handler.sa_handler = SIG_DFL
@@ -56,8 +56,8 @@ struct ChildProcess {
         processID = result
     }
 
-    /// Waits for the program's end. Calls `tick` about every `milliseconds`, and when `descriptor` can be read (-1: none), and not after the
-    /// end.
+    /// Waits for the program's end. Until then, calls `tick` about every `milliseconds` and whenever `descriptor` is
+    /// readable (-1 for none).
     func wait(every milliseconds: @autoclosure () -> Int32, or descriptor: Int32, tick: () throws -> Void) rethrows
         -> ProgramEnd
     {
@@ -99,7 +99,8 @@ struct ChildProcess {
     }
 
     private func cause(of signal: Int32, _ end: zg_system_end) -> ProgramEnd.Cause {
-        // SECCOMP_MODE_STRICT kills by SIGKILL, a filter by SIGSYS; from Linux 5.17 on the kernel's word for who was killed is a third mode.
+        // SECCOMP_MODE_STRICT kills with SIGKILL, a filter with SIGSYS. Since Linux 5.17, the mode of a killed process
+        // is 3 (SECCOMP_MODE_DEAD).
         let killedByStrict: [Int32] = [1, 3]
         let cpuSeconds = end.cpu_us / 1_000_000
         switch signal {
@@ -107,7 +108,7 @@ struct ChildProcess {
         case SIGKILL where killedByStrict.contains(end.seccomp): return .seccomp
         case SIGKILL where cpuSeconds >= end.cpu_hard: return .processorLimit
         case SIGKILL where memory.haveGrown: return .memory
-        // The kernel has raised the soft limit by a second when it sent the signal.
+        // The kernel raises the soft limit by one second when it sends SIGXCPU.
         case SIGXCPU where end.cpu_soft != .max && cpuSeconds + 1 >= end.cpu_soft: return .processorLimit
         case SIGXFSZ: return .fileLimit
         case SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS: return .program

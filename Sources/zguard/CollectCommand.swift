@@ -1,4 +1,4 @@
-// zguard collect: ships what is complete in directories of reports.
+// zguard collect: sends the findings of complete reports in directories to other directories, databases or servers.
 
 import Glibc
 import ZombieGuard
@@ -10,12 +10,12 @@ struct CollectCommand {
     private let redaction: Redaction?
     private let sampling: Sampling?
     private let retention: Retention?
-    /// Seconds between two looks; nil for one look.
+    /// Seconds between two passes; nil for a single pass.
     private let interval: Double?
     private let isQuiet: Bool
 
     private static let standardInterval = 10.0
-    /// Where OpenTelemetry's receiver is, by its own convention.
+    /// OpenTelemetry's standard environment variable for the receiver's address.
     private static let endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
     init(_ arguments: Arguments) throws(Failure) {
@@ -77,7 +77,8 @@ struct CollectCommand {
         }
     }
 
-    // One destination that takes nothing does not keep the others from what is theirs.
+    // Sends new findings to one destination. Prints errors and returns false, so that other destinations are still
+    // served.
     private func pass(_ collector: Collector, _ name: String) -> Bool {
         do {
             let passed = try collector.pass(pruning: retention)

@@ -1,4 +1,4 @@
-// The one table of commands and flags. Parser, help, manual page and completions come from it.
+// The table of commands and flags, from which parser, help, manual page and completions are generated.
 
 import ZombieGuard
 
@@ -7,7 +7,7 @@ struct Flag: Sendable {
     enum Value: Sendable {
         case none
         case required(String)
-        /// May follow as the next word where that is a number, or after an equals sign.
+        /// An optional value: the next word if it is a number, or the text after an equals sign.
         case optionalNumber(String)
         case choice([String])
     }
@@ -17,7 +17,7 @@ struct Flag: Sendable {
     var repeats = false
     var text: String
 
-    /// As in "--report PATH".
+    /// The flag with its placeholder, such as "--report PATH".
     var synopsis: String {
         switch value {
         case .none: name
@@ -31,10 +31,10 @@ struct Flag: Sendable {
 /// A command.
 struct Command: Sendable {
     var name: String
-    /// As the synopsis shows them, such as "PATH…".
+    /// Operands in the synopsis, such as "PATH…".
     var operands = ""
     var operandCount: ClosedRange<Int> = 0...0
-    /// The first operand is a program: what follows it belongs to it.
+    /// Whether the first operand is a program, which gets all words after it.
     var takesProgram = false
     var text: String
     var flags: [Flag] = []
@@ -201,7 +201,7 @@ struct Command: Sendable {
             run: { try HelpText.run($0) }),
     ]
 
-    // Flags that several commands have.
+    // Flags shared by several commands.
     private static let format = Flag(
         name: "--format", value: .choice(ReportFormat.available),
         text: "output format: text (default), json (JSON lines), sarif, html, junit (XML) or github (annotations)")
@@ -219,11 +219,11 @@ struct Command: Sendable {
     private static let profiles = OptionTable.options.first { $0.name == "profile" }?.choices ?? []
 }
 
-/// The form in which findings are written.
+/// Output format of findings.
 enum ReportFormat: String, CaseIterable, Sendable {
     case text, json, sarif, html, junit, github
 
     static let available = allCases.map(\.rawValue)
-    /// Whether each finding can be written when it is there; otherwise all are written at the end.
+    /// Whether findings are written one by one as they arrive. Other formats are written at the end.
     var isStreamed: Bool { self == .text || self == .json || self == .github }
 }

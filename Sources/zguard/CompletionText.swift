@@ -1,12 +1,12 @@
-// What the scripts for all shells share: the rows that the tables make, and quoting.
+// Shared by the completion scripts of all shells: rows from the tables of commands and options, and quoting.
 
 import ZombieGuard
 
 enum CompletionText {
-    /// A command's name and text, as all shells list them.
+    /// Names and descriptions of the commands.
     static var commands: [(name: String, text: String)] { Command.all.map { ($0.name, $0.text) } }
 
-    /// The runtime's options with the values that can be listed.
+    /// Names and descriptions of the runtime options, and the kind of their values.
     static var settings: [(name: String, text: String, kind: ValueKind)] {
         OptionTable.options.map { option in
             switch option.kind {
@@ -18,10 +18,10 @@ enum CompletionText {
         }
     }
 
-    /// The text as one word of bash, zsh or any other shell of that family.
+    /// Quotes a text as one word of bash, zsh or another POSIX-like shell.
     static func quoted(_ text: String) -> String { "'" + text.replacing("'", with: "'\\''") + "'" }
 
-    /// The line that every script begins with, behind its marks.
+    /// The first line of every script, without the comment sign.
     static func heading(_ shell: CompletionsCommand.Shell) -> String {
         "Completions of zguard \(zombieGuardVersion) for \(shell); made by 'zguard completions \(shell)'."
     }

@@ -1,16 +1,16 @@
-// zguard completions: a script for a shell.
+// zguard completions: prints the completion script for a shell.
 
 import ZombieGuard
 
 struct CompletionsCommand {
-    /// A shell that a script can be made for.
+    /// A supported shell.
     enum Shell: String, CaseIterable {
         case bash, zsh, fish
 
         static let operands = allCases.map(\.rawValue).joined(separator: "|")
     }
 
-    /// What the scripts themselves call to learn the ids of guarded processes.
+    /// Operand with which the scripts themselves ask for the ids of guarded processes.
     static let processes = "processes"
 
     private let word: String
@@ -36,7 +36,8 @@ struct CompletionsCommand {
         return ExitStatus.success
     }
 
-    /// "PID<tab>name" a line. A shell never gets to see what a process's name may hold but letters, digits and some signs.
+    /// Lines "PID<tab>name". Other characters of a name than letters, digits and some signs are replaced, so that a
+    /// shell cannot interpret them.
     private static var processList: String {
         GuardedProcess.all().map { process in
             let file = try? Descriptor(opening: "/proc/\(process.processID)/comm")

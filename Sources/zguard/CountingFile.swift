@@ -1,11 +1,11 @@
-// What guarded processes can only count: findings that they could not write, where the disk is full, and processes that could
-// not say what they watched.
+// Files in which guarded processes count findings that they could not write (full disk) and processes whose coverage is
+// unknown.
 
 import Glibc
 import ZombieGuard
 
-/// A file in the directory of a run. Its size alone counts, downwards: that takes no room on a disk and is within
-/// every limit. A guarded process makes it one byte shorter for each finding that it cannot write, or for itself (run_directory.c).
+/// A counter in the form of a sparse file in the directory of a run: a guarded process truncates the file by one byte
+/// per event (run_directory.c). Truncating needs no disk space and exceeds no limit.
 struct CountingFile {
     private static let most: off_t = 1 << 20
 
@@ -15,7 +15,7 @@ struct CountingFile {
     init(_ path: String, mode: mode_t) throws(SystemError) {
         file = try Descriptor(opening: path, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
         fchmod(file.number, mode)
-        // A limit on the size of files (SIGXFSZ is not blocked yet) is a limit here, too.
+        // Respects RLIMIT_FSIZE, because SIGXFSZ is not blocked yet.
         var limit = rlimit()
         getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
         start = off_t(min(UInt64(Self.most), UInt64(limit.rlim_cur)))

@@ -1,4 +1,4 @@
-// zguard doctor: what this machine offers, and whether guarding works on it.
+// zguard doctor: lists the features of this machine that guarding uses, and tests whether guarding works.
 
 import CSystem
 import Glibc
@@ -183,7 +183,7 @@ struct DoctorCommand {
         return Probe("RLIMIT_AS", .limited, "address space is limited to \(byteText(UInt64(limit.rlim_cur)))")
     }
 
-    // What is enough, and what follows where it is not, as the runtime has it (zg_os_address_space, process/ready.c).
+    // The same thresholds and fallbacks as in the runtime (zg_os_address_space, process/ready.c).
     private var addressBits: Probe {
         let bits = zg_system_address_bits()
         if bits == 0 { return Probe("addresses", .ok, "of unknown size") }
@@ -209,7 +209,7 @@ struct DoctorCommand {
         }
     }
 
-    // Where short memory is noticed; the limits of the process count in any case.
+    // Sources from which the runtime detects memory pressure, in addition to the limits of the process.
     private var memoryPressure: Probe {
         let stalls = contents("/proc/pressure/memory") != nil
         let groups = contents("/proc/self/cgroup") != nil
@@ -236,7 +236,7 @@ struct DoctorCommand {
         }
     }
 
-    // The runtime of the toolchain on the PATH stands for those that programs bring along.
+    // Tests the Swift runtime of the toolchain on the PATH. Programs may contain another one.
     private var swift: Probe {
         let name = "Swift runtime"
         guard let path = swiftRuntime else {

@@ -1,8 +1,8 @@
-// How a command fails: one line, at most one hint, an exit status.
+// The error that ends a command: a one-line message, an optional hint, and an exit status.
 
 import ZombieGuard
 
-/// Exit statuses of zguard's own; those of `run` stand in ProgramRefusal.
+/// Exit statuses of zguard. `ProgramRefusal` defines those for programs that `zguard run` cannot run.
 enum ExitStatus {
     static let success: Int32 = 0
     static let failure: Int32 = 1
@@ -14,7 +14,7 @@ enum ExitStatus {
     static let notFound = ProgramRefusal.Status.notFound.rawValue
 }
 
-/// What ends a command early. The message is one line in lower case, safe to print.
+/// An error that ends a command. The message is one line in lower case without control characters.
 struct Failure: Error, Hashable {
     var message: String
     var hint: String?

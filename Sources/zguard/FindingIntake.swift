@@ -1,12 +1,12 @@
-// What becomes of findings before they are shown: names, suppressions, groups.
+// Prepares findings for output: adds symbol names, applies suppressions, and groups equal findings.
 
 import ZombieGuard
 
-/// Takes raw or finished findings, one after the other.
+/// Collects raw or finished findings.
 struct FindingIntake {
-    /// What is to be shown, and what is not.
+    /// Groups of equal findings, and the suppressed findings.
     private(set) var groups: FindingGroups
-    /// Lines of raw findings that were taken or skipped; counted by whoever reads them.
+    /// Number of raw findings read, including skipped lines; incremented by the reader.
     var entries = 0
     private let symbolicator: Symbolicator
     private var notesGiven = 0
@@ -16,16 +16,17 @@ struct FindingIntake {
         symbolicator = Symbolicator(sources: options.symbols)
     }
 
-    /// Names a finding and puts it into its group. Returns it where it is the first of a group that is to be shown.
+    /// Symbolicates a finding and adds it to its group. Returns the finding if it is the first of a group that is not
+    /// suppressed.
     @discardableResult
     mutating func add(_ raw: Finding) -> Finding? {
         groups.add(raw) { symbolicator.symbolicate($0) } ? groups.findings.last : nil
     }
 
-    /// Leaves out groups.
+    /// Removes the groups whose finding does not satisfy a condition.
     mutating func keep(where isKept: (Finding) -> Bool) { groups.keep(where: isKept) }
 
-    /// Why frames have no names, as far as that was not handed out before.
+    /// Notes on frames without names that were added since the last call.
     mutating func newNotes() -> ArraySlice<String> {
         defer { notesGiven = symbolicator.notes.count }
         return symbolicator.notes[min(notesGiven, symbolicator.notes.count)...]
@@ -33,7 +34,7 @@ struct FindingIntake {
 
     var notes: [String] { symbolicator.notes }
 
-    /// Says which suppressions had nothing to suppress; nil where all had, or there are none.
+    /// A message that lists suppressions that matched no finding; nil if all matched.
     var unusedSuppressions: String? {
         let unused = groups.suppressions.unused
         if unused.isEmpty { return nil }
@@ -45,7 +46,7 @@ struct FindingIntake {
         return "suppressions that nothing needed: \(named.joined(separator: ", "))\(more)"
     }
 
-    /// Everything as one document.
+    /// All findings as one document.
     func document(
         timeline: [TimelineSample] = [], title: String? = nil, isComplete: Bool = true, exitStatus: Int32? = nil,
         unwritten: Int = 0, coverage: Coverage? = nil, end: ProgramEnd? = nil, unknown: [String] = []

@@ -1,20 +1,21 @@
-// Where the findings of a run go: standard error, a report file, or the report store.
+// Writes the findings of a run to standard error, a report file or pipe, or a report store.
 
 import Glibc
 import ZombieGuard
 
-/// Writes the report of a run: findings as they come where the form allows it, everything at the end.
+/// Writes the report of a run. Streamed formats are written finding by finding, other formats at the end.
 struct FindingSink {
     private enum Destination {
         case standardError
         case file(ReportFileWriter)
         /// A pipe or a device.
         case pipe(PipeWriter)
-        /// What one of the standard streams leads to, which the program writes to as well: nothing of it is ever taken back.
+        /// The file of standard output or standard error, which the program writes to as well, so it is never
+        /// truncated.
         case stream(Descriptor, path: String)
         case store(ReportStore, ReportWriter)
 
-        /// What text is laid out for; -1: nobody looks.
+        /// Descriptor that determines colors and width of the text; -1 if the report is no text.
         var descriptor: Int32 {
             switch self {
             case .standardError: STDERR_FILENO
@@ -33,18 +34,18 @@ struct FindingSink {
     private var hasRepeats = false
     private let compresses: Bool
     private let sampling: Sampling?
-    /// Where the report is, once it is finished; nil where there is none.
+    /// Path of the finished report; nil if there is none.
     private(set) var place: String?
-    /// Why the report is not what it should be; safe to print.
+    /// Why the report is incomplete; contains no control characters.
     private(set) var failure: String?
-    /// Findings that are in the report, whole; nil where it has all of them, or there is none.
+    /// Number of complete findings in an incomplete report; nil if the report is complete, or there is none.
     private(set) var stored: Int?
-    /// What is kept beside the report until that is complete; nil where nothing is.
+    /// The file of raw findings that is kept beside the report until the report is complete; nil if there is none.
     private var kept: RunFindings?
-    /// Findings that were printed on standard error because the report did not take them.
+    /// Number of findings printed on standard error because writing the report failed.
     private(set) var printed = 0
 
-    /// Opens what `--report` names. Throws where that is not possible, before anything runs.
+    /// Opens the destination named by `--report`, before the program is started.
     init(_ arguments: Arguments, _ options: ReportOptions) throws(Failure) {
         self.options = options
         compresses = arguments.has("--compress")
@@ -75,8 +76,8 @@ struct FindingSink {
                 throw .usage("\(error)")
             }
             Self.completeReports(of: store)
-            // Before and after each run, so that those of runs that are killed do not pile up. No reason to refuse a run: what
-            // keeps the store from being pruned is said at the end.
+            // Prunes before and after each run, so that reports of killed runs do not accumulate. An error does not
+            // prevent the run; pruning at the end reports it.
             _ = try? store.prune()
             format = .json
             renderer = options.renderer(for: -1)
@@ -98,7 +99,7 @@ struct FindingSink {
         do {
             access = try ReportFileAccess(opening: path)
         } catch let error as SystemError {
-            // Nobody has opened a FIFO for reading yet.
+            // ENXIO: the path is a FIFO without a reader yet.
             guard error.number == ENXIO else { throw error }
             return .pipe(PipeWriter(nil, path: path))
         }
@@ -117,7 +118,8 @@ struct FindingSink {
         Output.warn("\(findings) added to \(reports) in '\(visible(store.directory))': zguard was killed")
     }
 
-    // With the position that is the stream's own: by another one, program and report would overwrite each other.
+    // If the file is also standard output or error, returns a duplicate of that stream, which shares its file offset.
+    // With separate offsets, the program and the report would overwrite each other.
     private static func standardStream(sameAs file: Descriptor) throws(SystemError) -> Descriptor? {
         guard let status = file.status else { throw .last }
         for number in [STDOUT_FILENO, STDERR_FILENO] {
@@ -132,7 +134,8 @@ struct FindingSink {
         return nil
     }
 
-    /// The file that raw findings are kept beside until the report is complete, without links in its path; nil where there is none.
+    /// Resolved path of the report, beside which raw findings are kept until the report is complete; nil if there is no
+    /// file.
     var keptPath: String? {
         switch destination {
         case .file(let writer): writer.resolvedPath
@@ -141,10 +144,11 @@ struct FindingSink {
         }
     }
 
-    /// Where findings of an earlier run may have been left: beside a file that is written anew.
+    /// Resolved path of the report file, beside which an earlier run may have left findings; nil for other
+    /// destinations.
     var recoverablePath: String? { if case .file(let writer) = destination { writer.resolvedPath } else { nil } }
 
-    /// What is kept beside the report, if it is.
+    /// Sets the raw findings that are kept beside the report, and the name of its replacement file.
     mutating func keep(_ findings: RunFindings?) {
         kept = findings
         guard case .file(var writer) = destination else { return }
@@ -152,20 +156,21 @@ struct FindingSink {
         destination = .file(writer)
     }
 
-    /// The program runs: what an earlier report left in the file goes. Until then it stays, as the program may not start.
+    /// Truncates the report file. Called once the program runs, since an earlier report stays if the program cannot be
+    /// started.
     mutating func begin() {
         guard case .file(var writer) = destination else { return }
         writer.begin()
         destination = .file(writer)
     }
 
-    /// Whether the report wants to know of the heap's history.
+    /// Whether the report contains the timeline of the heap.
     var drawsTimeline: Bool {
         if case .store = destination { return true }
         return format == .html
     }
 
-    /// Takes the first finding of a group; nil stands for one that is not.
+    /// Adds the first finding of a group; nil stands for a repeated finding.
     mutating func add(_ new: Finding?) {
         guard let new else {
             hasRepeats = true
@@ -178,13 +183,13 @@ struct FindingSink {
         }
     }
 
-    // It shall be seen somewhere.
+    // Prints a finding on standard error because writing it to the report failed.
     private mutating func print(_ finding: Finding) {
         Output.error(options.renderer(for: STDERR_FILENO).render(finding))
         printed += 1
     }
 
-    /// Writes what a slow reader can take now.
+    /// Writes as much to a pipe as fits without blocking.
     mutating func flush() {
         guard case .pipe(var pipe) = destination else { return }
         do throws(SystemError) { try pipe.write() } catch { failure = failure ?? describe(error) }
@@ -205,10 +210,10 @@ struct FindingSink {
         }
     }
 
-    /// Completes the report, with how often each finding came.
+    /// Completes the report, with the number of occurrences of each finding.
     mutating func finish(_ document: ReportDocument, of process: pid_t) {
         do {
-            // What could not be written line by line may be there now.
+            // Rewriting the report also writes findings whose earlier writes failed.
             if try complete(document) { failure = nil }
             try writeRun(document, process)
         } catch {
@@ -221,15 +226,15 @@ struct FindingSink {
         case .store(_, let writer): stored = writer.lines
         case .standardError, .stream: break
         }
-        // Nothing has them: neither the report nor the file beside it. Some may have been printed when they were added.
+        // If neither the report nor the raw file has the findings, prints them, unless all were printed when added.
         let areMissing = !(kept?.hasAll ?? false) && (!format.isStreamed || stored == 0)
         guard areMissing, printed < document.findings.count else { return }
         printed = 0
         for finding in document.findings { print(finding) }
     }
 
-    // JSON lines have no other place for how the run ended. Nothing is said where the program ended by itself, also by a signal, or of
-    // what a finding tells.
+    // Adds a line about the end of the run to a JSON report. Not needed if the program exited by itself, died of its
+    // own signal, or a finding explains the end.
     private mutating func writeRun(_ document: ReportDocument, _ process: pid_t) throws {
         guard format == .json, let end = document.end, end.needsExplanation, end.cause != .program else { return }
         let run = RunLine(program: document.title ?? "", processID: Int(process), end: end)
@@ -247,7 +252,7 @@ struct FindingSink {
         }
     }
 
-    /// Returns whether the report was written anew.
+    /// Completes the report. Returns whether it was rewritten completely.
     private mutating func complete(_ document: ReportDocument) throws -> Bool {
         switch destination {
         case .standardError:
@@ -265,7 +270,7 @@ struct FindingSink {
         case .pipe(var pipe):
             defer { destination = .pipe(pipe) }
             place = pipe.path
-            // Of a form that is streamed it has been given each finding once.
+            // A streamed format was already written finding by finding.
             if !format.isStreamed {
                 try write(document) { (text: String, count: Int) throws(SystemError) in
                     try pipe.append(text, findings: count)
@@ -284,7 +289,7 @@ struct FindingSink {
         }
     }
 
-    // Whatever fails, the report is closed: one without a line goes, and others may remove it once it is old.
+    // Closes the report even after errors: closing deletes an empty report and lets other runs prune it once it is old.
     private mutating func finish(_ writer: ReportWriter, of store: ReportStore, _ document: ReportDocument) throws
         -> Bool
     {
@@ -297,7 +302,8 @@ struct FindingSink {
         return true
     }
 
-    // This run's report is among those that are counted.
+    // Removes the stacks of findings that the sampling does not keep. The counts include this run's report, hence minus
+    // 1.
     private func sampled(_ findings: [Finding], _ store: ReportStore) -> [Finding] {
         guard let sampling, !findings.isEmpty else { return findings }
         let counts = try? store.counts(of: Set(findings.compactMap(\.signature)), upTo: sampling.first + 1)
@@ -319,7 +325,7 @@ struct FindingSink {
         }
     }
 
-    // GitHub reads a command at the beginning of a line only, and the program may have left one unfinished.
+    // GitHub accepts an annotation only at the beginning of a line, and the program may have left an unfinished line.
     private func onLineOfItsOwn(_ text: String) -> String { format == .github ? "\n" + text : text }
 
     private func describe(_ error: any Error) -> String {

@@ -1,4 +1,4 @@
-// The script for fish, from the tables.
+// Generates the completion script for fish from the tables of commands and options.
 
 import ZombieGuard
 
@@ -99,7 +99,7 @@ struct FishCompletion {
         """
     }
 
-    /// "COMMAND --flag" for flags of a kind.
+    /// Words "COMMAND --flag" for all flags that satisfy a condition.
     private func words(_ isIncluded: (Flag) -> Bool) -> String {
         Command.all.flatMap { command in
             command.flags.filter(isIncluded).map { Self.quoted("\(command.name) \($0.name)") }
@@ -166,7 +166,7 @@ struct FishCompletion {
         }
     }
 
-    /// As one word of fish.
+    /// Quotes a text as one word of fish.
     private static func quoted(_ text: String) -> String {
         "'" + text.replacing("\\", with: "\\\\").replacing("'", with: "\\'") + "'"
     }

@@ -1,12 +1,12 @@
-// Help, generated from the table of commands.
+// Generates the help texts from the table of commands.
 
 import ZombieGuard
 
 enum HelpText {
-    /// "zguard run [--quiet] … PROGRAM [ARG…]".
+    /// The synopsis, such as "zguard run [--quiet] … PROGRAM [ARG…]".
     static func synopsis(of command: Command) -> String { words(of: command).joined(separator: " ") }
 
-    /// The synopsis in parts that belong together: "zguard run", "[--report PATH]".
+    /// The parts of the synopsis that must not be split over lines, such as "zguard run" and "[--report PATH]".
     static func words(of command: Command) -> [String] {
         var words = ["zguard \(command.name)"]
         words += command.flags.map { "[\($0.synopsis)]" + ($0.repeats ? "…" : "") }

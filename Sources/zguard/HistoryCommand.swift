@@ -1,4 +1,4 @@
-// zguard history: what is, or was, at an address of a guarded process or of a core file.
+// zguard history: shows the block that is or was at an address of a guarded process or a core file.
 
 import Glibc
 import ZombieGuard
@@ -15,13 +15,13 @@ struct HistoryCommand {
 
     init(_ arguments: Arguments) throws(Failure) {
         let word = arguments.operands[0]
-        // A core file whose name is a number can be given as ./123.
+        // A core file whose name is a number must be given as ./123.
         origin = word.utf8.allSatisfy { $0 >= 0x30 && $0 <= 0x39 } ? .process(try arguments.processID()) : .core(word)
         address = Self.withoutTag(try Self.address(arguments.operands[1]))
         options = try ReportOptions(arguments)
     }
 
-    /// An address as debuggers write it, 0x1f, or as a decimal number.
+    /// Parses a hexadecimal address such as 0x1f, or a decimal number.
     static func address(_ word: String) throws(Failure) -> Address {
         if let address = Address(word) { return address }
         if let number = UInt64(digits: word) { return Address(number) }
@@ -29,8 +29,8 @@ struct HistoryCommand {
             "'\(visible(word))' is not an address", hint: "addresses are written as 0x7f10 or as decimal numbers")
     }
 
-    // A pointer whose memory has tags (profile mte) is the address and four bits above it. Other words that have any of the highest
-    // bits are what they are: what dead memory was filled with, for example.
+    // Removes the tag of a pointer to tagged memory (profile mte), which is in four bits above the address. Other words
+    // with high bits, such as fill words, are returned unchanged.
     private static func withoutTag(_ address: Address) -> Address {
         let untagged = address.rawValue & ~Processor.tagBits
         return untagged >> 52 == 0 ? Address(untagged) : address

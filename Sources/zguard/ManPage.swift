@@ -1,13 +1,13 @@
-// The manual page, generated from the tables of commands and options.
+// Generates the manual page from the tables of commands and options.
 
 import Glibc
 import ZombieGuard
 
 struct ManPage {
-    /// As in "2026-11-21".
+    /// Date of the page, such as "2026-11-21".
     let date: String
 
-    /// The date of the page: SOURCE_DATE_EPOCH where that is set, for builds that are to be repeated, else today.
+    /// The date of SOURCE_DATE_EPOCH if set, for reproducible builds, else today.
     static func date() throws(Failure) -> String {
         let name = "SOURCE_DATE_EPOCH"
         guard let text = Preload.environment(name) else { return String(Timestamp.now.description.prefix(10)) }
@@ -123,6 +123,6 @@ struct ManPage {
 }
 
 extension String {
-    /// With its first letter in upper case.
+    /// The string with its first letter in upper case.
     fileprivate var capitalizedFirst: String { prefix(1).uppercased() + dropFirst() }
 }

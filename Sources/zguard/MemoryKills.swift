@@ -1,22 +1,22 @@
-// Processes that the kernel has killed because memory had run out.
+// Counts processes killed by the kernel's out-of-memory killer.
 
 import ZombieGuard
 
-/// How many there were when this was made, in our own control group and in the whole system.
+/// The number of OOM kills at initialization, in zguard's control group and in the whole system.
 struct MemoryKills {
     private let counts: [UInt64?]
 
     init() { counts = Self.places.map(Self.count) }
 
-    /// Whether there are more by now. A process that died of SIGKILL is then likely one of them, but any process of the system
-    /// may be the one that was counted.
+    /// Whether there were OOM kills since initialization. A process that died of SIGKILL was then probably one of them,
+    /// but the count may stem from any process of the system.
     var haveGrown: Bool {
         zip(counts, Self.places.map(Self.count)).contains { before, now in
             if let before, let now { now > before } else { false }
         }
     }
 
-    // Of version 2 of control groups; the kernel's own count has those of groups of version 1 as well.
+    // memory.events exists only in cgroup v2. The system-wide count in /proc/vmstat includes kills in cgroups v1.
     private static var places: [String] {
         let group = lines(of: "/proc/self/cgroup").first { $0.hasPrefix("0::") }?.dropFirst(3)
         return (group.map { ["/sys/fs/cgroup\($0)/memory.events"] } ?? []) + ["/proc/vmstat"]

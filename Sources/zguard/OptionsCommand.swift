@@ -1,4 +1,4 @@
-// zguard options: the table of the runtime's options.
+// zguard options: prints the table of runtime options.
 
 import ZombieGuard
 

@@ -1,14 +1,15 @@
-// Standard output and standard error, unbuffered: what is printed stands before what the guarded program prints next.
+// Writes to standard output and standard error without buffering, so that zguard's lines precede later output of the
+// program.
 
 import Glibc
 import Synchronization
 import ZombieGuard
 
-/// The two standard streams. A stream that is closed or broken swallows what is written to it.
+/// The two standard streams. Writing to a closed or broken stream does nothing.
 enum Output {
     private static let outFailure = Mutex<SystemError?>(nil)
 
-    /// Why something of what was written to standard output is not there, such as a full disk.
+    /// The first error of writing to standard output, such as a full disk.
     static var failure: SystemError? { outFailure.withLock { $0 } }
 
     static func out(_ text: String) {
@@ -45,7 +46,8 @@ enum Output {
     }
 }
 
-/// Columns of text, each as wide as its widest cell. Numbers go to the right.
+/// Formats rows as columns, each as wide as its widest cell. Columns in `rightAligned`, such as numbers, are
+/// right-aligned.
 func table(_ rows: [[String]], rightAligned: Set<Int> = []) -> String {
     var widths: [Int] = []
     for row in rows {
@@ -65,10 +67,10 @@ func table(_ rows: [[String]], rightAligned: Set<Int> = []) -> String {
     }.joined()
 }
 
-/// "1 finding", "2 findings".
+/// A count with its noun, such as "1 finding" or "2 findings".
 func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
 
-/// "8.0 MiB".
+/// A size with its binary unit, such as "8.0 MiB".
 func byteText(_ bytes: UInt64) -> String {
     var value = Double(bytes)
     var unit = 0

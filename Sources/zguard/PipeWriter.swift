@@ -1,26 +1,26 @@
-// Writes a report to a pipe or a device: never waits for its reader while the program runs.
+// Writes a report to a pipe or device without blocking while the program runs.
 
 import Glibc
 import ZombieGuard
 
-/// A report that somebody else reads while it is written. What cannot be written yet is kept.
+/// A report that is read while it is written. Text that does not fit into the pipe is buffered.
 struct PipeWriter {
     let path: String
     private var file: Descriptor?
     private var waiting: [UInt8] = []
-    /// Where findings end in what was ever appended, in bytes from its beginning.
+    /// Offsets of the ends of all findings in the appended text.
     private var ends: [Int] = []
     private var written = 0
 
-    /// What is kept at most for a reader that does not read.
+    /// Maximum number of buffered bytes.
     private static let mostBytes = 64 << 20
-    // So long a reader is waited for when the program has ended.
+    // After the program has ended, zguard waits 2 seconds for a reader to open the FIFO.
     private static let openTries = 200
     private static let openMicroseconds: UInt32 = 10_000
-    /// A reader that is there and reads nothing for so long is not waited for any more when the program has ended.
+    /// After the program has ended, zguard gives up if the reader reads nothing for this time.
     private static let longestMilliseconds: Int32 = 10_000
 
-    /// `file` is nil where nobody has opened the other end yet.
+    /// `file` is nil if the FIFO has no reader yet.
     init(_ file: Descriptor?, path: String) {
         self.file = file
         self.path = path
@@ -28,7 +28,7 @@ struct PipeWriter {
 
     var descriptor: Int32 { file?.number ?? -1 }
 
-    /// What an error of this pipe says.
+    /// Text of an error of this pipe.
     func describe(_ error: any Error) -> String {
         switch (error as? SystemError)?.number {
         case ENXIO, EAGAIN, ETIMEDOUT: "nobody reads it"
@@ -36,10 +36,10 @@ struct PipeWriter {
         }
     }
 
-    /// Findings that the pipe has taken.
+    /// Number of findings written completely.
     var findings: Int { ends.count { $0 <= written } }
 
-    /// Adds a text, with which so many findings are complete, and writes what can be written at once.
+    /// Appends a text in which `findings` findings end, and writes as much as fits without blocking.
     mutating func append(_ text: String, findings: Int = 1) throws(SystemError) {
         if waiting.count > Self.mostBytes { throw SystemError(number: EAGAIN) }
         waiting += Array(text.utf8)
@@ -48,10 +48,10 @@ struct PipeWriter {
         try write(waitingFor: 0)
     }
 
-    /// Writes what can be written at once.
+    /// Writes as much as fits without blocking.
     mutating func write() throws(SystemError) { try write(waitingFor: 0) }
 
-    /// Writes all that is left, as long as somebody reads.
+    /// Writes all buffered text. Throws if the reader is missing (ENXIO) or stops reading (ETIMEDOUT).
     mutating func finish() throws(SystemError) {
         if waiting.isEmpty { return }
         var tries = 0

@@ -1,4 +1,4 @@
-// The runtime library, and the environment that loads it into a program.
+// Finds the runtime library, and makes the environment that preloads it into a program.
 
 import CSystem
 import Glibc
@@ -7,7 +7,7 @@ import ZombieGuard
 enum Preload {
     static let libraryVariable = "ZGUARD_LIBRARY"
 
-    /// The path of libzguard.so: ZGUARD_LIBRARY, or below ../lib beside this program, in a folder of its own or not.
+    /// The path of libzguard.so: ZGUARD_LIBRARY, else ../lib/zguard or ../lib relative to the folder of this program.
     static func library() throws(Failure) -> String {
         if let reason = pageProblem(bytes: zg_system_page_bytes()) {
             throw Failure(reason, status: ExitStatus.cannotGuard)
@@ -28,7 +28,7 @@ enum Preload {
         return path
     }
 
-    /// Why programs cannot be guarded on a kernel with pages of this size; nil where they can.
+    /// Why programs cannot be guarded on a kernel with this page size; nil if they can.
     static func pageProblem(bytes: Int) -> String? {
         bytes == 4096 ? nil : "this kernel's pages are of \(bytes / 1024) KiB; guarding needs pages of 4 KiB"
     }
@@ -41,21 +41,21 @@ enum Preload {
         return paths.first { access($0, F_OK) == 0 } ?? paths[1]
     }
 
-    /// Where this process runs; nil where the directory is gone.
+    /// The working directory; nil if it was removed.
     static func workingDirectory() -> String? {
         guard let directory = getcwd(nil, 0) else { return nil }
         defer { free(directory) }
         return String(cString: directory)
     }
 
-    /// The value of a variable of this process; nil where it is not set or empty.
+    /// The value of an environment variable; nil if unset or empty.
     static func environment(_ name: String) -> String? {
         guard let value = getenv(name), value.pointee != 0 else { return nil }
         return String(cString: value)
     }
 }
 
-/// The environment of a program to start: this process's own, byte for byte, with some variables set.
+/// The environment of a program to start: a copy of zguard's environment, byte for byte, with some variables changed.
 struct ChildEnvironment {
     private let entries: [UnsafeMutablePointer<CChar>]
 
@@ -69,12 +69,12 @@ struct ChildEnvironment {
             if variables[name] == nil { entries.append(entry) }
             next = next?.advanced(by: 1)
         }
-        // These live as long as this process does: a command starts few programs.
+        // Never freed, because a command starts few programs.
         entries += variables.map { strdup("\($0.key)=\($0.value)") }
         self.entries = entries
     }
 
-    /// With the runtime library in front of what is preloaded already.
+    /// An environment that preloads the runtime library in front of the libraries already in LD_PRELOAD.
     static func guarding(library: String, options: String, filters: SystemCallFilters? = nil) -> ChildEnvironment {
         let preload = [library, Preload.environment("LD_PRELOAD")].compactMap { $0 }.joined(separator: ":")
         var variables = ["LD_PRELOAD": preload, RuntimeOptions.variable: options]

@@ -1,30 +1,30 @@
-// What the processes of a run have found: the file that all of them append to, and those of processes that may not open
-// it.
+// Reads the raw findings of a run: the file that all its processes append to, and the files of processes that may not
+// open it.
 
 import Glibc
 import ZombieGuard
 
-/// The raw findings of a run, read as they come.
+/// The raw findings of a run, read while the program runs.
 struct RawFindings {
     private let directory: RunDirectory
-    /// Beside the report; nil where they lie in the run's directory, because there is no report, or nothing can be
-    /// created beside it.
+    /// The raw findings file beside the report; nil if the file is in the run's directory, because there is no report
+    /// or no file can be created beside it.
     let kept: RunFindings?
     private let file: Descriptor
     private var reader: FindingReader
     private var others: [(name: String, reader: FindingReader)] = []
     private var names: Set<String> = []
-    /// A process of the run has made the file shorter.
+    /// Whether a process of the run truncated the file.
     private(set) var wasCut = false
 
-    /// Files of other users' processes that are open at a time.
+    /// Maximum number of open files of other users' processes.
     private static let mostOthers = 128
 
     /// Creates the file, which every guarded process opens.
     ///
     /// - Parameters:
-    ///   - directory: the run's.
-    ///   - report: path of the file that the report goes to; nil where it goes to none.
+    ///   - directory: directory of the run.
+    ///   - report: path of the report file; nil if there is none.
     init(in directory: RunDirectory, report: String?) throws(Failure) {
         self.directory = directory
         kept = Self.mayWriteFiles ? report.flatMap { try? RunFindings(beside: $0, run: directory.path) } : nil
@@ -42,13 +42,14 @@ struct RawFindings {
         reader = FindingReader(file: file)
     }
 
-    // Beyond the limit on the size of files a signal would end zguard (setrlimit(2), RLIMIT_FSIZE).
+    // Whether RLIMIT_FSIZE allows files of more than 64 KiB. Beyond the limit, SIGXFSZ would kill zguard
+    // (setrlimit(2)).
     private static var mayWriteFiles: Bool {
         var limit = rlimit()
         return getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0 && limit.rlim_cur > 1 << 16
     }
 
-    /// The next finding or skipped line; nil where there is none now.
+    /// The next finding or skipped line; nil if none has arrived yet.
     mutating func next() -> FindingReader.Entry? {
         if let entry = try? reader.next() { return entry }
         noticeCut()
@@ -61,13 +62,13 @@ struct RawFindings {
         return nil
     }
 
-    /// Looks for files of processes that continue as another user. Now and then.
+    /// Looks for files of processes that have changed their user. Called periodically.
     mutating func look() {
         let room = Self.mostOthers - others.count
         for other in directory.ownFindings(atMost: room, except: names) { follow(other) }
     }
 
-    /// What is left when the program has ended: also lines without an end.
+    /// The next entry after the program has ended, including an incomplete last line; nil at the end.
     mutating func finish() -> FindingReader.Entry? {
         if let entry = next() ?? reader.finish() { return entry }
         while true {
@@ -85,8 +86,8 @@ struct RawFindings {
         others.append((other.name, FindingReader(file: other.file)))
     }
 
-    // A process that has given up its user's rights still has the file open, and can cut it. What comes after that
-    // begins at the front.
+    // Detects that the file was truncated, which a process that dropped its privileges still can do. Reading continues
+    // at the beginning of the file.
     private mutating func noticeCut() {
         guard let size = file.status?.st_size, size < lseek(file.number, 0, SEEK_CUR) else { return }
         wasCut = true

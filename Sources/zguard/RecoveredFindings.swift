@@ -1,14 +1,15 @@
-// Findings of earlier runs with the same report, whose zguard was killed before it had put them there.
+// Recovers findings of earlier runs with the same report path whose zguard was killed before it completed the report.
 
 import Glibc
 import ZombieGuard
 
-/// What was left beside a report, and what the report itself had of it. It becomes a part of the next report.
+/// Findings from raw files left beside a report, and from the incomplete report itself. They are added to the next
+/// report.
 struct RecoveredFindings {
     private var intake: FindingIntake
     private var remains: [RunRemains] = []
 
-    /// Reads what is there, and says so. Before the report is written anew.
+    /// Reads the remaining files and prints how many findings were recovered. Call before the report is overwritten.
     init(beside sink: FindingSink, _ options: ReportOptions) {
         intake = FindingIntake(options)
         guard let path = sink.recoverablePath else { return }
@@ -51,9 +52,9 @@ struct RecoveredFindings {
         (try? Descriptor(opening: path, flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK)).map { FindingReader(file: $0) }
     }
 
-    /// Each group once.
+    /// One finding per group.
     var findings: [Finding] { intake.groups.findings }
 
-    /// The report has them.
+    /// Removes the files once the new report contains their findings.
     func remove() { for one in remains { one.remove() } }
 }

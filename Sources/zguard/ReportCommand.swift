@@ -1,4 +1,4 @@
-// zguard report: prints reports, raw or finished, and stores of them.
+// zguard report: merges and prints raw and finished reports, report stores, databases and core files.
 
 import Glibc
 import ZombieGuard
@@ -9,10 +9,10 @@ struct ReportCommand {
     private let format: ReportFormat
     private let suggests: Bool
     private let filter: FleetFilter
-    /// Where the executable of a core file's program is.
+    /// Path of the executable that belongs to a core file.
     private let program: String?
 
-    /// Skipped lines of one file that are named one by one.
+    /// Maximum number of skipped lines per file that are listed.
     private static let namedLines = 5
 
     init(_ arguments: Arguments) throws(Failure) {
@@ -38,7 +38,7 @@ struct ReportCommand {
     func run() throws -> Int32 {
         var contents = Contents(options)
         var status = ExitStatus.success
-        // One report that cannot be read does not keep the others from being shown.
+        // After an unreadable report, the others are still shown.
         for path in paths {
             do throws(Failure) {
                 try read(path, into: &contents)
@@ -75,14 +75,14 @@ struct ReportCommand {
 
     // MARK: Reading
 
-    /// What the files hold, as it is read.
+    /// Collects the contents of all files.
     private struct Contents {
         var intake: FindingIntake
         var timeline: [TimelineSample] = []
-        /// How runs ended that are not explained by a finding; in the order in which they come.
+        /// Ends of runs that no finding explains, in the order of the files.
         var runs: [RunLine] = []
         var isComplete = true
-        /// Files and directories that could be read.
+        /// Number of readable files and directories.
         var readable = 0
 
         private static let mostSamples = 20_000
@@ -110,7 +110,7 @@ struct ReportCommand {
             isStore = file.isDirectory
             isReadable = isStore ? true : try read(FindingReader(file: file), path, into: &contents, remains)
         } catch {
-            // A run whose zguard was killed at once has left nothing else.
+            // If zguard was killed early, there may be only raw findings and no report.
             guard error.number == ENOENT, !remains.isEmpty else {
                 throw Failure("cannot read report '\(visible(path))': \(error)")
             }
@@ -182,7 +182,7 @@ struct ReportCommand {
         do throws(StoreError) {
             let store = ReportStore(directory: path)
             for file in try store.files(since: filter.since) {
-                // What is gone meanwhile was too old.
+                // A file that has disappeared since was pruned by another process.
                 guard let reader = try store.reader(of: file) else { continue }
                 do throws(SystemError) { _ = try read(reader, file.path, into: &contents, file.remains) } catch {
                     contents.isComplete = false // the other reports are worth reading
@@ -194,7 +194,7 @@ struct ReportCommand {
         }
     }
 
-    /// Findings that a report lacks, because zguard was killed.
+    /// Reads raw findings that are missing in the report because zguard was killed.
     private func readRemains(
         _ remains: [RunRemains], beside report: FindingReader?, _ path: String, into contents: inout Contents
     ) {
@@ -217,12 +217,13 @@ struct ReportCommand {
         }
     }
 
-    /// Returns false where there was something, and none of it a finding.
+    /// Reads a report and its remaining raw findings. Returns false if the file has contents but no findings.
     private func read(
         _ reader: FindingReader, _ path: String, into contents: inout Contents, _ remains: [RunRemains]
     ) throws(SystemError) -> Bool {
         if remains.isEmpty { return try read(reader, path, into: &contents) }
-        // The file may be of any form, and end anywhere: what it says is in what remains, too, but for the names.
+        // The report may have any format and may end anywhere. The raw file also contains its findings, but without
+        // symbol names.
         var reader = reader
         while let entry = try reader.next() ?? reader.finish() {
             if case .finding(let finding, _) = entry, filter.accepts(finding) { contents.intake.add(finding) }

@@ -1,32 +1,34 @@
-// Opens the file that --report names, for writing, where nobody else can have chosen which file that is.
+// Opens the file named by --report for writing, such that no other user can redirect the path to a file of their
+// choice.
 
 import CSystem
 import Glibc
 import ZombieGuard
 
-/// A file that somebody else may have put there, and why it is not written to.
+/// A file or link that another user may have created; the description says why zguard does not write to it.
 struct ForeignFile: Error, CustomStringConvertible {
     var description: String
 }
 
-/// A file that was opened by its path, and the directory that it is in.
+/// An opened file and its directory.
 struct ReportFileAccess {
     let file: Descriptor
     let directory: Descriptor
     let name: String
-    private let folder: String // the directory as it was given
+    private let folder: String // path of the directory as given
 
-    private static let mostLinks = 40 // as the kernel follows at most (path_resolution(7))
+    private static let mostLinks = 40 // the kernel's limit (path_resolution(7))
 
-    /// The path without links; nil where the system does not tell.
+    /// The path with all symbolic links resolved; nil if unknown.
     var resolvedPath: String? {
         (Self.path(of: directory) ?? resolvedFolder).map { $0 == "/" ? "/\(name)" : "\($0)/\(name)" }
     }
 
-    /// Opens a file and creates it where it does not exist. A FIFO that nobody reads is ENXIO, and not waited for.
+    /// Opens or creates a file without blocking. Throws ENXIO for a FIFO without a reader.
     ///
-    /// No link is followed at the end of the path but those of the system's own directories, such as /dev/stdout;
-    /// before it, those of this user and of root. A file that exists belongs to this user or to root, and has one name.
+    /// Directory components may be symbolic links of this user or of root. The last component may be a symbolic link
+    /// only in a directory of the system, such as /dev. An existing file must belong to this user or to root and must
+    /// have no other hard link.
     init(opening path: String) throws {
         let parts = path.split(separator: "/", omittingEmptySubsequences: true).map(String.init)
         guard let name = parts.last, !path.hasSuffix("/") else { throw SystemError(number: EISDIR) }
@@ -35,7 +37,8 @@ struct ReportFileAccess {
         directory = try Self.walk(Array(parts.dropLast()), from: start, &links)
         self.name = name
         folder = (path.hasPrefix("/") ? "/" : "./") + parts.dropLast().joined(separator: "/")
-        // What this call creates nobody else has put there, whoever the file system says it belongs to.
+        // O_EXCL proves that this call created the file, so its owner is not checked: some file systems report another
+        // owner.
         let flags = O_WRONLY | O_NOCTTY | O_NONBLOCK
         do throws(SystemError) {
             file = try Descriptor(
@@ -46,7 +49,7 @@ struct ReportFileAccess {
         }
     }
 
-    // Without /proc: what the given path leads to, where that still is the directory that was opened.
+    // The resolved directory without /proc, by realpath; nil if the path no longer leads to the opened directory.
     private var resolvedFolder: String? {
         guard let resolved = realpath(folder, nil), let opened = directory.status else { return nil }
         defer { free(resolved) }
@@ -81,7 +84,7 @@ struct ReportFileAccess {
         return try Descriptor(opening: name, in: directory, flags: flags)
     }
 
-    /// Only root can put links there (/dev), or only the kernel (/proc/self/fd).
+    /// Whether only root (/dev) or only the kernel (/proc/self/fd) can create links in the directory.
     private static func isOfTheSystem(_ directory: Descriptor) -> Bool {
         if path(of: directory)?.hasPrefix("/proc/\(getpid())/") ?? false { return true }
         return directory.status.map { $0.st_uid == 0 && $0.st_mode & (S_IWGRP | S_IWOTH) == 0 } ?? false

@@ -1,21 +1,21 @@
-// The file that a report goes to: complete lines, and how many findings are in it.
+// Writes a report to a regular file, and counts the findings in it.
 
 import Glibc
 import ZombieGuard
 
-/// A regular file. What is in it is always whole: of a finding that could not be written in full nothing is left.
+/// A report in a regular file. The file contains only complete findings: an incomplete write is truncated.
 struct ReportFileWriter {
     let path: String
     private let access: ReportFileAccess
     private var file: Descriptor
-    /// In bytes, of what is complete.
+    /// Bytes of complete findings.
     private var length: off_t = 0
-    /// Findings that are in it.
+    /// Number of findings in the file.
     private(set) var findings = 0
-    /// A name in the same directory, for a new file that takes this one's place; nil where none can be created there.
+    /// Name of a temporary file in the same directory that can replace this file; nil if none can be created there.
     var replacement: String?
 
-    /// Writes whole findings: a text, and how many findings are complete with it.
+    /// Appends a text and adds the given number of findings that end in it.
     typealias Put = (String, Int) throws(SystemError) -> Void
 
     init(_ access: ReportFileAccess, path: String) {
@@ -25,13 +25,13 @@ struct ReportFileWriter {
     }
 
     var descriptor: Int32 { file.number }
-    /// The path without links.
+    /// The path with all symbolic links resolved; nil if unknown.
     var resolvedPath: String? { access.resolvedPath }
 
-    /// What was in the file goes.
+    /// Truncates the file.
     mutating func begin() { ftruncate(file.number, 0) }
 
-    /// Adds a text, with which so many findings are complete.
+    /// Appends a text in which `count` findings end.
     mutating func append(_ text: String, findings count: Int = 1) throws(SystemError) {
         let bytes = Array(text.utf8)
         try write(bytes, at: length)
@@ -39,8 +39,8 @@ struct ReportFileWriter {
         findings += count
     }
 
-    /// Writes the file anew, as a new one that takes its place: where that fails, it is as it was. Where it cannot be
-    /// replaced (a file that is mounted, a directory that cannot be written to), it is written over.
+    /// Replaces the file atomically by a new file with rename; on failure the old file is unchanged. A file that cannot
+    /// be replaced (a mount point, or in a directory without write permission) is overwritten.
     mutating func rewrite(_ pieces: (Put) throws(SystemError) -> Void) throws(SystemError) {
         guard let replacement, let status = file.status, status.st_uid == geteuid() else {
             return try writeOver(pieces)
@@ -73,7 +73,8 @@ struct ReportFileWriter {
         }
     }
 
-    /// Who removes the report while the program runs shall not read that it was written.
+    /// Throws ENOENT if the report was removed or replaced while the program ran, so that zguard does not claim to have
+    /// written it.
     func checkPresence() throws(SystemError) {
         guard let status = file.status else { throw .last }
         if status.st_nlink == 0 { throw SystemError(number: ENOENT) }

@@ -1,10 +1,10 @@
-// What the commands that print findings have in common: form, looks, what is left out, where symbols come from.
+// Options of all commands that print findings: format, style, suppressions and symbol sources.
 
 import Glibc
 import ZombieGuard
 
 struct ReportOptions {
-    /// nil where none was asked for.
+    /// The value of `--format`; nil if not given.
     var format: ReportFormat?
     var suppressions = Suppressions()
     var symbols: SymbolSources
@@ -28,7 +28,7 @@ struct ReportOptions {
         }
     }
 
-    /// Names every line that is wrong; a file is taken as a whole or not at all.
+    /// Reads a file of suppressions. Prints every malformed line, and accepts the file only if there is none.
     private static func suppressions(_ path: String) throws(Failure) -> Suppressions {
         do throws(Suppressions.Failure) {
             return try Suppressions(opening: path)
@@ -42,8 +42,8 @@ struct ReportOptions {
         }
     }
 
-    /// Writes a whole report in one form, in pieces: a large one of lines is never in memory as text. `put` is given each piece with the
-    /// number of findings that are complete with it.
+    /// Writes a complete report in pieces, so that the text of a large line-based report is never in memory as a whole.
+    /// `put` gets each piece and the number of findings that end in it.
     func write<Problem: Error>(
         _ document: ReportDocument, in format: ReportFormat, for descriptor: Int32,
         to put: (String, Int) throws(Problem) -> Void
@@ -63,8 +63,8 @@ struct ReportOptions {
         }
     }
 
-    /// Renders text for a stream or a file: with colours on a terminal only and as wide as it is, with source paths from the
-    /// working directory.
+    /// A text renderer for a stream or file. Colors are used only on a terminal, lines fit its width, and source paths
+    /// are relative to the working directory.
     func renderer(for descriptor: Int32) -> TextRenderer {
         let style = TextStyle(
             usesColor: Self.wantsColor(descriptor), isFull: isFull, directory: Preload.workingDirectory(),
@@ -72,12 +72,12 @@ struct ReportOptions {
         return TextRenderer(style: style, excerpts: SourceExcerpts())
     }
 
-    /// Annotations of files below what GitHub calls the workspace, or below the working directory.
+    /// Annotations for files in GITHUB_WORKSPACE, or else in the working directory.
     var annotations: GitHubAnnotations {
         GitHubAnnotations(workspace: Preload.environment("GITHUB_WORKSPACE") ?? Preload.workingDirectory())
     }
 
-    /// Colours are for terminals that know them and people who want them: https://no-color.org, https://bixense.com/clicolors.
+    /// Whether to use colors, by the conventions of https://no-color.org and https://bixense.com/clicolors.
     static func wantsColor(
         _ descriptor: Int32, environment: (String) -> String? = { Preload.environment($0) }
     ) -> Bool {

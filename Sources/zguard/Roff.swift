@@ -1,6 +1,6 @@
-// Text in the form that man takes: lines that begin with a request or a macro, and escapes.
+// Generates roff, the input format of man: lines that begin with a request or macro, and escapes.
 
-/// A page that grows line by line.
+/// A manual page to which lines are appended.
 struct Roff {
     private(set) var result = ""
 
@@ -8,9 +8,9 @@ struct Roff {
 
     mutating func section(_ name: String) { line(".SH \(Self.quoted(name))") }
 
-    /// Plain text, a paragraph of its own where something precedes it in its section.
+    /// Appends text, as a new paragraph unless it is the first text of its section.
     mutating func paragraph(_ text: String) {
-        if !result.hasSuffix("\"\n") { line(".PP") } // behind a heading it would be one too many
+        if !result.hasSuffix("\"\n") { line(".PP") } // a heading already starts a paragraph
         line(Self.wrapped(text))
     }
 
@@ -18,7 +18,7 @@ struct Roff {
         for text in paragraphs { paragraph(text) }
     }
 
-    /// A tag, which is escaped already, and the text that stands behind or below it.
+    /// Appends a tagged paragraph. `tag` must be escaped already.
     mutating func item(_ tag: String, _ text: String) {
         line(".TP\n\(tag)\n\(Self.wrapped(text))")
     }
@@ -26,10 +26,10 @@ struct Roff {
     static func bold(_ text: String) -> String { "\\fB\(escaped(text))\\fR" }
     static func italic(_ text: String) -> String { "\\fI\(escaped(text))\\fR" }
 
-    /// An argument of a macro.
+    /// Quotes an argument of a macro.
     static func quoted(_ text: String) -> String { "\"" + escaped(text).replacing("\"", with: "\\(dq") + "\"" }
 
-    /// Text that stands for itself: no request, no escape, every hyphen one that can be copied to a shell.
+    /// Escapes literal text, so that it contains no requests or escapes and its hyphens can be copied to a shell.
     static func escaped(_ text: String) -> String {
         var escaped = ""
         for scalar in text.unicodeScalars {
@@ -49,7 +49,7 @@ struct Roff {
         return escaped.hasPrefix(".") ? "\\&" + escaped : escaped
     }
 
-    /// Running text in lines of at most 79 characters, as those who read the source want it.
+    /// Wraps text at 79 characters, for readers of the roff source.
     private static func wrapped(_ text: String) -> String {
         var lines = [""]
         for word in text.split(separator: " ") {

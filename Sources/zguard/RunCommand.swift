@@ -1,4 +1,4 @@
-// zguard run: starts a program with the runtime preloaded, and prints what it finds.
+// zguard run: starts a program with the runtime preloaded, and writes the findings.
 
 import CSystem
 import Glibc
@@ -7,12 +7,12 @@ import ZombieGuard
 struct RunCommand {
     private let arguments: Arguments
     private let exitStatus: Int32
-    /// Per cent of the allocation stacks that are to be watched; nil where nothing was asked for.
+    /// Required percentage of watched allocation stacks; nil if not given.
     private let requiredCoverage: Double?
     private let options: RuntimeOptions
 
     private static let pollMilliseconds: Int32 = 200
-    /// Open files of zguard during a run: twelve and those of the modules that findings name.
+    /// Open files of zguard during a run: twelve, plus the modules that findings mention.
     private static let leastDescriptors: UInt64 = 16, wantedDescriptors: UInt64 = 256
 
     init(_ arguments: Arguments) throws(Failure) {
@@ -26,7 +26,7 @@ struct RunCommand {
             given: (arguments.value("--collect").map { ["collect=\($0)"] } ?? []) + (arguments.values["-o"] ?? []))
     }
 
-    /// "90%", "90" or "99.5%": digits, at most one of them behind a point, from 0 to 100.
+    /// Parses "90%", "90" or "99.5%": 0 to 100 with at most one decimal.
     static func percentage(_ text: String) throws(Failure) -> Double {
         let number = text.hasSuffix("%") ? text.dropLast() : text[...]
         let fraction = number.split(separator: ".").dropFirst().first
@@ -46,7 +46,7 @@ struct RunCommand {
     }
 
     func run() throws -> Int32 {
-        // Everything that can be refused is refused before anything exists or runs.
+        // All checks come before files are created and the program is started.
         let library = try Preload.library()
         let name = arguments.operands[0]
         let check = ProgramCheck(searchPath: Preload.environment("PATH"))
@@ -61,8 +61,8 @@ struct RunCommand {
 
         let directory = try Self.createDirectory()
         var kept: RunFindings?
-        var isKept = false // beside the report, since that lacks something
-        // The last step: whoever kills zguard before it finds everything beside the report.
+        var isKept = false // keep the raw findings, because the report is incomplete
+        // Removed last: if zguard is killed before, all findings are still beside the report.
         defer { if !isKept { kept?.remove() } }
         defer { directory.remove() }
         var raw = try RawFindings(in: directory, report: sink.keptPath)
@@ -76,7 +76,7 @@ struct RunCommand {
             filters: filters)
         let unwritten = try count(directory.unwritten)
         let untold = try count(directory.untold)
-        // No reason to refuse a run: the closing line says that nothing is known, then.
+        // A failure does not prevent the run: the closing line then says that the coverage is unknown.
         let watching = try? RunCoverage(at: directory.page)
         var intake = FindingIntake(reporting)
         let recovered = RecoveredFindings(beside: sink, reporting)
@@ -109,8 +109,8 @@ struct RunCommand {
             sink.flush()
             if sink.drawsTimeline { timeline.look() }
         }
-        // Processes that outlive the program are not waited for, and do not wait. What they find from now on they print themselves, since
-        // nobody listens any more; what they found before is in the file by now.
+        // zguard does not wait for processes that outlive the program. Closing the socket makes them print their later
+        // findings themselves. Their earlier findings are already in the file.
         socket = nil
         let claimed = watching?.written ?? 0
         requests?.close()
@@ -118,7 +118,8 @@ struct RunCommand {
         while let rest = raw.finish() { handle(rest, &intake, &sink, requests, of: child.processID) }
         addOwn(handled?.left(by: child.processID, end) ?? [], kept, &intake, &sink)
         explain(&end, isInHandler: handled?.isInHandler(child.processID) ?? false, child, intake)
-        // Each process counts what it has written: who cut the file away has left that.
+        // Findings lost because a process truncated the file: processes count written findings on the coverage page,
+        // too.
         let lost = unwritten.count + max(claimed - intake.entries, 0)
         if raw.wasCut { Output.warn("a process of the run cut the file of raw findings: findings may be missing") }
         var coverage = watching?.coverage
@@ -135,7 +136,8 @@ struct RunCommand {
             child, end, intake, sink, unwritten: lost, kept: place, coverage, filters)
     }
 
-    /// In TMPDIR where that can be written to and ZGUARD_OPTIONS can name it, else in /tmp.
+    /// Creates the run's directory in TMPDIR, if writable and without a colon (which separates ZGUARD_OPTIONS), else in
+    /// /tmp or /var/tmp.
     private static func createDirectory() throws(Failure) -> RunDirectory {
         let candidates = [Preload.environment("TMPDIR"), "/tmp", "/var/tmp"].compactMap { $0 }
         for candidate in candidates
@@ -153,7 +155,7 @@ struct RunCommand {
             "cannot find a directory for temporary files", hint: "set TMPDIR", status: ExitStatus.cannotGuard)
     }
 
-    // The processes of a run find the page of what they watch through /proc.
+    // Processes of a run open the coverage page through /proc.
     private static var unknownText: String {
         Coverage.unknownText + (OwnProgram.isInProc ? "" : ", as /proc is not mounted")
     }
@@ -182,7 +184,8 @@ struct RunCommand {
         return statusOfCoverage(coverage)
     }
 
-    // What only the findings and the run's page say of the end. A status that is 0 is the program's own, wherever it exits.
+    // Completes the cause of the program's end from the findings and the run's page. Status 0 is never explained by a
+    // fault, even if the program exits in a fault handler.
     private func explain(_ end: inout ProgramEnd, isInHandler: Bool, _ child: ChildProcess, _ intake: FindingIntake) {
         let isOfCrash = end.cause == .program && end.status != 0
         if isInHandler, isOfCrash { end.cause = .handler }
@@ -192,10 +195,11 @@ struct RunCommand {
         }
     }
 
-    // A service that was slow has not failed: stalls change the status where somebody asked for them, not where a profile did.
+    // Whether a finding changes the exit status. Stalls do only if the user asked for them: a slow service has not
+    // failed because a profile collects stalls.
     private func isCounted(_ finding: Finding) -> Bool { finding.kind != .stall || options.namesCollected }
 
-    // What was watched and what was required, on one line, where it is less.
+    // Prints an error and returns its status if the coverage is below the required one.
     private func statusOfCoverage(_ coverage: Coverage?) -> Int32 {
         guard let requiredCoverage, !(coverage?.reaches(percent: requiredCoverage) ?? false) else {
             return ExitStatus.success
@@ -209,7 +213,8 @@ struct RunCommand {
         return ExitStatus.coverage
     }
 
-    /// "no findings", "2 findings (…) in prog [7], written to 'x'". What is not in the report is not said to be.
+    /// The closing line: "no findings", or "2 findings (…) in prog [7], written to 'x'". Counts only findings that are
+    /// in the report as written.
     private func closing(
         _ child: ChildProcess, _ intake: FindingIntake, _ sink: FindingSink, _ unwritten: Int, _ kept: String?
     ) -> String {
@@ -236,12 +241,12 @@ struct RunCommand {
         }
     }
 
-    // The program's words as they were given: Swift's own copies of them are repaired to UTF-8.
+    // The program's argument vector in its original bytes: Swift strings would replace invalid UTF-8.
     private var words: [UnsafeMutablePointer<CChar>?] {
         Array(OwnProgram.words.suffix(arguments.operands.count))
     }
 
-    // The program's file where its path is not UTF-8; nil otherwise, or where there is none.
+    // Opens the program's file if its path is not valid UTF-8; nil if the path is valid or the file cannot be opened.
     private func fileThatSwiftCannotName() -> Descriptor? {
         guard let word = words[0], strchr(word, Int32(UInt8(ascii: "/"))) != nil, String(validatingCString: word) == nil
         else { return nil }
@@ -249,7 +254,7 @@ struct RunCommand {
         return file < 0 ? nil : Descriptor(adopting: file)
     }
 
-    // Turns this process into the program, which reports what is found itself. Returns why that cannot be.
+    // Replaces zguard by the guarded program, which prints its findings itself. Returns only on failure.
     private func runAlone(_ path: String, _ library: String, limit: UInt64) -> Failure {
         let number = String(limit)
         if arguments.values["--report"] != nil {
@@ -291,7 +296,7 @@ struct RunCommand {
         }
     }
 
-    // Returns how many there were.
+    // Handles the raw findings that have arrived. Returns their number.
     private func read(
         _ raw: inout RawFindings, _ intake: inout FindingIntake, _ sink: inout FindingSink, _ requests: CrashRequests?,
         of processID: pid_t
@@ -306,7 +311,7 @@ struct RunCommand {
         for note in intake.newNotes() { Output.warn(note) }
     }
 
-    // Findings that no process has written.
+    // Adds findings made by zguard itself, such as stalls, which are not in the file of raw findings.
     private func addOwn(
         _ findings: [Finding], _ kept: RunFindings?, _ intake: inout FindingIntake, _ sink: inout FindingSink
     ) {
@@ -324,7 +329,7 @@ struct RunCommand {
         switch entry {
         case .finding(var finding, _):
             requests?.complete(&finding)
-            // Under a filter of system calls a process may know neither.
+            // Under a seccomp filter, a process may not know its process id or the time.
             if finding.processID ?? 0 == 0 { finding.processID = Int(processID) }
             if (finding.time.flatMap { Timestamp($0) }?.rawValue ?? 0) <= 0 { finding.time = Timestamp.now.description }
             add(finding, &intake, &sink)

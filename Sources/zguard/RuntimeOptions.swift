@@ -1,16 +1,17 @@
-// The value of ZGUARD_OPTIONS for a guarded program: put together and checked before anything is started.
+// Composes and checks the value of ZGUARD_OPTIONS for a guarded program.
 
 import ZombieGuard
 
-/// What a guarded program finds in ZGUARD_OPTIONS.
+/// The value of ZGUARD_OPTIONS for a guarded program.
 struct RuntimeOptions {
     static let variable = "ZGUARD_OPTIONS"
 
     private let inherited: String
     private let given: String
 
-    /// The environment's value, the profile, then `-o` values, each of which overrides what stands before it. An unknown key is a
-    /// mistake on the command line; in the environment, which may be meant for another version, it is warned of and left out.
+    /// Joins the environment's value, the profile and the `-o` values; later values override earlier ones. An unknown
+    /// key is an error on the command line. In the environment, which may be meant for another version, it is ignored
+    /// with a warning.
     init(inherited: String?, profile: String?, given: [String]) throws(Failure) {
         for entry in given.flatMap({ $0.split(separator: ":") })
         where entry.prefix(while: { $0 != "=" }) == "report_path" {
@@ -35,25 +36,26 @@ struct RuntimeOptions {
         self.given = given
     }
 
-    /// Somebody said what is to be collected: it is not a profile's choice.
+    /// Whether the user set the option collect, rather than a profile.
     var namesCollected: Bool {
         "\(inherited):\(given)".split(separator: ":").contains { $0.hasPrefix("collect=") }
     }
 
-    /// What whoever prints findings with names wants, unless somebody says otherwise: no second report of the same crash.
+    /// Default of zguard run: no backtrace of the Swift runtime, because zguard prints the same crash with symbol
+    /// names.
     private static let ours = "swift_backtrace=skip"
 
-    /// The variable's value, with the file that raw findings go to. Where findings may be suppressed, somebody has to say what the process
-    /// died of.
+    /// The variable's value with the path of the raw findings file. If findings may be suppressed, Swift's backtrace
+    /// stays on, so that a suppressed crash is not silent.
     func text(reportPath: String, maySuppress: Bool = false) -> String {
         [maySuppress ? "" : Self.ours, inherited, "report_path=\(reportPath)", given].filter { !$0.isEmpty }.joined(
             separator: ":")
     }
 
-    /// The same for a program that reports what is found itself.
+    /// The same for a program that prints its findings itself.
     var textOfAlone: String { [inherited, given].filter { !$0.isEmpty }.joined(separator: ":") }
 
-    /// Throws for a bad value; calls `unknown` for each unknown key, with the nearest name that is known.
+    /// Throws for an invalid value. Calls `unknown` for each unknown key, with the most similar known key.
     private static func check(_ text: String, unknown: (String, String?) throws(Failure) -> Void) throws(Failure) {
         for problem in OptionTable.parse(text).problems {
             switch problem {

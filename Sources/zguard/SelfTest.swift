@@ -1,4 +1,4 @@
-// The end-to-end test of zguard doctor: a real program is started guarded and looked at from outside.
+// The self-test of zguard doctor: runs a program guarded and reads its statistics page.
 
 import Glibc
 import ZombieGuard
@@ -8,7 +8,7 @@ enum SelfTest {
     private static let attempts = 400
     private static let pauseMicroseconds: UInt32 = 5000
 
-    /// Runs cat with the runtime preloaded, reads its statistics while it waits for input, then lets it end.
+    /// Runs cat with the runtime preloaded, reads its statistics while it waits for input, and closes the input.
     static func run() -> Result<String, Failure> {
         do throws(Failure) {
             guard OwnProgram.isInProc else { return .success(try attemptUnseen()) }
@@ -20,7 +20,8 @@ enum SelfTest {
         }
     }
 
-    /// Whether the runtime knows the object layout of this Swift runtime, which it checks when a process starts.
+    /// Whether the runtime recognizes the object layout of this Swift runtime library. The runtime checks it at process
+    /// start.
     static func knowsLayout(of swiftRuntime: String) -> Result<Bool, Failure> {
         do throws(Failure) {
             return .success(try !attempt(with: swiftRuntime).degradations.contains { $0.name == "swift_layout" })
@@ -29,7 +30,8 @@ enum SelfTest {
         }
     }
 
-    // Without /proc nobody sees the program's statistics; its runtime creates the file that findings would go to.
+    // The test without /proc, where statistics pages cannot be read: checks that the runtime created the file for
+    // findings.
     private static func attemptUnseen() throws(Failure) -> String {
         var template = Array("/tmp/zguard-doctor-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw Failure("cannot create a directory in /tmp: \(SystemError.last)") }
@@ -43,7 +45,7 @@ enum SelfTest {
             library: try Preload.library(), options: "report_path=\(findings)", filters: SystemCallFilters())
         var input: [Int32] = [0, 0]
         guard pipe(&input) == 0 else { throw Failure("cannot make a pipe: \(SystemError.last)") }
-        close(input[1]) // the program's input ends at once
+        close(input[1]) // the program reads end of file at once
         let status = try wait(for: start(environment, reading: Descriptor(adopting: input[0])))
         guard status == 0 else { throw Failure("\(program) failed when guarded (wait status \(status))") }
         guard access(findings, F_OK) == 0 else { throw Self.inactive }
@@ -79,9 +81,9 @@ enum SelfTest {
         let environment = ChildEnvironment.guarding(library: library, options: "", filters: SystemCallFilters())
         var input: [Int32] = [0, 0]
         guard pipe(&input) == 0 else { throw Failure("cannot make a pipe: \(SystemError.last)") }
-        for end in input { _ = fcntl(end, F_SETFD, FD_CLOEXEC) } // else the program holds its own input open
+        for end in input { _ = fcntl(end, F_SETFD, FD_CLOEXEC) } // an inherited write end would keep the input open
         let readEnd = Descriptor(adopting: input[0])
-        // Held until the program has been looked at; closing it ends the program.
+        // Kept open until the statistics have been read; closing it ends the program.
         var writeEnd: Descriptor? = Descriptor(adopting: input[1])
 
         let processID = try start(environment, reading: readEnd)
@@ -95,7 +97,7 @@ enum SelfTest {
         return statistics
     }
 
-    // Between fork and exec the child is a copy of this process, which has no page.
+    // Retries, because the child has no statistics page between fork and exec.
     private static func look(at processID: Int) -> Statistics? {
         for _ in 0..<attempts {
             if let statistics = try? GuardedProcess(processID: processID).statistics() { return statistics }

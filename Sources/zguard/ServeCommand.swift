@@ -1,4 +1,4 @@
-// zguard serve: a store of findings as web pages, for this machine alone.
+// zguard serve: shows a store of findings as web pages on the loopback interface.
 
 import Glibc
 import ZombieGuard
@@ -9,7 +9,7 @@ struct ServeCommand {
     private let symbols: SymbolSources
 
     private static let standardPort: UInt16 = 7070
-    /// A page may wait for a database, or for a server of symbols: others are made meanwhile.
+    /// Several threads, because a page may wait for a database or a debuginfod server.
     private static let threads = 6
 
     init(_ arguments: Arguments) throws(Failure) {
@@ -34,7 +34,7 @@ struct ServeCommand {
     }
 
     func run() throws -> Int32 {
-        // What cannot be read is said now, and not by a page.
+        // Reports an unreadable store now instead of on a page.
         let first = FleetSource(address)
         do throws(FleetError) {
             _ = try first.ask { (reader) throws(FleetError) in try reader.totals(FleetFilter()) }

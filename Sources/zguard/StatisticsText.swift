@@ -1,10 +1,10 @@
-// Statistics as text, JSON and Prometheus metrics.
+// Formats statistics as text, JSON and Prometheus metrics.
 
 import Glibc
 import ZombieGuard
 
 enum StatisticsText {
-    /// One line for each process, and one for those that say nothing.
+    /// One line per process, and one line that lists guarded processes without statistics.
     static func overview(_ all: [Statistics], withoutStatistics silent: [Int] = []) -> String {
         let rest = silent.map(String.init).joined(separator: ", ")
         let note = silent.isEmpty ? "" : "guarded, but without statistics: \(rest)\n"
@@ -27,7 +27,7 @@ enum StatisticsText {
         return table([head] + rows, rightAligned: Set(0..<head.count - 1)) + note
     }
 
-    /// Everything that one process says.
+    /// All statistics of one process.
     static func details(_ statistics: Statistics) -> String {
         var text =
             "\(visible(statistics.program)) [\(statistics.processID)], guarded by \(visible(statistics.runtimeVersion))"
@@ -51,7 +51,7 @@ enum StatisticsText {
         return text + table(statistics.degradations.map { ["  " + $0.name, $0.text] })
     }
 
-    /// Whose allocator the program has besides ours and libc's.
+    /// Names an allocator other than libc's and the runtime's, if the program has one.
     private static func allocator(_ statistics: Statistics) -> String {
         if statistics.allocator.isEmpty { return "" }
         let isInFront = statistics.degradations.contains { $0.name == "allocator_in_front" }
@@ -59,7 +59,7 @@ enum StatisticsText {
         return "other allocator: \(visible(statistics.allocator)), \(place)\n"
     }
 
-    /// What is watched, and what that costs.
+    /// Describes the coverage and its overhead.
     private static func coverage(_ statistics: Statistics) -> String {
         var text = ""
         let contexts = statistics["contexts"]
@@ -80,7 +80,7 @@ enum StatisticsText {
 
     private static func percent(_ permille: UInt64) -> String { "\(permille / 10).\(permille % 10) %" }
 
-    /// One object on one line.
+    /// All processes as one JSON object on one line.
     static func json(_ all: [Statistics]) -> String {
         let processes = all.map { statistics -> JSONText in
             .object([
@@ -97,7 +97,7 @@ enum StatisticsText {
         return JSONText.object([("schema", .string("zguard.stats/1")), ("processes", .array(processes))]).line + "\n"
     }
 
-    /// The text format that Prometheus scrapes.
+    /// The Prometheus text format.
     static func prometheus(_ all: [Statistics]) -> String {
         var text = ""
         for counter in Statistics.counterTable {
@@ -116,7 +116,8 @@ enum StatisticsText {
 
     private static func labels(_ statistics: Statistics) -> String {
         var program = ""
-        // By scalars: CR and LF are one character. A page of metrics may be shown in a terminal, too.
+        // By scalars, because CR LF is one Character. Control characters are escaped, because the text may be shown in
+        // a terminal.
         for scalar in statistics.program.unicodeScalars {
             switch scalar {
             case "\\": program += "\\\\"
@@ -129,7 +130,7 @@ enum StatisticsText {
         return "pid=\"\(statistics.processID)\",program=\"\(program)\""
     }
 
-    // "2 h 5 min" since a time in nanoseconds since 1970.
+    // Time since `started` (nanoseconds since 1970), such as "2 h 5 min".
     private static func duration(_ started: UInt64) -> String {
         let now = UInt64(max(0, time(nil)))
         let seconds = now - min(now, started / 1_000_000_000)

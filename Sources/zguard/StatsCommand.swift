@@ -1,4 +1,4 @@
-// zguard stats: what guarded processes say of themselves.
+// zguard stats: prints the statistics of guarded processes.
 
 import Glibc
 import ZombieGuard
@@ -8,7 +8,7 @@ struct StatsCommand {
 
     private let processID: Int?
     private let form: Form
-    /// Seconds between two looks; nil for one look.
+    /// Seconds between two refreshes; nil to print once.
     private let interval: Double?
 
     init(_ arguments: Arguments) throws(Failure) {
@@ -34,7 +34,7 @@ struct StatsCommand {
             return ExitStatus.success
         }
         let drawsScreen = form == .text && isatty(STDOUT_FILENO) == 1
-        // A handler that does nothing, so that a new size of the terminal ends the pause.
+        // An empty handler, so that a resize of the terminal interrupts the pause.
         if drawsScreen { signal(SIGWINCH) { _ in } }
         while true {
             let text = try look()
@@ -48,14 +48,14 @@ struct StatsCommand {
         }
     }
 
-    // Until the time is over or a signal comes.
+    // Sleeps until the time has passed or a signal arrives.
     private static func pause(_ seconds: Double) {
         var time = timespec(tv_sec: Int(seconds), tv_nsec: Int((seconds - seconds.rounded(.down)) * 1e9))
         nanosleep(&time, nil)
     }
 
-    /// What draws a text over what a terminal shows, from its upper left corner: as many lines as there is room for above the
-    /// cursor, the last of which says how many are missing, each as long as the terminal is wide. Nothing scrolls.
+    /// Escape sequences that draw a text over the terminal's contents from its upper left corner without scrolling.
+    /// Lines are cut to the terminal's width. If there are too many, the last line gives the number of missing lines.
     static func screen(_ text: String, on size: TerminalSize?) -> String {
         var lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
         if lines.last == "" { lines.removeLast() }
@@ -64,7 +64,8 @@ struct StatsCommand {
             if lines.count > room { lines = lines.prefix(room - 1) + ["… \(lines.count - room + 1) more lines"] }
             lines = lines.map { FittingText($0, width: size.columns).text }
         }
-        // Home; each line is erased before it is written, as behind a full one there is no place to erase from, and all below.
+        // Cursor home; erase each line before writing it, since after a full line the cursor is already past it; erase
+        // below.
         return "\u{1b}[H" + lines.map { "\u{1b}[K" + $0 + "\n" }.joined() + "\u{1b}[J"
     }
 

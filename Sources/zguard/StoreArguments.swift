@@ -1,4 +1,4 @@
-// What the flags of the report store say.
+// Parses the flags of the report store.
 
 import Glibc
 import ZombieGuard
@@ -6,7 +6,7 @@ import ZombieGuard
 extension Arguments {
     static let keepFlags = ["--keep-age", "--keep-count", "--keep-bytes"]
 
-    /// How long reports are kept: the standard, except where a flag says otherwise.
+    /// How long reports are kept: `standard` with the limits that flags override.
     func retention(standard: Retention = .standard) throws(Failure) -> Retention {
         var retention = standard
         if value("--keep-age") != nil { retention.age = try parsed("--keep-age", Retention.age) }
@@ -15,13 +15,13 @@ extension Arguments {
         return retention
     }
 
-    /// Which of many equal findings are kept whole; nil: all.
+    /// Which of many equal findings are stored with stacks; nil if all are.
     func sampling() throws(Failure) -> Sampling? {
         func parse(_ text: String) throws(ValueError) -> Sampling? { try Sampling(text) }
         return try parsed("--keep-share", parse)
     }
 
-    /// The moment that `--since` names; nil where it was not given.
+    /// The time given with `--since`; nil if not given.
     func since() throws(Failure) -> Timestamp? {
         func parse(_ text: String) throws(ValueError) -> Timestamp? { try Timestamp(since: text) }
         return try parsed("--since", parse)
@@ -39,7 +39,7 @@ extension Arguments {
 }
 
 extension ReportStore {
-    /// Whether a path given with `--report` names a store: a directory, or what ends like one.
+    /// Whether a path given with `--report` names a store: an existing directory or a path with a trailing slash.
     static func isNamed(by path: String) -> Bool {
         var status = stat()
         return path.hasSuffix("/") || stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR

@@ -1,13 +1,14 @@
-// The heap of a running program over time, for reports that draw it.
+// Samples the heap statistics of a running program, for reports that plot them over time.
 
 import ZombieGuard
 
-/// Looks at a guarded process now and then. Keeps a bounded number of looks, spread over the whole run.
+/// Samples the statistics of a guarded process. The number of samples is bounded, and they are spread over the whole
+/// run.
 struct TimelineRecorder {
     private(set) var samples: [TimelineSample] = []
     private let processID: Int
     private var process: GuardedProcess?
-    /// Every so many calls of `look` is one look.
+    /// One of `stride` calls of `look` takes a sample.
     private var stride = 1
     private var calls = 0
 
@@ -15,7 +16,7 @@ struct TimelineRecorder {
 
     init(processID: Int) { self.processID = processID }
 
-    /// Takes a sample, if it is time for one and the process can be looked at: it may not have begun, or be gone.
+    /// Takes a sample if one is due and the process has a readable statistics page, that is, has started and not ended.
     mutating func look() {
         calls += 1
         guard calls % stride == 0 else { return }
@@ -23,7 +24,7 @@ struct TimelineRecorder {
         guard let statistics = try? process?.statistics() else { return }
         samples.append(TimelineSample(statistics))
         if samples.count < Self.mostSamples { return }
-        // Half as many, from now on half as often.
+        // Drop every other sample, and sample half as often from now on.
         samples = samples.enumerated().filter { $0.offset % 2 == 1 }.map(\.element)
         stride *= 2
     }

@@ -1,4 +1,4 @@
-// zguard trim: makes a process give memory back.
+// zguard trim: makes a guarded process return free memory to the kernel.
 
 import ZombieGuard
 

@@ -1,10 +1,10 @@
-// What stands behind the placeholders of the table of commands: what shells offer there.
+// Maps placeholders of the command table to the kinds of values that shell completion offers.
 
 import ZombieGuard
 
-/// What a value or an operand is.
+/// The kind of a flag's value or an operand.
 enum ValueKind: Hashable, Sendable {
-    /// Nothing that could be listed, such as a number.
+    /// A value without completions, such as a number.
     case text
     case file, directory
     /// A program, found by name or by path.
@@ -24,7 +24,7 @@ enum ValueKind: Hashable, Sendable {
         "ADDRESS": .text,
     ]
 
-    /// What a placeholder stands for: "PATH", "PID-or-CORE", or words to choose from, "bash|zsh". nil for one that is not known.
+    /// The kinds of a placeholder such as "PATH", "PID-or-CORE", or a choice of words "bash|zsh"; nil if unknown.
     static func kinds(of placeholder: String) -> [ValueKind]? {
         let parts = placeholder.replacing("-or-", with: "|").split(separator: "|").map(String.init)
         if !parts.isEmpty, parts.allSatisfy({ $0.allSatisfy { $0.isLowercase || $0.isNumber || $0 == "-" } }) {
@@ -35,7 +35,7 @@ enum ValueKind: Hashable, Sendable {
     }
 }
 
-/// An operand of a command, as its synopsis names it.
+/// An operand in the synopsis of a command.
 struct Operand: Hashable, Sendable {
     var placeholder: String
     var isOptional: Bool
@@ -45,7 +45,7 @@ struct Operand: Hashable, Sendable {
 }
 
 extension Command {
-    /// "PID [ADDRESS…]" taken apart.
+    /// The operands of the synopsis, such as "PID [ADDRESS…]".
     var operandList: [Operand] {
         operands.split(separator: " ").map { word in
             let name = word.filter { !"[]…".contains($0) }
@@ -54,12 +54,12 @@ extension Command {
         }
     }
 
-    /// Its own flags, and the one that every command has.
+    /// The command's flags and `--help`.
     var allFlags: [Flag] { flags + [Self.help] }
 }
 
 extension Flag {
-    /// What its value is; nil where it takes none.
+    /// Kinds of the flag's value; nil if the flag takes no value.
     var valueKinds: [ValueKind]? {
         switch value {
         case .none: nil
@@ -68,7 +68,7 @@ extension Flag {
         }
     }
 
-    /// The word that stands for its value in the synopsis; nil where it takes none.
+    /// Placeholder of the value in the synopsis; nil if the flag takes no value.
     var placeholder: String? {
         switch value {
         case .none: nil
@@ -77,7 +77,7 @@ extension Flag {
         }
     }
 
-    /// The next word belongs to it; of an optional number only where it is one.
+    /// Whether the next word always is the flag's value. False for an optional number.
     var needsValue: Bool {
         switch value {
         case .none, .optionalNumber: false

@@ -1,4 +1,4 @@
-// The entry point.
+// The entry point of zguard: runs the command that the first word names.
 
 import Glibc
 import ZombieGuard
@@ -24,7 +24,7 @@ struct ZGuard {
                 return ExitStatus.success
             }
             let status = try command.run(arguments)
-            // Whoever closes standard output, or stops reading it, does not want it.
+            // A closed standard output or a reader that went away is not an error.
             if let error = Output.failure, ![EPIPE, EBADF].contains(error.number) {
                 throw Failure("cannot write standard output: \(error)")
             }

@@ -1,4 +1,4 @@
-// The script for zsh, from the tables.
+// Generates the completion script for zsh from the tables of commands and options.
 
 import ZombieGuard
 
@@ -79,7 +79,7 @@ struct ZshCompletion {
         for (index, operand) in command.operandList.enumerated() where !(command.takesProgram && index > 0) {
             let kinds = operand.kinds
             if command.takesProgram {
-                // What follows the program is its own.
+                // All words after the program are the program's arguments.
                 specifications.append(CompletionText.quoted("(-):program:_zguard_program"))
                 specifications.append(CompletionText.quoted("*::argument: _normal"))
             } else {
@@ -100,10 +100,10 @@ struct ZshCompletion {
         guard let placeholder = flag.placeholder, let kinds = flag.valueKinds else {
             return CompletionText.quoted("\(word)[\(text)]")
         }
-        // The value is the next word, or stands behind "=", or behind a single letter at once.
+        // "=" accepts "--flag value" and "--flag=value"; "+" accepts "-f value" and "-fvalue".
         word += flag.name.hasPrefix("--") ? "=" : "+"
         let colon = flag.needsValue ? ":" : "::"
-        // Where no number follows, the operand does.
+        // After a flag with an optional number, the next word may also be the first operand.
         let offered = flag.takesNumber ? command.operandList.first?.kinds ?? kinds : kinds
         return CompletionText.quoted(
             "\(word)[\(text)]\(colon)\(placeholder.replacing("|", with: " or ")):\(action(offered))")

@@ -1,5 +1,5 @@
-// Functions of the C library that the Swift libraries inside zguard would otherwise take from a newer one than it is to run with. Nothing
-// calls them by this header.
+// Functions that the Swift libraries inside zguard would otherwise import from a newer C library than the oldest that
+// zguard supports. Nothing calls them through this header.
 
 #ifndef ZG_OLDER_LIBC_H
 #define ZG_OLDER_LIBC_H

@@ -1,5 +1,5 @@
-// System calls and C functions that Swift cannot call itself: variadic ones, those that the C library module leaves out,
-// and a fork. No state; functions return a result of 0 or more, or -errno, where nothing else is said.
+// System calls and C functions that Swift cannot call itself: variadic ones, those missing from Swift's C library
+// module, and fork. No state except where noted; functions return 0 or more, or -errno, unless stated otherwise.
 
 #ifndef ZG_SYSTEM_H
 #define ZG_SYSTEM_H
@@ -10,55 +10,57 @@
 #include <sys/epoll.h>
 #include <sys/types.h>
 
-// The version that the package is built as.
+// The version of the package.
 const char *zg_system_version(void);
 
-// The Swift that this was built with, such as "6.3.1"; "" where the build does not say.
+// The Swift version of the build, such as "6.3.1"; "" if the build did not set it.
 const char *zg_system_swift_version(void);
 
-// The demanglers of the C++ and the Swift runtime. Both return malloc'ed text or NULL.
+// The demanglers of the C++ and Swift runtimes. Both return text allocated with malloc, or NULL.
 char *__cxa_demangle(const char *name, char *buffer, size_t *length, int *status);
 char *swift_demangle(const char *name, size_t length, char *buffer, size_t *buffer_length, uint32_t flags);
 
 char **zg_system_environment(void);
 
-// The arguments of the process, NULL behind the last one, and the path of its program as it was executed (NULL: not told). Neither needs /proc.
+// The arguments of the process, terminated by NULL, and the path of its program as executed (NULL if unknown). Both
+// work without /proc.
 int zg_system_argument_count(void);
 char **zg_system_arguments(void);
 const char *zg_system_executed_path(void);
 
-// An anonymous file of this name, closed on exec.
+// Creates a memfd, closed on exec.
 int zg_system_memfd(const char *name);
-// The same with these contents, for other processes to map: nobody can change its size, whatever limit on files there is here.
+// Creates a memfd with these contents for other processes to map, with its size sealed. A soft RLIMIT_FSIZE does not
+// prevent it.
 int zg_system_sealed_memfd(const char *name, const void *contents, size_t bytes);
 
-// Words of memory shared with another process.
+// Atomic words in memory shared with another process.
 uint32_t zg_system_load(const uint32_t *word);
 void zg_system_store(uint32_t *word, uint32_t value);
-uint32_t zg_system_increment(uint32_t *word); // returns the new value
-uint32_t zg_system_exchange(uint32_t *word,
-                            uint32_t value); // before everything that follows, for all to see; returns the old value
+uint32_t zg_system_increment(uint32_t *word);                // returns the new value
+uint32_t zg_system_exchange(uint32_t *word, uint32_t value); // sequentially consistent; returns the old value
 uint64_t zg_system_load_long(const uint64_t *word);
 int zg_system_futex_wake(uint32_t *word); // not FUTEX_PRIVATE: the waiters are in another process
 
-// A Unix socket that listens at the path, with these permissions (SOCK_SEQPACKET, closed on exec, never blocks).
+// Creates a Unix socket (SOCK_SEQPACKET) that listens at the path with these permissions; closed on exec, nonblocking.
 int zg_system_listen(const char *path, mode_t mode);
-// Accepts a connection (closed on exec, never blocks). -EAGAIN where nobody has connected. `*sender` is the process that
-// connected, as the kernel says (SO_PEERCRED); 0: of a PID namespace that is not below this one's.
+// Accepts a connection; closed on exec, nonblocking. -EAGAIN if none is pending. `*sender` is the process that
+// connected, as the kernel reports it (SO_PEERCRED); 0 if its PID namespace is not below this one's.
 int zg_system_accept(int listener, pid_t *sender);
-// Takes the packet of a connection. Returns its bytes, which may be more than `count`; 0 where its sender closed without
-// one; -EAGAIN where the sender has not sent yet.
+// Receives the packet of a connection. Returns its size, which may exceed `count`; 0 if the sender closed without
+// sending; -EAGAIN if the sender has not sent yet.
 ssize_t zg_system_receive(int connection, void *bytes, size_t count);
 
-// The same between threads of one process. Waiting ends when the word is no longer `seen`, and now and then without reason.
+// Futexes between threads of one process. The wait ends when the word differs from `seen`, after the timeout, or
+// spuriously.
 void zg_system_futex_wait_private(const uint32_t *word, uint32_t seen, int64_t milliseconds);
 void zg_system_futex_wake_private(const uint32_t *word);
 
-// Starts a detached thread that the program's signals are not delivered to. Returns 0 or -errno.
+// Starts a detached thread that blocks the program's signals. Returns 0 or -errno.
 int zg_system_start_thread(const char *name, void (*body)(void *), void *argument);
-int zg_system_thread_id(void); // the kernel's
+int zg_system_thread_id(void); // the kernel's thread id
 
-// A descriptor from which the signals of `mask` can be read, closed on exec.
+// Creates a descriptor from which the signals of `mask` can be read (signalfd), closed on exec.
 int zg_system_signal_descriptor(const sigset_t *mask);
 
 struct zg_system_signal {
@@ -67,72 +69,73 @@ struct zg_system_signal {
 };
 struct zg_system_signal zg_system_next_signal(int descriptor);
 
-// Raises this process's limit on descriptors to `wanted`, or as far as it may be. Returns what it is then. zg_system_restore_descriptors, and the
-// child of zg_system_spawn, have the limit of before.
+// Raises this process's limit on descriptors to `wanted`, or as far as allowed. Returns the resulting limit.
+// zg_system_restore_descriptors restores the original limit; zg_system_spawn does so in the child.
 uint64_t zg_system_raise_descriptors(uint64_t wanted);
 void zg_system_restore_descriptors(void);
 
 // Starts a program in a child that has the signal mask `mask` and the disposition `child_action` of SIGCHLD; everything
-// else is inherited. Returns the child's pid; an error of execve is reported here as well, and the child is gone then.
-// posix_spawn cannot do it: it can make a signal default, but not ignored. For processes of one thread.
+// else is inherited. Returns the child's pid, or -errno of fork or execve; a child whose execve failed is reaped.
+// posix_spawn does not suffice: it can set a signal to default, but not to ignored. For single-threaded processes.
 int zg_system_spawn(const char *path, char *const argv[], char *const envp[], const sigset_t *mask,
                     const struct sigaction *child_action);
 
-// 1 where some process has the file open for writing, 0 where none has; -errno where the file system does not know, or the file is another
-// user's. For processes of one thread; the descriptor is open for reading alone.
+// 1 if a process has the file open for writing, 0 if none has; -errno if the file system cannot tell, or the file is
+// another user's. The descriptor must be open for reading only. For single-threaded processes.
 int zg_system_has_writers(int descriptor);
-// What the kernel knows of a child that has ended, before and with its status.
+// The state of an ended child: its status, and values that must be read before it is reaped.
 struct zg_system_end {
-    int is_ended;      // 0: it runs, or is somebody else's to wait for
-    int status;        // as waitpid gives it
-    int seccomp;       // SECCOMP_MODE_… that it was under; -1: not known
-    uint64_t cpu_us;   // processor time that counts against its limits; 0: not known
-    uint64_t cpu_soft; // its limits on processor time in seconds; UINT64_MAX: none, or not known
+    int is_ended;      // 0: running, or not a child of this process
+    int status;        // as returned by waitpid
+    int seccomp;       // SECCOMP_MODE_… of the child; -1: unknown
+    uint64_t cpu_us;   // processor time that counts against RLIMIT_CPU; 0: unknown
+    uint64_t cpu_soft; // RLIMIT_CPU of the child, in seconds; UINT64_MAX: none, or unknown
     uint64_t cpu_hard;
 };
 struct zg_system_end zg_system_reap(int pid);
 
-// 1 where the file has capabilities that the kernel grants on exec, else 0.
+// 1 if the file has capabilities that the kernel grants on exec, else 0.
 int zg_system_has_file_capabilities(const char *path);
 
-// Opens the file that an O_PATH descriptor stands for. Root opens it with the rights of this user and group, without
-// supplementary groups, where the kernel lets it give up its own. Returns a descriptor or a negative error number.
+// Opens the file of an O_PATH descriptor. Root opens it with the rights of this user and group, without supplementary
+// groups, if the kernel lets it give up its own. Returns a descriptor or -errno.
 int zg_system_open_handle(int handle, int flags, uid_t user, gid_t group);
-// The seals of a memfd (F_GET_SEALS); a negative error number for any other file.
+// The seals of a memfd (F_GET_SEALS); -errno for any other file.
 int zg_system_seals(int descriptor);
 extern const int zg_system_seals_of_size; // F_SEAL_SHRINK and F_SEAL_GROW
-// Whose rights count, besides this process's, when a file is opened whose name somebody else has written.
+// Whose rights are checked, besides this process's own, when opening a file whose path another user has written.
 enum zg_system_rights {
     ZG_SYSTEM_OWN,
-    ZG_SYSTEM_OF_USER,     // those of that user; root's process opens it as that user
-    ZG_SYSTEM_OF_EVERYBODY // only what everybody may read
+    ZG_SYSTEM_OF_USER,     // those of the given user; a process of root opens the file as that user
+    ZG_SYSTEM_OF_EVERYBODY // only files that everyone may read
 };
-// Opens a regular file for reading. The path is resolved, `resolved` (PATH_MAX bytes) gets the result, and that is opened without following
-// links. -EINVAL: it is no regular file, or one that the kernel makes up (/proc, /sys).
+// Opens a regular file for reading. Resolves the path into `resolved` (PATH_MAX bytes), and opens the result without
+// following links. -EINVAL: not a regular file, or on a pseudo file system (/proc, /sys).
 int zg_system_open_named(const char *path, enum zg_system_rights rights, uid_t user, char *resolved);
 
-// O_PATH, which only GNU's headers name.
+// O_PATH, which headers define for _GNU_SOURCE only.
 extern const int zg_system_open_path;
-// Makes these system calls in children, with arguments that do nothing, and sets bit i of `*passing` where a filter (seccomp) does not end the process
-// for the i-th: it may refuse it. 0, or a negative error number. At most 64.
+// Makes up to 64 system calls in children, with arguments that have no effect. Sets bit i of `*passing` unless a
+// seccomp filter kills the process for the i-th call; the filter may still refuse it. Returns 0 or -errno.
 int zg_system_try_calls(const int32_t *numbers, int count, uint64_t *passing);
-// Whether a filter ends who stops the threads of others (ptrace, pidfd_getfd).
+// Whether a seccomp filter kills a process that stops threads of others (ptrace, pidfd_getfd).
 int zg_system_tracing_kills(void);
 
-// Probes of what the kernel and the C library offer.
+// Feature probes of the kernel and the C library. zg_system_probe_…: 0 if available, else -errno, unless stated.
 int zg_system_has_find_object(void);
 int zg_system_probe_guard_pages(void);
-// Shared memory can be mapped again and guarded there, as windows are (Linux 6.15): 0 or a negative errno.
+// Shared memory can be mapped a second time and guarded there, as windows require (Linux 6.15).
 int zg_system_probe_windows(void);
 int zg_system_probe_vm_read(void);
-// The kernel's pages, in bytes; the runtime is made for those of 4 KiB.
+// The kernel's page size in bytes. The runtime supports 4 KiB only.
 size_t zg_system_page_bytes(void);
-// Bits of the addresses that the kernel gives to programs: 47 or 48 on most systems, 39 or 42 on small ones.
+// Width in bits of the addresses that the kernel gives to programs: 47 or 48 on most systems, 39 or 42 on small ones.
 int zg_system_address_bits(void);
-// 1: the processor has masked vector loads (AVX-512), which are slow beside protected pages.
+// 1 if the processor has masked vector loads (AVX-512), which are slow next to protected pages.
 int zg_system_has_masked_loads(void);
-uint64_t zg_system_ticks(void); // of the clock that the runtime reads (zg_arch_ticks)
-// 1: the processor has tags of memory, and the kernel checks them for this process; 0: it has none; or a negative errno of the kernel's.
+uint64_t zg_system_ticks(void); // the clock of the runtime's zg_arch_ticks
+// 1 if the processor has memory tagging and the kernel supports it for this process; 0 if the processor has none;
+// -errno if the kernel lacks support.
 int zg_system_probe_tags(void);
 const char *zg_system_libc_version(void);
 

@@ -1,6 +1,7 @@
-// Stacks of other processes: stopping their threads, reading their registers, and unwinding them with libunwind, which is opened where it
-// is installed. For processes of one thread: the kernel wants all calls about a thread from whoever stopped it.
-// Functions return 0 or more, or -errno, where nothing else is said.
+// Stack traces of other processes: stops their threads, reads their registers, and unwinds them with libunwind, which
+// is opened if it is installed. For single-threaded processes: ptrace accepts requests only from the thread that
+// attached.
+// Functions return 0 or more, or -errno, unless stated otherwise.
 
 #ifndef ZG_UNWIND_THREADS_H
 #define ZG_UNWIND_THREADS_H
@@ -12,72 +13,77 @@
 #include "arch_aarch64.h"
 #include "arch_x86_64.h"
 
-// By their DWARF numbers; the address of the instruction is number ZG_THREAD_PC.
+// Registers are indexed by DWARF number; the program counter has the index ZG_THREAD_PC.
 enum { ZG_THREAD_REGISTERS = 33 };
 
-// Lets the thread stop at its next instruction; it has not stopped yet.
+// Attaches to a thread and tells it to stop. Returns before the thread has stopped.
 int zg_thread_seize(int tid);
-// 1: it has stopped, and is to get `*signal` (0: none) when it goes on; 0: not yet.
+// 1: the thread has stopped; pass `*signal` (0: none) to zg_thread_let_go. 0: not stopped yet.
 int zg_thread_has_stopped(int tid, int *signal);
 int zg_thread_registers(int tid, uint64_t registers[ZG_THREAD_REGISTERS]);
-// It goes on, with this signal, and is nobody's any more. A call that the stop has ended after all begins again, as far as the processor's
-// registers say so (x86-64).
+// Detaches from a stopped thread, which continues with this signal. A system call that the stop interrupted is
+// restarted if the registers show it (x86-64).
 int zg_thread_let_go(int tid, int signal);
-// It has ended while it was traced: whoever made it may know now. 1: done; 0: it has not ended yet.
+// Reaps a thread that ended while it was traced, so that its parent is notified. 1: done; 0: it has not ended yet.
 int zg_thread_bury(int tid);
 
-// A thread of this process: stops it for a moment, has its stack unwound while it stands, and lets it go on. `unwind` must take no lock, for
-// the thread may hold it, and allocate nothing (zg_api.h). `microseconds`: how long it may take until it stands. Returns how many frames
-// there are. -EPERM: the kernel refuses, or a debugger has it.
+// Stops another thread of this process, unwinds its stack with `unwind`, and lets the thread continue. `unwind` must
+// take no lock, which the stopped thread may hold, and must not allocate (zg_api.h). Waits at most `microseconds` for
+// the thread to stop. Returns the number of frames. -EPERM: the kernel forbids it, or a debugger is attached;
+// -ETIMEDOUT: the thread did not stop in time.
 typedef uint64_t zg_thread_unwind(const uint64_t *registers, uint64_t pc, uint64_t *frames, uint64_t most);
 int zg_thread_stack(int tid, int microseconds, zg_thread_unwind *unwind, uint64_t *frames, int most);
 
-// "read", "futex"; NULL for a system call that is not known.
+// The name of a system call, such as "read"; NULL if unknown.
 const char *zg_call_name(long number);
-// What comes of it where a thread is stopped in it and goes on again. Whoever has a thread stopped must know: a program without signals has
-// never seen any of these calls return EINTR, or less than a whole.
+// The effect of a ptrace stop on a system call. Check it before a thread is stopped: a program that uses no signals
+// does not expect these calls to return EINTR or a partial result.
 enum zg_call_stop {
-    zg_call_ends,    // it may return early
-    zg_call_goes_on, // the kernel goes on with it
-    zg_call_reads, // by file: goes on unless that is a socket with a timeout or one that is to fill its buffer, a device, or FUSE's
-    zg_call_writes,   // goes on with regular files alone: what was written of more is returned
-    zg_call_connects, // goes on unless the socket has a timeout
+    zg_call_ends,    // may return EINTR or a partial result
+    zg_call_goes_on, // the kernel continues or restarts it
+    // depends on the file: continues, except for devices, FUSE, and sockets with a timeout or that are to fill the
+    // buffer
+    zg_call_reads,
+    zg_call_writes,   // continues for regular files only; for others, the call returns the bytes written so far
+    zg_call_connects, // continues unless the socket has a timeout
 };
 enum zg_call_stop zg_call_when_stopped(long number);
-// A receiving call that is to fill its buffer (MSG_WAITALL).
+// Whether a receiving call waits until its buffer is full (MSG_WAITALL).
 bool zg_call_fills_buffer(long number, const uint64_t arguments[6]);
-// It has no timeout, and returns with the first byte.
+// Whether the socket has no timeout and, when receiving, returns with the first byte (SO_RCVLOWAT).
 bool zg_socket_waits_for_ever(int socket, bool to_send);
-// A copy of another process's descriptor (pidfd_getfd, Linux 5.6), or -errno.
+// Duplicates a descriptor of another process (pidfd_getfd, Linux 5.6). Returns the copy, or -errno.
 int zg_socket_of_process(int pid, int descriptor);
-// Whoever connects next: no answer to anything.
+// Whether the call waits for new clients (accept) rather than for an answer.
 bool zg_call_waits_for_strangers(long number);
 bool zg_call_is_futex(long number);
-// What the kernel has a thread call that was stopped in a wait with an end (restart_syscall(2)).
+// Whether this is restart_syscall(2), with which the kernel resumes a stopped wait that has a timeout.
 bool zg_call_is_restart(long number);
 
-// The registers of a thread in the bytes that the kernel has for them (user_regs_struct), as in core files too. False: too few bytes.
+// Converts registers from the kernel's layout (user_regs_struct), which core files have, too. False: too few bytes.
 bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[ZG_THREAD_REGISTERS]);
-// Where the stop has ended the call that the thread was in, has the kernel begin it again unless a handler runs. Changes the kernel's bytes
-// (user_regs_struct); false: there is nothing to change.
+// If a stop interrupted a system call, changes the kernel's registers (user_regs_struct) so that the call is restarted
+// unless a handler runs. False: nothing to change.
 bool zg_thread_mend_call(void *bytes, size_t count);
 
-// How far above the stack pointer the frame pointer of a function points, by its first instructions; -1: it has none, or that cannot be said.
+// Distance in bytes from the stack pointer to the frame pointer of a function, decoded from its first instructions; -1
+// if it has no frame pointer, or the code is not understood.
 int64_t zg_unwind_frame_bytes(const unsigned char *code, size_t count);
 
-// What is unwound: memory, and the images in it.
+// The address space to unwind: its memory and its images.
 struct zg_unwind_source {
     void *context;
-    // Returns how many bytes could be read.
+    // Returns the number of bytes read.
     size_t (*read)(void *context, uint64_t address, void *to, size_t bytes);
-    // The image that holds `pc`: where it lies, and its table of unwind information (.eh_frame_hdr). False: none has one.
+    // Finds the image that contains `pc`: its bounds, and its unwind table (.eh_frame_hdr). False: none.
     bool (*find)(void *context, uint64_t pc, uint64_t *start, uint64_t *end, uint64_t *table);
 };
 
-// libunwind is there. Otherwise what is missing, in words.
+// NULL if libunwind is available; otherwise the reason, as text for the user.
 const char *zg_unwind_obstacle(void);
-// The stack that these registers begin, innermost frame first; `known`: a bit for each register that is known, by number. `frames` addresses of instructions, `is_exact` whether it is the instruction
-// itself (the first, or one that a signal interrupted) and not a return address. Returns how many, `most` at the most.
+// Unwinds from these registers, innermost frame first. `known` has a bit for each known register, by number. `frames`
+// receives code addresses; `is_exact` tells whether each is the instruction itself (first frame, or interrupted by a
+// signal) rather than a return address. Returns the number of frames, at most `most`.
 int zg_unwind_stack(const struct zg_unwind_source *source, const uint64_t registers[ZG_THREAD_REGISTERS],
                     uint64_t known, uint64_t *frames, bool *is_exact, int most);
 

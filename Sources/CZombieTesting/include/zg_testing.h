@@ -1,25 +1,25 @@
-// What a guarded test bundle has of its own: its default options, its start and end, and starting a copy of itself.
+// Support for guarded test bundles: default options, start and exit hooks, and starting a copy of the bundle.
 
 #ifndef ZG_TESTING_H
 #define ZG_TESTING_H
 
 #include <sys/types.h>
 
-// Parsed before ZGUARD_OPTIONS: findings are reported and the program goes on, so that the tests can say what was found.
+// Parsed before ZGUARD_OPTIONS. The program goes on after a finding, so that the tests can report the finding
+// themselves.
 extern const char zg_default_options[];
 
-// Defined in Swift. Called from a constructor of the test bundle, when all libraries are initialised.
+// Defined in Swift. Called from a constructor of the test bundle, when all libraries are initialized.
 void zg_testing_started(void);
-// Defined in Swift. Called when the process ends by exit(status), before the libraries' destructors; returns the status
-// that it is to end with.
+// Defined in Swift. Called during exit(status), before the libraries' destructors. Returns the exit status to use.
 int zg_testing_ending(int status);
 
-// Starts `path` with standard input from /dev/null and standard output and error into `output`, which has to be above 2,
-// in a process group of its own, without any other descriptor of ours. Returns the process id or a negated errno.
+// Starts `path` in a new process group, with standard input from /dev/null, standard output and error to `output` (a
+// descriptor above 2), and no other open descriptor. Returns the process id or a negated errno.
 pid_t zg_testing_spawn(const char *path, char *const argv[], char *const envp[], int output);
 
-// What became of the child: 0 running, 1 ended (`*code` its exit status), 2 died of a signal (`*code` its number),
-// 3 unknown: somebody else has waited for it. Does not block.
+// State of the child: 0 running, 1 exited (`*code` is the exit status), 2 killed by a signal (`*code` is its number), 3
+// unknown, because other code has already waited for the child. Does not block.
 int zg_testing_poll(pid_t child, int *code);
 
 #endif

@@ -1,3 +1,4 @@
-// One import for those who use the library: what the lower folders have is a module only so that a test bundle compiles no more than that.
+// Re-exports ZombieGuardCore, so that users of the library need one import. The lower folders are a module of their own
+// only so that a test bundle can compile them alone.
 
 @_exported import ZombieGuardCore

@@ -1,18 +1,19 @@
-// Reads what a gzip file holds, in bounded memory.
+// Decompresses gzip files as a stream, in bounded memory.
 
 import CZlib
 import Glibc
 
-/// The decompressed bytes of a file. What is damaged or cut off ends them early, as does too much of them; `problem` says so.
+/// The decompressed bytes of a gzip file. Damaged or truncated data ends the stream early, as does exceeding
+/// `mostBytes`; `problem` tells which.
 final class GzipSource: ByteSource {
-    /// How a gzip file begins.
+    /// Magic number of gzip files.
     static let magic: [UInt8] = [0x1f, 0x8b]
-    /// A small file may stand for very many bytes: reading ends after so many.
+    /// Limit of decompressed bytes: a small file may expand to very many.
     static let mostBytes: UInt64 = 1 << 30
 
     private let file: Descriptor
     private let mostBytes: UInt64
-    // zlib keeps the address of its own state.
+    // On the heap: zlib's state points back to the stream, so its address must not change.
     private let stream: Zlib.Stream
     private let zlib = Zlib.shared
     private let hasState: Bool
@@ -48,7 +49,7 @@ final class GzipSource: ByteSource {
                 input = try file.read(upTo: 1 << 16)
                 position = 0
                 if input.isEmpty {
-                    // A file ends well behind the last of its members.
+                    // The end of the file is valid only at the end of a member.
                     if isBetweenMembers { isAtEnd = true } else { end("its compressed data is cut off") }
                     return []
                 }
@@ -59,7 +60,7 @@ final class GzipSource: ByteSource {
         return []
     }
 
-    /// The next bytes that the input at hand yields; none where it yields nothing yet.
+    /// Decompresses more of the buffered input; empty if that yields no output yet.
     private func inflate(upTo count: Int) -> [UInt8] {
         if isBetweenMembers {
             isBetweenMembers = false
@@ -96,26 +97,26 @@ final class GzipSource: ByteSource {
     }
 }
 
-/// The bytes that an open file holds, decompressed where they are gzip, whatever the file is called.
+/// The contents of an open file, decompressed if the file begins with gzip's magic number.
 func byteSource(of file: Descriptor) -> any ByteSource {
-    // A pipe cannot be read ahead, and is taken as it is.
+    // Reading at an offset fails on pipes: their contents are taken uncompressed.
     let start = (try? file.read(at: 0, upTo: GzipSource.magic.count)) ?? []
     return start == GzipSource.magic ? GzipSource(file: file) : file
 }
 
 extension FindingReader {
-    /// Opens a file; directories are refused.
+    /// Opens a report.
     ///
-    /// - Parameter path: of a report, which may be compressed with gzip.
-    /// - Throws: ``SystemError`` where it cannot be opened, or is a directory.
+    /// - Parameter path: path of a report, possibly compressed with gzip.
+    /// - Throws: ``SystemError`` if the file cannot be opened or is a directory.
     public init(opening path: String) throws(SystemError) {
         let file = try Descriptor(opening: path)
         if file.isDirectory { throw SystemError(number: EISDIR) }
         self.init(file: file)
     }
 
-    /// The file may be compressed with gzip.
+    /// Reads an open report.
     ///
-    /// - Parameter file: a report, read from its beginning.
+    /// - Parameter file: a report, possibly compressed with gzip; its position must be at the beginning.
     public init(file: Descriptor) { self.init(source: byteSource(of: file), author: Author(of: file)) }
 }

@@ -1,10 +1,10 @@
-// Compresses a file with gzip.
+// Compresses files with gzip.
 
 import CZlib
 import Glibc
 
 enum GzipWriter {
-    /// Writes all that `source` holds, compressed, to `target`.
+    /// Writes the contents of `source` to `target`, compressed.
     static func compress(_ source: Descriptor, to target: Descriptor) throws(SystemError) {
         var offset: UInt64 = 0
         try compress {
@@ -17,7 +17,7 @@ enum GzipWriter {
         }
     }
 
-    /// Bytes as a gzip file has them; nil where that cannot be done.
+    /// The bytes in gzip format; nil on failure.
     static func compressed(_ bytes: [UInt8]) -> [UInt8]? {
         var packed: [UInt8] = []
         var rest = bytes[...]
@@ -35,7 +35,7 @@ enum GzipWriter {
         }
     }
 
-    /// Compresses one piece after the other; an empty one is the end.
+    /// Compresses the chunks that `next` returns, until an empty one.
     private static func compress(
         _ next: () throws(SystemError) -> [UInt8], to put: ([UInt8]) throws(SystemError) -> Void
     ) throws(SystemError) {
@@ -55,7 +55,7 @@ enum GzipWriter {
         }
     }
 
-    /// Compresses one piece; an empty one is the end.
+    /// Compresses one chunk; an empty one finishes the stream.
     private static func deflate(
         _ input: [UInt8], _ stream: Zlib.Stream, _ zlib: Zlib, to put: ([UInt8]) throws(SystemError) -> Void
     ) throws(SystemError) {

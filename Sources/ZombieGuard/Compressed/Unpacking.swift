@@ -1,15 +1,15 @@
-// Packed files as they were before: into a file without a name, by whichever of the libraries the system has.
+// Decompresses files into anonymous temporary files, with the libraries that are installed.
 
 import Glibc
 
-/// How a file is packed, by the name of a program that does it.
+/// Compression format of a file, named after the program.
 package enum Packing: CaseIterable {
     case zstd
     case lz4
     case xz
     case gzip
 
-    /// What a file begins with that is packed so.
+    /// Magic number of the format.
     var magic: [UInt8] {
         switch self {
         case .zstd: [0x28, 0xb5, 0x2f, 0xfd]
@@ -19,13 +19,13 @@ package enum Packing: CaseIterable {
         }
     }
 
-    /// How a file is packed that begins so; nil where it is not.
+    /// The format of a file that begins with these bytes; nil if they have no known magic number.
     package init?(start: [UInt8]) {
         guard let packing = Self.allCases.first(where: { start.starts(with: $0.magic) }) else { return nil }
         self = packing
     }
 
-    /// The library that unpacks.
+    /// Library that decompresses the format.
     package var library: String {
         switch self {
         case .zstd: "libzstd.so.1"
@@ -50,7 +50,7 @@ package enum Packing: CaseIterable {
     private static let outputSize = 1 << 20
     private static let pageSize = 4096
 
-    /// The first bytes of what a packed file holds, as far as they can be had.
+    /// The first bytes of the decompressed contents; fewer on failure.
     package func start(of file: Descriptor, count: Int) -> [UInt8] {
         guard let input = try? file.read(at: 0, upTo: Self.inputSize), var stream = stream() else { return [] }
         var start: [UInt8] = []
@@ -61,10 +61,10 @@ package enum Packing: CaseIterable {
         return start
     }
 
-    /// What a file holds, in a new file without a name that takes room for what is not zero. Where the packed data is damaged or cut
-    /// off it ends there.
+    /// Decompresses a file into a new anonymous file, in which pages of zeros are holes. The output ends where the
+    /// compressed data is damaged or truncated.
     ///
-    /// - Throws: the error of a system call; ENOSYS where the library is not installed.
+    /// - Throws: the error of a system call; ENOSYS if the library is not installed.
     package func unpacked(_ file: Descriptor) throws(SystemError) -> Descriptor {
         guard var stream = stream() else { throw SystemError(number: ENOSYS) }
         let output = try Self.newFile()
@@ -89,7 +89,7 @@ package enum Packing: CaseIterable {
         return output
     }
 
-    // False: nothing more is wanted, or comes.
+    // Returns false at the end or at damaged data, or when `take` wants no more.
     private func unpack(
         _ input: ArraySlice<UInt8>, _ stream: inout any UnpackingStream, into capacity: Int,
         _ take: (UnsafeRawBufferPointer) -> Bool
@@ -104,7 +104,7 @@ package enum Packing: CaseIterable {
                 }
                 read += step.read
                 if step.written > 0, !take(UnsafeRawBufferPointer(rebasing: output[..<step.written])) { return false }
-                // What is left inside comes with room, and without input.
+                // The library may hold more output than fits: repeat without input until the buffer is not filled.
                 if read == bytes.count, step.written < output.count { return true }
                 if step.read == 0, step.written == 0 { return false }
             }
@@ -127,7 +127,7 @@ package enum Packing: CaseIterable {
         throw failure
     }
 
-    // Pages of zeros, of which core files have many, are holes.
+    // Skip pages of zeros, which become holes: core files have many.
     private static func write(_ bytes: UnsafeRawBufferPointer, to file: Descriptor, at offset: UInt64)
         throws(SystemError)
     {

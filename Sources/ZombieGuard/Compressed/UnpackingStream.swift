@@ -1,19 +1,19 @@
-// The streams of libraries that unpack, opened when the first is wanted. Each takes input, and room, piece by piece.
+// Streaming interfaces of decompression libraries, which are loaded on first use.
 
 import CZlib
 import Glibc
 
-/// A library's state of unpacking one file.
+/// Decompression state for one file.
 protocol UnpackingStream {
-    /// Unpacks what it can: how much of the input was read, and how much was written; nil where the data is damaged, or at its end.
+    /// Decompresses as much as fits. Returns the bytes read and written; nil if the data is damaged or ended.
     mutating func step(_ input: UnsafeRawBufferPointer, _ output: UnsafeMutableRawBufferPointer) -> (
         read: Int, written: Int
     )?
 }
 
-/// libzstd's.
+/// Decompresses zstd with libzstd.
 final class ZstandardStream: UnpackingStream {
-    // ZSTD_inBuffer and ZSTD_outBuffer, zstd.h.
+    // Layouts of ZSTD_inBuffer and ZSTD_outBuffer in zstd.h.
     private struct Input {
         var bytes: UnsafeRawPointer?
         var size: Int
@@ -56,7 +56,7 @@ final class ZstandardStream: UnpackingStream {
     }
 }
 
-/// liblz4's, of its frames.
+/// Decompresses LZ4 frames with liblz4.
 final class LZ4Stream: UnpackingStream {
     private typealias Make = @convention(c) (UnsafeMutablePointer<OpaquePointer?>, CUnsignedInt) -> Int
     private typealias Free = @convention(c) (OpaquePointer?) -> Int
@@ -94,9 +94,9 @@ final class LZ4Stream: UnpackingStream {
     }
 }
 
-/// liblzma's.
+/// Decompresses xz with liblzma.
 final class XZStream: UnpackingStream {
-    // lzma_stream, lzma/base.h: input, output, then what is the library's own.
+    // Layout of lzma_stream in lzma/base.h: input, output, then private fields.
     private struct Stream {
         var input: UnsafeRawPointer?
         var inputCount = 0
@@ -145,7 +145,7 @@ final class XZStream: UnpackingStream {
     }
 }
 
-/// zlib's, of gzip files of one member.
+/// Decompresses gzip files of a single member with zlib.
 final class InflatingStream: UnpackingStream {
     private let stream = Zlib.Stream.allocate(capacity: 1) // zlib keeps its address
     private let zlib: Zlib

@@ -1,8 +1,8 @@
-// The system's zlib, opened when the first compressed report is read or written.
+// Loads the system's zlib when the first compressed report is read or written.
 
 import CZlib
 
-/// Functions of libz.so.1; nil where it is not installed.
+/// Functions of libz.so.1; nil if it is not installed.
 struct Zlib: Sendable {
     typealias Stream = UnsafeMutablePointer<zg_zlib_stream>
     typealias Start = @convention(c) (Stream, CInt, UnsafePointer<CChar>, CInt) -> CInt
@@ -19,7 +19,7 @@ struct Zlib: Sendable {
     let endDeflating: Change
 
     static let name = "libz.so.1"
-    /// The version whose stream CZlib declares: the library refuses another first digit.
+    /// Version of zlib whose stream layout CZlib declares. zlib refuses a different major version.
     static let version = "1"
     static let streamSize = CInt(MemoryLayout<zg_zlib_stream>.size)
     static let shared = Zlib()

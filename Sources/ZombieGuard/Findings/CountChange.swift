@@ -1,39 +1,39 @@
-// What was asked of an object's reference count before a finding: who retained it, who released it.
+// Defines a recorded retain or release of a Swift object; a finding lists the last ones in its history.
 
 extension Finding {
     /// One change of a Swift object's reference count (options `history_per_object` and `trace_class`).
     public struct CountChange: Hashable, Codable, Sendable {
-        /// What was asked of the object.
+        /// The reference-counting operation.
         public enum Event: String, Codable, Sendable {
-            /// One strong reference more.
+            /// The object was retained: one strong reference more.
             case retain
-            /// One strong reference less.
+            /// The object was released: one strong reference less.
             case release
-            /// Several strong references more.
+            /// The object was retained several times in one call (`swift_retain_n`).
             case retainSeveral = "retain_n"
-            /// Several strong references less.
+            /// The object was released several times in one call (`swift_release_n`).
             case releaseSeveral = "release_n"
-            /// A weak reference was read.
+            /// A weak reference to the object was read, which retains the object if it is still alive.
             case tryRetain = "try_retain"
-            /// An unowned reference was read.
+            /// An unowned reference to the object was read, which retains the object.
             case unownedRetainStrong = "unowned_retain_strong"
-            /// The object's memory was given back.
+            /// The object was deallocated.
             case dealloc
         }
 
-        /// As the runtime wrote it; ``knownEvent`` is nil for what a later version may have.
+        /// The event's name as the runtime wrote it. ``knownEvent`` is nil for a name that only a later version knows.
         public var event: String
-        /// Strong references to the object before the change; nil where that is not known.
+        /// Strong reference count before the change; nil if unknown.
         public var strong: Int?
-        /// Number of the thread.
+        /// The runtime's number of the thread.
         public var thread: Int
-        /// Innermost frame first.
+        /// Stack trace of the call, innermost frame first.
         public var stack: [Frame]
 
-        /// The event, where this version knows it.
+        /// The parsed event; nil if this version does not know its name.
         public var knownEvent: Event? { Event(rawValue: event) }
 
-        /// Makes a change of its parts. Each parameter is the property of its name.
+        /// Creates a change. Each parameter sets the property of the same name.
         public init(event: String, strong: Int? = nil, thread: Int, stack: [Frame] = []) {
             self.event = event
             self.strong = strong

@@ -1,22 +1,23 @@
-// What ended a program: signal, message, registers, and the stacks of all its threads.
+// Defines what a finding records about a crash: signal, message, registers, and the stacks of all threads.
 
 extension Finding {
-    /// What a finding says besides where the program ended by it. Its keys stand in the finding's own object.
+    /// A crash, apart from its place. In JSON the keys of a crash are members of the finding's own object.
     public struct Crash: Hashable, Sendable {
         /// The name of the signal, such as `SIGABRT`.
         public var signal: String
-        /// The kernel's `si_code`: above 0 where an instruction or the kernel raised the signal, and not a process.
+        /// The kernel's `si_code`: positive if the kernel or an instruction raised the signal rather than a process.
         public var code: Int
-        /// What whoever ended the program said about it, such as "Fatal error: Index out of range"; nil where nothing was said.
+        /// The message printed when the program was terminated, such as "Fatal error: Index out of range"; nil if there
+        /// was none.
         public var message: String?
-        /// The registers of the thread that died, by the names that debuggers have for them.
+        /// Registers of the faulting thread, by the names that debuggers use.
         public var registers: [String: Address]
-        /// What the program noted about itself, by its own names.
+        /// Annotations that the program set about itself, by key.
         public var annotations: [String: String]
-        /// All threads, the one that died first; empty where nobody could look at them.
+        /// All threads, the faulting one first; empty if the threads could not be stopped and unwound.
         public var threads: [ThreadStack]
 
-        /// Makes a crash of its parts. Each parameter is the property of its name.
+        /// Creates a crash. Each parameter sets the property of the same name.
         public init(
             signal: String, code: Int = 0, message: String? = nil, registers: [String: Address] = [:],
             annotations: [String: String] = [:], threads: [ThreadStack] = []
@@ -30,20 +31,20 @@ extension Finding {
         }
     }
 
-    /// One thread of a program that died.
+    /// One thread of a crashed program, or the lock holder of a stall.
     public struct ThreadStack: Hashable, Sendable {
-        /// The runtime's number, as in ``Thread``; nil where the runtime did not know the thread.
+        /// The runtime's number, as in ``Thread``; nil if the runtime did not know the thread.
         public var id: Int?
-        /// The kernel's number.
+        /// The kernel's thread id (tid).
         public var threadID: Int
-        /// As the kernel has it, of at most 15 bytes.
+        /// The thread name that the kernel keeps, at most 15 bytes.
         public var name: String?
-        /// Whether the program died in it.
+        /// Whether this thread received the fatal signal.
         public var hasFaulted: Bool
-        /// Innermost frame first; empty where the thread could not be stopped.
+        /// Stack trace, innermost frame first; empty if the thread could not be stopped.
         public var stack: [Frame]
 
-        /// Makes a thread of its parts. Each parameter is the property of its name.
+        /// Creates a thread. Each parameter sets the property of the same name.
         public init(id: Int?, threadID: Int, name: String? = nil, hasFaulted: Bool = false, stack: [Frame] = []) {
             self.id = id
             self.threadID = threadID
@@ -78,7 +79,7 @@ extension Finding.Crash: Codable {
         case signal, code, message, registers, annotations, threads
     }
 
-    /// Reads the keys of a crash out of a finding.
+    /// Decodes a crash from the members of a finding's object.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         signal = try values.decode(String.self, forKey: .signal)
@@ -99,7 +100,7 @@ extension Finding.Crash: Codable {
         if !threads.isEmpty { try values.encode(threads, forKey: .threads) }
     }
 
-    /// The keys of a crash, for the object of its finding.
+    /// The members that a crash adds to the finding's JSON object.
     var json: [(String, JSONText?)] {
         [
             ("signal", .string(signal)), ("code", .integer(Int64(code))), ("message", message.map { .string($0) }),

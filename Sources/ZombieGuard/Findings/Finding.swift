@@ -1,52 +1,53 @@
-// A finding: one bug, as the runtime recorded it and as reports show it.
+// Defines a finding: one bug, as the runtime records it and as reports show it.
 
-/// One bug in a guarded program. Raw findings and finished reports are the same type: a raw one lacks names.
+/// One bug in a guarded program. Raw findings and findings of finished reports share this type; raw ones lack symbols.
 public struct Finding: Hashable, Sendable {
-    /// The schema that this version reads and writes.
+    /// The JSON schema that this version reads and writes.
     public static let schema = "zguard.finding/1"
 
     /// What the program did wrong.
     public var kind: Kind
-    /// What was done to the block.
+    /// The operation on the block, such as a read or a release.
     public var access: Access
-    /// How certain it is that this block was meant.
+    /// Whether the block is certain or inferred.
     public var confidence: Confidence
-    /// The address that was touched, or that was given to `free`.
+    /// The address that was accessed, or that was passed to `free`.
     public var address: Address?
-    /// The block that was touched, or that lies nearest; nil where there is none.
+    /// The accessed block, or the nearest one; nil if none is known.
     public var block: Block?
-    /// Who did it; nil where nobody knows.
+    /// The thread that made the access; nil if unknown.
     public var thread: Thread?
-    /// Where the block was touched, freed and allocated.
+    /// Stack traces of the access, the free and the allocation.
     public var stacks: Stacks
-    /// The object's last retains and releases, the newest first; empty where none were recorded.
+    /// The object's last retains and releases, newest first; empty if none were recorded.
     public var history: [CountChange] = []
-    /// What ended the program, where it was asked for (`collect=crashes`); nil where nothing did, or nobody asked.
+    /// The crash (`collect=crashes`); nil if the program did not crash or crashes are not collected.
     public var crash: Crash?
-    /// What held up a thread that should wait for events (`collect=stalls`); nil for any other kind.
+    /// The stall of a thread that should wait for events (`collect=stalls`); nil for any other kind.
     public var stall: Stall?
-    /// How many times it was seen.
+    /// Number of occurrences.
     public var count: Int
-    /// The process that the finding was made in.
+    /// Process id of the process in which the finding occurred.
     public var processID: Int?
     /// Path of the program's executable.
     public var program: String?
-    /// ISO 8601, UTC.
+    /// Time of the finding: ISO 8601, UTC.
     public var time: String?
-    /// When the first and the last of ``count`` findings were, where that is another time than ``time``.
+    /// Time of the first of ``count`` occurrences, if it differs from ``time``; ISO 8601, UTC.
     public var firstSeen: String?
-    /// When the last of ``count`` findings was; ISO 8601, UTC.
+    /// Time of the last of ``count`` occurrences, if it differs from ``time``; ISO 8601, UTC.
     public var lastSeen: String?
     /// Equal for equal bugs; nil in raw findings. See ``computeSignature()``.
     public var signature: String?
-    /// What only findings of this kind have, such as `allocated_with` of a dealloc-mismatch.
+    /// Additional fields of this kind of finding, such as `allocated_with` of a dealloc-mismatch.
     public var detail: [String: String]
-    /// Where it comes from; nil where it has not been shipped.
+    /// The machine and program version that shipped the finding; nil if it was not shipped.
     public var origin: Origin?
-    /// Who can have written it: whoever reads one from anywhere says so. Equal findings may have different ones.
+    /// The user who may have written the finding, set by the code that reads the finding. Comparison ignores the
+    /// author.
     @NotCompared package var author: Author = .own
 
-    /// Makes a finding of its parts. Each parameter is the property of its name.
+    /// Creates a finding. Each parameter sets the property of the same name.
     public init(
         kind: Kind, access: Access = .unknown, confidence: Confidence = .exact, address: Address? = nil,
         block: Block? = nil, thread: Thread? = nil, stacks: Stacks = Stacks(), count: Int = 1,
@@ -80,7 +81,7 @@ extension Finding: Codable {
         case signature, detail, origin, author
     }
 
-    /// Reads a raw or finished finding of ``schema``. What may be missing is filled in; unknown keys are ignored.
+    /// Decodes a raw or finished finding of ``schema``. Missing optional values get defaults; unknown keys are ignored.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         let schema = try values.decode(String.self, forKey: .schema)
@@ -95,7 +96,7 @@ extension Finding: Codable {
         thread = try values.decodeIfPresent(Thread.self, forKey: .thread)
         stacks = try values.decodeIfPresent(Stacks.self, forKey: .stacks) ?? Stacks()
         history = try values.decodeIfPresent([CountChange].self, forKey: .history) ?? []
-        // Findings that say of what signal in their detail alone have no code.
+        // Findings without `code` name the signal in `detail` only and have no crash.
         if values.contains(.code) { crash = try Crash(from: decoder) }
         if values.contains(.durationMs) { stall = try Stall(from: decoder) }
         count = max(1, try values.decodeIfPresent(Int.self, forKey: .count) ?? 1)
@@ -138,13 +139,13 @@ extension Finding: Codable {
 }
 
 extension Finding {
-    /// Whether only the innermost calls of the stack "free" or "alloc" were recorded.
+    /// Whether the stack named "free" or "alloc" was recorded with its innermost frames only.
     package func hasShortened(_ stack: String) -> Bool {
         detail["shortened"]?.split(separator: ", ").contains(stack[...]) ?? false
     }
 }
 
-/// A value of a finding's detail. Later versions may write numbers there; what is neither number nor text is left out.
+/// A value of `detail`, converted to text: later versions may write numbers and booleans. Other types are dropped.
 private struct DetailText: Decodable {
     var text: String?
 
@@ -164,7 +165,7 @@ private struct DetailText: Decodable {
 }
 
 extension Finding {
-    /// The time in a report, but nil where no clock has told it: a process that a filter forbids the clock writes the first second of
-    /// 1970, and so does a machine whose clock was not set.
+    /// Drops a time in 1970. If a seccomp filter forbids reading the clock, or the machine's clock is not set, the
+    /// runtime writes the first second of 1970.
     static func toldTime(_ text: String?) -> String? { text?.hasPrefix("1970-") ?? false ? nil : text }
 }

@@ -1,7 +1,7 @@
-// Whether two findings are one: the raw line that a process wrote and the finished one that zguard made of it.
+// Identifies a finding in both its raw form, as the process wrote it, and its finished form, as zguard rewrote it.
 
-/// Equal for a raw finding and the finished one, however many frames were named or inlined; different for two of one
-/// process.
+/// Equal for a raw finding and its finished form, no matter which frames were symbolicated or inlined. Two findings of
+/// one process compare different.
 package struct FindingIdentity: Hashable {
     private let kind: Finding.Kind
     private let process: Int?
@@ -16,7 +16,8 @@ package struct FindingIdentity: Hashable {
         thread = finding.thread?.id
         time = finding.time
         address = finding.address
-        // Inlined functions are frames of one address. The access stack may be zguard's own, of a crash.
+        // Inlined frames share one address, so repeats are skipped. The access stack is ignored: for a crash zguard may
+        // have captured that stack itself.
         var places: [Address] = []
         for frame in finding.stacks.free + finding.stacks.alloc where places.last != frame.pc {
             places.append(frame.pc)

@@ -1,36 +1,37 @@
-// The parts of a finding: block, thread, stacks, frames.
+// Defines the parts of a finding: block, thread, stacks and frames.
 
 extension Finding {
     /// The block that a finding is about.
     public struct Block: Hashable, Codable, Sendable {
-        /// Where the block begins.
+        /// Address of the block's first byte.
         public var start: Address
-        /// In bytes, as the program asked for it.
+        /// Size in bytes that the program requested.
         public var size: UInt64
-        /// Distance of the finding's address from `start`; negative before the block.
+        /// Offset of the finding's address from `start`; negative in front of the block.
         public var offset: Int64?
         /// `live`, `quarantined`, `retired` or `reusable`.
         public var state: String?
-        /// The language of the object, where it was one: `swift`, `c++` or `unknown`.
+        /// Language of the object in the block: `swift`, `c++` or `unknown`; nil if the block held no object.
         public var language: String?
-        /// The class of the object that lived in the block, such as `Shop.Cart`.
+        /// Class of the object in the block, such as `Shop.Cart`.
         public var className: String?
-        /// The member of the class that was touched, such as `add(_:)`.
+        /// The accessed member of the class, such as `add(_:)`.
         public var member: String?
-        /// Numbers of the threads that allocated and freed the block, where known.
+        /// The runtime's number of the thread that allocated the block; nil if unknown.
         public var allocatingThread: Int?
-        /// The runtime's number of the thread that freed it; nil where it is live or nobody knows.
+        /// The runtime's number of the thread that freed the block; nil if the block is live or the thread is unknown.
         public var freeingThread: Int?
 
-        // What only raw findings have, and symbolication makes class and member of: the symbol of a C++ class, and the
-        // first instruction of the method that the program was about to call.
+        // Present in raw findings only; symbolication turns both into `className` and `member`: the symbol of a C++
+        // class, and the first instruction of the method that the program was about to call.
         package var classSymbol: String?
         package var memberFrame: Frame?
-        // What would have followed where an object was only retained so far, and the names of the superclasses.
+        // Also in raw findings only: the uses that follow the retain of an object, as predicted by the lookahead
+        // emulator, and the names of the superclasses.
         package var next: [NextUse] = []
         package var bases: [String] = []
 
-        /// Makes a block of its parts. Each parameter is the property of its name.
+        /// Creates a block. Each parameter sets the property of the same name.
         public init(
             start: Address, size: UInt64, offset: Int64? = nil, state: String? = nil, language: String? = nil,
             className: String? = nil, member: String? = nil, allocatingThread: Int? = nil, freeingThread: Int? = nil
@@ -74,7 +75,7 @@ extension Finding {
             bases = try values.decodeIfPresent([String].self, forKey: .bases) ?? []
         }
 
-        /// Writes everything but what only raw findings have.
+        /// Encodes all properties except those of raw findings.
         public func encode(to encoder: any Encoder) throws {
             var values = encoder.container(keyedBy: CodingKeys.self)
             try values.encode(start, forKey: .start)
@@ -89,7 +90,7 @@ extension Finding {
         }
     }
 
-    /// What a program was about to do with an object: a call with the object as self, or a property by its name.
+    /// A predicted use of an object after its retain: a call with the object as self, or an access to a named property.
     package struct NextUse: Hashable, Codable, Sendable {
         package var access: Access
         package var member: String?
@@ -105,45 +106,46 @@ extension Finding {
         }
     }
 
-    /// A thread of the guarded program: the runtime's own number, and the name where the thread has one.
+    /// A thread of the guarded program: the runtime's number of it, and its name if it has one.
     public struct Thread: Hashable, Codable, Sendable {
         /// The runtime's number; 1 is the main thread.
         public var id: Int
-        /// As the kernel has it, of at most 15 bytes.
+        /// The thread name that the kernel keeps, at most 15 bytes.
         public var name: String?
 
-        /// Makes a thread of its number and its name.
+        /// Creates a thread.
         ///
         /// - Parameters:
         ///   - id: the runtime's number.
-        ///   - name: nil where it has none.
+        ///   - name: nil if the thread has no name.
         public init(id: Int, name: String? = nil) {
             self.id = id
             self.name = name
         }
     }
 
-    /// The three stacks, innermost frame first. A stack that is not known is empty.
+    /// The stack traces, innermost frame first. An unknown stack is empty.
     public struct Stacks: Hashable, Codable, Sendable {
-        /// Where the block was touched.
+        /// Stack of the access.
         public var access: [Frame]
-        /// Where it was freed.
+        /// Stack of the free.
         public var free: [Frame]
-        /// Where it was allocated.
+        /// Stack of the allocation.
         public var alloc: [Frame]
-        /// Of two accesses that met, where the earlier one began: its innermost frame. Empty in findings of other kinds.
+        /// Of two overlapping accesses (exclusivity), the innermost frame at the start of the earlier one. Empty for
+        /// other kinds.
         public var previous: [Frame]
-        /// Of an error that nobody caught, where it was thrown. Empty where it is not known or `access` shows it, and in findings of other kinds.
+        /// Stack of the throw of an uncaught error. Empty if unknown, if `access` shows it, or for other kinds.
         public var thrown: [Frame]
 
-        /// Makes the stacks; those left out are not known.
+        /// Creates the stacks; omitted ones are unknown.
         ///
         /// - Parameters:
-        ///   - access: where the block was touched.
-        ///   - free: where it was freed.
-        ///   - alloc: where it was allocated.
-        ///   - previous: of two accesses that met, where the earlier one began.
-        ///   - thrown: of an error that nobody caught, where it was thrown.
+        ///   - access: stack of the access.
+        ///   - free: stack of the free.
+        ///   - alloc: stack of the allocation.
+        ///   - previous: innermost frame at the start of the earlier of two overlapping accesses.
+        ///   - thrown: stack of the throw of an uncaught error.
         public init(
             access: [Frame] = [], free: [Frame] = [], alloc: [Frame] = [], previous: [Frame] = [], thrown: [Frame] = []
         ) {
@@ -179,26 +181,27 @@ extension Finding {
 
     /// One frame of a stack.
     public struct Frame: Hashable, Codable, Sendable {
-        /// Lies inside the call instruction (or is the faulting one), not behind it.
+        /// Address inside the call instruction, not the return address. In the innermost frame of a fault: the faulting
+        /// instruction.
         public var pc: Address
         /// Path of the executable or library.
         public var module: String?
         /// The module's build-id, in hexadecimal digits.
         public var buildID: String?
-        /// The address as the module's ELF file counts it: `pc` without the load bias.
+        /// Address within the module's ELF file: `pc` without the load bias.
         public var offset: Address?
-        /// The demangled name; nil where there is no symbol.
+        /// The demangled function name; nil if there is no symbol.
         public var function: String?
-        /// Path of the source file, as the compiler was told; nil without debug information.
+        /// Path of the source file as recorded by the compiler; nil without debug information.
         public var file: String?
-        /// From 1.
+        /// Line number, from 1.
         public var line: Int?
-        /// From 1, in bytes.
+        /// Column number, from 1, in bytes.
         public var column: Int?
-        /// Whether the function was inlined into that of the next frame.
+        /// Whether the function was inlined into the function of the next frame.
         public var inlined: Bool
 
-        /// Makes a frame of its parts. Each parameter is the property of its name.
+        /// Creates a frame. Each parameter sets the property of the same name.
         public init(
             pc: Address, module: String? = nil, buildID: String? = nil, offset: Address? = nil,
             function: String? = nil, file: String? = nil, line: Int? = nil, column: Int? = nil, inlined: Bool = false
@@ -243,7 +246,7 @@ extension Finding {
 }
 
 extension Finding.Frame {
-    /// "shutdown (app.c:41)", or module and offset where there is no name. Safe to print.
+    /// "shutdown (app.c:41)", or module and offset if the function has no name. Safe to print.
     package var shortPlace: String {
         guard let function = function.map({ withoutMangledEnd($0) }) else { return moduleAndOffset }
         guard let file else { return visible(function) }
@@ -258,6 +261,6 @@ extension Finding.Frame {
 }
 
 extension Finding.Frame: CustomStringConvertible {
-    /// "checkout() (main.swift:41)", or module and offset where there is no name. Safe to print.
+    /// "checkout() (main.swift:41)", or module and offset if the function has no name. Safe to print.
     public var description: String { shortPlace }
 }

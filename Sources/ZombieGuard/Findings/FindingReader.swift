@@ -1,4 +1,4 @@
-// Reads findings, raw or finished, from JSON lines.
+// Reads raw or finished findings from JSON lines.
 
 import Glibc
 
@@ -8,53 +8,54 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Reads the findings of a file, one JSON line after the other. The file may be written to meanwhile, by several
-/// processes, and may hold lines that are cut off or garbage: those are handed out as skipped, with their number.
+/// Reads the findings of a JSON Lines file. Several processes may append to the file at the same time, and lines may be
+/// truncated or garbage: the reader returns such lines as ``Entry/skipped(line:reason:)``.
 public struct FindingReader {
-    /// A line of the file.
+    /// One line of the file.
     public enum Entry: Hashable, Sendable {
-        /// A finding, and the number of its line, from 1.
+        /// A finding and its line number, from 1.
         case finding(Finding, line: Int)
-        /// How large heap and quarantine were; such lines stand between findings.
+        /// Sizes of heap and quarantine at one moment; such lines are interleaved with findings.
         case timeline(TimelineSample, line: Int)
-        /// How the run ended that the report is of; stands behind its findings.
+        /// How the reported run ended; follows the findings of the run.
         case run(RunLine, line: Int)
-        /// A line that cannot be read, its number, and why; the reason is safe to print.
+        /// A line that cannot be parsed, its number, and the reason, which is safe to print.
         case skipped(line: Int, reason: String)
     }
 
     private var lines: LineReader
     private var isUTF16 = false
-    /// What stood in the same line as the entry before.
+    /// A second entry of the current line, returned by the next call.
     private var pending: Entry?
     private let decoder = JSONDecoder()
     private let author: Author
-    /// A line was the beginning of a finding: whoever wrote it was killed meanwhile.
+    /// Whether a line holds only the beginning of a finding, because its process was killed while writing.
     package private(set) var hasBeginning = false
-    /// What the run said of itself that keeps this file beside its report; nil where it is no such file.
+    /// The header line of a file of raw findings that a run keeps beside its report; nil for any other file.
     package private(set) var unfinished: UnfinishedLine?
-    /// Bytes of all complete lines so far.
+    /// Number of bytes in all complete lines read so far.
     package var offset: UInt64 { lines.offset }
-    /// What the finding that was handed out last was read from.
+    /// Source text of the last finding that ``next()`` returned.
     package private(set) var text = ""
 
-    /// Reads lines as they come.
+    /// Creates a reader that reads lines on demand.
     ///
     /// - Parameters:
-    ///   - source: where from.
-    ///   - author: who can have written them.
+    ///   - source: the bytes of the file.
+    ///   - author: the user who may have written the file.
     package init(source: any ByteSource, author: Author = .unknown) {
         lines = LineReader(source: source)
         self.author = author
     }
 
-    /// Why a compressed file ended before it should: it is damaged, cut off, or holds too much. nil where all of it was read.
+    /// Why a compressed file ended early: corrupt, truncated, or too large when decompressed. nil if read to its end.
     public var problem: String? { lines.problem }
 
-    /// The next complete line that is not blank; nil at the end of what is there now. Call again when the file has grown.
+    /// Returns the next complete line that is not blank. At the end of the data available so far it returns nil; call
+    /// it again after the file has grown.
     ///
-    /// - Returns: the line's contents; nil at the end of what is there now.
-    /// - Throws: ``SystemError`` where it cannot be read.
+    /// - Returns: the parsed line; nil at the end of the data available so far.
+    /// - Throws: ``SystemError`` if the file cannot be read.
     public mutating func next() throws(SystemError) -> Entry? {
         if let entry = takePending() { return entry }
         while let line = try lines.next() {
@@ -63,10 +64,10 @@ public struct FindingReader {
         return nil
     }
 
-    /// What follows the last line feed, once the file does not grow any more: a finding whose line feed is missing,
-    /// or a line that was cut off.
+    /// Returns the unterminated last line once the file no longer grows: a finding without its line feed, or a
+    /// truncated line.
     ///
-    /// - Returns: what is left; nil where nothing is.
+    /// - Returns: the parsed rest of the file; nil if there is none.
     public mutating func finish() -> Entry? { takePending() ?? lines.finish().flatMap { entry(of: $0) } }
 
     private mutating func takePending() -> Entry? {
@@ -87,7 +88,7 @@ public struct FindingReader {
             return skipped("not text")
         }
         if bytes.allSatisfy({ $0 == 0x20 || (0x09...0x0d).contains($0) }) { return nil }
-        // Paths of programs need not be UTF-8; what is not is replaced rather than refused.
+        // Program paths need not be UTF-8; invalid bytes are replaced rather than refused.
         var text = String(decoding: bytes, as: UTF8.self)
         if let finding = FindingScanner.finding(&text) {
             self.text = text
@@ -109,7 +110,7 @@ public struct FindingReader {
                 return sample.map { .timeline($0, line: line.number) }
                     ?? skipped("not a sample of the heap")
             }
-            // One process was killed in the middle of its line, and another has written behind it.
+            // One process was killed while writing its line, and another process appended its finding to it.
             guard let whole = Self.lastFinding(in: bytes),
                 let finding = try? decoder.decode(
                     Finding.self, from: Data(String(decoding: bytes[whole...], as: UTF8.self).utf8))
@@ -123,7 +124,7 @@ public struct FindingReader {
         }
     }
 
-    // What was shipped here may be of any machine's user.
+    // A shipped finding may come from any user of any machine.
     private func authored(_ finding: Finding) -> Finding {
         var finding = finding
         finding.author = finding.origin == nil ? author.limited(by: finding.author) : .unknown
@@ -132,7 +133,8 @@ public struct FindingReader {
 
     private static let start = Array("{\"schema\":\"\(Finding.schema)\"".utf8)
 
-    /// Where in a line the last finding begins, but for one at its start. Within a string its quotes would have backslashes.
+    /// Index of the last finding in a line, other than one at the start. The start pattern cannot match inside a JSON
+    /// string, where its quotes are escaped.
     private static func lastFinding(in bytes: ArraySlice<UInt8>) -> Int? {
         guard bytes.count > start.count else { return nil }
         return bytes.indices.dropFirst().dropLast(start.count - 1).last { index in
@@ -144,7 +146,7 @@ public struct FindingReader {
         var schema: String?
     }
 
-    /// Why a line is no finding; nil where it says so itself and is no mistake.
+    /// Why a line does not parse as a finding; nil if its schema says that it is another kind of line.
     private func explain(_ error: any Error, _ data: Data, isCutOff: Bool) -> String? {
         guard let header = try? decoder.decode(Header.self, from: data) else {
             return isCutOff ? "cut off" : "not a finding"
@@ -157,7 +159,7 @@ public struct FindingReader {
 
     private static func explain(_ error: any Error) -> String {
         guard let error = error as? DecodingError else { return "not a finding" }
-        // "stacks.free[0].pc"
+        // The path of a key, such as "stacks.free[0].pc".
         func path(_ context: DecodingError.Context, _ last: (any CodingKey)? = nil) -> String {
             let keys = context.codingPath + (last.map { [$0] } ?? [])
             let text = keys.map { key in key.intValue.map { "[\($0)]" } ?? "." + key.stringValue }.joined()
@@ -174,7 +176,7 @@ public struct FindingReader {
 }
 
 extension Finding {
-    /// Reads one line of a report, of which it is not known who wrote it; nil where it is no finding.
+    /// Parses one line of a report whose author is unknown; nil if the line is not a finding.
     package init?(jsonLine line: String) {
         var line = line
         guard

@@ -1,9 +1,9 @@
-// Reads lines as the runtime and zguard write them, many times faster than a decoder does. What is written in any other way is left to the
-// decoder, which reads all that JSON allows and says what is wrong with the rest.
+// Parses findings in the form that the runtime and zguard write, many times faster than `JSONDecoder`. Any other line
+// is left to the decoder, which accepts all of JSON and explains errors.
 
-/// Takes one line apart, front to back.
+/// A single-pass scanner over one line.
 struct FindingScanner {
-    /// Something that the decoder has to look at: an unknown key, a number with a fraction, a line that is no finding.
+    /// Thrown for input that the decoder must handle: an unknown key, a fractional number, another kind of line.
     private struct Unusual: Error {}
 
     private let bytes: UnsafeBufferPointer<UInt8>
@@ -11,7 +11,7 @@ struct FindingScanner {
 
     private init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
 
-    /// The finding of a line, equal to what the decoder makes of it; nil where that has to be asked.
+    /// Parses a line into the finding that the decoder would return; nil if the decoder must parse the line.
     static func finding(_ line: inout String) -> Finding? {
         line.withUTF8 { bytes in
             var scanner = FindingScanner(bytes)
@@ -21,7 +21,7 @@ struct FindingScanner {
         }
     }
 
-    // MARK: What a finding is made of
+    // MARK: Findings
 
     private mutating func finding() throws(Unusual) -> Finding {
         var finding = Finding(kind: Finding.Kind(rawValue: ""))
@@ -184,11 +184,11 @@ struct FindingScanner {
         return origin
     }
 
-    // MARK: What JSON is made of
+    // MARK: JSON
 
     private static let fewKeys = 32
 
-    /// Calls `value` in front of each value. A key that comes twice is unusual.
+    /// Parses an object and calls `value` at each value. A repeated key throws `Unusual`.
     private mutating func object(
         _ value: (inout FindingScanner, String) throws(Unusual) -> Void
     ) throws(Unusual) {
@@ -200,7 +200,7 @@ struct FindingScanner {
             skipBlanks()
             let key = try text()
             if keys.contains(key) { throw Unusual() }
-            // Few keys are compared faster than hashed; only a finding's detail may have many.
+            // Comparing is faster than hashing for few keys; only `detail` may have many.
             if keys.count < Self.fewKeys {
                 keys.append(key)
             } else if !more.insert(key).inserted {
@@ -227,7 +227,7 @@ struct FindingScanner {
 
     private mutating func optionalText() throws(Unusual) -> String? { try isNull() ? nil : text() }
 
-    /// An empty text is none.
+    /// Returns nil for an empty string.
     private mutating func filledText() throws(Unusual) -> String? {
         let text = try optionalText()
         return text == "" ? nil : text
@@ -263,7 +263,7 @@ struct FindingScanner {
             case UInt8(ascii: "u"):
                 var value: UInt32 = 0
                 for _ in 0..<4 { value = value << 4 | UInt32(try digit()) }
-                // One half of a pair is none.
+                // A lone surrogate is not a scalar.
                 guard let scalar = Unicode.Scalar(value) else { throw Unusual() }
                 result += String(scalar).utf8
             default: throw Unusual()
@@ -293,7 +293,7 @@ struct FindingScanner {
         }
     }
 
-    /// A whole number that surely fits.
+    /// Parses an integer of at most 18 digits, which always fits in 64 bits.
     private mutating func integer() throws(Unusual) -> Int {
         let isNegative = skip("-")
         let start = position
@@ -319,7 +319,7 @@ struct FindingScanner {
         while let next = byte, next == 0x20 || next == 0x09 || next == 0x0d || next == 0x0a { position += 1 }
     }
 
-    /// The sign, and blanks before it.
+    /// Skips whitespace and consumes the character if it is next.
     private mutating func take(_ sign: Unicode.Scalar) -> Bool {
         skipBlanks()
         guard byte == UInt8(ascii: sign) else { return false }

@@ -1,47 +1,47 @@
-// The words of findings. The runtime's tables (zg_finding_kinds.h, zg_block.h) are the lists; words that are not in them, of
-// later versions, are kept as they are.
+// Names the kinds, accesses, confidences, block states and languages of findings. The lists are the runtime's tables
+// (zg_finding_kinds.h, zg_block.h); names from later versions, which are not in the tables, are kept unchanged.
 
 import CZombie
 
 extension Finding {
-    /// What kind of bug it is.
+    /// The kind of bug.
     public struct Kind: RawRepresentable, Hashable, Codable, Sendable {
         public var rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }
         private init(_ kind: zg_finding_kind) { self = Self.all[Int(kind.rawValue)] }
 
-        /// The kinds of this version, the gravest first.
+        /// The kinds of this version, most severe first.
         public static let all = withUnsafeBytes(of: zg_finding_kind_table) { bytes in
             bytes.bindMemory(to: zg_finding_kind_info.self).map { Kind(rawValue: String(cString: $0.name)) }
         }
 
-        /// The program used memory that it had freed.
+        /// The program used memory after freeing it.
         public static let useAfterFree = Kind(zg_finding_use_after_free)
-        /// Memory changed after the program had freed it.
+        /// Memory changed after the program freed it.
         public static let writeAfterFree = Kind(zg_finding_write_after_free)
         /// The program freed a block twice.
         public static let doubleFree = Kind(zg_finding_double_free)
-        /// The program freed something that no allocation returned.
+        /// The program freed an address that no allocation returned.
         public static let invalidFree = Kind(zg_finding_invalid_free)
-        /// A block was freed by a function that does not belong to its allocation.
+        /// A block was freed by a function that does not match its allocation function.
         public static let deallocMismatch = Kind(zg_finding_dealloc_mismatch)
-        /// The program touched memory beside a block.
+        /// The program accessed memory beyond the bounds of a block.
         public static let heapOverflow = Kind(zg_finding_heap_overflow)
-        /// The program touched an address where it has no memory.
+        /// The program accessed an invalid address.
         public static let wildAccess = Kind(zg_finding_wild_access)
-        /// The program followed a null pointer.
+        /// The program dereferenced a null pointer.
         public static let nullAccess = Kind(zg_finding_null_access)
-        /// A thread ran out of stack.
+        /// A thread overflowed its stack.
         public static let stackOverflow = Kind(zg_finding_stack_overflow)
-        /// The program accessed a Swift variable while another access to it was going on.
+        /// The program accessed a Swift variable during another access to it (law of exclusivity).
         public static let exclusivity = Kind(zg_finding_exclusivity)
-        /// A signal ended the program, and nothing that the guard knows explains it.
+        /// A signal terminated the program, and no memory error explains it.
         public static let crash = Kind(zg_finding_crash)
-        /// A thread that waits for events was busy for long.
+        /// An event loop's thread did not wait for events for too long.
         public static let stall = Kind(zg_finding_stall)
     }
 
-    /// What the program did to the memory.
+    /// The operation on the memory.
     public struct Access: RawRepresentable, Hashable, Codable, Sendable {
         public var rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }
@@ -66,41 +66,41 @@ extension Finding {
         public static let retain = Access(zg_access_retain)
         /// A reference was released.
         public static let release = Access(zg_access_release)
-        /// The object's type was asked for.
+        /// The object's dynamic type was queried, as by a cast.
         public static let cast = Access(zg_access_cast)
         /// The block was freed.
         public static let free = Access(zg_access_free)
-        /// Nobody knows.
+        /// The operation is unknown.
         public static let unknown = Access(zg_access_unknown)
 
-        /// As in "write at 0x10". Safe to print.
+        /// Noun, as in "write at 0x10". Safe to print.
         package var noun: String { Self.table.first { $0.name == rawValue }?.noun ?? visible(rawValue) }
-        /// As in "written by thread 2".
+        /// Past participle, as in "written by thread 2".
         package var done: String {
             Self.table.first { $0.name == rawValue }?.done ?? Self.table[Int(zg_access_unknown.rawValue)].done
         }
     }
 
-    /// Whether the finding is certain or the likeliest explanation.
+    /// Whether the block is certain or only the most likely one.
     public struct Confidence: RawRepresentable, Hashable, Codable, Sendable {
         public var rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }
         private init(_ confidence: zg_confidence) { self = Self.all[Int(confidence.rawValue)] }
 
-        /// What this version says.
+        /// The confidences of this version.
         public static let all = withUnsafeBytes(of: zg_confidence_names) { bytes in
             bytes.bindMemory(to: UnsafePointer<CChar>.self).map { Confidence(rawValue: String(cString: $0)) }
         }
 
-        /// It is known which block was meant.
+        /// The block is certain.
         public static let exact = Confidence(zg_confidence_exact)
-        /// The block was inferred, such as from a register that points into it.
+        /// The block was inferred, for example from a register that points into the block.
         public static let inferred = Confidence(zg_confidence_inferred)
     }
 }
 
 extension Finding.Block {
-    /// States of blocks, as the runtime's table has them. Reports have those that `isReported`; the others are seen in
+    /// Block states, as in the runtime's table. Reports contain only states that are `isReported`; the others occur in
     /// running processes.
     package enum State: String, CaseIterable {
         case unused, live, freeing, quarantined, retired, reusable
@@ -108,13 +108,13 @@ extension Finding.Block {
         package var isReported: Bool { self != .unused && self != .freeing }
     }
 
-    /// Languages whose objects are recognised, as the runtime's table has them.
+    /// Languages whose objects are recognized, as in the runtime's table.
     package enum Language: String, CaseIterable {
         case unknown, swift
         case cxx = "c++"
     }
 
-    /// ``state`` and ``language``; nil where there is none, or one of a later version.
+    /// ``state`` and ``language`` parsed; nil if absent or from a later version.
     package var knownState: State? { state.flatMap { State(rawValue: $0) } }
     package var knownLanguage: Language? { language.flatMap { Language(rawValue: $0) } }
 

@@ -1,10 +1,10 @@
-// Findings as JSON lines: finished reports.
+// Writes findings as the JSON lines of finished reports.
 
 extension Finding {
-    /// The finding as one line of a finished report, without a line feed at its end.
+    /// The finding as one line of a finished report, without the line feed.
     public var jsonLine: String { json.line }
 
-    /// The finding as JSON, its keys in the order of the documentation.
+    /// The finding as JSON; the keys are in the order of the documentation.
     public var json: JSONText {
         let head: [(String, JSONText?)] = [
             ("schema", .string(Self.schema)), ("kind", .string(kind.rawValue)), ("access", .string(access.rawValue)),

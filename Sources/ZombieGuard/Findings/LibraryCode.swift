@@ -1,21 +1,21 @@
-// Tells the program's own code in a stack from what lies below everybody's code.
+// Distinguishes the program's own frames from frames of runtime libraries and compiler-generated code.
 
 extension Finding.Frame {
-    // Beginnings of file names of the C, C++ and Swift runtime and of what the Swift toolchain brings along.
+    // File name prefixes of the C, C++ and Swift runtimes and of the libraries in the Swift toolchain.
     private static let libraries = [
         "libc.so", "libc-", "libpthread", "ld-linux", "libstdc++", "libc++", "libgcc_s", "libswift", "libzguard",
         "linux-vdso", "libdispatch", "libBlocksRuntime", "libFoundation", "lib_Foundation", "libXCTest", "libTesting",
         "lib_Testing", "lib_Internationalization",
     ]
 
-    // Beginnings of functions of the same runtimes, which may be linked into the program.
+    // Function name prefixes of the same runtimes, which may be linked statically into the program.
     private static let functions = [
         "swift_", "_swift_", "swift::", "dispatch_", "_dispatch_", "std::", "__gnu_cxx::", "__cxxabiv1::",
         "operator new",
         "operator delete",
     ]
 
-    // Inlined functions of the C and C++ library, and all of Rust's.
+    // Source directories of inlined functions of the C and C++ libraries, and of all Rust libraries.
     private static let directories = ["/usr/include/", "/usr/lib/gcc/", "/usr/local/include/c++/", "/rustc/"]
 
     /// Whether the frame belongs to a runtime library rather than to the program.
@@ -29,14 +29,14 @@ extension Finding.Frame {
         return Self.libraries.contains { moduleName.hasPrefix($0) }
     }
 
-    // Go's own, "runtime.gopanic", which is a part of every program of its.
+    // The Go runtime, such as "runtime.gopanic", is linked into every Go program.
     private var isOfGo: Bool {
         guard let function, function.hasPrefix("runtime.") else { return false }
         return file.map { $0.hasSuffix(".go") || $0.hasSuffix(".s") } ?? true
     }
 
-    // "closure #1 in static Swift.Array.f()": linked statically, or specialized for the program. Such code has no lines,
-    // which tells it from a type of the program's that has the name of a module.
+    // Swift library code that was linked statically or specialized into the program, such as "closure #1 in static
+    // Swift.Array.f()". Unlike a program's type that shares its name with a library module, such code has no lines.
     private var isSwiftLibraryFunction: Bool {
         guard line == nil, let function else { return false }
         var name = Substring(function)
@@ -48,8 +48,8 @@ extension Finding.Frame {
         return module.count < name.count && SwiftName.libraryModules.contains(module)
     }
 
-    /// Whether the compiler has put the frame between a call and the function that it is meant for. ``holdsItsTarget``: that
-    /// function may have become a part of it, where no debug information tells the two apart.
+    /// Whether the frame is a compiler-generated thunk between a call and its target. With ``holdsItsTarget`` the
+    /// target may be inlined into the thunk, and without debug information the two cannot be distinguished.
     var isThunk: Bool {
         guard let function else { return false }
         return holdsItsTarget || Self.thunks.contains { function.hasPrefix($0) }
@@ -65,13 +65,12 @@ extension Finding.Frame {
         "virtual thunk to ", "covariant return thunk to ",
     ]
 
-    /// Whether the source line is known, so that a reader can go there.
+    /// Whether the source line is known, so that a reader can open it.
     var hasLine: Bool { file != nil && line != nil }
 }
 
 extension [Finding.Frame] {
-    /// The frame that a reader should look at first: the innermost one of the program itself, if possible one whose source
-    /// line is known.
+    /// The frame to show first: the innermost frame of the program itself, preferably one with a known source line.
     public var origin: Finding.Frame? {
         first { $0.hasLine && !$0.isLibraryCode && !$0.isThunk } ?? first { !$0.isLibraryCode && !$0.isThunk }
             ?? first { !$0.isLibraryCode } ?? first
@@ -79,6 +78,6 @@ extension [Finding.Frame] {
 }
 
 extension Finding.Stacks {
-    /// The frame of the access stack that a reader should look at first.
+    /// The frame of the access stack to show first.
     public var accessOrigin: Finding.Frame? { access.origin }
 }

@@ -1,18 +1,18 @@
-// Where a finding comes from, once it has left the machine that it was made on.
+// Defines the origin of a finding that was shipped from another machine.
 
 extension Finding {
-    /// What the shipper adds to a finding: which one it is, and whose.
+    /// Data that the shipper adds to a finding: an id, the machine, the program version and the tenant.
     public struct Origin: Hashable, Codable, Sendable {
-        /// Thirty-two hexadecimal digits: the same however often, and by whomever, the finding is shipped.
+        /// Thirty-two hexadecimal digits, the same no matter how often and by which process the finding is shipped.
         public var id: String?
-        /// The name of the machine.
+        /// The host name of the machine.
         public var host: String?
         /// The version of the program.
         public var version: String?
-        /// Whose it is, where several share a store.
+        /// The owner of the finding in a store that several tenants share.
         public var tenant: String?
 
-        /// Makes an origin of its parts. Each parameter is the property of its name.
+        /// Creates an origin. Each parameter sets the property of the same name.
         public init(id: String? = nil, host: String? = nil, version: String? = nil, tenant: String? = nil) {
             self.id = id
             self.host = host
@@ -29,8 +29,8 @@ extension Finding {
     }
 }
 
-/// A version as a text whose order is that of versions: "1.9" before "1.10", "1.2-rc1" before "1.2" before "1.2.1". What has no
-/// version comes before all.
+/// Returns a key whose byte order is the order of versions: "1.9" before "1.10", "1.2-rc1" before "1.2" before "1.2.1".
+/// A missing version sorts first.
 package func versionKey(_ version: String?) -> String {
     guard let version, !version.isEmpty else { return "" }
     var key = ""
@@ -46,7 +46,8 @@ package func versionKey(_ version: String?) -> String {
             digits.unicodeScalars.append(scalar)
         } else {
             flush()
-            // Build metadata and whatever sorts below a point would come before the end.
+            // Characters below "." (such as "+", which begins build metadata) become "-" and sort before the version's
+            // end.
             key.unicodeScalars.append(scalar.value < 0x2d ? "-" : scalar)
         }
     }

@@ -1,4 +1,4 @@
-// How a guarded program ended.
+// Defines how a guarded program ended, and the report line that records the end.
 
 import Glibc
 
@@ -8,42 +8,42 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// How a program ended that was run guarded, and what ended it, as far as that can be told from outside.
+/// How a guarded program ended and the cause, as seen from outside the process.
 public struct ProgramEnd: Hashable, Sendable {
-    /// What ended a program.
+    /// The cause of the end.
     public enum Cause: String, Hashable, Sendable, CaseIterable {
-        /// The program itself: it exited, raised the signal, or an instruction of it did.
+        /// The program itself: it exited, or it or one of its instructions raised the signal.
         case program
-        /// A handler of the program's own for a signal, which exited, raised a signal or faulted itself.
+        /// One of the program's own signal handlers, which exited, raised a signal, or faulted.
         case handler
-        /// A limit on processor time (`RLIMIT_CPU`).
+        /// The limit on processor time (`RLIMIT_CPU`).
         case processorLimit = "processor_limit"
-        /// A limit on the size of files (`RLIMIT_FSIZE`).
+        /// The limit on file size (`RLIMIT_FSIZE`).
         case fileLimit = "file_limit"
-        /// A filter of system calls.
+        /// A seccomp filter.
         case seccomp
-        /// The kernel, because memory had run out.
+        /// The kernel's OOM killer.
         case memory
-        /// Another process, or nobody knows.
+        /// Another process, or the cause is unknown.
         case unknown
     }
 
-    /// The program's exit status as shells see it: 128 + signal where one ended it.
+    /// The exit status as shells report it: 128 + signal if a signal terminated the program.
     public var status: Int32
-    /// The number of the signal that ended it; nil where it exited.
+    /// Number of the signal that terminated the program; nil if it exited.
     public var signal: Int32?
-    /// What ended it.
+    /// The cause of the end.
     public var cause: Cause
-    /// Whether the cause is the likeliest one, and not certain: the kernel does not say which process it killed for memory.
+    /// Whether the cause is only the most likely one: the kernel does not report which process the OOM killer chose.
     public var isCauseInferred = false
-    /// Since its start, by the clock.
+    /// Wall-clock seconds since the start of the program.
     public var seconds: Double
-    /// Whether the report has a finding of what it died of.
+    /// Whether a finding in the report explains the end.
     public var isExplained: Bool
-    /// Whether it was under a filter of system calls (seccomp) in the end.
+    /// Whether the program was under a seccomp filter when it ended.
     public var isFiltered = false
 
-    /// Makes an end of its parts. Each parameter is the property of its name.
+    /// Creates an end. Each parameter sets the property of the same name.
     public init(
         status: Int32, signal: Int32? = nil, cause: Cause = .program, seconds: Double = 0, isExplained: Bool = false
     ) {
@@ -54,16 +54,17 @@ public struct ProgramEnd: Hashable, Sendable {
         self.isExplained = isExplained
     }
 
-    /// Whether the program exited, and not in a handler for a signal.
+    /// Whether the program exited outside a signal handler.
     public var isOwn: Bool { signal == nil && cause != .handler }
 
-    /// What a report has to say even where there is no finding: the program was ended, and no finding says by what.
+    /// Whether the report must mention the end even without findings: the program was terminated, and no finding
+    /// explains why.
     public var needsExplanation: Bool { !isOwn && !isExplained }
 
-    /// "SIGKILL"; nil where the program exited.
+    /// Name of the signal, such as "SIGKILL"; nil if the program exited.
     public var signalName: String? { signal.map(Self.name) }
 
-    /// "killed by SIGKILL after 3.2 s"; nil where the program ended by itself, and its status says nothing else.
+    /// "killed by SIGKILL after 3.2 s"; nil if the program exited normally with an unremarkable status.
     public var text: String? {
         guard let name = signalName else {
             if cause == .handler { return "ended with status \(status), in a handler of the program's own" }
@@ -84,7 +85,7 @@ public struct ProgramEnd: Hashable, Sendable {
         }
     }
 
-    /// As it stands in SARIF and in a report's line about the run.
+    /// The end as written in SARIF and in the run line of a report.
     public var json: JSONText {
         .object([
             ("status", .integer(Int64(status))), ("signal", signalName.map { .string($0) } ?? .null),
@@ -101,7 +102,7 @@ public struct ProgramEnd: Hashable, Sendable {
         return "\((seconds * scale).rounded() / scale) s"
     }
 
-    /// The name of a signal.
+    /// Returns the name of a signal.
     ///
     /// - Parameter signal: A signal's number.
     /// - Returns: `SIGKILL`, or `signal 40` for a signal without a name.
@@ -117,26 +118,26 @@ public struct ProgramEnd: Hashable, Sendable {
     ]
 }
 
-/// The line of a report that says how the run ended which it is of: `{"schema":"zguard.run/1","program":"…","pid":7,"end":{…}}`.
+/// The report line that records how the run ended: `{"schema":"zguard.run/1","program":"…","pid":7,"end":{…}}`.
 public struct RunLine: Hashable, Sendable {
-    /// The schema that this version reads and writes.
+    /// The JSON schema that this version reads and writes.
     public static let schema = "zguard.run/1"
 
-    /// The program as it was named.
+    /// The program as named on the command line.
     public var program: String
-    /// Its process.
+    /// Process id of the program.
     public var processID: Int
-    /// How it ended.
+    /// How the program ended.
     public var end: ProgramEnd
 
-    /// Makes a line of its parts. Each parameter is the property of its name.
+    /// Creates a line. Each parameter sets the property of the same name.
     public init(program: String, processID: Int, end: ProgramEnd) {
         self.program = program
         self.processID = processID
         self.end = end
     }
 
-    /// The line, without a line feed at its end.
+    /// The line, without the line feed.
     public var jsonLine: String {
         JSONText.object([
             ("schema", .string(Self.schema)), ("program", .string(program)), ("pid", .integer(Int64(processID))),
@@ -157,7 +158,7 @@ public struct RunLine: Hashable, Sendable {
         var end: End
     }
 
-    /// Reads one line of a report; nil where it is no line of ``schema``.
+    /// Parses one line of a report; nil if the line does not have the schema ``schema``.
     ///
     /// - Parameter jsonLine: a line without its line feed.
     public init?(jsonLine: String) {

@@ -1,15 +1,15 @@
-// What a program did to the reference count of a freed object, from the function of the Swift runtime that it called.
+// Derives the reference-counting operation on a freed Swift object from the Swift runtime functions in the stack.
 
 extension Finding {
-    /// A function of the Swift runtime, by the beginning of its name, and what calling it means.
+    /// A Swift runtime function, identified by a name prefix, and the operation that it performs.
     struct RuntimeCall {
         var prefix: String
         var access: Access
-        /// Value of the detail `operation`.
+        /// Value for `detail["operation"]`.
         var operation: String?
     }
 
-    // Where an entry point ends in a call of its slow path, that one is all that the stack shows. The first match counts.
+    // If an entry point tail-calls its slow path, the stack shows the slow path only. The first match counts.
     private static let slowPaths: [RuntimeCall] = [
         RuntimeCall(prefix: "formWeakReference", access: .retain, operation: "weak reference"),
         RuntimeCall(prefix: "incrementUnowned", access: .retain, operation: "unowned reference"),
@@ -18,7 +18,7 @@ extension Finding {
         RuntimeCall(prefix: "doDecrement", access: .release), RuntimeCall(prefix: "decrement", access: .release),
     ]
 
-    // The first match counts. Names without their prefix `swift_` or `_swift_`, and without `nonatomic_`.
+    // The first match counts. Names omit their prefix `swift_` or `_swift_`, and `nonatomic_`.
     private static let runtimeCalls: [RuntimeCall] = [
         RuntimeCall(prefix: "unownedRelease", access: .release, operation: "unowned reference"),
         RuntimeCall(prefix: "unowned", access: .retain, operation: "unowned reference"),
@@ -39,9 +39,9 @@ extension Finding {
         RuntimeCall(prefix: "dynamicCast", access: .cast),
     ]
 
-    /// Says what was done to the reference count, where the stack tells: the outermost call into the Swift runtime that is
-    /// known to touch it. The runtime has told retain, release and read apart by the code; names know more, such as a
-    /// uniqueness check.
+    /// Sets `access` and `detail["operation"]` from the outermost Swift runtime call in the stack that is known to
+    /// touch the reference count. The runtime has already classified the access as retain, release or read from the
+    /// machine code; function names add detail, such as a uniqueness check.
     mutating func refineReferenceCounting() {
         let refinable: Set<Access> = [.unknown, .retain, .release, .read]
         guard detail["part"] == "reference count", refinable.contains(access) else { return }
@@ -70,7 +70,7 @@ extension Finding {
 }
 
 extension Finding.Frame {
-    /// Whether the frame is one of the Swift runtime's own C and C++ functions, wherever they are linked.
+    /// Whether the frame is a C or C++ function of the Swift runtime, linked dynamically or statically.
     var isSwiftRuntime: Bool {
         guard let function else { return false }
         return ["swift_", "_swift_", "swift::"]

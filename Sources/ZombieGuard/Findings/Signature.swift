@@ -1,14 +1,14 @@
-// The signature of a finding: equal for equal bugs, also across runs, builds and machines.
+// Computes the signature of a finding, which is equal for equal bugs across runs, builds and machines.
 
 extension Finding {
-    /// Frames of each stack that make up the signature.
+    /// Number of significant frames of each stack that enter the signature.
     package static let framesPerStack = 3
 
-    /// Sixteen hexadecimal digits that depend on the kind and on the first few functions of the program itself in each
-    /// of the three stacks; where a function has no name, on module and offset. Compute it after names are known.
+    /// Hashes the kind and the innermost functions of the program itself in each stack; a function without a name
+    /// counts as module and offset. Call it after symbolication.
     ///
-    /// Inlined functions count like others, so that it does not matter what the compiler inlines where debug information
-    /// names it. Lines, directories, addresses and class do not count, nor does what `withoutBuildMarks` takes away.
+    /// Inlined functions count like others, so the signature does not depend on inlining if debug information is
+    /// present. Lines, directories, addresses, the class, and everything that `withoutBuildMarks` strips do not count.
     ///
     /// - Returns: sixteen hexadecimal digits.
     public func computeSignature() -> String {
@@ -25,32 +25,33 @@ extension Finding {
         return hash.digits
     }
 
-    /// The stacks that say which bug it is: where a late write is found says nothing of who wrote.
+    /// The stacks that identify the bug. If the error was noticed late, they exclude the access stack: that stack is
+    /// the detector's, not the writer's.
     package var signedStacks: Stacks {
         isNoticedLate ? Stacks(free: stacks.free, alloc: stacks.alloc) : stacks
     }
 
-    /// A write that left its traces, which somebody came upon: a late write, or one beside a block that lived until the check or
-    /// the program's end. The access stack says who noticed.
+    /// Whether the finding is a write that was detected after the fact: a write after free, or an overflow of a live
+    /// block found by a check or at exit. The access stack is then the detector's.
     public var isNoticedLate: Bool {
         kind == .writeAfterFree || kind == .heapOverflow && ["exit", "check"].contains(detail["found_by"])
     }
 }
 
-/// What signatures and suppressions see of a stack: one stable name a frame, and which frames say something.
+/// A stack as signatures and suppressions see it: one stable name per frame, and whether the frame is significant.
 package struct StackNames {
     package struct Name: Hashable {
         package var text: String
         /// Index of the frame in the stack.
         package var frame: Int
-        /// Whether the frame counts: runtime libraries, what the compiler makes, and a function that calls itself again
-        /// are looked through, where there is anything else.
+        /// Whether the frame counts. Frames of runtime libraries, compiler-generated functions and direct recursion are
+        /// skipped, unless the stack has no others.
         package var isSignificant: Bool
     }
 
     package private(set) var names: [Name] = []
 
-    /// Names of the frames up to the one that is the last of `limit` that count.
+    /// Takes the names of frames until `limit` of them are significant.
     package init(_ stack: [Finding.Frame], limit: Int = .max) {
         read(stack, limit: limit) { !$0.isLibraryCode && !$0.isMadeByCompiler }
         if !names.contains(where: \.isSignificant) {
@@ -78,28 +79,28 @@ package struct StackNames {
 }
 
 extension Finding.Frame {
-    /// The function without what changes between builds; module and offset where it has no name.
+    /// The function name without parts that change between builds; module and offset if the function has no name.
     var stableName: String {
         if let function, !function.isEmpty { return withoutBuildMarks(function) }
         return "\(moduleName ?? "?")+\(offset ?? pc)"
     }
 
-    /// Whether the compiler made the function up: whether there is one depends on how it optimizes.
+    /// Whether the compiler generated the function; whether it exists depends on optimization.
     var isMadeByCompiler: Bool {
         guard let function else { return false }
-        // What frees an object calls the allocator last of all: a jump or a call, as the compiler likes.
+        // A deallocating deinit ends in a call of the allocator, which is a tail call or not depending on optimization.
         return ["outlined ", "reabstraction thunk", "protocol witness for ", "value witness"]
             .contains { function.hasPrefix($0) } || function.hasSuffix("deallocating_deinit")
     }
 }
 
-/// FNV-1a with 64 bits: simple enough to stay the same for ever.
+/// 64-bit FNV-1a: simple enough to stay unchanged forever.
 struct StableHash {
     private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
 
     mutating func add(_ text: String) {
         for byte in text.utf8 { add(byte) }
-        add(0) // keeps "ab" + "c" apart from "a" + "bc"
+        add(0) // distinguishes "ab" + "c" from "a" + "bc"
     }
 
     private mutating func add(_ byte: UInt8) {

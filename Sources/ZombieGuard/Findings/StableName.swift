@@ -1,10 +1,10 @@
-// Names of functions without what changes from one build to the next: what signatures and suppressions compare.
+// Strips from function names what changes between builds, for signatures and suppressions.
 
-/// A function's name without the compiler's marks: clones (`.constprop.0`, `[clone .cold]`), template and generic
+/// Returns a function name without compiler marks: clones (`.constprop.0`, `[clone .cold]`), template and generic
 /// arguments (`Pool<int>` → `Pool<>`), private discriminators, and the numbers of closures and lambdas
-/// (`closure #2 in f()` → `closure # in f()`). Names that have none of these stay as they are.
+/// (`closure #2 in f()` → `closure # in f()`). Other names are returned unchanged.
 func withoutBuildMarks(_ function: String) -> String {
-    // Most names are plain: no mark that begins with anything but these.
+    // Fast path for most names: every mark begins with one of these characters.
     guard function.utf8.contains(where: { Stabilizer.marks.contains($0) }) else { return function }
     return Stabilizer.stable(function)
 }
@@ -12,8 +12,8 @@ func withoutBuildMarks(_ function: String) -> String {
 private enum Stabilizer {
     static let marks = Set("#.<[($'{:".utf8)
 
-    // Taking a mark away can lay open another one. What is not settled after a few turns is nobody's name and stays as
-    // it is, so that the stable name of a stable name is always itself.
+    // Stripping a mark can expose another one. A name that does not reach a fixed point within this number of passes is
+    // not a real function name and stays unchanged, which keeps the stripping idempotent.
     private static let turns = 4
 
     static func stable(_ name: String) -> String {
@@ -64,7 +64,7 @@ private enum Stabilizer {
         return text[..<(space - 1)]
     }
 
-    /// `merged f()`, `partial apply for f()` → `f()`: how the compiler calls and shares a function.
+    /// `merged f()`, `partial apply for f()` → `f()`: wrappers that the compiler makes to call or share a function.
     private static func withoutWrappers(_ name: [UInt8]) -> [UInt8] {
         for word in ["merged ", "partial apply for "] where name.starts(with: word.utf8) && name.count > word.utf8.count
         {
@@ -107,7 +107,7 @@ private enum Stabilizer {
         return result
     }
 
-    /// Whether the text ends in `operator` or `operator<`: a `<` behind it opens no bracket.
+    /// Whether the text ends in `operator` or `operator<`: a following `<` is then part of the operator's name.
     private static func isOperator(_ text: [UInt8]) -> Bool {
         let rest = text.last == UInt8(ascii: "<") ? text.dropLast() : text[...]
         guard rest.suffix(8).elementsEqual("operator".utf8) else { return false }
@@ -115,18 +115,18 @@ private enum Stabilizer {
         return !isDigit(before) && !(0x61...0x7a).contains(before | 0x20) && before != UInt8(ascii: "_")
     }
 
-    // clang's `$_0`, and nothing else that has a dollar sign in it.
+    // Matches clang's `$_0` only, not other names with a dollar sign.
     private static func isLambda(_ name: [UInt8], at index: Int) -> Bool {
         index + 2 < name.count && name[index + 1] == UInt8(ascii: "_") && isDigit(name[index + 2])
     }
 
-    /// Where each bracket that opens is closed.
+    /// Maps the index of each `<` to the index of its matching `>`.
     private static func closings(in name: [UInt8]) -> [Int: Int] {
         var closings: [Int: Int] = [:]
         var open: [Int] = []
         for (index, byte) in name.enumerated() {
             if byte == UInt8(ascii: "<") { open.append(index) }
-            // Not the arrow of a function's type.
+            // The `>` of the arrow in a function type is not a bracket.
             if byte == UInt8(ascii: ">"), index == 0 || name[index - 1] != UInt8(ascii: "-"), let start = open.popLast()
             {
                 closings[start] = index

@@ -1,40 +1,40 @@
-// A thread that waits for events and was busy for long: how long, with what, and what it did meanwhile.
+// Defines a stall: a thread that should wait for events was busy for too long.
 
 extension Finding {
-    /// What a finding says besides of a thread that held up its events. Its keys stand in the finding's own object.
+    /// A stall, apart from its place. In JSON the keys of a stall are members of the finding's own object.
     public struct Stall: Hashable, Sendable {
-        /// Milliseconds between two waits for events, of the longest time.
+        /// Longest time between two waits for events, in milliseconds.
         public var durationMs: Int
-        /// How often it was busy for too long.
+        /// Number of times that the thread was busy for too long.
         public var occurrences: Int
-        /// How many stacks were looked at.
+        /// Number of stack samples, over all occurrences.
         public var samples: Int
-        /// Whether it was still busy when that was said.
+        /// Whether the thread was still busy when the finding was written.
         public var isFreeze: Bool
-        /// Whether it computed, for half of the time at least; otherwise it waited.
+        /// Whether the thread used the processor for at least half of the time; otherwise it was blocked.
         public var isComputing: Bool
-        /// The system call that it waited in; nil where it computed, or none is known.
+        /// System call in which the thread was blocked; nil if the thread was computing or the call is unknown.
         public var call: String?
-        /// Who holds the lock that it waited for; nil where it waited for none.
+        /// Holder of the lock for which the thread waited; nil if it waited for no lock or the holder is unknown.
         public var holder: ThreadStack?
-        /// What it did, the most frequent first.
+        /// The sampled stacks, the most frequent first.
         public var sampled: [Sampled]
 
-        /// A stack, and how often it was seen.
+        /// A stack and the number of samples that show it.
         public struct Sampled: Hashable, Sendable, Codable {
-            /// How often.
+            /// Number of samples.
             public var count: Int
-            /// Innermost frame first.
+            /// Stack trace, innermost frame first.
             public var stack: [Frame]
 
-            /// Makes one of its parts. Each parameter is the property of its name.
+            /// Creates a sampled stack. Each parameter sets the property of the same name.
             public init(count: Int, stack: [Frame]) {
                 self.count = count
                 self.stack = stack
             }
         }
 
-        /// Makes a stall of its parts. Each parameter is the property of its name.
+        /// Creates a stall. Each parameter sets the property of the same name.
         public init(
             durationMs: Int, occurrences: Int = 1, samples: Int = 0, isFreeze: Bool = false, isComputing: Bool = true,
             call: String? = nil, holder: ThreadStack? = nil, sampled: [Sampled] = []
@@ -49,7 +49,7 @@ extension Finding {
             self.sampled = sampled
         }
 
-        /// Counts another one of the same kind.
+        /// Merges another stall of the same bug into this one.
         package mutating func add(_ other: Stall) {
             durationMs = max(durationMs, other.durationMs)
             occurrences = occurrences.addingSaturated(other.occurrences)
@@ -68,7 +68,7 @@ extension Finding.Stall: Codable {
         case call, holder, sampled
     }
 
-    /// Reads the keys of a stall out of a finding.
+    /// Decodes a stall from the members of a finding's object.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         durationMs = try values.decode(Int.self, forKey: .durationMs)
@@ -81,7 +81,7 @@ extension Finding.Stall: Codable {
         sampled = try values.decodeIfPresent([Sampled].self, forKey: .sampled) ?? []
     }
 
-    /// The keys of a stall, for the object of its finding.
+    /// The members that a stall adds to the finding's JSON object.
     var json: [(String, JSONText?)] {
         [
             ("duration_ms", .integer(Int64(durationMs))), ("occurrences", .integer(Int64(occurrences))),

@@ -1,4 +1,4 @@
-// One look at a guarded process's heap. Stands between the findings of a report, as a JSON line of its own.
+// Defines a sample of a guarded process's heap, which is a JSON line of its own between the findings of a report.
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -6,45 +6,45 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What a guarded process's heap and quarantine were at one moment. As a line of a report:
-/// `{"schema":"zguard.timeline/1","time":"…","pid":1,"program":"…","live_bytes":…}`; the names of the counters, and what
-/// they say, are those of the statistics page. What a line lacks is 0.
+/// Sizes of a guarded process's heap and quarantine at one moment. As a line of a report:
+/// `{"schema":"zguard.timeline/1","time":"…","pid":1,"program":"…","live_bytes":…}`. Names and meanings of the counters
+/// are those of the statistics page; a counter missing from a line is 0.
 public struct TimelineSample: Hashable, Sendable {
-    /// The schema that this version reads and writes.
+    /// The JSON schema that this version reads and writes.
     public static let schema = "zguard.timeline/1"
 
-    /// In whole milliseconds, as it is written.
+    /// Time of the sample, truncated to milliseconds as in the JSON form.
     public var time: Timestamp
-    /// The process that was looked at.
+    /// Process id of the sampled process.
     public var processID: Int
     /// Path of the program's executable.
     public var program: String?
-    /// Blocks in use.
+    /// Live blocks.
     public var liveBlocks: UInt64 = 0
-    /// Bytes of blocks in use.
+    /// Bytes in live blocks.
     public var liveBytes: UInt64 = 0
-    /// Freed blocks that are held.
+    /// Freed blocks in quarantine.
     public var quarantinedBlocks: UInt64 = 0
-    /// Bytes of freed blocks that are held.
+    /// Bytes of freed blocks in quarantine.
     public var quarantinedBytes: UInt64 = 0
-    /// Freed blocks are held until they amount to this much.
+    /// Current capacity of the quarantine in bytes.
     public var quarantineCap: UInt64 = 0
-    /// Freed blocks whose pages are protected.
+    /// Freed blocks whose pages are protected, so that any access faults.
     public var retiredBlocks: UInt64 = 0
-    /// Address space, not memory.
+    /// Address space, not memory, held by retired blocks, in bytes.
     public var retiredBytes: UInt64 = 0
-    /// Address space of the guarded heap that is backed or may be backed, in bytes.
+    /// Address space of the guarded heap that is or may be backed by memory, in bytes.
     public var heapCommittedBytes: UInt64 = 0
-    /// The same of records and stacks.
+    /// Address space of metadata (block records and stacks) that is or may be backed by memory, in bytes.
     public var metadataBytes: UInt64 = 0
-    /// Findings so far.
+    /// Number of findings so far.
     public var findings: UInt64 = 0
-    /// 0: memory suffices, 1: it gets short, 2: it is short.
+    /// Memory pressure level. 0: memory suffices, 1: it is getting short, 2: it is short.
     public var pressureLevel: UInt64 = 0
-    /// What guarding takes of the processor time, in thousandths.
+    /// Share of the processor time that guarding costs, in thousandths.
     public var overheadPermille: UInt64 = 0
 
-    /// The counters by the name that they have in statistics and in JSON.
+    /// The counters by their names in statistics and in JSON.
     public static let counters: [(name: String, path: WritableKeyPath<TimelineSample, UInt64> & Sendable)] = [
         ("live_blocks", \.liveBlocks), ("live_bytes", \.liveBytes), ("quarantined_blocks", \.quarantinedBlocks),
         ("quarantined_bytes", \.quarantinedBytes), ("quarantine_cap", \.quarantineCap),
@@ -53,19 +53,19 @@ public struct TimelineSample: Hashable, Sendable {
         ("pressure_level", \.pressureLevel), ("overhead_permille", \.overheadPermille),
     ]
 
-    /// Makes a sample whose counters are 0. The time is cut to milliseconds.
+    /// Creates a sample with all counters 0. The time is truncated to milliseconds.
     ///
     /// - Parameters:
-    ///   - time: when the process was looked at.
-    ///   - processID: its number.
-    ///   - program: path of its executable.
+    ///   - time: when the process was sampled.
+    ///   - processID: process id of the process.
+    ///   - program: path of the program's executable.
     public init(time: Timestamp, processID: Int, program: String? = nil) {
         self.time = Timestamp(milliseconds: time.milliseconds)
         self.processID = processID
         self.program = program
     }
 
-    /// The sample as one line of a report, without a line feed at its end.
+    /// The sample as one line of a report, without the line feed.
     public var jsonLine: String { json.line }
 
     /// The sample as JSON.
@@ -77,7 +77,7 @@ public struct TimelineSample: Hashable, Sendable {
             ] + Self.counters.map { ($0.name, .natural(self[keyPath: $0.path])) })
     }
 
-    /// Reads one line of a report; nil where it is no sample of ``schema``.
+    /// Parses one line of a report; nil if the line does not have the schema ``schema``.
     ///
     /// - Parameter jsonLine: a line without its line feed.
     public init?(jsonLine: String) {
@@ -95,7 +95,7 @@ extension TimelineSample: Decodable {
         init?(intValue: Int) { nil }
     }
 
-    /// Unknown keys are ignored. Throws where the schema is another, the time or process is missing, or a type is wrong.
+    /// Ignores unknown keys. Throws if the schema differs, time or process is missing, or a value has the wrong type.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: Key.self)
         func corrupt(_ key: String, _ reason: String) -> DecodingError {

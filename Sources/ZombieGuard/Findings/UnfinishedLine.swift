@@ -1,4 +1,4 @@
-// The first line of a file of raw findings that a run keeps beside its report.
+// Defines the header line of the file of raw findings that a run keeps beside its report.
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -6,16 +6,16 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What a run says of itself, as a line of its own: `{"schema":"zguard.unfinished/1","has_begun":1,"directory":"…"}`, padded
-/// with blanks, so that it can be written again in its place.
+/// The header: `{"schema":"zguard.unfinished/1","has_begun":false,"directory":"…"}`, padded with spaces to a fixed
+/// length so that it can be overwritten in place.
 package struct UnfinishedLine: Hashable, Codable {
     package static let schema = "zguard.unfinished/1"
     private static let bytes = 512
 
     private var schema = Self.schema
-    /// The report is written anew: what it holds is of this run.
+    /// Whether the run has truncated the report, so that the report holds findings of this run only.
     package var hasBegun: Bool
-    /// The run's directory, where processes that may not append to the file have files of their own.
+    /// The run's directory. Processes that may not append to the file write files of their own there.
     package var directory: String
 
     private enum CodingKeys: String, CodingKey {
@@ -29,14 +29,14 @@ package struct UnfinishedLine: Hashable, Codable {
         self.directory = directory
     }
 
-    /// Reads the line; nil where it is another one.
+    /// Parses the line; nil if the line has another schema.
     package init?(jsonLine: String) {
         guard let line = try? JSONDecoder().decode(Self.self, from: Data(jsonLine.utf8)), line.schema == Self.schema
         else { return nil }
         self = line
     }
 
-    /// The line with its line feed, always of the same length for one directory.
+    /// The line including its line feed; its length does not depend on `hasBegun`.
     package var text: String {
         let line = JSONText.object([
             ("schema", .string(schema)), ("has_begun", .bool(hasBegun)), ("directory", .string(directory)),

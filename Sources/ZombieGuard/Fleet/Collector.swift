@@ -1,20 +1,20 @@
-// Ships what is complete in directories of reports.
+// Ships complete reports from directories to a destination of a fleet (`zguard collect`).
 
 import Glibc
 
-/// Reads directories of reports and ships what has not arrived yet to one destination.
+/// Reads report directories and ships findings that one destination does not have yet.
 public final class Collector {
-    /// What a pass did.
+    /// The result of a pass.
     public struct Passed: Hashable, Sendable {
         /// Findings that were sent.
         public var sent = 0
-        /// Findings that were not there before, as far as the destination can tell.
+        /// Findings that the destination did not have before. Destinations that cannot tell count every finding as new.
         public var new = 0
         /// Reports that were read.
         public var files = 0
-        /// Reports that are being written.
+        /// Reports that are still being written. A later pass ships them.
         public var pending = 0
-        /// Lines that are no findings.
+        /// Lines that are not findings.
         public var skipped = 0
     }
 
@@ -24,16 +24,16 @@ public final class Collector {
     private let sender: ShippedFinding.Sender
     private let redaction: Redaction?
     private let sampling: Sampling?
-    /// Told what goes wrong without ending the pass.
+    /// Called with problems that do not end the pass.
     private let warn: (String) -> Void
-    /// How often what fails for a time is tried; nil: for ever.
+    /// Attempts at an operation that fails temporarily; nil: unlimited.
     private let attempts: Int?
 
     private var counts: [String: Int64] = [:]
     private var batch: [ShippedFinding] = []
     private var batchBytes = 0
     private var warned: Set<String> = []
-    /// What is known of files once the batch has arrived.
+    /// Progress entries to record once the batch has arrived.
     private var marks: [(name: String, entry: ShippingProgress.Entry)] = []
 
     private static let mostInBatch = 1000
@@ -42,14 +42,14 @@ public final class Collector {
     private static let longestPause = 60.0
 
     /// - Parameters:
-    ///   - directories: of reports.
-    ///   - target: where to; see ``FleetAddress``.
-    ///   - sender: this machine.
-    ///   - redaction: what is cut out of findings; nil: nothing.
-    ///   - sampling: which findings are only counted; nil: none.
-    ///   - attempts: how often what fails for a time is tried; nil: for ever.
-    ///   - warn: told what goes wrong without ending the pass, in texts that are safe to print.
-    /// - Throws: ``FleetError`` where there is no such destination.
+    ///   - directories: paths of report directories.
+    ///   - target: the destination; see ``FleetAddress``.
+    ///   - sender: identity of this machine.
+    ///   - redaction: rules that remove private data from findings; nil: none.
+    ///   - sampling: decides which findings are sent as counts only; nil: all are sent whole.
+    ///   - attempts: attempts at an operation that fails temporarily; nil: unlimited.
+    ///   - warn: called with problems that do not end the pass; the texts are safe to print.
+    /// - Throws: ``FleetError`` if the destination cannot be set up.
     public init(
         from directories: [String], to target: FleetAddress, sender: ShippedFinding.Sender, redaction: Redaction? = nil,
         sampling: Sampling? = nil, attempts: Int? = 5, warn: @escaping (String) -> Void
@@ -64,20 +64,20 @@ public final class Collector {
         self.warn = warn
     }
 
-    /// One look at every directory.
+    /// Reads every directory once and ships new findings.
     ///
-    /// - Parameter retention: what the destination keeps; nil: all.
-    /// - Returns: what was done.
-    /// - Throws: ``FleetError`` where a directory cannot be read, or the destination does not take what it is sent.
+    /// - Parameter retention: what the destination keeps; nil: everything.
+    /// - Returns: counts of what was done.
+    /// - Throws: ``FleetError`` if a directory cannot be read or the destination refuses the findings.
     public func pass(pruning retention: Retention? = nil) throws -> Passed {
-        // What did not arrive is read once more.
+        // Forget the batch of a failed pass: its findings are read again.
         batch = []
         batchBytes = 0
         marks = []
         var passed = Passed()
         var failure: FleetError?
         for path in directories {
-            // One that cannot be read does not keep the others from being shipped.
+            // An unreadable directory must not keep the others from being shipped. The error is thrown at the end.
             let directory: StoreDirectory
             let files: [ReportFile]
             do throws(StoreError) {
@@ -90,13 +90,13 @@ public final class Collector {
             try ship(files, in: directory, &passed)
         }
         if let retention { try retrying { () throws(FleetError) in try self.destination.prune(retention) } }
-        // Very many shippers that have nothing to send do not stay connected.
+        // Close the connection: a server may have very many idle shippers.
         destination.reset()
         if let failure { throw failure }
         return passed
     }
 
-    /// The reports that are complete, once those of runs whose zguard was killed have what was left beside them.
+    /// The complete reports. First adds the leftover raw findings of runs whose zguard was killed to their reports.
     private func complete(_ store: ReportStore, _ passed: inout Passed) throws(StoreError) -> [ReportFile] {
         let completed = try store.completeReports(warn: warnOnce)
         if completed.findings > 0 {
@@ -105,7 +105,8 @@ public final class Collector {
         }
         return try store.files().filter { file in
             if file.remains.isEmpty { return true }
-            passed.pending += 1 // the program goes on
+            // The guarded process still runs and may add findings.
+            passed.pending += 1
             return false
         }
     }
@@ -134,7 +135,7 @@ public final class Collector {
         save(&progress, directory)
     }
 
-    /// A report that nobody writes; nil where somebody does, or it is gone.
+    /// Opens a report that nobody is writing; nil if it is locked by its writer or was removed.
     private func open(_ file: ReportFile, in directory: StoreDirectory, _ passed: inout Passed) throws(SystemError) -> (
         descriptor: Descriptor, status: stat
     )? {
@@ -143,7 +144,7 @@ public final class Collector {
             if error.number == ENOENT { return nil }
             throw error
         }
-        // A store's own report grows, and is written anew at the end, as long as its writer has it locked.
+        // A report in a store grows, and is rewritten at the end of its run, while its writer holds the lock.
         if file.started != nil, !file.isCompressed, flock(descriptor.number, LOCK_SH | LOCK_NB) != 0,
             errno == EWOULDBLOCK
         {
@@ -158,14 +159,14 @@ public final class Collector {
         return (descriptor, status)
     }
 
-    /// A report that is read.
+    /// A report that is being read.
     private struct Source {
         var file: ReportFile
         var descriptor: Descriptor
         var status: stat
         var resumed: ShippingProgress.Entry?
 
-        /// Of what stands before an offset.
+        /// Digest of up to 256 bytes before an offset.
         func digest(before offset: UInt64) -> String {
             let count = min(offset, 256)
             var digest = Digest()
@@ -243,7 +244,7 @@ public final class Collector {
         return sampling.keeps(at: finding.place, after: count) ? finding : finding.thinned
     }
 
-    /// Sends what was read, and remembers that it has arrived.
+    /// Sends the batch, then records its reports as shipped.
     private func flush(
         _ progress: inout ShippingProgress, _ directory: StoreDirectory, _ passed: inout Passed
     ) throws(FleetError) {
@@ -268,7 +269,7 @@ public final class Collector {
         }
     }
 
-    /// Tries again what may go well then, after pauses that grow.
+    /// Repeats an operation that fails temporarily, with growing pauses.
     private func retrying(_ work: () throws(FleetError) -> Void) throws(FleetError) {
         var tried = 0
         var pause = 0.2
@@ -280,14 +281,14 @@ public final class Collector {
                 guard error.isTemporary, attempts.map({ tried < $0 }) ?? true else { throw error }
                 warnOnce("\(error); trying again")
                 destination.reset()
-                // Many that failed at the same time do not come back at the same time.
+                // Random part of the pause: shippers that failed together must not all reconnect together.
                 usleep(useconds_t(pause * Double.random(in: 0.5...1) * 1e6))
                 pause = min(pause * 2, Self.longestPause)
             }
         }
     }
 
-    // The same thing again is no news.
+    // Suppresses repeated warnings.
     private func warnOnce(_ text: String) {
         if warned.count > 1000 { warned = [] }
         if warned.insert(text).inserted { warn(text) }

@@ -1,4 +1,4 @@
-// The functions of libcurl that are used, and requests by way of them.
+// Loads libcurl and sends HTTP requests with it.
 
 import CZlib
 import Glibc
@@ -7,7 +7,7 @@ struct Curl: Sendable {
     typealias Handle = OpaquePointer
     typealias Start = @convention(c) (Int) -> CInt
     typealias New = @convention(c) () -> Handle?
-    // libcurl declares "..."; both processors pass one pointer or whole number there like a parameter that is declared.
+    // curl_easy_setopt is variadic. x86-64 and arm64 Linux pass a pointer or integer there as in a declared parameter.
     typealias Set = @convention(c) (Handle, CInt, Int) -> CInt
     typealias Get = @convention(c) (Handle, CInt, UnsafeMutablePointer<Int>) -> CInt
     typealias Perform = @convention(c) (Handle) -> CInt
@@ -18,7 +18,7 @@ struct Curl: Sendable {
     private let new: New, set: Set, get: Get, perform: Perform, cleanup: End, words: Words, append: Append,
         freeList: End
 
-    /// Numbers of libcurl's options, which stay (curl/curl.h).
+    /// Numbers of libcurl's options. They are part of its ABI (curl/curl.h).
     private enum Option: CInt {
         case url = 10002
         case postFields = 10015
@@ -50,7 +50,7 @@ struct Curl: Sendable {
         _ = start(3)
     }
 
-    /// The library, opened where it was not yet.
+    /// Returns the loaded library; loads it on first use.
     static func opened(_ kept: inout Curl?) throws(FleetError) -> Curl {
         if let kept { return kept }
         let new = try Curl()
@@ -58,7 +58,7 @@ struct Curl: Sendable {
         return new
     }
 
-    /// Sends a body. Throws where it did not arrive: where the answer is none of 200 to 299. Redirections are not followed.
+    /// Sends a body. Throws if the request fails or the status is not 200 to 299. Redirects are not followed.
     func post(_ body: [UInt8], to address: String, headers: [String]) throws(FleetError) {
         guard let handle = new() else { throw FleetError("there is no memory for a request") }
         defer { cleanup(handle) }
@@ -75,7 +75,7 @@ struct Curl: Sendable {
             (Option.noSignal, 1), (.connectSeconds, Self.connectSeconds), (.allSeconds, Self.allSeconds), (.netrc, 1),
             (.postSize, body.count), (.header, Int(bitPattern: list)),
         ] { _ = set(handle, option.rawValue, number) }
-        // What is answered is of no interest.
+        // Discard the body of the response.
         let swallow: @convention(c) (UnsafeRawPointer?, Int, Int, UnsafeRawPointer?) -> Int = { _, size, count, _ in
             size * count
         }
@@ -102,7 +102,7 @@ struct Curl: Sendable {
     }
 }
 
-/// A receiver of one's own: JSON lines, packed by gzip.
+/// An HTTP receiver that the user provides: JSON lines, compressed with gzip.
 final class WebDestination: Destination {
     private let address: String
     private var curl: Curl?

@@ -1,6 +1,6 @@
-// What findings are kept in: a database that understands SQL. The statements are the same for all, but where a dialect is asked for.
+// Interface to the SQL databases that keep findings. SQLite and PostgreSQL share most statements.
 
-/// A value of a row, or of a parameter.
+/// A value in a row, or of a parameter.
 enum SQLValue: Hashable, Sendable {
     case null
     case integer(Int64)
@@ -20,12 +20,12 @@ enum SQLValue: Hashable, Sendable {
         switch self {
         case .null: 0
         case .integer(let number): number
-        // Sums are numbers with any number of digits.
+        // PostgreSQL's sum(bigint) is numeric, with any number of digits.
         case .text(let text): Int64(signedDigits: text) ?? Self.largest(text)
         }
     }
 
-    // The nearest number that fits; 0 where the text is no number.
+    // Saturates a number that does not fit; 0 if the text is not a number.
     private static func largest(_ text: String) -> Int64 {
         let isNegative = text.hasPrefix("-")
         let digits = text.utf8.dropFirst(isNegative ? 1 : 0).drop { $0 == 0x30 }
@@ -34,18 +34,18 @@ enum SQLValue: Hashable, Sendable {
     }
 }
 
-/// A connection. Used by one thread at a time.
+/// A connection to a database. Used by one thread at a time.
 protocol Database: AnyObject {
-    /// Several statements without parameters and results.
+    /// Executes several statements without parameters or results.
     func execute(_ script: String) throws(FleetError)
-    /// One statement, with $1, $2 and so on for its parameters, each of which occurs.
+    /// Executes one statement. Its parameters are $1, $2 and so on; each occurs.
     @discardableResult
     func query(_ statement: String, _ parameters: [SQLValue]) throws(FleetError) -> [[SQLValue]]
-    /// Makes tables where there are none.
+    /// Creates missing tables.
     func prepare() throws(FleetError)
-    /// Adds findings: each once, whoever else does the same, all or none of them. Returns how many were new.
+    /// Inserts all findings or none, each once even if other processes insert the same. Returns how many were new.
     func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int
-    /// Removes what was found before that day. Returns how many findings were removed, as far as that is known.
+    /// Removes findings of days before `day`.
     func removeFindings(before day: String) throws(FleetError)
 }
 
@@ -53,16 +53,16 @@ extension Database {
     func query(_ statement: String) throws(FleetError) -> [[SQLValue]] { try query(statement, []) }
 }
 
-/// What a shipped finding is in tables.
+/// Tables that hold shipped findings and their counts.
 enum FleetTables {
-    /// The columns of a finding, in the order of ``ShippedFinding/columns(versionKey:)``.
+    /// The columns of zguard_findings, in the order of ``ShippedFinding/columns(versionKey:)``.
     static let columns = [
         "tenant", "signature", "day", "id", "at", "host", "program", "version", "version_key", "occurrences", "body",
     ]
 
-    /// The tables that count, which overviews are made of. zguard_totals has a group's counts of all days together; when it was
-    /// seen first, and the oldest version that had it, stay there when those findings are gone. `form` is what the database has to say
-    /// of tables that are looked up by their keys alone.
+    /// The tables with counts, for overviews. zguard_totals has a group's counts over all days. Its time of first
+    /// occurrence and its oldest version stay when the findings themselves are removed. `form` is the dialect's clause
+    /// for tables that are accessed by primary key only (SQLite: WITHOUT ROWID).
     static func counting(form: String = "") -> String {
         """
         CREATE TABLE IF NOT EXISTS zguard_hosts (
@@ -79,7 +79,7 @@ enum FleetTables {
         """
     }
 
-    /// The table that counts by day.
+    /// The table with counts by day.
     static func countingDays(_ name: String, day: String, form: String = "") -> String {
         """
         CREATE TABLE IF NOT EXISTS \(name) (
@@ -91,15 +91,15 @@ enum FleetTables {
         """
     }
 
-    /// What the names of a day's tables, or of its partition, end in: "2026_11_21".
+    /// The suffix of the names of a day's tables or partition: "2026_11_21".
     static func suffix(of day: String) -> String { day.replacing("-", with: "_") }
 
-    /// Whether it is the end of one.
+    /// Whether a text is such a suffix.
     static func isDay(_ suffix: String) -> Bool {
         suffix.utf8.count == 10 && suffix.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x5f }
     }
 
-    /// Whether a day has a table of its own: hostile times make none.
+    /// Whether a day gets its own table or partition. Other days share one, so that forged times cannot create tables.
     static func isOwn(_ day: String, oldest: Int64) -> Bool {
         let now = Timestamp.now
         return day >= now.earlier(bySeconds: oldest * 86400).day && day <= now.earlier(bySeconds: -86400).day

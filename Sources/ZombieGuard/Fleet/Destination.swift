@@ -1,17 +1,18 @@
-// Where findings are shipped to.
+// Destinations of shipped findings: a database or a directory here, HTTP receivers elsewhere.
 
 import Glibc
 
-/// Takes findings, some at a time.
+/// Receives findings in batches.
 protocol Destination: AnyObject {
-    /// Returns when they have arrived: they outlast whatever happens then. All or none of them, and each once, where the
-    /// destination can tell. Returns how many were new to it, as far as it knows.
+    /// Sends a batch, all or none of it, and returns once the destination has it durably. A finding that is sent again
+    /// is stored once if the destination detects duplicates. Returns how many were new, as far as the destination can
+    /// tell.
     func send(_ findings: [ShippedFinding]) throws(FleetError) -> Int
-    /// How many findings of this signature are there; 0 where that cannot be known.
+    /// The number of stored findings with this signature; 0 if unknown.
     func count(of signature: String, tenant: String) throws(FleetError) -> Int64
-    /// Removes what is too old.
+    /// Removes findings that are too old.
     func prune(_ retention: Retention) throws(FleetError)
-    /// Connects anew when it is used next.
+    /// Drops the connection; the next use connects again.
     func reset()
 }
 
@@ -21,7 +22,7 @@ extension Destination {
     func reset() {}
 }
 
-/// A database, connected to when it is needed.
+/// A database. Connects on first use.
 final class DatabaseDestination: Destination {
     private let connect: () throws(FleetError) -> any Database
     private var open: (any Database)?
@@ -53,12 +54,12 @@ final class DatabaseDestination: Destination {
     func reset() { open = nil }
 }
 
-/// A directory of reports: a file for each that was read, to which lines are added.
+/// A directory of reports. Findings of each source report are appended to a file of their own.
 final class DirectoryDestination: Destination {
     private let store: ReportStore
-    /// Ids that are in files, each with the size of the file when they were read.
+    /// Ids of the findings in each file, and the size of the file when they were read.
     private var known: [String: (size: UInt64, ids: Set<String>)] = [:]
-    /// What lies there, by tenant and signature, of those tenants that somebody asked for.
+    /// Counts of stored findings by tenant and signature, loaded for a tenant on the first query.
     private var counts: [String: [String: Int64]] = [:]
 
     private static let waitSeconds = 60.0
@@ -89,7 +90,7 @@ final class DirectoryDestination: Destination {
     }
 
     private static func name(of source: String) -> ReportName {
-        // "HOST/FILE": what a store has named keeps its name.
+        // `source` is "HOST/FILE". A file name that a store generated is kept.
         let file = source.split(separator: "/").last.map(String.init) ?? source
         if let own = ReportName.parse(file)?.name { return own }
         var digest = Digest()
@@ -109,7 +110,7 @@ final class DirectoryDestination: Destination {
             while let entry = try reader.next() {
                 if case .finding(let finding, _) = entry, let id = finding.origin?.id { ids.insert(id) }
             }
-            // Half a line, of somebody who was killed.
+            // Remove a torn last line, left by a process that was killed.
             if reader.offset < size, ftruncate(file.number, off_t(reader.offset)) != 0 { throw SystemError.last }
             size = reader.offset
             if let compressed = try? directory.open(name.compressed) {
@@ -137,7 +138,7 @@ final class DirectoryDestination: Destination {
         return new.count
     }
 
-    // All is read once.
+    // Reads the whole store once per tenant.
     func count(of signature: String, tenant: String) -> Int64 {
         if counts[tenant] == nil { counts[tenant] = (try? store.counts(tenant: tenant)) ?? [:] }
         return counts[tenant]?[signature] ?? 0

@@ -1,11 +1,11 @@
-// SHA-256 (FIPS 180-4): ids of findings have to be the same wherever and whenever they are computed.
+// SHA-256 (FIPS 180-4), for ids of findings that are the same on every machine and at any time.
 
-/// The digest of what is added, one piece after the other.
+/// An incremental SHA-256 digest.
 struct Digest {
     private var state: [UInt32] = [
         0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19,
     ]
-    /// What was added since the last block that is in the state: less than a block between calls.
+    /// Bytes not yet mixed into the state: less than one block between calls.
     private var rest: [UInt8] = []
     private var length: UInt64 = 0
 
@@ -13,7 +13,7 @@ struct Digest {
 
     mutating func add(_ bytes: [UInt8]) { bytes.withUnsafeBufferPointer { add($0) } }
 
-    /// A text, and where it ends.
+    /// Adds a text and a terminating zero byte, so that adjacent texts cannot run together.
     mutating func add(_ text: String) {
         var text = text
         text.withUTF8 { add($0) }
@@ -36,7 +36,7 @@ struct Digest {
         rest += bytes.dropFirst(whole.count)
     }
 
-    /// The first `count` bytes of the digest as hexadecimal digits. Ends the digest.
+    /// The first `count` bytes of the digest in hexadecimal. Finishes the digest: add nothing after this call.
     mutating func digits(_ count: Int = 32) -> String {
         let bits = length &* 8
         var end: [UInt8] = [0x80]
@@ -52,7 +52,7 @@ struct Digest {
         return String(decoding: text.prefix(2 * count), as: UTF8.self)
     }
 
-    /// Takes whole blocks into the state.
+    /// Mixes whole blocks into the state.
     private static func mix(_ blocks: UnsafeRawBufferPointer, into state: inout [UInt32]) {
         func rotated(_ word: UInt32, _ count: UInt32) -> UInt32 { word &>> count | word &<< (32 &- count) }
         withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 64) { words in
@@ -71,7 +71,7 @@ struct Digest {
                     }
                     var (a, b, c, d) = (state[0], state[1], state[2], state[3])
                     var (e, f, g, h) = (state[4], state[5], state[6], state[7])
-                    // Of the eight words a round changes two and moves all: here their names move.
+                    // A round changes two of the eight state words and rotates all. Below, the arguments rotate.
                     @inline(__always)
                     func round(
                         _ index: Int, _ a: UInt32, _ b: UInt32, _ c: UInt32, _ d: inout UInt32, _ e: UInt32,

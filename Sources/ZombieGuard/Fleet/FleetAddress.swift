@@ -1,23 +1,23 @@
-// What `--to` and `zguard report` may name besides files and directories.
+// Addresses of fleet stores and receivers, as given to `--to` and `zguard report`.
 
-/// A place where findings are kept, or that they are sent to.
+/// A place that findings are stored in or sent to.
 public enum FleetAddress: Hashable, Sendable {
     /// A directory of reports.
     case directory(String)
-    /// A file of SQLite.
+    /// A SQLite file.
     case sqlite(String)
-    /// A server of PostgreSQL, as libpq's URI.
+    /// A PostgreSQL server, as a libpq URI.
     case postgres(String)
-    /// A receiver of JSON lines.
+    /// An HTTP receiver of JSON lines.
     case web(String)
-    /// A receiver of OpenTelemetry's log records: the address that "/v1/logs" is added to.
+    /// A receiver of OpenTelemetry log records: the base URL, to which "/v1/logs" is appended.
     case openTelemetry(String)
 
-    /// Parses "sqlite:FILE", "postgresql://…", "https://…", "otlp+https://…", "http://127.0.0.1:…"; whatever else has no "://" is the
-    /// path of a directory.
+    /// Parses "sqlite:FILE", "postgresql://…", "https://…", "otlp+https://…", "http://127.0.0.1:…". Any other text
+    /// without "://" is the path of a directory.
     ///
-    /// - Parameter text: what was given.
-    /// - Throws: ``ValueError`` for other schemes, and for http to another machine: findings go nowhere in the clear.
+    /// - Parameter text: an address.
+    /// - Throws: ``ValueError`` for other schemes, and for unencrypted http to another machine.
     public init(_ text: String) throws(ValueError) {
         let expected = ValueError(
             expected: "a directory, sqlite:FILE, postgresql://…, https://…, otlp+https://…, or http://… on this machine"
@@ -48,7 +48,7 @@ public enum FleetAddress: Hashable, Sendable {
         return ["127.0.0.1", "localhost", "[::1]"].contains { host == $0 || host.hasPrefix($0 + ":") }
     }
 
-    /// What stands for it in files and messages, without a password.
+    /// The address for files and messages, without its user, password and query.
     public var name: String {
         switch self {
         case .directory(let path): path
@@ -68,7 +68,7 @@ public enum FleetAddress: Hashable, Sendable {
         return address[..<scheme.upperBound] + host + path
     }
 
-    /// Whether findings can be read from it, too, by questions that a database answers.
+    /// Whether findings can also be queried there.
     public var isDatabase: Bool {
         switch self {
         case .sqlite, .postgres: true

@@ -1,13 +1,13 @@
-// How shipping to, and reading from, a fleet's store fails.
+// Errors of fleet stores, and shared libraries that are loaded on demand.
 
 import Glibc
 
-/// A store or a receiver of findings cannot do something. The text is one line in lower case, safe to print.
+/// An operation on a store or a receiver of findings failed. The description is one line in lower case, safe to print.
 public struct FleetError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What to do about it.
+    /// How to fix it.
     public var hint: String?
     public var description: String
-    /// Whether it may go well if it is tried again.
+    /// Whether a retry may succeed.
     public var isTemporary: Bool
 
     init(_ description: String, hint: String? = nil, isTemporary: Bool = false) {
@@ -17,15 +17,15 @@ public struct FleetError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// A library that is opened where it is used, and nowhere else.
+/// A shared library that is loaded on first use (libpq, libsqlite3, libcurl), so that zguard does not depend on it.
 struct SharedLibrary: Sendable {
     private let library: LoadedLibrary
     private let name: String
     private let package: String
 
     /// - Parameters:
-    ///   - name: such as "libpq.so.5".
-    ///   - package: the Debian package that has it.
+    ///   - name: soname, such as "libpq.so.5".
+    ///   - package: the Debian package that provides it.
     init(_ name: String, package: String) throws(FleetError) {
         guard let library = LoadedLibrary(name) else {
             let reason = dlerror().map { String(cString: $0) } ?? ""

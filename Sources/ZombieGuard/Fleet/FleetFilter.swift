@@ -1,33 +1,33 @@
-// Which findings are asked for: the same questions to directories and to databases.
+// Filters for findings, shared by report directories and databases.
 
-/// What findings must be. Whatever is nil does not matter.
+/// Conditions that findings must meet. A nil property is no condition.
 public struct FleetFilter: Hashable, Sendable {
-    /// Found since then. Databases count whole days.
+    /// Only findings since then. Databases count whole days.
     public var since: Timestamp?
-    /// The kind's name, such as "use-after-free".
+    /// Name of the kind, such as "use-after-free".
     public var kind: String?
-    /// The program's path, or the last part of it.
+    /// The program's path, or its last components.
     public var program: String?
-    /// The machine's name.
+    /// Name of the machine.
     public var host: String?
-    /// Sixteen hexadecimal digits.
+    /// Signature of the finding, 16 hexadecimal digits.
     public var signature: String?
-    /// Of bugs that no older version, and none without a version, had.
+    /// Only bugs that were not seen in an older version or in findings without a version.
     public var newSince: String?
-    /// Whose findings.
+    /// Name of the tenant.
     public var tenant: String?
-    /// Words that all stand somewhere in a finding; databases alone look for them.
+    /// Words that a finding must all contain. Only databases search for them.
     public var words: [String] = []
 
-    /// Lets everything pass.
+    /// Makes a filter that accepts every finding.
     public init() {}
 
-    /// Whether a finding is to be counted. ``newSince`` is a question about all findings of a bug: see ``isNew(_:)``.
+    /// Whether a finding meets the conditions. ``newSince`` needs all findings of a bug: see ``isNew(_:)``.
     ///
-    /// - Parameter finding: raw or finished.
-    /// - Returns: whether it passes.
+    /// - Parameter finding: a raw or a symbolicated finding.
+    /// - Returns: whether it is accepted.
     public func accepts(_ finding: Finding) -> Bool {
-        // A finding without a time may be a recent one.
+        // Accept a finding without a time: it may be recent.
         if let since, let time = (finding.lastSeen ?? finding.time).flatMap({ Timestamp($0) }), time < since {
             return false
         }
@@ -41,10 +41,10 @@ public struct FleetFilter: Hashable, Sendable {
         return true
     }
 
-    /// Whether a group of equal findings, one of whose versions is the oldest, is that of a new bug.
+    /// Whether a group of equal findings is a bug that is new since version ``newSince``.
     ///
-    /// - Parameter group: with the oldest version as its origin's.
-    /// - Returns: whether it passes.
+    /// - Parameter group: the merged finding, whose origin has the oldest version of the group.
+    /// - Returns: whether it is accepted.
     public func isNew(_ group: Finding) -> Bool {
         guard let newSince else { return true }
         return versionKey(group.origin?.version) >= versionKey(newSince)

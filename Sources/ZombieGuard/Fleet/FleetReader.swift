@@ -1,36 +1,36 @@
-// Asks a database of findings.
+// Queries a database of findings.
 
 /// A database of findings, open for reading. Used by one thread at a time.
 public final class FleetReader {
-    /// Equal findings.
+    /// Findings with equal signatures.
     public struct Group: Hashable, Sendable {
-        /// Sixteen hexadecimal digits.
+        /// Signature, 16 hexadecimal digits.
         public var signature: String
-        /// The kind's name, such as "use-after-free".
+        /// Name of the kind, such as "use-after-free".
         public var kind: String
-        /// What happened, in a sentence.
+        /// The bug in one sentence.
         public var headline: String
-        /// Lines that arrived.
+        /// Number of stored findings.
         public var findings: Int64
-        /// How often it was seen.
+        /// How often the bug occurred: one finding may count several occurrences.
         public var occurrences: Int64
-        /// When it was seen first.
+        /// Time of the first occurrence.
         public var first: Timestamp
-        /// When it was seen last.
+        /// Time of the last occurrence.
         public var last: Timestamp
-        /// The oldest version that had it; nil where one had none.
+        /// The oldest version with the bug; nil if a finding has no version.
         public var version: String?
         /// One of the findings, as a line of JSON.
         public var line: String
     }
 
-    /// How groups are listed.
+    /// The order of listed groups.
     public enum Order: String, CaseIterable, Sendable {
-        /// Those that were seen most often come first.
+        /// Most occurrences first.
         case often
-        /// Those that were seen last come first.
+        /// Latest last occurrence first.
         case last
-        /// Those that came up last come first.
+        /// Latest first occurrence first.
         case new
     }
 
@@ -40,8 +40,8 @@ public final class FleetReader {
 
     /// Opens a database.
     ///
-    /// - Parameter address: of SQLite or PostgreSQL.
-    /// - Throws: ``FleetError`` where it cannot be opened, or holds no findings of zguard's.
+    /// - Parameter address: a SQLite or PostgreSQL address.
+    /// - Throws: ``FleetError`` if it cannot be opened or has no tables of zguard.
     public convenience init(_ address: FleetAddress) throws(FleetError) {
         switch address {
         case .sqlite(let path): self.init(try SQLiteFleet(reading: path))
@@ -56,11 +56,11 @@ public final class FleetReader {
         }
     }
 
-    /// The parts of a statement, and its parameters.
+    /// The conditions of an SQL query, and its parameters.
     private struct Question {
         var conditions: [String] = []
         var parameters: [SQLValue] = []
-        /// Where counts stand: of single days, where these are asked for, otherwise of all together.
+        /// Table with the counts: zguard_days for a filter with a time or a program, otherwise zguard_totals.
         var table = "zguard_totals"
 
         mutating func parameter(_ value: SQLValue) -> String {
@@ -121,20 +121,20 @@ public final class FleetReader {
         ["!", "%", "_"].reduce(word) { $0.replacing($1, with: "!" + $1) }
     }
 
-    /// Groups of equal findings.
+    /// Lists groups of equal findings.
     ///
     /// - Parameters:
-    ///   - filter: which.
-    ///   - order: which come first.
-    ///   - limit: how many at most.
-    ///   - offset: how many are left out before.
+    ///   - filter: conditions.
+    ///   - order: sort order.
+    ///   - limit: maximum number of groups.
+    ///   - offset: number of groups to skip.
     /// - Returns: the groups.
-    /// - Throws: ``FleetError`` where the database does not answer.
+    /// - Throws: ``FleetError`` if the query fails.
     public func groups(
         _ filter: FleetFilter = FleetFilter(), order: Order = .often, limit: Int = 10_000, offset: Int = 0
     ) throws(FleetError) -> [Group] {
         var (question, tenant) = question(filter)
-        // What is counted for one machine stands in a table of its own.
+        // Counts of one machine are in zguard_hosts.
         let sums: String
         if let host = filter.host {
             let value = question.parameter(.text(host))
@@ -178,11 +178,11 @@ public final class FleetReader {
         }
     }
 
-    /// How many groups there are, how many findings and how often they were seen.
+    /// Counts groups, findings and occurrences.
     ///
-    /// - Parameter filter: which.
-    /// - Returns: groups, findings, occurrences.
-    /// - Throws: ``FleetError`` where the database does not answer.
+    /// - Parameter filter: conditions.
+    /// - Returns: numbers of groups, findings and occurrences.
+    /// - Throws: ``FleetError`` if the query fails.
     public func totals(_ filter: FleetFilter) throws(FleetError) -> (groups: Int64, findings: Int64, occurrences: Int64)
     {
         let (question, _) = question(filter)
@@ -194,14 +194,14 @@ public final class FleetReader {
         return (row[0][0].integer, row[0][1].integer, row[0][2].integer)
     }
 
-    /// How often groups were seen on each day.
+    /// Counts the occurrences of groups by day.
     ///
     /// - Parameters:
-    ///   - signatures: of the groups.
-    ///   - since: the first day, "2026-11-20".
-    ///   - tenant: whose; nil: nobody's in particular.
-    /// - Returns: by signature and day.
-    /// - Throws: ``FleetError`` where the database does not answer.
+    ///   - signatures: signatures of the groups.
+    ///   - since: the first day, such as "2026-11-20".
+    ///   - tenant: name of the tenant; nil: the default one.
+    /// - Returns: occurrences by signature and day.
+    /// - Throws: ``FleetError`` if the query fails.
     public func days(of signatures: [String], since: String, tenant: String? = nil) throws(FleetError) -> [String:
         [String:
         Int64]]
@@ -221,14 +221,14 @@ public final class FleetReader {
         return days
     }
 
-    /// On which machines a group was seen, those where it was seen most often first.
+    /// Lists the machines on which a group was seen, most occurrences first.
     ///
     /// - Parameters:
-    ///   - signature: of the group.
-    ///   - tenant: whose; nil: nobody's in particular.
-    ///   - limit: how many at most.
-    /// - Returns: the machines, and how many there are.
-    /// - Throws: ``FleetError`` where the database does not answer.
+    ///   - signature: signature of the group.
+    ///   - tenant: name of the tenant; nil: the default one.
+    ///   - limit: maximum number of machines.
+    /// - Returns: the machines, and their total number.
+    /// - Throws: ``FleetError`` if the query fails.
     public func hosts(of signature: String, tenant: String? = nil, limit: Int = 50) throws(FleetError) -> (
         hosts: [(name: String, occurrences: Int64, last: Timestamp)], count: Int64
     ) {
@@ -244,13 +244,13 @@ public final class FleetReader {
         )
     }
 
-    /// In which versions a group was seen, the oldest first.
+    /// Lists the versions in which a group was seen, oldest first, at most 100.
     ///
     /// - Parameters:
-    ///   - signature: of the group.
-    ///   - tenant: whose; nil: nobody's in particular.
-    /// - Returns: versions; an empty one stands for none.
-    /// - Throws: ``FleetError`` where the database does not answer.
+    ///   - signature: signature of the group.
+    ///   - tenant: name of the tenant; nil: the default one.
+    /// - Returns: versions; the name is empty for findings without a version.
+    /// - Throws: ``FleetError`` if the query fails.
     public func versions(of signature: String, tenant: String? = nil) throws(FleetError) -> [(
         name: String, occurrences: Int64, first: Timestamp, last: Timestamp
     )] {
@@ -267,14 +267,14 @@ public final class FleetReader {
         }
     }
 
-    /// The last findings of a group, as lines of JSON, the newest first.
+    /// The latest findings of a group as lines of JSON, newest day first.
     ///
     /// - Parameters:
-    ///   - signature: of the group.
-    ///   - tenant: whose; nil: nobody's in particular.
-    ///   - limit: how many at most.
+    ///   - signature: signature of the group.
+    ///   - tenant: name of the tenant; nil: the default one.
+    ///   - limit: maximum number of findings.
     /// - Returns: the lines.
-    /// - Throws: ``FleetError`` where the database does not answer.
+    /// - Throws: ``FleetError`` if the query fails.
     public func lines(of signature: String, tenant: String? = nil, limit: Int = 1) throws(FleetError) -> [String] {
         let rows = try database.query(
             """
@@ -285,7 +285,7 @@ public final class FleetReader {
 }
 
 extension FleetReader.Group {
-    /// One of the findings, with the counts of all; nil where it cannot be read.
+    /// One finding of the group, with the counts and times of all; nil if its line cannot be decoded.
     public var finding: Finding? {
         guard var finding = Finding(jsonLine: line) else { return nil }
         finding.count = Int(clamping: occurrences)

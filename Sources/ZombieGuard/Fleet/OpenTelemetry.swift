@@ -1,13 +1,13 @@
-// Findings as log records of OpenTelemetry, in the JSON form of OTLP over HTTP.
+// Sends findings as OpenTelemetry log records, as JSON (OTLP over HTTP).
 
 import Glibc
 
-/// A receiver of log records.
+/// A receiver of OpenTelemetry log records.
 final class OpenTelemetryDestination: Destination {
     private let address: String
     private var curl: Curl?
 
-    /// - Parameter base: what OTEL_EXPORTER_OTLP_ENDPOINT says.
+    /// - Parameter base: base URL, as in OTEL_EXPORTER_OTLP_ENDPOINT.
     init(_ base: String) { address = base + "/v1/logs" }
 
     func send(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
@@ -23,7 +23,7 @@ final class OpenTelemetryDestination: Destination {
         return findings.count
     }
 
-    /// What is sent. Records of one program on one machine stand together.
+    /// The body of a request. Findings of one program, machine and version share a resource.
     static func request(
         _ findings: [ShippedFinding], service: String? = getenv("OTEL_SERVICE_NAME").map { String(cString: $0) }
     )
@@ -72,7 +72,7 @@ final class OpenTelemetryDestination: Destination {
 
     private static func text(_ text: String) -> JSONText { .object([("stringValue", .string(text))]) }
 
-    // Whole numbers are texts there: JavaScript's are not exact.
+    // OTLP's JSON encodes 64-bit integers as strings, because JavaScript numbers are not exact.
     private static func integer(_ number: Int64) -> JSONText { .object([("intValue", .string("\(number)"))]) }
 
     private static func attributes(_ list: [(key: String, value: JSONText)]) -> JSONText {

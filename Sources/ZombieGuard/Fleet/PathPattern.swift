@@ -1,15 +1,15 @@
-// Replaces what a pattern of a redaction rule matches, in time proportional to the text.
+// Replaces matches of a redaction pattern, in time proportional to the length of the text.
 
 import Glibc
 
-/// A text such as `/home/*/`: literal pieces, and between any two of them at least one byte of one component of a path.
+/// A pattern such as `/home/*/`. An asterisk matches one or more bytes of a single path component.
 struct PathPattern: Sendable {
-    /// What is wrong with a pattern.
+    /// Why a pattern is invalid.
     struct Malformed: Error { var reason: String }
 
     private let pieces: [[UInt8]]
 
-    // Each piece has one bit of a position's mask.
+    // Each piece has one bit in a position's 64-bit mask.
     private static let mostPieces = UInt64.bitWidth
 
     init(_ pattern: String) throws(Malformed) {
@@ -20,8 +20,8 @@ struct PathPattern: Sendable {
         }
     }
 
-    /// The text with every match replaced, from the front on; nil where there is none. Each asterisk, the first one first, takes
-    /// as much as it can: less would leave some of a name behind.
+    /// Returns the text with every match replaced, left to right; nil if there is none. Asterisks are greedy, the first
+    /// one foremost: a shorter match would leave a part of a name behind.
     func replacing(in text: [UInt8], with new: [UInt8]) -> [UInt8]? {
         text.withUnsafeBufferPointer { text in
             guard contains(pieces[0], text) else { return nil }
@@ -59,11 +59,11 @@ struct PathPattern: Sendable {
         return piece.withUnsafeBytes { memcmp($0.baseAddress!, text.baseAddress! + position, $0.count) == 0 }
     }
 
-    /// For each position, its end included, the pieces that a match of the rest of the pattern begins with there: bit 0 for the
-    /// first one. Computed from the last piece to the first, so that nothing is tried twice.
+    /// For each position (end included), a mask of the pieces at which the rest of the pattern matches from there; bit
+    /// 0 is the first piece. Dynamic programming from the last piece to the first avoids backtracking.
     private func matches(in text: UnsafeBufferPointer<UInt8>) -> [UInt64] {
         var matches = [UInt64](repeating: 0, count: text.count + 1)
-        // Whether the next piece matches behind an asterisk that begins here.
+        // Whether an asterisk that begins here can reach a match of the next piece.
         var isReached = [Bool](repeating: false, count: text.count + 1)
         for (number, piece) in pieces.enumerated().reversed() {
             let isLast = number == pieces.count - 1
@@ -83,8 +83,9 @@ struct PathPattern: Sendable {
         return matches
     }
 
-    /// Where the match that begins at a position ends. Of each component every asterisk looks at a byte once, whatever the number
-    /// of matches: behind the place that it takes, no other match of the following pieces begins in the component.
+    /// The end of the match that begins at a position. Each asterisk scans its component backward to the last match of
+    /// the following pieces. No such match begins behind that place, so that an asterisk reads each byte once over all
+    /// matches.
     private func end(of start: Int, in text: UnsafeBufferPointer<UInt8>, _ matches: [UInt64]) -> Int {
         var end = start + pieces[0].count
         for number in 1..<max(1, pieces.count) {

@@ -1,4 +1,4 @@
-// The functions of libpq that are used, and statements by way of them.
+// Loads libpq and executes statements with it.
 
 import Glibc
 
@@ -44,24 +44,24 @@ private struct PostgresLibrary: Sendable {
     }
 }
 
-/// A connection to a server.
+/// A connection to a PostgreSQL server.
 class PostgresConnection {
     private let library: PostgresLibrary
     private let handle: OpaquePointer
-    /// The SQLSTATE of the last failure.
+    /// SQLSTATE of the last failure.
     var state = ""
 
-    /// What holds unless the address says otherwise: nobody waits for ever for a server that has gone without a word. In seconds; the last
-    /// in milliseconds.
+    /// Defaults, which the address can override. The timeouts keep zguard from waiting forever for a server that
+    /// vanished. They are in seconds, except tcp_user_timeout, which is in milliseconds.
     private static let settings = [
         ("fallback_application_name", "zguard"), ("connect_timeout", "20"), ("keepalives_idle", "30"),
         ("keepalives_interval", "10"), ("keepalives_count", "3"), ("tcp_user_timeout", "60000"),
     ]
 
-    /// - Parameter address: a URI as libpq takes it, "postgresql://…".
+    /// - Parameter address: a libpq URI, "postgresql://…".
     init(address: String) throws(FleetError) {
         let library = try PostgresLibrary()
-        // As a database's name an address is taken apart, and what it says counts more than what stands before it.
+        // libpq expands a URI in "dbname" (expand_dbname = 1). Its settings override those that precede it in the list.
         let settings = Self.settings + [("dbname", address)]
         let texts = (settings.map(\.0) + settings.map(\.1)).map { strdup($0) }
         defer { for text in texts { free(text) } }
@@ -98,7 +98,7 @@ class PostgresConnection {
         return try rows(of: result)
     }
 
-    /// One statement whose parameters are arrays of texts, all of one length. In their binary form, in which nothing needs escapes.
+    /// Executes one statement. Its parameters are arrays of texts of equal length, in binary form to avoid escaping.
     func query(_ statement: String, arrays: [[String]]) throws(FleetError) -> [[SQLValue]] {
         let arrays = arrays.map(Self.binary)
         var all: [UInt8] = []
@@ -117,7 +117,7 @@ class PostgresConnection {
         return try rows(of: result)
     }
 
-    /// One dimension without nulls, the number of the type text, how many elements, the first one's index; each with its length.
+    /// Binary form of text[]: dimensions, has-nulls flag, element type, length, lower bound, elements with lengths.
     private static func binary(_ texts: [String]) -> [UInt8] {
         var bytes: [UInt8] = []
         func add(_ number: Int) {
@@ -152,13 +152,13 @@ class PostgresConnection {
         }
     }
 
-    /// A broken connection, a conflict of transactions, a lack of resources, a server that stops.
+    /// Connection lost, transaction conflict, out of resources, or server shutting down: classes of SQLSTATE.
     private var isTemporary: Bool { state.isEmpty || ["08", "40", "53", "55", "57"].contains(state.prefix(2)) }
 
-    /// Whether the connection can still be used.
+    /// Whether the connection is still usable.
     var isUsable: Bool { library.status(handle) == 0 }
 
-    // The first line of what the server says, without its own "ERROR:".
+    // The first line of a server message, without the prefix "ERROR:" or "FATAL:".
     private static func oneLine(_ message: UnsafePointer<CChar>?) -> String {
         var text = message.map { String(cString: $0) } ?? "no answer"
         text = String(text.split(separator: "\n").first ?? "no answer")

@@ -1,18 +1,18 @@
-// Findings in PostgreSQL: partitioned by day, so that what is too old goes as a whole.
+// Keeps findings in PostgreSQL, partitioned by day so that a whole day can be dropped at once.
 
 final class PostgresFleet: PostgresConnection, Database {
-    /// Days that have a partition, or for which there shall be none.
+    /// Days known to have a partition, or known to get none.
     private var days: Set<String> = []
 
-    /// Days before today that get a partition of their own; what is older, or of the future, lies in one for all.
+    /// Age in days up to which a day gets its own partition. Older and future days share the default partition.
     private static let oldestPartition: Int64 = 400
-    /// Keeps two from making the same table.
+    /// Key of the advisory lock under which tables are created ("zguard" in ASCII).
     private static let lock = 0x7a67_7561_7264
 
-    /// Each question is a transaction that only reads: behind a pooler the next one may be on another connection, and this one somebody else's.
+    /// Runs each query in a read-only transaction: a pooler (PgBouncer) may use another connection for the next one.
     private var isReading = false
 
-    /// To read from alone.
+    /// Opens a database read-only.
     convenience init(reading address: String) throws(FleetError) {
         try self.init(address: address)
         isReading = true
@@ -24,7 +24,7 @@ final class PostgresFleet: PostgresConnection, Database {
     }
 
     func prepare() throws(FleetError) {
-        // Who may only write need not be able to make tables.
+        // Check first: a role that may only insert cannot create tables.
         if try isThere("zguard_totals") { return }
         try locked {
             """
@@ -72,7 +72,7 @@ final class PostgresFleet: PostgresConnection, Database {
                     """
                 }
             } catch {
-                // Findings of that day came when it was the future: they lie in the table of the others, and so will these.
+                // Findings of that day arrived when it was in the future. All of them stay in the default partition.
                 let checkViolation = "23514"
                 if state != checkViolation { throw error }
             }
@@ -83,7 +83,7 @@ final class PostgresFleet: PostgresConnection, Database {
     func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
         if findings.isEmpty { return 0 }
         for day in Set(findings.map(\.day)) { try prepare(day: day) }
-        // Rows are locked in the same order by all, so that nobody waits for somebody who waits for them.
+        // All writers lock rows in the same order, to avoid deadlocks.
         let order = ShippedFinding.order(of: findings)
         var keys = VersionKeys()
         var columns = FleetTables.columns.map { _ in [String]() }
@@ -93,7 +93,7 @@ final class PostgresFleet: PostgresConnection, Database {
             for (index, value) in values.enumerated() { columns[index].append(value) }
         }
         return try transaction { () throws(FleetError) in
-            // Groups that nobody had seen before, and without one the count of all new findings.
+            // One row per group not counted before, and one row without a group that has the number of new findings.
             let rows = try query(Self.insertion, arrays: columns)
             let unseen = Set(rows.filter { $0[0] != .null }.map { [$0[0].text ?? "", $0[1].text ?? ""] })
             var groups: [[String]: ShippedFinding] = [:]
@@ -132,8 +132,10 @@ final class PostgresFleet: PostgresConnection, Database {
         }
     }
 
-    /// One statement for all counts: what counts does so for what is new alone. Says how many are new, and which groups nobody had counted
-    /// before. These come in a statement of their own: it sees what others have removed until then, and whoever counts has them locked.
+    /// One statement inserts findings and updates all counts from the rows that are new. It returns the number of new
+    /// findings and the groups that were not counted before. zguard_groups needs a second statement, whose newer
+    /// snapshot shows which groups other transactions have removed. From then on, row locks in zguard_totals prevent
+    /// removals.
     private static let insertion = """
         WITH input AS MATERIALIZED (
             SELECT * FROM unnest($1::text[], $2::text[], $3::text[]::date[], $4::text[]::uuid[], $5::text[]::bigint[], $6::text[],

@@ -1,4 +1,4 @@
-// Rules that cut what a finding says before it leaves the machine. docs/PRIVACY.md has the grammar.
+// Redaction rules, applied to findings before they leave the machine. docs/PRIVACY.md has the grammar.
 
 import Glibc
 
@@ -8,14 +8,14 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What is taken out of findings.
+/// A set of rules that remove private data from findings.
 public struct Redaction: Sendable {
-    /// What is replaced in every text, and by what, in the order of the file.
+    /// Patterns to replace in every string, and their replacements, in the order of the file.
     private var replacements: [(pattern: PathPattern, text: [UInt8])] = []
-    /// Names of what is dropped.
+    /// JSON keys whose entries are removed.
     private(set) var dropped: Set<String> = []
 
-    /// What may be dropped: nothing that a finding is no finding without.
+    /// JSON keys that may be dropped. Keys without which a line is not a finding are missing here.
     static let keys = [
         "access", "address", "alloc_thread", "allocated_size", "block", "build_id", "class", "column", "confidence",
         "detail",
@@ -26,9 +26,9 @@ public struct Redaction: Sendable {
     static let cut = "redacted"
 
     /// - Parameters:
-    ///   - text: the rules, one a line.
-    ///   - file: how the file is called in messages.
-    /// - Throws: ``FleetError`` that names the first line that is wrong: a rule that is not understood must not be left out.
+    ///   - text: the rules, one per line.
+    ///   - file: name of the file in messages.
+    /// - Throws: ``FleetError`` that names the first invalid line. Ignoring an unknown rule would leak data.
     public init(_ text: String, file: String) throws(FleetError) {
         for (number, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated() {
             let words = line.split(whereSeparator: { $0 == " " || $0 == "\t" }).map(String.init)
@@ -54,7 +54,7 @@ public struct Redaction: Sendable {
         }
     }
 
-    /// What leaves the machine in the place of a finding's line, but for its signature and origin; nil where it cannot be read.
+    /// The redacted line of a finding, without its signature and origin; nil if the line cannot be decoded.
     func applied(to line: String) -> String? {
         guard case .object(var entries) = try? JSONDecoder().decode(JSONValue.self, from: Data(line.utf8)) else {
             return nil
@@ -63,7 +63,7 @@ public struct Redaction: Sendable {
         return applied(to: .object(entries)).text.line
     }
 
-    /// What leaves the machine as its name.
+    /// The redacted name of the machine.
     func host(_ name: String) -> String { dropped.contains("host") ? Self.cut : replaced(name) }
 
     private func applied(to value: JSONValue) -> JSONValue {
@@ -85,7 +85,7 @@ public struct Redaction: Sendable {
     }
 }
 
-/// Any value of JSON, to be written again.
+/// Any JSON value, so that unknown keys are redacted and encoded again.
 private indirect enum JSONValue: Decodable {
     case null
     case bool(Bool)
@@ -117,7 +117,7 @@ private indirect enum JSONValue: Decodable {
         }
     }
 
-    /// With the schema first, which the reader looks for behind a line that is cut off.
+    /// Encodes the schema first: after a torn line, the reader searches for it.
     var text: JSONText {
         switch self {
         case .null: .null

@@ -1,4 +1,4 @@
-// The functions of libsqlite3 that are used, and statements by way of them.
+// Loads libsqlite3 and executes statements with it.
 
 import Glibc
 
@@ -52,7 +52,7 @@ private struct SQLiteLibrary: Sendable {
     }
 }
 
-/// A connection to a file.
+/// A connection to a SQLite file.
 class SQLiteConnection {
     private let library: SQLiteLibrary
     private let handle: OpaquePointer
@@ -62,17 +62,17 @@ class SQLiteConnection {
     private static let ok: CInt = 0
     private static let row: CInt = 100
     private static let done: CInt = 101
-    /// Busy, locked, the disk full, or not to be written just now.
+    /// SQLITE_BUSY, SQLITE_LOCKED, SQLITE_IOERR and SQLITE_FULL.
     private static let temporary: Set<CInt> = [5, 6, 10, 13]
     private static let waitMilliseconds: CInt = 30_000
     private static let integerType: CInt = 1
     private static let nullType: CInt = 5
-    /// SQLITE_TRANSIENT: the text is copied.
+    /// SQLITE_TRANSIENT: SQLite copies the text.
     private static let copies = -1
 
     /// - Parameters:
-    ///   - path: of the file; ":memory:" is nobody's else, and goes with the connection.
-    ///   - isWritten: whether it is made where there is none.
+    ///   - path: path of the file; ":memory:" is a private database that ends with the connection.
+    ///   - isWritten: whether to open for writing, and create a missing file.
     init(path: String, isWritten: Bool) throws(FleetError) {
         let library = try SQLiteLibrary()
         let (readOnly, readWrite, create, noMutex): (CInt, CInt, CInt, CInt) = (1, 2, 4, 0x8000)
@@ -122,13 +122,13 @@ class SQLiteConnection {
         }
     }
 
-    /// Rows that the last statement changed.
+    /// Rows changed by the last statement.
     var changes: Int { Int(library.changes(handle)) }
 
     private func prepared(_ text: String) throws(FleetError) -> OpaquePointer {
         if let known = statements[text] { return known }
         var statement: OpaquePointer?
-        // Of SQLite's ways to write a parameter, the one that has the number of its place: a text has no dollar sign besides.
+        // SQLite's numbered parameters are ?1, ?2. Statements contain no other dollar signs.
         let status = library.prepare(handle, text.replacing("$", with: "?"), -1, &statement, nil)
         guard status == Self.ok, let statement else { throw failure(status) }
         statements[text] = statement

@@ -1,29 +1,29 @@
-// Findings in a file of SQLite.
+// Keeps findings in a SQLite file.
 
 final class SQLiteFleet: SQLiteConnection, Database {
     init(path: String) throws(FleetError) {
         try super.init(path: path, isWritten: true)
-        // What is said to be kept outlasts a power failure.
+        // synchronous = FULL: a committed finding survives a power failure.
         try execute(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 8192"
         )
     }
 
-    /// To read from alone.
+    /// Opens a file read-only.
     init(reading path: String) throws(FleetError) { try super.init(path: path, isWritten: false) }
 
-    /// A fleet's store in memory.
+    /// Makes a store in memory.
     init() throws(FleetError) {
         try super.init(path: ":memory:", isWritten: true)
         try prepare()
     }
 
-    /// Each day has tables of its own, as it has partitions elsewhere: what is too old goes as a whole. Views show all days.
+    /// Gives each day its own tables, like PostgreSQL's partitions, so that a day is dropped at once. Views join them.
     func prepare() throws(FleetError) {
         let kinds = "SELECT name, type FROM sqlite_master WHERE name IN ('zguard_findings', 'zguard_days') AND type = "
         if try query(kinds + "'view'").count == Self.byDay.count { return }
         try transaction { () throws(FleetError) in
-            // Once all days lay in one table, and were counted in one for longer.
+            // Older versions had one table for all days, of counts even longer. It becomes the table of other days.
             for name in try query(kinds + "'table'").compactMap({ $0.first?.text }) {
                 try execute("ALTER TABLE \(name) RENAME TO \(name)_\(Self.otherDays)")
             }
@@ -35,7 +35,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
 
     private static let byDay = ["zguard_findings", "zguard_days"]
     private static let otherDays = "other"
-    /// How many days have tables of their own: a view has at most 500.
+    /// Age in days up to which a day gets its own tables. A view can join at most 500 tables.
     private static let oldestTable: Int64 = 400
 
     private static func tables(_ suffix: String) -> String {
@@ -49,7 +49,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
         """ + FleetTables.countingDays("zguard_days_\(suffix)", day: "text", form: " WITHOUT ROWID")
     }
 
-    /// What the names of the tables end in, the newest day first.
+    /// Suffixes of the names of all day tables, the newest day first.
     private func suffixes() throws(FleetError) -> [String] {
         let first = Self.byDay[0] + "_"
         return try query(
@@ -65,11 +65,11 @@ final class SQLiteFleet: SQLiteConnection, Database {
         }
     }
 
-    /// What the tables of a day end in. In a transaction, in which nobody else makes a table, nor removes one.
+    /// The table suffix for a day; creates its tables. Call in a transaction, which excludes other writers.
     private func suffix(of day: String) throws(FleetError) -> String {
         let suffix = FleetTables.suffix(of: day)
         if try suffixes().contains(suffix) { return suffix }
-        // What came when the day was the future, say, stays where it is, and so does what comes now: nothing is there twice.
+        // Findings of this day may have arrived when it was in the future. Later ones join them, to detect duplicates.
         guard FleetTables.isOwn(day, oldest: Self.oldestTable),
             try query("SELECT 1 FROM zguard_findings_\(Self.otherDays) WHERE day = $1 LIMIT 1", [.text(day)]).isEmpty
         else { return Self.otherDays }
@@ -85,7 +85,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
             var added = 0
             var suffixes: [String: String] = [:]
             for day in Set(findings.map(\.day)) { suffixes[day] = try suffix(of: day) }
-            // What lies side by side in the tables is written together.
+            // Insert in key order, for locality in the B-trees.
             for place in ShippedFinding.order(of: findings) {
                 let finding = findings[place]
                 let values = finding.columns(versionKey: keys[finding.version]).map { SQLValue.text($0) }
@@ -117,17 +117,17 @@ final class SQLiteFleet: SQLiteConnection, Database {
         }
     }
 
-    /// New findings of one group.
+    /// Counts of the new findings in one group.
     private struct Group {
         struct Counts {
-            /// tenant and signature, and what else is the key of the table.
+            /// The key columns of the table, tenant and signature first.
             var key: [SQLValue]
             var findings: Int64 = 0
             var occurrences: Int64 = 0
             var first = Int64.max
             var last = Int64.min
 
-            /// With what the statements have as further parameters.
+            /// Parameters of a counting statement: key, counts, then `more`.
             func values(_ more: [SQLValue] = []) -> [SQLValue] {
                 key + [.integer(findings), .integer(occurrences), .integer(first), .integer(last)] + more
             }
@@ -153,7 +153,8 @@ final class SQLiteFleet: SQLiteConnection, Database {
             var total = total ?? Counts(key: Array(values[..<2]))
             count(&total)
             self.total = total
-            // tenant, signature, day, program, version, its key; tenant, signature, host.
+            // Key of zguard_days: tenant, signature, day, program, version, version_key. Key of zguard_hosts: tenant,
+            // signature, host.
             let day = Array(values[..<3]) + values[6...8]
             count(&days[day, default: Counts(key: day)])
             let host = Array(values[..<2]) + values[5...5]
@@ -161,7 +162,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
         }
     }
 
-    /// Counts what is new of a group, and begins with another.
+    /// Adds the counts of a group to the tables, then starts the next group.
     private func count(_ group: inout Group, _ suffixes: [String: String], next key: String) throws(FleetError) {
         if let finding = group.finding, let total = group.total {
             for day in group.days.values {
@@ -213,7 +214,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
                     """, [.text(day)])
             }
             let all = try suffixes()
-            // Before there were tables of days that count, all counts lay in one.
+            // Older versions kept the counts of all days in one table.
             try uncount(Self.otherDays)
             for name in Self.byDay { try query("DELETE FROM \(name)_\(Self.otherDays) WHERE day < $1", [.text(day)]) }
             for suffix in all where FleetTables.isDay(suffix) && suffix < FleetTables.suffix(of: day) {
@@ -227,7 +228,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
 }
 
 extension FleetTables {
-    /// Groups of which no finding is left.
+    /// Statements that remove groups without findings.
     static let removingEmpty =
         ["zguard_groups", "zguard_hosts"].map { table in
             """

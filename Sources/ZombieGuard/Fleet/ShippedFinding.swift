@@ -1,4 +1,4 @@
-// A finding on its way from the machine that it was made on: which one it is, whose, and in which form it goes.
+// A finding prepared for shipping: its id, origin, redacted text and database columns.
 
 import Glibc
 
@@ -8,28 +8,28 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// A finding, ready to be kept elsewhere.
+/// A finding, ready to be stored elsewhere.
 public struct ShippedFinding: Sendable {
-    /// What the shipper knows of all findings that it ships.
+    /// Properties of the shipping machine, common to all findings that it ships.
     public struct Sender: Sendable {
-        /// The name of the machine.
+        /// Host name.
         public var host: String
-        /// What is the machine's alone, and stays.
+        /// A stable id of the machine: /etc/machine-id, or the host name if there is none.
         public var machine: String
-        /// The version of the programs; nil where nobody says.
+        /// Version of the programs; nil if unknown.
         public var version: String?
-        /// Whose the findings are.
+        /// Tenant that owns the findings.
         public var tenant: String
 
-        /// The name of those whose findings are nobody's in particular.
+        /// The tenant of findings that name none.
         public static let standardTenant = "default"
 
-        /// This machine.
+        /// Describes this machine.
         ///
         /// - Parameters:
-        ///   - host: its name; nil: what the system calls it.
-        ///   - version: of the programs.
-        ///   - tenant: whose the findings are; nil: nobody's in particular.
+        ///   - host: host name; nil: from gethostname.
+        ///   - version: version of the programs.
+        ///   - tenant: owner of the findings; nil: ``standardTenant``.
         public init(host: String? = nil, version: String? = nil, tenant: String? = nil) {
             var name = [CChar](repeating: 0, count: 257)
             gethostname(&name, name.count - 1)
@@ -42,45 +42,45 @@ public struct ShippedFinding: Sendable {
         }
     }
 
-    /// As it goes: what is cut is cut.
+    /// The finding after redaction.
     public let finding: Finding
-    /// The line that is kept: what the report has, with signature and origin.
+    /// The line to store: the line of the report, redacted, with signature and origin.
     public internal(set) var line: String
-    /// The report that it is of, by name.
+    /// Name of the report, "HOST/FILE".
     let source: String
-    /// Thirty-two hexadecimal digits, the same whenever and by whomever it is shipped.
+    /// Id of the finding, 32 hexadecimal digits; the same however often, and by any machine, it is shipped.
     public let id: String
-    /// Sixteen hexadecimal digits, equal for equal bugs.
+    /// Signature, 16 hexadecimal digits, the same for findings of one bug.
     public let signature: String
-    /// Milliseconds since 1970.
+    /// Time of the last occurrence, in milliseconds since 1970.
     let milliseconds: Int64
-    /// The day of that, in UTC.
+    /// Day of that time, in UTC.
     let day: String
     let tenant: String
     let host: String
     let version: String
 
     /// - Parameters:
-    ///   - finding: as it stands in a report.
+    ///   - finding: the finding in a report.
     ///   - text: its line.
-    ///   - source: the report that it is of, by name.
-    ///   - line: the number of its line.
-    ///   - written: when the report was. A finding without a time has arrived then at the latest, and whoever reads the report later
-    ///     finds the same.
-    ///   - sender: this machine.
-    ///   - redaction: what is cut out of it.
-    /// - Returns: nil where it cannot be cut as asked.
+    ///   - source: name of the report, "HOST/FILE".
+    ///   - line: its line number.
+    ///   - written: time of the last write to the report. It dates a finding without a time, because it is the same
+    ///     when the report is read again.
+    ///   - sender: properties of this machine.
+    ///   - redaction: rules to apply; nil: none.
+    /// - Returns: nil if the redaction cannot be applied.
     init?(
         _ finding: Finding, text: String, source: String, line number: Int, written: Timestamp, sender: Sender,
         redaction: Redaction? = nil
     ) {
-        // A line that was shipped before keeps what it got then.
+        // A finding that was shipped before keeps its origin.
         var origin = finding.origin ?? Finding.Origin()
         if !Self.isDigits(origin.id, count: 32) {
             var digest = Digest()
             digest.add(sender.machine)
             digest.add(text)
-            // Such lines may be equal, and of two processes.
+            // Without a time or a process id, two processes may write equal lines. Their places in reports differ.
             if finding.time == nil || finding.processID == nil { digest.add("\(source):\(number)") }
             origin.id = digest.digits(16)
         }
@@ -88,7 +88,7 @@ public struct ShippedFinding: Sendable {
         origin.version = origin.version ?? sender.version
         origin.tenant = origin.tenant ?? sender.tenant
         let time = (finding.lastSeen ?? finding.time).flatMap { Timestamp($0) }
-        // A file's time may be unset like a finding's.
+        // The time of the file may be unset too.
         let arrival = written.milliseconds > 0 ? written : .now
         let arrived = time == nil && !text.contains("\"last_seen\"") ? arrival.description : nil
         let signature = Self.isDigits(finding.signature, count: 16) ? finding.signature! : finding.computeSignature()
@@ -102,7 +102,7 @@ public struct ShippedFinding: Sendable {
             shorter.origin = nil
             shorter.lastSeen = arrived ?? shorter.lastSeen
             self.finding = shorter
-            // What was cut is written anew, also the origin of one that was shipped before.
+            // Redaction removes signature and origin; append them again, also if the finding was shipped before.
             self.line = Self.line(cut, arrived: arrived, signature: signature, origin: origin)
         } else {
             var dated = finding
@@ -122,7 +122,7 @@ public struct ShippedFinding: Sendable {
         day = (time ?? arrival).day
     }
 
-    /// The finding as one that is only counted.
+    /// The finding without stacks, for counting only.
     var thinned: ShippedFinding {
         var short = finding.thinned
         short.signature = signature
@@ -132,7 +132,7 @@ public struct ShippedFinding: Sendable {
         return thinned
     }
 
-    /// From 0 to less than 1, by the id: the same one, shipped again, is treated alike.
+    /// Position for sampling in 0..<1, derived from the id: a finding that is shipped again gets the same decision.
     var place: Double { Double(UInt32(digits: id.prefix(8), radix: 16) ?? 0) / 4_294_967_296 }
 
     private static func isDigits(_ text: String?, count: Int) -> Bool {
@@ -140,23 +140,23 @@ public struct ShippedFinding: Sendable {
         return text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
     }
 
-    /// A line with what is given added at its end.
+    /// Appends the given fields to a line of JSON.
     private static func line(_ text: String, arrived: String?, signature: String?, origin: Finding.Origin?) -> String {
         var line = String(text[..<(text.utf8.lastIndex(of: UInt8(ascii: "}")) ?? text.startIndex)])
-        // The next one that it is shipped to finds when it came here.
+        // A collector further on finds the time of arrival in the line.
         if let arrived { line += ",\"last_seen\":\"\(arrived)\"" }
         if let signature { line += ",\"signature\":\"\(signature)\"" }
         if let origin { line += ",\"origin\":\(origin.json.line)" }
         return visibleControls(line + "}")
     }
 
-    // Within a line of JSON, control characters are blanks between its parts.
+    // In valid JSON, control characters occur only as whitespace between tokens.
     private static func visibleControls(_ line: String) -> String {
         line.hasOnly { $0 >= 0x20 }
             ? line : String(String.UnicodeScalarView(line.unicodeScalars.map { $0.value < 0x20 ? " " : $0 }))
     }
 
-    /// Safe to print and to compare, and no longer than an index can have it.
+    /// A text that is safe to print and to compare, and short enough for a database index.
     static func short(_ text: String) -> String { cut(visible(text), to: 250) }
 
     private static func cut(_ text: String, to count: Int) -> String {
@@ -168,7 +168,7 @@ public struct ShippedFinding: Sendable {
     var kind: String { Self.short(finding.kind.rawValue) }
     var headline: String { Self.cut(visible(finding.sentence), to: 500) }
 
-    /// What a search looks through.
+    /// Text that searches look at.
     var words: String {
         var words = [headline, program, signature]
         if let name = finding.block?.className { words.append(name) }
@@ -188,14 +188,14 @@ public struct ShippedFinding: Sendable {
 }
 
 extension ShippedFinding {
-    /// Places of findings in the order of the tables' keys.
+    /// Indices of the findings, sorted by the primary key of zguard_findings.
     static func order(of findings: [ShippedFinding]) -> [Int] {
         let keys = findings.map { "\($0.tenant)\u{0}\($0.signature)\u{0}\($0.day)\u{0}\($0.id)" }
         return keys.indices.sorted { keys[$0] < keys[$1] }
     }
 }
 
-/// Versions as texts that sort as they do: most findings have the version of the one before.
+/// A cache of sort keys for versions: most findings have the version of the previous one.
 struct VersionKeys {
     private var known: [String: String] = [:]
 

@@ -1,19 +1,20 @@
-// How far the reports of a directory have been shipped. Only an optimisation: what is shipped twice arrives once.
+// Records how much of each report has been shipped. Only an optimization: destinations detect repeated findings.
 
 import Glibc
 
-/// What has arrived at one destination, for the files of one directory. Lines beside the reports, of which the last about a file counts:
-/// what is new is added, and now and then all is written anew.
+/// Shipping progress to one destination for the reports of a directory, in a file beside them with one entry per line.
+/// The last entry of a report is valid. New entries are appended; the file is rewritten when it has too many superseded
+/// ones.
 struct ShippingProgress {
     struct Entry: Hashable {
         var inode: UInt64
-        /// Bytes that have arrived, of a plain file; of a compressed one all or none.
+        /// Bytes of a plain report that have arrived; 0 for a compressed one, which is shipped whole.
         var offset: UInt64
         var lines: Int
-        /// When the file was last written to, in nanoseconds, and its size, where all that there was has arrived.
+        /// The file's modification time in nanoseconds, and its size, once all of it has arrived; until then 0.
         var written: Int64
         var size: UInt64
-        /// Of what stands before the offset: the number of a file that was removed may be that of another.
+        /// Digest of the bytes before the offset: the inode number of a removed file may be reused.
         var digest: String
 
         func line(_ name: String) -> String {
@@ -24,12 +25,12 @@ struct ShippingProgress {
     private(set) var entries: [String: Entry] = [:]
     let name: String
     private var unsaved: [String: Entry] = [:]
-    /// Lines of the file; nil where it has to be written anew.
+    /// Lines in the progress file; nil if it must be rewritten.
     private var written: Int?
 
     private static let mostBytes: UInt64 = 64 << 20
     private static let header = "zguard.progress/1"
-    /// Lines that the file may have beyond twice those that count.
+    /// Lines allowed in the file beyond twice the number of entries.
     private static let spareLines = 1000
 
     init(destination: String, in directory: StoreDirectory) {
@@ -37,7 +38,7 @@ struct ShippingProgress {
         digest.add(destination)
         let name = ".zguard-collect-\(digest.digits(8))"
         self.name = name
-        // What somebody who was killed has left.
+        // Remove temporary files of processes that were killed.
         for file in (try? directory.names()) ?? [] where file.hasPrefix(name + ".") && file.hasSuffix(".tmp") {
             _ = directory.removeIfUnlocked(file)
         }
@@ -47,7 +48,7 @@ struct ShippingProgress {
         let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")
         guard lines.first == Self.header[...] else { return }
         for line in lines.dropFirst() {
-            // Of a line that nobody wrote to its end the next one is a part: its name has tabs.
+            // A torn line is joined with the next one, and has too many tabs.
             let parts = line.split(separator: "\t", omittingEmptySubsequences: false)
             guard parts.count == 7, let inode = UInt64(digits: parts[0]), let offset = UInt64(digits: parts[1]),
                 let lines = Int(digits: parts[2]),
@@ -59,7 +60,7 @@ struct ShippingProgress {
         if UInt64(bytes.count) < Self.mostBytes, bytes.last == UInt8(ascii: "\n") { written = lines.count - 1 }
     }
 
-    /// What is gone needs no memory.
+    /// Forgets reports that no longer exist.
     mutating func keep(only names: Set<String>) { entries = entries.filter { names.contains($0.key) } }
 
     mutating func set(_ entry: Entry, for name: String) {
@@ -68,12 +69,12 @@ struct ShippingProgress {
         unsaved[name] = entry
     }
 
-    /// Throws where it cannot be kept: it will be read once more then.
+    /// Throws if the file cannot be written: reports are then read again later.
     mutating func save(in directory: StoreDirectory) throws(SystemError) {
         if unsaved.isEmpty, entries.isEmpty { return }
         if let written, written + unsaved.count <= 2 * entries.count + Self.spareLines {
             if unsaved.isEmpty { return }
-            // Somebody else's may stand there by now: then the same is shipped again.
+            // Another process may have replaced the file. Then some reports are shipped again.
             let file = try directory.open(name, flags: O_WRONLY | O_APPEND)
             try file.write(Self.text(of: unsaved))
             self.written = written + unsaved.count

@@ -1,27 +1,27 @@
-// Which part of a block a picture shows, and what is in each word of it. Pure layout: BlockPicture draws it.
+// Computes which words of a block the HTML picture shows and what each word contains. BlockPicture draws the result.
 
-/// The words of a block, and around it, that a picture of a finding shows. All places are bytes from the block's start.
+/// The words in and around a block that a picture shows. All positions are byte offsets from the block's start.
 struct BlockMap: Hashable {
     static let wordBytes: Int64 = 8
-    /// A block of up to so many words is shown whole.
+    /// Number of words that the picture shows at most; a block that fits is shown whole.
     static let windowWords: Int64 = 12
 
     let size: Int64
-    /// What was touched; one byte where the length is not known. Nil where the place is not known to be in or at the block.
+    /// The accessed bytes; one byte if the length is unknown. Nil if the access may be far from the block.
     let touched: Range<Int64>?
     let isLengthKnown: Bool
-    /// What is shown, in whole words.
+    /// The bytes shown, in whole words.
     let window: Range<Int64>
-    /// Whether the block, or what was touched, goes on outside of the window.
+    /// Whether the block or the access extends beyond the window.
     let isPartial: Bool
 
-    // Reports may say anything; sums of lengths must not overflow.
+    // Sizes in a report are untrusted; the clamp keeps sums from overflowing.
     private static func length(of block: Finding.Block) -> Int64 { Int64(min(block.size, 1 << 60)) }
 
-    // Places further off are no part of a picture of the block.
+    // Offsets farther from the block than this are not drawn.
     private static let farthest: Int64 = 1 << 20
 
-    /// Nil where the finding has no block.
+    /// Nil if the finding has no block.
     init?(_ finding: Finding) {
         guard let block = finding.block else { return nil }
         size = Self.length(of: block)
@@ -39,7 +39,7 @@ struct BlockMap: Hashable {
             high = max(high, down(touched.upperBound &+ word - 1))
         }
         if (high - low) / word <= Self.windowWords {
-            // One word of what surrounds the block on each side says that there is something.
+            // If there is room, show one word of the surroundings on each side.
             if (high - low) / word + 2 <= Self.windowWords {
                 low -= low == 0 ? word : 0
                 high += high == max(end, word) ? word : 0
@@ -66,7 +66,7 @@ struct BlockMap: Hashable {
         case nil: break
         }
         guard let offset else { return nil }
-        // A fault on a value from freed memory says nothing about a place in the block.
+        // A fault on a value that was read from freed memory reveals no offset in the block.
         let size = length(of: block)
         if finding.confidence == .inferred, finding.detail["part"] == nil {
             let distance = finding.address?.distance(from: block.start)
@@ -79,16 +79,16 @@ struct BlockMap: Hashable {
         } else if [.writeAfterFree, .heapOverflow].contains(finding.kind) {
             length = number("length")
         }
-        // What was read of a dead object is a word that the guard had put there.
+        // In a freed object the program read a trap word, which is pointer-sized.
         if finding.detail["part"] != nil, offset % wordBytes == 0 { length = wordBytes }
         let bytes = min(max(1, length ?? 1), size + farthest)
         return (offset..<offset + bytes, length != nil)
     }
 
-    /// What a byte of the window belongs to.
+    /// The region that a byte of the window belongs to.
     enum Region: String { case before, header, body, beyond }
 
-    /// The window cut where one region ends and the next begins.
+    /// The window, split at region boundaries.
     func regions(headerBytes: Int64) -> [(range: Range<Int64>, region: Region)] {
         let borders: [(Int64, Region)] = [
             (0, .before), (min(headerBytes, size), .header), (size, .body), (.max, .beyond),
@@ -105,7 +105,7 @@ struct BlockMap: Hashable {
 }
 
 extension Finding.Block {
-    /// What the first words of an object hold, as short labels; none where that is not known.
+    /// Short labels of an object's header words; empty if the layout is unknown.
     var headerWords: [String] {
         guard className != nil else { return [] }
         return switch knownLanguage {

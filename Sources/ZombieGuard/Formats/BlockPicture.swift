@@ -1,4 +1,4 @@
-// A picture of a block: its words, what was touched, what lies around it. Inline SVG, coloured by the page's style.
+// Draws a block as inline SVG: its words, the accessed bytes, and the surroundings. The style sheet sets the colors.
 
 struct BlockPicture {
     private let finding: Finding
@@ -10,7 +10,7 @@ struct BlockPicture {
     private static let rowTop = 40.0
     private static let rowHeight = 30.0
 
-    /// Nil where the finding has no block.
+    /// Nil if the finding has no block.
     init?(_ finding: Finding) {
         guard let block = finding.block, let map = BlockMap(finding) else { return nil }
         self.finding = finding
@@ -38,7 +38,7 @@ struct BlockPicture {
             """
     }
 
-    /// What the picture shows, in words.
+    /// The picture's content in words, for screen readers.
     var caption: String {
         var text = "block of \(sizeText(block.size))"
         if let touched = map.touched { text += ", \(touchedText(touched))" }
@@ -49,7 +49,7 @@ struct BlockPicture {
         (Self.width - 2 * Self.left) / Double((map.window.upperBound - map.window.lowerBound) / BlockMap.wordBytes)
     }
 
-    // A few words are not stretched to the whole width.
+    // Limit the width of a word: few words do not fill the whole picture.
     private var scale: Double { min(wordWidth, 64) / Double(BlockMap.wordBytes) }
 
     private func x(_ offset: Int64) -> Double { Self.left + Double(offset - map.window.lowerBound) * scale }
@@ -65,12 +65,12 @@ struct BlockPicture {
     private func label(_ x: Double, _ y: Double, _ text: String, _ style: String = "", anchor: String = "middle")
         -> String
     {
-        let side = anchor == "middle" ? "" : " text-anchor=\"\(anchor)\"" // the style's, where nothing is said
+        let side = anchor == "middle" ? "" : " text-anchor=\"\(anchor)\"" // "middle" is the style sheet's default
         let name = style.isEmpty ? "" : " class=\"\(style)\""
         return #"<text\#(name) x="\#(points(x))" y="\#(points(y))"\#(side)>\#(text)</text>"#
     }
 
-    // Borders between the words.
+    // Lines between the words.
     private var grid: String {
         let words = stride(from: map.window.lowerBound + 8, to: map.window.upperBound, by: 8)
         let path = words.map { "M\(points(x($0))) \(points(Self.rowTop))v\(points(Self.rowHeight))" }.joined()
@@ -86,7 +86,7 @@ struct BlockPicture {
         }.joined()
     }
 
-    // The block's own borders, open where it goes on outside of the window.
+    // The outline of the block, open on a side where the block extends beyond the window.
     private var outline: String {
         let start = max(0, map.window.lowerBound)
         let end = min(map.size, map.window.upperBound)
@@ -126,7 +126,7 @@ struct BlockPicture {
         return text
     }
 
-    // What was done, as far as it is known: "4 bytes changed", "call through the class pointer".
+    // A description of the access: "4 bytes changed", "call through the class pointer".
     private func use(_ count: UInt64) -> String {
         switch finding.kind {
         case .doubleFree, .invalidFree, .deallocMismatch: return "pointer given to free"
@@ -145,7 +145,8 @@ struct BlockPicture {
         return map.isLengthKnown ? "\(access) of \(sizeText(count))" : access
     }
 
-    // Offsets below the words, as many as have room: first the end, then what was touched, then the others.
+    // Offsets below the words. Labels that would overlap earlier ones are dropped; the order is the end, the access,
+    // then the others.
     private var ticks: String {
         let y = Self.rowTop + Self.rowHeight + 13
         let end = map.size
@@ -171,7 +172,7 @@ struct BlockPicture {
         return text
     }
 
-    // The whole block below, with the window marked: where in a large block it is.
+    // An overview of the whole block below, with the window marked, which shows where in a large block the window lies.
     private var overview: String {
         let y = Self.rowTop + Self.rowHeight + 26
         let low = Double(min(0, map.window.lowerBound))

@@ -1,14 +1,14 @@
-// Paths of files as URIs.
+// Converts file paths to URI references.
 
-/// Makes URI references of file paths: relative to a source root where the file lies below it.
+/// Converts file paths to URI references, which are relative to the source root if the file is below it.
 struct FileURI {
     /// Name of the source root in SARIF.
     static let rootName = "%SRCROOT%"
 
-    // Parts of an absolute path without "." and ".."; nil where there is no source root.
+    // Components of the root's absolute path, without "." and ".."; nil if there is no source root.
     private let root: [Substring]?
 
-    /// A root that is not an absolute path counts as none.
+    /// Ignores a root that is not an absolute path.
     init(root: String?) { self.root = root.flatMap { $0.hasPrefix("/") ? Self.parts(of: $0) : nil } }
 
     /// A reference to a file, and whether it is relative to the root.
@@ -17,10 +17,10 @@ struct FileURI {
         var isBelowRoot: Bool
     }
 
-    /// The URI of the root, with the slash at its end that relative references need.
+    /// The URI of the root, with the trailing slash that relative references need.
     var rootURI: String? { root.map { Self.absolute($0) + ($0.isEmpty ? "" : "/") } }
 
-    /// Nil where the path names nothing, or a file that cannot be told from here, such as "../csu/start.c".
+    /// Nil if the path is empty or begins with "..", as in "../csu/start.c", whose directory is unknown.
     func reference(to path: String, isRelativeToRoot: Bool = true) -> Reference? {
         if path.hasPrefix("/") {
             let parts = Self.parts(of: path)
@@ -35,7 +35,8 @@ struct FileURI {
         return Reference(uri: Self.encoded(parts[...]), isBelowRoot: root != nil && isRelativeToRoot)
     }
 
-    /// The path for readers that take no URI: from the root on where the file lies below it, or as it is. Nil as for `reference`.
+    /// The path for readers that do not accept URIs: relative to the root if the file is below it, otherwise unchanged.
+    /// Nil as for `reference`.
     func path(to path: String) -> (path: String, isBelowRoot: Bool)? {
         let parts = Self.parts(of: path)
         if parts.isEmpty || parts[0] == ".." { return nil }
@@ -46,7 +47,7 @@ struct FileURI {
         return ("/" + parts.joined(separator: "/"), false)
     }
 
-    // By name only: symbolic links are not followed. ".." at the beginning of a relative path stays.
+    // Lexical normalization: symbolic links are not followed. A leading ".." of a relative path is kept.
     private static func parts(of path: String) -> [Substring] {
         var parts: [Substring] = []
         for part in path.split(separator: "/") where part != "." {
@@ -67,7 +68,8 @@ struct FileURI {
         parts.map(percentEncoded).joined(separator: "/")
     }
 
-    // What RFC 3986 lets stand in every place of a path, and no more: a colon would make a scheme of a first part.
+    // Characters that RFC 3986 allows unencoded everywhere in a path. ":" is excluded: in the first component it would
+    // end a scheme.
     private static let plain = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+@=,".utf8)
 
     static func percentEncoded(_ part: Substring) -> String {

@@ -1,7 +1,7 @@
-// The three things that happened to a block, each with its stack and a title; and the threads of a program that died.
+// Lists the stacks of a finding with their titles: access, free, allocation, and the other threads of a crash.
 
 extension Finding {
-    /// One of the three stacks of a finding.
+    /// One stack of a finding.
     struct Event: Sendable {
         enum Role: String, Sendable { case access, previous, thrown, free, alloc, thread }
 
@@ -12,7 +12,7 @@ extension Finding {
         var frames: [Frame]
     }
 
-    /// What is known to have happened, the last event first: the order in which text reports show the stacks.
+    /// The known events, newest first, in the order of text reports.
     var events: [Event] {
         let thread = self.thread
         var name = thread.map { " by thread \($0.id)" } ?? ""
@@ -31,7 +31,7 @@ extension Finding {
         return all.filter { !$0.frames.isEmpty }
     }
 
-    /// The events, and what the other threads did meanwhile.
+    /// The events, followed by the stacks of the other threads.
     var stacksToShow: [Event] {
         var all = events
         for (title, frames) in crash?.otherThreads ?? [] where !frames.isEmpty {
@@ -71,7 +71,8 @@ extension Finding {
         return verb + (hasNoAgent ? name.replacingPrefix(" by", with: ":") : name)
     }
 
-    /// The frame that a viewer should show first. Where the stack says only who noticed, the block's own stacks say more.
+    /// The frame that a viewer should show first. If the error was noticed late, this is a frame of the free or the
+    /// allocation, because the access stack is the detector's.
     var primaryFrame: Frame? {
         let late = isNoticedLate ? stacks.free.origin ?? stacks.alloc.origin : nil
         return late ?? stacks.accessOrigin ?? stacks.free.origin ?? stacks.alloc.origin

@@ -1,35 +1,35 @@
-// The kinds of findings as documents explain them: rules of SARIF, headings of HTML.
+// Describes the kinds of findings for SARIF rules and HTML headings.
 
 import CZombie
 
-/// What a kind of finding means.
+/// The description of a kind of finding.
 public struct FindingKind: Sendable {
-    /// How serious a finding of the kind is by itself, in SARIF's words.
+    /// The severity of a kind, as SARIF names it.
     public enum Level: String, Sendable {
         /// A bug.
         case error
         /// Probably a bug.
         case warning
-        /// Worth knowing.
+        /// Information.
         case note
     }
 
-    /// The kind that this is about.
+    /// The described kind.
     public var kind: Finding.Kind
-    /// "UseAfterFree"
+    /// The name for SARIF rules, such as "UseAfterFree".
     public var name: String
-    /// One sentence.
+    /// One sentence that summarizes the kind.
     public var summary: String
     /// What happened, in a few sentences.
     public var explanation: String
-    /// What to do about it.
+    /// How to fix the bug.
     public var help: String
-    /// Number in the Common Weakness Enumeration.
+    /// Number in the Common Weakness Enumeration (CWE).
     public var weakness: Int?
-    /// How serious it is where the finding is certain.
+    /// The severity of a finding whose block is certain.
     public var level: Level = .error
 
-    /// Every kind that this version knows, the gravest first: the runtime's table.
+    /// All kinds of this version, most severe first, from the runtime's table.
     public static let all: [FindingKind] = withUnsafeBytes(of: zg_finding_kind_table) { bytes in
         zip(Finding.Kind.all, bytes.bindMemory(to: zg_finding_kind_info.self)).map { kind, row in
             guard let level = Level(rawValue: String(cString: row.level)) else {
@@ -42,10 +42,10 @@ public struct FindingKind: Sendable {
         }
     }
 
-    /// The entry of a kind; one that says little for kinds of later versions.
+    /// Returns the description of a kind, or a generic one for a kind of a later version.
     ///
-    /// - Parameter kind: may be of a later version.
-    /// - Returns: the entry.
+    /// - Parameter kind: a kind, possibly of a later version.
+    /// - Returns: the description.
     public static func of(_ kind: Finding.Kind) -> FindingKind {
         all.first { $0.kind == kind }
             ?? FindingKind(

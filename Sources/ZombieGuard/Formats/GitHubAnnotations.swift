@@ -1,22 +1,22 @@
-// Findings as commands of GitHub's workflows, which it shows as annotations of the lines that they name.
+// Writes findings as GitHub workflow commands, which GitHub shows as annotations of source lines.
 
-/// Writes findings as GitHub's workflow commands, one line each:
-/// `::error file=Sources/Cart.swift,line=14,col=9,title=use-after-free::message`. What is `inferred`, or of a kind that is no error
-/// by itself, is a `::warning`. The syntax and its escapes are those of
+/// Writes findings as GitHub workflow commands, one line each, such as
+/// `::error file=Sources/Cart.swift,line=14,col=9,title=use-after-free (ZombieGuard)::message`. Findings that are
+/// `inferred`, or whose kind is less than an error, become `::warning`. Syntax and escapes:
 /// <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>.
 public struct GitHubAnnotations: Sendable {
     private let files: FileURI
 
-    /// Makes a writer of annotations.
+    /// Creates a writer of annotations.
     ///
-    /// - Parameter workspace: the absolute path of the directory that GitHub names files from, as in the variable
-    ///   `GITHUB_WORKSPACE`; files elsewhere keep their absolute paths. Nil where there is none.
+    /// - Parameter workspace: absolute path of the directory that GitHub's file names are relative to
+    ///   (`GITHUB_WORKSPACE`). Files outside it keep their absolute paths. Nil if there is no workspace.
     public init(workspace: String?) { files = FileURI(root: workspace) }
 
-    /// The command for one finding.
+    /// Returns the command for one finding.
     ///
-    /// - Parameter finding: a finding with names; its texts may hold anything.
-    /// - Returns: one line with its line feed.
+    /// - Parameter finding: a symbolicated finding; its text is untrusted.
+    /// - Returns: one line, including its line feed.
     public func line(for finding: Finding) -> String {
         let kind = FindingKind.of(finding.kind)
         let level = finding.confidence == .exact ? kind.level : .warning
@@ -25,7 +25,7 @@ public struct GitHubAnnotations: Sendable {
         return "::\(command) \(properties.joined(separator: ","))::\(Self.data(message(of: finding)))\n"
     }
 
-    // MARK: What is said
+    // MARK: Message
 
     private func message(of finding: Finding) -> String {
         let past = finding.events.filter { $0.role != .access }.map { event in
@@ -43,7 +43,8 @@ public struct GitHubAnnotations: Sendable {
         return "\(name) (\(visible(file))\(frame.line.map { ":\($0)" } ?? ""))"
     }
 
-    // The line that a viewer should see first; where that is in code from elsewhere, the innermost line of the workspace's own.
+    // The frame that a viewer should show first; if that is outside the workspace, the innermost frame of the same
+    // stack inside it.
     private func place(of finding: Finding) -> [String] {
         guard let primary = finding.primaryFrame else { return [] }
         let isOwn = { (frame: Finding.Frame) in
@@ -61,13 +62,13 @@ public struct GitHubAnnotations: Sendable {
 
     // MARK: Escapes
 
-    /// A message: its lines are told apart by an escape, since a line feed ends the command.
+    /// Escapes a message. Its line feeds become "%0A", because a line feed ends the command.
     private static func data(_ text: String) -> String {
         text.split(separator: "\n", omittingEmptySubsequences: false).map { escaped(visible(String($0)), "%\r\n") }
             .joined(separator: "%0A")
     }
 
-    /// The value of a property, which a comma or the colons of the message would end.
+    /// Escapes the value of a property, including the comma and colon that would end it.
     private static func property(_ text: String) -> String { escaped(visible(text), "%\r\n:,") }
 
     private static func escaped(_ text: String, _ reserved: String) -> String {

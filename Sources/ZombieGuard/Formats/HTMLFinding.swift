@@ -1,8 +1,8 @@
-// One finding as HTML: sentence, picture of the block, stacks, and the small print.
+// Renders one finding as HTML: sentence, picture of the block, stacks, and details.
 
 struct HTMLFinding {
     let finding: Finding
-    /// The number that the page gives it, from 1.
+    /// The finding's number on the page, from 1.
     let number: Int
     let isOpen: Bool
     let sourceRoot: String?
@@ -21,7 +21,7 @@ struct HTMLFinding {
             """
     }
 
-    // The place stands apart from what happened.
+    // The sentence, with its source location in a separate element.
     private var sentence: String {
         var text = finding.sentence
         if finding.confidence == .inferred, text.hasSuffix(" (inferred)") { text.removeLast(" (inferred)".count) }
@@ -79,7 +79,7 @@ struct HTMLFinding {
         return "<div class=\"stacks n\(sections.count)\">\(sections.joined())</div>"
     }
 
-    // Who retained and released the object, as the text has it.
+    // The retains and releases of the object, as in the text report.
     private var changes: String {
         let shown = finding.history.withoutPairs
         if shown.isEmpty { return "" }
@@ -124,6 +124,6 @@ struct HTMLFinding {
 }
 
 extension Finding.Block {
-    /// The class of style sheets that the block's state has.
+    /// The CSS class for the block's state.
     var stateClass: String { knownState.flatMap { $0.isReported ? $0.rawValue : nil } ?? "unknown" }
 }

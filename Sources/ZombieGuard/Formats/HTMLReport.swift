@@ -1,36 +1,36 @@
-// Reports as one HTML page that needs nothing else: no network, no fonts, and no script either, though one helps.
+// Renders a report as one self-contained HTML page: no network, no fonts; the script is optional.
 
-/// A report document as a page for a browser.
+/// An HTML page for a report document.
 public struct HTMLReport {
     private let document: ReportDocument
     private let sources: SourceExcerpts?
     private let sections: [Section]
 
-    /// Findings of one kind, by class.
+    /// Findings of one kind, grouped by class.
     private struct Section {
         var kind: Finding.Kind
         var classes: [(name: String?, findings: [(number: Int, finding: Finding)])]
         var count: Int { classes.reduce(0) { $0 + $1.findings.count } }
     }
 
-    /// So many findings are open at first; of more only the first.
+    /// A page with at most this many findings shows all of them expanded, a longer one only the first.
     private static let openFindings = 3
-    /// Findings that get source excerpts; a page of thousands stays small without.
+    /// Number of findings that get source excerpts; the limit keeps a page of thousands small.
     private static let findingsWithSources = 200
     private static let mostTimelines = 6
 
-    /// Excerpts of source files are read through `sources`; nil leaves them out.
+    /// Creates a page.
     ///
     /// - Parameters:
-    ///   - document: what the page says; its texts may hold anything.
-    ///   - sources: reads source files; nil: none are shown.
+    ///   - document: the report; its text is untrusted.
+    ///   - sources: reads source files; nil omits excerpts.
     public init(_ document: ReportDocument, sources: SourceExcerpts? = SourceExcerpts()) {
         self.document = document
         self.sources = sources
         sections = Self.sections(document.findings)
     }
 
-    // Kinds in the order of their table, then unknown ones; classes and findings in the order in which they come.
+    // Kinds in the order of the runtime's table, then unknown ones; classes and findings in the order of the document.
     private static func sections(_ findings: [Finding]) -> [Section] {
         var kinds = FindingKind.all.map(\.kind)
         var byKind: [Finding.Kind: [Finding]] = [:]
@@ -62,7 +62,7 @@ public struct HTMLReport {
         }
     }
 
-    /// The page, ending with a line feed.
+    /// The page, including its final line feed.
     public var text: String {
         var page = head
         page += "<body>\n\(Self.patterns)\(masthead)\n<main>\n\(notes)\(timelines)"
@@ -78,7 +78,7 @@ public struct HTMLReport {
         return page
     }
 
-    // Hatching for what lies around a block, shared by all pictures.
+    // The hatch pattern for the surroundings of a block, shared by all pictures.
     static let patterns = """
         <svg class="defs" aria-hidden="true"><defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse">\
         <path d="M-1 7L7 -1M-1 1L1 -1M5 7L7 5"/></pattern></defs></svg>

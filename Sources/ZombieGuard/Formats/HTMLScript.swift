@@ -1,7 +1,8 @@
-// What the page does with a script: filter, open and close. Everything can be read without it.
+// Holds the script of the page, which filters, expands and collapses findings. The page is readable without it.
 
 enum HTMLScript {
-    /// SHA-256 of the text in base64, for the page's content security policy. Tests/Reports/formats.py prints what it has to be.
+    /// SHA-256 of the text in base64, for the page's content security policy. Tests/Reports/formats.py prints the
+    /// required value.
     static let digest = "q95WI7cNS/9sYqYmacBlZDbwAJ+vRDAucQ1E7uwfRqw="
 
     static let text = """

@@ -1,12 +1,12 @@
-// A stack as HTML: the program's own frames, the runtime's folded, and the source around the frame that counts.
+// Renders a stack as HTML: the program's own frames, folded runtime frames, and the source around the origin frame.
 
 struct HTMLStack {
     let event: Finding.Event
-    /// Paths below it are shown relative to it.
+    /// Paths below this directory are shown relative to it.
     let sourceRoot: String?
     let excerpt: SourceExcerpt?
 
-    /// Frames of one stack that are shown; a stack overflow has thousands.
+    /// Limit on the lines of one stack; the stack of a stack overflow has thousands of frames.
     static let mostFrames = 48
 
     /// A `section` element.
@@ -30,7 +30,7 @@ struct HTMLStack {
             case .repeated(_, let frames, let turns):
                 let what = frames == 1 ? "this frame" : "these \(frames) frames"
                 text += "<li class=\"more\">\(what) \(turns) times more"
-            case .folded(let range, _) where range.count == 1: // no more than its fold
+            case .folded(let range, _) where range.count == 1: // folding would not save a line
                 text += row(range.lowerBound, isOrigin: range.lowerBound == origin)
             case .folded(let range, _):
                 let list = range.map { row($0, isOrigin: false) }.joined()
@@ -43,7 +43,7 @@ struct HTMLStack {
         return text
     }
 
-    // "libswiftCore.so, libc.so.6" or "the runtime".
+    // "libswiftCore.so, libc.so.6", or "runtime libraries" for more than two names.
     private func foldedName(_ frames: ArraySlice<Finding.Frame>) -> String {
         var names: [String] = []
         for name in frames.compactMap(\.moduleName) where !names.contains(name) { names.append(name) }

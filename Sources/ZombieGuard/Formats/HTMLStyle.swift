@@ -1,7 +1,8 @@
-// The style of the page. No colour carries a meaning alone: every one has a word or a shape beside it.
+// Holds the style sheet of the page. No meaning depends on color alone: each color comes with a word or a shape.
 
 enum HTMLStyle {
-    /// SHA-256 of the text in base64, for the page's content security policy. Tests/Reports/formats.py prints what it has to be.
+    /// SHA-256 of the text in base64, for the page's content security policy. Tests/Reports/formats.py prints the
+    /// required value.
     static let digest = "QqFynk+3x8T5jEmOoejPVlgnRuTdAaAyKY6dgqIRi/0="
 
     static let text = """

@@ -1,7 +1,7 @@
-// Text inside of HTML.
+// Escapes text for HTML, and formats numbers and sizes.
 
-/// The text safe to stand between tags and in quoted attributes, whatever it holds. Text of enormous length, which names of
-/// C++ functions can have, is cut.
+/// Escapes untrusted text for use between tags and in quoted attributes. Text longer than `limit` is truncated; names
+/// of C++ functions can be enormous.
 func htmlText(_ text: String, cutAt limit: Int = 300) -> String {
     var shown = visible(text)
     if shown.utf8.count > limit, shown.unicodeScalars.count > limit {
@@ -19,20 +19,20 @@ func htmlText(_ text: String, cutAt limit: Int = 300) -> String {
     return escaped
 }
 
-/// A length of SVG: at most one digit behind the point. 0 for what is no length.
+/// Formats an SVG length with at most one decimal. Returns "0" for values that are not finite or too large.
 func points(_ value: Double) -> String {
     guard abs(value) < 1e9 else { return "0" }
     let tenths = Int((value * 10).rounded())
     return tenths % 10 == 0 ? "\(tenths / 10)" : "\(tenths < 0 ? "-" : "")\(abs(tenths) / 10).\(abs(tenths) % 10)"
 }
 
-/// "48 bytes", "1.5 KiB": exact where that is short.
+/// Formats a size: "48 bytes", "1.5 KiB". The size is exact if that is short.
 func sizeText(_ bytes: UInt64) -> String {
     if bytes < 10_000, bytes < 4096 || bytes % 1024 != 0 { return "\(bytes) byte\(bytes == 1 ? "" : "s")" }
     return binarySizeText(bytes)
 }
 
-/// "1.5 KiB", for 1,024 bytes and more; rounded down.
+/// Formats a size of at least 1,024 bytes in binary units, rounded down: "1.5 KiB".
 func binarySizeText(_ bytes: UInt64) -> String {
     let units: [(String, UInt64)] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40), ("PiB", 50), ("EiB", 60)]
     let (unit, shift) = units.last { bytes >> $0.1 > 0 } ?? units[0]

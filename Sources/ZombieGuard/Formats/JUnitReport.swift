@@ -1,17 +1,17 @@
-// Reports as JUnit XML, as servers for continuous integration read it: a suite of tests, each finding a test that failed.
+// Writes reports as JUnit XML for continuous-integration servers: a test suite with a failed test for each finding.
 
-/// A report document as JUnit XML, in the form that Jenkins publishes as `junit-10.xsd` and its relatives understand: one
-/// `testsuite` in `testsuites`. A finding is a test that failed. Where there is none, one test passes, since many servers take a
-/// report without tests for an error; what could not be read is a test with an error.
+/// A report document as JUnit XML, in the form of Jenkins' `junit-10.xsd` and its relatives: one `testsuite` in
+/// `testsuites`. Each finding is a failed test. Without findings there is one passing test, since many servers reject a
+/// report without tests. Incomplete input becomes a test with an error.
 public struct JUnitReport: Sendable {
     private let document: ReportDocument
 
-    /// Makes the report of a document.
+    /// Creates the report for a document.
     ///
-    /// - Parameter document: what the report says; its texts may hold anything.
+    /// - Parameter document: the report; its text is untrusted.
     public init(_ document: ReportDocument) { self.document = document }
 
-    /// The XML in UTF-8, ending with a line feed.
+    /// The XML in UTF-8, including its final line feed.
     public var text: String {
         let errors = self.errors
         var cases = document.findings.map(failed) + document.suppressedFindings.map(skipped) + errors
@@ -19,7 +19,7 @@ public struct JUnitReport: Sendable {
         let counts =
             " tests=\"\(cases.count)\" failures=\"\(document.findings.count)\" errors=\"\(errors.count)\""
         var text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-        // Nothing here was timed.
+        // The tests have no durations.
         text += "<testsuites name=\"zguard\"\(counts) time=\"0\">\n"
         text += "  <testsuite\(attribute("name", suiteName))\(counts) skipped=\"\(document.suppressedFindings.count)\""
         text += " time=\"0\" timestamp=\"\(timestamp)\">\n"
@@ -31,13 +31,14 @@ public struct JUnitReport: Sendable {
         return text + "  </testsuite>\n</testsuites>\n"
     }
 
-    // Dots separate packages from classes in the trees that servers draw.
+    // Base names only: servers split the suite name at dots into packages and classes, and directories may contain
+    // dots.
     private var suiteName: String {
         let programs = document.programs.map(Self.baseName)
         return document.title.map(Self.baseName) ?? (programs.isEmpty ? "zguard" : programs.joined(separator: ", "))
     }
 
-    // "2026-01-02T03:04:05", UTC: the form has no room for fractions and zones.
+    // "2026-01-02T03:04:05", UTC: the format has no fractions and no time zone.
     private var timestamp: Substring { document.made.description.prefix(19) }
 
     private var properties: String {
@@ -65,14 +66,14 @@ public struct JUnitReport: Sendable {
         return test(suppressed.finding, "      <skipped\(attribute("message", reason))/>\n")
     }
 
-    // What is neither a finding nor suppressed, and keeps the suite from passing.
+    // Conditions besides findings that make the suite fail.
     private var errors: [String] {
         var errors: [String] = []
         if !document.isComplete {
             errors.append(
                 error("report is complete", "some of what was found could not be read or written", type: "incomplete"))
         }
-        // A run that was cut short has tested less than it should.
+        // A run that ended early has tested less than intended.
         if let end = document.end, end.needsExplanation, let text = end.text {
             errors.append(error("program ended by itself", text, type: "ended"))
         }
@@ -83,8 +84,8 @@ public struct JUnitReport: Sendable {
         test(name: name, of: suiteName, "      <error\(attribute("message", message)) type=\"\(type)\"/>\n")
     }
 
-    // Servers tell tests of several runs apart by class and name: these say nothing that differs between runs, and the signature
-    // keeps two bugs of one function apart.
+    // Servers identify tests across runs by class and name. Both are therefore free of values that vary between runs;
+    // the signature distinguishes two bugs in one function.
     private func test(_ finding: Finding, _ outcome: String) -> String {
         let signature = finding.signature ?? finding.computeSignature()
         let function = finding.primaryFrame?.function.map { " in \(cut($0))" } ?? ""

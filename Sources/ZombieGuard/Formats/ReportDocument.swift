@@ -1,55 +1,55 @@
-// Everything that a report as a whole document says: SARIF and HTML are made of it.
+// Defines the contents of a report document, from which SARIF, HTML and JUnit are rendered.
 
-/// The contents of a report. Findings are grouped and symbolicated already; texts may be hostile, renderers escape them.
+/// The contents of a report. Findings are already grouped and symbolicated. Text is untrusted; renderers escape it.
 public struct ReportDocument: Sendable {
-    /// A finding that a suppression keeps out of the report.
+    /// A finding that a suppression excludes from the report.
     public struct Suppressed: Hashable, Sendable {
-        /// What was suppressed.
+        /// The suppressed finding.
         public var finding: Finding
-        /// What the suppression says, such as its name or comment.
+        /// The suppression's name or comment.
         public var reason: String?
 
-        /// Makes a suppressed finding, with what its rule says of it.
+        /// Creates a suppressed finding.
         ///
         /// - Parameters:
-        ///   - finding: what was suppressed.
-        ///   - reason: what the rule says, such as its name.
+        ///   - finding: the suppressed finding.
+        ///   - reason: the suppression's name or comment.
         public init(_ finding: Finding, reason: String? = nil) {
             self.finding = finding
             self.reason = reason
         }
     }
 
-    /// What the report is about, each group of equal findings once.
+    /// The findings, one for each group of equal findings.
     public var findings: [Finding]
-    /// May be empty where only their number is known.
+    /// The suppressed findings; may be empty if only their number is known.
     public var suppressedFindings: [Suppressed]
-    /// How many findings were suppressed, equal ones once.
+    /// Number of suppressed findings; equal findings count once.
     public var suppressedCount: Int
-    /// In any order, of one process or several.
+    /// Samples of one or several processes, in any order.
     public var timeline: [TimelineSample]
-    /// What stands above the report; the programs' names where it is nil.
+    /// The heading of the report; nil for the programs' names.
     public var title: String?
-    /// Version of the zguard that made the report.
+    /// Version of zguard that made the report.
     public var version: String
-    /// The command line of zguard, its own name first; empty where it is not known.
+    /// zguard's command line including its own name; empty if unknown.
     public var commandLine: [String]
     /// When the report was made.
     public var made: Timestamp
-    /// What the reader has to know, such as "no names for …". Safe to print.
+    /// Notes to the reader, such as "no names for …". Safe to print.
     public var notes: [String]
-    /// An absolute path: files below it are named relative to it.
+    /// Absolute path of the source root; files below it are named relative to it.
     public var sourceRoot: String?
-    /// Whether everything that there was to read could be read.
+    /// Whether all input could be read.
     public var isComplete: Bool
-    /// How the guarded program ended, as shells see it; nil where it was not watched.
+    /// Exit status of the guarded program as shells report it; nil if no program was run.
     public var exitStatus: Int32?
-    /// How the program ended, and what ended it; nil where it was not watched.
+    /// How the program ended and the cause; nil if no program was run.
     public var end: ProgramEnd?
-    /// What was watched by the run that made the report; nil where there was none, or nothing is known.
+    /// Coverage of the run that made the report; nil if there was no run or the coverage is unknown.
     public var coverage: Coverage?
 
-    /// Makes a document of its parts. Each parameter is the property of its name.
+    /// Creates a document. Each parameter sets the property of the same name.
     public init(
         findings: [Finding], suppressedFindings: [Suppressed] = [], suppressedCount: Int? = nil,
         timeline: [TimelineSample] = [], title: String? = nil, version: String = zombieGuardVersion,
@@ -72,16 +72,16 @@ public struct ReportDocument: Sendable {
         self.end = end
     }
 
-    /// Paths of the programs that there are findings or samples of, each once, in the order in which they come.
+    /// Paths of all programs with findings or samples, without duplicates, in order of first appearance.
     public var programs: [String] {
         var seen: Set<String> = []
         return (findings.compactMap(\.program) + timeline.compactMap(\.program)).filter { seen.insert($0).inserted }
     }
 
-    /// How many findings there were, equal ones included.
+    /// Number of findings, equal ones included.
     public var occurrences: Int { findings.reduce(0) { $0.addingSaturated($1.count) } }
 
-    /// The command line as a shell would take it.
+    /// The command line, quoted for a shell.
     public var commandText: String? {
         commandLine.isEmpty ? nil : commandLine.map(Self.quoted).joined(separator: " ")
     }

@@ -1,4 +1,4 @@
-// Reports in the Static Analysis Results Interchange Format, version 2.1.0: the log and its one run.
+// Writes reports in the Static Analysis Results Interchange Format (SARIF) 2.1.0: the log and its one run.
 
 /// A report document as SARIF, for code scanning services and editors.
 public struct SARIFReport: Sendable {
@@ -6,13 +6,13 @@ public struct SARIFReport: Sendable {
     private let files: FileURI
     private let kinds: [FindingKind]
 
-    /// Makes the report of a document.
+    /// Creates the report for a document.
     ///
-    /// - Parameter document: what the report says; its texts may hold anything.
+    /// - Parameter document: the report; its text is untrusted.
     public init(_ document: ReportDocument) {
         self.document = document
         files = FileURI(root: document.sourceRoot)
-        // Every kind there is, so that rules have the same index in every report; then what later versions found.
+        // List all known kinds first, so that a rule has the same index in every report, then kinds of later versions.
         var kinds = FindingKind.all
         for finding in document.findings + document.suppressedFindings.map(\.finding)
         where !kinds.contains(where: { $0.kind == finding.kind }) {
@@ -21,7 +21,7 @@ public struct SARIFReport: Sendable {
         self.kinds = kinds
     }
 
-    /// The log, ending with a line feed.
+    /// The log, including its final line feed.
     public var text: String { json.line + "\n" }
 
     var json: JSONText {
@@ -35,7 +35,7 @@ public struct SARIFReport: Sendable {
     }
 
     private var run: JSONText {
-        // Where one result says whether it is suppressed, all do.
+        // If one result has `suppressions`, all results must have them.
         let saysSuppressed = !document.suppressedFindings.isEmpty
         var results = document.findings.map { finding in
             result(finding, suppressions: saysSuppressed ? .array([]) : nil)
@@ -114,10 +114,11 @@ public struct SARIFReport: Sendable {
         ])
     }
 
-    /// A message without links and placeholders: what would make some is escaped.
+    /// A message object whose text is escaped, so that it contains no links or placeholders.
     static func message(_ text: String) -> JSONText { .object([("text", .string(escaped(text)))]) }
 
-    /// Square brackets begin links, braces placeholders (sections 3.11.5 and 3.11.6 of the standard).
+    /// Escapes square brackets, which begin links, and braces, which begin placeholders (sections 3.11.5 and 3.11.6 of
+    /// the standard).
     static func escaped(_ text: String) -> String {
         var escaped = ""
         for character in visible(text).unicodeScalars {

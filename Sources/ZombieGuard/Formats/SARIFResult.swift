@@ -1,4 +1,4 @@
-// One finding as a result of a SARIF run: message, places, stacks, the way from allocation to access.
+// Renders one finding as a SARIF result: message, locations, stacks, and the code flow from allocation to access.
 
 struct SARIFResult {
     let finding: Finding
@@ -24,7 +24,7 @@ struct SARIFResult {
         ])
     }
 
-    // Viewers show a related location where the message links to it by its number.
+    // Viewers show a related location only if the message links to its number.
     private var message: JSONText {
         let links = relatedEvents.enumerated().map { number, event in
             (isError: event.role == .thrown, text: "[\(event.title)](\(number + 1))")
@@ -37,7 +37,7 @@ struct SARIFResult {
         return .object([("text", .string(text))])
     }
 
-    // MARK: places
+    // MARK: locations
 
     private var relatedEvents: [Finding.Event] {
         finding.events.filter {
@@ -51,7 +51,7 @@ struct SARIFResult {
         }
     }
 
-    // Services insist on a file: where no frame has one, it is the program.
+    // Code-scanning services require a file: if no frame has one, use the program.
     private var primaryLocation: JSONText? {
         if let frame = finding.primaryFrame { return location(frame, needsFile: true) }
         guard let program = finding.program.flatMap({ files.reference(to: $0) }) else { return nil }
@@ -97,7 +97,7 @@ struct SARIFResult {
         return .object([("startLine", .integer(Int64(line))), ("startColumn", column)])
     }
 
-    // Numbers of JSON are exact to 2^53 for most readers.
+    // Most JSON readers represent numbers exactly only up to 2^53.
     private static func exact(_ address: Address) -> JSONText? {
         address.rawValue < 1 << 53 ? .natural(address.rawValue) : nil
     }
@@ -126,7 +126,7 @@ struct SARIFResult {
         ])
     }
 
-    // What happened in the order of time, one flow for each thread that took part.
+    // The events in chronological order, with one thread flow for each thread involved.
     private var codeFlow: JSONText? {
         let events = finding.events.reversed()
         guard events.count > 1 else { return nil }

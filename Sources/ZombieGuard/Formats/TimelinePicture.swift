@@ -1,7 +1,7 @@
-// Heap and quarantine of one process over time: three strips of inline SVG on one axis, with a mark for each finding.
+// Draws heap and quarantine of a process over time: three inline SVG strips on one time axis, with marks for findings.
 
 struct TimelinePicture {
-    /// A finding at its place in time; `number` is the one that the page gives it.
+    /// A finding's position in time; `number` is the finding's number on the page.
     struct Mark: Hashable {
         var time: Timestamp
         var number: Int
@@ -13,22 +13,23 @@ struct TimelinePicture {
     private let start: Int64
     private let span: Int64
 
-    // Lengths of the drawing.
+    // Dimensions of the drawing.
     private static let width = 1000.0
     private static let left = 76.0
     private static let right = 988.0
     private static let top = 26.0
     private static let gap = 16.0
-    /// Points of a curve that are drawn; of more samples each group of neighbours gives its largest.
+    /// Limit on the points of a curve. With more samples, each group of adjacent ones is replaced by its maximum.
     private static let mostPoints = 500
     private static let mostMarks = 60
 
-    /// Nil where there are no two samples of different times.
+    /// Nil without two samples of different times.
     init?(_ samples: [TimelineSample], marks: [Mark]) {
         let sorted = samples.sorted { $0.time < $1.time }
         guard let first = sorted.first, let last = sorted.last, first.time < last.time else { return nil }
         let begin = min(first.time, marks.map(\.time).min() ?? first.time)
-        // A mark far outside (a clock that was set) does not press the curves together.
+        // Limit the axis to a quarter beyond the samples: a mark far outside, as after a clock change, would compress
+        // the curves.
         let length = last.time.milliseconds - first.time.milliseconds
         let start = max(begin.milliseconds, first.time.milliseconds - length / 4)
         let latest = marks.map(\.time.milliseconds).max() ?? 0
@@ -85,7 +86,7 @@ struct TimelinePicture {
     /// A `figure` element with legend and drawing.
     var figure: String {
         var drawing = ""
-        var titles = "" // upon the curves
+        var titles = "" // drawn on top of the curves
         var legend = ""
         var y = Self.top
         for strip in Self.strips {
@@ -132,7 +133,7 @@ struct TimelinePicture {
 
     // MARK: axes
 
-    /// The next of 1, 2, 3, 4, 6, 8, 12 … times a power of two: halves and quarters of it are round as well.
+    /// Rounds up to 2^n or 3 · 2^n, so that half of the value is round, too.
     static func axisTop(_ largest: UInt64) -> UInt64 {
         var power: UInt64 = 4
         while power < 1 << 62, power < largest { power *= 2 }
@@ -174,7 +175,7 @@ struct TimelinePicture {
             + #"<text class="tk" x="\#(points(Self.left))" y="\#(points(bottom + 32))">time since \#(from)</text>"#
     }
 
-    /// About eight steps in a span, each a round one.
+    /// Returns a round step that divides the span into about eight parts.
     static func timeStep(_ span: Int64) -> Int64 {
         let minute: Int64 = 60_000
         let steps: [Int64] =
@@ -199,7 +200,7 @@ struct TimelinePicture {
 
     // MARK: findings
 
-    // A line through all strips, with the finding's number on top as long as there is room.
+    // A vertical line through all strips for each finding, with the finding's number on top if there is room.
     private func findingMarks(_ bottom: Double) -> String {
         var text = ""
         var free = 0.0

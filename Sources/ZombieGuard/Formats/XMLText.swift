@@ -1,7 +1,8 @@
-// Text inside of XML.
+// Escapes text for XML.
 
-/// The text safe to stand between tags and in quoted attributes. Line feeds and tabs stay; what XML 1.0 cannot hold (section 2.2 of
-/// the standard: other control characters, U+FFFE, U+FFFF), or what a terminal might obey, is written as in Swift: "\u{1b}".
+/// Escapes text for use between tags and in quoted attributes. Line feeds and tabs are kept. Characters that XML 1.0
+/// cannot contain (section 2.2: other control characters, U+FFFE, U+FFFF), and those that a terminal might interpret,
+/// are written as in Swift: "\u{1b}".
 func xmlText(_ text: some StringProtocol) -> String {
     var escaped = ""
     for character in text.unicodeScalars {
@@ -17,7 +18,7 @@ func xmlText(_ text: some StringProtocol) -> String {
     return escaped
 }
 
-/// What stands in XML and in HTML for a character that is part of their markup; nil for any other.
+/// Returns the entity for a markup character of XML and HTML; nil for any other character.
 func markupEntity(_ character: Unicode.Scalar) -> String? {
     switch character {
     case "&": "&amp;"

@@ -1,26 +1,26 @@
-// Equal findings become one, with a count, however many there are.
+// Groups equal findings and counts them, in bounded memory.
 
-/// Findings grouped by signature, in the order in which each was first added. Memory is bounded: see ``Limits``.
+/// Findings grouped by signature, in order of the first finding of each group. Memory is bounded: see ``Limits``.
 public struct FindingGroups: Sendable {
-    /// How much is kept. Findings of a group that is kept are counted for ever; those of bugs that come when it is full
-    /// are only counted, in ``further``.
+    /// Limits on the stored groups. When a limit is reached, findings of stored groups are still counted in their
+    /// group; findings of new groups are only counted in ``further``.
     public struct Limits: Hashable, Sendable {
-        /// Groups, each with all of one finding.
+        /// Number of groups, each of which stores one complete finding.
         public var groups = 10_000
-        /// Memory that their stacks may take, about.
+        /// Approximate memory for the groups' findings, in bytes.
         public var bytes = 128 << 20
 
-        /// The limits that `zguard` has.
+        /// Creates the limits that `zguard` uses.
         public init() {}
     }
 
-    /// One finding for each group: the first that was added, with the count of all, and when they came.
+    /// The first finding of each group, with the group's count and the times of its first and last finding.
     public private(set) var findings: [Finding] = []
-    /// Findings that were only counted, because there were more different ones than are kept.
+    /// Number of findings that were only counted, because the limits were reached.
     public private(set) var further = 0
-    /// Rules for findings that are not to be seen; they count what they suppress.
+    /// Suppression rules, which count the findings that they suppress.
     public private(set) var suppressions: Suppressions
-    /// How much is kept.
+    /// The limits on the stored groups.
     public let limits: Limits
 
     private var indices: [String: Int] = [:]
@@ -29,26 +29,24 @@ public struct FindingGroups: Sendable {
     private var texts = TextPool()
     private var bytes = 0
 
-    /// Makes groups without a finding.
+    /// Creates an empty set of groups.
     ///
     /// - Parameters:
-    ///   - limits: how much is kept.
-    ///   - suppressions: rules for findings that are not to be seen.
+    ///   - limits: limits on the stored groups.
+    ///   - suppressions: rules for findings to leave out.
     public init(limits: Limits = Limits(), suppressions: Suppressions = Suppressions()) {
         self.limits = limits
         self.suppressions = suppressions
     }
 
-    /// Adds a finding, giving it its signature if it has none. Returns whether it is the first of its group, which is
-    /// then the last of ``findings``.
+    /// Adds a finding and sets its signature if missing.
     ///
-    /// `name` gives a raw finding its names. It is not asked for what is known: findings whose frames are equal to those
-    /// of one that was added before.
+    /// `name` symbolicates a raw finding. It is not called if an earlier finding had equal frames and details.
     ///
     /// - Parameters:
     ///   - raw: a finding, raw or finished.
-    ///   - name: makes it a finished one; called only where that is needed.
-    /// - Returns: whether it is the first of its group, and to be shown.
+    ///   - name: symbolicates a raw finding; called only if needed.
+    /// - Returns: whether the finding is the first of its group. It is then the last element of ``findings``.
     @discardableResult
     public mutating func add(_ raw: Finding, naming name: (Finding) -> Finding = { $0 }) -> Bool {
         let identity = KnownFindings.Identity(raw)
@@ -65,7 +63,7 @@ public struct FindingGroups: Sendable {
         } else if case .group(let index) = place, findings[index].stacks == Finding.Stacks(),
             finding.stacks != findings[index].stacks
         {
-            // The first one was only counted: this one has something to show.
+            // The first finding of the group has no stacks: keep this one instead.
             sources.add(finding)
             finding.merge(findings[index])
             bytes += texts.share(&finding)
@@ -104,21 +102,21 @@ public struct FindingGroups: Sendable {
         }
     }
 
-    /// Takes groups out that are not to be shown, once all findings are there.
+    /// Removes groups that are not to be shown. Call it after all findings have been added.
     ///
-    /// - Parameter isKept: whether a group stays.
+    /// - Parameter isKept: returns whether a group stays.
     public mutating func keep(where isKept: (Finding) -> Bool) { findings.removeAll { !isKept($0) } }
 
-    /// Whether findings of other bugs are only counted from now on.
+    /// Whether a limit is reached, so that findings of new groups are only counted.
     public var isFull: Bool { findings.count >= limits.groups || bytes >= limits.bytes }
 
-    /// How many findings there were, equal ones included and suppressed ones left out.
+    /// Number of findings, including equal ones, without suppressed ones.
     public var occurrences: Int { findings.reduce(further) { $0.addingSaturated($1.count) } }
 
-    /// How many processes the findings are of, as far as they say it; at least so many where there are very many.
+    /// Number of distinct processes named by the findings; a lower bound if there are very many.
     public var processes: Int { sources.processes }
 
-    /// How many programs.
+    /// Number of distinct programs named by the findings; a lower bound if there are very many.
     public var programs: Int { sources.programs }
 
     /// "2 findings (1 double-free, 1 write-after-free)", "no findings (3 suppressed)".
@@ -139,7 +137,7 @@ public struct FindingGroups: Sendable {
 }
 
 extension Finding {
-    /// Counts another finding of the same bug, and keeps when the first and the last of them were.
+    /// Merges another finding of the same bug: adds its count and extends the times of the first and last finding.
     mutating func merge(_ other: Finding) {
         count = count.addingSaturated(other.count)
         if let more = other.stall { stall?.add(more) }
@@ -147,13 +145,13 @@ extension Finding {
         let last = [lastSeen, time, other.lastSeen, other.time].compactMap { Moment($0) }.max()
         firstSeen = first?.text == time ? nil : first?.text
         lastSeen = last?.text == time ? nil : last?.text
-        // The oldest version that has the bug.
+        // Keep the oldest version that has the bug.
         if origin != nil, versionKey(other.origin?.version) < versionKey(origin?.version) {
             origin?.version = other.origin?.version
         }
     }
 
-    /// A time in a finding, if it is one that can be compared.
+    /// A comparable time of a finding; nil if the text is malformed.
     private struct Moment: Comparable {
         var text: String
 
@@ -164,7 +162,7 @@ extension Finding {
             self.text = text
         }
 
-        // ISO 8601 in UTC: the order of the texts, where "05Z" comes before "05.1Z".
+        // ISO 8601 texts in UTC sort chronologically without the "Z", with which "05.1Z" would sort before "05Z".
         static func < (a: Moment, b: Moment) -> Bool { a.text.dropLast() < b.text.dropLast() }
     }
 }

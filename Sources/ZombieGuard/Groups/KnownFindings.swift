@@ -1,6 +1,6 @@
-// Remembers what became of findings, so that equal ones cost little.
+// Caches the group of each distinct raw finding, so that equal findings are not symbolicated again.
 
-/// Where findings that look the same belong, as far as memory for it reaches.
+/// Maps raw findings to their group or suppression rule, in bounded memory.
 struct KnownFindings: Sendable {
     enum Place: Hashable, Sendable {
         case group(Int)
@@ -8,9 +8,9 @@ struct KnownFindings: Sendable {
         case further
     }
 
-    /// Stands for everything in a finding that names, signature and suppressions may depend on.
+    /// A hash of all parts of a finding that its names, signature and suppressions may depend on.
     struct Identity: Hashable, Sendable {
-        // Two findings share one by accident once in about 10^9 reports of 100,000 different ones.
+        // A 64-bit hash: in about one of 10^9 reports with 100,000 different findings, two of them collide.
         private let hash: Int
 
         init(_ finding: Finding) {
@@ -43,7 +43,7 @@ struct KnownFindings: Sendable {
             hash = hasher.finalize()
         }
 
-        // The address in the process matters only where nothing else is known: it changes from run to run.
+        // The absolute address changes from run to run and is hashed only if the offset in the module is unknown.
         private static func combine(_ frame: Finding.Frame, _ hasher: inout Hasher) {
             var frame = frame
             if frame.offset != nil { frame.pc = Address(0) }
@@ -51,7 +51,7 @@ struct KnownFindings: Sendable {
         }
     }
 
-    /// Beyond so many different ones no more are remembered: they are looked at one by one.
+    /// Capacity; findings beyond it are not cached and are symbolicated each time.
     static let most = 1 << 16
 
     private var places: [Identity: Place] = [:]
@@ -62,7 +62,7 @@ struct KnownFindings: Sendable {
     }
 }
 
-/// Which processes and programs findings are of.
+/// Counts the distinct processes and programs of findings.
 struct FindingSources: Sendable {
     static let most = 1 << 16
 
@@ -83,14 +83,14 @@ struct FindingSources: Sendable {
     }
 }
 
-/// Texts of findings that are kept, each once: the same modules, files and functions are in all of them.
+/// A pool that stores each string once, as the same modules, files and functions occur in all stored findings.
 struct TextPool: Sendable {
     private var texts: Set<String> = []
 
-    /// Replaces the finding's texts by the ones that are there. Returns about how much memory the finding takes.
+    /// Replaces the finding's strings by pooled ones. Returns the approximate memory that the finding adds, in bytes.
     mutating func share(_ finding: inout Finding) -> Int {
         var bytes = MemoryLayout<Finding>.stride
-        // Short in every honest report, and in no other.
+        // Short in every genuine report; counted because a hostile report may contain long ones.
         let few = [
             finding.kind.rawValue, finding.access.rawValue, finding.confidence.rawValue, finding.thread?.name,
             finding.time,
@@ -138,11 +138,11 @@ struct TextPool: Sendable {
             return frame
         }
         bytes += frames.count * MemoryLayout<Finding.Frame>.stride
-        stack = frames // of the size that is needed, and not larger
+        stack = frames // without excess capacity
     }
 
     private mutating func share(_ text: inout String?, _ bytes: inout Int) {
-        // Short texts lie in the value itself.
+        // Swift stores strings of up to 15 bytes inline.
         guard let own = text, own.utf8.count > 15 else { return }
         let (isNew, shared) = texts.insert(own)
         if isNew { bytes += own.utf8.count + 64 }

@@ -1,108 +1,108 @@
-// What is, or was, at an address of a guarded program.
+// Describes what is, or was, at an address of a guarded process.
 
-/// What is, or was, at an address of a guarded program: a block with its life, or whatever else is known of the address.
+/// What is, or was, at an address of a guarded process: a block and its history, or the mapping of the address.
 public struct AddressHistory: Sendable {
     /// The schema of ``json``.
     public static let schema = "zguard.history/1"
 
-    /// What an address is.
+    /// The kind of an address.
     public enum What: String, Sendable {
-        /// In a block, or just before or behind one.
+        /// In a block, or shortly before or behind one.
         case block
-        /// Stands for a part of a dead object, in the object's place.
+        /// A trap word: the address stands for a part of a freed Swift or C++ object.
         case trap
-        /// In the guarded heap, where no block was ever, or where blocks are forgotten.
+        /// In the guarded heap, where there was never a block, or its record is gone.
         case unused
-        /// No address: what the runtime fills memory with, or near it.
+        /// Not an address, but a value at or near the runtime's fill pattern.
         case fill
         /// In an executable, a library or another mapped file.
         case file
-        /// The stack of a thread.
+        /// On a thread's stack.
         case stack
-        /// Memory that neither the guarded heap nor a file is behind.
+        /// In memory outside of the guarded heap that no file backs.
         case memory
-        /// Nothing is there.
+        /// Unmapped.
         case nothing
     }
 
-    /// What of a dead object a trap address stands for.
+    /// The part of a freed object that a trap word replaced.
     public struct Trap: Sendable {
-        /// The part of a dead object that holds a trap.
+        /// The part of a freed object that holds a trap word.
         public enum Part: String, Sendable {
             /// The object's first word.
             case classPointer = "class pointer"
             /// The object's second word.
             case referenceCount = "reference count"
-            /// What follows: the stored properties.
+            /// Stored properties, in the words that follow.
             case contents
         }
 
-        /// Where in the object the value stood.
+        /// The replaced part of the object.
         public var part: Part
-        /// Distance from the value that stands in the object.
+        /// Distance of the address from the trap word.
         public var offset: Int64
-        /// Where in the object that value stands, in bytes; nil where the object is not known.
+        /// Offset of the trap word in the object, in bytes; nil if the object is unknown.
         public var byte: UInt64?
         /// What an access through the class pointer does: `call`, `read`, `cast`, `release` or `unknown`.
         public var access: String?
-        /// How many dead objects share the address; more than one: the block is but one of them.
+        /// Number of freed objects that share the trap word. If more than one, the block is only one candidate.
         public var objects: Int
     }
 
-    /// The mapping that holds an address.
+    /// The mapping that contains an address.
     public struct Place: Sendable {
-        /// The first address of the mapping.
+        /// First address of the mapping.
         public var start: Address
-        /// The address behind the last one.
+        /// Address behind the mapping.
         public var end: Address
-        /// As the kernel writes them: `rw-p`.
+        /// Permissions as in /proc/PID/maps: `rw-p`.
         public var permissions: String
-        /// Path of the file, or the kernel's name for it; nil for anonymous memory.
+        /// Path of the mapped file, or the kernel's name such as `[stack]`; nil for anonymous memory.
         public var path: String?
     }
 
-    /// What was asked for.
+    /// The address that was looked up.
     public var address: Address
-    /// What is there.
+    /// The kind of the address.
     public var what: What
-    /// Of ``What/block`` and, where the object is known, ``What/trap``; of ``What/unused`` the place for one. `state` may
-    /// also be `freeing`; `offset` lies behind the block, or before it, where the address does.
+    /// The block of ``What/block``, of ``What/trap`` if the object is known, and the empty slot of ``What/unused``.
+    /// `state` may also be `freeing`. `offset` is negative before the block, and may exceed its size.
     public var block: Finding.Block?
-    /// The block has pages of its own, and a guard behind them.
+    /// Whether the block is isolated: has pages of its own, followed by a guard page.
     public var isFenced = false
-    /// The block lies in a window: its page is its own, and shares memory with others.
+    /// Whether the block is in a window: a second mapping of physical memory that it shares with other blocks.
     public var isInWindow = false
-    /// The address lies in that guard.
+    /// Whether the address is in the guard page.
     public var isInGuard = false
-    /// Which function made the block, such as `operator new`.
+    /// The allocation function of the block, such as `operator new`.
     public var family: String?
-    /// When the block died: nanoseconds since 1970, to about a millisecond; nil where that is not known.
+    /// Time of the free in nanoseconds since 1970, exact to about 1 ms; nil if unknown.
     public var freeTime: UInt64?
-    /// The record changed again and again while it was read: this is what was seen last.
+    /// Whether the record kept changing while it was read. The last state seen is reported.
     public var isChanging = false
-    /// What the address says, where it is a trap.
+    /// The meaning of the address if it is a trap word.
     public var trap: Trap?
-    /// The mapping that holds it; nil where nothing is there.
+    /// The mapping of the address; nil if it is unmapped.
     public var place: Place?
-    /// `access` is the place itself, where the address lies in a file.
+    /// The stacks of the block. `access` is the address itself if it is in a mapped file.
     public var stacks = Finding.Stacks()
-    /// The last retains and releases of a Swift object, the newest first, where they are kept.
+    /// The last retains and releases of a Swift object, newest first, if they are recorded.
     public var changes: [Finding.CountChange] = []
-    /// The process that was asked.
+    /// Id of the process.
     public var processID: Int
-    /// Path of its executable.
+    /// Path of the executable.
     public var program: String
-    /// The answer comes from a core file.
+    /// Whether a core file was read instead of a running process.
     public var isFromCore: Bool
 
-    /// Whether anything is known of the address.
+    /// Whether anything is known about the address.
     public var isKnown: Bool { what != .nothing }
 
-    /// Gives frames, class and member their names.
+    /// Adds symbols to the frames, class and member.
     ///
-    /// - Parameter symbolicator: knows where symbols are.
+    /// - Parameter symbolicator: the source of symbols.
     public mutating func symbolicate(with symbolicator: Symbolicator) {
-        // Symbols are looked up for findings: this one carries block, stacks and changes there and back.
+        // The symbolicator takes findings only: a temporary one carries block, stacks and changes.
         var carrier = Finding(kind: .useAfterFree, block: block, stacks: stacks)
         carrier.history = changes
         let named = symbolicator.symbolicate(carrier)

@@ -1,10 +1,10 @@
-// What a core file says of the end of its program: signal, threads, and what was at the address of the fault.
+// Extracts a crash from a core file: signal, threads, and what was at the fault address.
 
 import CUnwind
 import CZombie
 import Glibc
 
-/// A program's end as its core file has it.
+/// The crash of a program, as recorded in its core file.
 public struct CrashInCore {
     private let core: CoreFile
     private let signal: CoreNotes.Signal
@@ -15,7 +15,7 @@ public struct CrashInCore {
         SIGSYS: "SIGSYS", SIGXCPU: "SIGXCPU", SIGXFSZ: "SIGXFSZ", SIGQUIT: "SIGQUIT",
     ]
 
-    /// Takes a core file that was written because of a signal; nil where it says of none.
+    /// Takes a core file that was written because of a signal; nil if it records no signal.
     ///
     /// - Parameter core: an open core file.
     public init?(_ core: CoreFile) {
@@ -24,10 +24,10 @@ public struct CrashInCore {
         self.signal = signal
     }
 
-    /// The finding of the program's end, without names: what the guarded heap had at the address of the fault, where the program was guarded
-    /// and the heap explains it; otherwise of kind ``Finding/Kind/crash``.
+    /// The finding for the crash, not symbolicated. If the process was guarded and its heap explains the fault address,
+    /// it describes that block. Signals other than SIGSEGV and SIGBUS give the kind ``Finding/Kind/crash``.
     ///
-    /// - Returns: a raw finding, and what could not be read.
+    /// - Returns: a raw finding, and notes about what could not be read.
     public func finding() -> (finding: Finding, notes: [String]) {
         var notes: [String] = []
         if let obstacle = StackUnwinder.obstacle { notes.append("stacks are not unwound: \(obstacle)") }
@@ -69,13 +69,14 @@ public struct CrashInCore {
 
     private enum Context { case same, another }
 
-    // The runtime has written a finding of what the program died of, if it is of this process and this signal. Its stack begins where the
-    // thread died, or it is about what made the runtime, or abort, raise the signal.
+    // Whether the runtime's last finding explains this crash: same process, same signal. `same`: the access stack
+    // begins at the pc of the crashed thread. `another`: an earlier fault or misuse, after which its handler, the
+    // runtime or abort raised this signal.
     private func isEnd(_ finding: Finding, _ source: HeapSource?) -> Context? {
         guard let process = finding.processID, process == core.processID || process == source?.statistics.processID
         else { return nil }
         let registers = Processor.registers(core.threads[0].registers)
-        // Of a fault whose own handler has raised this signal.
+        // The finding describes a fault whose handler raised this signal.
         if finding.detail["ended_by"] == name { return .another }
         if let crash = finding.crash {
             if crash.signal != name { return nil }
@@ -86,7 +87,7 @@ public struct CrashInCore {
         return isHere && finding.detail["signal"] == name ? .same : nil
     }
 
-    // A call that has led nowhere: its caller's stack, behind where it led if that may be code.
+    // A call of an invalid address: unwind from the caller. The invalid pc is the first frame, unless it is 0.
     private func stackOfFault(_ unwinder: StackUnwinder) -> [Finding.Frame] {
         var registers = core.threads[0].registers
         let pc = registers[Int(ZG_THREAD_PC)]
@@ -99,7 +100,7 @@ public struct CrashInCore {
 
     private var name: String { Self.names[signal.number] ?? "signal \(signal.number)" }
 
-    /// libc's, of its own aborts: a word of its, which its own table of symbols names. Of others what the thread wrote to standard error.
+    /// The message of an abort by libc (`__abort_msg`), otherwise the thread's output to standard error.
     private func message(_ kept: KeptText?) -> String? {
         let isOwn = signal.code > 0 || signal.sender == core.processID
         if signal.number == SIGABRT, let place = core.address(ofSymbol: "__abort_msg", in: "libc.so"),
@@ -113,7 +114,7 @@ public struct CrashInCore {
         return kept?.reason(for: signal.number, of: core.threads[0].id, isOwn: isOwn) ?? unseenWords
     }
 
-    /// What was written by system calls of the program's own.
+    /// Message of a Go panic. Go's runtime writes it with its own system calls, which zguard does not see.
     private var unseenWords: String? {
         signal.number == SIGABRT ? GoPanic(registers: core.threads[0].registers, in: core)?.message : nil
     }
@@ -121,7 +122,7 @@ public struct CrashInCore {
     // MARK: What was touched
 
     private static let nullBytes: UInt64 = 4096
-    // As the runtime looks for a stack that ran over: below its mapping, near the stack pointer.
+    // The runtime's rule for a stack overflow: an unmapped address within 1 MiB of the stack pointer.
     private static let stackBytes: UInt64 = 1 << 20
 
     private func diagnosis(_ source: HeapSource?) -> Finding {
@@ -133,7 +134,7 @@ public struct CrashInCore {
         let registers = core.threads[0].registers
         let sp = registers[Int(ZG_THREAD_SP)]
         if signal.code == Self.kernelsCode {
-            // The kernel cannot name it.
+            // The kernel does not know the address (SI_KERNEL), for example if it is not canonical.
             finding.detail["fault_address"] = nil
             finding.address = nil
             finding.confidence = .inferred
@@ -148,7 +149,7 @@ public struct CrashInCore {
         return finding
     }
 
-    // By the instruction: the kernel tells a handler, but no core file.
+    // Decodes the instruction, because a core file does not contain the error code that a signal handler gets.
     private var access: Finding.Access {
         let pc = core.threads[0].registers[Int(ZG_THREAD_PC)]
         if pc == signal.address { return .call }

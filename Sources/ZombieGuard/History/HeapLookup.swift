@@ -1,69 +1,69 @@
-// What is at an address of a guarded heap: the runtime's own look-up (blocks/lookup.c, zombies/zombie.c), done from outside.
+// Finds the block at an address of another process's guarded heap, as blocks/lookup.c and zombies/zombie.c do.
 
 import CZombie
 import Glibc
 
-/// A block as its record has it.
+/// A block, as its record describes it.
 struct BlockRecord {
     var block: zg_block
     var death: zg_death
     var start: UInt64
-    /// As the program asked for it.
+    /// Size that the program requested.
     var size: UInt64
-    /// Of the slot, or the pages that belong to the block alone: its end.
+    /// Bytes from `start` to the end of the slot, or to the guard page of an isolated block.
     var room: UInt64
-    /// It has pages of its own, and a guard behind them.
+    /// Whether the block is isolated: has pages of its own, followed by a guard page.
     var isFenced: Bool
     var guardIsOpen: Bool
-    /// Its page is one of several that lead to the same memory, in which blocks lie packed.
+    /// Whether the block is in a window, a second mapping of memory that packed blocks share.
     var isInWindow = false
-    /// The record changed while it was read, again and again.
+    /// Whether the record kept changing while it was read.
     var isChanging = false
 
     var state: zg_state { zg_state(rawValue: block.state) }
     var isLive: Bool { state == zg_state_live }
-    /// Dead, and its death record is about the object that it was.
+    /// Whether the block is freed, and its death record describes the object that it held.
     var isZombie: Bool {
         block.isZombie && [zg_state_quarantined, zg_state_retired, zg_state_reusable, zg_state_held].contains(state)
     }
-    /// Dead, and what it was made of is still held.
+    /// Like `isZombie`, but false once the slot may be reused.
     var isHeldZombie: Bool { isZombie && state != zg_state_reusable }
 }
 
-/// Finds blocks by address, from the records in a guarded program's memory.
+/// Finds blocks by address, from the records in a guarded process's memory.
 struct HeapLookup {
-    /// What an address of the heap is.
+    /// Kind of a heap address.
     enum Place {
         case block(BlockRecord)
-        /// A place for a block of this size that was never used.
+        /// A slot of this size without a record of a block.
         case unusedSlot(start: UInt64, size: UInt64)
-        /// Address space for large blocks, or for blocks with pages of their own, that was never used.
+        /// Address space for large or isolated blocks, without a record of a block.
         case unusedArea(fenced: Bool)
         case notOurs
     }
 
-    /// What a trap address stands for.
+    /// The meaning of a trap word.
     struct Trap {
         var part: zg_trap_part
-        /// Distance from the trap pointer.
+        /// Distance of the address from the trap word.
         var offset: Int64
-        /// Dead objects that it may stand for, and the byte of the object whose word it is (`zg_trap_word`).
+        /// Freed objects that share the trap word, and the offset of the word in each (for `zg_trap_word`).
         var objects: [(record: BlockRecord, byte: UInt64)]
     }
 
     let memory: any MemoryReader
     let layout: HeapLayout
-    /// The program goes on meanwhile.
+    /// Whether the process runs during the lookup.
     let isRunning: Bool
 
-    /// How many times a record that changes is read again, and how many times all records together are waited for.
+    /// Rereads of a record that changes, and below the total number of pauses for all records.
     private static let attempts = 8
     private let patience = Patience()
 
     private final class Patience {
         private var pauses = 1000
 
-        /// False where it was waited often enough.
+        /// False if the pauses are used up.
         func pause() -> Bool {
             guard pauses > 0 else { return false }
             pauses -= 1
@@ -105,7 +105,7 @@ struct HeapLookup {
     }
 
     private func slot(_ number: UInt64, of sizeClass: HeapLayout.SizeClass) -> BlockRecord? {
-        // Records of slots that were never used read as zero, or not at all.
+        // Records of slots that were never used are zero or unreadable.
         let record = sizeClass.blocks &+ number &* UInt64(MemoryLayout<zg_block>.stride)
         let death = sizeClass.deaths &+ number &* UInt64(MemoryLayout<zg_death>.stride)
         guard let block = memory.record(zg_block.self, at: record), block.state != zg_state_fresh.rawValue else {
@@ -129,7 +129,7 @@ struct HeapLookup {
         return .block(follower(of: record, before: address, entry) ?? record)
     }
 
-    // A guard lies between two blocks: the nearer one is meant. nil: the one in front.
+    // A guard page between isolated blocks belongs to the nearer one. Returns the block behind; nil: the one in front.
     private func follower(of record: BlockRecord, before address: UInt64, _ entry: UInt64) -> BlockRecord? {
         let end = record.start &+ record.size
         guard record.isFenced, address >= record.start, address - record.start >= record.room, address >= end,
@@ -146,7 +146,7 @@ struct HeapLookup {
             return nil
         }
         let isFenced = span.fenced != 0
-        // A fenced block's last page is the guard behind it.
+        // The last page of an isolated block is its guard page.
         let room =
             isFenced
             ? UInt64(max(span.units, 1) - 1) &* layout.fenced.pageSize : UInt64(span.units) &* layout.large.pageSize
@@ -171,7 +171,7 @@ struct HeapLookup {
 
     // MARK: All
 
-    /// A record that is the same when it is read again, if it is to be had: the program goes on meanwhile.
+    /// Rereads a record until two reads agree, because the process may change it meanwhile. nil if there is no block.
     private func settled(_ read: () -> BlockRecord?) -> BlockRecord? {
         guard var record = read() else { return nil }
         guard isRunning else { return record }
@@ -179,7 +179,7 @@ struct HeapLookup {
             guard let again = read() else { return nil }
             let isSame = again.isSame(as: record)
             record = again
-            // Being freed takes no time, unless the program is stopped in the middle of it.
+            // `freeing` is a brief state, unless the process was stopped in it.
             if isSame, record.state != zg_state_freeing { return record }
             if isSame, attempt == Self.attempts - 1 { return record }
             if !patience.pause() { break }
@@ -190,17 +190,17 @@ struct HeapLookup {
 
     // MARK: Traps
 
-    /// What a trap address says; nil where it is none.
+    /// Decodes a trap word; nil if the address is not one.
     func trap(at address: UInt64) -> Trap? {
         guard var regions = layout.trapRegions else { return nil }
-        // The count of a dead object as it stands in the object: the trap's address with two bits more, shifted.
+        // A freed Swift object's count: a side-table reference, the trap address >> 3 with the two top bits set.
         let isCount = address >> 62 == 3
         let place = zg_trap_place_of(&regions, isCount ? address << 3 & 0xffff_ffff_ffff : address)
         guard place.part != zg_trap_none, !isCount || place.part == zg_trap_side else { return nil }
         return Trap(part: place.part, offset: place.offset, objects: objects(at: place))
     }
 
-    // As many slots of 16 bytes share a window where the regions are as large as they become. Smaller regions have fewer windows.
+    // With the largest trap regions, at most 256 slots of 16 bytes share a trap word; with smaller ones, more do.
     private static let mostObjects = 256
     private static let mostLooks = 1 << 16
 

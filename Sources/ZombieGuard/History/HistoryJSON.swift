@@ -1,4 +1,4 @@
-// What is known of an address, as JSON.
+// Encodes the history of an address as JSON.
 
 extension AddressHistory {
     /// One object of ``schema``: docs/history.schema.json.
@@ -13,7 +13,7 @@ extension AddressHistory {
         ])
     }
 
-    // The keys of a finding's block, and what only this command knows.
+    // The keys of a finding's block, and keys that only `zguard history` writes.
     private func blockJSON(_ block: Finding.Block) -> JSONText {
         guard case .object(let keys) = block.json else { return block.json }
         let more: [(key: String, value: JSONText?)] = [

@@ -1,9 +1,9 @@
-// Looks an address up in a guarded program.
+// Looks up addresses in a guarded process or its core file.
 
 import CZombie
 import Glibc
 
-/// Answers what is, or was, at addresses of a guarded program. Not for several threads at once.
+/// Looks up what is, or was, at addresses of a guarded process. Not thread-safe.
 public struct HistoryReader {
     private let source: HeapSource
     private let lookup: HeapLookup
@@ -11,9 +11,9 @@ public struct HistoryReader {
     private let depot: StackDepotReader
     private var modules: ProcessModules
 
-    /// Reads what a source of memory holds: a process or a core file.
+    /// Makes a reader for a process or a core file.
     ///
-    /// - Parameter source: where memory is read.
+    /// - Parameter source: the memory to read.
     public init(_ source: HeapSource) {
         self.source = source
         lookup = HeapLookup(source)
@@ -22,10 +22,10 @@ public struct HistoryReader {
         modules = ProcessModules(mappings: source.mappings, memory: source.memory)
     }
 
-    /// What is, or was, at an address, without names of functions.
+    /// Looks up an address. Frames have no symbols yet.
     ///
-    /// - Parameter address: any address; it is not followed.
-    /// - Returns: what is known; nothing may be.
+    /// - Parameter address: any value; it is never dereferenced.
+    /// - Returns: what is known; ``AddressHistory/What/nothing`` if the address is unmapped.
     public mutating func history(of address: Address) -> AddressHistory {
         var history = AddressHistory(
             address: address, what: .nothing, processID: source.statistics.processID,
@@ -57,7 +57,7 @@ public struct HistoryReader {
 
     private mutating func describe(_ record: BlockRecord, offset: Int64, in history: inout AddressHistory) {
         let block = record.block
-        // Names are read while the program goes on: of a live object only what is still so afterwards is believed.
+        // The process runs meanwhile. Accept the names of a live object only if its record is unchanged afterwards.
         var found: Finding.Block?
         for _ in 0..<3 where found == nil {
             let seen = named(record, offset: offset)
@@ -115,10 +115,10 @@ public struct HistoryReader {
         zg_block_family_text(block.header >> 8 & 0x7).map { String(cString: $0) }
     }
 
-    // Death records keep the low 32 bits of the processor's clock, in units of 2^20.
+    // Death records hold bits 20 to 51 of the processor's clock.
     private func timeOfDeath(_ death: zg_death) -> UInt64? {
         let first = lookup.layout.firstTime
-        // In a core file the clock's last reading is all that there is; the block may have died after it.
+        // A core file has only the clock's last recorded reading; the block may have been freed after it.
         let last = source.isRunning ? zg_layout_time_now() : lookup.layout.lastTime
         guard death.time != 0, last.ns > first.ns, last.ticks > first.ticks else { return nil }
         let shift = UInt64(ZG_TIME_SHIFT)
@@ -127,7 +127,7 @@ public struct HistoryReader {
         let nanoseconds =
             units * Double(UInt64(1) << shift) * Double(last.ns - first.ns) / Double(last.ticks - first.ticks)
         let time = Double(last.ns - first.ns) + nanoseconds
-        // Not before the start, but for what the readings are rough.
+        // Tolerate 1 s before the start of the process: the clock rate is only an estimate.
         return time < -1e9 || time > 1e18 ? nil : first.ns &+ UInt64(max(0, time))
     }
 
@@ -177,7 +177,7 @@ public struct HistoryReader {
         }
     }
 
-    // Pointers that were read from freed memory, and led a little further.
+    // A fill pattern read as a pointer, plus an offset of less than 64 KiB.
     private static func isFill(_ address: UInt64) -> Bool {
         let near: UInt64 = 1 << 16
         return [ZG_FILL_FREED, ZG_FILL_NEW].contains { byte in

@@ -1,19 +1,19 @@
-// What is known of an address as text for people: one sentence, the block's state, two stacks, one closing line.
+// Renders the history of an address as text: a sentence, the block's state, two stacks, and the process.
 
 /// Renders the history of an address for a terminal.
 public struct HistoryRenderer {
     private let renderer: TextRenderer
 
-    /// Makes a renderer that shows stacks as `renderer` does.
+    /// Makes a renderer.
     ///
     /// - Parameter renderer: renders the stacks.
     public init(renderer: TextRenderer = TextRenderer()) { self.renderer = renderer }
 
-    /// Ends with a line feed. Safe to print. `now`: nanoseconds since 1970, to say how long ago a block died.
+    /// Renders a history. The text ends with a line feed and is safe to print.
     ///
     /// - Parameters:
-    ///   - history: what is known of an address.
-    ///   - now: nanoseconds since 1970; nil: how long ago something was is not said.
+    ///   - history: the history of an address.
+    ///   - now: current time in nanoseconds since 1970, to print the age of a free; nil: omit it.
     /// - Returns: lines, safe to print.
     public func render(_ history: AddressHistory, now: UInt64? = nil) -> String {
         var text = line(history.sentence)
@@ -38,7 +38,7 @@ public struct HistoryRenderer {
 
     private func line(_ text: String) -> String { TextRenderer.mark + text + "\n" }
 
-    // A stack that is not known has a title only.
+    // An empty stack is rendered as a title only.
     private func stack(_ frames: [Finding.Frame], _ event: String, _ thread: Int?) -> String {
         let title = thread.map { "\(event) by thread \($0)" } ?? event
         if frames.isEmpty { return line("\(title), where is not known") }

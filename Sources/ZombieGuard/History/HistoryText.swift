@@ -1,8 +1,8 @@
-// What is known of an address, in one sentence.
+// Describes the history of an address in one sentence.
 
 extension AddressHistory {
-    /// One sentence without a full stop, such as "0x7f20 is 16 bytes into a live block of 48 bytes at 0x7f10, an object of
-    /// class Shop.Cart (property items)". Safe to print.
+    /// One sentence without a full stop, such as "0x7f20 is 16 bytes into a live block of 48 bytes at 0x7f10, an object
+    /// of class Shop.Cart (property items)". Safe to print.
     public var sentence: String {
         "\(address) "
             + {
@@ -27,7 +27,7 @@ extension AddressHistory {
         let offset = block.offset ?? 0
         let size = Int64(clamping: block.size)
         let noun = "\(blockNoun(block)) of \(bytes(block.size))"
-        // A block of 0 bytes begins at its guard.
+        // A block of 0 bytes begins at its guard page.
         if offset == 0, !isInGuard || size == 0 { return "is the start of \(noun)\(object(block))" }
         let name = "\(noun) at \(block.start)\(object(block))"
         if offset < 0 { return "is \(bytes(offset.magnitude)) before \(name)" }
@@ -46,7 +46,7 @@ extension AddressHistory {
         }
     }
 
-    // ", once an object of class Shop.Cart (property items)"
+    // For example ", once an object of class Shop.Cart (property items)".
     private func object(_ block: Finding.Block) -> String {
         guard let className = block.className else { return "" }
         let once = block.isLive || block.knownState == .freeing ? "" : "once "

@@ -1,8 +1,8 @@
-// Classes and members of objects in another process, or in a core file: the runtime's own code, reading there.
+// Names classes and members of objects in another process or a core file, with the runtime's own code.
 
 import CZombie
 
-/// Names objects. Not for several threads at once.
+/// Names objects. Not thread-safe.
 final class ObjectNames {
     private let memory: any MemoryReader
     private let layout: HeapLayout
@@ -12,7 +12,7 @@ final class ObjectNames {
     private static let longestName = 512
     private static let mostRead: UInt64 = 1 << 20
 
-    /// A class, as what the first word of its objects points to.
+    /// A class: `pointer` is its Swift metadata or C++ virtual table, to which the first word of its objects points.
     struct Class: Hashable {
         var isSwift: Bool
         var pointer: UInt64
@@ -27,7 +27,7 @@ final class ObjectNames {
 
     // MARK: Which class
 
-    /// The class of a dead object, by its number; nil where its library is gone.
+    /// The class of a freed object, by its number in the class table; nil if its library was unloaded.
     func `class`(number: UInt32) -> Class? {
         guard number > 0, UInt64(number) <= layout.classTableCount,
             let entry = memory.record(UInt64.self, at: layout.classTable &+ UInt64(number - 1) * 8)
@@ -39,7 +39,7 @@ final class ObjectNames {
         }
     }
 
-    /// The class of a live object, from its first words; nil where the block seems to be none.
+    /// The class of a live object, by its first words; nil if the block does not look like an object.
     func `class`(of record: BlockRecord) -> Class? {
         guard record.isLive, record.size >= 8 else { return nil }
         let words = memory.records(UInt64.self, at: record.start, count: record.size >= 16 ? 2 : 1)
@@ -57,27 +57,27 @@ final class ObjectNames {
         return Class(isSwift: false, pointer: pointer)
     }
 
-    // Of a live Swift object (SwiftShims/RefCount.h): a side table, or the bit that every native count has, and an unowned
-    // count. Other blocks may begin with a pointer to metadata, too.
+    // The count of a live Swift object (SwiftShims/RefCount.h): a side-table reference, or inline with its constant bit
+    // 0 and a nonzero unowned count. Distinguishes objects from other blocks that begin with a metadata pointer.
     private static func isReferenceCount(_ bits: UInt64) -> Bool {
         bits >> 62 == 3 || (bits & 1 == 1 && bits & 0xffff_fffe != 0)
     }
 
     // MARK: Names
 
-    /// Swift: the name; C++: the symbol of the type information's name, which symbolication makes a name of.
+    /// The name of a Swift class, or the mangled symbol of a C++ class's type information, for the symbolicator.
     func name(of class: Class) -> (name: String?, symbol: String?) {
         if `class`.isSwift { return (text { zg_names_swift_class($0, `class`.pointer, $1, $2) }, nil) }
         return (nil, text { zg_names_cxx_class($0, `class`.pointer, $1, $2) }.map { "_ZTS" + $0 })
     }
 
-    /// The stored property at a byte of an instance; nil for C++.
+    /// The stored property at an offset of an instance; nil for C++.
     func property(of class: Class, at byte: UInt64) -> String? {
         guard `class`.isSwift else { return nil }
         return text { zg_names_swift_property($0, `class`.pointer, byte, $1, $2) }
     }
 
-    /// What an access to this place of the class's metadata, or virtual table, does.
+    /// What an access at this offset in the class metadata or virtual table does.
     func slot(of class: Class, at offset: Int64) -> (access: String, code: Finding.Frame?, property: String?) {
         var slot = zg_names_slot()
         let property = text { space, name, capacity in

@@ -1,4 +1,4 @@
-// Waits for findings, for all tasks that iterate over them: one thread, which exists only while somebody waits.
+// Resumes tasks that wait for findings, from one thread that exists only while a task waits.
 
 import CSystem
 import Glibc
@@ -16,16 +16,16 @@ final class FindingWatcher: Sendable {
     nonisolated(unsafe) private let word: UnsafeMutablePointer<UInt32>
     private let count: @Sendable () -> UInt64
 
-    /// `word` is a futex that changes with every finding, `count` tells how many there were.
+    /// `word` is a futex that changes with every finding; `count` returns the number of findings.
     init(word: UnsafeMutablePointer<UInt32>, count: @escaping @Sendable () -> UInt64) {
         self.word = word
         self.count = count
     }
 
-    /// Whether a thread waits at this moment.
+    /// Whether the thread exists at this moment.
     var isWaiting: Bool { state.withLock { $0.hasThread } }
 
-    /// Returns when finding `number` exists or the task is cancelled.
+    /// Returns when finding `number` exists or the task is canceled.
     func wait(for number: UInt64) async {
         let id = state.withLock { state in
             state.lastID += 1
@@ -34,8 +34,7 @@ final class FindingWatcher: Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isAdded = state.withLock { state in
-                    // A finding made since the caller looked may have woken nobody; a cancellation before this lock found
-                    // nobody to resume.
+                    // Check again under the lock: a finding or cancellation since the caller's check woke nobody.
                     if Task.isCancelled || count() > number { return false }
                     if !state.hasThread {
                         guard startThread() else { return false }
@@ -49,7 +48,8 @@ final class FindingWatcher: Sendable {
         } onCancel: {
             let waiter = state.withLock { $0.waiters.removeValue(forKey: id) }
             waiter?.continuation.resume()
-            zg_system_futex_wake_private(word) // the thread ends where nobody is left
+            // The thread ends if there is no waiter left.
+            zg_system_futex_wake_private(word)
         }
     }
 
@@ -74,7 +74,7 @@ final class FindingWatcher: Sendable {
             }
             for continuation in ready { continuation.resume() }
             if isEnd { return }
-            // A cancellation changes no word: one that comes just before this call wakes nobody.
+            // Time out after 500 ms: a cancellation does not change the word, so that its wake-up may be lost.
             zg_system_futex_wait_private(word, seen, 500)
         }
     }

@@ -1,15 +1,15 @@
-// The findings of this process as a sequence to iterate over.
+// The findings of this process as an asynchronous sequence.
 
 /// The findings of this process, as they are made. See ``ZombieGuard/findings``.
 ///
-/// Several tasks may iterate, each sees every finding. What nobody fetches in time is skipped: the runtime keeps the last
-/// 256 KiB of findings.
+/// Several tasks may iterate; each sees every finding. The runtime keeps the last 256 KiB of findings: a slow task
+/// misses older ones.
 public struct Findings: AsyncSequence, Sendable {
-    /// Where the sequence begins.
+    /// The first finding of the sequence.
     public enum Start: Hashable, Sendable {
-        /// With the first finding made after the sequence was.
+        /// The first finding made after the sequence was created.
         case now
-        /// With the first finding of the process that is still kept.
+        /// The first finding of the process that is still kept.
         case start
     }
 
@@ -26,15 +26,15 @@ public struct Findings: AsyncSequence, Sendable {
 
     public func makeAsyncIterator() -> Iterator { Iterator(runtime: runtime, next: first) }
 
-    /// Waits for one finding after the other.
+    /// Waits for each finding in turn.
     public struct Iterator: AsyncIteratorProtocol {
         fileprivate let runtime: GuardRuntime?
         fileprivate var next: UInt64
 
-        /// The next finding; nil where the process is not guarded or the task is cancelled.
+        /// The next finding; nil if the process is not guarded or the task is canceled.
         ///
-        /// - Parameter actor: the actor that waits.
-        /// - Returns: the finding, with names; nil at the end.
+        /// - Parameter actor: the actor of the caller.
+        /// - Returns: the symbolicated finding; nil at the end.
         public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async -> Finding? {
             guard let runtime else { return nil }
             while !Task.isCancelled {

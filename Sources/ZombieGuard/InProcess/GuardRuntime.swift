@@ -1,4 +1,4 @@
-// The runtime in this process, through the table of functions that it publishes.
+// Calls the runtime in this process through its published table of functions.
 
 import CSystem
 import CUnwind
@@ -11,17 +11,17 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The runtime that guards this process. Its functions may be called from any thread.
+/// The runtime that guards this process. All functions may be called from any thread.
 package final class GuardRuntime: @unchecked Sendable {
     private let table: zg_api
     let watcher: FindingWatcher
 
-    // Files are opened when the first frame needs a name. The readers are not made for several threads at once.
+    // Opens symbol files when the first frame is symbolicated. The mutex is needed because readers are not thread-safe.
     private static let symbolicator = Mutex(Symbolicator())
 
     private static let loaded: GuardRuntime? = zg_api_find().flatMap { GuardRuntime(table: $0) }
 
-    /// Stands in for the real one in tests.
+    /// Replaces the real runtime in tests.
     @TaskLocal static var substitute: GuardRuntime?
 
     package static var current: GuardRuntime? { substitute ?? loaded }
@@ -33,7 +33,7 @@ package final class GuardRuntime: @unchecked Sendable {
         }
     }
 
-    /// nil where the table is of another version.
+    /// nil if the table has another version.
     init?(table: UnsafePointer<zg_api>) {
         guard table.pointee.version == ZG_API_VERSION, Int(table.pointee.bytes) >= MemoryLayout<zg_api>.size else {
             return nil
@@ -49,24 +49,23 @@ package final class GuardRuntime: @unchecked Sendable {
 
     package func verify() -> Int { Int(table.verify()) }
 
-    /// What is watched is chosen anew, so that each test has its share.
+    /// Gives each test the full budget: the first blocks of each allocation stack become isolated blocks again.
     package func beginTest() { table.begin_test() }
 
-    /// Does work of ours in the program's process: what it allocates comes from libc, and takes nothing of what the program's own blocks
-    /// are watched with. Not for code of the program.
+    /// Runs zguard's own code in bypass mode: its blocks come from libc, outside of the budget. Not for program code.
     package func aside<Value>(_ work: () throws -> Value) rethrows -> Value {
         table.step_aside?()
         defer { table.step_back?() }
         return try work()
     }
 
-    /// The same where a process may be guarded or not.
+    /// The same for processes that may not be guarded.
     package static func aside<Value>(_ work: () throws -> Value) rethrows -> Value {
         guard let current else { return try work() }
         return try current.aside(work)
     }
 
-    /// Keeps a text under a name; nil takes it away.
+    /// Stores a text under a name, for crash reports; nil removes it.
     package func annotate(_ name: String, _ text: String?) {
         guard table.bytes > UInt32(MemoryLayout<zg_api>.offset(of: \.annotate) ?? .max), let annotate = table.annotate
         else { return }
@@ -81,7 +80,7 @@ package final class GuardRuntime: @unchecked Sendable {
 
     // MARK: Threads
 
-    /// The stack of another thread of this process, without names; empty where it cannot be stopped.
+    /// Stack of another thread of this process, not symbolicated; empty if the thread cannot be stopped.
     func stack(of thread: Int32, microseconds: Int32) -> [Finding.Frame] {
         let most = 128
         var frames = [UInt64](repeating: 0, count: most)
@@ -94,14 +93,14 @@ package final class GuardRuntime: @unchecked Sendable {
 
     // MARK: Findings
 
-    /// How many findings there were, and the first that is still kept.
+    /// The numbers of the findings that are still kept; the upper bound is the count of all findings.
     package var findingNumbers: Range<UInt64> {
         var first: UInt64 = 0
         let count = table.finding_count(&first)
         return min(first, count)..<count
     }
 
-    /// A finding by its number, with names; nil where it is no longer kept.
+    /// A finding by its number, symbolicated; nil if it is no longer kept.
     package func finding(_ number: UInt64) -> Finding? {
         aside {
             guard let line = text({ table.finding(number, $0, $1) }),
@@ -111,8 +110,8 @@ package final class GuardRuntime: @unchecked Sendable {
         }
     }
 
-    /// Calls `say`, from a thread of its own, with the finding that this process is about to die of, once it does; the process waits for
-    /// that, for ten seconds. For once in a process.
+    /// When the process is about to die of a finding, calls `say` with the finding on a thread of its own. The process
+    /// waits for up to ten seconds. Call once per process.
     package func whenDying(_ say: @escaping @Sendable (Finding) -> Void) {
         let listener = Unmanaged.passRetained(LastWords(runtime: self, say: say))
         let result = zg_system_start_thread(
@@ -132,14 +131,14 @@ package final class GuardRuntime: @unchecked Sendable {
 
         func listen() {
             runtime.table.await_end()
-            // Not said: the runtime says what it knows, which has no names.
+            // On failure the runtime reports the finding itself, without symbols.
             guard let last = runtime.findingNumbers.last, let finding = runtime.finding(last) else { return }
             say(finding)
             runtime.table.end_is_said()
         }
     }
 
-    /// The finding with names. What has been opened for it stays open.
+    /// Symbolicates a finding. Symbol files stay open.
     package static func symbolicate(_ finding: Finding) -> Finding {
         aside { symbolicator.withLock { $0.symbolicate(finding) } }
     }
@@ -153,7 +152,7 @@ package final class GuardRuntime: @unchecked Sendable {
         return starts
     }
 
-    /// What is or was at an address; nil where the guarded heap never had a block there.
+    /// The block that is, or was, at an address; nil if the guarded heap has no record of one.
     func record(at address: Address) -> ZombieRecord? { aside { recordOfBlock(at: address) } }
 
     private func recordOfBlock(at address: Address) -> ZombieRecord? {
@@ -176,7 +175,7 @@ package final class GuardRuntime: @unchecked Sendable {
         while case let start = table.next_referrer(&cursor, target.start.rawValue, max(1, target.size), &place),
             start != 0
         {
-            // A block that points to itself holds nothing.
+            // Ignore a block that points to itself.
             if start == target.start.rawValue { continue }
             guard let (block, stacks, _) = describe(Address(place)), block.isLive else { continue }
             referrers.append(
@@ -222,7 +221,7 @@ package final class GuardRuntime: @unchecked Sendable {
         }
     }
 
-    /// A text that one of the runtime's functions writes; nil where it has none.
+    /// Calls a runtime function that writes a text; nil if it has none. Grows the buffer as needed.
     private func text(_ write: (UnsafeMutablePointer<CChar>?, UInt64) -> UInt64) -> Data? {
         var capacity = 16 << 10
         while true {

@@ -1,44 +1,44 @@
-// Asks the main queue for signs of life, and looks at what holds it up where none comes.
+// Detects stalls of the main queue: posts a ping, and samples the serving thread while no answer comes.
 
 import CSystem
 import Dispatch
 import Glibc
 import Synchronization
 
-/// A watch over the main queue, with a thread of its own until it is stopped.
+/// Watches the main queue on a thread of its own until it is stopped.
 package final class MainActorWatch: Sendable {
     private let rule: StallMonitor.Rule
     private let report: @Sendable (Finding) -> Void
     private let state = Mutex(State())
-    /// Signalled at each answer, and when it is to stop.
+    /// Signaled at each answer and by `stop`.
     private let news = DispatchSemaphore(value: 0)
     private let isOver = DispatchSemaphore(value: 0)
 
     private struct State {
-        /// The number of the last question that was answered, and when.
+        /// Number of the last answered ping, and the time of the answer.
         var answered = 0, answeredAt: UInt64 = 0
         var queue = MainQueue()
-        /// Otherwise nobody may ever answer.
+        /// Whether the main queue was ever served. If not, a missing answer is not a stall.
         var isServed: Bool { queue.lastServer != nil }
         var isStopped = false, hasStarted = false
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
-    /// So long is waited for a first sign of life, in milliseconds.
+    /// Maximum wait for the first answer, in milliseconds.
     private static let firstMilliseconds = 1000
     private static let rowMilliseconds: UInt64 = 10_000
 
     /// - Parameters:
-    ///   - rule: from when on it is a stall.
-    ///   - report: told of each stall, by the watch's own thread.
+    ///   - rule: what counts as a stall.
+    ///   - report: called with each stall, on the watch's thread.
     package init(_ rule: StallMonitor.Rule, report: @escaping @Sendable (Finding) -> Void) {
         self.rule = rule
         self.report = report
     }
 
-    /// Begins. Where the caller runs on the main thread, that is held up from now on.
+    /// Starts the thread. If called on the main thread, that thread counts as serving the queue from now on.
     ///
-    /// - Returns: whether there is a thread for it.
+    /// - Returns: whether the thread was started.
     package func start() -> Bool {
         state.withLock { state in
             if zg_system_thread_id() == getpid() { state.queue.isServed() }
@@ -55,7 +55,7 @@ package final class MainActorWatch: Sendable {
         return result == 0
     }
 
-    /// Returns when the main queue has given a first sign of life, or none comes.
+    /// Returns when the main queue has answered its first ping, or after one second.
     package func begin() async {
         await withCheckedContinuation { continuation in
             let isServed = state.withLock { state in
@@ -70,7 +70,7 @@ package final class MainActorWatch: Sendable {
         }
     }
 
-    /// The same for code that cannot be suspended. It waits only where it does not itself hold up the main thread.
+    /// Blocking variant of `begin`. Useless on the main thread, which then cannot answer.
     package func beginNow() {
         for _ in 0..<Self.firstMilliseconds where state.withLock({ !$0.isServed }) { usleep(1000) }
     }
@@ -83,13 +83,13 @@ package final class MainActorWatch: Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Ends soon; a stall that lasts is left at that.
+    /// Requests the end of the thread. Does not wait for it.
     package func stop() {
         state.withLock { $0.isStopped = true }
         news.signal()
     }
 
-    /// Ends, and returns when all is reported, also what lasts until now.
+    /// Stops the thread and waits until all stalls are reported, including one in progress.
     package func conclude() {
         guard state.withLock({ $0.hasStarted }) else { return }
         stop()
@@ -99,7 +99,7 @@ package final class MainActorWatch: Sendable {
     // MARK: The thread
 
     private var limit: UInt64 { rule.milliseconds }
-    /// Between two looks at who does not answer; between an answer and the next question.
+    /// `tick`: time between samples while an answer is missing. `pause`: time between an answer and the next ping.
     private var tick: UInt64 { max(2, min(50, limit / 5)) }
     private var pause: UInt64 { max(1, min(50, limit / 8)) }
     private var freezeMilliseconds: UInt64 { max(40 * limit, 2000) }
@@ -132,14 +132,14 @@ package final class MainActorWatch: Sendable {
         }
     }
 
-    /// Returns how long it took longer than that, because the whole process did not run.
+    /// Sleeps. Returns the excess over the expected time, in which the whole process did not run (SIGSTOP, overload).
     private func rest(_ milliseconds: UInt64) -> UInt64 {
         let before = MonotonicTime.milliseconds
         _ = news.wait(timeout: .now() + .milliseconds(Int(milliseconds)))
         return (MonotonicTime.milliseconds - before).subtractingClamped(3 * milliseconds + 10)
     }
 
-    /// What it was held up with until it answered this question; nil where it was not, or not for so long.
+    /// Waits for the answer to a ping. Returns the stall until then; nil if it was shorter than the limit.
     private func wait(for question: Int) -> StallEvent? {
         let asked = MonotonicTime.milliseconds
         var time = BusyTime(now: asked)
@@ -164,7 +164,7 @@ package final class MainActorWatch: Sendable {
             time.count(times, now: now, unseen: unseen)
             if busy * 2 >= limit, now >= samples.next {
                 samples.plan(after: now, tick: tick)
-                // A sample taken meanwhile may show `conclude` waiting for this very thread.
+                // The sample may show the main thread in `conclude`, waiting for this thread: discard it then.
                 if let sample = OwnThread.sample(thread), !self.state.withLock({ $0.isStopped }) { samples.add(sample) }
             }
             if busy >= freezeMilliseconds, !isSaid {
@@ -196,16 +196,16 @@ package final class MainActorWatch: Sendable {
 
 // MARK: - What it does meanwhile
 
-/// Threads of this process, looked at from another one.
+/// Inspects threads of this process from another thread.
 enum OwnThread {
     private static let stopMicroseconds: Int32 = 20_000
 
-    /// Why there are no stacks.
+    /// Why stacks are not available.
     static var obstacle: String {
         GuardRuntime.current == nil ? "ZombieGuard is not active" : "the kernel refuses ptrace"
     }
 
-    /// What a thread does now; nil where it cannot be stopped.
+    /// Samples what a thread does now; nil if it cannot be stopped.
     static func sample(_ thread: Int32) -> StallSample? {
         let process = Int(getpid())
         let call = SystemCall(of: process, thread: UInt32(bitPattern: thread))
@@ -236,7 +236,7 @@ enum OwnThread {
         return runtime.stack(of: thread, microseconds: stopMicroseconds)
     }
 
-    // The memory may be gone by now.
+    // Reads through /proc/self/mem: the memory may have been unmapped, and a direct read would fault.
     private static func word(at address: UInt64, in memory: Descriptor) -> UInt32? {
         var word: UInt32 = 0
         let size = MemoryLayout.size(ofValue: word)

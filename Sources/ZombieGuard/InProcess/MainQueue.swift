@@ -1,16 +1,16 @@
-// Which thread serves Dispatch's main queue.
+// Finds the thread that serves Dispatch's main queue.
 
 import CSystem
 import Glibc
 
-/// The main queue's own record of who serves it. After `dispatchMain()`, so in every program whose main is asynchronous, that is now one
-/// worker and now another. The queue's state has the kernel's number of the thread in its low 30 bits (DLOCK_OWNER_MASK in libdispatch's
-/// shims/lock.h, of Swift 5.5 to 6.3); where it stands is found by looking from the inside, and where it is not found, who served it last
-/// counts.
+/// Tracks the thread that serves the main queue. After `dispatchMain()`, as in every program with an asynchronous main,
+/// workers take turns. The queue's state holds the kernel's id of its owner in the low 30 bits of a word
+/// (DLOCK_OWNER_MASK in libdispatch's shims/lock.h, Swift 5.5 to 6.3). The offset of that word is learned on the
+/// serving thread. If it is not found, the thread that served the queue last counts.
 struct MainQueue {
-    /// nil until it has been served.
+    /// nil until the queue has been served.
     private(set) var lastServer: Int32?
-    /// A bit for each word that has had the number of the thread whenever somebody looked from the inside.
+    /// Bit mask of the words of `_dispatch_main_q` that held the thread's id at every call of `isServed`.
     private var places: UInt32
 
     private static let words = 24
@@ -24,14 +24,14 @@ struct MainQueue {
         return Int32(bitPattern: zg_system_load(word + place) & ownerBits)
     }
 
-    /// Told by the thread that serves it, or that keeps it from being served.
+    /// Records the calling thread. Call on the thread that serves the queue, or that keeps it from being served.
     mutating func isServed() {
         let thread = zg_system_thread_id()
         lastServer = thread
         for place in 0..<Self.words where Self.owner(at: place) != thread { places &= ~(1 << UInt32(place)) }
     }
 
-    /// Who serves it now; nil where nobody does, or nobody ever has.
+    /// The thread that serves the queue now; nil if there is none, or was never one.
     var server: Int32? {
         guard lastServer != nil, let place = (0..<Self.words).first(where: { places >> UInt32($0) & 1 != 0 }) else {
             return lastServer

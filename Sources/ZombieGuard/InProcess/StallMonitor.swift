@@ -1,10 +1,10 @@
-// Stalls of the main actor as a sequence to iterate over.
+// Stalls of the main actor as an asynchronous sequence.
 
-/// Times that the main actor was held up, as they end.
+/// Stalls of the main actor, reported as they end.
 ///
-/// What runs on the main actor, on Dispatch's main queue or in the main thread's `RunLoop` keeps everything else waiting that wants to run
-/// there. The monitor asks the main queue for a sign of life again and again, from a thread of its own; where none comes for `over`, it looks
-/// at the stack of the thread that the queue is served by, and goes on with that until there is one.
+/// Code that runs on the main actor, on Dispatch's main queue or in the main thread's `RunLoop` delays everything else
+/// that must run there. The monitor pings the main queue from a thread of its own. If there is no answer for `over`,
+/// that is a stall: the monitor samples the stack of the thread that serves the queue until the answer comes.
 ///
 /// ```swift
 /// Task.detached {
@@ -12,24 +12,25 @@
 /// }
 /// ```
 ///
-/// Each element is a finding of kind ``Finding/Kind/stall``: ``Finding/stall`` says how long it was, and what was done meanwhile. Stacks are
-/// there where the process is guarded (``ZombieGuard/isActive``) and the kernel allows ptrace. A main queue that nobody serves, as in
-/// programs with event loops of their own, has no stalls: `zguard run --collect stalls` is for them.
+/// Each element is a finding of kind ``Finding/Kind/stall``; ``Finding/stall`` has its duration and its samples. Stacks
+/// are available if the process is guarded (``ZombieGuard/isActive``) and the kernel permits ptrace. A main queue that
+/// no thread serves, as in programs with their own event loops, has no stalls: use `zguard run --collect stalls` for
+/// these.
 ///
-/// Time that the thread waits for a processor does not count.
+/// Time in which the thread waits for a processor does not count.
 public struct StallMonitor: AsyncSequence, Sendable {
-    /// From when on it is a stall.
+    /// What counts as a stall.
     public struct Rule: Hashable, Sendable {
-        /// The main actor gives no sign of life for longer than this.
+        /// The main queue does not answer for longer than this.
         public var over: Duration
-        /// So often within ten seconds.
+        /// Number of such delays within ten seconds.
         public var times: Int
 
-        /// Makes a rule of its parts.
+        /// Makes a rule.
         ///
         /// - Parameters:
-        ///   - over: at least a millisecond.
-        ///   - times: within ten seconds; at least one.
+        ///   - over: minimum duration of a delay, at least a millisecond.
+        ///   - times: number of delays within ten seconds, at least one.
         public init(over: Duration = .milliseconds(250), times: Int = 1) {
             self.over = Swift.max(over, .milliseconds(1))
             self.times = Swift.max(times, 1)
@@ -46,11 +47,11 @@ public struct StallMonitor: AsyncSequence, Sendable {
 
     private let rule: Rule
 
-    /// A monitor that has not begun: each iteration has a thread of its own, as long as it lasts.
+    /// Makes a monitor. Each iteration has its own thread, from its start to its end.
     ///
     /// - Parameters:
-    ///   - over: how long the main actor may be held up.
-    ///   - times: how often within ten seconds it must be held up for so long.
+    ///   - over: minimum duration of a delay.
+    ///   - times: number of such delays within ten seconds.
     public init(over: Duration = .milliseconds(250), times: Int = 1) { rule = Rule(over: over, times: times) }
 
     public func makeAsyncIterator() -> Iterator {
@@ -60,15 +61,15 @@ public struct StallMonitor: AsyncSequence, Sendable {
         return Iterator(stalls: stalls.makeAsyncIterator(), ending: Ending(watch))
     }
 
-    /// Waits for one stall after the other.
+    /// Waits for each stall in turn.
     public struct Iterator: AsyncIteratorProtocol {
         fileprivate var stalls: AsyncStream<Finding>.Iterator
         fileprivate let ending: Ending
 
-        /// The next stall; nil where the task is cancelled.
+        /// The next stall; nil if the task is canceled.
         ///
-        /// - Parameter actor: the actor that waits.
-        /// - Returns: the stall, with names; nil at the end.
+        /// - Parameter actor: the actor of the caller.
+        /// - Returns: the symbolicated stall; nil at the end.
         public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async -> Finding? {
             await stalls.next(isolation: actor)
         }
@@ -76,7 +77,7 @@ public struct StallMonitor: AsyncSequence, Sendable {
         public mutating func next() async -> Finding? { await next(isolation: nil) }
     }
 
-    // The watch ends with the last copy of its iterator.
+    // Stops the watch when the last copy of its iterator is destroyed.
     fileprivate final class Ending: Sendable {
         private let watch: MainActorWatch
         init(_ watch: MainActorWatch) { self.watch = watch }

@@ -1,42 +1,40 @@
-// What the runtime remembers of a block, and who holds one.
+// Records of freed blocks, and of blocks that refer to a block.
 
-/// What is known of a dead block: what it was, who freed it and who allocated it.
+/// A freed block: what it was, and where it was freed and allocated.
 public struct ZombieRecord: Hashable, Sendable {
-    /// The class of the object, such as `Shop.Cart` or `Shop.Box<Swift.Int>`; nil where the block was no object, or none
-    /// of a known class.
+    /// The class of the object, such as `Shop.Cart` or `Shop.Box<Swift.Int>`; nil if the block was not an object of a
+    /// known class.
     public var className: String?
-    /// The stored property at the address that was asked for; nil where none is known.
+    /// The stored property at the queried address; nil if unknown.
     public var property: String?
-    /// Where the block begins.
+    /// Address of the block.
     public var start: Address
-    /// In bytes, as the program asked for it.
+    /// Size in bytes that the program requested.
     public var size: Int
-    /// Distance of the address that was asked for from ``start``, in bytes.
+    /// Distance of the queried address from ``start``, in bytes.
     public var offset: Int
-    /// `quarantined` (held and filled), `retired` (its pages are protected) or `reusable` (about to be used again).
+    /// `quarantined` (held and filled), `retired` (its pages are protected) or `reusable` (may be reused at any time).
     public var state: String
     var isLive: Bool { Finding.Block.State(rawValue: state) == .live }
     /// The stack that freed the block, innermost frame first.
     public var deallocationStack: [Finding.Frame]
     /// The stack that allocated the block, innermost frame first.
     public var allocationStack: [Finding.Frame]
-    /// The runtime's numbers of the threads that did it; 1 is the main thread.
+    /// The runtime's number of the thread that freed the block; 1 is the main thread.
     public var deallocatingThread: Int?
-    /// The runtime's number of the thread that allocated it.
+    /// The runtime's number of the thread that allocated the block.
     public var allocatingThread: Int?
-    /// When the block was freed, to about a millisecond: nanoseconds since 1970, UTC.
+    /// Time of the free, in nanoseconds since 1970 (UTC), exact to about 1 ms.
     public var deallocationTime: UInt64?
 
-    /// Where the program's own code let go of the object: the innermost frame that is neither a runtime's nor the
-    /// object's own deinitializer.
+    /// Where the program's own code released the object: the innermost frame outside of runtimes and deinitializers.
     public var deallocationSite: Finding.Frame? { deallocationStack.site }
-    /// Where the program's own code made the object: the innermost frame that is neither a runtime's nor an initializer's
-    /// allocating half.
+    /// Where the program's own code made the object: the innermost frame outside of runtimes and allocating inits.
     public var allocationSite: Finding.Frame? { allocationStack.site }
 }
 
 extension ZombieRecord: CustomStringConvertible {
-    /// "a deallocated Shop.Cart (48 bytes at 0x7f10), freed in checkout() (main.swift:41)"
+    /// For example "a deallocated Shop.Cart (48 bytes at 0x7f10), freed in checkout() (main.swift:41)".
     public var description: String {
         let block = Finding.Block(start: start, size: UInt64(size), className: className)
         let what = className.map { block.object(of: $0) } ?? "a freed block"
@@ -44,27 +42,27 @@ extension ZombieRecord: CustomStringConvertible {
     }
 }
 
-/// A live block that holds a pointer to another one.
+/// A live block that contains a pointer to another block.
 public struct Referrer: Hashable, Sendable {
-    /// The class of the object that holds the pointer, where it is known.
+    /// Class of the object that contains the pointer; nil if unknown.
     public var className: String?
-    /// The stored property that holds it, where it is known.
+    /// Stored property that contains the pointer; nil if unknown.
     public var property: String?
-    /// Where the block begins.
+    /// Address of the block.
     public var start: Address
-    /// In bytes.
+    /// Size in bytes.
     public var size: Int
-    /// Where in the block the pointer lies, in bytes from ``start``.
+    /// Offset of the pointer from ``start``, in bytes.
     public var offset: Int
     /// The stack that allocated the block, innermost frame first.
     public var allocationStack: [Finding.Frame]
 
-    /// Where the program's own code made the holder.
+    /// Where the program's own code made the referring object.
     public var allocationSite: Finding.Frame? { allocationStack.site }
 }
 
 extension Referrer: CustomStringConvertible {
-    /// "property Cart.owner of a Shop.Cart (48 bytes at 0x7f10), allocated in checkout() (main.swift:41)"
+    /// For example "property Cart.owner of a Shop.Cart (48 bytes at 0x7f10), allocated in checkout() (main.swift:41)".
     public var description: String {
         let block = Finding.Block(start: start, size: UInt64(size), className: className, member: property)
         let place = block.property.map { "property \($0)" } ?? "offset \(offset)"
@@ -74,7 +72,7 @@ extension Referrer: CustomStringConvertible {
 }
 
 extension [Finding.Frame] {
-    // Initializers and deinitializers have frames of their own; who called them is what a reader looks for.
+    // Skips frames of initializers and deinitializers: their caller is of interest.
     var site: Finding.Frame? {
         let calls = filter { frame in
             guard let function = frame.function else { return true }

@@ -1,4 +1,4 @@
-// Demangled C++ names, taken apart.
+// Splits demangled C++ names into class, member and parameters.
 
 enum CxxName {
     private static let thunks = ["non-virtual thunk to ", "virtual thunk to ", "covariant return thunk to "]
@@ -26,7 +26,7 @@ enum CxxName {
             name.owner = String(path[..<separator])
             name.member = String(text[path.index(separator, offsetBy: 2)...])
         }
-        // The Swift runtime's own functions: nobody wants to know their many template arguments.
+        // Functions of the Swift runtime have long template arguments that do not help a reader.
         if path.hasPrefix("swift::") { name.readable = withoutTemplateArguments(path) }
         return name
     }
@@ -38,7 +38,8 @@ enum CxxName {
         while let first = scanner.rest.first {
             if first == "<", !isOpen {
                 if scanner.takeBracket() != nil { continue }
-                isOpen = true // and the ones behind it are not looked for again
+                // An unbalanced bracket: do not search for the end of later ones, either.
+                isOpen = true
             }
             text.append(first)
             _ = scanner.skip(String(first))
@@ -46,7 +47,7 @@ enum CxxName {
         return text
     }
 
-    /// The class of a `typeinfo name for geo::Circle`.
+    /// The class of a typeinfo or vtable symbol, such as `typeinfo name for geo::Circle`.
     static func className(typeinfo symbol: String) -> String? {
         let text = demangle(symbol)
         for prefix in ["typeinfo name for ", "typeinfo for ", "vtable for "] where text.hasPrefix(prefix) {
@@ -57,7 +58,7 @@ enum CxxName {
 
     private static let longestTag = 128
 
-    // Spelling that says nothing: ABI tags, and what std::string is made of.
+    // Removes ABI tags and inline namespaces, and shortens the expansion of std::string.
     private static func simplified(_ text: String) -> String {
         var result = ""
         var rest = Substring(text)
@@ -82,7 +83,7 @@ enum CxxName {
         return result
     }
 
-    /// Where the list of parameters begins: the last bracket that is not part of a name.
+    /// Start of the parameter list: the last bracket that is not part of a name.
     private static func parameters(in text: Substring) -> Substring.Index? {
         var found: Substring.Index?
         var skipTo = text.startIndex
@@ -93,7 +94,7 @@ enum CxxName {
                 skipTo = text.index(index, offsetBy: 2)
                 continue
             }
-            // A bracket after the parameters belongs to what a function inside a function is called.
+            // A bracket followed by "::" is the parameter list of an enclosing function.
             var scanner = NameScanner(text[index...])
             _ = scanner.takeBracket()
             if scanner.rest.hasPrefix("::") { continue }
@@ -115,7 +116,7 @@ enum CxxName {
         return nil
     }
 
-    /// Behind the type of the result, which templates carry.
+    /// Start of the name, behind the return type, which demangled templates include.
     private static func start(of declaration: Substring) -> Substring.Index {
         let end = operatorWord(in: declaration)?.lowerBound ?? declaration.endIndex
         var start = declaration.startIndex
@@ -134,7 +135,7 @@ enum CxxName {
         return found
     }
 
-    /// Levels of brackets, where the `<` of an operator's name is none.
+    /// Bracket depths, not counting the `<` or `>` in the name of an operator.
     private struct Levels: Sequence, IteratorProtocol {
         private var levels: NameScanner.Levels
         private let text: Substring

@@ -1,22 +1,22 @@
-// Bounds the length of a demangled name before a demangler is called. C++ and Swift names contain back references, which the
-// demanglers expand each time: a symbol of two hundred bytes can expand to gigabytes.
+// Computes an upper bound of the length of a demangled name, before a demangler is called. C++ and Swift names contain
+// back references, which demanglers expand each time: a symbol of 200 bytes can expand to gigabytes.
 
-/// An upper bound of the length of a demangled name. Each back reference counts as one to the longest part that was complete
-/// by then. Where only a whole parser could tell what a letter means, the longest meaning counts.
+/// Computes the bound without a full parser: each back reference counts as the longest part completed so far, and a
+/// letter with several meanings counts as the longest one.
 struct DemangledSize {
-    /// What any other letter adds: the longest words that the demanglers write for one.
+    /// Length of the longest text that a demangler writes for any other letter.
     private static let word = 64
     private static let mostTimes = 4096
 
     private let name: [UInt8]
     private var at: Int
     private var total: Int
-    /// The longest part that may be referred to.
+    /// Length of the longest part that a back reference can denote.
     private var longest: Int
 
     /// - Parameters:
-    ///   - name: a symbol, mangled.
-    /// - Returns: bytes, at most `Int.max`.
+    ///   - name: a mangled symbol.
+    /// - Returns: the bound in bytes; `Int.max` on overflow.
     static func bound(_ name: String) -> Int {
         var size = DemangledSize(name)
         return name.hasPrefix("_Z") ? size.cxx() : size.swift()
@@ -50,7 +50,7 @@ struct DemangledSize {
 
     // MARK: C++
 
-    // Identifiers are read like the rest: what they look like makes the bound greater only. Source: the Itanium C++ ABI.
+    // Identifiers are read like operators: that can only increase the bound. Source: the Itanium C++ ABI.
     private mutating func cxx() -> Int {
         var times = 1
         var hasMemberPointer = false
@@ -66,7 +66,7 @@ struct DemangledSize {
                 at += 2
                 while "ORPKV".utf8.contains(next) { at += 1 }
                 if next == UInt8(ascii: "T") {
-                    // All of one pack: no longer than the arguments that it is made of.
+                    // A whole pack is no longer than the arguments that it consists of.
                     add(longest.addingSaturated(name.count), times: times)
                     at += 1
                 } else {
@@ -89,8 +89,8 @@ struct DemangledSize {
 
     // MARK: Swift
 
-    // Source: Mangling.rst of Swift's compiler. Identifiers are left out while it is certain where they begin and end: not behind thunks, whose
-    // arguments are letters and digits, nor where an "A" may be a part of another operator.
+    // Source: Mangling.rst of the Swift compiler. Identifiers are skipped while their bounds are certain. They are not
+    // after a thunk, whose arguments are letters and digits, nor after an "A" that may be part of another operator.
     private mutating func swift() -> Int {
         let longestWord = name.split(whereSeparator: Self.isDigit).map(\.count).max() ?? 0
         var isCertain = true
@@ -118,7 +118,7 @@ struct DemangledSize {
         return total
     }
 
-    // "AbC": several at once, each with or without how often; the last one is a capital letter.
+    // "AbC": several back references, each with an optional repeat count. The last one is a capital letter.
     private mutating func references() {
         while at < name.count {
             let times = number()
@@ -130,7 +130,7 @@ struct DemangledSize {
         }
     }
 
-    // "5Hello"; behind "0" with words of earlier identifiers, as letters, behind "00" in Punycode.
+    // "5Hello". After "0", letters refer to words of earlier identifiers; "00" introduces Punycode.
     private mutating func identifier(_ first: UInt8, _ longestWord: Int) {
         var hasWords = first == UInt8(ascii: "0")
         if !hasWords {
@@ -150,7 +150,7 @@ struct DemangledSize {
                 return
             }
             let count = number()
-            // A number of something else.
+            // The number does not belong to an identifier.
             if count == 0 || next == UInt8(ascii: "_") { return }
             at += count
         } while hasWords

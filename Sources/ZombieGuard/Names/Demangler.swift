@@ -1,14 +1,14 @@
-// Names as their authors wrote them.
+// Demangles C++ and Swift symbols, with bounds on length.
 
 import CSystem
 import Glibc
 
-// Longer ones are nobody's: what the demanglers need of stack and memory grows with them.
+// Limits: no real symbol is longer, and the demanglers' use of stack and memory grows with the length.
 private let longestMangledName = 8192
 private let longestDemangledName = 4 << 20
 
-/// The source form of a mangled C++ or Swift name; the name itself where it is not mangled, or where it would be megabytes: symbols come
-/// from files and reports that nobody vouches for.
+/// The source form of a mangled C++ or Swift name; `name` itself if it is not mangled, or if its source form could
+/// exceed 4 MiB, as symbols of untrusted files and reports can.
 ///
 /// - Parameter name: a symbol.
 /// - Returns: the name as in source code.

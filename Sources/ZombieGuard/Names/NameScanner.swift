@@ -1,6 +1,6 @@
-// Finds its way through demangled names: brackets that belong together, words at the outermost level.
+// Scans demangled names: matches brackets and finds text outside them.
 
-/// A demangled name, read from its beginning.
+/// A scanner over a demangled name, from its beginning.
 struct NameScanner {
     private(set) var rest: Substring
 
@@ -14,7 +14,7 @@ struct NameScanner {
         return true
     }
 
-    /// Takes everything up to `end`, which lies in `rest`.
+    /// Consumes the text up to `end`, an index of `rest`.
     @discardableResult
     mutating func take(to end: Substring.Index) -> Substring {
         let taken = rest[..<end]
@@ -26,7 +26,8 @@ struct NameScanner {
         take(to: rest.firstIndex { !condition($0) } ?? rest.endIndex)
     }
 
-    /// Takes a bracket and what it encloses; nil where `rest` begins with none or it is never closed.
+    /// Consumes a bracketed part with its brackets; nil if `rest` does not begin with a bracket, or the bracket is not
+    /// closed.
     mutating func takeBracket() -> Substring? {
         guard let first = rest.first, Self.closing[first] != nil else { return nil }
         for (index, depth) in Levels(rest) where depth == 0 {
@@ -35,14 +36,14 @@ struct NameScanner {
         return nil
     }
 
-    /// The first place of `text` outside all brackets.
+    /// The first occurrence of `text` outside all brackets.
     func find(_ text: String) -> Substring.Index? {
         Levels(rest).first { index, depth in depth == 0 && rest[index...].hasPrefix(text) }?.index
     }
 
     private static let closing: [Character: Character] = ["(": ")", "[": "]", "<": ">"]
 
-    /// Every index of a text with the depth of brackets there; brackets themselves count as outside.
+    /// Every index of a text with its bracket depth; brackets have the depth of the text around them.
     struct Levels: Sequence, IteratorProtocol {
         private let text: Substring
         private var index: Substring.Index
@@ -76,7 +77,7 @@ struct NameScanner {
 }
 
 extension Substring {
-    /// The parts between commas outside all brackets, without blanks around them; none where the text is blank.
+    /// The parts between commas outside all brackets, without leading spaces; empty if the text is blank.
     func splitAtCommas() -> [Substring] {
         var parts: [Substring] = []
         var start = startIndex

@@ -1,7 +1,8 @@
-// Names of Rust's, as its compiler writes them since 2025 ("v0"): the path of what is named. Arguments of generics are left out.
+// Demangles Rust symbols: the v0 format, default of rustc since 2025, and the older format. Generic arguments are left
+// out.
 // Source: "v0 Symbol Format" in The rustc book.
 
-/// The path that a symbol of Rust's names, such as `std::panicking::begin_panic`; nil where it is none.
+/// The path in a v0 symbol, such as `std::panicking::begin_panic`; nil if the symbol is not in this format.
 func rustName(_ symbol: String) -> String? {
     guard symbol.hasPrefix("_R"), symbol.utf8.count <= RustPath.longest else { return nil }
     var path = RustPath(Array(symbol.utf8.dropFirst(2)))
@@ -10,7 +11,7 @@ func rustName(_ symbol: String) -> String? {
 
 private struct RustPath {
     static let longest = 4096
-    // Back references could make a name of any length.
+    // Limits, because back references can make a name of any length.
     private static let deepest = 64, mostSteps = 4096
 
     private let bytes: [UInt8]
@@ -21,7 +22,7 @@ private struct RustPath {
 
     mutating func name() -> String? {
         let name = path()
-        // Behind it may stand the crate that it was made for, and what other tools append.
+        // The path may be followed by the instantiating crate, and by suffixes of other tools.
         let isWhole = at == bytes.count || "CB.$".utf8.contains(next)
         return hasFailed || !isWhole || name.isEmpty ? nil : name
     }
@@ -56,7 +57,7 @@ private struct RustPath {
         return value
     }
 
-    // "_" is 0, "0_" is 1, …
+    // Consumes a base-62 number: "_" is 0, "0_" is 1, …
     private mutating func base62() -> UInt64 {
         var value: UInt64 = 0
         if takes("_") { return 0 }
@@ -72,7 +73,7 @@ private struct RustPath {
                 hasFailed = true
                 return 0
             }
-            value = value &* 62 &+ UInt64(digit) // crates have hashes of 64 bits
+            value = value &* 62 &+ UInt64(digit) // crate hashes need all 64 bits; malformed ones wrap
         }
         return 0
     }
@@ -91,7 +92,7 @@ private struct RustPath {
         return String(decoding: bytes[(at - count)..<at], as: UTF8.self)
     }
 
-    // What stands farther in front, once more.
+    // Parses a back reference: applies `what` at an earlier position, then returns to this one.
     private mutating func back(_ what: (inout RustPath) -> String) -> String {
         let start = at - 1
         let place = base62()
@@ -252,8 +253,8 @@ private struct RustPath {
     }
 }
 
-/// A name of the compiler's older format, which is that of C++ with a hash at its end, without it: `shop::cart::{{closure}}`; nil where it
-/// is none.
+/// The path in a symbol of the older format (a C++ name that ends with a hash), without the hash:
+/// `shop::cart::{{closure}}`. nil if `plain`, the demangled C++ name, is not in this format.
 func olderRustName(_ plain: String) -> String? {
     let hash = plain.utf8.suffix(19)
     guard hash.count == 19, plain.utf8.count > 19, hash.starts(with: "::h".utf8),

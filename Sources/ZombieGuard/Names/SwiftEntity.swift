@@ -1,6 +1,6 @@
-// One function, initializer, accessor or variable out of a demangled Swift name.
+// Parses one function, initializer, accessor or variable of a demangled Swift name.
 
-/// `static (extension in M):Module.Type.name<A>(label: Type) async -> Result in context`, taken apart.
+/// The parts of `static (extension in M):Module.Type.name<A>(label: Type) async -> Result in context`.
 struct SwiftEntity {
     static let accessors: Set<Substring> = [
         "getter", "setter", "modify", "modify2", "read", "read2", "didset", "willset", "unsafeMutableAddressor",
@@ -9,28 +9,28 @@ struct SwiftEntity {
 
     private var isStatic = false
     private var module: Substring?
-    /// Types from the outermost in.
+    /// Enclosing types, outermost first.
     private var path: [Substring] = []
-    /// Without arguments.
+    /// Base name, without argument labels.
     private var name: Substring = ""
-    /// `(_:to:)`; empty for what takes none.
+    /// Argument labels, such as `(_:to:)`; empty for variables.
     private var arguments = ""
     private var accessor: Substring?
-    /// Readable name of the function that the entity, or the type that it is a member of, is local to.
+    /// Readable name of the function to which the entity, or its enclosing type, is local.
     private var context: String?
-    /// The rest of the text, which names that function or type; nil for what is local to nothing.
+    /// Unparsed text of the enclosing function or type; nil if the entity is not local.
     private var outer: Substring?
     private var isLocalType = false
 
-    /// nil where the text is no entity.
+    /// nil if the text is not an entity.
     ///
-    /// - Parameter depth: of names inside of names.
+    /// - Parameter depth: nesting depth of the name within other names.
     init?(_ text: Substring, depth: Int) {
         self.init(withoutContext: text)
         if let outer { adopt(outer, depth) }
     }
 
-    // The context is left to be read: whether an entity is a local type depends on its own part of the text alone.
+    // Parses all but the context, which does not affect whether the entity is a local type.
     private init?(withoutContext text: Substring) {
         var scanner = NameScanner(text)
         isStatic = scanner.skip("static ")
@@ -92,7 +92,8 @@ struct SwiftEntity {
         isLocalType = isLocal && !isFunction && accessor == nil
     }
 
-    // An initializer of a local type names the type twice, in its result and as its context: "X in X".
+    // Removes the duplicate of "X in X": an initializer of a local type names the type as its result and as its
+    // context.
     private static func half(_ text: Substring) -> Substring {
         var optional = NameScanner(text)
         if optional.skip("Swift.Optional"), let bracket = optional.takeBracket() {
@@ -109,12 +110,12 @@ struct SwiftEntity {
             return
         }
         if let further = outer.outer { outer.adopt(further, depth + 1) }
-        // A member of a local type: the type is its owner, and what the type is local to its context.
+        // For a member of a local type, the type is the owner, and the context of the type becomes the context.
         path = outer.path + [outer.name] + path
         context = outer.context
     }
 
-    // "add", "(hidden in _12AB)", "`weird name`", "+ infix"
+    // Consumes one component of a path: "add", "(hidden in _12AB)", "`weird name`", "+ infix".
     private static func takeComponent(_ scanner: inout NameScanner) -> Substring? {
         guard let first = scanner.rest.first else { return nil }
         if first == "(" {
@@ -140,7 +141,7 @@ struct SwiftEntity {
             || character.unicodeScalars.contains { $0.value > 0x7f && $0.properties.isXIDContinue }
     }
 
-    /// `(_: Swift.Int, to: Shop.Cart)` → `(_:to:)`
+    /// Argument labels of a parameter list: `(_: Swift.Int, to: Shop.Cart)` → `(_:to:)`.
     private static func labels(_ bracket: Substring) -> String {
         let labels = bracket.dropFirst().dropLast().splitAtCommas().map { argument -> String in
             let label = argument.prefix { isIdentifier($0) || $0 == "`" }
@@ -149,9 +150,9 @@ struct SwiftEntity {
         return "(\(labels.joined()))"
     }
 
-    // MARK: What reports need
+    // MARK: Results
 
-    /// `Outer.Inner`; nil for what is no member.
+    /// `Outer.Inner`; nil if the entity is not a member of a type.
     var owner: String? { path.isEmpty ? nil : path.joined(separator: ".") }
 
     var member: String {

@@ -1,7 +1,8 @@
-// Demangled Swift names, taken apart: wrappers around an entity first, then the entity itself.
+// Parses demangled Swift names: first the wrappers around an entity (thunks, closures, specializations), then the
+// entity.
 
 enum SwiftName {
-    /// Modules of the toolchain: their code keeps the module's name in stacks, and is not the program's own.
+    /// Modules of the toolchain. Stack traces keep their module names, to tell their code from the program's.
     static let libraryModules: Set<Substring> = [
         "Swift", "_Concurrency", "_StringProcessing", "_RegexParser", "Synchronization", "Observation", "Distributed",
         "Foundation", "FoundationEssentials", "FoundationInternationalization", "FoundationNetworking", "FoundationXML",
@@ -14,10 +15,10 @@ enum SwiftName {
         return parse(text, depth: 0)
     }
 
-    /// Names inside of names are taken apart so far in. Each of them is looked at as a whole, and the next one inside of it is again.
+    /// Deepest nesting that is parsed. Each level scans the rest of the name, so the time is quadratic in the depth.
     static let deepest = 64
 
-    /// Takes a name apart; what is too far inside of others stays as it is.
+    /// Parses a name. Names nested too deeply are kept as text.
     static func parse(_ text: Substring, depth: Int) -> SymbolName {
         let next = depth + 1
         if next > deepest { return SymbolName(language: .swift, readable: String(text), role: .helper) }
@@ -25,7 +26,7 @@ enum SwiftName {
             if let inside = wrapper(text) { return parse(inside, depth: next) }
         }
         if text.hasPrefix("merged ") {
-            // One body for several functions that differ in details: whose it is cannot be told.
+            // One body was merged from several similar functions, so the member is unknown.
             var name = parse(text.dropFirst("merged ".count), depth: next)
             name.readable = "merged " + name.readable
             name.role = .helper
@@ -42,7 +43,7 @@ enum SwiftName {
 
     // MARK: Wrappers
 
-    /// What adds nothing that a reader of a stack would want to know.
+    /// Prefixes that are dropped because they do not help a reader of a stack trace.
     private static let transparent: [@Sendable (Substring) -> Substring?] = [
         { text in
             let simple = [
@@ -62,7 +63,7 @@ enum SwiftName {
             }
             var scanner = NameScanner(text[text.index(before: end.upperBound)...])
             if scanner.takeBracket() != nil, scanner.skip(" of ") { return scanner.rest }
-            // "<Arg[0] = [Closure Propagated : …, Argument Types : […]> of": a bracket is missing.
+            // The demangler omits a bracket in "<Arg[0] = [Closure Propagated : …, Argument Types : […]> of".
             guard let end = text.range(of: "]> of ") else { return nil }
             return text[end.upperBound...]
         },
@@ -89,7 +90,7 @@ enum SwiftName {
         scanner.take(to: end)
         guard !number.isEmpty, scanner.skip(" in ") else { return nil }
         let context = parse(scanner.rest, depth: depth)
-        // A module alone is the context of what stands in its main file outside all functions.
+        // The context of top-level code in the main file is the module alone.
         let isTopLevel = scanner.rest.allSatisfy(SwiftEntity.isIdentifier)
         let place = isTopLevel ? "at top level" : "in \(context.readable)"
         var name = SymbolName(language: .swift, readable: "\(word) #\(number) \(place)", role: .helper)
@@ -97,7 +98,7 @@ enum SwiftName {
         return name
     }
 
-    // "getter of x #1 : Swift.Int in …": the accessors of local variables.
+    // Accessors of local variables: "getter of x #1 : Swift.Int in …".
     private static func accessor(_ text: Substring, _ depth: Int) -> SymbolName? {
         guard let middle = text.range(of: " of "), SwiftEntity.accessors.contains(text[..<middle.lowerBound]),
             let entity = SwiftEntity(text[middle.upperBound...], depth: depth)
@@ -113,7 +114,7 @@ enum SwiftName {
         return name
     }
 
-    /// Words followed by "for", "of" or "from" and an entity or a type: what the compiler makes.
+    /// Compiler-generated code: words, then "for", "of" or "from", then an entity or a type.
     private static func helper(_ text: Substring, _ depth: Int) -> SymbolName {
         var name = SymbolName(language: .swift, readable: "", role: .helper)
         let thunk = ["reabstraction thunk helper", "reabstraction thunk", "thunk helper"].first { text.hasPrefix($0) }

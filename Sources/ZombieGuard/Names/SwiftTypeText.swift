@@ -1,7 +1,7 @@
-// Types in demangled Swift names, shortened for people to read.
+// Shortens the types in demangled Swift names.
 
 enum SwiftTypeText {
-    /// A text with types in it, without their modules and private discriminators:
+    /// Removes modules and private discriminators from the types in a text:
     /// `outlined destroy of [Shop.(Item in _12AB)]` → `outlined destroy of [Item]`.
     static func short(_ text: Substring) -> String {
         var result = ""
@@ -20,7 +20,7 @@ enum SwiftTypeText {
         return result
     }
 
-    /// The names that lead to a type, without its module and generic arguments: `Shop.Outer<A>.Inner` → Outer, Inner.
+    /// The components of a type's name, without module and generic arguments: `Shop.Outer<A>.Inner` → Outer, Inner.
     static func path(of type: Substring) -> [String] {
         var scanner = NameScanner(type)
         if scanner.skip("(extension in ") {
@@ -44,7 +44,7 @@ enum SwiftTypeText {
                 path.append(String(scanner.take(while: SwiftEntity.isIdentifier)))
             }
         } while scanner.rest.hasPrefix(".") && beginsName(scanner.rest.dropFirst()) && scanner.skip(".")
-        // A generic parameter is no module: "A.Element".
+        // Keep the first component if it is a generic parameter, not a module: "A.Element".
         let isParameter = path[0].count <= 2 && path[0].first?.isUppercase == true
         if hasModule, path.count > 1, !isParameter { path.removeFirst() }
         return path
@@ -57,10 +57,11 @@ enum SwiftTypeText {
             || text.hasPrefix("(") && text.prefix(longestPrivateName).range(of: " in _") != nil
     }
 
-    // "(Item in _12AB)"
+    // Consumes a private name, such as "(Item in _12AB)", and returns it without its discriminator.
     private static func takePrivate(_ scanner: inout NameScanner) -> String? {
         guard scanner.rest.first == "(" else { return nil }
-        // Brackets may be nested, or not closed: none is looked at as far as the end of the text.
+        // Search a bounded prefix only: brackets may be nested or unclosed, and scanning to the end each time would be
+        // slow.
         var beginning = NameScanner(scanner.rest.prefix(longestPrivateName))
         guard let bracket = beginning.takeBracket(), let end = bracket.range(of: " in _") else { return nil }
         scanner.take(to: bracket.endIndex)

@@ -1,27 +1,27 @@
-// Why a core file cannot be looked into.
+// Errors of opening a core file: why zguard cannot read it.
 
-/// Why a core file cannot be looked into.
+/// Why zguard cannot read a core file.
 public enum CoreError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The file cannot be read: its path, and why.
+    /// The file is unreadable: its path and the error.
     case unreadable(String, SystemError)
-    /// It is no core file; the second text says what it is instead, where that is known.
+    /// The file is not an ELF core file. The second text names what it is instead, if known.
     case notCore(String, String?)
-    /// It is packed by this program, and the library that unpacks is not installed.
+    /// The file is compressed with the program `by`; the library that decompresses it, named last, is not installed.
     case packed(String, by: String, String)
-    /// It cannot be unpacked: its path, and why.
+    /// Decompression failed: the path of the file and the error.
     case notUnpacked(String, SystemError)
-    /// It is of another architecture.
+    /// The core file was written on another architecture.
     case otherMachine(String)
-    /// Its tables point to where nothing is.
+    /// A header or table of the file is malformed or truncated: its path and the details.
     case damaged(String, String)
-    /// It holds no statistics page; whether the file is cut off.
+    /// No statistics page was found. `isCutOff`: the file is truncated.
     case notGuarded(String, isCutOff: Bool)
-    /// It is of a guarded process, but its statistics page was left out.
+    /// The process was guarded, but the core file leaves out its statistics page.
     case withoutPage(String)
-    /// It is of another version of the runtime: path, and the version of its page.
+    /// The core file is of another runtime version: its path and the version of the statistics page.
     case otherVersion(String, UInt32)
 
-    /// One line for people, lower case, safe to print.
+    /// The error as one line for users: lower case, control characters escaped.
     public var description: String {
         switch self {
         case .unreadable(let path, let error): "cannot read core file '\(visible(path))': \(error)"
@@ -40,7 +40,7 @@ public enum CoreError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// What one can do about it, if anything.
+    /// How the user can solve the problem; nil if there is no advice.
     public var hint: String? {
         switch self {
         case .notUnpacked: "it is unpacked in TMPDIR, or else in /var/tmp"

@@ -1,25 +1,26 @@
-// An ELF core file as memory: what the kernel or a debugger wrote down, and the files that were mapped where it left them out.
+// Reads the memory of a dead process from its ELF core file, and from the mapped files for pages that the core file
+// omits.
 
 import CZombie
 import Glibc
 
-/// A core file.
+/// An open ELF core file, written by the kernel or a debugger.
 public final class CoreFile: MemoryReader {
     private let path: String
     private let file: Descriptor
-    private let segments: [CoreNotes.Segment] // in the order of their addresses
+    private let segments: [CoreNotes.Segment] // sorted by address
     private let files: MappedFiles
-    /// Its end is missing.
+    /// Whether the file is truncated.
     package let isCutOff: Bool
     let mappings: [Mapping]
-    /// The threads, the one that died first.
+    /// Threads in the order of their notes: the thread that received the fatal signal first.
     let threads: [CoreNotes.Thread]
-    /// What the program died of; nil where the file does not say.
+    /// The fatal signal; nil if the file has no siginfo note.
     let signal: CoreNotes.Signal?
-    /// Path of the program's executable; nil where the file does not say.
+    /// Path of the program's executable; nil if the notes do not tell.
     let program: String?
     let processID: Int
-    /// Whose memory it is, and who can have written it: files that it names are used with no more rights.
+    /// Author of the file's contents. Files that the core file names are opened with the rights of this user at most.
     package let author: Author
 
     private static let headerSize = 64
@@ -29,12 +30,12 @@ public final class CoreFile: MemoryReader {
     private static let mostNotes: UInt64 = 64 << 20
     private static let coreFile: UInt16 = 4
 
-    /// Reads the tables of a core file.
+    /// Opens a core file and reads its headers and notes.
     ///
     /// - Parameters:
-    ///   - path: of a core file.
-    ///   - program: where the program's executable is by now; nil: where it was.
-    /// - Throws: ``CoreError`` where it is none, or not one of a guarded process.
+    ///   - path: path of a core file, possibly compressed.
+    ///   - program: current path of the program's executable; nil if it has not moved.
+    /// - Throws: ``CoreError`` if the file is unreadable, damaged, or not a core file.
     public init(opening path: String, program: String? = nil) throws(CoreError) {
         self.path = path
         let status: stat
@@ -65,12 +66,13 @@ public final class CoreFile: MemoryReader {
         segments = headers.filter { $0.type == ELFImage.SegmentType.load && $0.end > $0.address }
             .sorted { $0.address < $1.address }
         mappings = notes.mappings(of: segments)
-        // The kernel may give the core file of any user's process to root (core_pattern).
+        // With a pipe in core_pattern, root may own the core file of any user's process: limit its rights to that
+        // user's.
         author = Author(of: stored).limited(by: notes.user.map { Author(user: $0) } ?? .own)
         files = MappedFiles(mappings: notes.files, coreTime: status.st_mtim, author: author, program: program)
     }
 
-    /// Whether a file begins as a core file does, or is packed and what it holds does.
+    /// Whether a file is an ELF file by its magic number, after decompression if it is compressed.
     package static func mayBeCore(_ file: Descriptor) -> Bool {
         guard let start = try? file.read(at: 0, upTo: headerSize) else { return false }
         return (Packing(start: start)?.start(of: file, count: elfMagic.count) ?? start).starts(with: elfMagic)
@@ -108,7 +110,7 @@ public final class CoreFile: MemoryReader {
         let entrySize: UInt16 = header.number(at: 54)
         var count = Int(header.number(at: 56) as UInt16)
         if count == 0xffff {
-            // More than fit: the number stands in the first section header.
+            // PN_XNUM: with 0xffff segments or more, sh_info of section header 0 holds the count.
             let section = try read(header.number(at: 40), headerSize)
             guard section.count == headerSize else { throw .damaged(path, "its table of segments is cut off") }
             count = Int(section.number(at: 44) as UInt32)
@@ -125,7 +127,7 @@ public final class CoreFile: MemoryReader {
 
     func read(at address: UInt64, upTo count: Int) -> [UInt8] {
         var bytes: [UInt8] = []
-        // Neighbouring segments, each as far as it goes.
+        // The range may span adjacent segments: each read ends at the end of its segment.
         while bytes.count < count {
             let at = address &+ UInt64(bytes.count)
             let part = readPart(at: at, upTo: count - bytes.count)
@@ -141,7 +143,7 @@ public final class CoreFile: MemoryReader {
         let segment = segments[behind - 1]
         let inside = address - segment.address
         guard address < segment.end, inside < segment.fileSize else {
-            // Left out of the core file: what is mapped there, up to the next segment.
+            // The core file omits this page: read the file mapped there, up to the next segment.
             let next = behind < segments.count ? segments[behind].address - address : UInt64.max
             return files.read(at: address, upTo: Int(min(UInt64(count), next)), self)
         }
@@ -149,7 +151,7 @@ public final class CoreFile: MemoryReader {
         return (try? file.read(at: segment.offset &+ inside, upTo: wanted)) ?? []
     }
 
-    /// Files that could not stand in for what the core file left out.
+    /// Reasons why mapped files could not replace pages that the core file omits.
     var notes: [String] { files.notes }
 
     // MARK: The statistics page
@@ -175,7 +177,8 @@ public final class CoreFile: MemoryReader {
         throw .notGuarded(path, isCutOff: isCutOff)
     }
 
-    // By its name, where the core file names what was mapped; else by what it begins with: it fills whole pages.
+    // Find the page by the name of its mapping. Without names in the core file, search the starts of pages for the
+    // magic number.
     private func pageCandidates() -> [UInt64] {
         let named = mappings.filter { $0.path.hasPrefix(StatisticsPageFile.name) }.map(\.start)
         if !named.isEmpty { return named }
@@ -198,12 +201,13 @@ public final class CoreFile: MemoryReader {
 }
 
 extension zg_stats_page {
-    /// ZG_STATS_MAGIC, which is too large for Swift to import.
+    /// ZG_STATS_MAGIC: Swift does not import the macro.
     static let expectedMagic: UInt64 = 0x3144_5241_5547_475a
 }
 
 extension Array {
-    /// The first index whose element belongs to the second part of an ordered array.
+    /// Binary search: index of the first element for which the predicate is true; `count` if there is none. The array
+    /// must be partitioned by the predicate.
     func partitionPoint(_ isInSecond: (Element) -> Bool) -> Int {
         var low = 0
         var high = count

@@ -1,8 +1,8 @@
-// The notes and segments of a core file: which files were mapped where, and where the threads' stacks were.
+// Parses the notes and program headers of a core file: mapped files, registers of the threads, the fatal signal.
 
 import CUnwind
 
-/// What the notes of a core file say. Notes that make no sense are passed over.
+/// Decoded notes of a core file. Malformed notes are skipped.
 struct CoreNotes {
     /// A program header of a core file.
     struct Segment {
@@ -10,9 +10,9 @@ struct CoreNotes {
         var flags: UInt32
         var offset: UInt64
         var address: UInt64
-        /// Behind the last address; never before `address`.
+        /// End address, exclusive; at least `address`.
         var end: UInt64
-        /// Bytes that the core file holds, from `address` on.
+        /// Bytes from `address` on that the core file contains.
         var fileSize: UInt64
 
         init(_ bytes: [UInt8], at place: Int) {
@@ -26,34 +26,34 @@ struct CoreNotes {
         }
     }
 
-    /// Mapped files, in the order of their addresses.
+    /// Mapped files, sorted by address.
     private(set) var files: [Mapping] = []
     /// Stack pointers of the threads.
     private(set) var stackPointers: [UInt64] = []
-    /// The threads, the one that died first.
+    /// Threads in the order of their notes: the thread that received the fatal signal first.
     private(set) var threads: [Thread] = []
-    /// What the program died of; nil where no note says it.
+    /// The fatal signal; nil without a siginfo note.
     private(set) var signal: Signal?
-    /// Where the program's executable begins to run, by the kernel's word; 0: no note says it.
+    /// Entry point of the executable (AT_ENTRY); 0 without an auxiliary vector.
     private(set) var entry: UInt64 = 0
-    /// The process; 0: no note says it.
+    /// Process ID; 0 without an NT_PRPSINFO note.
     private(set) var processID = 0
-    /// Its user; nil: no note says it.
+    /// User ID of the process; nil without an NT_PRPSINFO note.
     private(set) var user: UInt32?
 
-    /// A thread: its number, and its registers by their DWARF numbers.
+    /// A thread: its ID and its registers by DWARF number.
     struct Thread {
         var id: Int
         var registers: [UInt64]
     }
 
-    /// A signal as the kernel describes it (siginfo_t).
+    /// A signal as in the kernel's siginfo_t.
     struct Signal {
         var number: Int32
         var code: Int32
-        /// Of a fault.
+        /// Fault address; meaningful for faults only.
         var address: UInt64
-        /// The process that sent it; 0 where none did.
+        /// Process ID of the sender; 0 if the kernel raised the signal.
         var sender: Int
     }
 
@@ -62,7 +62,7 @@ struct CoreNotes {
             signal: UInt32 = 0x5349_4749
         static let files: UInt32 = 0x4649_4c45
     }
-    // Of `struct elf_prstatus` and `struct elf_prpsinfo` on processors of 64 bits, in bytes.
+    // Byte offsets in `struct elf_prstatus` and `struct elf_prpsinfo` of 64-bit processors.
     private enum Place { static let threadID = 32, registers = 112, processID = 24, user = 16 }
 
     mutating func read(_ notes: [UInt8]) {
@@ -95,7 +95,7 @@ struct CoreNotes {
         if isKnown { threads.append(Thread(id: Int(status.number(at: Place.threadID) as Int32), registers: registers)) }
     }
 
-    // Pairs of words.
+    // The auxiliary vector consists of pairs of words: type, value.
     private mutating func readAuxiliary(_ words: [UInt8]) {
         let entryType: UInt64 = 9 // AT_ENTRY
         for at in stride(from: 0, through: words.count - 16, by: 16) where words.number(at: at) as UInt64 == entryType {
@@ -103,7 +103,7 @@ struct CoreNotes {
         }
     }
 
-    // Count and page size; start, end and offset in pages of each; then the paths, each with a NUL.
+    // NT_FILE: count and page size; start, end and offset (in pages) of each mapping; then the paths, NUL-terminated.
     private mutating func readFiles(_ note: [UInt8]) {
         guard note.count >= 16 else { return }
         let pageSize: UInt64 = note.number(at: 8)
@@ -123,20 +123,20 @@ struct CoreNotes {
         files.sort { $0.start < $1.start }
     }
 
-    /// The file that the program was, by where it began to run, has gone elsewhere.
+    /// Replaces the path of the executable, the file mapped at the entry point, for one that has moved.
     mutating func replaceProgram(by path: String) {
         guard let old = program else { return }
         for index in files.indices where files[index].path == old { files[index].path = path }
     }
 
-    /// Path of the program's executable.
+    /// Path of the program's executable: the file mapped at the entry point.
     var program: String? { files.first { $0.start <= entry && entry < $0.end }?.path }
 
-    /// What debuggers do not say of mappings that they leave out.
+    /// Permissions of mappings that a debugger omitted from the core file: the notes do not tell them.
     static let unknownPermissions = "r-?-"
 
-    /// The mappings that the segments were, with the files that lay behind them; and mapped files that no segment is for, as
-    /// debuggers leave them out. In the order of their addresses.
+    /// Mappings of the segments with the files behind them, and mapped files without a segment, which debuggers omit.
+    /// Sorted by address.
     func mappings(of segments: [Segment]) -> [Mapping] {
         let known = described(segments)
         let leftOut = files.filter { file in

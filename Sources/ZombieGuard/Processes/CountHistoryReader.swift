@@ -1,8 +1,8 @@
-// Retains and releases out of the table of another process: zombies/count_history.c, read from outside.
+// Reads the retain and release history of Swift objects from another process (the table of zombies/count_history.c).
 
 import CZombie
 
-/// Reads what was asked of an object's count.
+/// Reads the recorded changes of an object's reference count.
 struct CountHistoryReader {
     struct Change {
         var event: String
@@ -19,7 +19,8 @@ struct CountHistoryReader {
         counts = source.statistics.heapLayout.counts
     }
 
-    /// The newest first; empty where nothing is kept of the object of this class, by its metadata.
+    /// Recorded changes of an object, newest first. Empty if the table has no entry for this object, or one for another
+    /// class (by its metadata).
     func changes(of object: UInt64, class metadata: UInt64) -> [Change] {
         guard let counts else { return [] }
         let set = (object &* 0x9e37_79b9_7f4a_7c15) >> UInt64(counts.set_shift)

@@ -1,44 +1,45 @@
-// Processes that are about to die ask for the stacks of their threads; the answers.
+// Collects the stacks of all threads of dying processes at their request.
 
 import CSystem
 import CUnwind
 import CZombie
 import Glibc
 
-/// The requests on the page of a run (zg_collector.h), and what was collected for them.
+/// Answers the requests for stacks on the run's shared page (zg_collector.h) and keeps the collected stacks.
 package final class CrashRequests {
     private let page: RunPage
-    private var collected: [Int: Collected] = [:] // by process
+    private var collected: [Int: Collected] = [:] // by process ID
     private var ended: [Int32] = []
     private let child: () -> Int32?
 
     private struct Collected {
         var faulted: Int32
         var threads: [Finding.ThreadStack] = []
-        /// Why there are no other threads.
+        /// Why the stacks of the other threads are missing.
         var obstacle: String?
-        /// What nobody has seen it write.
+        /// Panic message of a Go program, read from its memory: Go writes it without libc, unseen by the runtime.
         var words: String?
     }
 
-    /// Why only the thread that died can be shown; nil where all can.
+    /// Why only the stack of the dying thread can be shown; nil if all stacks can.
     package static var obstacle: String? {
         SystemCallFilters.forbidsTracing ? "a filter of system calls (seccomp) forbids ptrace" : StackUnwinder.obstacle
     }
 
     /// - Parameters:
-    ///   - page: the run's, for its processes to map.
-    ///   - child: the process that is waited for elsewhere.
+    ///   - page: the run's shared page.
+    ///   - child: returns the ID of the child process that another part of zguard waits for.
     package init(page: Descriptor, child: @escaping () -> Int32?) throws(SystemError) {
         self.page = try RunPage(page)
         self.child = child
         self.page.contents.pointee.collector.pid = UInt32(getpid())
     }
 
-    /// Nobody is answered any more: who asks from now on, or is waiting, goes on.
+    /// Stops answering. Processes that wait for an answer, and later ones, continue without it.
     package func close() { zg_system_store(page.place(of: \.collector.pid), 0) }
 
-    /// Answers the process that has sent the message, about itself. It sends it again as long as it has no answer.
+    /// Answers the request of the message's sender, about the sender itself. A process resends its message until the
+    /// request is answered.
     package func answer(_ message: RunMessage) {
         guard case .dying(let index, let place, let nonce) = message.content, index < Int(ZG_COLLECTOR_REQUESTS)
         else { return }
@@ -50,7 +51,7 @@ package final class CrashRequests {
         _ = zg_system_futex_wake(&request.pointee.state)
     }
 
-    /// Frees the places of processes that are gone. Now and then.
+    /// Frees the requests of processes that have ended. Call periodically.
     package func clean() {
         ended.removeAll { zg_thread_bury($0) != 0 }
         for index in 0..<Int(ZG_COLLECTOR_REQUESTS) {
@@ -66,7 +67,7 @@ package final class CrashRequests {
 
     private var requests: UnsafeMutablePointer<zg_collector_request> { page.place(of: \.collector.requests) }
 
-    /// Completes a finding of a process that has asked.
+    /// Adds the collected stacks to a finding of a process that asked for them.
     package func complete(_ finding: inout Finding) {
         guard let crash = finding.crash, crash.threads.isEmpty, let process = finding.processID,
             let known = collected.removeValue(forKey: process)
@@ -86,12 +87,12 @@ package final class CrashRequests {
         var dying = zg_dying_process()
         let bytes = memory.read(at: place, upTo: MemoryLayout<zg_dying_process>.size)
         withUnsafeMutableBytes(of: &dying) { $0.copyBytes(from: bytes.prefix($0.count)) }
-        // By now the number may be another process's.
+        // TOCTOU: the process ID may have been reused. The nonce identifies the process that asked.
         guard dying.nonce == nonce, bytes.count == MemoryLayout<zg_dying_process>.size else {
             result.obstacle = "it is gone"
             return
         }
-        // It knows itself and its threads by other numbers, which its findings have.
+        // In another PID namespace, the process and its findings use other process and thread IDs.
         guard dying.pid == process else {
             collected[Int(dying.pid)] = Collected(faulted: 0, obstacle: "it is in another PID namespace")
             return
@@ -117,7 +118,7 @@ package final class CrashRequests {
         result.threads = threads(of: process, dying, registers, stopped, memory)
     }
 
-    /// Of the thread that dies; nil where few of them are known.
+    /// Registers of the dying thread; nil if only those of a frame are known.
     private static func registers(_ dying: zg_dying_process) -> [UInt64]? {
         if dying.has_few_registers != 0 { return nil }
         var registers = withUnsafeBytes(of: dying.registers) { Array($0.bindMemory(to: UInt64.self)) }
@@ -146,7 +147,7 @@ package final class CrashRequests {
             + stopped.unstopped.map { thread($0.id, $0.name, nil) }
     }
 
-    // The runtime's numbers by the kernel's.
+    // Maps the kernel's thread IDs to the runtime's thread numbers.
     private static func numbers(_ dying: zg_dying_process, main: Int32) -> [Int32: Int] {
         var numbers = [main: 1]
         let tids = withUnsafeBytes(of: dying.tids) { Array($0.bindMemory(to: UInt32.self)) }
@@ -159,13 +160,14 @@ package final class CrashRequests {
 }
 
 extension Finding {
-    /// Adds the stacks of all threads to a finding of what its program died of.
+    /// Adds the stacks of all threads to a crash finding.
     mutating func add(_ threads: [ThreadStack]) {
         var threads = threads
         if let own = threads.firstIndex(where: \.hasFaulted) {
             threads[own].id = thread?.id ?? threads[own].id
             threads[own].name = threads[own].name ?? thread?.name
-            // libunwind knows generated code by its frame pointers, the runtime a call that led nowhere.
+            // Keep the longer stack: libunwind follows frame pointers through JIT code, the runtime recovers from calls
+            // to invalid addresses.
             if threads[own].stack.count >= stacks.access.count {
                 stacks.access = threads[own].stack
             } else {

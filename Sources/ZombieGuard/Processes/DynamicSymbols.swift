@@ -1,10 +1,10 @@
-// Variables of a library by the names that it exports, in the memory of a process.
+// Looks up exported variables of a library in the memory of a process by name.
 
 extension ProcessModules {
     private enum Tag { static let texts: UInt64 = 5, symbols: UInt64 = 6, textBytes: UInt64 = 10 }
     private static let symbolSize = 24, entrySize = 16, mostBytes = 4 << 20
 
-    /// The address of what the image whose beginning is mapped at `start` exports as `name`; nil where it does not.
+    /// Address of an exported symbol of the image mapped at `start`; nil if the image does not export it.
     static func address(ofSymbol name: String, at start: UInt64, in memory: any MemoryReader) -> UInt64? {
         guard let headers = try? ELFImage(read: { memory.read(at: start &+ $0, upTo: $1) }),
             let first = headers.segments.first(where: { $0.type == ELFImage.SegmentType.load }),
@@ -16,7 +16,7 @@ extension ProcessModules {
         for at in stride(from: 0, through: entries.count - entrySize, by: entrySize) {
             places[entries.number(at: at)] = entries.number(at: at + 8)
         }
-        // The loader has made addresses of them, in most libraries.
+        // The loader has relocated these entries in place for most libraries.
         func place(_ tag: UInt64) -> UInt64? { places[tag].map { $0 < bias ? $0 &+ bias : $0 } }
         guard let symbols = place(Tag.symbols), let texts = place(Tag.texts), let textBytes = places[Tag.textBytes],
             texts > symbols, texts - symbols <= mostBytes, textBytes <= mostBytes
@@ -37,7 +37,7 @@ extension ProcessModules {
 }
 
 extension CoreFile {
-    /// The address of what a library exports as `name`; `library` is what its file's name begins with.
+    /// Address of an exported symbol of a library; `library` is a prefix of the library's file name.
     func address(ofSymbol name: String, in library: String) -> UInt64? {
         let first = mappings.first { mapping in
             mapping.fileOffset == 0 && (mapping.path.split(separator: "/").last?.hasPrefix(library) ?? false)

@@ -1,38 +1,38 @@
-// Whether a thread that has waited now and then is a loop of events, which others count on, or a program that does one thing after the
-// other: a compiler that has waited for another one holds up nobody while it compiles.
+// Decides whether a thread runs an event loop, on which others depend, or executes a sequence of steps. A compiler
+// driver, for example, waits for its children now and then, but holds up nobody while it compiles.
 
 import CZombie
 import Glibc
 
-/// What is known of one thread. All is asked from outside, and only where the thread is busy for long, or while it waits.
+/// Evidence about one thread, gathered from /proc, only while the thread waits or has been busy for long.
 struct EventLoop {
-    /// It has been seen waiting, with no child that it could have waited for, for so long.
+    /// How long the thread was seen waiting while it had no child process to wait for.
     private var idleMilliseconds: UInt64 = 0
     private var lastIdle: UInt64 = 0
     private var evidence: Evidence?
 
-    /// What says that it is one.
+    /// Why the thread counts as an event loop.
     enum Evidence {
-        /// Strangers connect to its process.
+        /// The process has a listening socket.
         case listens
-        /// It waits for times, or for what comes by pipes, terminals and the like, and not for its children.
+        /// The thread waits for timers, or for input from pipes, terminals and the like, not for its children.
         case timers, comings
     }
 
     private static let idleEnough: UInt64 = 1000, longestIdle: UInt64 = 200
 
-    /// Strangers may be waiting for it, also where it comes to its end by itself.
+    /// Clients may wait for this thread, even if the program then exits by itself.
     var listens: Bool { evidence == .listens }
 
-    /// The thread waits, as it did at the last look. Costs nothing once that has been seen for long.
+    /// Records that the thread waits, now and at the previous look. Reads nothing more once ``idleEnough`` is reached.
     mutating func waits(_ thread: UInt32, of process: Int, now: UInt64) {
         guard idleMilliseconds < Self.idleEnough, Self.children(of: thread, in: process).isEmpty else { return }
-        // What was in between is not known where nobody has looked for long.
+        // After a longer pause between looks, the time in between is unknown: count at most `longestIdle`.
         idleMilliseconds += lastIdle == 0 ? 0 : min(now - lastIdle, Self.longestIdle)
         lastIdle = now
     }
 
-    /// The thread has been busy for so many milliseconds.
+    /// Whether the thread, busy for `milliseconds`, runs an event loop.
     mutating func isOne(_ pulse: zg_pulse, in process: Int, busyFor milliseconds: UInt64) -> Bool {
         if evidence != nil { return true }
         let files = Self.files(of: process)
@@ -50,14 +50,15 @@ struct EventLoop {
         return evidence != nil
     }
 
-    /// What comes there may be the answer to what the program asked for: of others, or of its own threads.
+    /// Input from a socket or an eventfd may be the reply to a request of the program, from another process or from its
+    /// own threads.
     private static func mayAnswer(_ file: String) -> Bool {
         file.hasPrefix("socket:") || file == "anon_inode:[eventfd]"
     }
 
     // MARK: Files
 
-    /// What its descriptors are.
+    /// Link targets of the process's descriptors, by number.
     private static func files(of process: Int) -> [Int32: String] {
         var files: [Int32: String] = [:]
         for name in directoryEntries("/proc/\(process)/fd") {
@@ -66,14 +67,14 @@ struct EventLoop {
         return files
     }
 
-    /// Strangers may connect to it.
+    /// Whether the process has a listening socket.
     static func listens(process: Int) -> Bool { listens(process: process, files(of: process)) }
 
     private static func listens(process: Int, _ files: [Int32: String]) -> Bool {
         let sockets = Set(
             files.values.compactMap { $0.hasPrefix("socket:[") ? Substring($0.dropFirst(8).dropLast()) : nil })
         if sockets.isEmpty { return false }
-        // The fields of /proc/net: the state or the flags, and the number of the socket.
+        // Fields of /proc/net/NAME: the state (or flags) and the inode of the socket.
         return [("tcp", 3, "0A", 9), ("tcp6", 3, "0A", 9), ("unix", 3, "00010000", 6)].contains {
             name, place, state, inode in
             lines(of: "/proc/\(process)/net/\(name)").contains { line in
@@ -91,23 +92,23 @@ struct EventLoop {
         }
     }
 
-    /// It has had children so many milliseconds ago.
+    /// Whether the process had children when the thread became busy, `milliseconds` ago.
     private static func hadChildren(_ process: Int, _ thread: UInt32, before milliseconds: UInt64) -> Bool {
-        // Faults and times of those that it has waited for: fields 11, 13, 16 and 17, counted from 1.
+        // Page faults and CPU times of reaped children: fields 11, 13, 16 and 17 of proc(5), counted from 1.
         let own = stat(of: process)
         if [11, 13, 16, 17].contains(where: { own.count >= $0 - 2 && own[$0 - 3] != 0 }) { return true }
         let perSecond = max(sysconf(Int32(_SC_CLK_TCK)), 1)
         var now = timespec()
         clock_gettime(CLOCK_BOOTTIME, &now)
-        // A thread began in the hundredth of a second that is said, or later in it.
+        // Start times are in clock ticks (usually 1/100 s), rounded down: allow one tick.
         let start = (now.tv_sec * 1000 + now.tv_nsec / 1_000_000 - Int(milliseconds)) * perSecond / 1000 - 1
         return children(of: thread, in: process).contains { child in
-            let fields = stat(of: child) // the 22nd: when it began
+            let fields = stat(of: child) // field 22: start time
             return fields.count > 19 && fields[19] < start
         }
     }
 
-    /// The numbers behind the name, from the third field on, the state being 0.
+    /// Fields of /proc/PID/stat from field 3 on; 0 for the state, which is a letter.
     private static func stat(of process: Int) -> [Int] {
         let text = lines(of: "/proc/\(process)/stat").first ?? ""
         guard let end = text.lastIndex(of: ")") else { return [] }

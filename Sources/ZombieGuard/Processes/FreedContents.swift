@@ -1,21 +1,21 @@
-// What the runtime writes into freed blocks, and where it differs: read from outside.
+// Computes the expected contents of freed blocks (fill and trap words) and finds bytes that differ.
 
 import CZombie
 
-/// What the contents of one freed block must be: the common fill, or what a dead object of a known class is made of.
+/// Expected contents of a freed block: the fill, or the trap words of a zombie.
 struct FreedContents {
-    /// The first two words; nil: the common fill.
+    /// Words 0 and 1 of a zombie; nil: the block holds the fill only.
     private var head: (UInt64, UInt64)?
-    /// The third word, and the difference from each to the next.
+    /// Word 2 of a zombie, and the difference between successive words from there on.
     private var word = FreedContents.fill
     private var step: UInt64 = 0
 
-    /// What stands everywhere, where there is no head.
+    /// Fill byte of a block without trap words, or of a red zone.
     private var usual = UInt8(ZG_FILL_FREED)
 
     private static let fill = UInt64(ZG_FILL_FREED) &* 0x0101_0101_0101_0101
 
-    /// Contents of the slot with this number. See trap.h and zombie.h of the runtime.
+    /// Expected contents of a slot of a size class, by slot number. See trap.h and zombie.h of the runtime.
     init(_ block: zg_block, slot: UInt64, of sizeClass: HeapLayout.SizeClass, _ traps: HeapLayout.Traps) {
         guard block.isZombie else { return }
         let number = slot & traps.slotMask
@@ -27,7 +27,7 @@ struct FreedContents {
         word = sizeClass.trapWord &+ (byte >> 3) << traps.wordShift &+ 2 &* step
     }
 
-    /// Contents of the large block with this number.
+    /// Expected contents of a large block, by span number.
     init(_ block: zg_block, span: UInt64, _ traps: HeapLayout.Traps) {
         guard block.isZombie else { return }
         let number = span & traps.slotMask
@@ -37,7 +37,7 @@ struct FreedContents {
         )
     }
 
-    /// Contents of the block at this page of the windows.
+    /// Expected contents of a block in a window, by the number of its page.
     init(_ block: zg_block, page: UInt64, _ windows: HeapLayout.Windows, _ traps: HeapLayout.Traps) {
         guard block.isZombie else { return }
         let number = page & traps.slotMask
@@ -47,7 +47,7 @@ struct FreedContents {
         )
     }
 
-    /// What surrounds a live block with pages of its own.
+    /// Red zone of a live isolated block.
     static let gap = {
         var contents = FreedContents()
         contents.usual = UInt8(ZG_FILL_GAP)
@@ -56,22 +56,22 @@ struct FreedContents {
 
     private init() {}
 
-    /// The byte that must stand at this distance from the block's start.
+    /// Expected byte at an offset from the block's start.
     func byte(at offset: UInt64) -> UInt8 {
         guard head != nil else { return usual }
         return UInt8(truncatingIfNeeded: word(at: offset & ~7) >> (offset % 8 * 8))
     }
 
-    // The eight bytes of a block with a head, at a multiple of eight.
+    // Expected word of a zombie; `offset` is a multiple of 8.
     private func word(at offset: UInt64) -> UInt64 {
         let index = offset / 8
         return index == 0 ? head?.0 ?? word : index == 1 ? head?.1 ?? word : word &+ (index - 2) &* step
     }
 
-    /// First and last byte that differ, counted from the slice's start; nil where none does. `offset` is the distance of the
-    /// slice from the block's start.
+    /// First and last differing byte, relative to the slice; nil if all bytes match. `offset` is the slice's distance
+    /// from the block's start.
     func changes(in contents: ArraySlice<UInt8>, from offset: UInt64 = 0) -> ClosedRange<Int>? {
-        // The common fill is looked for in one go; most blocks are done then.
+        // Most blocks hold the fill only: compare with one byte.
         if head == nil || (offset >= 16 && step == 0) {
             guard let first = contents.withUnsafeBytes({ $0.firstIndex { $0 != usual } }),
                 let last = contents.lastIndex(where: { $0 != usual })
@@ -82,7 +82,7 @@ struct FreedContents {
             var range: ClosedRange<Int>?
             var index = 0
             while index < bytes.count {
-                // Whole words that are as they must be are passed over at once.
+                // Fast path: skip whole words that match.
                 let place = offset &+ UInt64(index)
                 if place % 8 == 0, index + 8 <= bytes.count,
                     bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self) == word(at: place)

@@ -1,23 +1,25 @@
-// What a program of Go's says when a panic ends it by a signal (GOTRACEBACK=crash). It writes by system calls of its own, which nobody sees:
-// so the words are read where Go has them, also after it has turned errors and Stringers into text to print them.
-// Source: g and _panic in Go's src/runtime/runtime2.go, _type in src/internal/abi/type.go, preprintpanics in src/runtime/panic.go.
+// Reads the message of a Go panic from the memory of a program that ends with a signal (GOTRACEBACK=crash). Go writes
+// the message with its own system calls, which the runtime does not intercept. preprintpanics has already replaced
+// errors and Stringers by strings.
+// Source: g and _panic in Go's src/runtime/runtime2.go, _type in src/internal/abi/type.go, preprintpanics in
+// src/runtime/panic.go.
 
 import CUnwind
 
-/// The last panic of the goroutine that a thread runs.
+/// The innermost panic of the goroutine that a thread runs.
 struct GoPanic {
     /// "panic: runtime error: index out of range [5] with length 3".
     let message: String
 
-    // Of a goroutine: the ends of its stack, two limits, the last panic, and the machine that runs it, which begins with the goroutine that
-    // it has for itself. Of a panic: the address of a call's arguments, and an interface.
+    // Offsets in g: stack.lo, stack.hi, stackguard0, stackguard1, _panic (32), _defer, m (48). An m begins with its g0.
+    // Offsets in _panic: argp, then the interface value arg (its type at 8, its data at 16).
     private static let panicOffset: UInt64 = 32, machineOffset: UInt64 = 48
     private static let typeOffset: UInt64 = 8, valueOffset: UInt64 = 16
     private static let kindOffset: UInt64 = 23
     private static let kindBits: UInt8 = 31, longest = 2048
 
-    /// `registers` are those that the program died with, by DWARF number. Nil where they are not Go's, or there is no panic whose value can be
-    /// shown.
+    /// `registers` are those of the fatal signal, by DWARF number. Nil if the thread runs no goroutine, or has no panic
+    /// with a printable value.
     init?(registers: [UInt64], in memory: any MemoryReader) {
         func word(_ address: UInt64) -> UInt64? { memory.record(UInt64.self, at: address) }
         let goroutine = registers[Int(ZG_THREAD_GOROUTINE)]
@@ -32,7 +34,7 @@ struct GoPanic {
         message = "panic: " + text
     }
 
-    /// Text and whole numbers, by the numbers of Go's kinds (reflect.Kind); of other values Go itself shows no more than where they are.
+    /// Formats strings and integers, by the numbers of reflect.Kind. For other values Go itself prints an address only.
     private static func text(ofKind kind: UInt8, at place: UInt64, in memory: any MemoryReader) -> String? {
         func value<Value: BitwiseCopyable & CustomStringConvertible>(_ type: Value.Type) -> String? {
             memory.record(type, at: place)?.description

@@ -1,21 +1,21 @@
-// Finds guarded processes and reads their statistics.
+// Finds guarded processes and reads their statistics pages.
 
 import CZombie
 import Glibc
 
-/// A guarded process, found by the statistics page that it maps.
+/// A guarded process, identified by its mapping of a statistics page.
 public struct GuardedProcess: Sendable {
-    /// The process.
+    /// Process ID.
     public let processID: Int
     private let identity: ProcessIdentity
     private let page: Mapping
 
     static let librarySuffix = "/libzguard.so"
 
-    /// Finds the statistics page of a process; where there is none, says why, as far as its program tells.
+    /// Finds the statistics page of a process. If the process is not guarded, its executable may tell why.
     ///
-    /// - Parameter processID: the number of a process.
-    /// - Throws: ``ProcessError`` where it is not guarded, gone, or not ours to read.
+    /// - Parameter processID: ID of a process.
+    /// - Throws: ``ProcessError`` if the process is not guarded, has ended, or may not be read.
     public init(processID: Int) throws(ProcessError) {
         do throws(ProcessError) {
             try self.init(unexplained: processID)
@@ -50,24 +50,25 @@ public struct GuardedProcess: Sendable {
         }
         guard let identity = ProcessIdentity(folder) else { throw .gone(processID) }
         self.identity = identity
-        // A process that ended and was not waited for has no mappings any more.
+        // A zombie process (exited, not yet waited for) has no mappings.
         if found.isEmpty, folder.status["State"]?.hasPrefix("Z") ?? true { throw .gone(processID) }
         guard let page = found.page else {
             throw found.hasRuntime ? .withoutStatistics(processID) : .notGuarded(processID)
         }
         self.page = page
-        // Between vfork and exec a child runs in its parent's memory and is not a guarded process of its own.
+        // Between vfork and exec a child shares its parent's memory, statistics page included, and is not a guarded
+        // process.
         guard try readPage(in: folder).pid == folder.innermostID else { throw .notGuarded(processID) }
     }
 
-    /// All guarded processes that this user may look into, by process id.
+    /// All guarded processes that this user may read, by process ID.
     ///
-    /// - Returns: the processes; none where nobody is guarded.
+    /// - Returns: the processes; empty if no process is guarded.
     public static func all() -> [GuardedProcess] { survey().processes }
 
-    /// The same, and the ids of guarded processes that show no statistics.
+    /// All guarded processes, and the IDs of those without a readable statistics page.
     ///
-    /// - Returns: the processes, and the numbers of those without a page.
+    /// - Returns: processes with statistics, and the IDs of guarded processes without.
     public static func survey() -> (processes: [GuardedProcess], withoutStatistics: [Int]) {
         var processes: [GuardedProcess] = []
         var others: [Int] = []
@@ -79,17 +80,17 @@ public struct GuardedProcess: Sendable {
         return (processes, others)
     }
 
-    /// The statistics as they are now.
+    /// The current statistics.
     ///
-    /// - Returns: a copy, as of now.
-    /// - Throws: ``ProcessError`` where the process has ended.
+    /// - Returns: a copy of the statistics page, decoded.
+    /// - Throws: ``ProcessError`` if the process has ended or may not be read.
     public func statistics() throws(ProcessError) -> Statistics { try statistics(in: folder()) }
 
     func statistics(in folder: ProcessFolder) throws(ProcessError) -> Statistics {
         Statistics(page: try readPage(in: folder), processID: processID)
     }
 
-    /// The folder of this process; never that of a later one with the same number.
+    /// The /proc folder of this process; throws `gone` if another process has reused the ID.
     func folder() throws(ProcessError) -> ProcessFolder {
         let folder: ProcessFolder
         do throws(SystemError) { folder = try ProcessFolder(of: processID) } catch {
@@ -99,14 +100,15 @@ public struct GuardedProcess: Sendable {
         return folder
     }
 
-    /// The author of what the process says: it names the files of its modules, and these name their sources.
+    /// Author of the process's statements. The process names its modules' files, and their debug information names
+    /// sources.
     package var author: Author { Author(of: try? folder()) }
 
     private func readPage(in folder: ProcessFolder) throws(ProcessError) -> zg_stats_page {
         try decode(try readPageBytes(in: folder))
     }
 
-    /// The page that these bytes are.
+    /// Decodes the bytes of a statistics page after checking magic, version and size.
     func decode(_ bytes: [UInt8]) throws(ProcessError) -> zg_stats_page {
         var page = zg_stats_page()
         withUnsafeMutableBytes(of: &page) { $0.copyBytes(from: bytes.prefix($0.count)) }
@@ -119,7 +121,7 @@ public struct GuardedProcess: Sendable {
         return page
     }
 
-    // The descriptor needs the right to look at the process, its memory the right to debug it: the first comes first.
+    // Try the descriptor first: /proc/PID/fd needs PTRACE_MODE_READ, /proc/PID/mem needs PTRACE_MODE_ATTACH.
     private func readPageBytes(in folder: ProcessFolder) throws(ProcessError) -> [UInt8] {
         let size = MemoryLayout<zg_stats_page>.size
         do throws(StatisticsPageFile.Refusal) {
@@ -133,7 +135,7 @@ public struct GuardedProcess: Sendable {
         }
     }
 
-    /// Opens the file behind the page for reading and writing.
+    /// Opens the memfd of the statistics page for reading and writing.
     func openPage(in folder: ProcessFolder) throws(ProcessError) -> Descriptor {
         do throws(StatisticsPageFile.Refusal) {
             return try StatisticsPageFile(of: page, in: folder, flags: O_RDWR).file
@@ -151,7 +153,7 @@ public struct GuardedProcess: Sendable {
         }
     }
 
-    /// The lines of /proc/PID/status; empty where the process is gone.
+    /// Fields of /proc/PID/status; empty if the process has ended.
     static func status(of processID: Int) -> [String: String] {
         (try? ProcessFolder(of: processID))?.status ?? [:]
     }

@@ -1,19 +1,19 @@
-// Handlers of programs that ran when their process ended, and what they had been called for.
+// Reads which of the program's own signal handlers ran when a process ended, and the faults that they handled.
 
 import CSystem
 import CZombie
 import Glibc
 
-/// The part of a run's page that says which threads are in a handler of the program's own (zg_handled.h).
+/// View of the part of the run's shared page that records running signal handlers of programs (zg_handled.h).
 package struct HandledFaults {
     private let page: RunPage
 
-    /// `page` is the run's, for its processes to map.
+    /// `page` is the run's shared page.
     package init(page: Descriptor) throws(SystemError) { self.page = try RunPage(page) }
 
     private var start: UnsafeMutableRawPointer { UnsafeMutableRawPointer(page.contents) + Int(ZG_HANDLED_PLACE) }
 
-    /// Whether a handler of this process ran when it ended.
+    /// Whether a signal handler of this process was running when the process ended.
     package func isInHandler(_ process: Int32) -> Bool {
         (0..<Int(ZG_HANDLER_CALLS)).contains { index in
             let call = (start + index * MemoryLayout<zg_handler_call>.stride).assumingMemoryBound(
@@ -22,10 +22,10 @@ package struct HandledFaults {
         }
     }
 
-    /// The faults in whose handlers processes have ended that are gone by now, in a way that nothing in them saw: by a signal that no handler sees,
-    /// or by a system call past libc. Each is handed out once.
+    /// Findings of faults whose handlers were running when their process ended unseen by the runtime: by a signal
+    /// without a handler, or by a system call that bypasses libc. Each fault is returned once.
     ///
-    /// `child` is a process that was waited for, and ended so.
+    /// `child` is a child process that zguard has waited for, `end` how it ended.
     package func left(by child: Int32, _ end: ProgramEnd) -> [Finding] {
         (0..<Int(ZG_HANDLED_FAULTS)).compactMap { index in
             let place = start + Int(ZG_HANDLED_CALLS_BYTES) + index * Int(ZG_HANDLED_FAULT_BYTES)
@@ -42,7 +42,7 @@ package struct HandledFaults {
             guard var finding = Finding(jsonLine: String(decoding: text, as: UTF8.self)),
                 finding.processID == Int(process)
             else { return nil }
-            // The run's own page.
+            // The finding comes from the run's own page: its files are opened with this user's rights.
             finding.author = .own
             if isChild { finding.detail["ended_by"] = end.signalName ?? "status \(end.status)" }
             return finding

@@ -1,8 +1,8 @@
-// Where the metadata of a guarded heap lies, and its records, read from outside.
+// Decodes the heap layout on the statistics page: addresses and sizes of the metadata of a guarded heap.
 
 import CZombie
 
-/// Where the metadata of a guarded heap lies in its process.
+/// Addresses and sizes of the heap's metadata in the guarded process.
 struct HeapLayout: Sendable {
     struct SizeClass: Sendable {
         var slots: UInt64
@@ -15,7 +15,7 @@ struct HeapLayout: Sendable {
         var trapWord: UInt64
     }
 
-    /// Where dead objects' trap pointers lie: see struct zg_layout.
+    /// Shifts, masks and bases that yield the trap pointers of zombies: see struct zg_layout.
     struct Traps: Sendable {
         var isaShift: UInt64
         var sideShift: UInt64
@@ -26,7 +26,7 @@ struct HeapLayout: Sendable {
         var spanSide: UInt64
     }
 
-    /// Address space with a map that leads from its pages to large blocks.
+    /// An area of address space with a map from its pages to large blocks.
     struct Area: Sendable {
         var start: UInt64
         var size: UInt64
@@ -43,7 +43,7 @@ struct HeapLayout: Sendable {
         func contains(_ address: UInt64) -> Bool { address &- start < size }
     }
 
-    /// Address space in which each page has a record of its own: that of the block that is, or was, there.
+    /// Address space of the windows, in which each page has its own record: of the block that is there, or was last.
     struct Windows: Sendable {
         var start: UInt64
         var size: UInt64
@@ -67,27 +67,27 @@ struct HeapLayout: Sendable {
     }
 
     var classes: [SizeClass]
-    /// The size classes' regions, side by side.
+    /// Regions of the size classes: contiguous, 2^shift bytes each.
     var slabs: (start: UInt64, size: UInt64, shift: UInt64)
     var large: Area
     var fenced: Area
     var windows: Windows
-    /// The table of classes: words that are a pointer and, in its low bits, a language.
+    /// Table of classes. Each word is a metadata pointer with the language in its low bits.
     var classTable: UInt64
     var classTableCount: UInt64
-    /// The processor's clock and the time of day at the start, and when they were last looked at.
+    /// Pairs of processor ticks and time of day: at the start, and at the last finding or look at memory.
     var firstTime: zg_layout_time
     var lastTime: zg_layout_time
-    /// The trap regions, for the runtime's own arithmetic; nil where there are none, or none that make sense.
+    /// Trap regions, as input of the runtime's own decoder; nil if there are none or their shifts are out of range.
     var trapRegions: zg_traps?
     var traps: Traps
     var spans: UInt64
     var spanCount: UInt64
     var nodes: UInt64
     var nodeCount: UInt64
-    /// Where retains and releases are kept; nil where they are not, or in a way that makes no sense.
+    /// Layout of the retain and release history; nil if history is off or its layout is inconsistent.
     var counts: zg_layout_counts?
-    /// Whether the records have the sizes that this version knows.
+    /// Whether the sizes of all records match this version.
     var isKnown: Bool
 
     init(_ layout: zg_layout) {
@@ -134,8 +134,8 @@ struct HeapLayout: Sendable {
 
 extension zg_block {
     var state: UInt32 { header & 0xff }
-    /// Dead, and its contents are what the runtime wrote. Objects that the program goes on using after a finding are not.
-    /// Its contents are the fill, or should be.
+    /// Quarantined, and its contents are still the fill. False for zombies whose contents were restored after a finding
+    /// (on_finding=continue), and for blocks with pages that were never touched.
     var isQuarantined: Bool {
         state == zg_state_quarantined.rawValue && header & (ZG_HEADER_OPENED | ZG_HEADER_SPARSE) == 0
     }

@@ -1,18 +1,18 @@
-// A guarded program whose heap can be looked into: a process, or what a core file holds of one.
+// Gives access to the heap of a guarded program: a process or a core file.
 
 import CZombie
 
-/// A guarded program whose heap can be looked into: a process, or what a core file holds of one.
+/// The heap of a guarded program, in a process or a core file.
 public struct HeapSource {
-    /// The statistics as they were when the source was opened.
+    /// Statistics at the time the source was opened.
     public let statistics: Statistics
-    /// The program may go on while its memory is read.
+    /// Whether the program may run while its memory is read.
     public let isRunning: Bool
 
     let memory: any MemoryReader
     let mappings: [Mapping]
-    /// What was left out: because the file that it came from is another one now, or because there is too much of it. One line each, safe to
-    /// print.
+    /// What could not be read: mapped files that have changed since, or blocks beyond the read budget. One line each,
+    /// with control characters escaped.
     public var notes: [String] {
         if !hasMore {
             return [
@@ -22,7 +22,7 @@ public struct HeapSource {
         return (memory as? CoreFile)?.notes ?? []
     }
 
-    /// False where so much was read that nothing more can be.
+    /// False once the read budget is spent: then reads return nothing.
     var hasMore: Bool { !((memory as? ProcessMemory)?.isExhausted ?? false) }
 
     init(statistics: Statistics, memory: any MemoryReader, mappings: [Mapping], isRunning: Bool) {
@@ -32,10 +32,10 @@ public struct HeapSource {
         self.isRunning = isRunning
     }
 
-    /// A running or stopped process, which does not notice it.
+    /// Opens a running or stopped process, which does not notice.
     ///
     /// - Parameter process: a guarded process.
-    /// - Throws: ``ProcessError`` where it is gone, or not ours to read.
+    /// - Throws: ``ProcessError`` if the process has ended or may not be read.
     public init(process: GuardedProcess) throws(ProcessError) {
         let processID = process.processID
         let folder = try process.folder()
@@ -48,10 +48,10 @@ public struct HeapSource {
         isRunning = true
     }
 
-    /// What a core file holds.
+    /// Opens the heap in a core file.
     ///
     /// - Parameter core: an open core file.
-    /// - Throws: ``CoreError`` where its tables do not fit.
+    /// - Throws: ``CoreError`` if the core file has no readable statistics page of this version.
     public init(core: CoreFile) throws(CoreError) {
         statistics = try core.statistics()
         memory = core
@@ -61,6 +61,6 @@ public struct HeapSource {
 }
 
 extension Statistics {
-    /// Where the metadata of the heap lies. Made anew each time.
+    /// Addresses and sizes of the heap's metadata. Decoded on each access.
     var heapLayout: HeapLayout { HeapLayout(rawLayout) }
 }

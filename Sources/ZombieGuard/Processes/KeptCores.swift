@@ -1,25 +1,25 @@
-// Core files that systemd-coredump has put aside, found by the process or the program that they are of.
+// Finds core files that systemd-coredump has stored, by process ID or program name.
 
 import Glibc
 
-/// The directory in which systemd-coredump keeps core files. Their names are core.PROGRAM.USER.BOOT.PROCESS.TIME, with the suffix of whatever
-/// has packed them.
+/// The directory where systemd-coredump stores core files, named core.PROGRAM.USER.BOOT.PROCESS.TIME plus the suffix of
+/// the compression.
 public struct KeptCores {
-    /// Where systemd-coredump keeps them.
+    /// Default directory of systemd-coredump.
     public static let usualDirectory = "/var/lib/systemd/coredump"
 
     private let directory: String
 
-    /// Takes a directory as it will be when it is asked.
+    /// Makes a view of a directory, which is read at each query.
     ///
-    /// - Parameter directory: with such files.
+    /// - Parameter directory: a directory with such files.
     public init(in directory: String = usualDirectory) { self.directory = directory }
 
-    /// The newest core file of a process, or of a program.
+    /// The newest core file of a process or a program.
     ///
-    /// - Parameter wanted: the number of a process, or the name of a program as the kernel has it, of at most 15 bytes.
-    /// - Returns: its path; nil where none is kept.
-    /// - Throws: ``SystemError`` where the directory cannot be read.
+    /// - Parameter wanted: a process ID, or a program name as in /proc/PID/comm, at most 15 bytes.
+    /// - Returns: the path; nil if no core file matches.
+    /// - Throws: ``SystemError`` if the directory is unreadable.
     public func newest(of wanted: String) throws(SystemError) -> String? {
         guard let entries = opendir(directory) else { throw .last }
         defer { closedir(entries) }
@@ -39,7 +39,7 @@ public struct KeptCores {
 
         init?(_ name: String) {
             var parts = name.split(separator: ".", omittingEmptySubsequences: false)
-            if let last = parts.last, UInt64(digits: last) == nil { parts.removeLast() } // zst, lz4, xz
+            if let last = parts.last, UInt64(digits: last) == nil { parts.removeLast() } // suffix: zst, lz4, xz
             let fixed = 6
             guard parts.count >= fixed, parts[0] == "core", let time = UInt64(digits: parts[parts.count - 1]) else {
                 return nil
@@ -49,7 +49,7 @@ public struct KeptCores {
             program = Self.unescaped(parts[1..<(parts.count - 4)].joined(separator: "."))
         }
 
-        // Dots, slashes and blanks stand as \x2e and so on.
+        // systemd escapes dots, slashes and blanks as \x2e and so on.
         private static func unescaped(_ text: String) -> String {
             var rest = Substring(text)
             var bytes: [UInt8] = []

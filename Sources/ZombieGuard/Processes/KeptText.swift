@@ -1,8 +1,8 @@
-// What the runtime keeps of words (zg_kept_text.h), in the memory of a program that is over.
+// Reads texts that the runtime kept (zg_kept_text.h) from the memory of a program that has ended.
 
 import CZombie
 
-/// The last line of the report of a guarded program, what its threads wrote to standard error, and what it noted of itself.
+/// The last finding of a guarded program, what its threads wrote to standard error, and its annotations.
 struct KeptText {
     private let places: zg_layout_kept
     private let memory: any MemoryReader
@@ -12,7 +12,7 @@ struct KeptText {
         memory = source.memory
     }
 
-    /// The newest finding, without names; nil where there is none, or not all of it.
+    /// The newest finding, not symbolicated; nil if there is none, or the ring has overwritten part of it.
     func lastFinding() -> Finding? {
         guard places.lines != 0, let lines = memory.record(zg_kept_lines.self, at: places.lines), lines.text != 0,
             lines.count > 0, lines.text_bytes > 0, lines.start_count > 0,
@@ -28,8 +28,8 @@ struct KeptText {
         return Finding(jsonLine: String(decoding: bytes, as: UTF8.self))
     }
 
-    /// Why a thread raised a signal, by what it wrote to standard error; nil where it wrote nothing that says it. `isOwn`: the process has raised
-    /// the signal itself.
+    /// Message that tells why a thread raised `signal`, found in its output to standard error; nil if the output has
+    /// none. `isOwn`: the process raised the signal itself.
     func reason(for signal: Int32, of thread: Int, isOwn: Bool) -> String? {
         let size = MemoryLayout<zg_kept_writes>.size
         guard places.writes != 0 else { return nil }
@@ -48,7 +48,7 @@ struct KeptText {
         }
     }
 
-    /// What the program noted of itself, by name.
+    /// Annotations that the program made (zg_annotate.h), by key.
     func annotations() -> [String: String] {
         guard places.annotations != 0 else { return [:] }
         let all = memory.records(zg_annotation.self, at: places.annotations, count: Int(ZG_ANNOTATIONS))
@@ -64,6 +64,6 @@ struct KeptText {
 }
 
 extension String {
-    /// Without the newlines at its end.
+    /// The string without trailing newlines.
     var withoutLineEnds: String { String(reversed().drop { $0 == "\n" }.reversed()) }
 }

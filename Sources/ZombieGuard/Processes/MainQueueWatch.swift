@@ -1,27 +1,28 @@
-// Dispatch's main queue after `dispatchMain()`, so in every program whose main is asynchronous: workers serve it, which wait for nothing.
+// Detects stalls of Dispatch's main queue after `dispatchMain()`, as in every program with an asynchronous main. Pool
+// workers then serve the queue, so there is no thread whose waits could be watched.
 
 import Glibc
 
-/// Looks at the main queue of one process from outside: who serves it, and which item is the next one. It is held up for as long as both
-/// stay what they are. Costs the program nothing.
+/// Polls the main queue of one process from outside: the thread that serves it and the next pending item. While both
+/// stay the same, one item holds up the queue. Polling does not slow the program.
 struct MainQueueWatch {
     let process: Int
-    /// Of `_dispatch_main_q` in the process's memory.
+    /// Address of `_dispatch_main_q` in the process.
     let address: UInt64
     private var holdUp: HoldUp?
     private var recent: [StallEvent] = []
     private var isOfMain = true
     private var rest = StallRest()
 
-    /// What the queue's record says.
+    /// State of the queue, from its record.
     struct State {
-        /// The kernel's number of the thread that serves it; 0: nobody does.
+        /// ID of the thread that serves the queue; 0 if there is none.
         var server: Int32
-        /// The address of the first item that waits; 0: none does.
+        /// Address of the first pending item; 0 if the queue is empty.
         var next: UInt64
     }
 
-    /// One item that keeps the queue, as far as is known.
+    /// An item that holds up the queue, identified by server thread and next item.
     private struct HoldUp {
         let server: Int32
         var next: UInt64
@@ -30,7 +31,7 @@ struct MainQueueWatch {
         var busy: UInt64 = 0
         var samples = StallSamples()
         var lastCount: UInt64
-        var name: String? // of the thread
+        var name: String? // of the server thread
         var isSaid = false
         var isAwaited: Bool { next != 0 }
 
@@ -51,12 +52,12 @@ struct MainQueueWatch {
         }
     }
 
-    /// What is to be said.
+    /// Stalls to report.
     struct Report {
         var events: [StallEvent]
-        var name: String? // of the thread of the last one
+        var name: String? // thread name of the last event
         var isFreeze: Bool
-        /// Another item waits for the end of the last one.
+        /// Whether another item is pending behind the last event's item.
         var isAwaited: Bool
     }
 
@@ -65,21 +66,22 @@ struct MainQueueWatch {
 
     init(process: Int, address: UInt64) { (self.process, self.address) = (process, address) }
 
-    /// When it should be looked at again, in milliseconds; nil: at leisure. Often while something may keep it, for short items that follow each other
-    /// look like a long one to whoever looks rarely.
+    /// Milliseconds until the next look; nil if the regular interval is enough. The interval is short while an item may
+    /// hold up the queue: at a longer one, a series of short items looks like one long item.
     func pause(now: UInt64) -> UInt64? {
         if isOfMain { return nil }
         guard let holdUp, !holdUp.isSaid, now - holdUp.since >= Self.suspectMilliseconds else { return 10 }
         return 1
     }
 
-    // The record of the queue: struct dispatch_lane_s of libdispatch, src/queue_internal.h, the same in Swift 5.5 to 6.3.
+    // The queue's record: struct dispatch_lane_s in libdispatch's src/queue_internal.h. Swift 5.5 to 6.3 have the same
+    // layout.
     private static let recordBytes = 112
     private enum Place { static let state = 56, number = 64, label = 72, next = 104 }
     private static let label = Array("com.apple.main-thread".utf8)
     private static let serverBits: UInt64 = 0x3fff_ffff
 
-    /// - Returns: nil where there is no such record.
+    /// - Returns: nil if there is no such record at the address.
     static func state(at address: UInt64, in memory: ProcessMemory) -> State? {
         let bytes = memory.read(at: address, upTo: recordBytes)
         guard bytes.count == recordBytes else { return nil }
@@ -92,17 +94,17 @@ struct MainQueueWatch {
         return State(server: Int32(word(Place.state) & serverBits), next: word(Place.next))
     }
 
-    /// It is the main thread's until `dispatchMain()`, which is looked at for itself.
+    /// False for the main thread, which serves the queue until `dispatchMain()` and has a heartbeat of its own.
     private func isServed(in state: State) -> Bool {
         state.server != 0 && Int(state.server) != process
     }
 
     /// - Parameters:
-    ///   - state: of the queue now.
-    ///   - limit: how long it may be held up, in milliseconds.
-    ///   - times: how often within ten seconds it must be, unless it is for long.
-    ///   - tick: how much later a stack may be looked at again, in milliseconds.
-    ///   - sample: what the thread does; nil where it cannot be stopped.
+    ///   - state: the current state of the queue.
+    ///   - limit: shortest hold-up that counts as a stall, in milliseconds.
+    ///   - times: number of stalls within ten seconds that makes a report; a single stall of twice the limit is enough.
+    ///   - tick: interval between samples, in milliseconds.
+    ///   - sample: takes a sample of a thread; nil if the thread cannot be stopped.
     mutating func look(
         _ state: State, now: UInt64, unseen: UInt64, limit: UInt64, times: Int, tick: UInt64,
         sample: (Int32) -> StallSample?
@@ -134,10 +136,10 @@ struct MainQueueWatch {
         return nil
     }
 
-    /// What it was held up with is known already.
+    /// Lengthens the pause without samples, because the finding was known.
     mutating func restMore() { rest.more() }
 
-    /// The program has ended.
+    /// Reports the hold-up in progress when the program ends.
     mutating func finish(now: UInt64, limit: UInt64) -> Report? {
         defer { holdUp = nil }
         guard let holdUp, !holdUp.isSaid, holdUp.busy >= limit else { return nil }

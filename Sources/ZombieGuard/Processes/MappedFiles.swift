@@ -1,16 +1,16 @@
-// Files that were mapped when a core file was written, in place of what it left out.
+// Replaces pages that a core file omits by the contents of the files that were mapped there.
 
 import Glibc
 
-/// The files that a core file names. Each is opened once, and used only where it is what was mapped then.
+/// The mapped files that a core file names. Each file is opened once, and used only if it is still the same file.
 final class MappedFiles {
-    /// Why files could not be used; one line each, safe to print.
+    /// Why files could not be used, one line each, with control characters escaped.
     private(set) var notes: [String] = []
 
     private let mappings: [Mapping]
     private let coreTime: timespec
     private let author: Author
-    /// What this user has named himself.
+    /// Path of the executable that the user of zguard named; it is opened with the user's own rights.
     private let program: String?
     private var opened: [String: Descriptor?] = [:]
 
@@ -21,7 +21,7 @@ final class MappedFiles {
         self.coreTime = coreTime
     }
 
-    /// Bytes of the file that was mapped at this address; none where there was none, or it is another file now.
+    /// Bytes of the file mapped at this address; empty if no file was mapped there, or the file has changed.
     func read(at address: UInt64, upTo count: Int, _ core: CoreFile) -> [UInt8] {
         let behind = mappings.partitionPoint { $0.start > address }
         guard behind > 0, count > 0 else { return [] }
@@ -33,14 +33,14 @@ final class MappedFiles {
 
     private func file(of mapping: Mapping, _ core: CoreFile) -> Descriptor? {
         if let known = opened[mapping.path] { return known }
-        opened[mapping.path] = .some(nil) // what is read meanwhile comes from the core file alone
+        opened[mapping.path] = .some(nil) // opening the file reads the core file: ends the recursion
         let file = open(mapping.path, core)
         opened[mapping.path] = .some(file)
         return file
     }
 
     private func open(_ path: String, _ core: CoreFile) -> Descriptor? {
-        // Devices, shared memory and deleted files have nothing to read there.
+        // Skip devices, shared memory and deleted files: their contents are not on disk.
         guard path.hasPrefix("/"), !path.hasPrefix("/dev/"), !path.hasPrefix("/memfd:"), !path.hasSuffix(" (deleted)")
         else { return nil }
         do throws(SystemError) {
@@ -54,14 +54,15 @@ final class MappedFiles {
         return nil
     }
 
-    // Its build-id is that of the image in memory. Where one has none the file must at least be older than the core file.
+    // Compares the build ID of the file with that of the image in memory. Without a build ID, the file must be older
+    // than the core file.
     private func isSame(_ file: Descriptor, _ status: stat, _ path: String, _ core: CoreFile) -> Bool {
         let start = mappings.first { $0.path == path && $0.fileOffset == 0 }?.start
         let image = start.flatMap { start in
             ProcessModules.Image(at: start, in: core)
         }
         let own = (try? ELFImage(read: file.reader)).flatMap { headers in
-            // What the notes' addresses are in the file.
+            // Converts addresses of the notes to file offsets.
             headers.buildID { address, count in
                 guard
                     let segment = headers.segments.last(where: {

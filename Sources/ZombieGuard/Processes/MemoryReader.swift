@@ -1,19 +1,19 @@
-// Memory that is read at the addresses of the program that it belongs to.
+// Reads a program's memory by address.
 
 import CSystem
 
-/// The memory of a program: of a running process, or as a core file holds it.
+/// The memory of a program: a running process, or a core file.
 protocol MemoryReader: AnyObject {
-    /// Up to `count` bytes; fewer where not all of them can be read.
+    /// Reads up to `count` bytes; fewer if some are unreadable.
     func read(at address: UInt64, upTo count: Int) -> [UInt8]
-    /// The parts of a range that have memory, in the order of their addresses: what is left out was never written to. nil: not known.
+    /// The populated parts of a range, sorted by address. All other pages were never touched. nil if unknown.
     func parts(from start: UInt64, count: Int) -> [Range<UInt64>]?
 }
 
 extension MemoryReader {
     func parts(from start: UInt64, count: Int) -> [Range<UInt64>]? { nil }
 
-    /// Records of a C type out of an array; fewer where not all of them can be read.
+    /// Reads an array of C structs; returns fewer if some are unreadable.
     func records<Record: BitwiseCopyable>(_: Record.Type, at address: UInt64, count: Int) -> [Record] {
         let size = MemoryLayout<Record>.stride
         let (wanted, overflows) = count.multipliedReportingOverflow(by: size)
@@ -28,32 +28,33 @@ extension MemoryReader {
         }
     }
 
-    /// One record; nil where it cannot be read.
+    /// Reads one C struct; nil if unreadable.
     func record<Record: BitwiseCopyable>(_ type: Record.Type, at address: UInt64) -> Record? {
         records(type, at: address, count: 1).first
     }
 }
 
-/// The memory of another process. Where to read is mostly what the process says of itself, and it may lie: what is read of it altogether is
-/// bounded by what it has. Then nothing more can be read, and ``isExhausted`` says so.
+/// The memory of another process. Most addresses to read come from the process itself and may be wrong or malicious, so
+/// a budget proportional to the process's memory bounds all reads. Once ``isExhausted``, reads return nothing.
 final class ProcessMemory: MemoryReader {
     private let file: Descriptor
     private let pages: Descriptor?
     private let process: ProcessFolder
-    private var allowance: UInt64? // nil: the memory of the process was not asked for yet
+    private var allowance: UInt64? // nil: not computed yet
     private var spent: UInt64 = 0
     private(set) var isExhausted = false
 
-    /// Bytes that may be read of any process; beyond, a check reads the tables and the freed blocks, each at most twice.
+    /// Read budget: 64 MiB plus twice the memory of the process. A check reads tables and freed blocks at most twice
+    /// each.
     private static let least: UInt64 = 64 << 20
     private static let times: UInt64 = 2
-    /// What a read costs besides its bytes: a read of this many takes about as long (half a microsecond).
+    /// Cost of a read call, in bytes: reading this many bytes takes about as long as a call (half a microsecond).
     private static let costOfRead: UInt64 = 1024
     private static let mostAtOnce = 16 << 20
 
     init(of process: ProcessFolder) throws(ProcessError) {
         self.process = process
-        // The kernel asks for the rights of who opens it, not for those of who reads: root reads with its own.
+        // The kernel checks access to /proc/PID/mem at open, with the rights of the opening process.
         do throws(SystemError) { file = try process.open("mem") } catch {
             throw ProcessError(process.number, error, wantsMemory: true)
         }
@@ -87,7 +88,7 @@ final class ProcessMemory: MemoryReader {
         var parts: [Range<UInt64>] = []
         bytes.withUnsafeBytes { bytes in
             for index in 0..<bytes.count / 8 {
-                // Bits 63 and 62 of proc(5): in memory, and in swap space.
+                // Bits 63 and 62 of an entry, see proc(5): page present, page in swap.
                 guard bytes.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self) >> 62 != 0 else { continue }
                 let page = (first + UInt64(index)) &* pageBytes
                 let part = max(page, start)..<min(page + pageBytes, end)

@@ -1,17 +1,18 @@
-// Calls that block threads of the pool that Swift's tasks run on: there are no more of these than processors, so every task waits.
+// Detects blocking calls on the threads of Swift's cooperative pool. The pool has at most one thread per processor, so
+// a blocked thread delays all tasks.
 
 import CUnwind
 import Glibc
 
-/// Looks at the threads of one process that neither run nor want to: at each once for every time that it stops running. Costs the program
-/// nothing but that.
+/// Samples blocked threads of one process: each thread once whenever it stops running. Only these samples slow the
+/// program.
 struct PoolWatch {
     let process: Int
     private var threads: [Int32: Parked] = [:]
     private var lastLook: UInt64 = 0
     private var isJob: [UInt64: Role] = [:] // by return address
 
-    /// What a thread has done since it ran last.
+    /// A thread's state since it last ran.
     private struct Parked {
         var ran: UInt64
         var since: UInt64 // milliseconds
@@ -20,7 +21,8 @@ struct PoolWatch {
         var sample: StallSample?
         var isLookedAt = false
 
-        /// It has run, but only because it was stopped: it is in the same call.
+        /// Whether the thread is still blocked in the same call. It may have run for less than a millisecond because
+        /// the sample stopped it.
         func isStill(in times: ThreadTimes, _ now: @autoclosure () -> SystemCall?) -> Bool {
             if times.isStopped { return false }
             if ran == times.ran { return true }
@@ -41,10 +43,10 @@ struct PoolWatch {
     init(process: Int) { self.process = process }
 
     /// - Parameters:
-    ///   - limit: how long a call may block a thread, in milliseconds.
-    ///   - sample: a stack of the thread, which may be stopped for a moment; nil where there is none.
-    ///   - name: the function at an address.
-    /// - Returns: calls that are over, and were too long.
+    ///   - limit: shortest blocking call to report, in milliseconds.
+    ///   - sample: takes the stack of a thread, which may be stopped briefly; nil if there is none.
+    ///   - name: returns the name of the function at a frame.
+    /// - Returns: calls at least `limit` long that have ended.
     mutating func look(
         now: UInt64, limit: UInt64, sample: (Int32, SystemCall) -> StallSample?,
         name: (Finding.Frame) -> String?
@@ -85,12 +87,12 @@ struct PoolWatch {
         return over
     }
 
-    /// Those that are blocked still.
+    /// Calls at least `limit` long that still block their threads.
     func blocked(now: UInt64, limit: UInt64) -> [(thread: Int32, name: String?, event: StallEvent)] {
         threads.compactMap { thread, parked in parked.event(until: now, limit).map { (thread, parked.name, $0) } }
     }
 
-    /// A task runs there, and not on a serial queue, which may be blocked.
+    /// Whether the stack runs a task of the pool, and not on a serial queue, whose items may block.
     private mutating func isOfPool(_ stack: [Finding.Frame], _ name: (Finding.Frame) -> String?) -> Bool {
         if isJob.count > Self.mostAddresses { isJob = [:] }
         var hasJob = false
@@ -103,7 +105,7 @@ struct PoolWatch {
         return hasJob
     }
 
-    /// The function runs a part of a task.
+    /// Whether the function runs a job of a task.
     static func runsJobs(_ function: String) -> Bool {
         function.hasPrefix("swift_job_run") || function.hasPrefix("swift::runJobInEstablishedExecutorContext")
     }

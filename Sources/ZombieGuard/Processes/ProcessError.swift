@@ -1,29 +1,30 @@
-// Why a process cannot be looked into.
+// Errors of opening a process: why zguard cannot read it.
 
 import Glibc
 
-/// Why a process cannot be looked into.
+/// Why zguard cannot read a process.
 public enum ProcessError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// There is no such process, or it ended meanwhile.
+    /// The process does not exist, or has ended.
     case gone(Int)
-    /// The kernel does not let us look into it: the process, and what is in the way.
+    /// The kernel denies access to the process: its ID and the reason.
     case notOurs(Int, ProcessObstacle)
-    /// It runs without the library.
+    /// The process runs without the runtime.
     case notGuarded(Int)
-    /// It is not guarded, and by preloading it cannot be.
+    /// The process is not guarded, and preloading cannot guard its program.
     case unguardable(Int, ProgramRefusal)
-    /// It runs no program.
+    /// The process is a kernel thread.
     case kernelThread(Int)
-    /// It is guarded, but has no statistics page: switched off, or refused by the system.
+    /// The process is guarded but has no statistics page: stats=0, or memfd_create failed.
     case withoutStatistics(Int)
-    /// It runs with a runtime whose statistics this version cannot read.
+    /// The process is guarded by another runtime version: its ID and the version of the statistics page.
     case otherVersion(Int, UInt32)
-    /// What it shows as its statistics page is another file than the runtime makes: not in memory, not sealed, or somebody else's.
+    /// The file that the process shows as its statistics page is not the runtime's: not a memfd, not sealed, or owned
+    /// by another user.
     case foreignPage(Int)
-    /// The kernel refused: the process, and why.
+    /// A system call failed: the process ID and the error.
     case system(Int, SystemError)
 
-    /// `wantsMemory`: what failed needs the right to debug the process, not only to look at it.
+    /// `wantsMemory`: the failed call needs PTRACE_MODE_ATTACH, not only PTRACE_MODE_READ.
     init(_ process: Int, _ error: SystemError, wantsMemory: Bool = false) {
         switch error.number {
         case ENOENT, ESRCH: self = .gone(process)
@@ -32,7 +33,7 @@ public enum ProcessError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// One line for people, lower case.
+    /// The error as one line for users, lower case.
     public var description: String {
         switch self {
         case .gone(let process) where !OwnProgram.isInProc: "cannot look into process \(process): /proc is not mounted"
@@ -51,7 +52,7 @@ public enum ProcessError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// What one can do about it, if anything.
+    /// How the user can solve the problem; nil if there is no advice.
     public var hint: String? {
         switch self {
         case .notOurs(_, let obstacle): obstacle.hint

@@ -1,16 +1,16 @@
-// The folder of a process in /proc, held open: what is opened through it is that process's.
+// Accesses a process through its open folder in /proc, which never refers to a later process with the same ID.
 
 import CSystem
 import Glibc
 
-/// A process by its open folder in /proc. Once the process is gone nothing can be opened there any more, not even where its number has
-/// become another one's. A first thread that has ended before the others (`pthread_exit` in `main`) shows neither memory nor mappings any
-/// more; the others do.
+/// An open /proc/PID folder. After the process ends, opening files in it fails, even if the kernel reuses the ID. If
+/// the main thread has ended before the others (`pthread_exit` in `main`), its folder shows neither memory nor
+/// mappings; the folders of the other threads do.
 final class ProcessFolder: Sendable {
     let number: Int
     private let folder: Descriptor
 
-    /// Who a process is for the kernel: its users and groups, real, effective, saved and of files.
+    /// User and group IDs of a process: real, effective, saved, file system.
     struct Owner {
         var users: [uid_t]
         var groups: [gid_t]
@@ -24,22 +24,22 @@ final class ProcessFolder: Sendable {
     /// Opens a file that is the same for all threads of the process.
     ///
     /// - Parameters:
-    ///   - name: below the folder, such as "maps", "mem" or "fd/3".
+    ///   - name: path below the folder, such as "maps", "mem" or "fd/3".
     ///   - flags: as for open(2).
     func open(_ name: String, flags: Int32 = O_RDONLY) throws(SystemError) -> Descriptor {
         try Descriptor(opening: part + name, in: folder, flags: flags)
     }
 
-    /// The whole of a small file that all threads of the process share.
+    /// Contents of a small file that is the same for all threads of the process.
     func contents(of name: String) throws(SystemError) -> [UInt8] { try open(name).readWhole() }
 
-    /// The names in a folder, "." and ".." among them; none where it cannot be read.
+    /// Names in a folder, including "." and ".."; empty if unreadable.
     func entries(of name: String) -> [String] {
         guard let directory = try? open(name, flags: O_RDONLY | O_DIRECTORY) else { return [] }
         return directoryEntries(of: directory)
     }
 
-    /// The target of a link; nil where there is none.
+    /// Target of a symbolic link; nil if unreadable.
     func link(_ name: String) -> String? {
         var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let path = part + name
@@ -47,7 +47,7 @@ final class ProcessFolder: Sendable {
         return count < 0 ? nil : String(decoding: buffer[..<count], as: UTF8.self)
     }
 
-    /// The lines of /proc/PID/status; empty where the process is gone.
+    /// Fields of /proc/PID/status; empty if the process has ended.
     var status: [String: String] {
         var status: [String: String] = [:]
         let bytes = (try? Descriptor(opening: "status", in: folder).readWhole()) ?? []
@@ -58,10 +58,10 @@ final class ProcessFolder: Sendable {
         return status
     }
 
-    /// /proc/PID/stat; nil where the process is gone.
+    /// Contents of /proc/PID/stat; nil if the process has ended.
     var stat: [UInt8]? { try? Descriptor(opening: "stat", in: folder).readWhole() }
 
-    /// nil where the process is gone.
+    /// Users and groups of the process; nil if the process has ended.
     var owner: Owner? {
         let status = status
         func numbers(_ label: String) -> [UInt32] {
@@ -71,7 +71,7 @@ final class ProcessFolder: Sendable {
         return owner.users.count == 4 && owner.groups.count == 4 ? owner : nil
     }
 
-    /// Bytes of memory that the process has, in swap space included.
+    /// Resident and swapped memory of the process, in bytes.
     var memoryBytes: UInt64 {
         let status = status
         return ["VmRSS", "VmSwap"].reduce(0) { sum, label in
@@ -79,15 +79,15 @@ final class ProcessFolder: Sendable {
         }
     }
 
-    /// What the process itself calls its id: inside a container it is another one.
+    /// Process ID in the innermost PID namespace, as the process itself sees it; differs in containers.
     var innermostID: UInt32? {
         let ids = status["NSpid"]?.split { $0 == "\t" || $0 == " " } ?? []
         return ids.last.flatMap { UInt32(digits: $0) } ?? UInt32(exactly: number)
     }
 
-    // MARK: The thread that shows memory
+    // MARK: Thread folders
 
-    /// "", or the folder of the first thread that has not ended.
+    /// Empty, or the folder of the first live thread if the main thread has ended.
     private var part: String {
         if isThere("") { return "" }
         guard let tasks = try? Descriptor(opening: "task", in: folder, flags: O_RDONLY | O_DIRECTORY) else { return "" }
@@ -104,8 +104,8 @@ final class ProcessFolder: Sendable {
 }
 
 extension Author {
-    /// The author of what a process says: its effective user.
+    /// The author of a process's statements: its effective user.
     ///
-    /// - Parameter process: nil where it is gone: then the author is ``unknown``.
+    /// - Parameter process: nil if the process has ended; then the author is ``unknown``.
     init(of process: ProcessFolder?) { self = process?.owner.map { Author(user: $0.users[1]) } ?? .unknown }
 }

@@ -1,4 +1,4 @@
-// The mappings of a process, as /proc/PID/maps lists them.
+// Parses /proc/PID/maps.
 
 /// One line of /proc/PID/maps.
 struct Mapping: Hashable {
@@ -7,12 +7,12 @@ struct Mapping: Hashable {
     var permissions: String
     var fileOffset: UInt64
     var inode: UInt64
-    /// Of the file system that the file is on, as `stat` has it; 0: not known.
+    /// Device of the file system, encoded as in `stat`; 0 if unknown.
     var device: UInt64 = 0
-    /// Path or name in brackets; empty for anonymous memory.
+    /// Path, or a name in brackets; empty for anonymous memory.
     var path: String
 
-    /// What the kernel calls the main thread's stack, and the heap that libc's malloc serves from.
+    /// The kernel's names of the main thread's stack and of the brk heap, which libc's malloc uses.
     static let stackPath = "[stack]"
     static let programBreakPath = "[heap]"
 
@@ -27,9 +27,9 @@ struct Mapping: Hashable {
         self.path = path
     }
 
-    /// Parses one line; nil where it is none.
+    /// Parses one line; nil if malformed.
     init?(line: some StringProtocol) {
-        // The path may hold blanks: only the first five fields are split off.
+        // The path may contain spaces: split off the first five fields only.
         let fields = line.split(separator: " ", maxSplits: 5, omittingEmptySubsequences: true)
         guard fields.count >= 5 else { return nil }
         let range = fields[0].split(separator: "-")
@@ -46,27 +46,27 @@ struct Mapping: Hashable {
         path = fields.count > 5 ? String(fields[5].drop { $0 == " " }) : ""
     }
 
-    // "08:01", as gnu_dev_makedev makes a number of it.
+    // Parses "08:01" and encodes the numbers like gnu_dev_makedev.
     private static func device(_ text: some StringProtocol) -> UInt64 {
         let numbers = text.split(separator: ":").map { UInt64(digits: $0, radix: 16) }
         guard numbers.count == 2, let major = numbers[0], let minor = numbers[1] else { return 0 }
         return (major & 0xfff) << 8 | (major & ~0xfff) << 32 | minor & 0xff | (minor & ~0xff) << 12
     }
 
-    /// The path without what the kernel appends where the file is gone.
+    /// The path without the suffix that the kernel appends for deleted files.
     var filePath: String {
         let deleted = " (deleted)"
         return path.hasSuffix(deleted) ? String(path.dropLast(deleted.count)) : path
     }
 
-    /// It can be executed, as far as is known.
+    /// Whether the mapping is executable, or its permissions are unknown.
     var mayBeCode: Bool { permissions.contains("x") || permissions == CoreNotes.unknownPermissions }
 
     static func parse(_ text: String) -> [Mapping] {
         text.split(separator: "\n").compactMap { Mapping(line: $0) }
     }
 
-    /// The mappings of a process, in the order of their addresses.
+    /// The mappings of a process, sorted by address.
     static func all(of process: Int) throws(SystemError) -> [Mapping] { try all(of: ProcessFolder(of: process)) }
 
     static func all(of process: ProcessFolder) throws(SystemError) -> [Mapping] {

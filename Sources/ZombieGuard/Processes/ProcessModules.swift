@@ -1,16 +1,16 @@
-// Turns addresses of code in another process into frames: module, build-id, offset.
+// Turns code addresses of another process into frames: module, build ID, offset.
 
-/// The executable and the libraries of a process.
+/// The executable and shared libraries of a process.
 struct ProcessModules {
-    /// An ELF file as it lies in memory.
+    /// A loaded ELF file.
     struct Image {
         var bias: UInt64
         var buildID: String?
-        /// Where its unwind information is (.eh_frame_hdr); nil where it has none.
+        /// Address of .eh_frame_hdr; nil if the image has none.
         var unwindTable: UInt64?
 
-        /// The one whose beginning is mapped at `start`; nil where none is. The headers come from the memory of the process:
-        /// the file may have been replaced since it was loaded.
+        /// The image whose start is mapped at `start`; nil if there is none. Reads the headers from memory, because the
+        /// file may have been replaced since it was loaded.
         init?(at start: UInt64, in memory: any MemoryReader) {
             guard let headers = try? ELFImage(read: { memory.read(at: start &+ $0, upTo: $1) }),
                 let first = headers.segments.first(where: { $0.type == ELFImage.SegmentType.load })
@@ -26,33 +26,33 @@ struct ProcessModules {
 
     private let mappings: [Mapping]
     private let memory: any MemoryReader
-    private var images: [UInt64: Image?] = [:] // by the address of the mapping that holds the file's beginning
+    private var images: [UInt64: Image?] = [:] // by the address of the mapping of file offset 0
 
     init(mappings: [Mapping], memory: any MemoryReader) {
         self.mappings = mappings
         self.memory = memory
     }
 
-    /// The mapping that holds an address.
+    /// The mapping that contains an address.
     func mapping(at address: UInt64) -> Mapping? {
         let behind = mappings.partitionPoint { $0.start > address }
         guard behind > 0, address < mappings[behind - 1].end else { return nil }
         return mappings[behind - 1]
     }
 
-    /// The image that holds an address, as far as it comes from its file.
+    /// The image whose file is mapped at an address; nil for anonymous memory.
     mutating func image(at address: UInt64) -> Image? { mapping(at: address).flatMap { image(of: $0) } }
 
-    /// The address lies in code of an image.
+    /// Whether the address is in code of an image.
     mutating func isCode(_ address: UInt64) -> Bool {
         guard let mapping = mapping(at: address), mapping.mayBeCode else { return false }
         return image(of: mapping) != nil
     }
 
-    /// The frame of a return address.
-    mutating func frame(returningTo address: UInt64) -> Finding.Frame { frame(at: address &- 1) } // inside the call
+    /// Frame of a return address: of the call instruction, whose last byte precedes the address.
+    mutating func frame(returningTo address: UInt64) -> Finding.Frame { frame(at: address &- 1) }
 
-    /// The frame of an address itself.
+    /// Frame of the exact address of an instruction.
     mutating func frame(at pc: UInt64) -> Finding.Frame {
         var frame = Finding.Frame(pc: Address(pc))
         guard let mapping = mapping(at: pc), !mapping.path.isEmpty else { return frame }

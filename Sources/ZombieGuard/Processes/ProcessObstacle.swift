@@ -1,38 +1,38 @@
-// What forbids looking into a process, as far as /proc tells.
+// Determines why the kernel denies access to a process.
 
 import Glibc
 
-/// Why the kernel lets nobody look into a process, or not this one: what ptrace_may_access (kernel/ptrace.c) asks, in its order.
+/// Why the kernel denies access to a process: the checks of ptrace_may_access (kernel/ptrace.c), in its order.
 public enum ProcessObstacle: Hashable, Sendable {
-    /// It is another user's, by number.
+    /// The process belongs to another user.
     case user(UInt32)
-    /// It is another user's, and this root has no right over others.
+    /// The process belongs to another user, and zguard is root without CAP_SYS_PTRACE.
     case rootWithoutRights(UInt32)
-    /// It may do what this process may not.
+    /// The process has capabilities that zguard lacks.
     case capabilities
-    /// It does not let itself be looked into, as programs with secrets do.
+    /// The process is not dumpable (prctl PR_SET_DUMPABLE), as programs with secrets are.
     case undumpable
-    /// /proc/sys/kernel/yama/ptrace_scope.
+    /// The Yama security module restricts ptrace: the value of /proc/sys/kernel/yama/ptrace_scope.
     case scope(Int)
-    /// This process has all rights in a user namespace, to which the other does not belong.
+    /// zguard has CAP_SYS_PTRACE in a user namespace that does not contain the process.
     case namespace
-    /// Nothing of this: a security module.
+    /// None of the other checks failed, so a security module denies access.
     case module
 
     private static let ptraceRight = UInt64(1) << 19 // CAP_SYS_PTRACE
 
-    /// What there is to know of both processes.
+    /// What the checks compare in both processes.
     struct Facts {
         var ownUser: UInt32
-        /// Effective ones, a bit for each.
+        /// Effective capabilities, a bit for each.
         var ownCapabilities: UInt64
         var hasAllUsers = true
-        /// nil where the process cannot be asked.
+        /// Effective user; nil if unreadable.
         var user: UInt32?
-        /// Permitted ones.
+        /// Permitted capabilities, a bit for each.
         var capabilities: UInt64 = 0
         var scope = 0
-        /// Memory was asked for, which takes more than the list of mappings.
+        /// Access to memory (PTRACE_MODE_ATTACH), which needs more than reading the list of mappings.
         var wantsMemory = false
     }
 
@@ -60,7 +60,7 @@ public enum ProcessObstacle: Hashable, Sendable {
             Facts(
                 ownUser: geteuid(), ownCapabilities: Self.mask(own["CapEff"]) ?? (geteuid() == 0 ? .max : 0),
                 hasAllUsers: users.isEmpty || users == ["0", "0", "4294967295"],
-                // The effective one: behind the real one.
+                // The effective user: second field, behind the real one.
                 user: other["Uid"].flatMap { $0.split { $0 == "\t" || $0 == " " }.dropFirst().first }.flatMap {
                     UInt32(digits: $0)
                 },
@@ -70,7 +70,7 @@ public enum ProcessObstacle: Hashable, Sendable {
 
     private static func mask(_ text: String?) -> UInt64? { text.flatMap { UInt64(digits: $0, radix: 16) } }
 
-    /// Follows "no permission to look into process 1: ".
+    /// Completes "no permission to look into process 1: ".
     var description: String {
         switch self {
         case .user(let user): "it belongs to \(Self.name(user))"

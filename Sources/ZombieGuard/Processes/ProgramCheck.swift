@@ -1,29 +1,29 @@
-// Whether a program can be run, and guarded by a preloaded library.
+// Checks whether a program can be executed, and guarded by preloading the runtime.
 
 import CSystem
 import CZombie
 import Glibc
 
-/// Why a program cannot be run or guarded.
+/// Why a program cannot be executed or guarded.
 public struct ProgramRefusal: Error, Hashable, Sendable {
-    /// The exit status of `zguard run`.
+    /// Exit status of `zguard run`.
     public enum Status: Int32, Sendable {
-        /// It could be run, but not guarded.
+        /// The program can run, but cannot be guarded.
         case cannotGuard = 125
-        /// It is no program, or may not be executed.
+        /// The file is not a program, or may not be executed.
         case cannotRun = 126
-        /// There is no such file.
+        /// The file does not exist.
         case notFound = 127
     }
 
-    /// What `zguard run` exits with.
+    /// Exit status of `zguard run` for this refusal.
     public var status: Status
-    /// One line, lower case; safe to print.
+    /// The reason as one line, lower case, with control characters escaped.
     public var message: String
-    /// What one can do about it.
+    /// How the user can solve the problem.
     public var hint: String?
 
-    /// Makes a refusal of its parts. Each parameter is the property of its name.
+    /// Makes a refusal. Each parameter sets the property of the same name.
     public init(_ status: Status, _ message: String, hint: String? = nil) {
         self.status = status
         self.message = message
@@ -31,30 +31,31 @@ public struct ProgramRefusal: Error, Hashable, Sendable {
     }
 }
 
-/// Finds programs and looks into their files, as far as the kernel and the loader would.
+/// Finds programs and examines their files as the kernel and the dynamic loader would.
 public struct ProgramCheck: Sendable {
-    /// The search path, as in PATH.
+    /// Search path in the format of PATH.
     public var searchPath: String
     private let ownMachine: UInt16?
 
-    /// Interpreters of interpreters that the kernel follows.
+    /// Nesting depth of script interpreters at which the kernel gives up.
     private static let deepestScript = 5
     private static let longestFirstLine = 256
 
     /// Makes a check.
     ///
-    /// - Parameter searchPath: as in PATH; nil where there is none.
+    /// - Parameter searchPath: search path in the format of PATH; nil if PATH is unset.
     public init(searchPath: String?) {
         self.searchPath = searchPath ?? "/bin:/usr/bin"
         let own = OwnProgram.path.flatMap { try? Descriptor(opening: $0) }
         ownMachine = own.flatMap { file in (try? ELFImage(read: file.reader))?.machine }
     }
 
-    /// The file that a name stands for: itself where it holds a slash, else the first executable of the search path.
+    /// Finds the file of a program: the name itself if it contains a slash, else the first executable in the search
+    /// path.
     ///
-    /// - Parameter name: as it would be typed.
-    /// - Returns: the path of a file.
-    /// - Throws: ``ProgramRefusal`` where there is none.
+    /// - Parameter name: name or path of a program, as typed in a shell.
+    /// - Returns: the path of the file.
+    /// - Throws: ``ProgramRefusal`` if there is no such executable.
     public func resolve(_ name: String) throws(ProgramRefusal) -> String {
         if name.contains("/") {
             if let reason = unusable(name) { throw refusal(of: name, for: reason) }
@@ -70,12 +71,12 @@ public struct ProgramCheck: Sendable {
         throw ProgramRefusal(.notFound, "cannot find program '\(visible(name))'")
     }
 
-    /// Throws where the file cannot be run, or the runtime would not be loaded into it. `name` is what messages call it.
+    /// Checks that the file can be executed, and that the loader would preload the runtime into it.
     ///
     /// - Parameters:
-    ///   - path: of the file.
-    ///   - name: what messages call it.
-    /// - Throws: ``ProgramRefusal`` where it cannot be run or guarded.
+    ///   - path: path of the file.
+    ///   - name: the program's name in messages.
+    /// - Throws: ``ProgramRefusal`` if the program cannot be executed or guarded.
     public func check(_ path: String, name: String) throws(ProgramRefusal) {
         try check(path, name: visible(name), depth: 0)
     }
@@ -85,7 +86,7 @@ public struct ProgramCheck: Sendable {
         do throws(SystemError) {
             file = try Descriptor(opening: path)
         } catch {
-            return // executable but not readable: nothing to look into, the kernel decides
+            return // executable but unreadable: leave the decision to the kernel
         }
         let beginning = (try? file.read(at: 0, upTo: Self.longestFirstLine)) ?? []
         if beginning.starts(with: "#!".utf8) {
@@ -118,7 +119,7 @@ public struct ProgramCheck: Sendable {
         try check(interpreter, name: visible(interpreter), depth: depth + 1)
     }
 
-    // The kernel marks such programs as secure, and the loader then ignores LD_PRELOAD.
+    // For such programs the kernel sets AT_SECURE, and the loader ignores LD_PRELOAD entries with a path.
     private func checkPrivileges(_ file: Descriptor, path: String, name: String) throws(ProgramRefusal) {
         let mode = file.status?.st_mode ?? 0
         let what =
@@ -140,7 +141,7 @@ public struct ProgramCheck: Sendable {
             throw ProgramRefusal(.cannotRun, "cannot run '\(name)': Exec format error")
         }
         if let ownMachine, image.machine != ownMachine { throw foreign(name, "for another architecture") }
-        // The rule by which guarded processes leave the library out of the programs that they start.
+        // Guarded processes use the same function to decide whether a program that they execute gets the runtime.
         switch zg_program_look(AT_FDCWD, path) {
         case zg_program_sanitized:
             throw ProgramRefusal(
@@ -155,7 +156,7 @@ public struct ProgramCheck: Sendable {
         default: break
         }
         guard let loader = image.interpreter(read: file.reader) else {
-            // The dynamic loader itself needs no other, and preloads into the program that it is given.
+            // The dynamic loader has no interpreter of its own. It preloads into the program that it is given.
             let isLoader = path.split(separator: "/").last?.hasPrefix("ld-") ?? false
             if isLoader, image.segments.contains(where: { $0.type == ELFImage.SegmentType.dynamic }) { return }
             throw ProgramRefusal(
@@ -184,7 +185,7 @@ public struct ProgramCheck: Sendable {
         return ProgramRefusal(.cannotRun, "cannot run '\(visible(name))': \(reason)")
     }
 
-    /// Why the file cannot be executed; nil where it can.
+    /// Why the file cannot be executed; nil if it can.
     private func unusable(_ path: String) -> SystemError? {
         var status = stat()
         guard stat(path, &status) == 0 else { return .last }
@@ -195,6 +196,6 @@ public struct ProgramCheck: Sendable {
 }
 
 extension Descriptor {
-    /// Reads at an offset, nothing where that fails: what ``ELFImage`` wants.
+    /// Reads at an offset, as ``ELFImage`` needs it: returns nothing on failure.
     var reader: (UInt64, Int) -> [UInt8] { { (try? self.read(at: $0, upTo: $1)) ?? [] } }
 }

@@ -1,19 +1,19 @@
-// The page on which all processes of a run add up what they watched.
+// Creates and reads the shared page on which all processes of a run add up their coverage.
 
 import CSystem
 import CZombie
 import Glibc
 
-/// A file in memory that the guarded processes of a run find through a link in the run's directory (zg_coverage.h).
-/// What processes counted that were killed is in it, too: each adds to it while it runs.
+/// A memfd that the guarded processes of a run find through a link in the run's directory (zg_coverage.h). Each process
+/// adds its counts while it runs, so counts of killed processes are included.
 package struct RunCoverage {
-    /// The page, for ``CrashRequests``.
+    /// Descriptor of the page, for ``CrashRequests``.
     package let page: Descriptor
     private let start: UInt64
 
-    /// Throws where there is no memory for it, or no room for the link.
+    /// Creates the page and a link to it. Throws the error of the failed system call.
     ///
-    /// - Parameter path: of the link.
+    /// - Parameter path: path of the link.
     package init(at path: String) throws(SystemError) {
         var contents = [UInt8](repeating: 0, count: Int(ZG_COVERAGE_BYTES))
         var head = zg_coverage_page()
@@ -29,14 +29,14 @@ package struct RunCoverage {
         start = UInt64(max(0, Timestamp.now.rawValue))
     }
 
-    /// Tells the processes of the run how many of their raw findings have been said: one that dies of a finding waits for that, before
-    /// it says more itself.
+    /// Publishes the number of raw findings that zguard has reported. A process that dies of a finding waits until it
+    /// is reported before it writes more output.
     package func tell(shown: Int) {
         guard let offset = MemoryLayout<zg_coverage_page>.offset(of: \.shown) else { return }
         withUnsafeBytes(of: UInt64(shown)) { _ = pwrite(page.number, $0.baseAddress, $0.count, off_t(offset)) }
     }
 
-    /// Raw findings that processes have written, by their own account.
+    /// Number of raw findings that processes have written, as counted by themselves.
     package var written: Int {
         guard let offset = MemoryLayout<zg_coverage_page>.offset(of: \.written),
             let bytes = try? page.read(at: UInt64(offset), upTo: 8), bytes.count == 8
@@ -44,7 +44,7 @@ package struct RunCoverage {
         return Int(clamping: bytes.withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) })
     }
 
-    /// What has been watched until now; nil where no process has found the page.
+    /// Coverage of the run so far; nil if no process has found the page.
     package var coverage: Coverage? {
         var page = zg_coverage_page()
         guard let bytes = try? self.page.read(at: 0, upTo: MemoryLayout<zg_coverage_page>.size) else { return nil }
@@ -68,6 +68,6 @@ package struct RunCoverage {
 }
 
 extension zg_coverage_page {
-    // "ZGUGRUN1": a macro that Swift does not import.
+    // "ZGUGRUN1". Swift does not import the macro ZG_COVERAGE_MAGIC.
     static let expectedMagic: UInt64 = 0x314e_5552_4755_475a
 }

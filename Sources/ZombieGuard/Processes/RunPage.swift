@@ -1,14 +1,14 @@
-// The page that all processes of a run share with zguard.
+// Maps the page that all processes of a run share with zguard.
 
 import CSystem
 import CZombie
 import Glibc
 
-/// The page of a run, mapped here until the last reference goes.
+/// The mapped shared page of a run; deinit unmaps it.
 final class RunPage {
     let contents: UnsafeMutablePointer<zg_coverage_page>
 
-    /// `descriptor` is the page's, which the run's processes map, too.
+    /// `descriptor` is the memfd that the run's processes map, too.
     init(_ descriptor: Descriptor) throws(SystemError) {
         let mapped = mmap(nil, Self.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.number, 0)
         guard let mapped, mapped != MAP_FAILED else { throw .last }
@@ -19,7 +19,7 @@ final class RunPage {
 
     private static var bytes: Int { Int(ZG_COVERAGE_BYTES) }
 
-    /// Where a part stands that others write while it is read here; of an array, its first element.
+    /// Pointer to a field that other processes write concurrently; for an array, to its first element.
     func place<Whole, Part>(of path: KeyPath<zg_coverage_page, Whole>) -> UnsafeMutablePointer<Part> {
         let offset = MemoryLayout<zg_coverage_page>.offset(of: path)!
         return (UnsafeMutableRawPointer(contents) + offset).assumingMemoryBound(to: Part.self)

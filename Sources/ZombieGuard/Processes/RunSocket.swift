@@ -1,27 +1,27 @@
-// The socket at which the processes of a run send messages to its zguard.
+// Receives messages of a run's processes on a Unix socket.
 
 import CSystem
 import CZombie
 import Glibc
 
-/// A message of a process of the run (zg_run_directory.h).
+/// A message from a process of the run (zg_run_directory.h).
 package struct RunMessage {
-    /// What it says. What it says of a process other than its sender counts for nothing.
+    /// Contents of a message. A message is valid for its sender only.
     package enum Content: Hashable {
-        /// A raw finding was written.
+        /// The process wrote a raw finding.
         case wrote
-        /// The process is dying, and asks for the stacks of its threads.
+        /// The process is dying and requests the stacks of its threads.
         case dying(request: Int, place: UInt64, nonce: UInt64)
-        /// A pulse on the page of the run is one of the process's threads.
+        /// The heartbeat with this index on the shared page belongs to a thread of the process.
         case pulse(Int)
     }
 
     package let content: Content
-    /// Who sent it, as the kernel says.
+    /// The sender, as the kernel reports it (SO_PEERCRED).
     package let sender: ProcessIdentity
 
-    /// nil where it says nothing that is known, its sender is gone, or is in a PID namespace that is not below this one
-    /// (0).
+    /// nil if the message is of unknown kind or the sender has ended. `process` is 0 if the sender is in a PID
+    /// namespace outside of this one.
     init?(_ message: zg_run_message, from process: pid_t) {
         guard process > 0, let sender = ProcessIdentity(Int(process)) else { return nil }
         self.sender = sender
@@ -35,11 +35,11 @@ package struct RunMessage {
     }
 }
 
-/// Listens until the last reference goes. A sender may be interrupted between its connect and its send: its connection is
-/// kept until the packet is there.
+/// A listening socket, closed by deinit. A sender may be preempted between connect and send, so connections stay open
+/// until their packet arrives.
 package final class RunSocket {
     private let listener: Descriptor
-    /// An epoll instance: of the listener, and of the connections without a packet.
+    /// epoll instance with the listener and all connections without a packet.
     private let events: Descriptor
     private var connections: [Connection] = []
 
@@ -48,9 +48,9 @@ package final class RunSocket {
         let sender: pid_t
     }
 
-    /// Messages that are taken at a time: who sends without a pause keeps nobody from being served.
+    /// Messages taken per call, so that a sender without pauses cannot starve the rest of zguard.
     private static let mostAtOnce = 256
-    /// Connections that are kept without a packet; the oldest is closed for a new one.
+    /// Connections kept open without a packet. A further one replaces the oldest.
     private static let mostConnections = 256
 
     package init(at path: String, mode: mode_t) throws(SystemError) {
@@ -63,7 +63,7 @@ package final class RunSocket {
         guard add(listener) else { throw SystemError.last }
     }
 
-    /// Can be read when there is a message.
+    /// Descriptor to poll: readable when a message is pending.
     package var descriptor: Int32 { events.number }
 
     private func add(_ descriptor: Descriptor) -> Bool {
@@ -71,7 +71,7 @@ package final class RunSocket {
         return epoll_ctl(events.number, EPOLL_CTL_ADD, descriptor.number, &event) == 0
     }
 
-    /// The messages that are there.
+    /// Takes all pending messages.
     package func receive() -> [RunMessage] {
         var messages: [RunMessage] = []
         var ready = [epoll_event](repeating: epoll_event(), count: Self.mostAtOnce)
@@ -91,9 +91,9 @@ package final class RunSocket {
         return messages
     }
 
-    /// Takes a connection's message.
+    /// Takes the message of a connection.
     ///
-    /// - Returns: Whether the connection is done with. false: its packet is not there yet.
+    /// - Returns: true if the connection can be closed; false if its packet has not arrived.
     private func take(_ connection: Connection, _ messages: inout [RunMessage]) -> Bool {
         var message = zg_run_message()
         let size = MemoryLayout<zg_run_message>.size

@@ -1,16 +1,16 @@
-// Stacks out of the depot of another process.
+// Reads stack traces from the stack depot of another process.
 
 import CZombie
 
-/// Reads stacks from the depot of a guarded process.
+/// Reads stack traces from the depot of a guarded process.
 struct StackDepotReader {
     let memory: any MemoryReader
     let layout: HeapLayout
 
-    // The runtime keeps at most 128 frames of a stack; a chain that is longer is damaged.
+    // The runtime records at most 128 frames per stack. A longer chain is corrupt.
     private static let longestChain = 128
 
-    /// Return addresses of a stack, innermost first; empty where the id is unknown.
+    /// Return addresses of a stack, innermost first; empty if the id is unknown.
     func returnAddresses(of stack: UInt32) -> [UInt64] {
         var addresses: [UInt64] = []
         var index = stack

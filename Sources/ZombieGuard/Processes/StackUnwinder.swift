@@ -1,10 +1,10 @@
-// Stacks of a process as it was stopped, or as a core file has it: libunwind over its memory.
+// Unwinds stacks of stopped threads and of core files with libunwind.
 
 import CUnwind
 
-/// Unwinds stacks in some memory. Needs libunwind, which is opened when the first is made.
+/// Unwinds stacks in another program's memory with libunwind, which is loaded on first use.
 final class StackUnwinder {
-    /// Why no stack can be unwound here; nil where they can.
+    /// Why stacks cannot be unwound here; nil if they can.
     static var obstacle: String? { zg_unwind_obstacle().map { String(cString: $0) } }
 
     static let allKnown = UInt64.max
@@ -18,9 +18,9 @@ final class StackUnwinder {
         modules = ProcessModules(mappings: mappings, memory: memory)
     }
 
-    /// The stack that begins with these registers, innermost frame first. The registers are by DWARF number, the address of the instruction
-    /// at `ZG_THREAD_PC`, and a bit in `known` for each that is known; `isInCall`: where the call that it is in returns to. Without libunwind,
-    /// the innermost frame alone.
+    /// Unwinds the stack that begins with these registers, innermost frame first. Without libunwind, returns the
+    /// innermost frame only. `registers` are indexed by DWARF number, the program counter by `ZG_THREAD_PC`; `known`
+    /// has a bit for each valid register. `isInCall`: the program counter is the return address of a call in progress.
     func stack(
         from registers: [UInt64], known: UInt64 = StackUnwinder.allKnown, isInCall: Bool = false
     ) -> [Finding.Frame] {

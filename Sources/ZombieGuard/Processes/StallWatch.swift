@@ -1,39 +1,43 @@
-// Threads that hold up their events: the table of pulses on the page of a run is looked at now and then, and a thread that is busy for long
-// is stopped for a moment, again and again, to see with what.
+// Detects threads that stall their event loops. Polls the heartbeats on the run's shared page, and samples the stack of
+// a thread that is busy for long.
 
 import CSystem
 import CUnwind
 import CZombie
 import Glibc
 
-/// Looks at the threads of a run (zg_stalls.h). Not for several threads: the kernel wants all calls about a stopped thread from one.
+/// Watches the threads of a run (zg_stalls.h). Use from one thread only: ptrace accepts requests for a stopped thread
+/// from its tracer only.
 package final class StallWatch {
     private let page: RunPage
-    /// Who has a pulse, by its place in the table: what stands there may have been written by any process of the run.
+    /// Owner of each heartbeat, by index in the table. Any process of the run can write to the table, so its contents
+    /// prove no ownership.
     private var owners: [Int: ProcessIdentity] = [:]
-    private var tracks: [Int: Track] = [:] // by the place in the table
+    private var tracks: [Int: Track] = [:] // by index in the table
     private var known: [Known.Key: Known] = [:]
     private var lastKeys: [Known.Thread: Known.Key] = [:]
-    private var pools: [Int: PoolWatch] = [:] // by the place in the table
+    private var pools: [Int: PoolWatch] = [:] // by index in the table
     private var queues: [Int: MainQueueWatch] = [:]
     private var symbolicator = Symbolicator()
     private var computing = ComputingThreads()
     private var late: [Int32] = []
     private var ended: [Int32] = []
     private let child: () -> Int32?
-    /// Nobody has said that the program is one that waits for events: threads are looked at that show it (``EventLoop``).
+    /// True if the user did not ask for stalls: then only threads that behave like event loops are watched
+    /// (``EventLoop``).
     private let isCautious: Bool
     private var clock: Clock
     private var lastLook: UInt64, lastQueueLook: UInt64
 
     private static let shortestTick: UInt64 = 10, longestTick: UInt64 = 50
-    /// So often as long as `stall_ms`, once is enough; and it counts as a freeze.
+    /// Multiples of `stall_ms` at which a single stall is reported, and at which it is a freeze.
     private static let onceTimes: UInt64 = 2, freezeTimes: UInt64 = 40
     private static let rowMilliseconds: UInt64 = 10_000
     private static let stopMicroseconds = 20_000
     private static let mostKnown = 256
 
-    /// `page` is the run's; `isCautious`: stalls were not asked for by name; `child` the process that is waited for elsewhere.
+    /// `page` is the run's shared page. `isCautious`: the user did not ask for stalls by name. `child` returns the ID
+    /// of the child process that another part of zguard waits for.
     package init(page: Descriptor, isCautious: Bool, child: @escaping () -> Int32?) throws(SystemError) {
         self.page = try RunPage(page)
         self.isCautious = isCautious
@@ -43,7 +47,7 @@ package final class StallWatch {
         lastQueueLook = lastLook
     }
 
-    /// Some process wants its threads looked at.
+    /// Whether any process of the run asks to be watched.
     private var isWanted: Bool {
         zg_system_load(page.place(of: \.pulses.is_wanted)) != 0
     }
@@ -51,7 +55,7 @@ package final class StallWatch {
     private var limit: UInt64 { UInt64(page.contents.pointee.pulses.stall_ms) } // milliseconds
     private var times: Int { Int(page.contents.pointee.pulses.stall_times) }
 
-    /// How long until the next look, in milliseconds; nil where no thread is to be looked at.
+    /// Time until the next look, in milliseconds; nil if no process asks to be watched.
     package var milliseconds: Int32? {
         if !isWanted { return nil }
         let now = MonotonicTime.milliseconds
@@ -62,23 +66,23 @@ package final class StallWatch {
 
     private func pulse(_ index: Int) -> UnsafeMutablePointer<zg_pulse> { page.place(of: \.pulses.pulses) + index }
 
-    /// Takes note of whose a pulse is.
+    /// Records the sender of a message as the owner of its heartbeat.
     package func note(_ message: RunMessage) {
         if case .pulse(let index) = message.content, index < Int(ZG_PULSES) { owners[index] = message.sender }
     }
 
-    /// A pulse is that of the process that has it, as far as its number goes.
+    /// Whether the process ID in the heartbeat is that of its owner.
     private func isOwn(_ index: Int) -> Bool { owners[index].map { UInt32($0.number) } == pulse(index).pointee.pid }
 
-    // MARK: Looking
+    // MARK: Polling
 
-    /// Looks at all threads; what is to be said of them.
+    /// Polls all threads and returns findings to report.
     package func look() -> [Finding] {
         if !isWanted { return [] }
         var findings = lookAtQueues()
         let now = MonotonicTime.milliseconds
         guard now - lastLook >= tick else { return findings }
-        // What passed while nobody looked, because this process did not run either, is nobody's fault.
+        // Discount time without looks: zguard itself did not run, so the threads may have been suspended, too.
         let unseen = (now - lastLook).subtractingClamped(3 * tick)
         lastLook = now
         clock.adjust()
@@ -104,9 +108,10 @@ package final class StallWatch {
         return findings
     }
 
-    /// The program has ended: what is to be said of those that were busy until then, and how often what was said already came again.
+    /// Call when the program has ended. Returns findings for stalls in progress, and the repeat counts of earlier
+    /// findings.
     ///
-    /// - Parameter isByItself: nobody has killed it.
+    /// - Parameter isByItself: false if the program was killed.
     package func finish(isByItself: Bool) -> [Finding] {
         var findings: [Finding] = []
         for (index, track) in tracks.sorted(by: { $0.key < $1.key }) {
@@ -156,14 +161,14 @@ package final class StallWatch {
         if tracks[index]!.since != since {
             tracks[index]!.begin(since, now: now)
             tracks[index]!.time.discount = min(unseen, age)
-            // So that what it waits for a processor until the next look is known.
+            // Baseline for the time that the thread waits for a processor until the next look.
             if let times = ThreadTimes(of: tracks[index]!.process, thread: tracks[index]!.thread) {
                 tracks[index]!.time.count(times, now: now, unseen: 0)
             }
             return
         }
         guard let times = ThreadTimes(of: tracks[index]!.process, thread: tracks[index]!.thread) else {
-            // The process has gone, or its memory is another program's by now.
+            // The process has ended or executed another program.
             let track = tracks[index]!
             findings += conclude(track, index, hasEnded: true)
             release(index, pulse)
@@ -199,12 +204,13 @@ package final class StallWatch {
 
     private func isAlive(_ index: Int) -> Bool { owners[index]?.isCurrent ?? false }
 
-    /// Whoever waits once is no loop of events, except a server: some take one request after the other before they wait again.
+    /// A single wait is no sign of an event loop, except in a server: some handle many requests before they wait again.
     private func hasWaited(_ track: Track, _ index: Int) -> Bool {
         pulse(index).pointee.calls >= UInt8(ZG_PULSE_WAITS) || EventLoop.listens(process: track.process)
     }
 
-    /// Where its program came to its end by itself: others may have waited for it then, or it had gone on before.
+    /// Whether a stall matters although the program ended by itself: clients may have waited, or the busy time ended
+    /// before the exit.
     private func mattersAtEnd(_ track: Track, _ index: Int) -> Bool {
         let pulse = pulse(index)
         return !isCautious || track.loop.listens
@@ -227,7 +233,7 @@ package final class StallWatch {
         ended.removeAll { zg_thread_bury($0) != 0 }
     }
 
-    // MARK: The pool
+    // MARK: Swift's cooperative pool
 
     private func lookAtPool(
         _ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, now: UInt64, _ findings: inout [Finding]
@@ -258,7 +264,7 @@ package final class StallWatch {
             processID: process, program: Self.program(of: process))
         guard var finding else { return [] }
         finding.detail["pool"] = "tasks of Swift run on this thread, and there are no more of these than processors"
-        // Whichever thread of the pool it was.
+        // Number -1 stands for all threads of the pool: repeats are counted together.
         return tell(finding, of: Known.Thread(process: process, number: -1)).findings
     }
 
@@ -294,7 +300,7 @@ package final class StallWatch {
         return findings
     }
 
-    /// A part of a task, as far as is known.
+    /// Whether the event ran a job of a Swift task; true if it has no samples.
     private func isOfTask(_ event: StallEvent) -> Bool {
         let frames = event.samples.flatMap(\.stack)
         return frames.isEmpty
@@ -309,7 +315,7 @@ package final class StallWatch {
     }
 
     private func say(_ report: MainQueueWatch.Report, _ index: Int) -> [Finding] {
-        // The task that an asynchronous main is: what does one thing after the other holds up nobody but itself.
+        // The task of an asynchronous main runs step by step and holds up nobody else.
         if isCautious, !report.isAwaited, report.events.last.map(isOfTask) ?? true { return [] }
         let process = queues[index]!.process
         let server = report.events.last?.thread ?? 0
@@ -320,13 +326,13 @@ package final class StallWatch {
             processID: process, program: Self.program(of: process))
         guard var finding else { return [] }
         finding.detail["queue"] = "com.apple.main-thread"
-        // Whichever thread served it.
+        // Number 0 stands for all threads that serve the queue: repeats are counted together.
         let told = tell(finding, of: Known.Thread(process: process, number: 0))
         if !told.isNew { queues[index]!.restMore() }
         return told.findings
     }
 
-    /// The process's memory; nil where it is no more, or another program's by now.
+    /// Memory of the process; nil if the process has ended or executed another program.
     private func memory(_ index: Int) -> ProcessMemory? {
         let pulse = pulse(index).pointee
         guard let owner = owners[index], owner.isCurrent, let memory = try? ProcessMemory(processID: owner.number),
@@ -335,7 +341,7 @@ package final class StallWatch {
         return memory
     }
 
-    /// What a thread does; nil where it cannot be stopped.
+    /// Samples a thread; nil if the thread cannot be stopped.
     private func sample(
         _ thread: Int32, of process: Int, in call: SystemCall?, holder: Int32?, _ memory: ProcessMemory
     ) -> StallSample? {
@@ -351,7 +357,7 @@ package final class StallWatch {
         Set(threads.filter { computing.computes($0, of: process) })
     }
 
-    // MARK: What it does
+    // MARK: Sampling
 
     private func sample(_ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, _ since: UInt64, _ now: UInt64) {
         tracks[index]!.samples.plan(after: now, tick: tick)
@@ -370,7 +376,8 @@ package final class StallWatch {
         }
         let wanted = [Int32(truncatingIfNeeded: track.thread)] + (holder.map { [$0] } ?? [])
         let computing = computing(wanted, of: track.process)
-        // The thread does not begin to wait between this and that (threads/pulse.c).
+        // While `is_sampled` is set, the thread does not begin a wait, which the stop would end early
+        // (threads/pulse.c).
         _ = zg_system_exchange(&pulse.pointee.is_sampled, 1)
         defer {
             zg_system_store(&pulse.pointee.is_sampled, 0)
@@ -420,14 +427,14 @@ package final class StallWatch {
                     id: number(of: one.id, in: process), threadID: Int(one.id), name: one.name, stack: stack)
             }
         }
-        // The process has ended meanwhile: what was not copied could not be read any more.
+        // If the process has ended meanwhile, memory beyond the copies is unreadable and the stacks are incomplete.
         if let place = stopped.threads.first?.registers[Int(ZG_THREAD_PC)], memory.read(at: place, upTo: 1).isEmpty {
             return StallSample(call: nil)
         }
         return sample
     }
 
-    // The runtime's number of a thread, as far as it has a pulse.
+    // The runtime's number of a thread; nil if it has no heartbeat.
     private func number(of thread: Int32, in process: Int) -> Int? {
         if Int(thread) == process { return 1 }
         for index in 0..<Int(ZG_PULSES) where pulse(index).pointee.tid == UInt32(bitPattern: thread) {
@@ -436,23 +443,24 @@ package final class StallWatch {
         return nil
     }
 
-    // MARK: What is said
+    // MARK: Reporting
 
     private func conclude(_ track: Track, _ index: Int, hasEnded: Bool) -> [Finding] {
         defer { tracks[index]?.since = 0 }
-        // Most times are over long before the limit: whether the thread is a loop, which takes reading /proc, is not asked then.
+        // Check the duration first: most busy times are short, and finding out whether the thread is an event loop
+        // reads /proc.
         guard track.since != 0, clock.milliseconds(since: track.since) >= limit,
             track.isLoop ?? (!isCautious && hasWaited(track, index))
         else { return [] }
         var track = track
-        // What it has waited for a processor since the last look.
+        // Count the time that the thread waited for a processor since the last look.
         if !hasEnded, let times = ThreadTimes(of: track.process, thread: track.thread) {
             track.time.count(times, now: MonotonicTime.milliseconds, unseen: 0)
         }
         var busy = track.busy
         let pulse = pulse(index)
         let until = zg_system_load_long(&pulse.pointee.busy_until)
-        // The thread may have gone on, and come to its end, before anybody looked again.
+        // The thread may have ended its busy time and then exited, both between two looks.
         let isOver =
             !hasEnded
             || pulse.pointee.nonce == track.nonce && pulse.pointee.tid == track.thread
@@ -473,7 +481,7 @@ package final class StallWatch {
         return say(track, track.recent, isFreeze: isFreeze)
     }
 
-    /// A finding of these events; none where it was said before, until it has come twice as often.
+    /// Makes a finding of these events. A known finding is reported again only when its repeats have doubled.
     private func say(_ track: Track, _ events: [StallEvent], isFreeze: Bool) -> [Finding] {
         guard
             var finding = Finding(
@@ -491,11 +499,12 @@ package final class StallWatch {
 
     private func tell(_ raw: Finding, of thread: Known.Thread) -> (isNew: Bool, findings: [Finding]) {
         var finding = raw
-        // The process has chosen what it has mapped, and whose debug information names which files.
+        // As root, limit rights to the process's user: the process chooses its mappings, and their debug information
+        // names files to open.
         if geteuid() == 0 { finding.author = Author(of: try? ProcessFolder(of: thread.process)) }
         var key = Known.Key(
             thread: thread, place: finding.stacks.access.first?.pc, depth: finding.stacks.access.count)
-        // While it is not looked at it does what it did before.
+        // Without samples, count the stall as a repeat of the thread's previous finding.
         if finding.stall?.sampled.isEmpty != false, let last = lastKeys[thread] { key = last }
         lastKeys[thread] = key
         if known[key] == nil, known.count < Self.mostKnown {
@@ -508,7 +517,7 @@ package final class StallWatch {
     }
 }
 
-// MARK: - What is remembered
+// MARK: - State
 
 extension StallWatch {
     private struct Clock {
@@ -531,11 +540,11 @@ extension StallWatch {
         let process: Int, thread: UInt32, number: Int, nonce: UInt64
         let program: String?
         var name: String?
-        var since: UInt64 = 0 // ticks, 0: it is not busy, as far as is known
+        var since: UInt64 = 0 // ticks; 0 while the thread is not known to be busy
         var busy: UInt64 = 0
         var time = BusyTime(now: 0)
         var loop = EventLoop()
-        /// For this time that it is busy; nil: it was not asked yet.
+        /// Whether this busy time counts as one of an event loop; nil: not determined yet.
         var isLoop: Bool?
         var lastAlive: UInt64 = 0
         var samples = StallSamples()
@@ -562,7 +571,7 @@ extension StallWatch {
 
         mutating func restMore() { rest.more() }
 
-        /// Nobody has found it at anything, however often it was due: it was not running, and who looks was not either.
+        /// No sample caught the thread running although samples were due: neither the thread nor zguard ran.
         var wasNeverSeen: Bool { samples.kept.isEmpty && samples.next != .max && obstacle == nil }
 
         func event(lasting busy: UInt64) -> StallEvent {
@@ -572,7 +581,7 @@ extension StallWatch {
         }
     }
 
-    /// A finding that was said, and what came of the same since then.
+    /// A reported finding and the count of its repeats since.
     private struct Known {
         struct Thread: Hashable {
             var process, number: Int

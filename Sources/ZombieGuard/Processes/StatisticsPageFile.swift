@@ -1,17 +1,17 @@
-// The file behind the statistics page of another process: found, checked and opened once. What a process shows there may be any file that
-// it can open, under any name, and may be another file a moment later.
+// Finds, checks and opens the memfd of another process's statistics page. The process is not trusted: it may show any
+// file that it can open, under any name, and exchange the file at any time.
 
 import CSystem
 import CZombie
 import Glibc
 
-/// An open statistics page that is one: a file in memory, sealed so that its size stays what it is, the one that the process has mapped, and
-/// owned by the process's user. Its contents are still whatever the process wants them to be.
+/// An open, checked statistics page: a memfd with sealed size, which the process has mapped and its user owns. The
+/// contents are not trusted.
 struct StatisticsPageFile {
     enum Refusal: Error {
-        /// There is no way to the file: the program has closed its descriptor, and the mapping itself takes more rights.
+        /// No path to the file: the program has closed the descriptor, and following the mapping needs more rights.
         case unreachable
-        /// It is another file than a statistics page.
+        /// The file is not a statistics page.
         case foreign
         case system(SystemError)
     }
@@ -20,17 +20,18 @@ struct StatisticsPageFile {
 
     static let name = "/memfd:\(ZG_STATS_NAME)"
     private static let names = [name, name + " (deleted)"]
-    /// Descriptors of a process that are looked at: the runtime's is one of the first from 1000 on.
+    /// Limit of descriptors to check. The runtime uses one of the first free numbers from 1000 on.
     private static let mostDescriptors = 1 << 16
 
-    /// The mapping of the page, and whether the process has the library; no mapping where it shows no page.
+    /// The mapping of the statistics page, and whether the process has loaded the runtime; no mapping if there is no
+    /// page.
     static func mapping(in process: ProcessFolder) throws(SystemError) -> (
         page: Mapping?, hasRuntime: Bool, isEmpty: Bool
     ) {
         var lines = LineReader(source: try process.open("maps"))
         var hasRuntime = false
         var isEmpty = true
-        // A process may have a million mappings: of most lines only the end is looked at.
+        // A process may have a million mappings: check the end of a line before parsing it.
         while let line = try lines.next() {
             isEmpty = false
             hasRuntime = hasRuntime || line.bytes.hasSuffix(GuardedProcess.librarySuffix)
@@ -43,10 +44,10 @@ struct StatisticsPageFile {
         return (nil, hasRuntime, isEmpty)
     }
 
-    /// Opens the file of a mapping of this process.
+    /// Opens the file behind a mapping of this process.
     init(of mapping: Mapping, in process: ProcessFolder, flags: Int32) throws(Refusal) {
         guard let owner = process.owner else { throw .unreachable }
-        // The mapping leads to its file by itself, which takes rights that root has.
+        // The mapping's link in map_files leads to the file directly, but following it needs root's rights.
         let range = String(mapping.start, radix: 16) + "-" + String(mapping.end, radix: 16)
         var handle = Self.handle("map_files/\(range)", of: mapping, in: process)
         if handle == nil {
@@ -60,7 +61,8 @@ struct StatisticsPageFile {
         guard let status = handle.status, status.st_mode & S_IFMT == S_IFREG, status.st_size >= off_t(ZG_STATS_BYTES),
             owner.users.contains(status.st_uid), Self.names.contains(readLink("/proc/self/fd/\(handle.number)") ?? "")
         else { throw .foreign }
-        // With the rights of the page's owner, who is the process's: what only root may open is not opened.
+        // Open with the rights of the page's owner, a user of the process, so that root opens no file that this user
+        // could not.
         let opened = zg_system_open_handle(handle.number, flags, status.st_uid, owner.groups[1])
         guard opened >= 0 else { throw .system(SystemError(number: -opened)) }
         file = Descriptor(adopting: opened)
@@ -68,8 +70,8 @@ struct StatisticsPageFile {
         guard seals >= 0, seals & zg_system_seals_of_size == zg_system_seals_of_size else { throw .foreign }
     }
 
-    /// The file that a name leads to, not yet open for anything; nil where it is another one than is mapped: a descriptor that was inherited
-    /// from the parent leads to the parent's page.
+    /// O_PATH descriptor of the file that a name leads to; nil if another file is mapped. A descriptor inherited from
+    /// the parent, for example, leads to the parent's page.
     private static func handle(_ name: String, of mapping: Mapping, in process: ProcessFolder) -> Descriptor? {
         guard let handle = try? process.open(name, flags: zg_system_open_path), let status = handle.status,
             UInt64(status.st_ino) == mapping.inode, UInt64(status.st_dev) == mapping.device

@@ -1,51 +1,52 @@
-// Threads of another process: stopped for a moment, their registers and stacks copied.
+// Stops threads of another process briefly and copies their registers and stacks.
 
 import CUnwind
 import Glibc
 
-/// What threads of a process were doing at one moment: all are stopped, copied, and go on before anything is worked out.
+/// A snapshot of threads of a process: all are stopped, copied and resumed before anything is unwound.
 struct StoppedThreads {
     struct Thread {
         var id: Int32
         var name: String?
         var registers: [UInt64]
-        /// A bit for each register that is known.
+        /// A bit for each valid register, by DWARF number.
         var known = StackUnwinder.allKnown
     }
 
-    /// Why a process cannot be looked at.
+    /// Why the threads cannot be stopped.
     enum Refusal: Error {
         case refused(SystemError)
         case traced
     }
 
     private(set) var threads: [Thread] = []
-    /// Threads that did not stop within the time: in a call that cannot be interrupted.
+    /// Threads that did not stop in time because they are in an uninterruptible call.
     private(set) var unstopped: [(id: Int32, name: String?)] = []
-    /// Threads that have not stopped yet, and still will.
+    /// Threads that have not stopped yet. The caller must resume them once they have.
     private(set) var late: [Int32] = []
-    /// Threads that ended meanwhile, which the kernel keeps until they are waited for.
+    /// Threads that ended while traced. The kernel keeps them until the tracer waits for them.
     private(set) var ended: [Int32] = []
-    /// Their stacks, by address.
+    /// Copies of the stacks, by address.
     private(set) var stacks: [(start: UInt64, bytes: [UInt8])] = []
 
     private static let longestMicroseconds = 2_000_000, stepMicroseconds: UInt32 = 500
-    // So many bytes of each of few threads, and of each of many.
+    // Bytes copied per stack: `stackBytes` for up to `fewThreads` threads, else `smallStackBytes`.
     private static let stackBytes = 256 << 10, smallStackBytes = 32 << 10, fewThreads = 64
-    /// Below the stack pointer, where leaf functions keep words.
+    /// Red zone below the stack pointer, where leaf functions keep data.
     private static let redZone: UInt64 = 256
 
-    /// Stops all threads of a process but one.
+    /// Stops all threads of a process except one.
     init(of processID: Int, except own: Int32, memory: ProcessMemory) throws(Refusal) {
         var seized: [Int32] = []
         var isComplete = false
-        // A thread that is not stopped yet may make another one.
+        // A running thread may create another one: repeat until no new thread appears.
         while !isComplete {
             isComplete = true
             for thread in Self.threadIDs(of: processID) where thread != own && !seized.contains(thread) {
                 let result = zg_thread_seize(thread)
                 if result == -ESRCH { continue }
-                // One that has ended, and that the kernel keeps until the others have, too, or until somebody takes note of it.
+                // The thread has exited. The kernel keeps it until the other threads have exited, or its parent or
+                // tracer has waited for it.
                 if result < 0, ThreadTimes(of: processID, thread: UInt32(bitPattern: thread)) == nil { continue }
                 if result < 0 {
                     for other in seized { _ = zg_thread_let_go(other, 0) }
@@ -67,10 +68,11 @@ struct StoppedThreads {
         }
     }
 
-    /// Stops a few threads and nothing else, for so long at the most. One that has not stopped by then is in ``late``: it is to be let go
-    /// once it has. One that waits in a call which a stop would end is not stopped: its stack stands still anyway, but of its registers
-    /// only two are known. One that runs is stopped where it is among those that compute (``ComputingThreads``). Numbers that the process
-    /// says of itself may be another's: none but its own threads are stopped.
+    /// Stops only these threads, and waits at most `microseconds` for them. Threads that have not stopped by then are
+    /// in ``late``. A thread in a system call that a stop would end early is not stopped: its stack does not change
+    /// anyway, and of its registers the stack pointer and program counter are known. A running thread is stopped only
+    /// if it is in `computing` (``ComputingThreads``). Thread IDs come from the process and may be forged: only threads
+    /// of the process are stopped.
     init(
         only wanted: [Int32], computing: Set<Int32>, of processID: Int, memory: ProcessMemory, microseconds: Int
     ) throws(Refusal) {
@@ -85,7 +87,7 @@ struct StoppedThreads {
             }
             let result = zg_thread_seize(thread)
             if result == 0 {
-                // A seized thread keeps its number; before, it may have passed it on.
+                // TOCTOU: before the seize, another thread may have taken over the ID. A seized thread keeps its ID.
                 if Self.isThread(thread, of: processID) {
                     seized.append(thread)
                 } else {
@@ -140,7 +142,8 @@ struct StoppedThreads {
         stacks.sort { $0.start < $1.start }
     }
 
-    // A thread that is not stopped. It may go on meanwhile, and nothing is known of it then.
+    // Copies the stack of a thread that is not stopped. Discards the copy if the thread has left the system call
+    // meanwhile.
     private mutating func copy(
         _ thread: Int32, waitingIn call: SystemCall, _ processID: Int, _ memory: ProcessMemory
     ) {
@@ -166,9 +169,9 @@ struct StoppedThreads {
     }
 }
 
-/// Memory of a process of which some was copied before.
+/// Memory of a process, overlaid with earlier copies of parts.
 final class CopiedMemory: MemoryReader {
-    private let copies: [(start: UInt64, bytes: [UInt8])] // in the order of their addresses
+    private let copies: [(start: UInt64, bytes: [UInt8])] // sorted by address
     private let memory: any MemoryReader
 
     init(copies: [(start: UInt64, bytes: [UInt8])], memory: any MemoryReader) {
@@ -178,7 +181,7 @@ final class CopiedMemory: MemoryReader {
 
     func read(at address: UInt64, upTo count: Int) -> [UInt8] {
         var bytes = memory.read(at: address, upTo: count)
-        // Where the memory has gone by now, it is the copy's alone.
+        // Memory that is unmapped by now is in the copy only.
         for copy in copies {
             let end = copy.start &+ UInt64(copy.bytes.count)
             if copy.start <= address, address < end, bytes.count < count {

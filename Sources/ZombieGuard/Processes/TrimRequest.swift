@@ -1,36 +1,36 @@
-// Asks a guarded process to give memory back.
+// Requests a guarded process to return memory to the kernel.
 
 import CSystem
 import CZombie
 import Glibc
 
 extension GuardedProcess {
-    /// How a process answered.
+    /// Answer of a process.
     public enum TrimResult: Hashable, Sendable {
-        /// It gave this many bytes back.
+        /// The process returned this many bytes.
         case given(UInt64)
-        /// It has no maintenance thread: it will do it when it allocates or frees next and has time for it.
+        /// The process has no maintenance thread. It returns memory at its next slow allocation or free.
         case postponed
-        /// It has a maintenance thread, which did not answer in time: the process is stopped or very busy.
+        /// The maintenance thread did not answer in time: the process is stopped or very busy.
         case silent
     }
 
-    /// Asks the process to give memory back, and waits for its answer for at most `seconds`.
+    /// Requests the process to return memory, and waits for the answer.
     ///
-    /// - Parameter seconds: how long to wait for the answer.
-    /// - Returns: what the process gave back, as far as it has answered.
-    /// - Throws: ``ProcessError`` where it is gone, or not ours to ask.
+    /// - Parameter seconds: longest time to wait.
+    /// - Returns: the process's answer.
+    /// - Throws: ``ProcessError`` if the process has ended or may not be written to.
     public func trim(waiting seconds: Double = 1.5) throws(ProcessError) -> TrimResult {
         let folder = try folder()
         let file = try openPage(in: folder)
         let size = Int(ZG_STATS_BYTES)
-        // Nothing is written into a page that this version does not know.
+        // Check the version before writing to the page.
         let bytes: [UInt8]
         do throws(SystemError) { bytes = try file.read(at: 0, upTo: size) } catch {
             throw ProcessError(processID, error)
         }
         let before = try decode(bytes)
-        // The seals keep the size: memory that is mapped does not go.
+        // The page is sealed against shrinking, so accesses to the mapping cannot fault.
         let mapped = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.number, 0)
         guard let mapped, mapped != MAP_FAILED else { throw ProcessError(processID, .last) }
         defer { munmap(mapped, size) }
@@ -51,7 +51,7 @@ extension GuardedProcess {
                 let value = MemoryLayout<zg_stats_page>.offset(of: \zg_stats_page.answer_value)!
                 return .given(mapped.load(fromByteOffset: value, as: UInt64.self))
             }
-            // A process that ended does not answer any more.
+            // The process has ended.
             if folder.stat == nil { throw .gone(processID) }
             usleep(step)
         }

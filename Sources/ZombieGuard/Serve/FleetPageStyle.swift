@@ -1,4 +1,4 @@
-// What the pages of a store have besides the style of reports, and the keys that they know.
+// Style sheet and keyboard script of the pages of `zguard serve`, beyond the style of HTML reports.
 
 enum FleetPageStyle {
     static let text = """

@@ -1,9 +1,9 @@
-// A store of findings as pages: an overview of groups, and one group with one of its findings. Every text is escaped by `htmlText`.
+// Renders a store of findings as HTML: an overview of groups, and a page per group. `htmlText` escapes every text.
 
-/// Makes pages of what a store holds.
+/// Renders the pages of a store.
 public struct FleetPages {
     private let source: FleetSource
-    /// Of the store, as it was named.
+    /// Name of the store, as given.
     private let name: String
     private let symbolicator: Symbolicator
     private let today: () -> Timestamp
@@ -11,13 +11,13 @@ public struct FleetPages {
     private static let groupsOfPage = 100
     static let sparkDays: Int64 = 30
 
-    /// Pages of one thread.
+    /// Makes a renderer for one thread.
     ///
     /// - Parameters:
-    ///   - source: what they show.
-    ///   - name: what the store is called.
-    ///   - symbols: where names of raw frames come from.
-    ///   - today: what days are counted from.
+    ///   - source: the store.
+    ///   - name: name of the store for the footer.
+    ///   - symbols: symbol sources for raw frames.
+    ///   - today: current time; charts end on this day.
     public init(
         _ source: FleetSource, name: String, symbols: SymbolSources = SymbolSources(),
         today: @escaping () -> Timestamp = { .now }
@@ -30,8 +30,8 @@ public struct FleetPages {
 
     /// Answers a request.
     ///
-    /// - Parameter request: what is asked for.
-    /// - Returns: a page, or what says why there is none.
+    /// - Parameter request: a parsed request.
+    /// - Returns: a page, or an error page with status 404 or 503.
     public func response(to request: HTTPRequest) -> HTTPResponse {
         do throws(FleetError) {
             switch request.path {
@@ -221,7 +221,7 @@ public struct FleetPages {
                 "<tr><td>\(name)<td class=\"n\">×\(version.occurrences)<td>\(dayText(version.first)) – \(dayText(version.last))"
         }
         body += "</table></section></div>\n"
-        // A finding whose stacks were kept, if there is one.
+        // Prefer a finding with stacks: sampling may have removed them.
         let findings = (lines + [group.line]).compactMap { Finding(jsonLine: $0) }
         if let finding = findings.first(where: {
             !$0.stacks.access.isEmpty || !$0.stacks.free.isEmpty || !$0.stacks.alloc.isEmpty
@@ -238,7 +238,7 @@ public struct FleetPages {
     }
 }
 
-/// A part of an address.
+/// Percent-encodes a text for a URL.
 func urlText(_ text: String) -> String {
     var escaped = ""
     for byte in text.utf8 {
@@ -252,7 +252,7 @@ func urlText(_ text: String) -> String {
     return escaped
 }
 
-/// How often something was on each of the last days, as bars.
+/// A bar chart of occurrences per day.
 struct DayChart {
     private let counts: [(day: String, count: Int64)]
 
@@ -274,7 +274,7 @@ struct DayChart {
             "<svg class=\"spark\" role=\"img\" aria-label=\"\(label)\" viewBox=\"0 0 \(width) \(height)\" width=\"\(width)\" height=\"\(height)\"><title>\(label)</title>"
         let step = Double(width) / Double(max(1, counts.count))
         for (index, entry) in counts.enumerated() where entry.count > 0 {
-            // The smallest is still to be seen.
+            // At least 2 units high, so that the smallest bar is visible.
             let tall = max(2, Double(height - 2) * Double(entry.count) / Double(most.count))
             text +=
                 "<rect x=\"\(points(Double(index) * step))\" y=\"\(points(Double(height) - 1 - tall))\" width=\"\(points(max(1, step - 1)))\" height=\"\(points(tall))\"/>"

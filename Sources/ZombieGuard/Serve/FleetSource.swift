@@ -1,29 +1,29 @@
-// What a server of pages reads: a database, or a directory as if it were one.
+// Gives the web pages one query interface for databases and report directories.
 
 import Synchronization
 
-/// A store of findings, asked by one thread at a time.
+/// A store of findings. A lock admits one thread at a time.
 public final class FleetSource: @unchecked Sendable {
     private let address: FleetAddress
     private let lock = Mutex<Void>(())
     private var reader: FleetReader?
-    /// Of a directory: what its files hold, and how far that was read.
+    /// In-memory database with the findings of a directory; `seen` has the reports that were read into it.
     private var copy: SQLiteFleet?
     private var seen: [String: ReportFile] = [:]
 
-    /// Names a store; nothing is opened.
+    /// Names a store. Opens nothing.
     ///
     /// - Parameter address: a directory or a database.
     public init(_ address: FleetAddress) { self.address = address }
 
-    /// Whether several threads may have one each: what a directory holds is in memory, once.
+    /// Whether threads should share one source: a directory's findings are kept in memory, which is needed once only.
     public var isShared: Bool { !address.isDatabase }
 
-    /// Asks the store.
+    /// Queries the store.
     ///
-    /// - Parameter question: asked once more where the connection was broken.
-    /// - Returns: the answer.
-    /// - Throws: ``FleetError`` where the store does not answer.
+    /// - Parameter question: the query; repeated once if the connection was lost.
+    /// - Returns: the result of the query.
+    /// - Throws: ``FleetError`` if the query fails.
     public func ask<Answer>(_ question: (FleetReader) throws(FleetError) -> Answer) throws(FleetError) -> Answer {
         let result: Result<Answer, FleetError> = lock.withLock { _ in
             do throws(FleetError) {
@@ -51,14 +51,14 @@ public final class FleetSource: @unchecked Sendable {
         return new
     }
 
-    /// Takes in what is new in a directory, and complete.
+    /// Reads new reports of a directory into memory. Starts over if a known report changed or was removed.
     private func read(_ path: String) throws(FleetError) {
         let sender = ShippedFinding.Sender()
         do {
             let store = ReportStore(directory: path)
             let files = try store.files()
             let names = Dictionary(uniqueKeysWithValues: files.map { ($0.name, $0) })
-            // What was taken away, or grew, is no longer to be seen as it was.
+            // Rebuild the copy if a report changed or disappeared: its findings must no longer be counted.
             if copy == nil || seen.contains(where: { names[$0.key] != $0.value }) {
                 copy = try SQLiteFleet()
                 reader = nil
@@ -82,7 +82,7 @@ public final class FleetSource: @unchecked Sendable {
                 while let entry = try reader.next() ?? reader.finish() {
                     if case .finding(let finding, let line) = entry { try take(finding, reader.text, line) }
                 }
-                // What its run has found, where zguard was killed.
+                // Raw findings that zguard did not add to the report because it was killed.
                 for remains in file.remains {
                     try remains.forEachFinding(missingIn: store.reader(of: file), take)
                 }

@@ -1,31 +1,30 @@
-// One connection of the server of pages: what has come of its request, and what has left of its response. Never blocks, no locks;
-// for the polling thread alone.
+// One connection of the web server, as a state machine. Never blocks; no locks; for the polling thread only.
 
 import Glibc
 
-/// A socket in one of four stages, each with a deadline.
+/// A connected socket. Each stage has a deadline.
 final class HTTPConnection {
     enum Stage {
-        /// Its request arrives.
+        /// Receiving the request.
         case request
-        /// A thread makes its page.
+        /// Waiting for a thread to make the page.
         case page
-        /// Its response leaves.
+        /// Sending the response.
         case response
-        /// All has left. What the client still sends is read and dropped, since closing a socket with unread input resets the
+        /// Lingering close. Further input is read and dropped: closing a socket with unread input resets the
         /// connection, and the client may then lose the response.
         case end
         case closed
     }
 
     private(set) var stage = Stage.request
-    /// When this stage ends, in milliseconds of ``MonotonicTime``.
+    /// Deadline of this stage, in milliseconds of ``MonotonicTime``.
     private(set) var deadline: UInt64
-    /// When it was accepted, or last sent something.
+    /// Time of acceptance, or of the last sent byte.
     private(set) var lastProgress: UInt64
-    /// Never used again for another connection.
+    /// Unique number of the connection, never reused.
     let number: Int
-    /// The request whose page has not come.
+    /// The request whose page is not ready yet.
     private(set) var unanswered: HTTPRequest?
     private let socket: Descriptor
     private var input: [UInt8] = []
@@ -47,10 +46,10 @@ final class HTTPConnection {
     }
 
     var isClosed: Bool { stage == .closed }
-    /// Bytes of the response that have not left.
+    /// Unsent bytes of the response.
     var unsent: Int { output.count - sent }
 
-    /// What poll(2) is to wait for.
+    /// Events for poll(2) to report.
     var events: pollfd {
         var events: Int32 = 0
         switch stage {
@@ -61,7 +60,7 @@ final class HTTPConnection {
         return pollfd(fd: socket.number, events: Int16(events), revents: 0)
     }
 
-    /// The connections that have done the least for their place are closed first, and those that wait for their page last.
+    /// Priority under overload. Connections with a low rank are closed first, those that wait for their page last.
     var rank: Int {
         switch stage {
         case .closed, .end: 0
@@ -71,27 +70,28 @@ final class HTTPConnection {
         }
     }
 
-    /// Reads or writes what the socket is ready for.
+    /// Reads or writes as much as possible without blocking.
     ///
-    /// - Returns: the request, once it is complete and a page has to be made.
+    /// - Returns: the request once it is complete and needs a page; otherwise nil.
     func proceed(port: UInt16, now: UInt64) -> HTTPRequest? {
         switch stage {
         case .request: return readRequest(port: port, now: now)
         case .response: send(now: now)
         case .end: drop()
-        case .page: close() // reset by the client: poll(2) has nothing else to say of it
+        // In this stage poll(2) reports only errors: the client has reset the connection.
+        case .page: close()
         case .closed: break
         }
         return nil
     }
 
-    /// Ends a stage that has lasted too long.
+    /// Ends a stage that has passed its deadline.
     func expire(now: UInt64) {
         guard now >= deadline else { return }
         if stage == .request { refuse(408, now: now) } else { close() }
     }
 
-    /// Sends a response, as much of it as the socket takes now.
+    /// Starts the response and sends as much as the socket accepts.
     func respond(_ bytes: [UInt8], now: UInt64) {
         input = []
         unanswered = nil
@@ -116,7 +116,7 @@ final class HTTPConnection {
 
     private func readRequest(port: UInt16, now: UInt64) -> HTTPRequest? {
         guard let part = receive() else { return nil }
-        // The end may have begun in what came before.
+        // The terminator may begin in earlier input.
         let start = max(0, input.count - Self.endOfHead.count + 1)
         input += part
         if let found = firstEnd(from: start) {
@@ -141,7 +141,7 @@ final class HTTPConnection {
         return (start...(input.count - end.count)).first { input[$0..<($0 + end.count)].elementsEqual(end) }
     }
 
-    /// nil: nothing is there, or the client has closed the connection.
+    /// nil if there is no input, or the connection is closed.
     private func receive() -> ArraySlice<UInt8>? {
         var part = [UInt8](repeating: 0, count: 4096)
         let count = recv(socket.number, &part, part.count, Int32(MSG_DONTWAIT))

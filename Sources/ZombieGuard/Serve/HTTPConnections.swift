@@ -1,14 +1,14 @@
-// The connections of the server of pages, and what poll(2) is to say of each. For the polling thread alone; no locks.
+// Table of the web server's connections and their poll(2) entries. For the polling thread only; no locks.
 
 import Glibc
 
-/// A table that costs little per event: poll(2) is called for every byte that a slow client sends, with up to a thousand connections.
+/// Keeps the cost per event low: poll(2) may return for every byte from a slow client, among a thousand connections.
 struct HTTPConnections {
     private var connections: [HTTPConnection] = []
-    /// `fixed`, and one for each connection, in the same order.
+    /// `fixed` entries for other descriptors, then one for each connection in the order of `connections`.
     private var polled: [pollfd]
     private let fixed: Int
-    /// Where a connection is, by its number.
+    /// Index of a connection by its number.
     private var places: [Int: Int] = [:]
     private var nextNumber = 0
     private let queue: PageQueue
@@ -20,9 +20,9 @@ struct HTTPConnections {
     /// Makes an empty table.
     ///
     /// - Parameters:
-    ///   - descriptors: polled for input, besides the connections.
-    ///   - queue: where complete requests go.
-    ///   - port: the server's.
+    ///   - descriptors: other descriptors to poll for input.
+    ///   - queue: receives complete requests.
+    ///   - port: port of the server.
     init(besides descriptors: [Descriptor], queue: PageQueue, port: UInt16) {
         polled = descriptors.map { pollfd(fd: $0.number, events: Int16(POLLIN), revents: 0) }
         fixed = descriptors.count
@@ -32,19 +32,19 @@ struct HTTPConnections {
 
     var count: Int { connections.count }
 
-    /// Waits until something is ready, or it is time to look at deadlines.
+    /// Waits until a descriptor is ready or deadlines must be checked.
     mutating func wait() {
         poll(&polled, nfds_t(polled.count), connections.isEmpty ? -1 : Int32(Self.lookMilliseconds))
     }
 
-    /// Whether one of the other descriptors was ready.
+    /// Whether the other descriptor at `index` was ready.
     func isReady(_ index: Int) -> Bool { polled[index].revents != 0 }
 
-    /// Reads and writes where that is possible, and ends what has lasted too long.
+    /// Serves all ready connections, and every 100 ms ends stages that passed their deadline.
     mutating func proceed(now: UInt64) {
         let isTimeToLook = now >= nextLook
         if isTimeToLook { nextLook = now + Self.lookMilliseconds }
-        // Backwards: where one is removed the last one comes, which has had its turn.
+        // Backward: a removed connection is replaced by the last one, which has already been served.
         for place in connections.indices.reversed() where polled[fixed + place].revents != 0 || isTimeToLook {
             if polled[fixed + place].revents != 0 { advance(place, now: now) }
             if isTimeToLook { connections[place].expire(now: now) }
@@ -52,7 +52,7 @@ struct HTTPConnections {
         }
     }
 
-    /// Takes in a connection, and what it has sent already.
+    /// Adds a connection and reads what it has already sent.
     mutating func add(_ socket: Descriptor, now: UInt64) {
         let connection = HTTPConnection(socket, number: nextNumber, now: now)
         nextNumber += 1
@@ -63,11 +63,11 @@ struct HTTPConnections {
         update(connections.count - 1)
     }
 
-    /// Sends pages. Once the clients are too slow to read them those are closed that have read nothing for the longest time.
+    /// Starts sending pages. Above `mostUnsent` unsent bytes, closes connections without progress for longest.
     mutating func send(_ pages: [PageQueue.Page], mostUnsent: Int, now: UInt64) {
         for page in pages {
             for number in page.connections {
-                // A number is never used again: one that was closed meanwhile is not there.
+                // Not found if the connection was closed meanwhile. Numbers are never reused.
                 guard let place = places[number] else { continue }
                 connections[place].respond(page.bytes, now: now)
                 update(place)
@@ -82,10 +82,9 @@ struct HTTPConnections {
         }
     }
 
-    /// Closes one connection in sixteen, those that have done least for their place, and of those the oldest. Looking for so many
-    /// takes as long as for one.
+    /// Closes one in sixteen connections, lowest rank and least recent progress first, to amortize the sort.
     ///
-    /// - Returns: whether there was one.
+    /// - Returns: whether a connection was closed.
     mutating func closeSome() -> Bool {
         let order = connections.sorted { ($0.rank, $0.lastProgress, $0.number) < ($1.rank, $1.lastProgress, $1.number) }
         for connection in order.prefix(max(1, order.count / 16)) { close(connection) }
@@ -102,7 +101,7 @@ struct HTTPConnections {
         if let place = places[connection.number] { update(place) }
     }
 
-    /// Keeps the table as the connection is now.
+    /// Updates the poll entry of a connection, or removes a closed connection from the table.
     private mutating func update(_ place: Int) {
         let connection = connections[place]
         if !connection.isClosed {

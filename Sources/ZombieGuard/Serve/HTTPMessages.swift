@@ -1,13 +1,13 @@
-// A request of HTTP/1.1, parsed, and a response, as bytes: GET, one response a connection. No state, no locks.
+// Parses HTTP/1.1 requests and encodes responses: GET only, one response per connection. No state, no locks.
 
-/// What is asked for.
+/// A parsed request.
 public struct HTTPRequest: Hashable, Sendable {
-    /// Decoded, without the query: "/group/0123456789abcdef".
+    /// Percent-decoded path without the query: "/group/0123456789abcdef".
     public var path: String
-    /// What stands behind the question mark, decoded; the last value of a name.
+    /// Decoded parameters of the query. If a name is repeated, the last value counts.
     public var query: [String: String]
 
-    /// Parses the head of a request; nil where it is none that is answered, and with which status.
+    /// Parses the head of a request. A malformed or unsupported one gives nil and the status of the response.
     static func parse(_ head: [UInt8], port: UInt16) -> (request: HTTPRequest?, status: Int) {
         guard let text = String(validating: head, as: UTF8.self) else { return (nil, 400) }
         let lines = text.split(separator: "\r\n", omittingEmptySubsequences: false)
@@ -24,7 +24,7 @@ public struct HTTPRequest: Hashable, Sendable {
                 host = line[line.index(after: colon)...].trimmingPrefix { $0 == " " }
             }
         }
-        // A page of elsewhere whose name leads to this machine is not to read what is here.
+        // Only local host names. A site whose name resolves to 127.0.0.1 (DNS rebinding) must not read findings.
         guard let host, ["127.0.0.1:\(port)", "localhost:\(port)", "[::1]:\(port)"].contains(String(host)) else {
             return (nil, 421)
         }
@@ -60,18 +60,18 @@ public struct HTTPRequest: Hashable, Sendable {
     }
 }
 
-/// What is answered.
+/// A response.
 public struct HTTPResponse: Hashable, Sendable {
-    /// As in HTTP.
+    /// HTTP status code.
     public var status: Int
-    /// The body's, as in Content-Type.
+    /// Value of Content-Type.
     public var type: String
-    /// What the page may load and run.
+    /// Value of Content-Security-Policy.
     public var policy: String
-    /// What is sent.
+    /// Text of the body.
     public var body: String
 
-    /// Makes an answer of its parts. Each parameter is the property of its name.
+    /// Makes a response. Each parameter is the property of its name.
     public init(
         status: Int = 200, type: String = "text/html; charset=utf-8", policy: String = HTTPResponse.strict, body: String
     ) {
@@ -81,7 +81,7 @@ public struct HTTPResponse: Hashable, Sendable {
         self.body = body
     }
 
-    /// Style and script of the server's own, as files; nothing of anywhere else, and nothing that stands in a page.
+    /// Allows style sheets and scripts as files from this server only; nothing from other hosts and nothing inline.
     public static let strict =
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 

@@ -1,29 +1,29 @@
-// A server of HTTP/1.1 for this machine alone. One thread polls all connections, so that a slow one costs a descriptor and not a
-// thread; other threads make the pages.
+// HTTP/1.1 server for local clients. One thread polls all connections, so that a slow client costs a descriptor and not
+// a thread. Other threads make the pages.
 
 import CSystem
 import Glibc
 
-/// Listens on 127.0.0.1.
+/// A server that listens on 127.0.0.1 only.
 public final class HTTPServer: Sendable {
     private let listener: Descriptor
     private let queue: PageQueue
-    /// The port that it listens on.
+    /// The port that the server listens on.
     public let port: UInt16
 
-    // Cut to net.core.somaxconn. Connections wait there only until the polling thread has gone round once.
+    // The kernel limits it to net.core.somaxconn. Connections wait there for one poll iteration at most.
     private static let backlog: Int32 = 4096
     private static let mostConnections = 1000
-    /// Descriptors for what makes pages: a database, and files with symbols.
+    /// Descriptors reserved for making pages: a database connection, and files with symbols.
     private static let descriptorsOfPages = 64
-    /// Of responses that clients are slow to read.
+    /// Limit on response bytes that slow clients have not read.
     private static let mostUnsent = 64 << 20
     private static let mostAcceptedInARound = 64
 
-    /// Begins to listen.
+    /// Binds the port and starts to listen.
     ///
-    /// - Parameter port: 0: one that is free.
-    /// - Throws: ``SystemError`` where the port cannot be had.
+    /// - Parameter port: port number; 0 for any free port.
+    /// - Throws: ``SystemError`` if the port is not available.
     public init(port: UInt16) throws(SystemError) {
         queue = try PageQueue()
         let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
@@ -47,13 +47,13 @@ public final class HTTPServer: Sendable {
         self.port = UInt16(bigEndian: address.sin_port)
     }
 
-    /// Answers connections, for ever: this thread polls them.
+    /// Serves connections forever. The calling thread becomes the polling thread.
     ///
     /// - Parameters:
-    ///   - threads: so many make pages.
-    ///   - prepare: called in each of them, for what makes its pages.
-    /// - Returns: Never; it throws before it answers.
-    /// - Throws: ``SystemError`` where no thread can be started.
+    ///   - threads: number of threads that make pages.
+    ///   - prepare: called once in each of these threads; returns the function that makes its pages.
+    /// - Returns: Never returns; throws before the first connection if at all.
+    /// - Throws: ``SystemError`` if no thread can be started.
     public func serve(threads: Int, _ prepare: @escaping @Sendable () -> (HTTPRequest) -> HTTPResponse)
         throws(SystemError) -> Never
     {
@@ -90,14 +90,14 @@ public final class HTTPServer: Sendable {
             let accepted = Glibc.accept(listener.number, nil, nil)
             if accepted >= 0 {
                 _ = fcntl(accepted, F_SETFD, FD_CLOEXEC)
-                // Most clients have sent their request by now: they are past the stage in which places are taken away first.
+                // Reads the request at once if it has arrived: connections without one are the first to be closed.
                 connections.add(Descriptor(adopting: accepted), now: now)
                 if connections.count > Self.limit { _ = connections.closeSome() }
                 continue
             }
             if errno == EAGAIN { return }
             if errno == EINTR || errno == ECONNABORTED { continue }
-            // No descriptors or no memory, most likely. Where there is nothing to give up it is tried again later.
+            // Probably out of descriptors or memory. If there is no connection to close, try again later.
             if !connections.closeSome() {
                 usleep(100_000)
                 return
@@ -105,7 +105,7 @@ public final class HTTPServer: Sendable {
         }
     }
 
-    /// The limit on descriptors may be lowered from outside (prlimit).
+    /// Maximum number of connections. Read each time, because prlimit(2) may lower RLIMIT_NOFILE from outside.
     private static var limit: Int {
         var limits = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limits) == 0 else { return mostConnections }

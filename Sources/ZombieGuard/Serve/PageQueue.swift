@@ -1,28 +1,28 @@
-// Requests on their way from the thread that polls connections to the threads that make pages, and the pages on their way back.
-// Every method takes the queue's one lock, and none holds it while a page is made.
+// Passes requests from the polling thread to the page threads, and pages back. Every method takes the queue's only
+// lock; no thread holds it while making a page.
 
 import CSystem
 import Glibc
 import Synchronization
 
-/// Equal requests are answered by one page. The newest and the oldest request have turns: 500 requests at once do not delay the one that
-/// follows them, and requests that never cease do not delay one for ever.
+/// Equal requests share one page. Threads take the newest and the oldest request in turn: a burst of 500 requests does
+/// not delay the next one, and an endless stream of requests cannot starve one.
 final class PageQueue: @unchecked Sendable {
-    /// The page for some connections.
+    /// A page and the connections that it answers.
     struct Page {
         var connections: [Int]
         var bytes: [UInt8]
     }
 
     private struct State {
-        /// The connections that wait for the page of a request that no thread has taken.
+        /// Connections that wait for the page of a request that no thread has taken yet.
         var connections: [HTTPRequest: [Int]] = [:]
-        /// The same requests, the newest last.
+        /// The keys of `connections`, newest last.
         var requests: [HTTPRequest] = []
         var pages: [Page] = []
         var isTurnOfOldest = false
-        /// Requests whose pages are being made. One that comes meanwhile waits for the next page, so that whoever repeats a request
-        /// keeps one thread busy and not all of them.
+        /// Requests whose pages are being made. An equal request that arrives meanwhile waits for the next page, so
+        /// that a client that repeats a request occupies only one thread.
         var making: Set<HTTPRequest> = []
 
         mutating func takeRequest() -> HTTPRequest? {
@@ -38,7 +38,7 @@ final class PageQueue: @unchecked Sendable {
     private let state = Mutex(State())
     private let requested = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
     private let bell: Descriptor
-    /// Readable when there are pages to take.
+    /// Readable when finished pages are available.
     let finished: Descriptor
 
     init() throws(SystemError) {
@@ -58,7 +58,7 @@ final class PageQueue: @unchecked Sendable {
         requested.deallocate()
     }
 
-    /// Asks for a page.
+    /// Queues a request for a page.
     func request(_ request: HTTPRequest, for connection: Int) {
         state.withLock { state in
             if state.connections[request, default: []].isEmpty { state.requests.append(request) }
@@ -67,7 +67,7 @@ final class PageQueue: @unchecked Sendable {
         sem_post(requested)
     }
 
-    /// Makes no page for a connection that is closed, unless a thread has begun to.
+    /// Withdraws a request because its connection was closed. Has no effect once a thread has taken the request.
     func cancel(_ request: HTTPRequest, for connection: Int) {
         state.withLock { state in
             guard var others = state.connections[request] else { return }
@@ -77,7 +77,7 @@ final class PageQueue: @unchecked Sendable {
         }
     }
 
-    /// The pages made since the last call.
+    /// Returns the pages made since the last call.
     func takePages() -> [Page] {
         while let bytes = try? finished.read(upTo: 64), bytes.count == 64 {}
         return state.withLock { state in
@@ -86,10 +86,10 @@ final class PageQueue: @unchecked Sendable {
         }
     }
 
-    /// Makes pages in this thread, for ever.
+    /// Loop of a page thread; never returns.
     func makePages(_ answer: (HTTPRequest) -> HTTPResponse) {
         while true {
-            // It also wakes for requests that were cancelled, or answered together with an equal one.
+            // Also wakes up for requests that were canceled, or answered together with an equal one.
             sem_wait(requested)
             let next = state.withLock { state -> (request: HTTPRequest, connections: [Int])? in
                 guard let request = state.takeRequest() else { return nil }
@@ -104,7 +104,7 @@ final class PageQueue: @unchecked Sendable {
                 return state.connections[next.request] != nil
             }
             if isAskedAgain { sem_post(requested) }
-            // A pipe that is full has a byte that the polling thread has not seen: that is enough.
+            // Fails if the pipe is full. Unread bytes then wake the polling thread anyway.
             try? bell.write(bytes: [0])
         }
     }

@@ -1,8 +1,8 @@
-// Removes reports that are not to be kept, and what dead writers left.
+// Removes reports that exceed the retention limits, and leftover files of dead writers.
 
 import Glibc
 
-/// One prune of a directory that is locked against others.
+/// One prune of a directory. The caller holds the directory lock.
 struct Pruner {
     let directory: StoreDirectory
     let retention: Retention
@@ -15,7 +15,7 @@ struct Pruner {
         self.now = now
     }
 
-    /// A run's report, in one file or, where its writer died while compressing it, two.
+    /// A run's report: one file, or two if its writer died while compressing it.
     private struct Report {
         var names: [String]
         var written: Timestamp
@@ -29,7 +29,7 @@ struct Pruner {
             reports.removeAll { $0.written < oldest && remove($0) }
         }
         var count = reports.count
-        // Sizes are what files claim: files with holes may add up to anything.
+        // UInt128: st_size of sparse files may add up to more than 64 bits.
         var bytes = reports.reduce(UInt128(0)) { $0 + UInt128($1.size) }
         for report in reports.dropLast() {
             guard count > retention.count ?? .max || bytes > UInt128(retention.bytes ?? .max) else { return }
@@ -40,7 +40,7 @@ struct Pruner {
         }
     }
 
-    /// The store's own files by the run that they belong to.
+    /// The files that the store named, grouped by run.
     private func look() throws(SystemError) -> [ReportName: [ReportName.Form: stat]] {
         var found: [ReportName: [ReportName.Form: stat]] = [:]
         for file in try directory.names() {
@@ -54,8 +54,8 @@ struct Pruner {
         return found
     }
 
-    /// Files that are not complete, that hold nothing, or whose compressed form is complete, and which nobody has open for
-    /// writing, are of no use to anybody.
+    /// Removes unlocked files without use: temporary files, empty reports, and plain reports that exist in complete
+    /// compressed form. Returns the remaining reports.
     private mutating func removingRemains(_ found: [ReportName: [ReportName.Form: stat]]) -> [Report] {
         var reports: [Report] = []
         for (name, forms) in found {
@@ -70,7 +70,8 @@ struct Pruner {
                 let isNeedless = plain.st_size == 0 || forms[.compressed] != nil
                 if isNeedless, directory.removeIfUnlocked(name.plain) {
                     pruned.remains += 1
-                } else if plain.st_size > 0 { // a run that has found nothing yet counts for nothing
+                    // An empty report of a run without findings so far is not counted.
+                } else if plain.st_size > 0 {
                     files.append((name.plain, plain))
                 }
             }
@@ -83,9 +84,9 @@ struct Pruner {
         return reports
     }
 
-    /// Removes a report that nobody is writing; whether it is gone.
+    /// Removes a report that nobody is writing. Returns whether all its files were removed.
     private mutating func remove(_ report: Report) -> Bool {
-        // The plain file is the locked one where there are two.
+        // Plain file first: if there are two, the writer locks the plain one.
         for name in report.names.reversed() where !directory.removeIfUnlocked(name) { return false }
         pruned.removed += 1
         pruned.bytes = UInt64(clamping: UInt128(pruned.bytes) + UInt128(report.size))

@@ -1,7 +1,7 @@
-// Names of the files in a report store. By them the store knows its own.
+// Names of the files in a report store. The store changes only files with such names.
 
-/// The name of one run's file: "20261121T203921.123Z-PROGRAM-PID-1f2e3d4c", which says when the run began. The file lies
-/// there as NAME.jsonl or NAME.jsonl.gz, for a moment as both; what is not complete yet has a dot in front and ".tmp" behind.
+/// The name of a run's report: "20261121T203921.123Z-PROGRAM-PID-1f2e3d4c", which begins with the start time. The file
+/// is NAME.jsonl or NAME.jsonl.gz, briefly both. An incomplete file has a leading dot and the suffix ".tmp".
 struct ReportName: Hashable, Sendable {
     enum Form: Hashable, Sendable { case plain, compressed, temporary }
 
@@ -14,7 +14,7 @@ struct ReportName: Hashable, Sendable {
     static let plainExtension = ".jsonl"
     static let compressedExtension = ".jsonl.gz"
 
-    /// A new name. `program` may be a path with any characters; what is not plain in it becomes "_".
+    /// Makes a new name. `program` may be a path with any characters; unsafe ones are replaced by "_".
     init(program: String, processID: Int, started: Timestamp = .now) {
         let base = program.utf8.split(separator: UInt8(ascii: "/")).last.map(Array.init) ?? []
         let safe = base.prefix(Self.longestProgram).map { Self.isSafe($0) ? $0 : UInt8(ascii: "_") }
@@ -25,7 +25,7 @@ struct ReportName: Hashable, Sendable {
         self.started = Timestamp(rawValue: started.rawValue / 1_000_000 * 1_000_000)
     }
 
-    /// The name for a file that a store did not name: the same for the same one.
+    /// The name for a file that another program named. Equal arguments give equal names.
     init(file: String, digits: String) {
         let safe = file.utf8.prefix(Self.longestProgram).map { Self.isSafe($0) ? $0 : UInt8(ascii: "_") }
         started = Timestamp(rawValue: 0)
@@ -40,7 +40,7 @@ struct ReportName: Hashable, Sendable {
 
     private static func temporary(for name: String) -> String { ".\(name).tmp" }
 
-    /// What a file's name says; nil for names that no store gives.
+    /// Parses a file name; nil if a store did not make it.
     static func parse(_ file: String) -> (name: ReportName, form: Form)? {
         var text = file[...]
         let isTemporary = text.hasPrefix(".") && text.hasSuffix(".tmp")

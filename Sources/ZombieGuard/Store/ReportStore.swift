@@ -1,48 +1,48 @@
-// A directory of reports, one file a run.
+// A directory of reports, one file per run.
 
 import Glibc
 
 /// A finished or growing report in a store.
 public struct ReportFile: Hashable, Sendable {
-    /// Of the file in the directory.
+    /// Name of the file in the directory.
     public var name: String
-    /// The directory's path, and ``name``.
+    /// Path of the file: the directory's path and ``name``.
     public var path: String
-    /// When the run began; nil for files that the store did not name.
+    /// Start time of the run; nil if the store did not name the file.
     public var started: Timestamp?
-    /// When its last line was written.
+    /// Time of the last write.
     public var written: Timestamp
-    /// In bytes, as it lies on the disk.
+    /// Size on disk in bytes.
     public var size: UInt64
-    /// Whether it is packed by gzip.
+    /// Whether the file is compressed with gzip.
     public var isCompressed: Bool
-    /// The file system's number of it.
+    /// Inode number of the file.
     package var inode: UInt64
-    /// Raw findings that it lacks, because the zguard of the run was killed.
+    /// Files of raw findings that the report lacks because zguard was killed during the run.
     package var remains: [RunRemains] = []
 }
 
-/// A directory with one file of JSON lines a run. Several processes may write, read and prune it at the same time, and each
-/// may die at any moment.
+/// A directory with one file of JSON lines per run. Several processes may write, read and prune it at the same time,
+/// and any of them may die at any moment.
 public struct ReportStore: Sendable {
-    /// How reports are listed, by when their runs began.
+    /// Order of listed reports, by time of the last write.
     public enum Order: Sendable {
-        /// Those of the oldest runs come first.
+        /// The report written least recently comes first.
         case oldestFirst
-        /// Those of the newest runs come first.
+        /// The report written most recently comes first.
         case newestFirst
     }
 
-    /// Path without slashes at its end.
+    /// Path of the directory, without trailing slashes.
     public let directory: String
-    /// Which reports stay.
+    /// Limits on the reports to keep.
     public let retention: Retention
 
-    /// Names a store; nothing is opened or made. Slashes at the end of the path mean nothing.
+    /// Names a store. Opens and creates nothing. Trailing slashes of the path are removed.
     ///
     /// - Parameters:
     ///   - directory: path of the store.
-    ///   - retention: which reports stay.
+    ///   - retention: limits on the reports to keep.
     public init(directory: String, retention: Retention = .standard) {
         var directory = directory
         while directory.count > 1, directory.hasSuffix("/") { directory.removeLast() }
@@ -50,27 +50,27 @@ public struct ReportStore: Sendable {
         self.retention = retention
     }
 
-    /// Begins the report of a run. Makes the directory where it does not exist.
+    /// Starts the report of a run. Creates a missing directory.
     ///
     /// - Parameters:
-    ///   - program: whose run it is; part of the file's name.
-    ///   - processID: whose run it is.
-    /// - Returns: a writer of the new report.
-    /// - Throws: ``StoreError`` where it cannot be made.
+    ///   - program: path or name of the program; part of the file's name.
+    ///   - processID: process id of the program; part of the file's name.
+    /// - Returns: the writer of the new report.
+    /// - Throws: ``StoreError`` if the report cannot be created.
     public func open(program: String, processID: Int = Int(getpid())) throws(StoreError) -> ReportWriter {
         let name = ReportName(program: program, processID: processID)
         return try ReportWriter(directory: StoreDirectory(creating: directory), name: name)
     }
 
-    /// The reports that were written to since then: those of the store itself, and whatever else in it is called .jsonl or
-    /// .jsonl.gz, such as what the runtime wrote with report_path; and what runs whose zguard was killed left beside a report of another
-    /// form. Links and what is no regular file are left out.
+    /// Lists reports: those of the store, other .jsonl and .jsonl.gz files (such as the runtime's report_path output),
+    /// and files of raw findings whose run was killed and whose report is missing or not in JSON lines. Leaves out
+    /// symbolic links and everything else that is not a regular file.
     ///
     /// - Parameters:
-    ///   - since: leaves out what was written to before; nil: nothing.
-    ///   - order: by when the runs began.
+    ///   - since: leaves out files last written before; nil: none.
+    ///   - order: order by time of the last write.
     /// - Returns: the reports.
-    /// - Throws: ``StoreError`` where the directory cannot be read.
+    /// - Throws: ``StoreError`` if the directory cannot be read.
     public func files(since: Timestamp? = nil, order: Order = .oldestFirst) throws(StoreError) -> [ReportFile] {
         let directory = try StoreDirectory(opening: directory)
         let names = try names(in: directory)
@@ -80,7 +80,7 @@ public struct ReportStore: Sendable {
         for name in names where !name.hasPrefix(".") {
             let isCompressed = name.hasSuffix(ReportName.compressedExtension)
             if let report = RunRemains.report(of: name) {
-                // Of a report that is here, it is read with that.
+                // Raw findings beside an existing JSON report are read together with it.
                 let isBeside = [report, report + ".gz"].contains { directory.regularFile($0) != nil }
                 guard !report.hasSuffix(ReportName.plainExtension) || !isBeside,
                     RunRemains(name, in: directory) != nil
@@ -88,7 +88,7 @@ public struct ReportStore: Sendable {
             } else if !isCompressed, !name.hasSuffix(ReportName.plainExtension) {
                 continue
             }
-            // For a moment a report lies there as both.
+            // A report briefly exists in both forms.
             let own = ReportName.parse(name)?.name
             if isCompressed, let own, all.contains(own.plain) { continue }
             guard let status = directory.regularFile(name) else { continue }
@@ -104,14 +104,14 @@ public struct ReportStore: Sendable {
         return order == .oldestFirst ? files : files.reversed()
     }
 
-    /// Reads a report that `files` named; nil where it has been removed meanwhile.
+    /// Opens a report that `files` returned.
     ///
     /// - Parameter file: a report of this store.
-    /// - Returns: a reader at its beginning; nil where it is gone.
-    /// - Throws: ``StoreError`` where it cannot be opened.
+    /// - Returns: a reader at its beginning; nil if the report was removed meanwhile.
+    /// - Throws: ``StoreError`` if it cannot be opened.
     public func reader(of file: ReportFile) throws(StoreError) -> FindingReader? {
         let directory = try StoreDirectory(opening: directory)
-        // Between the look and this it may have been compressed.
+        // The report may have been compressed since it was listed.
         let names = [file.name] + (ReportName.parse(file.name).map { [$0.name.compressed] } ?? [])
         for name in names {
             do throws(SystemError) {
@@ -125,29 +125,29 @@ public struct ReportStore: Sendable {
         return nil
     }
 
-    /// What a prune did.
+    /// The result of a prune.
     public struct Pruned: Hashable, Sendable {
-        /// Reports that were removed, and their size on the disk.
+        /// Number of reports removed.
         public var removed = 0
-        /// Their size on the disk, in bytes.
+        /// Their size on disk, in bytes.
         public var bytes: UInt64 = 0
-        /// What dead processes had left half done.
+        /// Number of leftover files of dead writers removed.
         public var remains = 0
-        /// Another process kept the store locked: nothing was done.
+        /// Whether another process held the store's lock, so that nothing was done.
         public var isPostponed = false
     }
 
-    /// Removes the oldest reports that the retention does not keep. Only files that the store itself named; none that is being
-    /// written. The newest stays even where it alone is larger than the limit, unless it is too old.
+    /// Removes the oldest reports beyond the retention limits. Removes only files that the store named and that nobody
+    /// is writing. The newest report stays even if it alone exceeds the size limit, unless it is too old.
     ///
-    /// - Parameter now: what ages are counted from.
+    /// - Parameter now: current time, from which ages are computed.
     /// - Returns: what was removed.
-    /// - Throws: ``StoreError`` where the directory cannot be read or changed.
+    /// - Throws: ``StoreError`` if the directory cannot be read or changed.
     @discardableResult
     public func prune(now: Timestamp = .now) throws(StoreError) -> Pruned {
         let directory = try StoreDirectory(opening: directory)
         do throws(SystemError) {
-            // Two at once would each remove what is over the limit. Nobody waits for one that is stopped.
+            // Two prunes at once would each remove the excess. Do not wait long: the holder of the lock may be stopped.
             guard let lock = try directory.lock(seconds: 1) else { return Pruned(isPostponed: true) }
             defer { withExtendedLifetime(lock) {} }
             var pruner = Pruner(directory: directory, retention: retention, now: now)

@@ -1,29 +1,29 @@
-// The file of one run, while it is written.
+// Writes the report of one run.
 
 import Glibc
 
-/// Writes the report of one run. Lines that were appended stay whatever happens to this process; at most the last one, which
-/// was being written when it died, is torn. The file is locked as long as the writer lives, so that nobody removes it.
+/// Writes the report of one run. Appended lines survive the death of this process; at most the line being written is
+/// torn. The writer keeps the file locked while it exists, so that no other process removes it.
 public final class ReportWriter {
     private let directory: StoreDirectory
     private let name: ReportName
-    /// nil when the report is closed.
+    /// nil once the report is closed.
     private var file: Descriptor?
-    /// Of complete lines.
+    /// Bytes of complete lines.
     private var length: off_t = 0
-    /// Complete lines.
+    /// Number of complete lines.
     package private(set) var lines = 0
-    /// Half a line stands at the end and could not be taken away.
+    /// Whether the file ends in a torn line that could not be truncated.
     private var isTorn = false
 
-    /// Where the report lies until it is closed.
+    /// Path of the report until it is closed.
     public var path: String { "\(directory.path)/\(name.plain)" }
 
     init(directory: StoreDirectory, name: ReportName) throws(StoreError) {
         self.directory = directory
         self.name = name
         do throws(SystemError) {
-            // It gets its name when it is locked: no prune ever sees it without a lock.
+            // Lock under a temporary name, then rename: no prune ever sees the report unlocked.
             file = try directory.create(name.temporary)
             try directory.rename(name.temporary, to: name.plain)
         } catch {
@@ -32,10 +32,10 @@ public final class ReportWriter {
         }
     }
 
-    /// Adds a line, in one write. A line that cannot be written whole leaves nothing behind.
+    /// Appends a line in one write. Removes a partly written line again.
     ///
-    /// - Parameter line: without its line feed.
-    /// - Throws: ``StoreError`` where it cannot be written.
+    /// - Parameter line: text without line feed.
+    /// - Throws: ``StoreError`` if it cannot be written.
     public func append(_ line: String) throws(StoreError) {
         let file = try open()
         let bytes = (isTorn ? [UInt8(ascii: "\n")] : []) + Self.bytes(of: line)
@@ -51,10 +51,10 @@ public final class ReportWriter {
         try checkPresence(file)
     }
 
-    /// Writes the report anew, as these lines: all of it or nothing, and until then the old one stays.
+    /// Replaces the content of the report atomically. On failure the old content stays.
     ///
-    /// - Parameter lines: without their line feeds.
-    /// - Throws: ``StoreError`` where they cannot be written.
+    /// - Parameter lines: texts without line feeds.
+    /// - Throws: ``StoreError`` if they cannot be written.
     public func replace(_ lines: [String]) throws(StoreError) {
         try checkPresence(try open())
         do throws(SystemError) {
@@ -77,16 +77,16 @@ public final class ReportWriter {
         }
     }
 
-    /// Ends the report and lets go of it. Returns its path; nil where it holds no line, and is removed. Where compressing fails,
-    /// the report stays as it is.
+    /// Closes and unlocks the report. Removes a report without lines. If compressing fails, the plain report stays.
     ///
-    /// - Parameter compressed: whether to pack the report.
-    /// - Returns: the report's path; nil where it held no line.
-    /// - Throws: ``StoreError`` where it cannot be closed or packed.
+    /// - Parameter compressed: whether to compress the report with gzip.
+    /// - Returns: the path of the report; nil if it had no lines.
+    /// - Throws: ``StoreError`` if it cannot be closed or compressed.
     @discardableResult
     public func close(compressed: Bool = false) throws(StoreError) -> String? {
         let file = try open()
-        self.file = nil // the lock goes with the last use of the descriptor, at the end of all this
+        // `file` holds the lock until this function returns.
+        self.file = nil
         defer { withExtendedLifetime(file) {} }
         if length == 0, !isTorn {
             directory.remove(name.plain)
@@ -94,7 +94,7 @@ public final class ReportWriter {
         }
         try checkPresence(file)
         if fsync(file.number) != 0 { throw failure(.last) }
-        // Readers stop behind so many bytes of a compressed file.
+        // Readers stop after GzipSource.mostBytes decompressed bytes: leave a longer report plain.
         if !compressed || UInt64(length) > GzipSource.mostBytes { return path }
         do throws(SystemError) {
             try compress(file)
@@ -108,7 +108,7 @@ public final class ReportWriter {
     private func compress(_ file: Descriptor) throws(SystemError) {
         let target = try directory.create(name.compressedTemporary)
         try GzipWriter.compress(file, to: target)
-        // It is as old as its last line.
+        // Keep the time of the last line: retention and listings use it.
         if let status = file.status { futimens(target.number, [status.st_atim, status.st_mtim]) }
         if fsync(target.number) != 0 { throw .last }
         try directory.rename(name.compressedTemporary, to: name.compressed)
@@ -120,14 +120,14 @@ public final class ReportWriter {
         return file
     }
 
-    /// Whoever removes the directory under a run shall not hear that its findings were written.
+    /// Throws ENOENT if the file was unlinked: without an error, findings would be lost silently.
     private func checkPresence(_ file: Descriptor) throws(StoreError) {
         if let status = file.status, status.st_nlink == 0 { throw failure(SystemError(number: ENOENT)) }
     }
 
     private func failure(_ error: SystemError) -> StoreError { StoreError("write report", path, error) }
 
-    /// With its line feed, and no other.
+    /// The line with a terminating line feed; inner line feeds become spaces.
     private static func bytes(of line: String) -> [UInt8] {
         let lineFeed = UInt8(ascii: "\n")
         return line.utf8.map { $0 == lineFeed ? UInt8(ascii: " ") : $0 } + [lineFeed]

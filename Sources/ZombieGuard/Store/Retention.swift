@@ -1,51 +1,51 @@
-// How long reports are kept, and how `--keep-age`, `--keep-count` and `--keep-bytes` say it.
+// Retention limits of reports, and the parsers of `--keep-age`, `--keep-count` and `--keep-bytes`.
 
-/// What a value should have been, to stand behind "expected".
+/// A malformed value. Messages print `expected` after the word "expected".
 public struct ValueError: Error, Hashable, Sendable {
-    /// Such as "a number of days".
+    /// A description of valid values, such as "a number of days".
     public var expected: String
 
-    /// Makes an error that says what was expected.
+    /// Makes an error with a description of valid values.
     ///
-    /// - Parameter expected: such as "a number of days".
+    /// - Parameter expected: a description such as "a number of days".
     public init(expected: String) { self.expected = expected }
 }
 
-/// Which finished reports stay in a store; nil stands for no limit.
+/// Limits on the finished reports that stay in a store; nil means no limit.
 public struct Retention: Hashable, Sendable {
-    /// Seconds since the last line was written.
+    /// Maximum age in seconds since the last write.
     public var age: Int64?
-    /// Reports.
+    /// Maximum number of reports.
     public var count: Int?
-    /// Bytes of all reports together, as they lie on the disk: compressed ones count compressed.
+    /// Maximum size of all reports on disk, in bytes. Compressed reports count by compressed size.
     public var bytes: UInt64?
 
     /// A week, 1,000 reports, 256 MiB.
     public static let standard = Retention(age: 7 * 86400, count: 1000, bytes: 256 << 20)
 
-    /// No limit.
+    /// No limits.
     public static let unlimited = Retention(age: nil, count: nil, bytes: nil)
 
-    /// Makes limits. Nil lifts one.
+    /// Makes limits; nil means no limit.
     ///
     /// - Parameters:
-    ///   - age: seconds since the last line was written.
-    ///   - count: reports.
-    ///   - bytes: bytes on the disk, of all reports together.
+    ///   - age: maximum age in seconds since the last write.
+    ///   - count: maximum number of reports.
+    ///   - bytes: maximum size of all reports on disk, in bytes.
     public init(age: Int64?, count: Int?, bytes: UInt64?) {
         self.age = age
         self.count = count
         self.bytes = bytes
     }
 
-    /// What lifts a limit.
+    /// The value of an option that removes a limit.
     public static let none = "none"
 
-    /// "7d", "12h", "30m", "2w", "90s" in seconds; nil for "none".
+    /// Parses an age such as "7d", "12h", "30m", "2w", "90s", or "none".
     ///
     /// - Parameter text: a number and a unit, or "none".
     /// - Returns: seconds; nil for "none".
-    /// - Throws: ``ValueError`` where it is neither.
+    /// - Throws: ``ValueError`` for any other text.
     public static func age(_ text: String) throws(ValueError) -> Int64? {
         if text == none { return nil }
         guard let seconds = parseAge(text), seconds > 0 else {
@@ -54,11 +54,11 @@ public struct Retention: Hashable, Sendable {
         return seconds
     }
 
-    /// How many reports; nil for "none".
+    /// Parses a number of reports, or "none".
     ///
     /// - Parameter text: a number, or "none".
     /// - Returns: the number; nil for "none".
-    /// - Throws: ``ValueError`` where it is neither.
+    /// - Throws: ``ValueError`` for any other text.
     public static func count(_ text: String) throws(ValueError) -> Int? {
         if text == none { return nil }
         guard let count = UInt64(digits: text), (1...1_000_000_000).contains(count) else {
@@ -67,11 +67,11 @@ public struct Retention: Hashable, Sendable {
         return Int(count)
     }
 
-    /// "256m" as 268435456; nil for "none". The suffixes are those of the runtime's options.
+    /// Parses a size: "256m" is 268435456. The suffixes are those of the runtime's options.
     ///
     /// - Parameter text: a number with or without a suffix, or "none".
     /// - Returns: bytes; nil for "none".
-    /// - Throws: ``ValueError`` where it is neither.
+    /// - Throws: ``ValueError`` for any other text.
     public static func bytes(_ text: String) throws(ValueError) -> UInt64? {
         if text == none { return nil }
         let shifts: [Character: UInt64] = ["k": 10, "m": 20, "g": 30, "t": 40]
@@ -82,7 +82,7 @@ public struct Retention: Hashable, Sendable {
         return number << (shift ?? 0)
     }
 
-    /// An age of at most a hundred years, in seconds; nil for anything else.
+    /// Parses an age of at most 100 years, in seconds; nil for any other text.
     static func parseAge(_ text: String) -> Int64? {
         let units: [Character: UInt64] = ["s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400]
         guard let unit = text.last.flatMap({ units[$0] }), let number = UInt64(digits: text.dropLast()),

@@ -1,29 +1,29 @@
-// Completes the reports of runs whose zguard was killed.
+// Completes the reports of runs whose zguard was killed, from the raw findings left beside them.
 
 import Glibc
 
 extension ReportStore {
-    /// What was completed.
+    /// The result of completing reports.
     package struct Completed: Hashable, Sendable {
         package var reports = 0
-        /// That the reports lacked.
+        /// Number of findings that the reports lacked.
         package var findings = 0
     }
 
-    /// Adds to each report of the directory what its run left beside it, with names, and removes that. A report whose
-    /// program goes on is left alone, and so is what another user put beside it. Each report is written anew as a
-    /// whole: who is killed meanwhile leaves it as it was.
+    /// Symbolicates the raw findings left beside each report, adds them to the report, and removes their files. Leaves
+    /// a report alone if its program still runs or the files belong to different users. Replaces each report
+    /// atomically.
     ///
-    /// - Parameter warn: told of each report that cannot be completed; the others are.
-    /// - Returns: what was completed.
-    /// - Throws: ``StoreError`` where the directory cannot be read.
+    /// - Parameter warn: called for each report that cannot be completed. The others still are.
+    /// - Returns: counts of what was completed.
+    /// - Throws: ``StoreError`` if the directory cannot be read.
     package func completeReports(warn: (String) -> Void) throws(StoreError) -> Completed {
         let directory = try StoreDirectory(opening: directory)
         var completed = Completed()
         let names: [String]
         let lock: Descriptor?
         do throws(SystemError) {
-            // Two at once would write one report.
+            // Two processes at once would both rewrite a report.
             lock = try directory.lock(seconds: 1)
             names = lock == nil ? [] : try directory.names()
         } catch {
@@ -46,16 +46,16 @@ extension ReportStore {
     }
 }
 
-/// A report in a directory, and what its run left beside it.
+/// A report and the files of raw findings beside it.
 private struct UnfinishedReport {
     private let name: String
     private let remains: [RunRemains]
     private let directory: StoreDirectory
-    /// Of the report, where there is one, packed or not.
+    /// Whether the report exists only in compressed form.
     private let isCompressed: Bool
     private let owner: (user: uid_t, group: gid_t), mode: mode_t
 
-    /// nil where nothing is to be done: nothing was left, a program goes on, or not all of it belongs to one user.
+    /// nil if there is nothing to do, the program still runs, or the files belong to different users.
     init?(_ name: String, _ remains: [RunRemains], in directory: StoreDirectory) {
         let compressed = name + ".gz"
         let plain = directory.regularFile(name)
@@ -72,7 +72,7 @@ private struct UnfinishedReport {
         mode = status.st_mode & 0o777
     }
 
-    /// Returns how many findings the report lacked.
+    /// Completes the report. Returns how many findings it lacked.
     func complete() throws -> Int {
         let symbolicator = Symbolicator(sources: SymbolSources())
         var groups = FindingGroups()
@@ -88,7 +88,7 @@ private struct UnfinishedReport {
                 groups.add(finding) { symbolicator.symbolicate($0) }
             }
         }
-        // What is packed was complete before that.
+        // A compressed report was complete before it was compressed.
         if missing > 0, !isCompressed { try write(groups.findings) }
         for one in remains { one.remove() }
         return missing
@@ -103,7 +103,7 @@ private struct UnfinishedReport {
         do throws(SystemError) {
             let new = try directory.create(temporary)
             for finding in findings { try new.write(finding.jsonLine + "\n") }
-            // It belongs to whom it belonged to, and is as old as its last line.
+            // Preserve the owner, and the time of the last finding.
             if owner.user != geteuid(), fchown(new.number, owner.user, owner.group) != 0 { throw .last }
             fchmod(new.number, mode)
             if let last = remains.map(\.written).max()?.systemTime { futimens(new.number, [last, last]) }

@@ -1,28 +1,28 @@
-// The raw findings of a run beside the report that they become: what the program went on after is on the disk, whoever
-// is killed.
+// The file of a run's raw findings beside its report, so that findings are on disk as soon as the program continues,
+// even if zguard or the program is killed.
 
 import Glibc
 
-/// A file `REPORT.unfinished-XXXXXXXX` that the guarded processes of a run append to. It is locked as long as the
-/// zguard of the run lives, and removed once the report is complete. Where zguard is killed it stays: see
+/// A file `REPORT.unfinished-XXXXXXXX` to which the guarded processes of a run append. It stays locked while the zguard
+/// of the run lives, and is removed when the report is complete. If zguard is killed, the file remains: see
 /// ``RunRemains``.
 package final class RunFindings {
-    /// The absolute path.
+    /// Absolute path of the file.
     package let path: String
-    /// Open for reading; its position is the reader's.
+    /// Descriptor open for reading; its position belongs to the reader.
     package let file: Descriptor
-    /// The run has findings that are not in the file: zguard's own, those of processes that may not open it, or some that a
-    /// process has cut away.
+    /// Whether the run has findings that are not in the file: zguard's own, those of processes without access to the
+    /// file, or findings that a process truncated.
     package var lacksSome = false
     private let directory: StoreDirectory
     private let name: String
     private var line: UnfinishedLine
 
-    /// Creates the file. Throws where the directory of the report cannot be written to.
+    /// Creates the file. Throws if the directory of the report is not writable.
     ///
     /// - Parameters:
-    ///   - report: path of the report; its directory exists.
-    ///   - run: the run's directory, where processes that may not open the file create files of their own.
+    ///   - report: path of the report, in an existing directory.
+    ///   - run: the run's directory, where processes without access to the file create their own.
     package init(beside report: String, run: String) throws(SystemError) {
         let (folder, base) = Self.split(report)
         guard let real = realpath(folder, nil) else { throw .last }
@@ -35,22 +35,22 @@ package final class RunFindings {
         try write()
     }
 
-    /// The report holds findings of this run alone from now on.
+    /// Records in the file that the report now holds findings of this run only.
     package func begin() {
         line.hasBegun = true
         try? write()
     }
 
-    /// A name in the directory of the report, for a new one.
+    /// The name of a temporary file, beside the report, for a new version of it.
     package var replacement: String { RunRemains.replacement(for: name) }
 
-    /// Whether all findings of the run are in the file, and the file is still in its directory.
+    /// Whether the file has all findings of the run and is still in its directory.
     package var hasAll: Bool { !lacksSome && (file.status?.st_nlink ?? 0) > 0 }
 
-    /// The report has all that is in the file.
+    /// Removes the file. Call when the report has all of its findings.
     package func remove() { directory.remove(name) }
 
-    // The first line, which always has the same length. The file itself is open for appending alone.
+    // Writes the first line, whose length never changes. `file` is open with O_APPEND and cannot overwrite it.
     private func write() throws(SystemError) {
         let bytes = Array(line.text.utf8)
         let other = try directory.open(name, flags: O_WRONLY)
@@ -58,7 +58,7 @@ package final class RunFindings {
         if count != bytes.count { throw count < 0 ? .last : SystemError(number: ENOSPC) }
     }
 
-    /// The directory and the name of a path.
+    /// Splits a path into directory and name.
     static func split(_ path: String) -> (directory: String, name: String) {
         guard let slash = path.lastIndex(of: "/") else { return (".", path) }
         let directory = path[..<slash]

@@ -1,15 +1,15 @@
-// What a run left beside its report because its zguard was killed.
+// Raw findings that stay beside a report because the zguard of the run was killed.
 
 import CSystem
 import Glibc
 
-/// Raw findings of a run that nobody has put into its report: a file that ``RunFindings`` created, unlocked.
+/// An unlocked file that ``RunFindings`` created: raw findings of a run that are not in its report yet.
 package struct RunRemains: Hashable, Sendable {
-    /// Of the file, beside the report.
+    /// Path of the file, beside the report.
     package let path: String
-    /// The program goes on, and may add findings.
+    /// Whether the program still runs and may append findings.
     package let isGrowing: Bool
-    /// When the last finding was added, how many bytes there are, and whose they are, when it was looked at.
+    /// Time of the last write, size in bytes, and owner, as of the lookup.
     package let written: Timestamp
     package let size: UInt64
     package let owner: uid_t
@@ -18,16 +18,16 @@ package struct RunRemains: Hashable, Sendable {
     private static let infix = ".unfinished-"
     private static let digits = 8
 
-    /// A new name beside a report.
+    /// Makes a new name beside a report.
     static func name(for report: String) -> String {
         let random = String(UInt32.random(in: 0...UInt32.max), radix: 16)
         return report + infix + String(repeating: "0", count: digits - random.count) + random
     }
 
-    /// A new file that was to become the report.
+    /// The temporary name of a new version of the report, beside a file of raw findings.
     static func replacement(for name: String) -> String { name + ".new" }
 
-    /// The report that a file is beside; nil for other files.
+    /// The name of the report that a file belongs to; nil for other files.
     static func report(of name: String) -> String? {
         guard let range = name.ranges(of: infix).last else { return nil }
         let suffix = name[range.upperBound...].utf8
@@ -35,7 +35,7 @@ package struct RunRemains: Hashable, Sendable {
         return suffix.count == digits && isHexadecimal ? String(name[..<range.lowerBound]) : nil
     }
 
-    /// What is beside a report, the oldest first.
+    /// The files beside a report, oldest first.
     package static func beside(_ report: String) -> [RunRemains] {
         let (folder, name) = RunFindings.split(report)
         guard let directory = try? StoreDirectory(at: folder), let names = try? directory.names() else { return [] }
@@ -47,7 +47,7 @@ package struct RunRemains: Hashable, Sendable {
             .sorted { ($0.written, $0.path) < ($1.written, $1.path) }
     }
 
-    /// nil where a zguard that lives has it locked, or it is no regular file.
+    /// nil if a live zguard has the file locked, or it is not a regular file.
     init?(_ name: String, in directory: StoreDirectory) {
         guard let status = directory.regularFile(name), let file = try? directory.open(name),
             flock(file.number, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK
@@ -60,19 +60,19 @@ package struct RunRemains: Hashable, Sendable {
         isGrowing = Self.hasWriters(file)
     }
 
-    // Where the file system does not know who writes: a minute without a line is taken for the end.
+    // If the file system cannot tell whether there are writers, a minute without a write counts as the end.
     private static func hasWriters(_ file: Descriptor) -> Bool {
         let answer = zg_system_has_writers(file.number)
         if answer >= 0 { return answer != 0 }
         return file.status.map { $0.st_mtim.tv_sec > time(nil) - 60 } ?? false
     }
 
-    /// Hands out the findings that a report lacks, raw, with the text and the number of their lines.
+    /// Calls `take` for each raw finding that a report lacks, with the text and the number of its line.
     ///
     /// - Parameters:
-    ///   - report: the report as far as it was written, to be read from its beginning; nil where there is none.
-    ///   - take: is given each finding.
-    /// - Throws: ``SystemError`` where one of the files cannot be read.
+    ///   - report: a reader at the beginning of the report; nil if there is none.
+    ///   - take: called with each finding.
+    /// - Throws: ``SystemError`` if one of the files cannot be read.
     package func forEachFinding(
         missingIn report: FindingReader?, _ take: (Finding, _ text: String, _ line: Int) throws -> Void
     ) throws {
@@ -103,7 +103,7 @@ package struct RunRemains: Hashable, Sendable {
         }
     }
 
-    /// What the run said of itself; nil where its zguard was killed at once.
+    /// The first line of the file; nil if zguard was killed before it was written.
     private var run: UnfinishedLine? {
         guard let file = try? Descriptor(opening: path, flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK) else { return nil }
         var reader = FindingReader(file: file)
@@ -111,10 +111,10 @@ package struct RunRemains: Hashable, Sendable {
         return reader.unfinished
     }
 
-    /// Whether the report holds findings of this run, and of no other.
+    /// Whether the report holds findings of this run only.
     package var hasBegun: Bool { run?.hasBegun ?? false }
 
-    /// Removes the file, and what is left of the run's directory.
+    /// Removes the file, and the remaining directory of the run.
     package func remove() {
         if let run { RunDirectory(remaining: run.directory)?.remove() }
         unlink(Self.replacement(for: path))

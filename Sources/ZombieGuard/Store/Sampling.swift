@@ -1,22 +1,22 @@
-// Of equal findings, once there are enough, only a share is kept whole.
+// Sampling of equal findings: after the first ones of a signature, only a share is kept whole.
 
-/// Which findings go without their stacks: they are counted, and nothing else.
+/// Decides which findings lose their stacks and are only counted.
 public struct Sampling: Sendable {
-    /// From 0 to 1.
+    /// Share of findings to keep whole, from 0 to 1.
     public var share: Double
-    /// So many of a signature are kept whole.
+    /// Findings per signature that are kept whole before sampling starts.
     public var first: Int64
 
-    /// Makes a rule of its parts. Each parameter is the property of its name.
+    /// Makes a rule. Each parameter is the property of its name.
     public init(share: Double, first: Int64 = 100) {
         self.share = share
         self.first = first
     }
 
-    /// A share as `--keep-share` says it.
+    /// Parses a share, as in `--keep-share`.
     ///
-    /// - Parameter text: such as "10%".
-    /// - Throws: ``ValueError`` where it is no share.
+    /// - Parameter text: a percentage such as "10%".
+    /// - Throws: ``ValueError`` for any other text.
     public init(_ text: String) throws(ValueError) {
         guard text.hasSuffix("%"), let percent = Double(digits: text.dropLast()), (0...100).contains(percent) else {
             throw ValueError(expected: "0% to 100%")
@@ -24,14 +24,14 @@ public struct Sampling: Sendable {
         self.init(share: percent / 100)
     }
 
-    /// By its place in an order that has nothing to do with what was found.
+    /// Whether to keep a finding whole.
     ///
-    /// - Parameter place: from 0 to less than 1.
+    /// - Parameter place: a number in 0..<1 that is independent of the finding's content.
     package func keeps(at place: Double, after count: Int64) -> Bool { count < first || place < share }
 }
 
 extension Finding {
-    /// The finding as one that is only counted.
+    /// The finding without stacks, for counting only.
     package var thinned: Finding {
         var short = Finding(
             kind: kind, access: access, confidence: confidence, count: count, processID: processID, program: program,
@@ -44,14 +44,14 @@ extension Finding {
 }
 
 extension ReportStore {
-    /// How many findings of each signature lie in this store. Reports that cannot be read count for nothing.
+    /// Counts the findings of each signature in this store. Skips reports that cannot be read.
     ///
     /// - Parameters:
-    ///   - signatures: those to be counted; nil: all.
-    ///   - tenant: whose findings; nil: everybody's.
-    ///   - most: where all of these have so many, the rest is not read.
+    ///   - signatures: signatures to count; nil: all.
+    ///   - tenant: owner of the findings; nil: any.
+    ///   - most: once all `signatures` have this count, stop reading.
     /// - Returns: counts by signature.
-    /// - Throws: ``StoreError`` where the directory cannot be read.
+    /// - Throws: ``StoreError`` if the directory cannot be read.
     package func counts(
         of signatures: Set<String>? = nil, tenant: String? = nil, upTo most: Int64 = .max
     ) throws(StoreError) -> [String: Int64] {

@@ -1,12 +1,12 @@
-// What `--since` may say: an age, or a date.
+// Parser of `--since`: an age, or a date.
 
 extension Timestamp {
     /// Parses an age before `now` ("2d", "12h"), or a date with or without a time of day: see ``init(_:)``.
     ///
     /// - Parameters:
     ///   - text: an age or a date.
-    ///   - now: what ages are counted from.
-    /// - Throws: ``ValueError`` where it is neither.
+    ///   - now: current time, from which the age is subtracted.
+    /// - Throws: ``ValueError`` for any other text.
     public init(since text: String, now: Timestamp = .now) throws(ValueError) {
         if let seconds = Retention.parseAge(text) {
             self = now.earlier(bySeconds: seconds)

@@ -1,8 +1,8 @@
-// The directory of a report store: everything in it is reached through its descriptor, and no link is followed.
+// The directory of a report store. Accesses its files relative to a descriptor, and never follows links.
 
 import Glibc
 
-/// A report store cannot do something. The text is one line in lower case, safe to print.
+/// An operation on a report store failed. The description is one line in lower case, safe to print.
 public struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     public var description: String
 
@@ -13,12 +13,12 @@ public struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
-/// An open directory. Its path may lead through links; names in it may not be links.
+/// An open directory. Its path may contain symbolic links; its entries must not be links.
 struct StoreDirectory: Sendable {
     let path: String
     private let descriptor: Descriptor
 
-    /// Opens a directory that exists.
+    /// Opens an existing directory.
     init(opening path: String) throws(StoreError) {
         self.path = path
         do throws(SystemError) {
@@ -28,18 +28,18 @@ struct StoreDirectory: Sendable {
         }
     }
 
-    /// The same, with the error of the system's own.
+    /// Opens an existing directory. Unlike `init(opening:)`, throws the error of the system.
     init(at path: String) throws(SystemError) {
         self.path = path
         descriptor = try Descriptor(opening: path, flags: O_RDONLY | O_DIRECTORY)
     }
 
-    /// Opens a directory, and makes it where it does not exist, with those above it. What is made belongs to its owner alone.
+    /// Opens a directory. Creates it and its missing parents, with mode 0700.
     init(creating path: String) throws(StoreError) {
         var made = ""
         for part in path.split(separator: "/", omittingEmptySubsequences: true) {
             made += (made.isEmpty && !path.hasPrefix("/") ? "" : "/") + part
-            // Whether it is there and usable shows when the whole path is opened.
+            // Existing components are checked when the whole path is opened.
             if mkdir(made, 0o700) == 0 { continue }
             let failure = SystemError.last
             if access(made, F_OK) != 0 { throw StoreError("create report directory", made, failure) }
@@ -47,7 +47,7 @@ struct StoreDirectory: Sendable {
         try self.init(opening: path)
     }
 
-    /// The names of all entries. Those that are not UTF-8 are left out: the store gives no such names.
+    /// The names of all entries. Leaves out names that are not UTF-8: the store makes none.
     func names() throws(SystemError) -> [String] {
         let copy = openat(descriptor.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
         guard copy >= 0 else { throw .last }
@@ -71,7 +71,7 @@ struct StoreDirectory: Sendable {
         }
     }
 
-    /// What a name stands for; nil where that is not a regular file.
+    /// The status of a regular file; nil for anything else, including symbolic links.
     func regularFile(_ name: String) -> stat? {
         var status = stat()
         guard fstatat(descriptor.number, name, &status, AT_SYMLINK_NOFOLLOW) == 0, status.st_mode & S_IFMT == S_IFREG
@@ -80,11 +80,11 @@ struct StoreDirectory: Sendable {
     }
 
     func open(_ name: String, flags: Int32 = O_RDONLY) throws(SystemError) -> Descriptor {
-        // What is no regular file after all, a pipe say, shall not make anybody wait.
+        // O_NONBLOCK: opening a FIFO must not block.
         try Descriptor(opening: name, in: descriptor, flags: flags | O_NOFOLLOW | O_NONBLOCK, mode: 0o600)
     }
 
-    /// A new file of that name, open for reading and appending, and locked: as long as it is open it counts as being written.
+    /// Creates a file, open for reading and appending, and locks it. The lock marks the file as being written.
     func create(_ name: String) throws(SystemError) -> Descriptor {
         for _ in 0..<100 {
             let file: Descriptor
@@ -92,13 +92,13 @@ struct StoreDirectory: Sendable {
                 let flags = O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW
                 file = try Descriptor(opening: name, in: descriptor, flags: flags, mode: 0o600)
             } catch {
-                // A file that an earlier attempt left.
+                // Replace a file left by an earlier attempt.
                 if error.number == EEXIST, remove(name) { continue }
                 throw error
             }
-            // Where locks do not exist, nobody else can lock either: such files are never removed.
+            // On file systems without locks, nobody else can lock the file either, so that it is never removed.
             let isTaken = flock(file.number, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK
-            // Before the lock, a prune may have taken it for one that a dead writer left; it may even be stopped meanwhile.
+            // Before the lock was taken, a prune may have locked or removed the file as a dead writer's. Retry.
             if !isTaken, let status = file.status, status.st_nlink > 0 { return file }
             remove(name)
         }
@@ -107,14 +107,15 @@ struct StoreDirectory: Sendable {
 
     func rename(_ name: String, to other: String) throws(SystemError) {
         if renameat(descriptor.number, name, descriptor.number, other) != 0 { throw .last }
-        fsync(descriptor.number) // that the new name outlasts a power failure is worth an attempt
+        // Best effort: makes the new name survive a power failure.
+        fsync(descriptor.number)
     }
 
     @discardableResult
     func remove(_ name: String) -> Bool { unlinkat(descriptor.number, name, 0) == 0 }
 
-    /// Removes a regular file that nobody is writing to; whether it is gone by this call. Between a look at a name and this,
-    /// the name may have come to stand for another file, which stays.
+    /// Removes a regular file that nobody is writing. Returns whether this call removed it. Verifies that the name
+    /// still refers to the locked file (TOCTOU).
     func removeIfUnlocked(_ name: String) -> Bool {
         guard let file = try? open(name), flock(file.number, LOCK_EX | LOCK_NB) == 0, let opened = file.status,
             let named = regularFile(name), named.st_ino == opened.st_ino, named.st_dev == opened.st_dev
@@ -122,14 +123,15 @@ struct StoreDirectory: Sendable {
         return remove(name)
     }
 
-    /// Keeps others from removing reports at the same time; nil where they do not let go within `seconds`.
+    /// Locks the directory against other prunes; nil if another process holds the lock for longer than `seconds`.
     func lock(seconds: Double) throws(SystemError) -> Descriptor? {
-        // A lock belongs to an open file: this directory's own descriptor may be shared with other threads.
+        // flock(2) locks belong to the open file description, and threads share the one of `descriptor`. Open another.
         let own = try Descriptor(opening: ".", in: descriptor, flags: O_RDONLY | O_DIRECTORY)
         var attempts = Int(seconds * 100)
         while flock(own.number, LOCK_EX | LOCK_NB) != 0 {
             if errno == EINTR { continue }
-            if errno != EWOULDBLOCK { return own } // a file system without locks
+            // The file system has no locks.
+            if errno != EWOULDBLOCK { return own }
             if attempts <= 0 { return nil }
             attempts -= 1
             usleep(10_000)

@@ -1,18 +1,18 @@
-// What suppressions see of a finding.
+// Extracts the names in a finding that suppression rules compare.
 
-/// The names in a finding, taken out once for all rules.
+/// The names in a finding, extracted once for all rules.
 struct FindingNames {
     struct Frame {
-        /// As signatures see it and as it is shown; one where they are the same.
+        /// The stable name that signatures use and the displayed name; one entry if they are equal.
         var functions: [String]
         var module: String?
         var moduleName: String?
         var file: String?
         var fileName: String?
-        /// Whether rules have to name it: see ``StackNames``.
+        /// Whether a rule must match the frame, or may skip it: see ``StackNames``.
         var isSignificant: Bool
 
-        /// The texts that a condition of this key is compared with.
+        /// The strings that a condition with this key is matched against.
         func texts(_ key: Suppressions.Rule.Condition.Key) -> [String] {
             switch key {
             case .function: functions
@@ -64,8 +64,8 @@ struct FindingNames {
         }
     }
 
-    /// The type or namespace that a function as stacks show it belongs to: `Cart` of `closure #1 in Cart.add(_:)`,
-    /// `geo::Circle` of `geo::Circle::area(int) const`; nil where it is a member of none.
+    /// The type or namespace of a function, given its displayed name: `Cart` for `closure #1 in Cart.add(_:)`,
+    /// `geo::Circle` for `geo::Circle::area(int) const`; nil if the function is not a member.
     static func owner(of function: String) -> String? {
         let bytes = Array(function.utf8)
         var depth = 0
@@ -80,7 +80,7 @@ struct FindingNames {
             case UInt8(ascii: "("), UInt8(ascii: "<"), UInt8(ascii: "["): depth += 1
             case UInt8(ascii: ")"), UInt8(ascii: "]"): depth -= 1
             case UInt8(ascii: ">") where index == 0 || bytes[index - 1] != UInt8(ascii: "-"): depth -= 1
-            // What is inside of a function: "closure #1 in Cart.add(_:)"; "static Cart.make()"
+            // Restart behind "in" and "static": "closure #1 in Cart.add(_:)"; "static Cart.make()"
             case UInt8(ascii: " ") where isOutside && bytes[..<index].suffix(3).elementsEqual(" in".utf8),
                 UInt8(ascii: " ") where isOutside && bytes[start..<index].elementsEqual("static".utf8):
                 start = index + 1

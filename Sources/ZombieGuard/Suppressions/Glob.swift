@@ -1,19 +1,19 @@
-// Patterns of names: `*` for any text, `?` for one character, everything else for itself.
+// Matches names against patterns: `*` matches any text, `?` one character, everything else itself.
 
-/// A pattern. Matching takes time in proportion to pattern times text at most, whatever they hold.
+/// A pattern. Matching takes at most time proportional to pattern length times text length, for any input.
 struct Glob: Hashable, Sendable {
-    // Bytes of text, and beyond them the two wildcards.
+    // Elements below 0x100 are bytes of text; these are the two wildcards.
     private static let anyCharacter: UInt16 = 0x100
     private static let anyText: UInt16 = 0x101
 
     private var elements: [UInt16] = []
-    /// The text that is all that the pattern matches; nil where it has wildcards.
+    /// The only text that the pattern matches; nil if it has wildcards.
     private(set) var literal: String?
 
-    /// What is wrong with a pattern.
+    /// A syntax error in a pattern.
     struct Malformed: Error { var reason: String }
 
-    /// Parses a pattern. A backslash takes a character's meaning away; `\n`, `\t` and `\u{…}` are characters.
+    /// Parses a pattern. A backslash escapes a character; `\n`, `\t` and `\u{…}` denote characters.
     init(_ pattern: Substring) throws(Malformed) {
         var text = ""
         var isLiteral = true
@@ -21,7 +21,7 @@ struct Glob: Hashable, Sendable {
         while let scalar = rest.popFirst() {
             switch scalar {
             case "*":
-                // Several in a row are one: so the time stays in bounds.
+                // Consecutive stars are merged, which keeps the matching time bounded.
                 if elements.last != Self.anyText { elements.append(Self.anyText) }
                 isLiteral = false
             case "?":
@@ -55,7 +55,7 @@ struct Glob: Hashable, Sendable {
         }
     }
 
-    /// How many bytes of a text the pattern names.
+    /// Number of literal bytes in the pattern.
     var weight: Int { elements.count { $0 < Self.anyCharacter } }
 
     /// Whether the pattern matches the whole text.
@@ -64,7 +64,7 @@ struct Glob: Hashable, Sendable {
         return text.withUTF8 { text in elements.withUnsafeBufferPointer { Self.match($0, text) } }
     }
 
-    // Greedy, going back to the last star only: the stars before it have taken as little as they could.
+    // Backtracking to the last star suffices: earlier stars have already matched the shortest possible text.
     private static func match(_ pattern: UnsafeBufferPointer<UInt16>, _ text: UnsafeBufferPointer<UInt8>) -> Bool {
         var at = 0
         var element = 0
@@ -93,14 +93,14 @@ struct Glob: Hashable, Sendable {
         }
     }
 
-    // Where the character that begins at `start` ends.
+    // Index behind the UTF-8 character that begins at `start`.
     private static func end(of start: Int, in text: UnsafeBufferPointer<UInt8>) -> Int {
         var end = start + 1
         while end < text.count, text[end] & 0xc0 == 0x80 { end += 1 }
         return end
     }
 
-    // Whether a character may stand in a line as it is: seen, and not drawn into the one before it.
+    // Whether a character can be written unescaped: it is visible and does not combine with the preceding one.
     private static func isPlain(_ scalar: Unicode.Scalar) -> Bool {
         if scalar == " " { return true }
         switch scalar.properties.generalCategory {
@@ -109,7 +109,7 @@ struct Glob: Hashable, Sendable {
         }
     }
 
-    /// The pattern that matches this text only, on one line and safe to print.
+    /// Returns a pattern that matches only this text, on one line and safe to print.
     static func escape(_ text: String) -> String {
         var pattern = ""
         for scalar in text.unicodeScalars {
@@ -122,7 +122,7 @@ struct Glob: Hashable, Sendable {
                 pattern.unicodeScalars.append(scalar)
             }
         }
-        // Blanks at the ends are not part of a pattern.
+        // The parser strips leading and trailing blanks of a pattern, so escape them.
         let blank = "\\u{20}".unicodeScalars
         var scalars = pattern.unicodeScalars
         if scalars.first == " " { scalars.replaceSubrange(..<scalars.index(after: scalars.startIndex), with: blank) }

@@ -1,16 +1,16 @@
-// A rule that suppresses one finding, for people to keep and edit.
+// Generates a rule that suppresses one finding, for users to store and edit.
 
 extension Suppressions {
-    /// A rule, with a comment that says what it is for, that matches this finding and those with the same signature.
-    /// Several lines, ending with a line feed; safe to print. For findings whose frames have their names.
+    /// Generates a rule, preceded by a comment with the headline, that matches this finding and those with the same
+    /// signature. Safe to print.
     ///
-    /// - Parameter finding: a finding with names.
-    /// - Returns: lines of a file of suppressions.
+    /// - Parameter finding: a symbolicated finding.
+    /// - Returns: several lines of a suppression file, including the final line feed.
     public static func suggestion(for finding: Finding) -> String {
         var text = "# \(finding.sentence)\n"
         let isKnown = Finding.Kind.all.contains(finding.kind)
         text += (isKnown ? finding.kind.rawValue : "*") + "\n"
-        // A kind of a later version: the signature says it.
+        // The parser rejects an unknown kind of a later version; the signature covers the kind.
         if !isKnown {
             text += "    signature=\(Glob.escape(finding.signature ?? finding.computeSignature()))\n"
         }
@@ -21,7 +21,7 @@ extension Suppressions {
         return text
     }
 
-    // What the signature sees of the stack, and nothing else.
+    // Appends the frames that enter the signature, and no others.
     private static func append(_ stack: [Finding.Frame], _ title: String, to text: inout String) {
         let names = StackNames(stack, limit: Finding.framesPerStack).significant
         if names.isEmpty {

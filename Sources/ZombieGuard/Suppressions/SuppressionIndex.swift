@@ -1,24 +1,24 @@
-// Finds the few of many rules that may be for a finding.
+// Indexes suppression rules by one frame condition each, so that few rules are tried for each finding.
 
-/// Rules by one condition each that has to hold of some frame.
+/// An index of rules. A rule is filed under one of its conditions, its anchor, which some frame must meet.
 struct SuppressionIndex: Sendable {
     private struct Table: Sendable {
         var literals: [String: [Int]] = [:]
         var patterns: [(glob: Glob, rule: Int)] = []
-        /// Rules by text, as far as texts have been seen.
+        /// Cache of the rules for each text seen so far.
         var known: [String: [Int]] = [:]
     }
 
     private typealias Key = Suppressions.Rule.Condition.Key
 
     private var tables: [Key: Table] = [:]
-    /// Rules that ask nothing of frames.
+    /// Rules without a frame condition.
     private var others: [Int] = []
 
-    /// Texts of a key whose rules are remembered.
+    /// Capacity of a key's cache.
     private static let mostKnown = 20_000
 
-    /// Rules that may have the same whole name for their condition, where there is another one.
+    /// Number of rules that may share a literal as their anchor if they have another condition.
     private static let mostSharing = 8
 
     mutating func add(_ rule: Suppressions.Rule, number: Int) {
@@ -37,8 +37,8 @@ struct SuppressionIndex: Sendable {
         tables[anchor.key]?.known = [:]
     }
 
-    // The condition that the fewest findings meet, as far as one can tell: a whole name that few rules ask for, and where
-    // many do (they all end in `main`) the longest pattern.
+    // Chooses the condition that the fewest findings are expected to meet: a literal that few rules use. If many rules
+    // share it (such as `main`), choose the longest pattern with wildcards.
     private func anchor(of conditions: [Suppressions.Rule.Condition]) -> Suppressions.Rule.Condition? {
         func sharing(_ condition: Suppressions.Rule.Condition) -> Int {
             condition.pattern.literal.map { tables[condition.key]?.literals[$0]?.count ?? 0 } ?? Int.max
@@ -64,7 +64,7 @@ struct SuppressionIndex: Sendable {
         return found.sorted()
     }
 
-    // No copy of the table is held while it changes.
+    // Accesses the table in place: a local copy would force copy-on-write.
     private mutating func rules(_ key: Key, _ text: String) -> [Int] {
         if let known = tables[key]?.known[text] { return known }
         var found = tables[key]?.literals[text] ?? []

@@ -1,13 +1,13 @@
-// Reads files of suppressions. docs/SUPPRESSIONS.md has the grammar.
+// Parses suppression files. docs/SUPPRESSIONS.md has the grammar.
 
 extension Suppressions {
-    /// What is wrong in a file of suppressions.
+    /// An error in a suppression file.
     public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
-        /// The file, as it was named.
+        /// Name of the file as given by the user.
         public var file: String
-        /// From 1.
+        /// Line number, from 1.
         public var line: Int
-        /// What is wrong, and what would be right. Safe to print.
+        /// Description of the error and how to fix it. Safe to print.
         public var reason: String
 
         /// "zguard.supp:12: unknown kind 'use-after-fre': did you mean 'use-after-free'?". Safe to print.
@@ -15,7 +15,7 @@ extension Suppressions {
     }
 }
 
-/// Reads one file, line by line; what is wrong is kept, and reading goes on.
+/// Parses one file line by line; it records errors and continues.
 struct SuppressionParser {
     typealias Rule = Suppressions.Rule
 
@@ -24,11 +24,11 @@ struct SuppressionParser {
 
     private let file: String
     private var line = 0
-    /// The stack that frames are added to.
+    /// The stack to which frames are added.
     private var stack = Rule.Stack.access
-    /// The lines that follow belong to a rule whose first line is wrong.
+    /// The first line of the current rule is wrong: skip its other lines.
     private var isSkipping = false
-    /// A line of the rule is wrong: what the rule would suppress is not known.
+    /// A line of the current rule is wrong, so what the rule would suppress is unknown.
     private var isWrong = false
 
     private struct Wrong: Error { var reason: String }
@@ -56,13 +56,13 @@ struct SuppressionParser {
             try readPart(text)
         } else {
             close()
-            isSkipping = true // until the line is known to be right
+            isSkipping = true // until the line is parsed
             isWrong = false
             try begin(text)
         }
     }
 
-    /// Ends the rule that is being read.
+    /// Ends the current rule, and rejects a rule that suppresses every finding.
     private mutating func close() {
         guard !isSkipping, !isWrong, let rule = rules.last, rule.isBare, rule.kind.allSatisfy({ $0 == "*" }) else {
             return
@@ -146,7 +146,7 @@ struct SuppressionParser {
             }
         let last = rules[rules.count - 1].stacks[stack]?.last
         if last == .end { throw Wrong(reason: "'$' is the end of a stack, and a frame stands behind it") }
-        // Several in a row are one. Added in place: a stack of very many is not copied for each.
+        // Consecutive `...` are merged. Appended in place: a local copy of the stack would make long stacks quadratic.
         if item != .any || last != .any { rules[rules.count - 1].stacks[stack, default: []].append(item) }
     }
 
@@ -177,7 +177,7 @@ struct SuppressionParser {
         do throws(Glob.Malformed) { return try Glob(text) } catch { throw Wrong(reason: error.reason) }
     }
 
-    // By scalars: a mark behind a blank is no blank.
+    // Trim by Unicode scalars: a space followed by a combining mark is one `Character` that is not blank.
     private static func trimmed(_ text: Substring) -> Substring {
         func isBlank(_ scalar: Unicode.Scalar) -> Bool { scalar == " " || scalar == "\t" }
         var scalars = text.unicodeScalars.drop(while: isBlank)

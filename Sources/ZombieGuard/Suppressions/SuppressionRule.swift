@@ -1,31 +1,31 @@
-// One rule of a file of suppressions, and whether a finding is what it means.
+// Defines a suppression rule, and matches findings against it.
 
 extension Suppressions {
-    /// A rule: a finding is suppressed where everything that the rule says holds.
+    /// A rule; a finding is suppressed if all parts of the rule match.
     public struct Rule: Sendable {
-        /// Where the rule stands.
+        /// File that contains the rule.
         public let file: String
-        /// Where the rule begins, from 1.
+        /// Line where the rule begins, from 1.
         public let line: Int
-        /// What the file calls it.
+        /// Name of the rule in the file; nil if it has none.
         public internal(set) var name: String?
-        /// The kinds that it is for, as the file says it.
+        /// Pattern of the kinds, as written in the file.
         public let kind: String
-        /// How many findings it has suppressed, counted as often as they were seen.
+        /// Number of suppressed findings, including repeated occurrences.
         public internal(set) var count = 0
 
         let kindPattern: Glob
-        /// Class of the freed object.
+        /// Pattern of the freed object's class.
         var object: Glob?
         var signature: Glob?
         var stacks: [Stack: [Item]] = [:]
 
-        /// Which stack of a finding frames belong to.
+        /// The stack of a finding that frames are matched against.
         enum Stack: String, CaseIterable, Sendable { case access, free, alloc }
 
-        /// What stands for frames.
+        /// An element of a stack pattern.
         enum Item: Hashable, Sendable {
-            /// One frame; empty conditions do not occur.
+            /// One frame that meets all conditions; there is at least one.
             case frame([Condition])
             /// `...`: any number of frames.
             case any
@@ -33,7 +33,7 @@ extension Suppressions {
             case end
         }
 
-        /// What is asked of a frame.
+        /// A condition on a frame.
         struct Condition: Hashable, Sendable {
             enum Key: String, CaseIterable, Sendable {
                 case function
@@ -51,7 +51,7 @@ extension Suppressions {
             kindPattern = pattern
         }
 
-        /// Whether it says nothing but the kind.
+        /// Whether the rule restricts nothing but the kind.
         var isBare: Bool {
             object == nil && signature == nil && stacks.values.allSatisfy { $0.allSatisfy { $0 == .any } }
         }
@@ -74,10 +74,10 @@ extension Suppressions.Rule {
         return stacks.allSatisfy { stack, items in Self.match(items, finding.frames(of: stack)) }
     }
 
-    /// Whether the items match the stack from its innermost frame on; frames that follow do not matter. One step for each
-    /// pair of item and frame at most.
+    /// Whether the items match a prefix of the stack, starting at the innermost frame. Takes at most one step for each
+    /// pair of item and frame.
     private static func match(_ items: [Item], _ frames: [FindingNames.Frame]) -> Bool {
-        // Items that may come next, in ascending order without repetition.
+        // Indices of the items that may match next, ascending and unique (the states of an NFA).
         var states = follow([0], items)
         if states.last == items.count { return true }
         for frame in frames {
@@ -95,11 +95,11 @@ extension Suppressions.Rule {
             states = follow(next, items)
             if states.last == items.count { return true }
         }
-        // At the stack's end, `$` and `...` need nothing more.
+        // At the end of the stack, remaining `$` and `...` match without a frame.
         return states.contains { state in items[state...].allSatisfy { $0 == .any || $0 == .end } }
     }
 
-    /// The states and what is reached from them without a frame.
+    /// The states, and all states reachable from them without consuming a frame (epsilon closure).
     private static func follow(_ states: [Int], _ items: [Item]) -> [Int] {
         var result: [Int] = []
         for state in states {

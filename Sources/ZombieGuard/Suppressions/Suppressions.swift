@@ -1,33 +1,33 @@
-// Findings that somebody has decided not to see: rules from files, and which findings they are for.
+// Suppresses findings that match rules from files.
 
 import Glibc
 
-/// Rules of one or several files. Ask it about findings whose frames have their names.
+/// Rules from one or several files. Pass symbolicated findings only.
 public struct Suppressions: Sendable {
-    /// In the order in which they are tried: of several that match a finding the first counts it.
+    /// The rules in matching order: the first rule that matches a finding counts it.
     public private(set) var rules: [Rule] = []
     private var index = SuppressionIndex()
 
-    /// Files beyond this size are refused.
+    /// Maximum size of a file in bytes; larger files are refused.
     public static let largestFile = 16 << 20
 
-    /// Why a file was not taken.
+    /// Why a file was rejected.
     public enum Failure: Error, Sendable {
         /// The file cannot be read.
         case unreadable(SystemError)
-        /// Never empty, in the order of the lines.
+        /// The errors in order of their lines; never empty.
         case malformed([Problem])
     }
 
-    /// No rules: nothing is suppressed.
+    /// Creates an empty set of rules, which suppresses nothing.
     public init() {}
 
-    /// Parses the text of a file. `file` is its name in messages. One wrong line is enough for none of it to be taken.
+    /// Parses the text of a file. A single error rejects the whole file.
     ///
     /// - Parameters:
-    ///   - text: what the file holds.
-    ///   - file: its name in messages.
-    /// - Throws: ``Failure/malformed(_:)`` with every line that is wrong.
+    ///   - text: contents of the file.
+    ///   - file: name of the file in messages.
+    /// - Throws: ``Failure/malformed(_:)`` with all errors.
     public init(parsing text: String, file: String) throws(Failure) {
         let parser = SuppressionParser(text, file: file)
         if !parser.problems.isEmpty {
@@ -36,10 +36,10 @@ public struct Suppressions: Sendable {
         for rule in parser.rules { add(rule) }
     }
 
-    /// Reads a file.
+    /// Reads and parses a file.
     ///
-    /// - Parameter path: of a file of suppressions.
-    /// - Throws: ``Failure``, where it cannot be read or a line is wrong.
+    /// - Parameter path: path of a suppression file.
+    /// - Throws: ``Failure`` if the file cannot be read or contains an error.
     public init(opening path: String) throws(Failure) {
         let bytes: [UInt8]
         do throws(SystemError) {
@@ -62,9 +62,9 @@ public struct Suppressions: Sendable {
         }
     }
 
-    /// Adds the rules of another file behind the ones there are.
+    /// Appends the rules of another file.
     ///
-    /// - Parameter other: rules that are asked after these.
+    /// - Parameter other: rules to try after these.
     public mutating func append(_ other: Suppressions) {
         for rule in other.rules { add(rule) }
     }
@@ -74,20 +74,20 @@ public struct Suppressions: Sendable {
         rules.append(rule)
     }
 
-    /// Whether there is no rule.
+    /// Whether there are no rules.
     public var isEmpty: Bool { rules.isEmpty }
 
-    /// Whether a rule is for the finding; the first one that is counts it, as often as the finding was seen.
+    /// Returns whether a rule matches the finding. The first matching rule adds the finding's count to its own.
     ///
-    /// - Parameter finding: a finding with names.
-    /// - Returns: whether one is.
+    /// - Parameter finding: a symbolicated finding.
+    /// - Returns: whether the finding is suppressed.
     public mutating func suppresses(_ finding: Finding) -> Bool {
         guard let rule = match(finding) else { return false }
         count(rule: rule, finding.count)
         return true
     }
 
-    /// Number of the first rule that is for the finding.
+    /// Number of the first rule that matches the finding; nil if none does.
     mutating func match(_ finding: Finding) -> Int? {
         if rules.isEmpty { return nil }
         let names = FindingNames(finding)
@@ -98,9 +98,9 @@ public struct Suppressions: Sendable {
         rules[number].count = rules[number].count.addingSaturated(count)
     }
 
-    /// Rules that no finding needed, for a closing list.
+    /// Rules that suppressed nothing, for a closing list.
     public var unused: [Rule] { rules.filter { $0.count == 0 } }
 
-    /// How many findings were suppressed, equal ones included.
+    /// Number of suppressed findings, including equal ones.
     public var occurrences: Int { rules.reduce(0) { $0.addingSaturated($1.count) } }
 }

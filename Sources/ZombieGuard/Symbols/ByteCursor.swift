@@ -1,15 +1,16 @@
-// Reads numbers and texts out of bytes that nobody has checked.
+// Reads integers and strings from untrusted bytes, with bounds checks.
 
-/// A place in a section. Reading past the end gives zeros and sets `failed`; nothing outside the bytes is ever touched.
+/// A read position in a section. Reading past the end returns zeros and sets `failed`; no byte outside the section is
+/// read.
 struct ByteCursor {
     let bytes: UnsafeRawBufferPointer
-    /// Where the next read begins.
+    /// Offset of the next read.
     private(set) var offset: Int
-    /// Where reading ends.
+    /// Offset behind the last readable byte.
     let end: Int
     private(set) var failed: Bool
 
-    /// Begins at an offset of the bytes and ends before `end`, or with the bytes.
+    /// Reads from `offset` up to `end`, or up to the end of `bytes` if that is nearer.
     init(_ bytes: UnsafeRawBufferPointer, at offset: UInt64 = 0, end: UInt64 = .max) {
         self.bytes = bytes
         self.end = Int(min(end, UInt64(bytes.count)))
@@ -38,7 +39,7 @@ struct ByteCursor {
         return Number(littleEndian: value)
     }
 
-    /// A number of 1, 2, 3, 4 or 8 bytes.
+    /// Reads an integer of 1, 2, 3, 4 or 8 bytes.
     mutating func number(bytes count: Int) -> UInt64 {
         switch count {
         case 1: return UInt64(number(UInt8.self))
@@ -52,7 +53,7 @@ struct ByteCursor {
         }
     }
 
-    /// An unsigned number in LEB128.
+    /// Reads an unsigned LEB128 integer.
     @inline(__always)
     mutating func variableNumber() -> UInt64 {
         guard offset < end, let base = bytes.baseAddress else {
@@ -75,7 +76,7 @@ struct ByteCursor {
         }
     }
 
-    /// A signed number in LEB128.
+    /// Reads a signed LEB128 integer.
     @inline(__always)
     mutating func signedNumber() -> Int64 {
         if offset < end, let base = bytes.baseAddress {
@@ -116,7 +117,7 @@ struct ByteCursor {
         fail()
     }
 
-    /// A text that ends with a zero byte.
+    /// Reads a NUL-terminated string.
     mutating func text() -> String {
         let start = offset
         skipText()

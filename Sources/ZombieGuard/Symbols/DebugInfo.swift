@@ -1,12 +1,12 @@
-// Lines and inlined functions out of the debug information of one module.
+// Reads source lines and inlined functions from the debug information of one module.
 
 import CDwarf
 
-/// The debug information of a module. Of large files only what the addresses need is read.
+/// The debug information of a module. For large files, only the parts that the looked-up addresses need are read.
 ///
-/// It is read here and not by libdw, which gives the same answers in twice the time: it lists all rows of a unit before it
-/// answers, finds no split files that lie elsewhere, and cannot be bounded on files that were made to take long. The figures
-/// stand in ARCHITECTURE.md, rejected alternatives.
+/// This reader replaces libdw, which gives the same answers in twice the time: libdw lists all rows of a unit before it
+/// answers, does not find split files in other directories, and does not bound its work on crafted files.
+/// ARCHITECTURE.md has the figures (rejected alternatives).
 final class DebugInfo {
     /// A place in a source file.
     struct Location: Hashable {
@@ -15,9 +15,9 @@ final class DebugInfo {
         var column: Int?
     }
 
-    /// A function that an address lies in, and where in it.
+    /// One frame of an address: a function, possibly inlined, and the source location within it.
     struct Call: Hashable {
-        /// As the linker knows it, or else as the source does.
+        /// The linkage name, or else the source name.
         var symbol: String?
         var location: Location?
         var isInlined: Bool
@@ -28,20 +28,20 @@ final class DebugInfo {
     private let files: SymbolFiles
     private var lineTables: [UInt64: DwarfLines?] = [:]
     private var splitUnits: [UInt64: DwarfUnit?] = [:]
-    // Units do not keep their file.
+    // Owns the split files: a DwarfUnit has only an unowned reference to its file.
     private var splitFiles: [String: DwarfFile?] = [:]
 
-    /// Names of files with split debug information that are missing.
+    /// Names of split debug files (.dwo) that were not found.
     private(set) var missing: [String] = []
 
-    /// `files` finds what belongs to the module besides `elf`.
+    /// `files` finds the files that belong to the module, besides `elf`.
     init(_ elf: ELFFile, files: SymbolFiles) {
         file = DwarfFile(elf) { elf in files.alternate(of: elf).map { DwarfFile($0) } }
         index = DwarfUnitIndex(file)
         self.files = files
     }
 
-    /// Looks for the units of addresses together, which is cheaper than one by one.
+    /// Looks up the units of many addresses at once, which is cheaper than one by one.
     func prepare(_ addresses: some Sequence<UInt64>) {
         file.allowWork()
         for case let split? in splitFiles.values { split.allowWork() }
@@ -56,7 +56,7 @@ final class DebugInfo {
         }
     }
 
-    /// The functions that an address lies in, the innermost first; empty where nothing is known of it.
+    /// The functions that contain an address, innermost first; empty if the address is unknown.
     func calls(at address: UInt64) -> [Call] {
         guard let unit = index.unit(of: address) else { return [] }
         let lines = lines(of: unit)
@@ -89,8 +89,9 @@ final class DebugInfo {
         return lines
     }
 
-    /// Optimized code often has line 0 where it releases objects: the line before it says where that is. The column, which
-    /// would be that of something else, is left out. `scope` is the function that was inlined there.
+    /// Finds the nearest nonzero line before an address: optimized code that releases objects often has line 0. The
+    /// column is left out, because it belongs to other code. `scope` is the entry of the innermost function inlined at
+    /// the address.
     private func nearestLine(
         before address: UInt64, _ lines: DwarfLines?, _ function: DwarfFunctions.Function, _ functions: DwarfFunctions,
         _ scope: UInt64?
@@ -100,10 +101,10 @@ final class DebugInfo {
         var next = UInt64.max
         for row in lines?.rows(before: address, count: farthest) ?? [] {
             guard function.range.contains(row.address), address - row.address < farthestBytes else { break }
-            // Of several rows with one address only the last has code.
+            // Among rows with equal addresses, only the last has code.
             let hasCode = row.address < next
             next = row.address
-            // What was inlined has lines of another function.
+            // Skip rows of other inlined functions.
             if hasCode, row.line > 0, functions.innermost(at: row.address, in: function) == scope,
                 let location = location(of: row, lines)
             {
@@ -117,7 +118,7 @@ final class DebugInfo {
         location(lines?.path(row.file), line: row.line, column: row.column)
     }
 
-    /// Line 0 stands for code that the compiler made.
+    /// Line 0 marks compiler-generated code, which has no source line.
     private func location(_ file: String?, line: Int, column: Int) -> Location? {
         guard let file, !file.hasSuffix("<compiler-generated>") else { return nil }
         return Location(file: file, line: line > 0 ? line : nil, column: line > 0 && column > 0 ? column : nil)
@@ -125,7 +126,7 @@ final class DebugInfo {
 
     // MARK: Split debug information
 
-    /// The unit that the rest of a unit was split off to; nil where nothing was, or it cannot be found.
+    /// The split unit (.dwo or .dwp) of a skeleton unit; nil if `unit` is no skeleton, or its split unit was not found.
     private func split(_ unit: DwarfUnit) -> DwarfUnit? {
         guard let name = unit.splitName, let id = unit.splitID else { return nil }
         if let known = splitUnits[unit.header.offset] { return known }

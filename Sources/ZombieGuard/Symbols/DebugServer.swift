@@ -1,15 +1,15 @@
-// Debug information and executables from debuginfod servers, through elfutils' libdebuginfod where that is installed.
+// Fetches debug information and executables from debuginfod servers, through elfutils' libdebuginfod if installed.
 
 import Glibc
 
-/// Asks the servers in DEBUGINFOD_URLS, and none where the variable is not set. Never waits for long: a server that is
-/// silent for a while is not asked again. Files are kept by libdebuginfod, in its own cache.
+/// Asks the servers in DEBUGINFOD_URLS; none if the variable is not set. A server that stays silent for too long is not
+/// asked again, so waiting is bounded. libdebuginfod keeps the files in its own cache.
 final class DebugServer {
-    /// Seconds.
+    /// How long to wait for servers, in seconds.
     struct Patience: Hashable, Sendable {
-        /// Without a byte.
+        /// Longest wait without receiving a byte.
         var silence = 5.0
-        /// For all downloads together.
+        /// Longest total of all downloads.
         var total = 60.0
     }
 
@@ -28,7 +28,7 @@ final class DebugServer {
     private typealias SetUserData = @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void
     private typealias GetUserData = @convention(c) (OpaquePointer?) -> UnsafeMutableRawPointer?
 
-    /// What one download has seen so far.
+    /// Progress of one download, shared with the callback.
     private struct Download {
         var lastBytes = 0
         var calls = 0
@@ -38,12 +38,12 @@ final class DebugServer {
         var isGivenUp = false
     }
 
-    // What the callback needs, which can hold nothing itself.
+    // Static because the C callback cannot capture anything.
     private static let getUserData = LoadedLibrary(libraryName)?.function(
         "debuginfod_get_user_data", GetUserData.self)
     private static let libraryName = "libdebuginfod.so.1"
 
-    // nil where no server is to be asked.
+    // nil if DEBUGINFOD_URLS names no server, or libdebuginfod is not installed.
     private let library: LoadedLibrary?
     private let client: OpaquePointer?
     private let patience: Patience
@@ -62,10 +62,10 @@ final class DebugServer {
     deinit {
         typealias End = @convention(c) (OpaquePointer) -> Void
         if let client { library?.function("debuginfod_end", End.self)?(client) }
-        // The library stays loaded: what it is made of does not like to be unloaded.
+        // The library is never unloaded: its dependencies do not support it.
     }
 
-    /// The path of a build's file; nil where no server has it, or none answers in time.
+    /// Downloads a file of a build and returns its path; nil if no server has it or answers in time.
     func path(of kind: Kind, buildID: String) -> String? {
         guard let client, !isGivenUp, let find = library?.function(kind.rawValue, Find.self),
             let setProgress = library?.function("debuginfod_set_progressfn", SetProgress.self),
@@ -88,11 +88,11 @@ final class DebugServer {
         return path.map { String(cString: $0) }
     }
 
-    // Called by the library about once a second while it waits.
+    // Progress callback: libdebuginfod calls it about once a second while it waits. Returns whether to cancel.
     private static func isOverdue(_ client: OpaquePointer?, _ bytes: Int) -> Bool {
         guard let state = getUserData?(client)?.assumingMemoryBound(to: Download.self) else { return false }
         let now = MonotonicTime.seconds
-        // Until a server has answered, the number says how often it was called.
+        // Until a server has answered, libdebuginfod passes the number of callbacks instead of a byte count.
         state.pointee.calls += 1
         if bytes > state.pointee.calls, bytes > state.pointee.lastBytes {
             state.pointee.lastBytes = bytes

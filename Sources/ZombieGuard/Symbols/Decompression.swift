@@ -1,9 +1,9 @@
-// Compressed contents of ELF files, through whichever libraries the system has for them.
+// Decompresses sections of ELF files, with the libraries that the system has for them.
 
 import Glibc
 
-/// Decompresses sections. The libraries are looked for when the first section needs one, so nothing has to be installed where
-/// nothing is compressed; one that is missing costs the names that the section has, and nothing else.
+/// Decompresses sections. The libraries are opened when the first section needs them, so uncompressed files need none
+/// installed. If a library is missing, only the names in that section are lost.
 enum Decompression {
     /// How a section is compressed.
     enum Method {
@@ -13,13 +13,15 @@ enum Decompression {
         case zstandard
     }
 
-    // int uncompress(Bytef *, uLongf *, const Bytef *, uLong), zlib.h; 0 is Z_OK.
+    // int uncompress(Bytef *, uLongf *, const Bytef *, uLong), zlib.h; returns 0 (Z_OK) on success.
     private typealias Uncompress =
         @convention(c) (UnsafeMutableRawPointer, UnsafeMutablePointer<UInt>, UnsafeRawPointer, UInt) -> CInt
-    // size_t ZSTD_decompress(void *, size_t, const void *, size_t), zstd.h; an error is no size that was asked for.
+    // size_t ZSTD_decompress(void *, size_t, const void *, size_t), zstd.h; on error returns a value other than the
+    // expected size.
     private typealias Zstandard = @convention(c) (UnsafeMutableRawPointer, Int, UnsafeRawPointer, Int) -> Int
-    // lzma_ret lzma_stream_buffer_decode(uint64_t *memlimit, uint32_t flags, const lzma_allocator *, const uint8_t *in, size_t *in_pos,
-    // size_t in_size, uint8_t *out, size_t *out_pos, size_t out_size), lzma/container.h; 0 is LZMA_OK, 10 LZMA_BUF_ERROR.
+    // lzma_ret lzma_stream_buffer_decode(uint64_t *memlimit, uint32_t flags, const lzma_allocator *, const uint8_t *in,
+    // size_t *in_pos, size_t in_size, uint8_t *out, size_t *out_pos, size_t out_size), lzma/container.h; returns 0
+    // (LZMA_OK) or 10 (LZMA_BUF_ERROR).
     private typealias DecodeXZ =
         @convention(c) (
             UnsafeMutablePointer<UInt64>, UInt32, UnsafeRawPointer?, UnsafeRawPointer, UnsafeMutablePointer<Int>, Int,
@@ -30,13 +32,13 @@ enum Decompression {
     private static let zstandard = function("libzstd.so.1", "ZSTD_decompress", Zstandard.self)
     private static let decodeXZ = function("liblzma.so.5", "lzma_stream_buffer_decode", DecodeXZ.self)
 
-    // The libraries stay: a symbolicator lives as long as its process.
+    // The libraries are never closed: a symbolicator lives as long as its process.
     private static func function<Function>(_ library: String, _ name: String, _ type: Function.Type) -> Function? {
         LoadedLibrary(library)?.function(name, type)
     }
 
-    /// The contents of a section that says that it holds `size` bytes, at least one; the caller deallocates them. nil where they are
-    /// damaged, are not as many, or cannot be read here.
+    /// Decompresses a section to exactly `size` bytes (at least one); the caller deallocates them. nil if the data is
+    /// damaged, has another size, or the library is missing.
     static func bytes(_ method: Method, of stored: UnsafeRawBufferPointer, size: Int) -> UnsafeMutableRawBufferPointer?
     {
         guard size > 0, let input = stored.baseAddress else { return nil }
@@ -55,12 +57,12 @@ enum Decompression {
         return nil
     }
 
-    /// The contents of an xz file, up to `most` bytes of them; nil where it is damaged, holds more, or cannot be read here.
+    /// Decompresses an xz file of at most `most` bytes; nil if the file is damaged or larger, or liblzma is missing.
     static func xz(_ stored: UnsafeRawBufferPointer, most: Int) -> [UInt8]? {
         let ok: CInt = 0
         let bufferError: CInt = 10
         guard let decodeXZ, let input = stored.baseAddress else { return nil }
-        // How much it holds is said nowhere that could be believed.
+        // No trustworthy field has the decompressed size: start small and retry with a larger buffer.
         var capacity = min(most, max(stored.count * 4, 1 << 16))
         while true {
             var memory = UInt64(most) * 4

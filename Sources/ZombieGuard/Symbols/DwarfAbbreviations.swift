@@ -1,8 +1,8 @@
-// Tables of .debug_abbrev: what the entries of a unit look like.
+// Reads abbreviation tables (.debug_abbrev), which define the layout of the entries of a unit.
 
 import CDwarf
 
-/// The shape of entries with one code.
+/// One abbreviation: the layout of all entries with its code.
 struct DwarfAbbreviation {
     struct Attribute {
         var name: UInt16
@@ -12,24 +12,24 @@ struct DwarfAbbreviation {
 
     var tag: UInt16
     var hasChildren: Bool
-    /// Whether such an entry has addresses of its own.
+    /// Whether these entries have addresses of their own (DW_AT_low_pc or DW_AT_ranges).
     var hasCode = false
-    /// Bytes of all values, where that is the same for all such entries.
+    /// Total size of the values in bytes; nil if it varies between entries.
     var size: UInt32?
-    /// Where the offset of the next sibling stands behind the code, if it stands at a fixed place in four bytes.
+    /// Offset of the DW_AT_sibling value behind the code; nil unless it is at a fixed offset and a DW_FORM_ref4.
     var sibling: UInt32?
     var attributes: Range<Int>
-    /// What has to be done to get past the values.
+    /// The steps that skip all values, as indices of `DwarfAbbreviations.skips`.
     var skips: Range<Int>
 }
 
-/// What has to be known of every entry to get past it, in little room: units have millions.
+/// The part of an abbreviation that skipping an entry needs. Compact, because units have millions of entries.
 struct DwarfShape {
-    /// As in the abbreviation; the largest number where it differs.
+    /// As in the abbreviation; `differs` if the size varies.
     var size: UInt32
     var tag: UInt16
     var hasChildren: Bool
-    /// Whether the children cannot be functions with code, and the entry says where they end.
+    /// Whether the subtree is skipped by its DW_AT_sibling: no child can be a function with code.
     var isPassed: Bool
 
     static let differs = UInt32.max
@@ -46,22 +46,22 @@ struct DwarfShape {
     }
 }
 
-/// One table of abbreviations.
+/// One abbreviation table.
 final class DwarfAbbreviations {
     private(set) var entries: [DwarfAbbreviation] = []
-    /// Of each entry.
+    /// The shape of each element of `entries`.
     private(set) var shapes: [DwarfShape] = []
     private(set) var attributes: [DwarfAbbreviation.Attribute] = []
     private(set) var skips: [DwarfSkip] = []
-    // Codes count from 1 in all tables that compilers write.
+    // Index by code. Used only if the codes are not 1, 2, 3, …, as all compilers write them.
     private var others: [UInt64: Int] = [:]
 
-    /// Whether the entry with code n is the nth.
+    /// Whether code n belongs to the nth entry.
     var isDense: Bool { others.isEmpty }
 
     private static let mostEntries = 1 << 20
 
-    /// Reads the table at an offset; ends early where it is damaged.
+    /// Reads the table at an offset, up to the first damaged entry.
     init(_ section: UnsafeRawBufferPointer, at offset: UInt64, _ encoding: DwarfEncoding) {
         var cursor = ByteCursor(section, at: offset)
         while entries.count < Self.mostEntries {
@@ -76,7 +76,7 @@ final class DwarfAbbreviations {
         }
     }
 
-    /// Index of the entry with a code; nil where there is none.
+    /// Index of the entry with a code; nil if there is none.
     @inline(__always)
     func index(of code: UInt64) -> Int? {
         if !others.isEmpty { return others[code] }

@@ -1,22 +1,22 @@
-// One entry of a unit, and what reports need of it.
+// Reads the attributes of one debugging information entry that reports need.
 
 import CDwarf
 
-/// An entry of debug information: a function, or one that was inlined.
+/// A debugging information entry (DIE) of a function or of an inlined call.
 struct DwarfEntry {
     var unit: DwarfUnit
-    /// Where the entry stands in the section.
+    /// Offset of the entry in .debug_info.
     var offset: UInt64
 
-    // How many entries a name may be away from the function that has it.
+    // Limit on references followed from an entry to the entry that has the name.
     private static let mostReferences = 16
 
-    /// What the linker calls the function, or else what the source does.
+    /// The linkage name of the function, or else its source name.
     var symbol: String? {
         text(of: [DW_AT_linkage_name, DW_AT_MIPS_linkage_name]) ?? text(of: [DW_AT_name])
     }
 
-    /// Where an inlined function was called.
+    /// The call site of an inlined function.
     var callSite: (file: UInt64, line: Int, column: Int)? {
         var file: UInt64?
         var line = 0
@@ -32,7 +32,7 @@ struct DwarfEntry {
         return file.map { ($0, line, column) }
     }
 
-    /// The first text that one of the attributes has, of this entry or of those that it stands for.
+    /// The first string among the attributes `names` of this entry, its abstract origin and its specification.
     private func text(of names: [Int]) -> String? {
         var waiting = [self]
         var asked = 0

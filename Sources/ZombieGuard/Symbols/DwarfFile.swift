@@ -1,8 +1,8 @@
-// The sections of debug information of one file, and where its units begin.
+// The debug sections of one file, and its unit headers.
 
 import CDwarf
 
-/// Debug information of one file. Damaged sections give fewer answers; none is looked at outside its bytes.
+/// The debug information of one file. Damaged sections give fewer answers; no byte outside a section is read.
 final class DwarfFile {
     let elf: ELFFile
     let isSplit: Bool
@@ -16,14 +16,15 @@ final class DwarfFile {
     private(set) lazy var lineTexts = elf.contents(".debug_line_str")
     private(set) lazy var texts = small(section(".debug_str"))
     private(set) lazy var textOffsets = small(section(".debug_str_offsets"))
-    /// The file that dwz moved common entries to; nil where there is none, or another one.
+    /// The supplementary file to which dwz moved common entries; nil if there is none, or it is of another build.
     private(set) lazy var alternate: DwarfFile? = findAlternate(elf)
 
     private let findAlternate: (ELFFile) -> DwarfFile?
     private var tables: [TableKey: DwarfAbbreviations] = [:]
     private var units: [UInt64: DwarfUnit] = [:]
 
-    /// What damaged files could make endless: entries, tables and lists that are read again and again.
+    /// Number of entries, tables and lists read since `allowWork()`. Bounded, because a damaged file can make lookups
+    /// read them over and over.
     @exclusivity(unchecked) private var work = 0
     private static let mostWork = 1 << 28
 
@@ -32,7 +33,7 @@ final class DwarfFile {
         var encoding: DwarfEncoding
     }
 
-    /// `findAlternate` gives the file that .gnu_debugaltlink of a file names.
+    /// `findAlternate` opens the file that .gnu_debugaltlink names.
     init(_ elf: ELFFile, isSplit: Bool = false, findAlternate: @escaping (ELFFile) -> DwarfFile? = { _ in nil }) {
         self.elf = elf
         self.isSplit = isSplit
@@ -52,10 +53,10 @@ final class DwarfFile {
         return section
     }
 
-    /// Begins to count anew, for other questions.
+    /// Resets the work counter before a new lookup.
     func allowWork() { work = 0 }
 
-    /// Whether `count` more steps may be made.
+    /// Counts `count` steps; false when the limit is exceeded.
     func mayWork(_ count: Int) -> Bool {
         work &+= count
         return work < Self.mostWork
@@ -75,7 +76,7 @@ final class DwarfFile {
 
     // MARK: Units
 
-    /// The unit whose header stands at an offset; nil where there is none that can be read.
+    /// The unit whose header is at an offset; nil if it is unreadable.
     func unit(at offset: UInt64) -> DwarfUnit? {
         if let known = units[offset] { return known }
         guard let header = DwarfUnitHeader(info, at: offset), let unit = DwarfUnit(self, header) else { return nil }
@@ -83,7 +84,7 @@ final class DwarfFile {
         return unit
     }
 
-    /// The headers of all units that are no type units, in their order.
+    /// The headers of all units except type units, in file order.
     private(set) lazy var headers: [DwarfUnitHeader] = {
         var headers: [DwarfUnitHeader] = []
         var offset: UInt64 = 0
@@ -94,7 +95,7 @@ final class DwarfFile {
         return headers
     }()
 
-    /// The unit that holds an offset of .debug_info.
+    /// The unit that contains an offset of .debug_info.
     func unit(around offset: UInt64) -> DwarfUnit? {
         let behind = partition(headers.count) { headers[$0].offset > offset }
         guard behind > 0, offset < headers[behind - 1].end else { return nil }
@@ -102,20 +103,20 @@ final class DwarfFile {
     }
 }
 
-/// The header of a unit in .debug_info.
+/// A unit header in .debug_info.
 struct DwarfUnitHeader {
     var offset: UInt64
-    /// Where the next one begins.
+    /// Offset of the next unit header.
     var end: UInt64
-    /// Where its entries begin.
+    /// Offset of the unit's first entry.
     var entries: UInt64
     var encoding: DwarfEncoding
     var abbreviations: UInt64
     var isTypeUnit: Bool
-    /// What skeleton units and their split units have in common.
+    /// The dwo_id that a skeleton unit and its split unit share.
     var splitID: UInt64?
 
-    /// nil where the bytes are no header of versions 2 to 5.
+    /// nil if the bytes are not a unit header.
     init?(_ info: UnsafeRawBufferPointer, at offset: UInt64) {
         var cursor = ByteCursor(info, at: offset)
         var length = UInt64(cursor.number(UInt32.self))
@@ -141,12 +142,14 @@ struct DwarfUnitHeader {
         encoding = DwarfEncoding(version: version, addressSize: addressSize, offsetSize: UInt8(offsetSize))
         entries = cursor.position
         guard !cursor.failed, entries <= end else { return nil }
-        // Another version's header is passed over like a unit of types: it may say anything.
+        // Treat units of unknown versions or address sizes as type units, which are skipped: their header may have any
+        // layout.
         if !(2...5).contains(version) || addressSize != 8 { isTypeUnit = true }
     }
 }
 
-/// The first index that belongs to the second part of an ordered table.
+/// Binary search: the first index below `count` for which `isInSecond` is true, or `count`. `isInSecond` must be false
+/// for a prefix and true for the rest.
 @inline(__always)
 func partition(_ count: Int, _ isInSecond: (Int) -> Bool) -> Int {
     var low = 0

@@ -1,36 +1,36 @@
-// The forms in which DWARF writes the values of attributes.
+// Decodes and skips attribute values by their DWARF form.
 
 import CDwarf
 
-/// How a section of debug information counts: version of its unit, size of an address and of an offset.
+/// Parameters that decide how values are encoded: DWARF version of the unit, size of an address and of an offset.
 struct DwarfEncoding: Hashable {
     var version: UInt16
     var addressSize: UInt8
-    /// 8 in the 64-bit format.
+    /// 4, or 8 in the 64-bit format.
     var offsetSize: UInt8
 }
 
-/// The value of an attribute as it is written: texts, lists and addresses kept elsewhere are named by where they are.
+/// An attribute value as encoded. Strings, lists and addresses in other sections are given by their offset or index.
 enum DwarfValue {
     case none
     case number(UInt64)
     case signed(Int64)
     case address(UInt64)
-    /// Place in the unit's part of .debug_addr.
+    /// Index in the unit's part of .debug_addr.
     case addressIndex(UInt64)
-    /// Offset of another section; which one the attribute says.
+    /// Offset in another section, which the attribute determines.
     case sectionOffset(UInt64)
-    /// Place in the unit's list of lists.
+    /// Index in the unit's offset table of range lists.
     case listIndex(UInt64)
-    /// Offset in the section of entries itself, where the text stands.
+    /// Offset in .debug_info of a string stored in the entry itself.
     case inlineText(UInt64)
     case text(UInt64)
     case lineText(UInt64)
     case textIndex(UInt64)
     case alternateText(UInt64)
-    /// Distance of an entry from its unit.
+    /// Offset of an entry from the start of its unit.
     case unitReference(UInt64)
-    /// Offset of an entry in the section.
+    /// Offset of an entry in .debug_info.
     case reference(UInt64)
     case alternateReference(UInt64)
 
@@ -43,11 +43,11 @@ enum DwarfValue {
     }
 }
 
-/// What has to be read to get past a value.
+/// How to skip a value.
 enum DwarfSkip {
     case bytes(UInt32)
     case variableNumber, text, block1, block2, block4, block
-    /// The form stands in front of the value.
+    /// The form is stored in front of the value (DW_FORM_indirect).
     case indirect
     case unknown
 }
@@ -82,7 +82,7 @@ enum DwarfForm {
         }
     }
 
-    /// Reads a value. Blocks and whatever reports have no use for are passed over.
+    /// Reads a value. Blocks and other values that reports do not need are skipped.
     static func read(
         _ form: UInt64, constant: Int64, _ cursor: inout ByteCursor, _ encoding: DwarfEncoding
     ) -> DwarfValue {
@@ -124,7 +124,7 @@ enum DwarfForm {
         case DW_FORM_ref_sup8: return .alternateReference(cursor.number(bytes: 8))
         case DW_FORM_indirect:
             let inner = cursor.variableNumber()
-            // One behind the other without end would only be read, but nobody writes that.
+            // A chain of DW_FORM_indirect is rejected: no compiler writes one, and each link would be a recursive call.
             guard inner != UInt64(DW_FORM_indirect), inner != UInt64(DW_FORM_implicit_const) else { return .none }
             return read(inner, constant: 0, &cursor, encoding)
         default:
@@ -133,7 +133,7 @@ enum DwarfForm {
         }
     }
 
-    /// Passes over a value; false where the form is not known, and with it the place of everything behind it.
+    /// Skips a value; false if the form is unknown, in which case nothing behind the value can be located either.
     @discardableResult
     static func skip(_ form: UInt64, _ cursor: inout ByteCursor, _ encoding: DwarfEncoding) -> Bool {
         skip(skip(form, encoding), &cursor, encoding)

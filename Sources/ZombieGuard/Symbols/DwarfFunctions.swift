@@ -1,17 +1,18 @@
-// The functions of one unit by their addresses, and what was inlined into them.
+// Finds the functions of one unit by address, and the calls inlined into them.
 
 import CDwarf
 
-/// The functions of a unit that have code. All entries are passed once: a function may stand inside of anything.
+/// The functions of a unit that have code. Built by walking all entries once, because a function entry can be nested in
+/// any other entry.
 final class DwarfFunctions {
     struct Function {
         var range: Range<UInt64>
-        /// Where the function's entry stands.
+        /// Offset of the function's entry.
         var entry: UInt64
     }
 
     let unit: DwarfUnit
-    // By where they begin; beside each the largest end up to it.
+    // `functions` is sorted by start address. `ends[i]` is the largest end address among `functions[...i]`.
     private var functions: [Function] = []
     private var ends: [UInt64] = []
 
@@ -31,7 +32,8 @@ final class DwarfFunctions {
         }
     }
 
-    /// The function that holds an address; of several the last one written, which is the innermost.
+    /// The function that contains an address. Of several, the one whose entry is last in the unit, which is the
+    /// innermost.
     func function(at address: UInt64) -> Function? {
         var index = partition(functions.count) { functions[$0].range.lowerBound > address }
         var found: Function?
@@ -43,7 +45,7 @@ final class DwarfFunctions {
         return found
     }
 
-    /// The functions inlined at an address of a function, the outermost first.
+    /// The functions inlined at an address of a function, outermost first.
     func inlined(at address: UInt64, in function: Function) -> [DwarfEntry] {
         let scopes = scopes(of: function)
         var chain: [DwarfEntry] = []
@@ -55,17 +57,17 @@ final class DwarfFunctions {
         return chain.reversed()
     }
 
-    /// The entry of the innermost function inlined at an address of a function; nil where none is.
+    /// The entry of the innermost function inlined at an address; nil if there is none.
     func innermost(at address: UInt64, in function: Function) -> UInt64? {
         let scopes = scopes(of: function)
         return scopes.innermost(at: address).map { scopes.entries[$0].entry }
     }
 
-    /// What was inlined into one function.
+    /// The calls inlined into one function.
     private struct Scopes {
-        /// Entries of inlined functions, each with the number of the one around it.
+        /// Entries of inlined calls, each with the index of its parent in this array.
         var entries: [(entry: UInt64, parent: Int?)] = []
-        /// Their addresses, in the order in which they are written.
+        /// Address ranges of the entries, in file order, so that inner calls follow outer ones.
         var ranges: [(range: Range<UInt64>, number: Int)] = []
 
         func innermost(at address: UInt64) -> Int? { ranges.last { $0.range.contains(address) }?.number }
@@ -75,8 +77,8 @@ final class DwarfFunctions {
         if let known = scopesByEntry[function.entry] { return known }
         var scopes = Scopes()
         var around: [(depth: Int, number: Int)] = []
-        var nested: Int? // depth of a function inside of the function, whose code is its own
-        // All entries, since those of any kind end the scopes before them.
+        var nested: Int? // depth of a function entry nested in this one, whose inlined calls are skipped
+        // Visit entries of every tag, because each one ends the deeper scopes before it.
         walk(from: function.entry, only: nil) { entry, tag, depth, hasCode, read in
             if depth == 0 { return }
             if let outer = nested, depth <= outer { nested = nil }
@@ -101,8 +103,8 @@ final class DwarfFunctions {
         }
     }
 
-    /// Passes an entry and all below it, in the order in which they are written; `body` is told of those with a tag, or of
-    /// all. `read` gives the entry's addresses.
+    /// Walks an entry and its subtree in file order. Calls `body` for entries with the tag `wanted`, or for all if nil.
+    /// `read` returns the addresses of the entry.
     @inline(__always)
     private func walk(
         from start: UInt64, only wanted: Int?,
@@ -160,7 +162,7 @@ final class DwarfFunctions {
         }
     }
 
-    /// Goes on behind the children of an entry.
+    /// Moves the cursor behind the children of an entry, using DW_AT_sibling. False if the entry has no valid one.
     private func pass(
         _ abbreviation: DwarfAbbreviation, _ values: ByteCursor, _ cursor: inout ByteCursor
     ) -> Bool {

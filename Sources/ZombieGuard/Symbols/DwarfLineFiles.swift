@@ -1,8 +1,8 @@
-// The names of the files in the header of a line table.
+// Reads the file and directory names in the header of a line table.
 
 import CDwarf
 
-/// Files and directories of one line table. They are read when the first name is asked for.
+/// The files and directories of one line table. They are read when the first path is requested.
 struct DwarfLineFiles {
     private struct File {
         var name: String
@@ -19,21 +19,22 @@ struct DwarfLineFiles {
 
     private static let mostEntries = 1 << 20
 
-    /// `header` begins behind the lengths of the opcodes.
+    /// `header` starts behind standard_opcode_lengths.
     init(_ unit: DwarfUnit, _ header: ByteCursor, _ encoding: DwarfEncoding) {
         self.unit = unit
         self.header = header
         self.encoding = encoding
     }
 
-    /// The path of a file by its number, made complete as far as the unit says; nil where there is none.
+    /// The path of a file by its number in the table; absolute if the unit has its directory. nil if there is no such
+    /// file.
     mutating func path(_ number: UInt64) -> String? {
         if !isRead {
             isRead = true
             if encoding.version >= 5 { readTables() } else { readLists() }
         }
         let isNew = encoding.version >= 5
-        // Numbers count from 1 in old versions.
+        // Versions before 5 count files and directories from 1.
         let index = isNew ? number : number &- 1
         guard index < UInt64(files.count + defined.count) else { return nil }
         let file = index < UInt64(files.count) ? files[Int(index)] : defined[Int(index) - files.count]
@@ -41,7 +42,7 @@ struct DwarfLineFiles {
         var directory = ""
         let place = isNew ? file.directory : file.directory &- 1
         if place < UInt64(directories.count) { directory = directories[Int(place)] }
-        // The first directory of the new version is the unit's own.
+        // In version 5, directory 0 is the unit's own.
         let isComplete = directory.hasPrefix("/") || isNew && file.directory == 0
         let start = isComplete ? "" : unit.directory ?? ""
         return [start, directory, file.name].reduce("") { Self.join($0, $1) }
@@ -52,7 +53,7 @@ struct DwarfLineFiles {
         return path.hasSuffix("/") ? path + name : path + "/" + name
     }
 
-    /// Takes a file that the program of the table names.
+    /// Adds a file defined by the line program (DW_LNE_define_file).
     mutating func define(_ cursor: inout ByteCursor) {
         if defined.count < Self.mostEntries, let file = Self.readFile(&cursor) { defined.append(file) }
     }
@@ -60,12 +61,12 @@ struct DwarfLineFiles {
     private static func readFile(_ cursor: inout ByteCursor) -> File? {
         let name = cursor.text()
         let directory = cursor.variableNumber()
-        _ = cursor.variableNumber() // time
+        _ = cursor.variableNumber() // modification time
         _ = cursor.variableNumber() // size
         return cursor.failed || name.isEmpty ? nil : File(name: name, directory: directory)
     }
 
-    // Versions 2 to 4: two lists, each ended by an empty name.
+    // Versions 2 to 4: a list of directories and a list of files, each terminated by an empty name.
     private mutating func readLists() {
         while directories.count < Self.mostEntries, case let name = header.text(), !name.isEmpty, !header.failed {
             directories.append(name)
@@ -78,7 +79,7 @@ struct DwarfLineFiles {
         }
     }
 
-    // Version 5: two tables that say what they have.
+    // Version 5: two tables, each preceded by a description of its columns.
     private mutating func readTables() {
         directories = readTable().map(\.name)
         files = readTable()

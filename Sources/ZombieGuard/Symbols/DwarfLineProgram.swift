@@ -1,8 +1,8 @@
-// The instructions of a line table, which make its rows.
+// Executes the line number program of a line table, which yields its rows.
 
 import CDwarf
 
-/// A program of .debug_line.
+/// A line number program of .debug_line.
 struct DwarfLineProgram {
     struct Row {
         var address: UInt64 = 0
@@ -11,26 +11,26 @@ struct DwarfLineProgram {
         var column: UInt64 = 0
     }
 
-    /// What an instruction of one byte adds.
+    /// What a special opcode adds to the address and the line.
     private struct Special {
         var address: UInt64
         var line: Int64
     }
 
-    /// All instructions.
+    /// The opcodes of all sequences.
     let instructions: ByteCursor
     private let firstSpecial: UInt8
     private let step: UInt64
-    // By the instruction; with a byte for each there is nothing to divide.
+    // Indexed by opcode. Precomputed for all 256 bytes, so that no row needs a division.
     private let specials: [Special]
-    /// How many operands the others have.
+    /// Number of operands of each standard opcode.
     private let lengths: [UInt8]
 
-    /// Reads what the header says of the instructions; nil where that cannot be. `header` begins at the length of the
-    /// smallest machine instruction, and ends behind the counts of operands.
+    /// Reads the opcode parameters of the header; nil if they are invalid. `header` starts at
+    /// minimum_instruction_length and ends behind standard_opcode_lengths.
     init?(_ header: inout ByteCursor, version: UInt16, instructions: (ByteCursor) -> ByteCursor?) {
         step = UInt64(header.number(UInt8.self))
-        if version >= 4 { header.skip(1) } // operations an instruction, which only VLIW has
+        if version >= 4 { header.skip(1) } // maximum_operations_per_instruction, used by VLIW processors only
         header.skip(1)
         let lineBase = Int64(header.number(Int8.self))
         let lineRange: UInt8 = header.number()
@@ -47,8 +47,9 @@ struct DwarfLineProgram {
         }
     }
 
-    /// Carries out instructions from a place on. `body` is told of rows; of the end of a sequence, with the place behind it,
-    /// and goes on if it returns true; and of a file that the program names.
+    /// Executes opcodes from an offset on. Calls `row` for each row, `define` for each file that the program defines,
+    /// and `end` at the end of each sequence, with the offset behind it. Continues with the next sequence if `end`
+    /// returns true.
     @inline(__always)
     func run(
         from start: Int, row body: (Row) -> Void, end: (Row, Int) -> Bool, define: (inout ByteCursor) -> Void = { _ in }
@@ -89,7 +90,7 @@ struct DwarfLineProgram {
                 case DW_LNS_const_add_pc: row.address &+= specials[255].address
                 case DW_LNS_fixed_advance_pc: row.address &+= UInt64(cursor.number(UInt16.self))
                 default:
-                    // One that is not known, or says nothing of the address: its operands are passed over.
+                    // Unknown opcodes, and known ones that do not change the row: skip the operands.
                     for _ in 0..<lengths[Int(instruction)] { _ = cursor.variableNumber() }
                 }
             }

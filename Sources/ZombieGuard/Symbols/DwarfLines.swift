@@ -1,9 +1,9 @@
-// The line table of a unit: which address came from which line.
+// Maps addresses to source lines with the line table of a unit.
 
 import CDwarf
 
-/// Where the code of a line table lies, and the rows of what was asked for. A large unit has a hundred thousand rows, of
-/// which only those beside an address are kept.
+/// The address ranges of a line table, and the rows of those that were looked up. A large unit has 100,000 rows, so
+/// rows are expanded per sequence, on demand.
 final class DwarfLines {
     struct Row {
         var address: UInt64
@@ -12,24 +12,24 @@ final class DwarfLines {
         var column: Int
     }
 
-    /// Code that lies together, by address.
+    /// A contiguous range of code with its own run of the line program.
     private struct Sequence {
         var start: UInt64
         var end: UInt64
-        /// Where its instructions begin.
+        /// Offset of the sequence's opcodes.
         var program: Int
     }
 
     private let program: DwarfLineProgram
     private var sequences: [Sequence] = []
     private var files: DwarfLineFiles
-    // Rows of sequences, by where their instructions begin.
+    // Rows of the sequences that were looked up, by `Sequence.program`.
     private var rowsByProgram: [Int: [DwarfLineProgram.Row]] = [:]
     private var keptRows = 0
 
     private static let mostRows = 1 << 22
 
-    /// Reads the table that begins at an offset of .debug_line; nil where there is none that can be read.
+    /// Reads the table at an offset of .debug_line; nil if it is unreadable.
     init?(_ unit: DwarfUnit, at offset: UInt64) {
         let section = unit.file.lines
         var cursor = ByteCursor(section, at: offset)
@@ -43,7 +43,7 @@ final class DwarfLines {
         cursor = ByteCursor(section, at: cursor.position, end: cursor.position + length)
         let version: UInt16 = cursor.number()
         guard (2...5).contains(version) else { return nil }
-        if version == 5 { cursor.skip(2) } // sizes of addresses and segments
+        if version == 5 { cursor.skip(2) } // address_size, segment_selector_size
         let headerLength = cursor.number(bytes: Int(offsetSize))
         let (start, overflow) = cursor.position.addingReportingOverflow(headerLength)
         guard !overflow, start <= UInt64(cursor.end) else { return nil }
@@ -58,7 +58,7 @@ final class DwarfLines {
         findSequences()
     }
 
-    /// The bytes of the table at an offset; empty where there is none.
+    /// The bytes of the table at an offset; empty if it is invalid.
     static func bytes(at offset: UInt64, in section: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         var cursor = ByteCursor(section, at: offset)
         let length = cursor.number(UInt32.self)
@@ -67,7 +67,7 @@ final class DwarfLines {
         return UnsafeRawBufferPointer(rebasing: section[Int(offset)..<cursor.offset])
     }
 
-    // Without its end, or with rows in disorder, a sequence says nothing for certain.
+    // Ignores sequences that have no end or whose rows are not in address order: they are unreliable.
     private func findSequences() {
         var found: [Sequence] = []
         var first: UInt64?
@@ -103,11 +103,11 @@ final class DwarfLines {
         return rows
     }
 
-    /// The path of a file by its number, made complete as far as the unit says; nil where there is none.
+    /// The path of a file by its number, absolute if the unit has its directory; nil if there is no such file.
     func path(_ file: UInt64) -> String? { files.path(file) }
 
-    /// The row that says where an address comes from, and those before it in its sequence, `count` at most, the nearest
-    /// first; empty where there is none.
+    /// The row that covers an address and the rows before it in its sequence, nearest first, at most `count`; empty if
+    /// no sequence covers the address.
     func rows(before address: UInt64, count: Int) -> [Row] {
         var index = partition(sequences.count) { sequences[$0].end > address }
         while index < sequences.count, sequences[index].start > address { index += 1 }

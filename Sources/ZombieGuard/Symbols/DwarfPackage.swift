@@ -1,10 +1,10 @@
-// Packages of split debug information (.dwp): where the sections of one unit begin.
+// Finds the parts of one unit in a package of split debug information (.dwp).
 
 import CDwarf
 
 /// The index .debug_cu_index of a package, versions 2 (GNU, DWARF 4) and 5.
 struct DwarfPackage {
-    /// Where the sections of one unit begin in those of the package.
+    /// Offsets of one unit's contributions in the sections of the package.
     struct Part {
         var info: UInt64
         var abbreviations: UInt64 = 0
@@ -12,12 +12,12 @@ struct DwarfPackage {
         var rangeLists: UInt64 = 0
     }
 
-    // Numbers of sections, as the index has them.
+    // Section identifiers (DW_SECT_…) of the index.
     private enum Column { static let info = 1, abbreviations = 3, textOffsets = 6, rangeLists = 8 }
 
     private static let mostColumns: UInt64 = 16
 
-    /// The part of the unit with an identity; nil where the package does not have it.
+    /// The contributions of the unit with this dwo_id; nil if the package does not have it.
     static func part(of id: UInt64, in elf: ELFFile) -> Part? {
         let index = elf.contents(".debug_cu_index")
         var cursor = ByteCursor(index)
@@ -25,7 +25,7 @@ struct DwarfPackage {
         let columns = UInt64(cursor.number(UInt32.self))
         let units = UInt64(cursor.number(UInt32.self))
         let slots = UInt64(cursor.number(UInt32.self))
-        // Version 5 has a version of two bytes and two of padding, which are zero.
+        // In version 5 the field has two bytes, followed by two zero bytes of padding, so that it reads as 4 bytes too.
         guard version == 2 || version == 5, !cursor.failed, (1...mostColumns).contains(columns),
             slots <= UInt64(index.count) / 12
         else {

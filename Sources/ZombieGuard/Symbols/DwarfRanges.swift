@@ -1,4 +1,4 @@
-// Lists of addresses: .debug_ranges of old versions, .debug_rnglists of DWARF 5.
+// Reads address range lists: .debug_ranges (DWARF 2 to 4) and .debug_rnglists (DWARF 5).
 
 import CDwarf
 
@@ -27,7 +27,7 @@ enum DwarfRanges {
         let file = unit.file
         var cursor = ByteCursor(section, at: offset)
         var base = unit.base
-        // A base that was thrown away takes its ranges along.
+        // Ranges relative to a base address that the linker discarded are dead, too.
         var isLive = true
         var ranges: [Range<UInt64>] = []
         func address(_ index: UInt64) -> UInt64 { unit.address(.addressIndex(index)) ?? 0 }
@@ -55,7 +55,7 @@ enum DwarfRanges {
             case DW_RLE_start_length:
                 let start: UInt64 = cursor.number()
                 append(start, start &+ cursor.variableNumber(), to: &ranges)
-            default: return ranges // the end, or nothing that can be read
+            default: return ranges // DW_RLE_end_of_list, or unknown
             }
         }
         return ranges

@@ -1,21 +1,21 @@
-// One unit of debug information: where its tables begin, and how its values are to be read.
+// Reads the root entry of one unit, and resolves the addresses, strings and ranges that its entries refer to.
 
 import CDwarf
 
 final class DwarfUnit {
-    // Units live as long as their file does.
+    // Unowned: the file owns its units and outlives them.
     unowned(unsafe) let file: DwarfFile
     let header: DwarfUnitHeader
     let encoding: DwarfEncoding
     let isSplit: Bool
 
-    /// Address that ranges count from.
+    /// Base address of the unit's range lists.
     private(set) var base: UInt64 = 0
-    /// Offset in .debug_line; nil where the unit has no lines.
+    /// Offset of the line table in .debug_line; nil if the unit has none.
     private(set) var statements: UInt64?
-    /// Directory that the compiler ran in.
+    /// Working directory of the compiler.
     private(set) lazy var directory = text(directoryValue)
-    /// File that the rest of the unit was split off to, and what both have in common.
+    /// Name of the split debug file (.dwo), and the dwo_id that the skeleton and the split unit share.
     private(set) lazy var splitName = text(splitValue)
     private(set) var splitID: UInt64?
 
@@ -28,7 +28,7 @@ final class DwarfUnit {
     private var textOffsets: UInt64
     private(set) var addresses: UInt64
     private var rangeLists: UInt64
-    // In version 4 a split unit's ranges stand in the other file.
+    // Base offset of a split unit's ranges, which in version 4 are in the skeleton's file (DW_AT_GNU_ranges_base).
     private var oldRanges: UInt64 = 0
     private let skeleton: DwarfUnit?
 
@@ -39,15 +39,15 @@ final class DwarfUnit {
         return DwarfFunctions(self)
     }()
 
-    /// Whether all entries have been read.
+    /// Whether `functions` has been built, which reads all entries.
     private(set) var isRead = false
 
-    /// The bytes of the unit.
+    /// The unit's bytes in .debug_info, header included.
     var bytes: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: file.info[Int(header.offset)..<Int(header.end)])
     }
 
-    /// Reads the unit's first entry. `part` is where a package keeps the unit's sections.
+    /// Reads the root entry. `part` locates the unit's sections in a package. nil for type units and unreadable ones.
     init?(_ file: DwarfFile, _ header: DwarfUnitHeader, skeleton: DwarfUnit? = nil, part: DwarfPackage.Part? = nil) {
         self.file = file
         self.header = header
@@ -69,7 +69,7 @@ final class DwarfUnit {
         func value(_ names: Int...) -> DwarfValue {
             values.first { names.contains($0.name) }?.value ?? .none
         }
-        // Where the others are found has to be known first.
+        // Read the section bases first: the other values are relative to them.
         if case .sectionOffset(let offset) = value(DW_AT_str_offsets_base) { textOffsets = offset }
         if let offset = value(DW_AT_addr_base, DW_AT_GNU_addr_base).number { addresses = offset }
         if case .sectionOffset(let offset) = value(DW_AT_rnglists_base) { rangeLists = offset }
@@ -82,7 +82,7 @@ final class DwarfUnit {
         if let id = value(DW_AT_GNU_dwo_id).number { splitID = id }
     }
 
-    // Only the one abbreviation is read, of a table that may be large.
+    // Reads only the abbreviation of the root entry, because the table may be large.
     private func readRoot(into values: inout [(name: Int, value: DwarfValue)]) -> Bool {
         var cursor = ByteCursor(file.info, at: header.entries, end: header.end)
         let code = cursor.variableNumber()
@@ -121,7 +121,7 @@ final class DwarfUnit {
     }
 
     private func address(at index: UInt64) -> UInt64? {
-        // Split units keep theirs in the file that they were split off from.
+        // A split unit uses .debug_addr of its skeleton's file.
         let section = (skeleton ?? self).file.addresses
         let (place, overflow) = index.multipliedReportingOverflow(by: 8)
         guard !overflow, place <= UInt64(section.count) else { return nil }
@@ -151,10 +151,10 @@ final class DwarfUnit {
         return cursor.failed ? nil : text
     }
 
-    /// The addresses of the whole unit.
+    /// The address ranges of the whole unit.
     var ranges: [Range<UInt64>] { ranges(low: low, high: high, list: list) }
 
-    /// The addresses of an entry with these values.
+    /// The address ranges of an entry with these attribute values.
     func ranges(low: DwarfValue, high: DwarfValue, list: DwarfValue) -> [Range<UInt64>] {
         if case .none = list {
             guard let start = address(low) else { return [] }
@@ -177,7 +177,7 @@ final class DwarfUnit {
         }
     }
 
-    /// What the linker threw away lies at 0, or at the end.
+    /// False for code that the linker discarded: its addresses are 0, or a tombstone of -1 or -2.
     @inline(__always)
     static func isLive(_ address: UInt64) -> Bool { address > 0 && address < .max - 1 }
 }

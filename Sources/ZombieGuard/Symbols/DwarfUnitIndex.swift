@@ -1,20 +1,20 @@
-// From addresses to units, without reading more of large debug information than that takes.
+// Finds the unit of an address without reading all of .debug_info.
 
 import CDwarf
 
-/// Finds the units of addresses. gcc lists the addresses of its units in .debug_aranges, which is read first; clang and
-/// Swift do not, so the first entry of every other unit is read once an address is not found there.
+/// Finds the units of addresses. gcc lists the addresses of its units in .debug_aranges, which is read first. clang and
+/// Swift do not, so if an address is not found there, the root entry of every unlisted unit is read.
 final class DwarfUnitIndex {
-    /// Addresses of a unit, in little room: a large program has a million of these.
+    /// An address range of a unit. Compact, because a large program has a million ranges.
     private struct Entry {
         var start: UInt64
         var size: UInt32
-        /// Place in the list of units.
+        /// Index in `otherUnits`.
         var unit: UInt32
     }
 
     private let file: DwarfFile
-    // Of units that are in use, and of all that are not in .debug_aranges.
+    // Unit offset of every address that was looked up; nil if no unit has it.
     private var known: [UInt64: UInt64?] = [:]
     private var listed: Set<UInt64> = []
     private var isListRead = false
@@ -23,13 +23,13 @@ final class DwarfUnitIndex {
 
     init(_ file: DwarfFile) { self.file = file }
 
-    /// The unit that an address belongs to; nil where there is none. `addresses` are looked up together.
+    /// The unit that contains an address; nil if there is none.
     func unit(of address: UInt64) -> DwarfUnit? {
         if known[address] == nil { find([address]) }
         return (known[address] ?? nil).flatMap { file.unit(at: $0) }
     }
 
-    /// Looks addresses up, in one pass of .debug_aranges.
+    /// Looks up addresses in one pass over .debug_aranges.
     func find(_ addresses: some Sequence<UInt64>) {
         let new = Set(addresses).filter { known[$0] == nil }.sorted()
         if new.isEmpty { return }
@@ -48,7 +48,7 @@ final class DwarfUnitIndex {
         }
     }
 
-    /// Reads .debug_aranges: a header for each unit, then pairs of address and length, ended by zeros.
+    /// Reads .debug_aranges: for each unit a header, then pairs of address and length, terminated by a pair of zeros.
     private func readAddressRanges(_ addresses: [UInt64]) {
         let section = file.addressRanges
         guard let first = addresses.first, let last = addresses.last else { return }
@@ -70,7 +70,7 @@ final class DwarfUnitIndex {
             let addressSize: UInt8 = table.number()
             let segmentSize: UInt8 = table.number()
             guard addressSize == 8, segmentSize == 0 else { continue }
-            // Pairs are aligned to their size, counted from the header.
+            // The first pair is aligned to the size of a pair, relative to the header.
             table.skip((16 - (table.position - start) % 16) % 16)
             var isEmpty = true
             while !table.isAtEnd {
@@ -90,14 +90,14 @@ final class DwarfUnitIndex {
         var entries: [Entry] = []
         let isUnlisted = { (header: DwarfUnitHeader) in !self.listed.contains(header.offset) }
         guard file.headers.contains(where: isUnlisted) else { return [] }
-        // Of these close to all is read.
+        // Nearly all of these sections will be read.
         for section in [file.rangeLists, file.ranges, file.addresses] { ELFFile.willRead(section) }
         for header in file.headers where isUnlisted(header) {
             guard let unit = file.unit(at: header.offset) else { continue }
             let number = UInt32(otherUnits.count)
             otherUnits.append(header.offset)
             for range in unit.ranges {
-                // One that is larger than code can be is cut off.
+                // Clamp ranges of 4 GiB and more: no code is that large.
                 let size = UInt32(clamping: range.upperBound - range.lowerBound)
                 entries.append(Entry(start: range.lowerBound, size: size, unit: number))
             }

@@ -1,10 +1,10 @@
-// One ELF file in memory: its sections, decompressed where they have to be, and its build-id.
+// Maps one ELF file and reads its sections, decompressed if needed, and its build-id.
 
 import CDwarf
 import Glibc
 
-/// An ELF file of 64 bits, least significant byte first. What it hands out lives as long as the file object. Damaged files have fewer
-/// sections, or shorter ones; nothing outside the file is looked at.
+/// A 64-bit little-endian ELF file. The buffers it returns are valid as long as the object. Damaged files have fewer or
+/// shorter sections; no byte outside the file is read.
 final class ELFFile {
     enum Failure: Error, Hashable {
         case missing(SystemError)
@@ -18,37 +18,38 @@ final class ELFFile {
         var address: UInt64
         var size: UInt64
         var link: Int
-        /// Where in the file it begins.
+        /// Offset in the file.
         var offset: UInt64
 
-        /// Whether the bytes are in the file, and in memory once it is loaded.
+        /// Whether the section has bytes in the file that are part of the loaded image.
         var isLoaded: Bool { type != SHT_NOBITS && flags & UInt64(SHF_ALLOC) != 0 }
     }
 
-    /// Where the file was found; the module's name where it is none.
+    /// Path of the file; the module's name if it has no file (vDSO).
     let path: String
-    /// All but the first, which is empty: a number n in the file stands for the section at n - 1.
+    /// All sections except the null section at index 0: section number n of the file is at index n - 1.
     let sections: [Section]
 
-    /// All bytes of the file as they are.
+    /// The whole file, not decompressed.
     private let rawFile: UnsafeRawBufferPointer
     private let isMapped: Bool
     private var contents: [Int: UnsafeRawBufferPointer] = [:]
     private var decompressed: [UnsafeMutableRawBufferPointer] = []
 
     private static let headerSize = 64
-    // Of files of other users, which are read into memory.
+    // Limit for files of other users, which are copied into memory.
     private static let mostCopied = 128 << 20
     private static let mostSections = 1 << 20
-    // What zlib makes of a byte at most, and what is decompressed at most. Zstandard can make more of it, but not of what compilers write.
+    // Limits of decompression: the highest ratio of zlib, and the largest section. Zstandard can exceed that ratio, but
+    // not on the output of compilers.
     private static let mostCompression: UInt64 = 1040
     private static let mostDecompressed: UInt64 = 4 << 30
 
-    /// Opens a file. Anything but a regular file is unreadable: a report may name a pipe, which would be waited for.
+    /// Opens a regular file. Anything else is `unreadable`: a report may name a FIFO, on which reading would block.
     ///
     /// - Parameters:
-    ///   - path: of the file.
-    ///   - author: who has named it.
+    ///   - path: path of the file.
+    ///   - author: user who wrote the path.
     convenience init(path: String, author: Author = .own) throws(Failure) {
         let descriptor: Descriptor
         do throws(SystemError) {
@@ -61,7 +62,8 @@ final class ELFFile {
         guard let status = descriptor.status, status.st_mode & S_IFMT == S_IFREG, status.st_size >= Self.headerSize,
             let size = Int(exactly: status.st_size)
         else { throw .unreadable }
-        // Another user may make the file shorter at any time, and what is mapped of it then raises SIGBUS.
+        // Copy files of other users: their owner can truncate them at any time, and access to a truncated mapping
+        // raises SIGBUS.
         isMapped = status.st_uid == 0 || status.st_uid == geteuid()
         guard let file = isMapped ? Self.map(descriptor, size) : Self.copy(descriptor, size) else { throw .unreadable }
         guard let sections = Self.sections(of: file) else {
@@ -79,7 +81,7 @@ final class ELFFile {
         return UnsafeRawBufferPointer(start: start, count: size)
     }
 
-    // nil where it is too large, or ends before its size.
+    // nil if the file is too large, or shorter than `size`.
     private static func copy(_ file: Descriptor, _ size: Int) -> UnsafeRawBufferPointer? {
         guard size <= mostCopied else { return nil }
         let image = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 16)
@@ -104,7 +106,7 @@ final class ELFFile {
         }
     }
 
-    /// Reads a file that is in memory; the bytes are copied.
+    /// Reads an ELF file from memory; the bytes are copied.
     init(bytes: some Collection<UInt8>, path: String) throws(Failure) {
         let image = UnsafeMutableRawBufferPointer.allocate(byteCount: max(bytes.count, 1), alignment: 16)
         image.copyBytes(from: bytes)
@@ -121,7 +123,7 @@ final class ELFFile {
         Self.release(rawFile, isMapped: isMapped)
     }
 
-    /// nil where the bytes do not begin with a header of such a file.
+    /// nil if the bytes do not start with the header of a 64-bit little-endian ELF file.
     private static func sections(of file: UnsafeRawBufferPointer) -> [Section]? {
         guard file.count >= headerSize, file.starts(with: [0x7f, 0x45, 0x4c, 0x46]), Int32(file[4]) == ELFCLASS64,
             Int32(file[5]) == ELFDATA2LSB
@@ -133,13 +135,14 @@ final class ELFFile {
         var count = UInt64(header.number(UInt16.self))
         var names = Int(header.number(UInt16.self))
         guard table != 0, entrySize >= 64, let first = section(in: file, at: table) else { return [] }
-        // Of very many sections the first one, which is none, has the numbers.
+        // If the numbers do not fit in the header (65,280 sections or more), section 0 has them.
         if count == 0 { count = first.section.size }
         if names == SHN_XINDEX { names = first.section.link }
         var found: [(section: Section, name: UInt32)] = []
         for index in 1..<max(1, min(count, UInt64(mostSections))) {
             let (place, overflows) = (index * entrySize).addingReportingOverflow(table)
-            guard !overflows, let next = section(in: file, at: place) else { break } // their order is their number
+            // Stop at the first unreadable header: a section's number is its position in the table.
+            guard !overflows, let next = section(in: file, at: place) else { break }
             found.append(next)
         }
         let texts = found.indices.contains(names - 1) ? bytes(of: found[names - 1].section, in: file) : nil
@@ -154,7 +157,7 @@ final class ELFFile {
         }
     }
 
-    /// A section by its header, and where among the names its own is; nil where the file has ended.
+    /// Reads a section header. `name` is an offset in the section name table. nil at the end of the file.
     private static func section(in file: UnsafeRawBufferPointer, at offset: UInt64) -> (section: Section, name: UInt32)?
     {
         var cursor = ByteCursor(file, at: offset)
@@ -172,7 +175,7 @@ final class ELFFile {
         return (section, name)
     }
 
-    /// The bytes of a section as they are in the file; nil where not all of them are there.
+    /// The stored bytes of a section; nil if they are not all in the file.
     private static func bytes(of section: Section, in file: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         guard section.type != SHT_NOBITS, section.offset <= UInt64(file.count),
             section.size <= UInt64(file.count) - section.offset
@@ -181,22 +184,22 @@ final class ELFFile {
         return UnsafeRawBufferPointer(rebasing: file[start..<(start + Int(section.size))])
     }
 
-    // Debug information is large, and little of it is read: no page is fetched but those that are, unless it is said.
+    // Disables readahead by default: debug information is large, and little of it is read.
     private func adviseRandom() { Self.advise(rawFile, MADV_RANDOM) }
 
-    /// Has bytes of a section fetched while other work is done.
+    /// Starts reading bytes from disk in the background.
     static func willRead(_ bytes: UnsafeRawBufferPointer) { advise(bytes, MADV_WILLNEED) }
 
-    // What a disk reads in the time in which it finds a few places.
+    // Amount that a disk reads sequentially in the time of a few seeks.
     private static let smallSection = 16 << 20
 
-    /// Has a section fetched of which some is going to be read, if it is small: reading all of it is then cheaper than
-    /// going from place to place.
+    /// Starts reading a section of which parts will be needed, if it is small: reading all of it is then cheaper than
+    /// seeking to the parts.
     static func mayRead(_ section: UnsafeRawBufferPointer) {
         if section.count <= smallSection { willRead(section) }
     }
 
-    /// Has the place of a text or of a header fetched. Many places that are fetched at once take no longer than one.
+    /// Starts reading a string or header at an offset. Many such reads in parallel take no longer than one.
     static func willRead(_ section: UnsafeRawBufferPointer, at offset: UInt64) {
         let usual: UInt64 = 128
         guard offset < UInt64(section.count) else { return }
@@ -204,9 +207,9 @@ final class ELFFile {
             UnsafeRawBufferPointer(rebasing: section[Int(offset)..<Int(min(offset + usual, UInt64(section.count)))]))
     }
 
-    /// Fetches bytes that are all going to be read, in one go instead of a fault for every few pages.
+    /// Reads bytes that will all be needed, at once instead of by one page fault for every few pages.
     static func fetch(_ bytes: UnsafeRawBufferPointer) {
-        let populateForReading: Int32 = 22 // MADV_POPULATE_READ, Linux 5.14; refused by older ones
+        let populateForReading: Int32 = 22 // MADV_POPULATE_READ, Linux 5.14; older kernels return EINVAL
         willRead(bytes)
         advise(bytes, populateForReading)
     }
@@ -221,7 +224,7 @@ final class ELFFile {
 
     // MARK: Sections
 
-    /// The contents of a section by its name, which may also be stored compressed; empty where there is none.
+    /// The decompressed contents of a section, by name; empty if there is none. `.debug_…` also finds `.zdebug_…`.
     func contents(_ name: String) -> UnsafeRawBufferPointer {
         let old = name.hasPrefix(".debug_") ? ".z" + name.dropFirst() : name
         guard let index = sections.firstIndex(where: { $0.name == name || $0.name == old }) else {
@@ -230,7 +233,7 @@ final class ELFFile {
         return contents(at: index)
     }
 
-    /// The contents of a section by its place among ``sections``.
+    /// The decompressed contents of a section, by its index in ``sections``.
     func contents(at index: Int) -> UnsafeRawBufferPointer {
         if let known = contents[index] { return known }
         let bytes = read(sections[index])
@@ -260,7 +263,7 @@ final class ELFFile {
         } else {
             return stored
         }
-        // A size that the contents cannot have would be allocated all the same.
+        // Check the claimed size before it is allocated: a damaged header can claim any.
         guard !header.failed, size <= UInt64(stored.count) * Self.mostCompression, size <= Self.mostDecompressed,
             let bytes = Decompression.bytes(
                 method, of: UnsafeRawBufferPointer(rebasing: stored[header.offset...]), size: Int(size))
@@ -269,7 +272,7 @@ final class ELFFile {
         return UnsafeRawBufferPointer(bytes)
     }
 
-    /// The bytes of the file at an address, as far as one section holds them.
+    /// Up to `count` bytes at an address, within one section.
     func bytes(at address: Address, count: Int) -> [UInt8] {
         for (index, section) in sections.enumerated() where section.isLoaded {
             let bytes = contents(at: index)
@@ -281,7 +284,7 @@ final class ELFFile {
 
     // MARK: Identity
 
-    /// The build-id as lower-case hexadecimal digits; nil where the file has none.
+    /// The build-id as lower-case hexadecimal digits; nil if the file has none.
     private(set) lazy var buildID: String? = {
         for (index, section) in sections.enumerated() where section.type == SHT_NOTE {
             if let id = ELFImage.buildID(inNotes: Array(contents(at: index).prefix(1 << 16))) { return id }
@@ -298,14 +301,14 @@ final class ELFFile {
         return nil
     }()
 
-    /// Whether there is debug information in the file itself.
+    /// Whether the file itself has debug information.
     var hasDebugInformation: Bool {
         sections.contains {
             [".debug_info", ".zdebug_info", ".debug_info.dwo"].contains($0.name) && $0.type != SHT_NOBITS && $0.size > 0
         }
     }
 
-    /// CRC-32 of the whole file, as .gnu_debuglink counts it.
+    /// CRC-32 of the whole file, as used by .gnu_debuglink.
     var checksum: UInt32 {
         let table = (0..<UInt32(256)).map { index in
             (0..<8).reduce(index) { value, _ in value & 1 != 0 ? value >> 1 ^ 0xedb8_8320 : value >> 1 }

@@ -1,12 +1,12 @@
-// The headers of an ELF file, read from a file or from the memory of a process.
+// Reads the headers of an ELF file, from a file or from the memory of a process.
 
-/// What the headers of an ELF file say.
+/// The file header and program headers of an ELF file.
 package struct ELFImage {
     package enum Failure: Error, Hashable {
         case notELF
-        /// The headers point to where nothing is.
+        /// A header is truncated or invalid.
         case damaged
-        /// 32 bits, or the other byte order.
+        /// A 32-bit or big-endian file.
         case foreign(is32Bit: Bool)
     }
 
@@ -31,7 +31,7 @@ package struct ELFImage {
     private static let programHeaderSize = 56
     private static let mostProgramHeaders = 256
 
-    /// Reads the headers through `read(offset, count)`, which returns fewer bytes at the end.
+    /// Reads the headers with `read(offset, count)`, which may return fewer bytes at the end.
     package init(read: (UInt64, Int) -> [UInt8]) throws(Failure) {
         let header = read(0, Self.headerSize)
         guard header.starts(with: [0x7f, 0x45, 0x4c, 0x46]) else { throw .notELF }
@@ -57,14 +57,14 @@ package struct ELFImage {
         }
     }
 
-    /// The path of the program interpreter, which is the dynamic loader; nil where there is none.
+    /// The path of the program interpreter (the dynamic loader); nil if there is none.
     package func interpreter(read: (UInt64, Int) -> [UInt8]) -> String? {
         guard let segment = segments.first(where: { $0.type == SegmentType.interpreter }) else { return nil }
         let bytes = read(segment.offset, Int(min(segment.fileSize, 4096)))
         return String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
     }
 
-    /// The build-id out of the notes of the loaded image; nil where there is none. `read` takes the file's own addresses.
+    /// The build-id in the notes of the loaded image; nil if there is none. `read` takes the file's virtual addresses.
     package func buildID(read: (UInt64, Int) -> [UInt8]) -> String? {
         for segment in segments where segment.type == SegmentType.note {
             let notes = read(segment.address, Int(min(segment.fileSize, 1 << 16)))
@@ -82,10 +82,10 @@ package struct ELFImage {
     }
 }
 
-/// The notes in a segment or section, as far as they are whole.
+/// Iterates over the notes of a segment or section, up to the first truncated one.
 package struct ELFNotes: Sequence, IteratorProtocol {
     package struct Note {
-        /// With the NUL at its end.
+        /// Includes the terminating NUL.
         package var name: ArraySlice<UInt8>
         package var type: UInt32
         package var contents: ArraySlice<UInt8>
@@ -111,7 +111,7 @@ package struct ELFNotes: Sequence, IteratorProtocol {
 }
 
 extension [UInt8] {
-    /// A little-endian number out of the bytes, which must be there.
+    /// Reads a little-endian integer; traps if the bytes are not there.
     package func number<Number: FixedWidthInteger>(at offset: Int) -> Number {
         precondition(offset >= 0 && offset + MemoryLayout<Number>.size <= count)
         return withUnsafeBytes { Number(littleEndian: $0.loadUnaligned(fromByteOffset: offset, as: Number.self)) }

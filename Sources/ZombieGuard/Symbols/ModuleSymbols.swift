@@ -1,8 +1,8 @@
-// Names and lines of addresses in one module, out of all files that have something to say about it.
+// Resolves addresses of one module to functions and source lines, from all files that belong to the module.
 
 import Glibc
 
-/// The names and lines of one executable or library. Not for use by several threads at once.
+/// The symbols and debug information of one executable or library. Not thread-safe.
 final class ModuleSymbols {
     enum Failure: Error, Hashable {
         case missing(SystemError)
@@ -10,16 +10,17 @@ final class ModuleSymbols {
         case unreadable
     }
 
-    /// The executable or library; nil where only its debug information was found.
+    /// The executable or library; nil if only its debug file was found.
     let file: ELFFile?
     private let debugInfo: DebugInfo?
     private let tables: SymbolTables
-    // Of the separate debug file. Where it has a function's debug information, that knows the name better: the compiler
-    // splits functions into parts, f and f.cold.
+    // Symbols of the separate debug file. Its debug information takes precedence over them, because the compiler splits
+    // functions into parts with symbols of their own (f and f.cold).
     private let moreTables: SymbolTables
     private var known: [UInt64: [DebugInfo.Call]] = [:]
 
-    /// Finds the files of a module. Where `buildID` is known, only files of that build count. `author` has named it.
+    /// Finds the files of a module. If `buildID` is set, files of other builds are ignored. `author` is the user who
+    /// wrote `path`.
     convenience init(
         path: String, buildID: String?, sources: SymbolSources = SymbolSources(), server: DebugServer? = nil,
         author: Author = .own
@@ -48,7 +49,7 @@ final class ModuleSymbols {
         self.init(file: executable, debugFile: debugFile, files: files)
     }
 
-    /// Takes files that have been found. `debugFile` may be the file itself.
+    /// Uses files that are already open. `debugFile` may be `file`.
     init(file: ELFFile?, debugFile: ELFFile?, files: SymbolFiles) {
         self.file = file
         debugInfo = debugFile.flatMap { $0.hasDebugInformation ? DebugInfo($0, files: files) : nil }
@@ -61,11 +62,11 @@ final class ModuleSymbols {
         for path in files.modulePaths {
             do throws(ELFFile.Failure) {
                 let file = try files.open(path)
-                // A file without a build-id is another build than one that had one.
+                // If a build-id is expected, a file without one is another build.
                 if files.buildID == nil || file.buildID == files.buildID { return file }
                 failure = .otherBuild
             } catch {
-                // What became of the module's own file says more than that the others are not there.
+                // Prefer the error of the module's own path: the other paths are only guesses.
                 guard path == files.module, failure != .otherBuild else { continue }
                 switch error {
                 case .missing(let error): failure = .missing(error)
@@ -83,12 +84,12 @@ final class ModuleSymbols {
         return file
     }
 
-    /// Names of files with split debug information that were needed and are missing.
+    /// Names of split debug files that were needed but not found.
     var missing: [String] { debugInfo?.missing ?? [] }
 
     // MARK: Questions
 
-    /// Looks addresses up together, which is cheaper than one by one.
+    /// Looks up many addresses at once, which is cheaper than one by one.
     func prepare(_ offsets: some Sequence<Address>) {
         let new = offsets.map(\.rawValue).filter { known[$0] == nil }
         if new.isEmpty { return }
@@ -97,14 +98,14 @@ final class ModuleSymbols {
         debugInfo?.prepare(new)
     }
 
-    /// The functions that an address, as the file counts it, lies in, the innermost first; the last is the one that is
-    /// not inlined.
+    /// The functions that contain an address (a virtual address of the file), innermost first. The last one is not
+    /// inlined.
     func calls(at offset: Address) -> [DebugInfo.Call] {
         if let calls = known[offset.rawValue] { return calls }
         var calls = debugInfo?.calls(at: offset.rawValue) ?? []
         if calls.isEmpty { calls = [DebugInfo.Call(symbol: nil, location: nil, isInlined: false)] }
-        // The linker may have given several equal functions one address: the debug information knows which this is. Only of
-        // the names that a library has for itself, such as __GI_exit, the one for everybody is better known.
+        // If the linker folded equal functions, several symbols have this address: prefer the one that the debug
+        // information names. For library-internal names such as __GI_exit, prefer the public symbol.
         let names = tables.names(holding: offset.rawValue)
         let own = calls[calls.count - 1].symbol ?? ""
         if let best = names.first, own.hasPrefix("__") || !names.contains(own) {
@@ -116,22 +117,22 @@ final class ModuleSymbols {
         return calls
     }
 
-    /// The symbol whose code or data holds an address.
+    /// The symbol whose code or data contains an address.
     func symbol(around offset: Address) -> String? {
         tables.names(holding: offset.rawValue).first ?? moreTables.names(holding: offset.rawValue).first
     }
 
-    /// Where a symbol begins.
+    /// The address of a symbol.
     func address(of symbol: String) -> Address? {
         (tables.address(of: symbol) ?? moreTables.address(of: symbol)).map { Address($0) }
     }
 
-    /// Every symbol that begins at an address; several where the linker folded equal functions.
+    /// All symbols at an address; several if the linker folded equal functions.
     func symbols(at offset: Address) -> [String] {
         let names = tables.names(at: offset.rawValue)
         return names + moreTables.names(at: offset.rawValue).filter { !names.contains($0) }
     }
 
-    /// The bytes of the file at an address, as far as one section holds them.
+    /// Up to `count` bytes at an address, within one section of the file.
     func bytes(at offset: Address, count: Int) -> [UInt8] { file?.bytes(at: offset, count: count) ?? [] }
 }

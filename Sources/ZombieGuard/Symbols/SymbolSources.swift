@@ -1,18 +1,19 @@
-// Where symbols may be looked for.
+// Lists the paths where executables and debug files are looked for, and opens them.
 
 import Glibc
 
-/// Where the files of symbols are, besides the modules' own paths, the system's debug directory and the servers that
-/// DEBUGINFOD_URLS names.
+/// Where to look for executables and debug files, besides the modules' own paths, the system's debug directory and the
+/// servers in DEBUGINFOD_URLS.
 public struct SymbolSources: Hashable, Sendable {
-    /// Directories that were brought along from the machine that a report comes from. Each is looked at as the root of its
-    /// file system, as a directory of debug files by build-id, and as a directory with just the files.
+    /// Directories copied from the machine that wrote a report. Each is tried as the root of its file system, as a
+    /// debug directory with build-ids, and as a flat directory of files.
     public var directories: [String]
 
-    /// The program that this user runs, by its absolute path without links: its symbols are for findings of whatever user it continues as.
+    /// Absolute path, without symbolic links, of the program that this user runs. Its symbols are used for findings of
+    /// any user that the program switches to.
     package var program: String?
 
-    /// Whether a path leads to something that this user has named, and not out of it.
+    /// Whether this user has named the path: it is the program, or resolves to a file below one of the directories.
     func isNamed(_ path: String) -> Bool {
         if path == program { return true }
         guard directories.contains(where: path.hasPrefix), let real = Self.resolved(path) else { return false }
@@ -21,34 +22,34 @@ public struct SymbolSources: Hashable, Sendable {
         }
     }
 
-    /// A path without links; nil where there is no such file.
+    /// Resolves symbolic links; nil if there is no such file.
     package static func resolved(_ path: String) -> String? {
         guard let real = realpath(path, nil) else { return nil }
         defer { free(real) }
         return String(cString: real)
     }
 
-    /// The system's directories of debug files.
+    /// The system's debug directories.
     var debugDirectories = ["/usr/lib/debug"]
-    /// How long a server may be silent, and how long all downloads together may take.
+    /// Timeouts for servers.
     var patience = DebugServer.Patience()
 
-    /// Makes sources.
+    /// Creates sources.
     ///
-    /// - Parameter directories: where else to look, besides the modules' own places.
+    /// - Parameter directories: directories to search besides the modules' own paths.
     public init(directories: [String] = []) { self.directories = directories }
 }
 
-/// What can be found of one module in ``SymbolSources``.
+/// The files of one module in ``SymbolSources``.
 struct SymbolFiles {
-    /// Path of the module, and its build-id where the finding has it.
+    /// Path of the module, and its build-id if the finding has it.
     let module: String
     let buildID: String?
     let sources: SymbolSources
-    /// Who has named the module.
+    /// User who wrote the module's path.
     let author: Author
 
-    /// Where the module itself was found; only the module's path where it was not.
+    /// The module's file, if found; its path is used to find split debug files.
     var found: ELFFile?
 
     init(module: String, buildID: String?, sources: SymbolSources, author: Author = .own) {
@@ -58,31 +59,32 @@ struct SymbolFiles {
         self.author = author
     }
 
-    /// Opens a file that a finding names, directly or through another file. Files that this user has named (``SymbolSources``)
-    /// are opened with this process's rights, all others with the rights of the finding's author.
+    /// Opens a file that a finding names, directly or through another file. Files that this user has named
+    /// (``SymbolSources``) are opened with the rights of this process, all others with the rights of the finding's
+    /// author.
     func open(_ path: String) throws(ELFFile.Failure) -> ELFFile {
         try ELFFile(path: path, author: author == .own || sources.isNamed(path) ? .own : author)
     }
 
     private var name: Substring { module.split(separator: "/").last ?? "" }
 
-    /// Whether a text is a build-id: findings may say anything.
+    /// Whether a string is a valid build-id. Checked because findings are untrusted.
     static func isBuildID(_ text: String) -> Bool {
         (4...128).contains(text.utf8.count) && text.utf8.allSatisfy { "0123456789abcdef".utf8.contains($0) }
     }
 
-    /// A build-id's file below a directory.
+    /// Path of a build-id's file below a debug directory, without extension.
     private static func path(of buildID: String) -> String? {
         isBuildID(buildID) ? ".build-id/\(buildID.prefix(2))/\(buildID.dropFirst(2))" : nil
     }
 
-    /// Places of the executable or library itself, the likeliest first.
+    /// Paths to try for the executable or library itself, likeliest first.
     var modulePaths: [String] {
         var paths = sources.directories.flatMap { directory in
             [Self.join(directory, module), "\(directory)/\(name)"]
                 + (buildID.flatMap(Self.path).map { ["\(directory)/\($0)", "\(directory)/usr/lib/debug/\($0)"] } ?? [])
         }
-        // A relative path counts from a directory that is not known: only the build-id can tell whether it is the file.
+        // The base directory of a relative path is unknown: accept the file only if a build-id can confirm it.
         if module.hasPrefix("/") || buildID != nil { paths.append(module) }
         paths += sources.debugDirectories.compactMap { directory in
             buildID.flatMap(Self.path).map { "\(directory)/\($0)" }
@@ -90,7 +92,7 @@ struct SymbolFiles {
         return paths
     }
 
-    /// Places of a file with the debug information of a build.
+    /// Paths to try for the debug file of a build.
     func debugPaths(_ buildID: String) -> [String] {
         guard let path = Self.path(of: buildID) else { return [] }
         let own = sources.directories.flatMap { directory in
@@ -99,7 +101,7 @@ struct SymbolFiles {
         return own + sources.debugDirectories.map { "\($0)/\(path).debug" }
     }
 
-    /// The file with debug information that belongs to a module, by its build-id or by .gnu_debuglink.
+    /// The debug file of a module, found by build-id or .gnu_debuglink.
     func debugFile(of elf: ELFFile?) -> ELFFile? {
         if let buildID = elf?.buildID ?? buildID {
             for path in debugPaths(buildID) {
@@ -119,7 +121,7 @@ struct SymbolFiles {
         guard !link.failed, !name.isEmpty, !name.contains("/") else { return nil }
         for directory in directories(besides: elf) {
             guard let file = try? open("\(directory)/\(name)"), file.hasDebugInformation else { continue }
-            // The build-id says it for less than a look at all of the file.
+            // Comparing build-ids is cheaper than a checksum of the whole file.
             if let own = elf.buildID, let other = file.buildID {
                 if own == other { return file }
             } else if file.checksum == checksum {
@@ -129,7 +131,7 @@ struct SymbolFiles {
         return nil
     }
 
-    /// Where files that belong to a file may be.
+    /// Directories to search for the companion files of an ELF file.
     private func directories(besides elf: ELFFile) -> [String] {
         let own = Self.directory(elf.path)
         var found = [own, "\(own)/.debug"]
@@ -144,7 +146,7 @@ struct SymbolFiles {
         return found
     }
 
-    /// The file that dwz moved common entries to: name and build-id stand in .gnu_debugaltlink.
+    /// The supplementary file of dwz. .gnu_debugaltlink has its name and build-id.
     func alternate(of elf: ELFFile) -> ELFFile? {
         let section = elf.contents(".gnu_debugaltlink")
         var link = ByteCursor(section)
@@ -166,7 +168,7 @@ struct SymbolFiles {
         return nil
     }
 
-    /// Places of split debug information: packages first, then the file that the compiler wrote.
+    /// Paths to try for split debug information: packages (.dwp) first, then the file that the compiler wrote (.dwo).
     func splitFiles(_ name: String, directory: String?) -> [String] {
         let own = found.map(\.path) ?? module
         var paths = ["\(own).dwp", "\(Self.directory(own))/\(self.name).dwp", "\(own.dropSuffix(".debug")).dwp"]

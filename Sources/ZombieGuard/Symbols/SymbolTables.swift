@@ -1,9 +1,9 @@
-// The symbol tables of the files of one module: which functions begin at an address, and which one holds it.
+// Finds symbols in the symbol tables of one module: by the address they contain, by start address, and by name.
 
 import CDwarf
 
-/// Names by address. Tables are passed once for all addresses that are asked together, and names are read only of the
-/// symbols that fit: a large program has hundreds of thousands.
+/// Maps addresses to symbol names. One pass over the tables serves all addresses of a query, and only the names of
+/// matching symbols are read: a large program has hundreds of thousands of symbols.
 final class SymbolTables {
     private struct Table {
         var file: ELFFile
@@ -11,7 +11,7 @@ final class SymbolTables {
         var names: UnsafeRawBufferPointer
     }
 
-    /// An entry of a table.
+    /// A symbol table entry.
     private struct Symbol {
         var table: Int
         var name: UInt32
@@ -30,7 +30,7 @@ final class SymbolTables {
 
     private static let symbolSize = 24
 
-    /// Reads nothing yet. Where a file has its own table, the one for the dynamic linker is a part of it.
+    /// Reads no symbols yet. Uses .symtab if a file has it, else .dynsym, whose symbols .symtab includes.
     init(_ files: [ELFFile]) {
         tables = files.flatMap { file -> [Table] in
             let types = file.sections.contains { $0.type == SHT_SYMTAB } ? [SHT_SYMTAB] : [SHT_DYNSYM]
@@ -47,20 +47,21 @@ final class SymbolTables {
         }
     }
 
-    /// The symbol whose code or data holds an address, and its other names, the best first. A symbol that ends before the
-    /// address names something else. One without a size is a label of assembler code: it reaches to the next symbol of
+    /// The symbol whose code or data contains an address, with its aliases, best name first. A symbol that ends before
+    /// the address does not match. A symbol without a size is an assembler label, which extends to the next symbol of
     /// its section.
     func names(holding address: UInt64) -> [String] {
         prepare([address])
         return holding[address] ?? []
     }
 
-    /// Looks addresses up together.
+    /// Looks up many addresses at once.
     func prepare(_ addresses: some Sequence<UInt64>) {
         let new = Set(addresses).filter { holding[$0] == nil }.sorted()
         if new.isEmpty { return }
         var sized = [[Symbol]](repeating: [], count: new.count)
-        // Of the addresses from one on: the nearest label before them, and the last end of a symbol with a size.
+        // For each address: the nearest label at or before it, and the highest end of a sized symbol that ends at or
+        // before it. Both are recorded at the first address they apply to, and propagated to later addresses below.
         var labels = [[Symbol]](repeating: [], count: new.count)
         var ends = [UInt64](repeating: 0, count: new.count)
         forEachSymbol { symbol in
@@ -95,7 +96,7 @@ final class SymbolTables {
         }
     }
 
-    /// Every symbol that begins at an address; several where the linker folded equal functions.
+    /// All symbols at an address; several if the linker folded equal functions.
     func names(at address: UInt64) -> [String] {
         if let known = starting[address] { return known }
         var found: [Symbol] = []
@@ -105,7 +106,7 @@ final class SymbolTables {
         return names
     }
 
-    /// Where a symbol begins.
+    /// The address of a symbol.
     func address(of name: String) -> UInt64? {
         var found: UInt64?
         var wanted = Array(name.utf8)
@@ -158,15 +159,15 @@ final class SymbolTables {
 
     private func isSection(of symbol: Symbol, holding address: UInt64) -> Bool {
         let sections = tables[symbol.table].file.sections
-        let index = Int(symbol.section) - 1 // the first, which is empty, is left out
+        let index = Int(symbol.section) - 1 // `sections` lacks the null section
         guard sections.indices.contains(index) else { return false }
         let section = sections[index]
         return section.flags & UInt64(SHF_ALLOC) != 0 && address >= section.address
             && address - section.address < section.size
     }
 
-    /// Different names, the best first: functions before data, names for everybody before local ones, plain ones before
-    /// those that an underscore marks as the library's own.
+    /// The distinct names of symbols, best first: functions before data, names with fewer leading underscores (which
+    /// mark library internals) before others, global before weak before local.
     private func names(of symbols: [Symbol]) -> [String] {
         var named: [(name: String, kind: Int, underscores: Int, binding: Int, order: Int)] = []
         for symbol in symbols {
@@ -183,10 +184,10 @@ final class SymbolTables {
 
     private func name(of symbol: Symbol) -> String? {
         var cursor = ByteCursor(tables[symbol.table].names, at: UInt64(symbol.name))
-        // The symbol table of an executable names versions as well: memcpy@@GLIBC_2.14.
+        // Executables append symbol versions to names: memcpy@@GLIBC_2.14.
         let name = String(cursor.text().prefix { $0 != "@" })
         if cursor.failed || name.isEmpty { return nil }
-        // Marks of the assembler, on arm64: "$x" code, "$d" data.
+        // Skip mapping symbols of arm64: "$x" code, "$d" data.
         if symbol.kind == STT_NOTYPE, ["$x", "$d"].contains(name) || name.hasPrefix("$x.") || name.hasPrefix("$d.") {
             return nil
         }

@@ -1,8 +1,8 @@
-// Gives the frames of findings their names, and findings what can be told from names.
+// Symbolicates findings: names their frames, and derives class, member and access from the names.
 
-/// Names frames from the files that their modules point to. Files are opened once. Not for several threads at once.
+/// Names frames from the executables and debug files of their modules. Files are opened once. Not thread-safe.
 public final class Symbolicator {
-    /// Why the frames of a module have no names, or not all that they could have. Texts are safe to print.
+    /// Why frames of a module have no names or incomplete ones. Safe to print on a terminal.
     public private(set) var notes: [String] = []
 
     private let sources: SymbolSources
@@ -10,25 +10,25 @@ public final class Symbolicator {
     private var modules: [String: ModuleSymbols?] = [:]
     private var noted: Set<String> = []
     private var names: [String: String] = [:]
-    /// Of what is being named, where that is no finding, which says it itself.
+    /// Author of the frames being named, if they are not part of a finding, which has its own author.
     package var author = Author.own
 
     private static let mostMissing = 3
-    // Reports may name any number of modules and functions: what is kept of them is bounded.
+    // Cache limits: an untrusted report may name any number of modules and functions.
     private static let mostModules = 256
     private static let mostNames = 1 << 16
     private static let mostNotes = 100
 
-    /// Makes a symbolicator; files are opened when a finding needs them.
+    /// Creates a symbolicator. Files are opened when a finding needs them.
     ///
-    /// - Parameter sources: where the files of symbols are.
+    /// - Parameter sources: where to look for symbols.
     public init(sources: SymbolSources = SymbolSources()) { self.sources = sources }
 
-    /// Makes a raw finding a finished one: names for its frames, inlined functions as frames of their own, class, member
-    /// and access where names tell them, and a signature. What a finding has already it keeps.
+    /// Completes a raw finding: names its frames, expands inlined calls to frames of their own, fills in class, member
+    /// and access if the names tell them, and computes the signature. Values that are already set are kept.
     ///
-    /// - Parameter finding: a finding, raw or finished.
-    /// - Returns: the finding with what could be found out.
+    /// - Parameter finding: a raw or finished finding.
+    /// - Returns: the finding with everything that could be resolved.
     public func symbolicate(_ finding: Finding) -> Finding {
         let other = author
         author = finding.author
@@ -76,8 +76,9 @@ public final class Symbolicator {
         return finding
     }
 
-    /// What optimised Swift code traps for, without a word: the compiler names it as a function that was inlined there. Dispatch traps without
-    /// one, too, for what it has words elsewhere than on Linux; where it does so for one reason alone, the function tells it.
+    /// The reason of a trap that printed no message. In optimized Swift code, the compiler encodes the reason as the
+    /// name of an inlined function. libdispatch on Linux traps without the message it has on other systems; if a
+    /// function can trap for one reason only, the function name tells the reason.
     private static func message(of stack: [Finding.Frame], _ signal: String) -> String? {
         guard let function = stack.first?.function else { return nil }
         if function.hasPrefix("Swift runtime failure: ") { return function }
@@ -93,7 +94,8 @@ public final class Symbolicator {
         "_dispatch_semaphore_dispose": "Semaphore object deallocated while in use",
     ]
 
-    /// Where Swift's own words say that they come from: "Shop/Cart.swift:12" and "Fatal error: out of cheese".
+    /// Splits a message of the Swift runtime into place and text: "Shop/Cart.swift:12" and "Fatal error: out of
+    /// cheese".
     private static func placeAndWords(_ message: String) -> (place: String, words: String)? {
         for kind in ["Fatal error", "Assertion failed", "Precondition failed"] {
             guard let begin = message.firstRange(of: ": " + kind), !message[..<begin.lowerBound].contains("\n") else {
@@ -106,7 +108,7 @@ public final class Symbolicator {
         return nil
     }
 
-    /// Names frames; a frame in whose place functions were inlined becomes several.
+    /// Names frames. A frame with inlined calls becomes several.
     package func symbolicate(_ stack: [Finding.Frame]) -> [Finding.Frame] {
         stack.flatMap { frame -> [Finding.Frame] in
             guard frame.isRaw, let offset = frame.offset, let symbols = symbols(of: frame) else { return [frame] }
@@ -124,7 +126,7 @@ public final class Symbolicator {
         }
     }
 
-    /// What stacks show for a symbol. Taking a long name apart takes as long as finding it.
+    /// The readable name of a symbol. Cached, because demangling a long name takes as long as finding it.
     private func name(_ symbol: String) -> String {
         if let known = names[symbol] { return known }
         let name = readableName(symbol)
@@ -133,7 +135,7 @@ public final class Symbolicator {
         return name
     }
 
-    /// Looks the addresses of each module up together.
+    /// Looks up the addresses of each module at once.
     private func prepare(_ frames: [Finding.Frame]) {
         var offsets: [ObjectIdentifier: (symbols: ModuleSymbols, offsets: [Address])] = [:]
         for frame in frames where frame.isRaw {
@@ -143,10 +145,10 @@ public final class Symbolicator {
         for entry in offsets.values { entry.symbols.prepare(entry.offsets) }
     }
 
-    /// The symbols of the module that a frame lies in; nil where there are none to be had.
+    /// The symbols of a frame's module; nil if none are available.
     func symbols(of frame: Finding.Frame) -> ModuleSymbols? {
         guard let path = frame.module else { return nil }
-        // Who may not read a file has other symbols than who may.
+        // The author is part of the key, because file permissions decide which symbols an author may see.
         let key = path + "\0" + (frame.buildID ?? "") + "\0" + (author.text ?? "")
         if let known = modules[key] { return known }
         let symbols = VDSO.isName(path) ? kernelSymbols(path, frame.buildID) : fileSymbols(path, frame.buildID)
@@ -156,7 +158,7 @@ public final class Symbolicator {
     }
 
     private func fileSymbols(_ path: String, _ buildID: String?) -> ModuleSymbols? {
-        // Other things that are no files, such as [heap], have no names to look for.
+        // Pseudo-modules such as [heap] have no symbols.
         guard path.contains("/") else { return nil }
         defer {
             if server.isGivenUp { note("the servers in DEBUGINFOD_URLS do not answer and are not asked again") }
@@ -170,7 +172,7 @@ public final class Symbolicator {
     }
 
     private func kernelSymbols(_ path: String, _ buildID: String?) -> ModuleSymbols? {
-        // Without a build-id, that of another kernel could not be told from ours.
+        // Without a build-id, the vDSO of another kernel could be mistaken for this one's.
         guard let buildID, let image = VDSO.image() else { return nil }
         guard image.buildID == buildID else {
             note("no names for '\(visible(path))': it is another kernel's")

@@ -1,16 +1,16 @@
-// The image of code that the kernel maps into every process, which is no file.
+// Reads the vDSO, the ELF image that the kernel maps into every process.
 
 import CDwarf
 
 enum VDSO {
     private static let mostBytes = 1 << 20
 
-    /// Whether a module's name stands for the image: the dynamic linker's name, or that of /proc/PID/maps.
+    /// Whether a module name means the vDSO: as named by the dynamic linker, or by /proc/PID/maps.
     static func isName(_ module: String) -> Bool {
         module == "[vdso]" || module.hasPrefix("linux-vdso.so") || module.hasPrefix("linux-gate.so")
     }
 
-    /// This process's own image, which another process of the same machine and boot has too; nil where there is none.
+    /// The vDSO of this process, which all processes on this machine share until the next boot; nil if there is none.
     static func image() -> ELFFile? {
         let start = getauxval(UInt(AT_SYSINFO_EHDR))
         guard start != 0, let base = UnsafeRawPointer(bitPattern: UInt(start)) else { return nil }
@@ -19,7 +19,8 @@ enum VDSO {
         return try? ELFFile(bytes: UnsafeRawBufferPointer(start: base, count: size), path: "[vdso]")
     }
 
-    // What the kernel mapped, by /proc/self/maps: the section headers lie behind everything that is loaded.
+    // Size of the mapping, from /proc/self/maps. Program headers are not enough: the section headers are behind the
+    // loaded segments.
     private static func mappedBytes(from start: UInt64) -> Int {
         guard let maps = try? readFile("/proc/self/maps") else { return 0 }
         for line in maps.split(separator: UInt8(ascii: "\n")) {

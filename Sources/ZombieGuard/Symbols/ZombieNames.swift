@@ -1,8 +1,8 @@
-// Class and member of a freed object, from the symbols that the runtime left to look up.
+// Finds the class and member of a freed object from the symbols that the runtime left unresolved.
 
 extension Symbolicator {
-    /// Gives a block its class and member. `free` is the stack that freed it, not named yet; `slot` the number of the
-    /// virtual function that was about to be called, where the runtime had only the vtable of a base class to look in.
+    /// Sets class and member of a block. `free` is the unsymbolicated stack of the free. `slot` is the number of the
+    /// virtual function about to be called, if the runtime knew only the vtable of a base class.
     func finish(
         _ block: Finding.Block, freedBy free: [Finding.Frame], slot: Int? = nil, in access: inout Finding.Access
     ) -> Finding.Block {
@@ -23,8 +23,8 @@ extension Symbolicator {
         return block
     }
 
-    /// Gives an object that was only retained so far the member that the program was about to use: the first of what follows
-    /// that is one of its class's. Code without a name may be that one, and then nothing is said.
+    /// Sets the member of an object that was only retained so far: the first of the predicted uses (`next`) that is a
+    /// member of the object's class. Stops without a result at code that has no name, because it could be that use.
     func nameNext(_ finding: inout Finding) {
         guard let block = finding.block else { return }
         finding.block?.next = []
@@ -37,7 +37,7 @@ extension Symbolicator {
             if let frame = use.memberFrame {
                 guard let offset = frame.offset, let symbols = symbols(of: frame) else { return }
                 names = symbols.symbols(at: offset).map(SymbolName.init)
-                // A jump within a function.
+                // The address is inside a function, so this is a jump, not a call.
                 if names.isEmpty, symbols.symbol(around: offset) != nil { continue }
             } else if let symbol = use.memberSymbol {
                 names = [SymbolName(symbol: symbol)]
@@ -58,7 +58,7 @@ extension Symbolicator {
         }
     }
 
-    /// The one of equal functions that is a member of one of these classes; nil where that cannot be told.
+    /// Of folded functions, the one that is a member of one of these classes; nil if ambiguous.
     private func own(_ names: [SymbolName], of classes: [String]) -> SymbolName? {
         for className in classes {
             let own = names.filter { name in
@@ -70,7 +70,7 @@ extension Symbolicator {
         return nil
     }
 
-    /// The method that begins at a frame's address; nil where that cannot be told for certain.
+    /// The method at a frame's address; nil if ambiguous.
     private func member(at frame: Finding.Frame, of className: String?) -> SymbolName? {
         guard let offset = frame.offset, let symbols = symbols(of: frame)?.symbols(at: offset) else { return nil }
         var names: [SymbolName] = []
@@ -80,7 +80,7 @@ extension Symbolicator {
             }
         }
         if names.count <= 1 { return names.first }
-        // The linker gave equal functions one address: only the class can tell which of them was meant.
+        // Several functions were folded to one address: choose by the class.
         let own = names.filter { name in
             guard let className, let owner = name.owner else { return false }
             return isSameType(className, owner)
@@ -88,13 +88,13 @@ extension Symbolicator {
         return own.count == 1 ? own[0] : nil
     }
 
-    // Owners of Swift members have neither module nor generic arguments: "Outer.Inner" is "Shop.Outer<Swift.Int>.Inner".
+    // The owner of a Swift member lacks module and generic arguments: "Outer.Inner" is "Shop.Outer<Swift.Int>.Inner".
     private func isSameType(_ className: String, _ owner: String) -> Bool {
         className == owner || SwiftTypeText.path(of: Substring(className)).joined(separator: ".") == owner
     }
 
-    /// The deleting destructor that called operator delete: that of the class that the object was made as, while the vtable
-    /// pointer in the freed object may be that of a base class. nil where the stack does not show it.
+    /// The deleting destructor that called operator delete. It tells the dynamic class, while the vtable pointer in the
+    /// freed object may be that of a base class. nil if the stack does not show it.
     private func deletingDestructor(
         _ free: [Finding.Frame]
     ) -> (symbol: String, name: SymbolName, symbols: ModuleSymbols)? {
@@ -107,19 +107,19 @@ extension Symbolicator {
             guard symbol.hasPrefix("_Z"), symbol.contains("D0Ev"), name.member?.hasPrefix("~") == true else {
                 return nil
             }
-            // A destructor that deletes a member of its own class calls that one's destructor, which may be gone from
-            // the stack: operator delete was its last call.
+            // A destructor may delete another object, whose own destructor is missing from the stack if it tail-called
+            // operator delete. So check that the call in this frame goes to operator delete.
             return callsDelete(before: offset, symbols) ? (symbol, name, symbols) : nil
         }
         return nil
     }
 
-    /// Whether the call in whose instruction `pc` lies goes to operator delete rather than to another destructor.
+    /// Whether the call instruction that contains `pc` calls operator delete rather than another destructor.
     private func callsDelete(before pc: Address, _ symbols: ModuleSymbols) -> Bool {
         let start = pc.rawValue &+ 1 &- UInt64(Processor.callBytes)
         let code = symbols.bytes(at: Address(start), count: Processor.callBytes)
         guard code.count == Processor.callBytes, let call = Processor.call(code, at: start) else { return false }
-        // Through the table of imported functions: no destructor of the same module.
+        // A call through the GOT is not a call of a destructor in the same module.
         guard case .direct(let target) = call else { return true }
         let names = symbols.symbols(at: Address(target))
         return names.isEmpty || names.contains { $0.hasPrefix("_Zdl") }
@@ -127,7 +127,7 @@ extension Symbolicator {
 }
 
 extension SymbolName.Role {
-    /// What calling such a function does to the object, where it is more than a call.
+    /// The access that a call of such a function implies, if it is more specific than a call.
     fileprivate var access: Finding.Access? {
         switch self {
         case .getter: .read

@@ -1,18 +1,18 @@
-// An address in a guarded process.
+// The type of an address in a guarded process.
 
-/// An address in a guarded process: a number to compare and print, never to follow.
+/// An address in a guarded process, to compare and print. Never dereferenced in this process.
 public struct Address: RawRepresentable, Hashable, Comparable, Sendable {
     public var rawValue: UInt64
 
     public init(rawValue: UInt64) { self.rawValue = rawValue }
-    /// Makes an address of its number.
+    /// Creates an address from a number.
     ///
     /// - Parameter value: the number.
     public init(_ value: UInt64) { rawValue = value }
 
-    /// Parses `0x1f`; nil for anything else.
+    /// Parses an address such as `0x1f`; nil for anything else.
     ///
-    /// - Parameter text: `0x` and hexadecimal digits.
+    /// - Parameter text: `0x` followed by hexadecimal digits.
     public init?(_ text: some StringProtocol) {
         guard text.hasPrefix("0x") || text.hasPrefix("0X"),
             let value = UInt64(digits: text.dropFirst(2), radix: 16)
@@ -22,10 +22,10 @@ public struct Address: RawRepresentable, Hashable, Comparable, Sendable {
 
     public static func < (a: Address, b: Address) -> Bool { a.rawValue < b.rawValue }
 
-    /// The distance from `start`; nil where the address lies before it.
+    /// The distance from `start`; nil if the address is below it.
     ///
     /// - Parameter start: another address.
-    /// - Returns: bytes.
+    /// - Returns: the distance in bytes.
     public func distance(from start: Address) -> UInt64? {
         rawValue >= start.rawValue ? rawValue - start.rawValue : nil
     }

@@ -1,41 +1,42 @@
-// The author of a report, and opening the files that the report names with no more rights than its author has.
+// Determines the author of a report, and opens files that the report names with no more rights than its author has.
 
 import CSystem
 import Glibc
 
-/// The user who wrote a report, or a finding in it. A report may name any file, so a file is shown only where the report's
-/// author could read it.
+/// The user who wrote a report, or a finding in it. A report may name any file, so a file's contents are shown only if
+/// the report's author could read it.
 public enum Author: Hashable, Sendable {
     /// The user of this process, or root.
     case own
-    /// Another user.
+    /// Another user, by user id.
     case user(UInt32)
-    /// A pipe, a database, or a file that several users may write to.
+    /// Not known: the report is a pipe, a database, or a file that several users may write.
     case unknown
 
-    /// The author of what a file holds: its owner, where nobody else may write to it.
+    /// The author of a file's contents: its owner, if no other user may write the file.
     ///
-    /// - Parameter file: open for reading.
+    /// - Parameter file: a file open for reading.
     package init(of file: Descriptor) {
         guard let status = file.status, status.st_mode & S_IFMT == S_IFREG else {
             self = .unknown
             return
         }
-        // A group of this user's or root's own is nobody else, as where the umask is 002.
+        // Write permission for this user's or root's own group is harmless: with a umask of 002 files have it.
         let isOfGroup = status.st_mode & S_IWGRP != 0 && status.st_gid != 0 && status.st_gid != getegid()
         let isShared = status.st_mode & S_IWOTH != 0 || isOfGroup
         self = isShared ? .unknown : Author(user: status.st_uid)
     }
 
-    /// The author of what a user's process says.
+    /// The author of data that a process of this user wrote.
     ///
-    /// - Parameter user: the user's number, from the kernel.
+    /// - Parameter user: the user id, as the kernel reports it.
     package init(user: UInt32) { self = user == 0 || user == geteuid() ? .own : .user(user) }
 
-    /// The author of a line that says itself who wrote it, in a report of this author. Only this user's own reports are believed.
+    /// The author of a line that names its author, within a report of this author. The claim is believed only in this
+    /// user's own reports.
     ///
-    /// - Parameter claimed: what the line says; ``own``: nothing.
-    /// - Returns: who has no more rights than either.
+    /// - Parameter claimed: the author that the line names; ``own`` if it names none.
+    /// - Returns: an author with no more rights than either.
     package func limited(by claimed: Author) -> Author {
         switch (self, claimed) {
         case (.own, _): claimed
@@ -44,7 +45,7 @@ public enum Author: Hashable, Sendable {
         }
     }
 
-    /// As it stands in a finished report; nil for this user's own findings.
+    /// The author as written in a finished report; nil for this user's own findings.
     var text: String? {
         switch self {
         case .own: nil
@@ -53,7 +54,7 @@ public enum Author: Hashable, Sendable {
         }
     }
 
-    /// Reads ``text``. What is no number is nobody that is known.
+    /// Parses ``text``. Anything but a number is `unknown`.
     init(text: String?) {
         guard let text else {
             self = .own
@@ -62,21 +63,22 @@ public enum Author: Hashable, Sendable {
         self = UInt32(digits: text).map { Author(user: $0) } ?? .unknown
     }
 
-    /// Opens a file of a module that the author has named, for reading: this user's own paths as they are, through links as
-    /// well, others as ``open(_:)`` does.
+    /// Opens a module's file whose path the author wrote, for reading. This user's own paths are opened directly,
+    /// following symbolic links; others as by ``open(_:)``.
     ///
-    /// - Parameter path: of a file.
-    /// - Returns: the file, which may be anything but a FIFO that is waited for.
-    /// - Throws: ``SystemError`` where it cannot be opened, or the author could not read it.
+    /// - Parameter path: path of a file.
+    /// - Returns: the file, of any type. Opening a FIFO does not block.
+    /// - Throws: ``SystemError`` if the file cannot be opened, or the author could not read it.
     package func openModule(_ path: String) throws(SystemError) -> Descriptor {
         self == .own ? try Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK) : try open(path).file
     }
 
-    /// Opens a regular file that the author has named, for reading, and says what it is called without links.
+    /// Opens a regular file whose path the author wrote, for reading, and resolves its path.
     ///
-    /// - Parameter path: of a file; links in it are resolved, and not followed again.
-    /// - Returns: the file, and its absolute path.
-    /// - Throws: ``SystemError`` where it cannot be opened, or the author could not read it.
+    /// - Parameter path: path of a file. Symbolic links are resolved once; the resolved path is opened without
+    ///   following links.
+    /// - Returns: the file, and its absolute path without links.
+    /// - Throws: ``SystemError`` if the file cannot be opened, or the author could not read it.
     package func open(_ path: String) throws(SystemError) -> (file: Descriptor, path: String) {
         let (rights, user) =
             switch self {
@@ -92,7 +94,7 @@ public enum Author: Hashable, Sendable {
     }
 }
 
-/// A value that does not make what has it different: equal to every other one.
+/// A property that is ignored when its owner is compared or hashed.
 @propertyWrapper
 package struct NotCompared<Value: Sendable>: Hashable, Sendable {
     package var wrappedValue: Value

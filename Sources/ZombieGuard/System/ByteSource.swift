@@ -1,10 +1,10 @@
-// Where a reader of lines gets its bytes from: a file as it is, or what a compressed file holds.
+// The source of bytes for a line reader: a plain file, or the contents of a compressed one.
 
-/// Bytes, one piece after the other.
+/// A sequential source of bytes.
 package protocol ByteSource {
-    /// Up to `count` bytes; none at the end of what is there now.
+    /// Reads up to `count` bytes; empty at the current end. A file may grow later.
     func read(upTo count: Int) throws(SystemError) -> [UInt8]
-    /// Why the bytes end before they should; nil as long as nothing is wrong.
+    /// Why the bytes end early; nil if there is no error.
     var problem: String? { get }
 }
 

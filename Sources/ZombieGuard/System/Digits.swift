@@ -1,11 +1,11 @@
-// Reads numbers from text that others wrote: digits, and nothing but digits. Swift's own initializers also take a plus sign, a minus sign in
-// front of 0, and of fractions exponents, hexadecimal digits, "inf" and "nan".
+// Parses numbers from untrusted text: digits only. Swift's own initializers also accept a plus sign, a minus sign in
+// front of 0, and for fractions exponents, hexadecimal digits, "inf" and "nan".
 
 extension FixedWidthInteger {
-    /// The number that a text of digits is; nil where the text is empty, has anything but digits or does not fit.
+    /// Parses digits; nil if the text is empty, has other characters, or the number does not fit.
     ///
     /// - Parameters:
-    ///   - text: digits alone.
+    ///   - text: digits only.
     ///   - radix: 10 or 16; digits beyond 9 are letters of either case.
     package init?(digits text: some StringProtocol, radix: Int = 10) {
         guard !text.isEmpty, text.utf8.allSatisfy({ isDigit($0, radix: radix) }) else { return nil }
@@ -14,9 +14,9 @@ extension FixedWidthInteger {
 }
 
 extension FixedWidthInteger where Self: SignedInteger {
-    /// The number that digits are, with or without a minus sign in front of them; nil for anything else, for "-0", and where it does not fit.
+    /// Parses digits with an optional minus sign; nil for anything else, for "-0", and if the number does not fit.
     ///
-    /// - Parameter text: such as "-12".
+    /// - Parameter text: a text such as "-12".
     package init?(signedDigits text: some StringProtocol) {
         let isNegative = text.utf8.first == UInt8(ascii: "-")
         let digits = text.utf8.dropFirst(isNegative ? 1 : 0)
@@ -27,9 +27,9 @@ extension FixedWidthInteger where Self: SignedInteger {
 }
 
 extension Double {
-    /// The number that digits are, with or without a point and more digits behind it, such as "2.5"; nil for anything else.
+    /// Parses digits, optionally followed by a point and more digits; nil for anything else.
     ///
-    /// - Parameter text: such as "2.5".
+    /// - Parameter text: a text such as "2.5".
     package init?(digits text: some StringProtocol) {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.allSatisfy({ !$0.isEmpty && $0.allSatisfy { isDigit($0, radix: 10) } }) else { return nil }

@@ -1,25 +1,25 @@
-// Writes JSON with its keys in the order given, so that a line of a report reads like the documentation.
+// Writes JSON with its keys in a given order, so that lines of a report match the documentation.
 
-/// A JSON value whose objects keep the order of their keys. Only for writing.
+/// A JSON value whose objects keep the order of their keys. For writing only.
 public indirect enum JSONText: Sendable {
-    /// A text; what a terminal might obey is escaped.
+    /// A string. Characters that a terminal could interpret are escaped.
     case string(String)
-    /// A whole number.
+    /// An integer.
     case integer(Int64)
-    /// A number without a sign.
+    /// An unsigned integer.
     case natural(UInt64)
     /// A percentage, given in thousandths: 614 is 61.4.
     case permille(Int)
     /// `true` or `false`.
     case bool(Bool)
-    /// Nothing.
+    /// `null`.
     case null
-    /// Values in their order.
+    /// An array.
     case array([JSONText])
-    /// Keys and values in the order given; those without a value are left out.
+    /// An object. Keys keep their order; keys whose value is nil are left out.
     case object([(key: String, value: JSONText?)])
 
-    /// The value on one line, without a line feed at its end. Object entries without a value are left out.
+    /// The value as one line, without a line feed at the end.
     public var line: String {
         var text = ""
         write(to: &text)
@@ -55,7 +55,7 @@ public indirect enum JSONText: Sendable {
         }
     }
 
-    // What a terminal might obey is escaped: a report may be shown in one.
+    // Escapes characters that a terminal could interpret, because reports are shown in terminals.
     private static func quote(_ string: String, to text: inout String) {
         text += "\""
         if string.hasOnly({ $0 &- 0x20 < 0x5f && $0 != 0x22 && $0 != 0x5c }) {

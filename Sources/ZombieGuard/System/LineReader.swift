@@ -1,16 +1,16 @@
-// Lines of a file that may be huge, still growing, or garbage, in bounded memory.
+// Reads lines of a file that may be huge, growing, or garbage, in bounded memory.
 
 import Glibc
 
-/// Reads a file line by line. Keeps at most one line in memory, and of a line that is too long nothing.
+/// Reads a file line by line. At most one line is in memory, and nothing of a line that is too long.
 package struct LineReader {
     package struct Line {
-        /// Counted from 1.
+        /// Line number, from 1.
         package var number: Int
-        /// Without the line feed; empty where the line is too long.
+        /// The line without its line feed; empty if `isTooLong`.
         package var bytes: [UInt8]
         package var isTooLong = false
-        /// The file ended before the line did.
+        /// The file ended before the line feed.
         package var isCutOff = false
     }
 
@@ -22,16 +22,16 @@ package struct LineReader {
     private var partial: [UInt8] = []
     private var isTooLong = false
     private var number = 0
-    /// Bytes of the lines that were handed out, with their line feeds.
+    /// Bytes of all lines returned so far, including their line feeds.
     private(set) var offset: UInt64 = 0
     private var unfinished: UInt64 = 0
 
     package init(source: any ByteSource) { self.source = source }
 
-    /// Why the lines end before they should.
+    /// Why the lines end early; nil if there is no error.
     var problem: String? { source.problem }
 
-    /// The next complete line; nil at the end of what is there now. Call again when the file has grown.
+    /// The next complete line; nil at the current end. Call again when the file has grown.
     package mutating func next() throws(SystemError) -> Line? {
         while true {
             if position == buffer.count {
@@ -62,7 +62,7 @@ package struct LineReader {
         }
     }
 
-    /// What follows the last line feed, once the file does not grow any more; nil where nothing does.
+    /// The rest behind the last line feed, for a file that no longer grows; nil if there is none.
     mutating func finish() -> Line? {
         guard isTooLong || !partial.isEmpty else { return nil }
         var line = takeLine()

@@ -1,8 +1,8 @@
-// The clock that only goes on, whatever the date is set to.
+// Reads the monotonic clock, which setting the date does not affect.
 
 import Glibc
 
-/// Time since the machine's start.
+/// Time since boot (CLOCK_MONOTONIC).
 package enum MonotonicTime {
     package static var nanoseconds: UInt64 {
         var time = timespec()

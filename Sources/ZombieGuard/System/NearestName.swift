@@ -1,10 +1,10 @@
-// Finds what somebody meant who mistyped a name.
+// Suggests the name that a user meant by a mistyped one.
 
-/// The candidate that is nearest to the name by edit distance; nil where none is near.
+/// The candidate with the smallest edit distance to a name; nil if none is close.
 ///
 /// - Parameters:
-///   - name: what was typed.
-///   - candidates: what may have been meant.
+///   - name: the mistyped name.
+///   - candidates: the valid names.
 /// - Returns: one of the candidates.
 public func nearestName(to name: String, among candidates: [String]) -> String? {
     let nearest = candidates.map { ($0, editDistance(name, $0)) }.min { $0.1 < $1.1 }
@@ -12,7 +12,7 @@ public func nearestName(to name: String, among candidates: [String]) -> String? 
     return distance <= max(1, min(3, name.count / 2)) ? candidate : nil
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that lead from one text to the other.
+/// The number of insertions, deletions, replacements and swaps of neighbors that lead from one text to the other.
 func editDistance(_ first: String, _ second: String) -> Int {
     let a = Array(first.utf8)
     let b = Array(second.utf8)

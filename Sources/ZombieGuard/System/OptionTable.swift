@@ -1,4 +1,4 @@
-// The runtime's options: the table and its parser, which both sides share.
+// Gives Swift code the runtime's option table and option parser, which the runtime uses as well.
 
 import CZombie
 
@@ -6,42 +6,42 @@ import CZombie
 public enum OptionTable {
     /// One option.
     public struct Option: Hashable, Sendable {
-        /// What the value of an option is.
+        /// The type of an option's value.
         public enum Kind: String, CaseIterable, Sendable {
             /// `1`, `yes`, `true` or `on`; `0`, `no`, `false` or `off`.
             case bool
             /// A whole number.
             case number
-            /// A number of bytes, also with `k`, `m` or `g`.
+            /// A number of bytes, optionally with the suffix `k`, `m` or `g`.
             case bytes
-            /// A percentage, with or without its sign.
+            /// A percentage, with or without a percent sign.
             case percent
-            /// One of some words.
+            /// One of the words in ``choices``.
             case choice
             /// The path of a file.
             case path
-            /// Names, separated by commas.
+            /// Arbitrary names, separated by commas.
             case names
-            /// Some of its words, separated by commas.
+            /// Any of the words in ``choices``, separated by commas.
             case words
         }
 
-        /// As in `name=value`.
+        /// The name, as in `name=value`.
         public var name: String
-        /// What its value is.
+        /// The type of its value.
         public var kind: Kind
-        /// The value where nothing is said; of a choice its number in ``choices``, of words a bit for each.
+        /// The default value: for a choice, an index in ``choices``; for words, a bit for each of ``choices``.
         public var initial: Int64
-        /// The least value that is taken.
+        /// The smallest valid value.
         public var least: Int64
-        /// The largest value that is taken.
+        /// The largest valid value.
         public var most: Int64
-        /// What may be chosen from; empty for other kinds.
+        /// The words of a choice or of `words`; empty for other kinds.
         public var choices: [String]
-        /// What it does, in one line.
+        /// A description of the option, in one line.
         public var text: String
 
-        /// The default as one would write it; empty for a path, and for names.
+        /// The default as written in options; empty for paths and names.
         public var initialText: String {
             switch kind {
             case .bool, .number: String(initial)
@@ -54,7 +54,7 @@ public enum OptionTable {
             }
         }
 
-        /// What may be given, such as "0 to 128".
+        /// The valid values, such as "0 to 128".
         public var rangeText: String {
             switch kind {
             case .bool: "0 or 1"
@@ -83,11 +83,11 @@ public enum OptionTable {
         }
     }
 
-    /// What is wrong with a text of options.
+    /// An error in a text of options.
     public enum Problem: Hashable, Sendable {
-        /// No option has that name; the nearest one.
+        /// There is no option of that name. `nearest` is the most similar name.
         case unknown(name: String, nearest: String?)
-        /// The value is not one of the option's; what would be.
+        /// The value is invalid. `expected` describes the valid values.
         case badValue(name: String, value: String, expected: String)
     }
 
@@ -102,7 +102,7 @@ public enum OptionTable {
         }
     }
 
-    /// The names of the table's kinds; each is a case of ``Option/Kind``.
+    /// The kind names of the C table; each is a case of ``Option/Kind``.
     static let kindNames = withUnsafeBytes(of: zg_option_kind_names) { bytes in
         bytes.bindMemory(to: UnsafePointer<CChar>.self).map { String(cString: $0) }
     }
@@ -114,13 +114,14 @@ public enum OptionTable {
         return known
     }
 
-    /// Values by option name, defaults included; choices by their index, paths and names left out.
+    /// Values by option name, defaults included. Choices are given by index; paths and names are left out.
     public typealias Settings = [String: Int64]
 
-    /// Parses "key=value:key=value" as the runtime does: unknown keys are skipped, the first bad value ends it.
+    /// Parses "key=value:key=value" as the runtime does: unknown keys are skipped, and parsing stops at the first
+    /// invalid value.
     ///
     /// - Parameter text: as in ZGUARD_OPTIONS.
-    /// - Returns: what was set, and what is wrong.
+    /// - Returns: the resulting values, and the errors.
     public static func parse(_ text: String) -> (settings: Settings, problems: [Problem]) {
         var parsed = zg_options()
         zg_options_defaults(&parsed)
@@ -140,10 +141,10 @@ public enum OptionTable {
         return (Settings(uniqueKeysWithValues: settings), problems)
     }
 
-    /// The text without the entries whose key is not in the table.
+    /// Removes the entries whose key is not in the table.
     ///
     /// - Parameter text: as in ZGUARD_OPTIONS.
-    /// - Returns: what is left of it.
+    /// - Returns: the remaining entries.
     public static func withoutUnknown(_ text: String) -> String {
         let names = Set(options.map(\.name))
         let entries = text.split(separator: ":")

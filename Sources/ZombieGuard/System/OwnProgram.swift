@@ -1,20 +1,20 @@
-// How this process was started: its arguments and its program's file, with and without /proc.
+// Tells how this process was started: its arguments and its executable, with or without /proc.
 
 import CSystem
 import Glibc
 
-/// What is known of this process's own start.
+/// The arguments and the executable of this process.
 package enum OwnProgram {
-    /// The arguments as they were given, which need not be UTF-8; the first is the program's name.
+    /// The raw arguments, not necessarily UTF-8. The first is the program's name.
     package static var words: [UnsafeMutablePointer<CChar>?] {
         guard let first = zg_system_arguments() else { return [] }
         return Array(UnsafeBufferPointer(start: first, count: Int(zg_system_argument_count())))
     }
 
-    /// The same as texts, repaired to UTF-8.
+    /// The arguments as strings; invalid UTF-8 is replaced.
     package static var arguments: [String] { words.compactMap { $0.map { String(cString: $0) } } }
 
-    /// The program's file; nil where the system does not tell. Without /proc it is found by the path that was executed.
+    /// The path of the executable; nil if unknown. Without /proc, the path that was executed is resolved.
     package static let path: String? = {
         var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let count = buffer.withUnsafeMutableBytes { readlink("/proc/self/exe", $0.baseAddress!, $0.count) }
@@ -24,6 +24,6 @@ package enum OwnProgram {
         return String(cString: resolved)
     }()
 
-    /// Whether /proc shows this process. Without it others cannot be looked into.
+    /// Whether /proc shows this process. Without /proc, other processes cannot be inspected.
     package static var isInProc: Bool { access("/proc/self/exe", F_OK) == 0 }
 }

@@ -1,7 +1,7 @@
-// Sums of counts that are whatever somebody wrote.
+// Adds untrusted counts without overflow.
 
 extension Int {
-    /// The sum; the largest number where it is larger than that. Counts in reports are whatever somebody wrote.
+    /// The sum, clamped to the range of Int. Counts in reports are untrusted.
     package func addingSaturated(_ other: Int) -> Int {
         let (sum, isOver) = addingReportingOverflow(other)
         return isOver ? (other < 0 ? .min : .max) : sum

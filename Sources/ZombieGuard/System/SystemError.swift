@@ -1,46 +1,46 @@
-// An error of the operating system, and descriptors that close themselves.
+// Wraps errno values and file descriptors.
 
 import Glibc
 
-/// An error number of the operating system.
+/// An errno value.
 public struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// As in errno.
+    /// The value of errno.
     public var number: Int32
 
-    /// Makes an error of its number.
+    /// Creates an error from its number.
     ///
-    /// - Parameter number: as in errno.
+    /// - Parameter number: a value of errno.
     public init(number: Int32) { self.number = number }
 
-    /// The error that the last call in this thread left in `errno`.
+    /// The current value of `errno` in this thread.
     public static var last: SystemError { SystemError(number: errno) }
 
-    /// The operating system's words, such as "No such file or directory".
+    /// The message of `strerror`, such as "No such file or directory".
     public var description: String {
         guard let text = strerror(number) else { return "error \(number)" }
         return String(cString: text)
     }
 }
 
-/// A descriptor of this process, closed with the last reference to it.
+/// A file descriptor, closed when its last reference is gone.
 public final class Descriptor: Sendable {
-    /// As in errno.
+    /// The descriptor's number.
     public let number: Int32
 
-    /// Takes over a descriptor that is open.
+    /// Takes ownership of an open descriptor.
     ///
-    /// - Parameter number: an open descriptor, which is closed with this.
+    /// - Parameter number: an open descriptor, which is closed with this object.
     public init(adopting number: Int32) { self.number = number }
 
-    /// Opens a file; the descriptor is not inherited by other programs, and never a standard stream's number, not even
-    /// where that stream is closed: messages would end up in the file. A relative path begins at `directory` where one is given.
+    /// Opens a file with O_CLOEXEC. The descriptor is never 0, 1 or 2, not even if a standard stream is closed:
+    /// messages would end up in the file. A relative path starts at `directory` if that is given.
     ///
     /// - Parameters:
-    ///   - path: of a file.
-    ///   - directory: what relative paths begin at; nil: the working directory.
+    ///   - path: path of the file.
+    ///   - directory: directory for relative paths; nil for the working directory.
     ///   - flags: as for open(2).
     ///   - mode: permissions of a new file.
-    /// - Throws: ``SystemError`` where it cannot be opened.
+    /// - Throws: ``SystemError`` if the file cannot be opened.
     public init(opening path: String, in directory: Descriptor? = nil, flags: Int32 = O_RDONLY, mode: mode_t = 0)
         throws(SystemError)
     {
@@ -58,20 +58,20 @@ public final class Descriptor: Sendable {
 
     deinit { close(number) }
 
-    /// Directories can be opened like files, and fail only when they are read.
+    /// Whether this is a directory. Opening a directory succeeds; only reading it fails.
     public var isDirectory: Bool { status.map { $0.st_mode & S_IFMT == S_IFDIR } ?? false }
 
-    /// What `fstat` says.
+    /// The result of `fstat`; nil on error.
     public var status: stat? {
         var status = stat()
         return fstat(number, &status) == 0 ? status : nil
     }
 
-    /// Reads up to `count` bytes at the current position; fewer, or none, at the end.
+    /// Reads up to `count` bytes at the current position; fewer or none at the end.
     ///
     /// - Parameter count: bytes.
-    /// - Returns: what there was.
-    /// - Throws: ``SystemError`` where it cannot be read.
+    /// - Returns: the bytes read.
+    /// - Throws: ``SystemError`` if the descriptor cannot be read.
     public func read(upTo count: Int) throws(SystemError) -> [UInt8] {
         var failure: SystemError?
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
@@ -90,13 +90,13 @@ public final class Descriptor: Sendable {
         return bytes
     }
 
-    /// Reads up to `count` bytes at `offset` of the file; fewer, or none, at the end or before an unreadable place.
+    /// Reads up to `count` bytes at `offset`; fewer or none at the end or in front of an unreadable part.
     ///
     /// - Parameters:
     ///   - offset: bytes from the file's beginning.
     ///   - count: bytes.
-    /// - Returns: what there was.
-    /// - Throws: ``SystemError`` where nothing can be read.
+    /// - Returns: the bytes read.
+    /// - Throws: ``SystemError`` if nothing can be read.
     public func read(at offset: UInt64, upTo count: Int) throws(SystemError) -> [UInt8] {
         var failure: SystemError?
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
@@ -117,7 +117,7 @@ public final class Descriptor: Sendable {
         return bytes
     }
 
-    /// What follows the current position, of a small file such as those in /proc.
+    /// Reads from the current position to the end. For small files, such as those in /proc.
     package func readWhole() throws(SystemError) -> [UInt8] {
         var contents: [UInt8] = []
         while true {
@@ -127,16 +127,16 @@ public final class Descriptor: Sendable {
         }
     }
 
-    /// Writes all of the text.
+    /// Writes a text.
     ///
-    /// - Parameter text: written as UTF-8.
-    /// - Throws: ``SystemError`` where it cannot be written.
+    /// - Parameter text: a text, written as UTF-8.
+    /// - Throws: ``SystemError`` if the text cannot be written.
     public func write(_ text: String) throws(SystemError) { try write(bytes: Array(text.utf8)) }
 
-    /// Writes all of the bytes, in one call where nothing interrupts it.
+    /// Writes bytes, in one call unless it is interrupted.
     ///
-    /// - Parameter bytes: what to write.
-    /// - Throws: ``SystemError`` where they cannot be written.
+    /// - Parameter bytes: the bytes to write.
+    /// - Throws: ``SystemError`` if the bytes cannot be written.
     public func write(bytes: [UInt8]) throws(SystemError) {
         var failure: SystemError?
         bytes.withUnsafeBytes { bytes in
@@ -155,14 +155,14 @@ public final class Descriptor: Sendable {
     }
 }
 
-/// The target of a symbolic link, as bytes that need not be UTF-8; nil where there is none.
+/// The target of a symbolic link, with invalid UTF-8 replaced; nil if it cannot be read.
 package func readLink(_ path: String) -> String? {
     var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
     let count = buffer.withUnsafeMutableBytes { readlink(path, $0.baseAddress!, $0.count) }
     return count < 0 ? nil : String(decoding: buffer[..<count], as: UTF8.self)
 }
 
-/// The names in a directory, "." and ".." among them; none where it cannot be read.
+/// The names in a directory, including "." and ".."; empty if it cannot be read.
 package func directoryEntries(_ path: String) -> [String] {
     guard let directory = opendir(path) else { return [] }
     return entries(of: directory)
@@ -178,7 +178,7 @@ private func entries(of directory: OpaquePointer) -> [String] {
     return names
 }
 
-/// The same of a directory that is open; its position stays.
+/// The names in an open directory. The position of its descriptor does not change.
 package func directoryEntries(of open: Descriptor) -> [String] {
     let again = openat(open.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard again >= 0 else { return [] }
@@ -189,7 +189,7 @@ package func directoryEntries(of open: Descriptor) -> [String] {
     return entries(of: directory)
 }
 
-/// The whole of a small file, such as one in /proc.
+/// Reads a whole small file, such as one in /proc.
 package func readFile(_ path: String) throws(SystemError) -> [UInt8] {
     try Descriptor(opening: path).readWhole()
 }

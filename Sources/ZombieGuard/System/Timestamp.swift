@@ -1,4 +1,4 @@
-// A moment in time, as reports and statistics write it, and as names of files do.
+// Formats times for reports, statistics and file names.
 
 import Glibc
 
@@ -8,7 +8,7 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
 
     public init(rawValue: Int64) { self.rawValue = rawValue }
 
-    /// Makes a time of the milliseconds since 1970, UTC.
+    /// Creates a time from milliseconds since 1970, UTC.
     ///
     /// - Parameter milliseconds: since 1970, UTC.
     public init(milliseconds: Int64) {
@@ -26,14 +26,14 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
         return Timestamp(time)
     }
 
-    /// Times that a file claims may lie anywhere: what lies outside of the years 1677 to 2262 becomes their end.
+    /// Converts a timespec. Times outside the years 1677 to 2262, which untrusted files may have, are clamped.
     package init(_ time: timespec) {
         let (nanoseconds, overflow) = Int64(time.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
         let (sum, secondOverflow) = nanoseconds.addingReportingOverflow(Int64(time.tv_nsec))
         rawValue = overflow || secondOverflow ? (time.tv_sec < 0 ? .min : .max) : sum
     }
 
-    /// As system calls take it.
+    /// The time as a timespec.
     package var systemTime: timespec {
         let (seconds, rest) = rawValue.quotientAndRemainder(dividingBy: 1_000_000_000)
         return rest < 0
@@ -41,7 +41,7 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
             : timespec(tv_sec: Int(seconds), tv_nsec: Int(rest))
     }
 
-    /// A date and time of day in UTC; nil where there is no such day or time.
+    /// Creates a time from a date and time of day in UTC; nil if there is no such date or time.
     init?(_ date: (year: Int, month: Int, day: Int), _ time: (hour: Int, minute: Int, second: Int) = (0, 0, 0)) {
         guard (1970...2261).contains(date.year), (1...12).contains(date.month), (1...31).contains(date.day),
             (0...23).contains(time.hour), (0...59).contains(time.minute), (0...59).contains(time.second)
@@ -54,13 +54,13 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
         parts.tm_min = Int32(time.minute)
         parts.tm_sec = Int32(time.second)
         let seconds = timegm(&parts)
-        if Int(parts.tm_mday) != date.day { return nil } // the 30th of February became the 2nd of March
+        if Int(parts.tm_mday) != date.day { return nil } // timegm turned February 30 into March 2
         rawValue = Int64(seconds) * 1_000_000_000
     }
 
     public static func < (a: Timestamp, b: Timestamp) -> Bool { a.rawValue < b.rawValue }
 
-    /// This moment, so many seconds earlier.
+    /// The time `seconds` before this one, clamped to the representable range.
     package func earlier(bySeconds seconds: Int64) -> Timestamp {
         let (nanoseconds, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
         let (difference, secondOverflow) = rawValue.subtractingReportingOverflow(nanoseconds)
@@ -69,7 +69,8 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
 
     /// The day in UTC: "2026-11-21".
     package var day: String {
-        // Days since the 1st of March of year 0, by cycles of 400 years: a leap day is the last of its year.
+        // Days since March 1 of year 0, in cycles of 400 years. With years that start in March, the leap day is the
+        // last day of its year.
         let number = (rawValue >= 0 ? rawValue / 86_400_000_000_000 : (rawValue + 1) / 86_400_000_000_000 - 1) + 719_468
         let (cycle, days) = (number / 146_097, number % 146_097)
         let year = (days - days / 1460 + days / 36_524 - days / 146_096) / 365
@@ -80,7 +81,7 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
         return "\(calendar.year)-\(digits(calendar.month))-\(digits(ofYear - (153 * month + 2) / 5 + 1))"
     }
 
-    /// The parts of the time of day, UTC, each with its digits.
+    /// The zero-padded parts of the time of day, UTC.
     private var time: (fields: [String], milliseconds: String) {
         let milliseconds = rawValue / 1_000_000 - (rawValue % 1_000_000 < 0 ? 1 : 0)
         let ofDay = (milliseconds % 86_400_000 + 86_400_000) % 86_400_000
@@ -92,7 +93,7 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
         )
     }
 
-    /// As in names of files: "20261121T203921.123Z"; sorts as time does.
+    /// The form used in file names: "20261121T203921.123Z". Sorts chronologically.
     package var compact: String { "\(day.filter { $0 != "-" })T\(time.fields.joined()).\(time.milliseconds)Z" }
 
     /// Parses `compact`; nil for anything else.
@@ -113,7 +114,7 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
 }
 
 extension Timestamp: CustomStringConvertible {
-    /// ISO 8601 in UTC: "2026-11-21T20:39:21.250Z", without the fraction where it is 0.
+    /// ISO 8601 in UTC: "2026-11-21T20:39:21.250Z", without the fraction if it is 0.
     public var description: String {
         let time = time
         let fraction = time.milliseconds == "000" ? "" : ".\(time.milliseconds)"

@@ -1,11 +1,11 @@
-// Reads moments from text: dates of ISO 8601.
+// Parses times in ISO 8601.
 
 extension Timestamp {
-    /// Parses a date of ISO 8601 in its extended form, with or without a time of day and its offset from UTC: "2026-11-20",
-    /// "2026-11-20T10:00", "2026-11-20 10:00:30.5Z", "2026-11-20T10:00+01:00". UTC where no offset is given; nil for
-    /// anything else.
+    /// Parses a date in the extended form of ISO 8601, optionally with a time of day and an offset from UTC:
+    /// "2026-11-20", "2026-11-20T10:00", "2026-11-20 10:00:30.5Z", "2026-11-20T10:00+01:00". Without an offset, the
+    /// time is UTC. nil for anything else.
     ///
-    /// - Parameter text: such as `2026-11-20T10:00Z`.
+    /// - Parameter text: a text such as `2026-11-20T10:00Z`.
     public init?(_ text: String) {
         var scanner = Scanner(text)
         guard let year = scanner.number(4), scanner.skip("-"), let month = scanner.number(2), scanner.skip("-"),
@@ -34,7 +34,7 @@ extension Timestamp {
         self = Timestamp(rawValue: local.rawValue + fraction).earlier(bySeconds: offset * 60)
     }
 
-    /// Takes a text apart from its front.
+    /// A scanner over the bytes of a text.
     private struct Scanner {
         private var rest: Substring.UTF8View
 
@@ -42,7 +42,7 @@ extension Timestamp {
 
         var isAtEnd: Bool { rest.isEmpty }
 
-        /// Exactly `count` digits.
+        /// Consumes exactly `count` digits.
         mutating func number(_ count: Int) -> Int? {
             let digits = rest.prefix(count)
             guard digits.count == count, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
@@ -56,7 +56,7 @@ extension Timestamp {
             return true
         }
 
-        /// Digits behind a point, as billionths; digits beyond the ninth are skipped.
+        /// Consumes the digits behind a point, as billionths. Digits beyond the ninth are ignored.
         mutating func fraction() -> Int64? {
             let digits = rest.prefix { (0x30...0x39).contains($0) }
             rest = rest.dropFirst(digits.count)
@@ -65,7 +65,7 @@ extension Timestamp {
             return (nine + Array(repeating: 0, count: 9 - nine.count)).reduce(0) { $0 * 10 + $1 }
         }
 
-        /// "Z", "+01:00", "-0530" or nothing, in minutes.
+        /// Consumes "Z", "+01:00", "-0530" or nothing. Returns minutes.
         mutating func offset() -> Int64? {
             if isAtEnd || skip("Z") || skip("z") { return 0 }
             let isWest = skip("-")

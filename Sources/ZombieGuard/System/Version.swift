@@ -1,11 +1,11 @@
-// The version of everything that is released together.
+// The common version of the library, zguard and the runtime.
 
 import CSystem
 
-/// The version of this library, of `zguard` and of the runtime; it stands in Package.swift.
+/// The version of this library, `zguard` and the runtime, as set in Package.swift.
 public let zombieGuardVersion = String(cString: zg_system_version())
 
-/// The Swift that compiled this library, such as "6.3.1". Where the build did not say which, without the last number.
+/// The Swift version that compiled this library, such as "6.3.1"; without the last number if the build did not set it.
 public let zombieGuardSwiftVersion: String = {
     let exact = String(cString: zg_system_swift_version())
     if !exact.isEmpty { return exact }

@@ -1,9 +1,9 @@
-// Makes text from elsewhere safe to print.
+// Makes untrusted text safe to print.
 
-/// The text with everything escaped that a terminal might obey: control characters, line separators, characters that
-/// change the direction of writing. Names and paths in reports come from programs and files that nobody vouches for.
+/// Escapes everything that a terminal could interpret: control characters, line separators, and characters that change
+/// the direction of writing. Names and paths in reports come from untrusted programs and files.
 ///
-/// - Parameter text: may hold anything.
+/// - Parameter text: any text.
 /// - Returns: one line, safe to print.
 public func visible(_ text: String) -> String {
     func isPlain(_ scalar: Unicode.Scalar) -> Bool {
@@ -26,10 +26,10 @@ public func visible(_ text: String) -> String {
 }
 
 extension String {
-    /// Whether the text is made of ASCII's letters, digits, signs and blanks alone: most are.
+    /// Whether all characters are printable ASCII. A fast path, because most texts are.
     package var isPrintableASCII: Bool { hasOnly { $0 &- 0x20 < 0x5f } }
 
-    /// Whether all bytes are such. Looks at all of them, several at a time.
+    /// Whether `isAllowed` is true for all bytes. Does not stop early, so that the loop can be vectorized.
     @inlinable @inline(__always)
     package func hasOnly(_ isAllowed: (UInt8) -> Bool) -> Bool {
         func isThroughout(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {

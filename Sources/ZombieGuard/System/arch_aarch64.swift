@@ -1,28 +1,28 @@
-// What zguard knows about arm64. Each arch_<cpu>.swift says the same of another processor; nothing else names a register,
-// an instruction or a layout that is a processor's own.
+// The arm64-specific part of zguard. Registers, instructions and layouts of a processor are named only in the
+// arch_<cpu>.swift files.
 
 #if arch(arm64)
 package enum Processor {
-    /// As `uname -m` says it.
+    /// The name of the processor in `uname -m`.
     package static let name = "aarch64"
-    /// `e_machine` of its ELF files (elf.h: EM_AARCH64).
+    /// `e_machine` of ELF files (elf.h: EM_AARCH64).
     package static let elfMachine: UInt16 = 183
-    /// Where `struct elf_prstatus` of a core file has the stack pointer, in bytes.
+    /// Offset of the stack pointer in `struct elf_prstatus` of a core file, in bytes.
     package static let stackPointerPlace = 360
-    /// Bits of a pointer that are no part of the address: memory tags.
+    /// Bits of a pointer that hold a memory tag (MTE).
     package static let tagBits: UInt64 = 0x0f00_0000_0000_0000
-    /// Registers by the names that debuggers have for them, of those by DWARF number.
+    /// Debugger names of registers, with their values. `values` is ordered by DWARF number.
     package static func registers(_ values: [UInt64]) -> [String: Address] {
         let names = (0...30).map { "x\($0)" } + ["sp", "pc"]
         return Dictionary(uniqueKeysWithValues: zip(names, values.map { Address($0) }))
     }
-    /// Makes the registers, by DWARF number, those of a caller whose call has led to where no code is; `memory` reads a word. False where
-    /// nothing tells the caller.
+    /// Turns the registers after a call to an address without code into those of the caller. `registers` is ordered by
+    /// DWARF number; `memory` reads a word. False if the caller cannot be determined.
     package static func undoCall(_ registers: inout [UInt64], memory: (UInt64) -> UInt64?) -> Bool {
         registers[32] = registers[30]
         return registers[30] != 0
     }
-    /// Bytes of the longest call instruction that `call` understands.
+    /// Length in bytes of the longest call instruction that `call` decodes.
     package static let callBytes = 4
 
     package enum Call: Equatable {
@@ -30,11 +30,11 @@ package enum Processor {
         case imported
     }
 
-    /// What the call at the end of `code` calls; nil where none stands there.
+    /// Decodes the call instruction at the end of `code`; nil if there is none.
     ///
     /// - Parameters:
     ///   - code: `callBytes` bytes.
-    ///   - address: of the first of them.
+    ///   - address: address of the first byte.
     package static func call(_ code: [UInt8], at address: UInt64) -> Call? {
         let instruction = code.reversed().reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
         guard instruction >> 26 == 0b100101 else { return nil } // bl

@@ -1,17 +1,17 @@
-// What zguard knows about x86-64. Each arch_<cpu>.swift says the same of another processor; nothing else names a register,
-// an instruction or a layout that is a processor's own.
+// The x86-64-specific part of zguard. Registers, instructions and layouts of a processor are named only in the
+// arch_<cpu>.swift files.
 
 #if arch(x86_64)
 package enum Processor {
-    /// As `uname -m` says it.
+    /// The name of the processor in `uname -m`.
     package static let name = "x86_64"
-    /// `e_machine` of its ELF files (elf.h: EM_X86_64).
+    /// `e_machine` of ELF files (elf.h: EM_X86_64).
     package static let elfMachine: UInt16 = 62
-    /// Where `struct elf_prstatus` of a core file has the stack pointer, in bytes.
+    /// Offset of the stack pointer in `struct elf_prstatus` of a core file, in bytes.
     package static let stackPointerPlace = 264
-    /// Bits of a pointer that are no part of the address: memory tags.
+    /// Bits of a pointer that hold a memory tag; none on x86-64.
     package static let tagBits: UInt64 = 0
-    /// Registers by the names that debuggers have for them, of those by DWARF number.
+    /// Debugger names of registers, with their values. `values` is ordered by DWARF number.
     package static func registers(_ values: [UInt64]) -> [String: Address] {
         let names = [
             "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
@@ -19,15 +19,15 @@ package enum Processor {
         ]
         return Dictionary(uniqueKeysWithValues: zip(names, values.map { Address($0) }))
     }
-    /// Makes the registers, by DWARF number, those of a caller whose call has led to where no code is; `memory` reads a word. False where
-    /// nothing tells the caller.
+    /// Turns the registers after a call to an address without code into those of the caller. `registers` is ordered by
+    /// DWARF number; `memory` reads a word. False if the caller cannot be determined.
     package static func undoCall(_ registers: inout [UInt64], memory: (UInt64) -> UInt64?) -> Bool {
         guard let word = memory(registers[7]) else { return false }
         registers[16] = word
         registers[7] &+= 8
         return true
     }
-    /// Bytes of the longest call instruction that `call` understands.
+    /// Length in bytes of the longest call instruction that `call` decodes.
     package static let callBytes = 6
 
     package enum Call: Equatable {
@@ -35,11 +35,11 @@ package enum Processor {
         case imported
     }
 
-    /// What the call at the end of `code` calls; nil where none stands there.
+    /// Decodes the call instruction at the end of `code`; nil if there is none.
     ///
     /// - Parameters:
     ///   - code: `callBytes` bytes.
-    ///   - address: of the first of them.
+    ///   - address: address of the first byte.
     package static func call(_ code: [UInt8], at address: UInt64) -> Call? {
         if code[0] == 0xff, code[1] == 0x15 { return .imported } // call *table(%rip)
         guard code[1] == 0xe8 else { return nil }

@@ -1,16 +1,16 @@
-// The retains and releases of an object as text.
+// Renders the retains and releases of an object as text.
 
 extension TextRenderer {
-    // Two calls are shown at least: the innermost one may be a helper that releases for others.
+    // At least two calls are shown: the innermost one may be a helper that releases on behalf of its caller.
     private static let framesShown = [3, 2]
 
-    /// What was asked of an object's count, a line each; empty where nothing is known. Safe to print.
+    /// Renders the changes of a reference count, one line each; empty if there are none. Safe to print.
     ///
-    /// Where a line releases what it retained just before, as unoptimised code does all the time, both are left out, unless
-    /// everything is to be shown.
+    /// A retain that the same source line releases again is omitted together with its release, unless everything is
+    /// shown. Unoptimized code is full of such pairs.
     ///
-    /// - Parameter changes: the newest first.
-    /// - Returns: lines that end with a line feed each.
+    /// - Parameter changes: the changes, newest first.
+    /// - Returns: lines, each including its line feed.
     public func render(_ changes: [Finding.CountChange]) -> String {
         let shown = isFull ? changes : changes.withoutPairs
         guard let last = shown.first else { return "" }
@@ -30,7 +30,7 @@ extension TextRenderer {
 }
 
 extension [Finding.CountChange] {
-    /// Without each retain that the same line of a function released before anything else happened.
+    /// Removes each retain that the same line of the same function releases next, together with that release.
     package var withoutPairs: [Finding.CountChange] {
         var left: [Finding.CountChange] = []
         for change in reversed() {
@@ -47,7 +47,7 @@ extension [Finding.CountChange] {
 }
 
 extension Finding.CountChange {
-    // "release 2 → 1"
+    // "release  2 → 1", or "release" if the count is unknown.
     package var text: String {
         switch knownEvent {
         case .dealloc: "deallocated"
@@ -61,16 +61,16 @@ extension Finding.CountChange {
         }
     }
 
-    // nil: by how many is not known.
+    // `difference` is nil if the size of the change is unknown.
     private func counts(by difference: Int?) -> String {
         guard let strong else { return "" }
         return "  \(strong) → \(difference.map { String(max(0, strong + $0)) } ?? "…")"
     }
 
-    // Who asked: the innermost of the program's own calls, and its line.
+    // Place of the innermost call of the program itself; identifies the caller when pairs are removed.
     var origin: String? { (stack.first { !$0.isLibraryCode && !$0.isEntryCode } ?? stack.first)?.shortPlace }
 
-    // The program's own calls, innermost first; where there are none, whatever is there.
+    // The innermost `most` calls of the program itself; the innermost frames of any kind if there are none.
     package func place(_ most: Int) -> String {
         let own = stack.filter { !$0.isLibraryCode && !$0.isEntryCode }
         let shown = (own.isEmpty ? stack : own).prefix(most)

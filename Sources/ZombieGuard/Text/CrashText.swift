@@ -1,7 +1,7 @@
-// A crash in words: the sentence, and the threads that did the same.
+// Describes a crash in words: its sentence, and the titles of the other threads.
 
 extension Finding.Crash {
-    /// The message on one line, safe to print; nil where there is none.
+    /// The message on one line, safe to print; nil if there is none.
     var messageLine: String? {
         guard let message else { return nil }
         let words = message.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
@@ -9,7 +9,7 @@ extension Finding.Crash {
         return line.isEmpty ? nil : visible(line)
     }
 
-    /// The other threads, those with equal stacks together, in the order of their first.
+    /// The non-faulting threads, grouped by equal stacks, in order of the first thread of each group.
     package var otherThreads: [(title: String, stack: [Finding.Frame])] {
         var groups: [(threads: [Finding.ThreadStack], stack: [Finding.Frame])] = []
         var places: [[Finding.Frame]: Int] = [:]

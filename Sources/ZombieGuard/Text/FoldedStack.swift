@@ -1,16 +1,16 @@
-// A stack as people read it: the program's own frames, and between them what runtimes and the compiler put there, folded into
-// one line each.
+// Folds a stack for display: the program's own frames stay, and each run of runtime and compiler-generated frames
+// becomes one line.
 
-/// The lines that a stack is shown as.
+/// Computes the lines in which a stack is displayed.
 package enum FoldedStack {
     package enum Line: Hashable {
         case frame(Int)
-        /// Frames of runtimes, and thunks; `name` is the function that the program called, or that called the program.
+        /// A run of runtime frames and thunks; `name` is the function that the program called, or that called it.
         case folded(ClosedRange<Int>, name: String)
-        /// A recursion: the frames before `first`, so many of them, come so many times more.
+        /// A recursion: the `frames` frames in front of `first` repeat `turns` more times.
         case repeated(first: Int, frames: Int, turns: Int)
 
-        /// Number of its first frame.
+        /// Index of the line's first frame.
         package var first: Int {
             switch self {
             case .frame(let number): number
@@ -20,12 +20,12 @@ package enum FoldedStack {
         }
     }
 
-    /// A recursion goes through up to so many functions; it is condensed where it turns at least so often again.
+    /// A recursion is condensed if its cycle has at most `longestTurn` frames and repeats `fewestTurns` times or more.
     private static let longestTurn = 6
     private static let fewestTurns = 3
 
-    /// Folds runs of runtime frames and thunks, also of a single one, and recursions. A stack without any frame of the program's
-    /// own keeps all.
+    /// Folds runs (also of length one) of runtime frames and thunks, and condenses recursions. A stack that contains no
+    /// frame of the program itself is not folded.
     package static func lines(of stack: [Finding.Frame], isFull: Bool) -> [Line] {
         if isFull { return stack.indices.map { .frame($0) } }
         let isFoldable = isFoldable(stack)
@@ -41,9 +41,9 @@ package enum FoldedStack {
                 index += 1
                 continue
             }
-            // What follows a run called it: the run's outermost function is the one that the program called. Behind the
-            // last frame of the program's own it is the other way round.
-            // A thunk says less than what it leads to.
+            // Name a run after the function that the program called, which is the run's outermost frame. A run outside
+            // the program's outermost frame called the program instead and is named after its innermost frame. Thunks
+            // are less telling than their targets and are used only if the run has no other frame.
             let range = condensed[index].first...condensed[end - 1].first
             let frames = stack[range].filter { !$0.isThunk }
             let named =
@@ -56,7 +56,7 @@ package enum FoldedStack {
         return lines
     }
 
-    // The stack with each turn of a recursion but the first replaced by a count.
+    // Replaces the repetitions of a recursion by a count; the first cycle stays.
     private static func condensed(_ stack: [Finding.Frame]) -> [Line] {
         var lines: [Line] = []
         var index = 0
@@ -79,9 +79,9 @@ package enum FoldedStack {
         return lines
     }
 
-    /// For each frame, whether it is nobody's who looks for a bug of the program's own: runtimes, what is before main, what the
-    /// compiler writes anew into each program, and thunks. One that called nothing of the program's own stays where the function
-    /// that it was made for may be a part of it.
+    /// Whether each frame is irrelevant to a bug in the program: runtime libraries, entry code in front of `main`,
+    /// compiler-generated helpers, and thunks. A thunk that may contain its inlined target is kept, unless it called a
+    /// frame of the program itself.
     static func isFoldable(_ stack: [Finding.Frame]) -> [Bool] {
         stack.indices.map { index in
             let frame = stack[index]
@@ -97,11 +97,11 @@ package enum FoldedStack {
         return counts.map { "\($0) \($1)\($0 == 1 ? "" : "s")" }.joined(separator: " and ")
     }
 
-    /// A function without what makes names of templates long: "std::sort<…>(…)".
+    /// Abbreviates template arguments and parameters: "std::sort<…>(…)".
     static func shortName(_ function: String) -> String {
         var short = ""
         var open: [Character] = []
-        // What operators are called is no bracket.
+        // Characters in operator names are not brackets.
         let operators = [
             "operator<=>", "operator<<", "operator<", "operator->", "operator>>", "operator>", "operator()",
         ]
@@ -121,7 +121,7 @@ package enum FoldedStack {
                 open.removeLast()
                 if open.isEmpty { short.append(character) }
             default:
-                // The first character inside a bracket stands for all.
+                // The first character in a bracket becomes "…", the others are dropped.
                 if open.isEmpty { short.append(character) } else if short.last == open[0] { short.append("…") }
             }
         }
@@ -130,10 +130,10 @@ package enum FoldedStack {
 }
 
 extension Finding.Frame {
-    /// Whether the frame is where programs begin, before `main`: linked into every executable.
+    /// Whether the frame is the entry code in front of `main`, which is linked into every executable.
     var isEntryCode: Bool { function == "_start" && file == nil }
 
-    // What the compiler writes anew into each program.
+    // Helper functions that the compiler generates in each program.
     fileprivate var isHelper: Bool {
         guard let function else { return false }
         return ["__swift_", "outlined ", "value witness", "lazy protocol witness"].contains { function.hasPrefix($0) }

@@ -1,8 +1,8 @@
-// The sentence that says it all: what happened, to which block, where.
+// Composes the headline of a finding: what happened, to which block, and where.
 
 extension Finding {
-    /// One sentence without its kind in front, such as
-    /// "a block of 48 bytes at 0x7f10 was freed again, in shutdown (app.c:41)". Safe to print.
+    /// One sentence without the finding's kind, such as
+    /// "a freed block of 48 bytes at 0x7f10 was freed again, in shutdown (app.c:41)". Safe to print.
     public var sentence: String {
         if kind == .crash { return crashSentence }
         if kind == .stall { return stallSentence }
@@ -43,7 +43,7 @@ extension Finding {
         }
     }
 
-    // The runtime names an address that a register holds, where one does.
+    // If the processor reports no address, the runtime substitutes a noncanonical address found in a register.
     private var isWithoutAddress: Bool {
         confidence == .inferred && detail["fault_address"] == nil && (address?.rawValue ?? 0) == 0 && neighbours == nil
     }
@@ -57,12 +57,12 @@ extension Finding {
         return ", from \(visible(old)) to \(visible(new))"
     }
 
-    // "0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a pointer read from the gap beside a live block of 100 bytes at 0x7f10"
+    // "0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a value read from the gap beside a live block of 100 bytes at 0x7f10"
     private var followed: String {
         let source = detail["read_from"].map { visible($0) } ?? "somewhere"
         guard let block else { return "\(pointer) was followed\(signal), a value read from \(source)" }
         let place = "\(blockName(block)) at \(block.start)"
-        // The gap is beside this block; what was never written is in it.
+        // The gap is next to this block, while never-written memory is inside it.
         let text = kind == .heapOverflow ? "the gap beside \(place)" : "\(source), in \(place)"
         return "\(pointer) was followed\(signal), a value read from \(text)"
     }
@@ -89,7 +89,7 @@ extension Finding {
         return (block, "\(blockName(block)) at \(start)")
     }
 
-    // A function that does nothing to the block.
+    // For a function that only queries the block.
     private func askedAbout(_ call: String) -> String {
         if kind == .useAfterFree { return "\(call) was given a pointer to memory that was freed, \(position ?? at)" }
         if let position { return "\(call) was given a pointer that is no block's start, \(position)" }
@@ -99,7 +99,8 @@ extension Finding {
         return "\(call) was given \(pointer), \(detail["what"].map { "a \(visible($0))" } ?? "no block")"
     }
 
-    // The kernel's access: "write() was given memory that was freed: 5 bytes at 0x7f20, 16 bytes into a freed block of …"
+    // For an access by the kernel: "write() was given memory that was freed: 5 bytes at 0x7f20, 16 bytes into a freed
+    // block of …"
     private func bufferOf(_ call: String, _ block: Block) -> String {
         let place = "\(blockName(block)) at \(block.start)"
         switch (kind, detail["freed"] ?? detail["ended"]) {
@@ -126,7 +127,8 @@ extension Finding {
             return "\(access.noun) \(at)\(signal), through a pointer that was read from freed memory"
         }
         guard let className = block.className else {
-            // A fault on a value from filled memory: the block is where the value was read from, not what was touched.
+            // After a fault on a value that was read from filled memory, the block is the source of the value, not the
+            // accessed memory.
             let touched =
                 address.map { address in
                     address.distance(from: block.start).map { $0 < block.size } ?? false
@@ -138,7 +140,7 @@ extension Finding {
         return zombie(block, className: className)
     }
 
-    /// "property Cart.total was modified while it was being read, in a Shop.Cart (32 bytes at 0x7f10)"
+    /// "property Cart.total was modified while it was being read, in Shop.Cart (32 bytes at 0x7f10)"
     private var overlap: String {
         let variable = block?.property.map { "property \($0)" } ?? "a variable\(address.map { " at \($0)" } ?? "")"
         let done = access == .write ? "modified" : access == .read ? "read" : "used"
@@ -228,7 +230,7 @@ extension Finding {
 
     private func bytes(_ count: some BinaryInteger) -> String { "\(count) byte\(count == 1 ? "" : "s")" }
 
-    // "at 0x10, 16 bytes into a freed block of 48 bytes at 0x0"
+    // "at 0x10, 16 bytes into a freed block of 48 bytes"
     private var position: String? {
         guard let block else { return nil }
         let size = Int64(clamping: block.size)

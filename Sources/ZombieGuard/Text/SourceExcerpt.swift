@@ -1,31 +1,32 @@
-// Lines of source files, for reports that show the code beside a stack.
+// Reads lines of source files for reports that show code beside a stack.
 
 import Glibc
 
-/// Some lines of a source file, safe to print: tabs expanded, long lines cut, the marked one where its column is.
+/// Lines of a source file, safe to print: tabs are expanded, long lines are cut, the marked line around its column.
 public struct SourceExcerpt: Hashable, Sendable {
-    /// Number of the first of the lines, counted from 1.
+    /// Number of the first line, counted from 1.
     public var first: Int
-    /// Number of the line that it is about.
+    /// Number of the line that the excerpt is about.
     public var marked: Int
     /// The lines, safe to print, without line feeds.
     public var lines: [String]
-    /// Where in the marked line, in columns of a terminal, counted from 1; nil where that is not known.
+    /// Position in the marked line, in terminal columns from 1; nil if unknown.
     public var column: Int?
-    /// The file was changed after the program was built, so the lines may be others than those that ran.
+    /// Whether the file was modified after the program was built, so that the lines may differ from the compiled ones.
     public var isNewerThanProgram = false
 }
 
-/// Reads excerpts, each file once. A report may name any file, so only regular files that look like source code are read:
-/// never what may block, nothing that a report has no business to show, and nothing that whoever
-/// wrote the report could not read. Not for several threads at once.
+/// Reads excerpts, each file once. Reports are untrusted and may name any file. Therefore only regular files with the
+/// suffix of a source language are read, and only those that the author of the report may read; opening them never
+/// blocks. Not thread-safe.
 public final class SourceExcerpts {
     static let largestFile: Int64 = 8 << 20
     static let longestLine = 160
     static let tabWidth = 4
     private static let largestCache = 64 << 20
 
-    // Of languages whose programs have such stacks. Configuration and scripts, which hold secrets, are not among them.
+    // Suffixes of source files in compiled languages. Configuration files and scripts are excluded because they may
+    // hold secrets.
     private static let suffixes: Set<String> = [
         "c", "h", "cc", "hh", "cpp", "hpp", "cxx", "hxx", "c++", "h++", "ipp", "inl", "inc", "tcc", "tpp", "def", "m",
         "mm", "swift", "gyb", "rs", "go", "zig", "d", "nim", "cr", "v", "vala", "pas", "pp", "adb", "ads", "f", "for",
@@ -34,7 +35,7 @@ public final class SourceExcerpts {
 
     private struct File {
         var bytes: [UInt8]
-        /// Where each line begins.
+        /// Offset of each line.
         var starts: [Int]
         var modified: Int
     }
@@ -48,15 +49,15 @@ public final class SourceExcerpts {
     private var programs: [Key: Int?] = [:]
     private var cached = 0
 
-    /// Makes excerpts; files are read when they are asked for.
+    /// Creates a reader; files are read on demand.
     public init() {}
 
-    /// The lines around the one that a frame is in; nil where the frame has no line or its file cannot be shown.
+    /// Returns the lines around a frame's line; nil if the frame has no line or its file cannot be shown.
     ///
     /// - Parameters:
     ///   - frame: a frame with file and line.
-    ///   - author: who wrote the finding that the frame is of.
-    ///   - context: how many lines before and behind.
+    ///   - author: the author of the frame's finding.
+    ///   - context: number of lines to show before and after that line.
     /// - Returns: the lines.
     public func excerpt(for frame: Finding.Frame, by author: Author, context: Int = 2) -> SourceExcerpt? {
         guard let path = frame.file, let line = frame.line,
@@ -76,13 +77,13 @@ public final class SourceExcerpts {
         return excerpt
     }
 
-    /// The lines from `context` before a line to `context` after it; nil where the file cannot be shown or is shorter.
+    /// Returns the lines from `context` before a line to `context` after it; nil if there is no such line to show.
     ///
     /// - Parameters:
-    ///   - path: of the source file.
-    ///   - author: who has named it.
-    ///   - line: from 1.
-    ///   - context: how many lines before and behind.
+    ///   - path: path of the source file.
+    ///   - author: the author of the report that names the path.
+    ///   - line: number of the line, from 1.
+    ///   - context: number of lines to show before and after that line.
     /// - Returns: the lines.
     public func excerpt(of path: String, by author: Author, line: Int, context: Int = 2) -> SourceExcerpt? {
         guard line > 0, let file = file(Key(path: path, author: author)), line <= file.starts.count else { return nil }
@@ -111,7 +112,7 @@ public final class SourceExcerpts {
             !parts.contains("..") || key.path.hasPrefix("/"),
             suffixes.contains(name[name.index(after: dot)...].lowercased())
         else { return nil }
-        // The name without links is the one that counts: a link called evil.c may lead to any file.
+        // The resolved path must have the same file name: a symbolic link called evil.c may lead to any file.
         guard let (file, path) = try? key.author.open(key.path), path.split(separator: "/").last == name,
             let status = file.status, status.st_size <= largestFile,
             let bytes = try? file.read(at: 0, upTo: Int(status.st_size)), !bytes.isEmpty, !bytes.contains(0)
@@ -137,8 +138,8 @@ public final class SourceExcerpts {
         return visible(expanded(shown)) + (shown.count < bytes.count ? FittingText.cut : "")
     }
 
-    // The same with the byte at a column, which debug information counts from 1, a tab as one of them: of a line that is longer
-    // than what is shown the part that it is in. nil where the line has no such byte.
+    // The text of a line and the terminal column of a byte in it. Debug information counts bytes from 1, and a tab as
+    // one. Of a line longer than `longestLine` the part around the byte is returned. Nil if the line has no such byte.
     private static func text(of line: Int, showing column: Int, in file: File) -> FittingText? {
         let bytes = bytes(of: line, in: file)
         guard column >= 1, column <= bytes.count else { return nil }
@@ -146,7 +147,7 @@ public final class SourceExcerpts {
         var start = bytes.startIndex
         if column > longestLine {
             start = at - longestLine / 2
-            while start < at, bytes[start] & 0xc0 == 0x80 { start += 1 } // not within a character
+            while start < at, bytes[start] & 0xc0 == 0x80 { start += 1 } // skip UTF-8 continuation bytes
         }
         let shown = bytes[start...].prefix(longestLine)
         let before = (start > bytes.startIndex ? FittingText.cut : "") + visible(expanded(bytes[start..<at]))
@@ -156,7 +157,7 @@ public final class SourceExcerpts {
             whole: text + (shown.endIndex < bytes.endIndex ? FittingText.cut : ""), column: width + 1)
     }
 
-    // Without its end.
+    // The bytes of a line without its line end.
     private static func bytes(of line: Int, in file: File) -> ArraySlice<UInt8> {
         let start = file.starts[line - 1]
         let end = line < file.starts.count ? file.starts[line] : file.bytes.count

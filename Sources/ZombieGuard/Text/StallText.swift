@@ -1,9 +1,9 @@
-// A stall in words, and the stacks that were seen meanwhile as one tree.
+// Describes a stall in words, and renders its stack samples as one tree.
 
 extension Finding.Stall {
-    /// "computing", "in futex, for a lock that thread 2 (worker) holds".
+    /// The cause: "computing", "waiting in futex for a lock that thread 2 (worker) holds".
     ///
-    /// - Parameter joins: whether it waits for the end of that thread instead.
+    /// - Parameter joins: whether the thread waits for the end of that thread instead of a lock.
     func cause(joins: Bool) -> String {
         if isComputing { return "computing" }
         let place = call.map { "waiting in \(visible($0))" } ?? "waiting"
@@ -13,14 +13,15 @@ extension Finding.Stall {
         return place + (joins ? " for the end of \(thread)" : " for a lock that \(thread) holds")
     }
 
-    // A line is not moved in further: of a stack that forks at each of very many calls, the blanks would be most of the text.
+    // Limit on the indentation: a stack that forks at very many calls would otherwise consist mostly of spaces.
     private static let deepestIndent = 60
 
-    /// The samples as lines, outermost calls first: a count in front of each function; where the stacks part ways the lines are further in.
+    /// The samples as lines, outermost calls first, each function with its sample count. Lines are indented where
+    /// stacks diverge.
     package var tree: [String] {
         typealias Part = (count: Int, names: ArraySlice<String>)
         var lines: [String] = []
-        // What is still to be written, the next one last. Not by recursion: a report may hold stacks of any depth.
+        // Stack of pending lines; the last one is next. Not recursive, because a report may hold stacks of any depth.
         var pending: [(line: String?, stacks: [Part], indent: Int)] = [
             (nil, sampled.map { ($0.count, $0.stack.reversed().map(\.shortPlace)[...]) }, 0)
         ]
@@ -43,10 +44,10 @@ extension Finding.Stall {
         return lines
     }
 
-    // Counts in a report may be any.
+    // Counts in a report are untrusted and may overflow.
     private static func sum(_ counts: [Int]) -> Int { counts.reduce(0) { $0.addingSaturated($1) } }
 
-    /// The same with less of each stack.
+    /// A copy with each sampled stack shortened by `shorter`.
     package func shortened(_ shorter: ([Finding.Frame]) -> [Finding.Frame]) -> Finding.Stall {
         var short = self
         short.sampled = sampled.map { .init(count: $0.count, stack: shorter($0.stack)) }
@@ -55,14 +56,15 @@ extension Finding.Stall {
 }
 
 extension Finding {
-    /// It waits in pthread_join or one of its relatives, whose word is the number of the other thread, as that of some locks is.
+    /// Whether the thread waits in pthread_join or a variant. The futex word of a join holds the other thread's id, as
+    /// that of some locks holds the owner's.
     var joinsThread: Bool {
         stacks.access.prefix(6).contains {
             $0.function?.hasSuffix("join_ex") == true || $0.function?.contains("pthread_join") == true
         }
     }
 
-    /// "thread 1 (main) did not wait for events for 812 ms in Cart.total() (Cart.swift:12): computing; 5 times"
+    /// "thread 1 (main) was busy for 812 ms in Cart.total() (Cart.swift:12): computing; 5 times"
     var stallSentence: String {
         guard let stall else { return "a thread that waits for events was busy for long" }
         var text = detail["queue"] == nil ? threadName : "the main queue (\(threadName))"

@@ -1,33 +1,33 @@
-// Findings as text: one sentence, up to three stacks, one closing line.
+// Renders findings as text: one sentence, the stacks, and a closing line.
 
 /// Renders findings for people to read in a terminal or a log.
 public struct TextRenderer {
-    /// What every line of ours that is not part of a stack begins with.
+    /// Prefix of every line that is not part of a stack.
     public static let mark = "==zguard== "
 
     private let style: TextStyle
     private let excerpts: SourceExcerpts?
-    /// Who can have written what is rendered where that is no finding.
+    /// Author of rendered data that is not part of a finding.
     package var author = Author.own
 
-    /// Lines of the source around an access, and the one line of its free and its allocation.
+    /// Number of source lines in front of and behind the line of an access. A free or an allocation shows one line.
     private static let linesAround = 2
-    /// Columns of source that are shown on the narrowest terminal.
+    /// Minimum width of source lines, however narrow the terminal is.
     private static let leastSource = 24
 
-    /// `excerpts` are shown where they are given and the file is still there.
+    /// Creates a renderer.
     ///
     /// - Parameters:
-    ///   - style: the looks.
-    ///   - excerpts: reads source files; nil: none are shown.
+    ///   - style: colors and folding.
+    ///   - excerpts: reads source files; nil omits source lines.
     public init(style: TextStyle = TextStyle(), excerpts: SourceExcerpts? = nil) {
         self.style = style
         self.excerpts = excerpts
     }
 
-    /// The whole report of one finding, ending with a line feed. Safe to print whatever the finding holds.
+    /// Renders the whole report of one finding, including its final line feed. The finding may hold any text.
     ///
-    /// - Parameter finding: a finding with names; its texts may hold anything.
+    /// - Parameter finding: a symbolicated finding; its text is untrusted.
     /// - Returns: the report, safe to print.
     public func render(_ finding: Finding) -> String {
         var renderer = self
@@ -51,7 +51,7 @@ public struct TextRenderer {
         text += render(finding.history)
         if let crash = finding.crash {
             text += render(crash)
-            // Why there is one alone.
+            // Say why the stacks of the other threads are missing.
             if crash.threads.isEmpty, let why = finding.detail["threads"] {
                 text += heading("threads: \(visible(why))")
             }
@@ -60,7 +60,7 @@ public struct TextRenderer {
         return text + mark + style.paint(closing(finding), .mark) + "\n"
     }
 
-    // What the program noted, its registers where everything is wanted, and the other threads.
+    // Renders the program's annotations, the registers in a full report, and the other threads.
     private func render(_ crash: Finding.Crash) -> String {
         var text = ""
         func list(_ title: String, _ lines: [String]) {
@@ -78,7 +78,7 @@ public struct TextRenderer {
         return text
     }
 
-    // Who holds the lock, and what was seen besides the most frequent stack.
+    // Renders the lock holder's stack and, if there are several sampled stacks, their tree.
     private func render(_ stall: Finding.Stall, joins: Bool) -> String {
         var text = ""
         if let holder = stall.holder {
@@ -97,21 +97,21 @@ public struct TextRenderer {
     var isFull: Bool { style.isFull }
     var columns: Int? { style.columns }
 
-    /// A line of ours that says what follows.
+    /// A line with the prefix that introduces what follows.
     func heading(_ title: String) -> String { mark + style.paint(title, .title) + "\n" }
 
-    /// One stack under its title, with the source where the program's own code is; empty where the stack is.
-    /// `linesAround` says how many lines before and behind that place are shown, nil: no source.
+    /// Renders a stack under its title, with the source at the innermost frame of the program itself. Empty if the
+    /// stack is.
     ///
     /// - Parameters:
     ///   - stack: innermost frame first.
-    ///   - title: what stands above it; nil: nothing.
-    ///   - linesAround: lines before and behind the place; nil: no source.
+    ///   - title: the heading; nil for none.
+    ///   - linesAround: number of source lines in front of and behind that frame's line; nil for no source.
     /// - Returns: the lines, safe to print.
     public func render(_ stack: [Finding.Frame], title: String?, linesAround: Int? = 0) -> String {
         if stack.isEmpty { return "" }
         var text = title.map { mark + style.paint($0, .title) + "\n" } ?? ""
-        // The source of one place suffices; a place of the runtime's says nothing.
+        // Show the source once, at the innermost frame that has a line and is not folded.
         let isFoldable = FoldedStack.isFoldable(stack)
         var origin = stack.indices.first { stack[$0].hasLine && !isFoldable[$0] }
         for line in FoldedStack.lines(of: stack, isFull: style.isFull) {
@@ -156,7 +156,7 @@ public struct TextRenderer {
         return text + "  " + style.paint(place, isOwn ? .place : .faint)
     }
 
-    // The source with its numbers, the line itself marked, below it where in the line:
+    // Source lines with their numbers; the line is marked, and a caret marks its column:
     //     40 |     close(it)
     //   > 41 |     close(it)
     //        |     ^

@@ -1,17 +1,17 @@
-// How text reports look: colours, and how much of a stack they show.
+// Defines the style of text reports: colors, and whether stacks are folded.
 
-/// The looks of a text report. What it says does not depend on them, but for frames that are folded.
+/// The style of a text report. The contents do not depend on it, apart from folded frames.
 public struct TextStyle: Hashable, Sendable {
-    /// Whether to use the colours and weights of ANSI terminals.
+    /// Whether to use the colors and weights of ANSI terminals.
     public var usesColor: Bool
-    /// Whether every frame is shown; otherwise runs of runtime frames are one line each.
+    /// Whether to show every frame; otherwise each run of runtime frames is folded into one line.
     public var isFull: Bool
-    /// The directory that paths of source files are shown from, where they lie below it; nil: paths are shown whole.
+    /// Paths of source files below this directory are shown relative to it; nil shows full paths.
     public var directory: String?
-    /// Columns of the terminal, which lines of source are cut to; nil: lines are as long as excerpts have them.
+    /// Width of the terminal, to which source lines are cut; nil leaves the lines of excerpts uncut.
     public var columns: Int?
 
-    /// Makes a style. Each parameter is the property of its name.
+    /// Creates a style. Each parameter sets the property of the same name.
     public init(usesColor: Bool = false, isFull: Bool = false, directory: String? = nil, columns: Int? = nil) {
         self.usesColor = usesColor
         self.isFull = isFull
@@ -19,27 +19,27 @@ public struct TextStyle: Hashable, Sendable {
         self.columns = columns
     }
 
-    /// Parts of a report that look different from each other.
+    /// Parts of a report with distinct styles; the raw value is the parameter of the ANSI escape sequence.
     enum Role: String {
         case mark = "2"
         case kind = "1;31"
         case sentence = "1"
         case title = "0;1"
-        /// The program's own functions, and where they are.
+        /// The program's own functions.
         case function = "1;32"
         case place = "36"
-        /// What is there for completeness: frames of the runtime, numbers of lines.
+        /// Secondary information: runtime frames, line numbers.
         case faint = "0;2"
-        /// The place in an excerpt of the source.
+        /// The marker of the position in a source excerpt.
         case pointer = "1;33"
     }
 
-    /// The text, in the colour of its role.
+    /// Returns the text in the style of its role.
     func paint(_ text: String, _ role: Role) -> String {
         usesColor && !text.isEmpty ? "\u{1b}[\(role.rawValue)m\(text)\u{1b}[0m" : text
     }
 
-    /// A path as it is shown: from ``directory`` on, safe to print.
+    /// Returns a path for display: relative to ``directory`` if below it, safe to print.
     func path(_ file: String) -> String {
         guard let directory, file.hasPrefix(directory + "/") else { return visible(file) }
         return visible(String(file.dropFirst(directory.utf8.count + 1)))

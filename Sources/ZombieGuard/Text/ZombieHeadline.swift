@@ -1,4 +1,4 @@
-// The sentence about a freed object whose class is known.
+// Composes the headline for a freed object of a known class.
 
 extension Finding {
     /// "method Cart.add(_:) was called on a deallocated Shop.Cart (48 bytes at 0x7f10)"
@@ -54,7 +54,7 @@ extension Finding {
         }
     }
 
-    // What is known of a method without a name.
+    // A description of a method whose name is unknown.
     private var method: String {
         guard let slot = detail["slot"] else { return "a method" }
         return block?.knownLanguage == .cxx
@@ -72,7 +72,7 @@ extension Finding.Block {
     /// "(48 bytes)"
     var extent: String { "(\(purpose)\(size) byte\(size == 1 ? "" : "s"))" }
 
-    // What objects are for that nobody wrote a class for.
+    // The purpose of objects whose class does not appear in source code.
     private var purpose: String {
         guard let className else { return "" }
         if className == "closure context" { return "what a closure captured, " }
@@ -85,13 +85,14 @@ extension Finding.Block {
         return storages.first { className.hasPrefix($0.0) }?.1 ?? ""
     }
 
-    /// Whether the member is called with arguments, as methods, initializers and subscripts are.
+    /// Whether the member takes arguments, as methods, initializers and subscripts do.
     package var isMethod: Bool { member?.contains("(") == true }
 
-    /// "Cart.total" where the member is a stored property.
+    /// "Cart.total" if the member is a stored property.
     package var property: String? { isMethod ? nil : member.map { qualified($0) } }
 
-    /// "Cart.add(_:)", "geo::Circle::area(int) const": with the class's own name, without module and enclosing types.
+    /// "Cart.add(_:)", "geo::Circle::area(int) const": a Swift member is qualified with the class's own name, without
+    /// module and enclosing types.
     package func qualified(_ member: String) -> String {
         guard let className else { return visible(member) }
         if knownLanguage == .cxx { return visible("\(className)::\(member)") }

@@ -1,23 +1,23 @@
-// What was watched: how many blocks and allocation stacks had pages of their own, and why not more.
+// Computes coverage: the share of blocks and allocation stacks that were watched, and why it was not larger.
 
 import CZombie
 
-/// The share of blocks and of allocation stacks that was watched, in one process or in all processes of a run.
+/// Share of blocks and allocation stacks that were watched, in one process or in all processes of a run.
 ///
-/// A block is watched where it has pages of its own, or a memory tag: then every access beyond its end, and every later one once it is freed, is
-/// found at the instruction. A stack is watched where one of its blocks was. Without them bugs are found in freed blocks only, as
-/// long as these are held: a run that watched little and found nothing says little.
+/// An isolated or memory-tagged block is watched: every access beyond its end or after its free is detected at the
+/// instruction. A stack is watched if one of its blocks was. In all other blocks, only bugs in freed blocks are found,
+/// while they are in quarantine, so a run that watched little and found nothing proves little.
 public struct Coverage: Hashable, Sendable {
-    /// Why blocks got no pages of their own.
+    /// Why blocks were not isolated: the coverage reason.
     public struct Shortfall: Hashable, Sendable {
-        /// How reasons compare: one is told.
+        /// Priority of reasons, of which one is reported (zg_coverage.h).
         enum Kind: UInt32, Sendable { case cause, event, design }
 
-        /// An option's name, mostly: `fence_bytes`, `fence_overhead`, `mappings`, `pressure`, …
+        /// Usually the name of an option: `fence_bytes`, `fence_overhead`, `mappings`, `pressure`, …
         public var name: String
-        /// What it says of a run, such as "fence_bytes was used up".
+        /// Clause for users, such as "fence_bytes was used up".
         public var text: String
-        /// When it was so for the first time, in seconds since the start; nil where it was so from the start.
+        /// First occurrence, in seconds since the start; nil if the reason applied from the start.
         public var seconds: Double?
 
         let kind: Kind
@@ -26,51 +26,50 @@ public struct Coverage: Hashable, Sendable {
         public var sentence: String { text + (seconds.map { " at \(ProgramEnd.timeText($0))" } ?? "") }
     }
 
-    /// Blocks that the program got, those included that its own allocator served.
+    /// Blocks allocated, including those from the program's own allocator.
     public var blocks: UInt64 = 0
-    /// Blocks that had pages of their own, or memory tags.
+    /// Blocks that were isolated or tagged.
     public var watchedBlocks: UInt64 = 0
-    /// Blocks that had memory tags (profile `mte`): every access to them is checked without pages of their own.
+    /// Blocks with memory tags (profile `mte`), which check every access without a page per block.
     public var taggedBlocks: UInt64 = 0
-    /// Allocation stacks seen.
+    /// Distinct allocation stacks.
     public var stacks: UInt64 = 0
-    /// Allocation stacks of which a block was watched.
+    /// Allocation stacks with at least one watched block.
     public var watchedStacks: UInt64 = 0
-    /// Programs that were executed without the runtime, which they cannot take; of a run, statically linked ones as well.
+    /// Programs executed without the runtime because they cannot load it; in a run, statically linked ones as well.
     public var unguardedPrograms: UInt64 = 0
-    /// Programs of a run that stood under a filter of system calls (seccomp) from before their start, which nobody could try for them: they make
-    /// only the calls that any start makes, and faults are not seen there.
+    /// Programs of a run that started under a seccomp filter whose effects zguard did not test. There the runtime makes
+    /// only the system calls of every start and does not diagnose faults.
     public var filteredPrograms: UInt64 = 0
-    /// Processes of a run of which nothing of this is known.
+    /// Processes of a run that reported no coverage.
     public var untoldProcesses = 0
-    /// Why it was not more; nil where every block was watched.
+    /// Why coverage is not higher; nil if every block was watched.
     public var shortfall: Shortfall?
 
-    /// Thousandths of the blocks that were watched, rounded down; 1 at least where one was.
+    /// Watched blocks in thousandths, rounded down, but at least 1 if any block was watched.
     public var blocksPermille: Int { Self.permille(watchedBlocks, of: blocks, isOff: hasNone) }
 
-    /// Thousandths of the stacks that were watched, rounded down; 1 at least where one was. Where blocks were chosen by
-    /// `sample_rate`, nothing is known of the stacks of others: as many are taken to be unseen as blocks are.
+    /// Watched stacks in thousandths, rounded down, but at least 1 if any stack was watched. With `sample_rate`, stacks
+    /// without a sampled block are unknown, so the result is at most ``blocksPermille``.
     public var stacksPermille: Int {
         let seen = Self.permille(watchedStacks, of: stacks, isOff: hasNone || blocks > 0)
         return shortfall?.name == "sample_rate" ? min(seen, blocksPermille) : seen
     }
 
-    // Nothing was allocated, as far as we know, but it was not for us to know it.
+    // The runtime saw no allocation because another allocator served the program.
     private var hasNone: Bool { blocks == 0 && shortfall?.name == "other_allocator" }
 
     private static func permille(_ part: UInt64, of whole: UInt64, isOff: Bool) -> Int {
         if whole == 0 { return isOff ? 0 : 1000 }
-        // Threads and processes are counted in batches.
+        // Threads and processes publish their counts in batches, so a part may exceed its whole.
         let share = Int(UInt128(min(part, whole)) * 1000 / UInt128(whole))
         return part > 0 ? max(1, share) : 0
     }
 
-    /// Whether so many per cent of the stacks were watched. Not where nothing is known of some processes; programs that cannot take
-    /// the runtime are left out.
+    /// Whether this percentage of the stacks was watched. Programs that cannot load the runtime do not count.
     ///
     /// - Parameter percent: from 0 to 100.
-    /// - Returns: false also where nothing is known of some processes.
+    /// - Returns: false also if processes of the run reported no coverage.
     public func reaches(percent: Double) -> Bool {
         (untoldProcesses == 0 || percent == 0) && Double(stacksPermille) >= (percent * 10).rounded()
     }
@@ -102,15 +101,15 @@ public struct Coverage: Hashable, Sendable {
     /// "61 % of the allocation stacks".
     public var stacksText: String { "\(Self.percentText(stacksPermille)) of the allocation stacks" }
 
-    /// Of a run that nothing is known of.
+    /// Text for a run without coverage data.
     public static let unknownText = "what was watched is not known"
 
-    // Below ten with a tenth: "0.4 %".
+    // Values below 10 % have one decimal: "0.4 %".
     static func percentText(_ permille: Int) -> String {
         permille < 100 && permille % 10 != 0 ? "\(permille / 10).\(permille % 10) %" : "\(permille / 10) %"
     }
 
-    /// As it stands in `zguard stats --json` and in SARIF. `reason` and what belongs to it are null where there is none.
+    /// JSON as in `zguard stats --json` and SARIF. `reason` and its details are null if there is no reason.
     public var json: JSONText {
         .object([
             ("stacks_percent", .permille(stacksPermille)), ("blocks_percent", .permille(blocksPermille)),
@@ -126,7 +125,7 @@ public struct Coverage: Hashable, Sendable {
 }
 
 extension Coverage.Shortfall {
-    /// Every reason there is, without its time, in the order of the statistics page.
+    /// All reasons, without times, in the order of the statistics page.
     static let table: [Coverage.Shortfall] = withUnsafeBytes(of: zg_coverage_reason_table) { bytes in
         bytes.bindMemory(to: zg_coverage_reason_info.self).map { info in
             Coverage.Shortfall(
@@ -135,7 +134,8 @@ extension Coverage.Shortfall {
         }
     }
 
-    /// The one that is told, of those that have a time (nanoseconds since 1970, 0 for none), in the order of the table.
+    /// The reason to report. `firstTimes` are in nanoseconds since 1970, 0 if the reason never applied, in the order of
+    /// the table.
     static func told(_ firstTimes: [UInt64], start: UInt64) -> Coverage.Shortfall? {
         let noted = zip(table, firstTimes).filter { $0.1 > 0 }
         if let cause = noted.first(where: { $0.0.kind == .cause }) { return cause.0 }
@@ -149,16 +149,16 @@ extension Coverage.Shortfall {
 }
 
 extension Coverage {
-    /// Of sums over the counters of these names, and the times at which each reason was there first.
+    /// Computes coverage from counters by name and from the first time of each reason.
     package init(counter: (String) -> UInt64, firstTimes: [UInt64], start: UInt64) {
         blocks = counter("allocations") &+ counter("unguarded_allocations") &+ counter("passed_blocks")
-        // The processes go on while their counters are read.
+        // Processes run while their counters are read, so sums may be inconsistent: clamp the parts.
         taggedBlocks = counter("tagged_blocks")
         watchedBlocks = min(counter("fenced_blocks") &+ taggedBlocks, blocks)
         stacks = counter("contexts")
         watchedStacks = min(counter("contexts_fenced"), stacks)
         unguardedPrograms = counter("children_unguarded")
-        // Another allocator in front may turn out to hand everything on to ours.
+        // The other allocator may get its memory from the runtime: ignore the reason if blocks were counted.
         let other = Shortfall.table.firstIndex { $0.name == "other_allocator" }
         let times = firstTimes.enumerated().map { blocks > 0 && $0.offset == other ? 0 : $0.element }
         if watchedBlocks < blocks || blocks == 0 { shortfall = .told(times, start: start) }

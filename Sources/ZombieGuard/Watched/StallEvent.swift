@@ -1,6 +1,6 @@
-// One time that a thread was busy for too long, and the finding that several of them make.
+// Measures one stall of a thread, and makes a finding of several.
 
-/// What a thread did at one moment.
+/// A sample of a thread: its stack, system call, and the holder of the lock that it waits for.
 package struct StallSample {
     package var stack: [Finding.Frame] = []
     package var call: String?
@@ -9,7 +9,8 @@ package struct StallSample {
     package init(call: String?) { self.call = call }
 }
 
-/// The last samples of one stall, and when the next is due: twenty times at each look, and then ever more rarely. In milliseconds.
+/// The last 20 samples of a stall, and when the next is due, in milliseconds. The first 20 are taken at successive
+/// looks, later ones at doubling intervals.
 package struct StallSamples {
     package private(set) var kept: [StallSample] = []
     package var next: UInt64
@@ -19,7 +20,7 @@ package struct StallSamples {
 
     package init(next: UInt64 = 0) { self.next = next }
 
-    /// One is taken now; `tick` is the time between two looks.
+    /// Counts a sample taken now and schedules the next. `tick` is the time between two looks.
     package mutating func plan(after now: UInt64, tick: UInt64) {
         taken += 1
         if taken > Self.most { step = min(step * 2, Self.longestStep) }
@@ -32,7 +33,7 @@ package struct StallSamples {
     }
 }
 
-/// What is known already is not looked at for a while: twice as often each time.
+/// Pauses sampling after a repeat of a known finding: for 1, 2, 4, … stalls, at most 1024.
 package struct StallRest {
     private var left: UInt64 = 0, next: UInt64 = 1
 
@@ -42,7 +43,7 @@ package struct StallRest {
 
     package var isOver: Bool { left == 0 }
 
-    /// One stall was not looked at, if there is a rest.
+    /// Counts one stall against the pause.
     package mutating func passes() { if left > 0 { left -= 1 } }
 
     package mutating func more() {
@@ -51,18 +52,18 @@ package struct StallRest {
     }
 }
 
-/// How long a thread was really busy: waiting for a processor, and being stopped, is not being busy. All in milliseconds.
+/// Time that a thread was busy, without waits for a processor and stops by signals or debuggers. In milliseconds.
 package struct BusyTime {
-    /// What does not count.
+    /// Time to subtract.
     package var discount: UInt64 = 0
-    /// How long it has run of the time that was counted: from the first look on.
+    /// CPU time used, and the time over which it was measured: from the first look on.
     private var computed: UInt64 = 0, counted: UInt64 = 0
     private var last: ThreadTimes?
     private var lastLook: UInt64
 
     package init(now: UInt64) { lastLook = now }
 
-    /// `unseen` passed while nobody looked: perhaps no waiting of its own, but all of us stopped.
+    /// During `unseen`, zguard did not run. The whole system may have been suspended, so idle time in it is discounted.
     package mutating func count(_ times: ThreadTimes, now: UInt64, unseen: UInt64) {
         defer { (last, lastLook) = (times, now) }
         let passed = now &- lastLook
@@ -79,24 +80,25 @@ package struct BusyTime {
         counted += passed - taken
     }
 
-    /// Nothing was there to be busy.
+    /// Discounts the time until now: the thread had no work.
     package mutating func leaveOut(until now: UInt64) {
         discount += now.subtractingClamped(lastLook)
         (last, lastLook) = (nil, now)
     }
 
-    /// Whether it had a processor for half of the time; where that is not known, whether it was outside of system calls.
+    /// Whether the thread ran for half of the time; if that is unknown, whether most samples are outside of system
+    /// calls.
     package func isComputing(in samples: [StallSample]) -> Bool {
         let isInCalls = samples.count { $0.call != nil } * 2 > samples.count
         return counted > 0 ? computed * 2 >= counted : !isInCalls
     }
 }
 
-/// One time that a thread was busy for too long.
+/// One stall of a thread.
 package struct StallEvent {
-    /// The kernel's number of the thread, where it may be now one and now another.
+    /// Thread ID, for stalls that may occur on different threads.
     package var thread: Int32?
-    /// Milliseconds: when it was over, and how long it was.
+    /// End and duration, in milliseconds.
     package var at, busy: UInt64
     package var isComputing: Bool
     package var samples: [StallSample]
@@ -111,7 +113,7 @@ package struct StallEvent {
 }
 
 extension Finding {
-    /// The finding of these events of one thread; nil where there are none.
+    /// Makes a finding of stalls of one thread; nil if `events` is empty.
     package init?(
         stalls events: [StallEvent], isFreeze: Bool, thread: Thread, processID: Int, program: String?
     ) {

@@ -1,57 +1,58 @@
-// What the statistics page of a guarded process says.
+// Decodes the statistics page of a guarded process.
 
 import CZombie
 
-/// A copy of the statistics of a guarded process.
+/// A snapshot of the statistics of a guarded process.
 public struct Statistics: Sendable {
-    /// A counter and what it means.
+    /// A counter with its description.
     public struct Counter: Hashable, Sendable {
-        /// As in `zguard stats --json`.
+        /// Name as in `zguard stats --json`.
         public var name: String
-        /// `counter`, which only grows, or `gauge`.
+        /// `counter` (monotonic) or `gauge`.
         public var type: String
-        /// What it counts, such as `bytes`.
+        /// Unit, such as `bytes`.
         public var unit: String
-        /// What it means, in one line.
+        /// Description in one line.
         public var text: String
-        /// As it was when the copy was made.
+        /// Value at the time of the snapshot.
         public var value: UInt64
     }
 
-    /// Something that the runtime could not have and goes on without.
+    /// A facility that the runtime lacks and works without.
     public struct Degradation: Hashable, Sendable {
-        /// As in `zguard stats --json`.
+        /// Name as in `zguard stats --json`.
         public var name: String
-        /// What it means, in one line.
+        /// Description in one line.
         public var text: String
     }
 
-    /// The process.
+    /// Process ID.
     public var processID: Int
-    /// Path of its executable.
+    /// Path of the executable.
     public var program: String
-    /// Version of the library.
+    /// Version of the runtime.
     public var runtimeVersion: String
-    /// The options as given in ZGUARD_OPTIONS.
+    /// Value of ZGUARD_OPTIONS.
     public var options: String
-    /// When the process started, in nanoseconds since 1970.
+    /// Start time, in nanoseconds since 1970.
     public var started: UInt64
-    /// Whether requests are answered at once; otherwise at the process's next slow allocation or free.
+    /// Whether the process answers requests at once; if not, at its next slow allocation or free.
     public var hasMaintenanceThread: Bool
-    /// The path of the image whose malloc the program meets in front of ours or behind, where it is not libc's; empty otherwise.
+    /// Path of an image with a third malloc, neither libc's nor the runtime's, that serves the program; empty if there
+    /// is none.
     public var allocator: String
-    /// In the order of the table.
+    /// Counters in the order of the table.
     public var counters: [Counter]
-    /// What the runtime could not have; empty where all is well.
+    /// Facilities that the runtime lacks; empty if it lacks none.
     public var degradations: [Degradation]
 
-    /// What was watched, and why not more. A child's begins with what its parent had watched when it forked.
+    /// Coverage and its reason. After fork, a child starts with its parent's counts.
     public var coverage: Coverage
 
-    /// Where the metadata of the heap lies, as the page has it.
+    /// Addresses and sizes of the heap's metadata, as on the page.
     package let rawLayout: zg_layout
 
-    /// The value of a counter; 0 where there is none of that name.
+    /// Value of a counter; 0 if there is no counter of that name.
     public subscript(name: String) -> UInt64 { counters.first { $0.name == name }?.value ?? 0 }
 
     /// Decodes a copy of the page.
@@ -79,7 +80,7 @@ public struct Statistics: Sendable {
             counter: { name in named.first { $0.name == name }?.value ?? 0 }, firstTimes: firstTimes, start: started)
     }
 
-    /// Every counter, with the value 0.
+    /// All counters, with value 0.
     public static let counterTable: [Counter] = withUnsafeBytes(of: zg_counter_table) { bytes in
         bytes.bindMemory(to: zg_counter_info.self).map {
             Counter(
@@ -88,7 +89,7 @@ public struct Statistics: Sendable {
         }
     }
 
-    /// Every degradation there is, in the order of its bit.
+    /// All degradations, indexed by their bit on the page.
     public static let degradationTable: [Degradation] = withUnsafeBytes(of: zg_degradation_table) { bytes in
         bytes.bindMemory(to: zg_degradation_info.self).map {
             Degradation(name: String(cString: $0.name), text: String(cString: $0.text))
@@ -97,18 +98,18 @@ public struct Statistics: Sendable {
 }
 
 extension TimelineSample {
-    /// What statistics say, read at `time`.
+    /// A sample of statistics read at `time`.
     ///
     /// - Parameters:
-    ///   - statistics: of one process.
-    ///   - time: when they were read.
+    ///   - statistics: statistics of one process.
+    ///   - time: when the statistics were read.
     public init(_ statistics: Statistics, time: Timestamp = .now) {
         self.init(time: time, processID: statistics.processID, program: statistics.program)
         for counter in Self.counters { self[keyPath: counter.path] = statistics[counter.name] }
     }
 }
 
-/// The text in a field of fixed size, up to its NUL.
+/// Text of a fixed-size field, up to the NUL.
 package func fieldText(_ field: UnsafeRawBufferPointer) -> String {
     String(decoding: field.prefix { $0 != 0 }, as: UTF8.self)
 }

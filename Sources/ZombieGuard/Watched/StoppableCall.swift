@@ -1,23 +1,23 @@
-// Whether a thread may be stopped in the system call that it is in: most go on as if nothing had been, and some return early, which a
-// program without signals has never seen them do.
+// Decides whether a thread may be stopped in its current system call. The kernel resumes most calls after a stop, but
+// some return early, which programs without signal handlers never see otherwise.
 
 import CUnwind
 import Glibc
 
-/// Where a thread is, as far as that matters for stopping it.
+/// State of a thread that determines whether a stop changes the program's behavior.
 package enum StopPlace {
-    /// On a processor or ready for one, in its own code or in the kernel.
+    /// Running or runnable, in user or kernel mode.
     case running
-    /// In a call that the kernel goes on with.
+    /// In a system call that the kernel resumes after a stop.
     case undisturbed
-    /// In a call that the stop would end or cut short.
+    /// In a system call that a stop would end early.
     case disturbed(SystemCall)
 
-    /// What the thread does may have changed since, but for the few instructions until it is stopped.
+    /// Valid for the moment of the check: the thread may continue before it is stopped.
     package init(of thread: Int32, in process: Int) {
         let number = UInt32(bitPattern: thread)
         var call = SystemCall(of: process, thread: number)
-        // What a descriptor is takes a while to find out.
+        // Classifying a descriptor takes time: check that the thread is still in the same call.
         for _ in 0..<3 {
             guard let current = call else { break }
             if !current.goesOnAfterStop(in: process) {
@@ -34,8 +34,8 @@ package enum StopPlace {
     }
 }
 
-/// Threads that compute. One that runs may be within a call, and about to wait again: a write of much to a pipe that is being emptied, which a
-/// stop would cut short. One that has run for a while since it last waited for anything is not.
+/// Finds threads that compute. A running thread may be inside a system call and about to wait, for example in a large
+/// write to a pipe, which a stop would cut short. A thread that has used CPU time without a wait computes.
 package struct ComputingThreads {
     private var since: [Int32: State] = [:]
 
@@ -48,7 +48,7 @@ package struct ComputingThreads {
 
     package init() {}
 
-    /// Takes up to five milliseconds.
+    /// Blocks for up to 5 ms.
     package mutating func computes(_ thread: Int32, of process: Int) -> Bool {
         guard SystemCall(of: process, thread: UInt32(bitPattern: thread)) == nil else { return false }
         if hasComputed(thread, of: process) { return true }
@@ -56,7 +56,7 @@ package struct ComputingThreads {
         return hasComputed(thread, of: process)
     }
 
-    /// Since the last look at it, or since it last waited.
+    /// Whether the thread used at least 2 ms of CPU time since its last wait or since the first look.
     private mutating func hasComputed(_ thread: Int32, of process: Int) -> Bool {
         guard let times = ThreadTimes(of: process, thread: UInt32(bitPattern: thread)),
             let waits = ThreadTimes.waits(of: thread, in: process)
@@ -94,11 +94,11 @@ extension SystemCall {
     }
 }
 
-/// What a descriptor of a process stands for. Found out without asking the file system, which may not answer.
+/// Type of a process's descriptor. Calls into local file systems only, because others may hang.
 private enum CalledFile {
     case socket, pipe, anonymous, regular, other
 
-    /// File systems of this machine itself, in whose regular files nobody waits for somebody else.
+    /// Local file systems: access to their regular files never depends on another process or machine.
     private static let local: Set<String> = [
         "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "tmpfs", "ramfs", "overlay", "squashfs",
         "erofs", "iso9660", "vfat", "exfat",
@@ -126,7 +126,8 @@ private enum CalledFile {
         }
     }
 
-    // proc(5): "mnt_id: 29" of a descriptor; "29 1 8:1 / / rw - ext4 /dev/sda1 rw" of a mount, with more words in front of the hyphen.
+    // proc(5): fdinfo has the line "mnt_id: 29". A mountinfo line is "29 1 8:1 / / rw - ext4 /dev/sda1 rw", with
+    // optional fields in front of the hyphen.
     private static func isLocal(_ descriptor: Int32, of process: Int) -> Bool {
         guard let about = lines("/proc/\(process)/fdinfo/\(descriptor)"),
             let number = about.lazy.compactMap({ $0.first == "mnt_id:" ? $0.last : nil }).first,

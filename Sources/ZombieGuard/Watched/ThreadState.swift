@@ -1,17 +1,17 @@
-// What the kernel says of a thread: its time, and the system call that it is in.
+// Reads the state of a thread from /proc: CPU time and current system call.
 
 import CSystem
 import CUnwind
 import Glibc
 
-/// A thread's time.
+/// Scheduling times of a thread.
 package struct ThreadTimes {
-    /// Nanoseconds on a processor, and ready for one.
+    /// Nanoseconds spent running, and spent runnable while waiting for a processor.
     package var ran: UInt64 = 0, delayed: UInt64 = 0
-    /// By a signal, or by a debugger.
+    /// Stopped by a signal or a debugger.
     package var isStopped = false
 
-    /// - Returns: nil where the thread is no more.
+    /// - Returns: nil if the thread has ended.
     package init?(of process: Int, thread: UInt32) {
         let folder = "/proc/\(process)/task/\(thread)/"
         guard let status = try? readFile(folder + "stat") else { return nil }
@@ -23,7 +23,7 @@ package struct ThreadTimes {
         delayed = words.count > 1 ? UInt64(digits: String(decoding: words[1], as: UTF8.self)) ?? 0 : 0
     }
 
-    /// How often the thread has waited for anything; nil where it is no more.
+    /// Number of voluntary context switches; nil if the thread has ended.
     static func waits(of thread: Int32, in process: Int) -> UInt64? {
         guard let bytes = try? readFile("/proc/\(process)/task/\(thread)/status") else { return nil }
         let label = "voluntary_ctxt_switches:"
@@ -33,22 +33,22 @@ package struct ThreadTimes {
         }
     }
 
-    /// What the thread is called; nil where it is no more.
+    /// Name of the thread; nil if the thread has ended.
     package static func name(of thread: Int32, in process: Int) -> String? {
         guard let bytes = try? readFile("/proc/\(process)/task/\(thread)/comm") else { return nil }
         return String(decoding: bytes.prefix { $0 != 10 }, as: UTF8.self)
     }
 }
 
-/// The system call that a thread is in.
+/// The system call that a thread is blocked in.
 package struct SystemCall: Equatable {
     package var number: Int
     package var arguments: [UInt64]
     package var stackPointer: UInt64
-    /// Behind the instruction that calls the kernel.
+    /// Address behind the system call instruction.
     package var programCounter: UInt64
 
-    /// - Returns: nil where it is in none.
+    /// - Returns: nil if the thread is not blocked in a system call.
     package init?(of process: Int, thread: UInt32) {
         guard let bytes = try? readFile("/proc/\(process)/task/\(thread)/syscall") else { return nil }
         let words = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace)
@@ -59,26 +59,27 @@ package struct SystemCall: Equatable {
         (stackPointer, programCounter) = (values[6], values[7])
     }
 
-    /// Such as "futex"; nil for one that is not known.
+    /// Name such as "futex"; nil if unknown.
     package var name: String? { zg_call_name(number).map { String(cString: $0) } }
-    /// It waits for whoever connects next, as servers do that do one thing at a time.
+    /// Whether the call waits for the next client to connect, as in servers that handle one request at a time.
     package var waitsForStrangers: Bool { zg_call_waits_for_strangers(number) }
 
-    /// It is the same call, which the thread was perhaps stopped in meanwhile.
+    /// Whether this is the same call as `earlier`, possibly restarted after a stop.
     package func goesOn(with earlier: SystemCall) -> Bool {
         (number == earlier.number || zg_call_is_restart(number)) && arguments == earlier.arguments
             && stackPointer == earlier.stackPointer
     }
 
-    /// The thread that holds the lock which the call waits for: libc's mutexes have its number behind their word, those with inheritance
-    /// of priorities, and Swift's, in it; libc's locks for readers and writers behind the two words that they wait for, if it writes.
+    /// The thread that holds the lock on which the futex call waits. glibc mutexes store the owner 8 bytes behind the
+    /// futex word; priority-inheritance mutexes and Swift's store it in the word; read-write locks store the writer
+    /// behind their two futex words.
     /// Source: glibc's struct_mutex.h and struct_rwlock.h.
     ///
     /// - Parameters:
-    ///   - thread: who waits.
-    ///   - process: whose threads these are.
-    ///   - read: the four bytes at an address.
-    /// - Returns: nil where it waits for none, or nobody has it.
+    ///   - thread: the waiting thread.
+    ///   - process: the process of the threads.
+    ///   - read: reads four bytes at an address.
+    /// - Returns: nil if the call is no futex wait, or no thread holds the lock.
     package func holder(for thread: UInt32, of process: Int, read: (UInt64) -> UInt32?) -> Int32? {
         guard zg_call_is_futex(number), let word = read(arguments[0]) else { return nil }
         func isThread(_ number: UInt32?) -> Int32? {
@@ -86,11 +87,12 @@ package struct SystemCall: Equatable {
             let id = Int32(bitPattern: number)
             return access("/proc/\(process)/task/\(id)", F_OK) == 0 ? id : nil
         }
-        // 0 to 2 say how a lock is held, and are no thread's number.
+        // Values 0 to 2 are lock states, not thread IDs.
         let ownerBits: UInt32 = 0x3fff_ffff
         let inWord = word > 2 ? word & ownerBits : nil
         if let owner = isThread(inWord) ?? isThread(read(arguments[0] &+ 8)) { return owner }
-        // Readers, writers, the two words, eight bytes that are 0, and the thread that writes.
+        // struct __pthread_rwlock_arch_t: readers, writers, two futex words (at 8 and 12), padding of 8 zero bytes, the
+        // writer.
         for offset: UInt64 in [8, 12] {
             let lock = arguments[0] &- offset
             if read(lock &+ 16) == 0, read(lock &+ 20) == 0, let owner = isThread(read(lock &+ 24)) { return owner }

@@ -1,4 +1,4 @@
-// What a customer buys.
+// The classes of the shop: carts, boxes and customers.
 
 /// A shopping cart.
 public class Cart {

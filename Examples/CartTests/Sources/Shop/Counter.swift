@@ -1,4 +1,4 @@
-// Hands carts out of Swift's ownership: handles for code in other languages.
+// Gives code in other languages handles to carts, whose references Swift no longer counts.
 
 /// Passes carts to code that is not Swift.
 public enum Counter {

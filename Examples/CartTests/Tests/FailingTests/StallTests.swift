@@ -1,4 +1,4 @@
-// Tests that fail because the main actor is held up.
+// Tests that fail because the main actor is blocked for too long.
 
 import Foundation
 import Testing

@@ -1,9 +1,9 @@
-// Tests that end the test process: the whole report is said before it dies.
+// A test that crashes the test process: the complete report is printed first.
 
 import Testing
 import ZombieGuardTesting
 
-/// Run by itself: nothing comes after it.
+/// Run separately, because no test runs after the crash.
 @Suite(.zombieGuarded, .serialized) struct CrashTests {
     @Test func readsNowhere() {
         #expect(readNumber(16) == 0)

@@ -1,4 +1,4 @@
-// What does not hold up the main actor, and what does.
+// Tests of code that does not stall the main actor, and one of code that does.
 
 import Foundation
 import Testing
@@ -10,7 +10,7 @@ import ZombieGuardTesting
 
     func draw() { rows += 1 }
 
-    /// As long as it computes, nobody else is drawn.
+    /// Blocks the main actor for the whole time.
     func sortForTooLong(milliseconds: Int) {
         let end = ContinuousClock.now + .milliseconds(milliseconds)
         while ContinuousClock.now < end { rows &+= 1 }
@@ -30,7 +30,7 @@ import ZombieGuardTesting
         await expectNoStalls(over: .milliseconds(500)) { try? await Task.sleep(for: .milliseconds(700)) }
     }
 
-    // Whoever blocks another thread holds up nobody on the main actor.
+    // A blocked thread other than the main thread is not a stall of the main actor.
     @Test func blocksAnotherThread() {
         expectNoStalls(over: .milliseconds(500)) { Thread.sleep(forTimeInterval: 0.7) }
     }
