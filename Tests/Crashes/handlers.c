@@ -1,7 +1,8 @@
-// Programs with a handler of their own for faults, one a function. Tests/Detection/handlers.py reads the lines in front of the functions:
-// ends: STATUS or SIGNAL, kind of the finding, or `nothing`[, by=how the handler has ended it][, clause=of the closing line][, seen=run][, top=FUNCTION].
-// The kind is that without crashes collected; `crash` is one that only then is found. The innermost function of the program's own is that of the
-// case, or `top`. seen=run: nothing in the process sees its end; what zguard finds on the page of the run says it.
+// Programs with their own fault handlers, one per function. Tests/Detection/handlers.py reads the line before each:
+// ends: STATUS or SIGNAL, kind of the finding, or `nothing`[, by=how the handler ends the program]
+//       [, clause=of the closing line][, seen=run][, top=FUNCTION]
+// A finding of kind `crash` is expected only with crash collection. The innermost program function of the stack is
+// that of the case, or `top`. seen=run: nothing in the process sees its end; zguard reports the fault (zg_handled.h).
 // usage: handlers CASE [onstack] [nodefer] [resethand]
 #define _GNU_SOURCE
 #include <err.h>
@@ -111,7 +112,7 @@ static void free_and_exit(int number, siginfo_t *info, void *context) {
     _exit(139);
 }
 static void go_on_in_steps(int number, siginfo_t *info, void *context) {
-    // A second fault in the handler from which it recovers; then it ends the program.
+    // A second fault in the handler, from which the handler recovers by siglongjmp; then it ends the program.
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, number);
@@ -158,7 +159,7 @@ CASE aborts(void) { handle_faults(call_abort), fall(); }
 CASE raises_again(void) { handle_faults(raise_again), fall(); }
 // ends: SIGSEGV, null-access, by=SIGSEGV, top=fall
 CASE kills_again(void) { handle_faults(kill_again), fall(); }
-// The instruction faults once more, and has no handler then.
+// The instruction faults again, now without a handler.
 // ends: SIGSEGV, null-access, clause=ended by SIGSEGV, top=fall
 CASE takes_itself_away(void) { handle_faults(take_away_and_return), fall(); }
 // ends: SIGKILL, null-access, by=SIGKILL, seen=run, clause=killed by SIGKILL after, top=fall
@@ -170,7 +171,7 @@ CASE chained(void) {
     handle_faults(raise_again);
     handle_faults(give_back);
     handle_faults(exit_139);
-    sigaction(SIGSEGV, &before, NULL); // the one in front of it, which gives way to the first
+    sigaction(SIGSEGV, &before, NULL); // restores give_back, which installs `before`
     before = (struct sigaction){.sa_sigaction = raise_again, .sa_flags = SA_SIGINFO};
     fall();
 }
@@ -196,7 +197,7 @@ CASE somebody_ends_it(void) {
     }
     handle_faults(wait_for_ever), fall();
 }
-// 2 GB past a block, which the handler frees.
+// A write 2 GiB past the start of a block that the handler frees.
 // ends: 139, heap-overflow, by=status 139
 CASE far_past_block(void) {
     block = malloc(100);
@@ -204,7 +205,7 @@ CASE far_past_block(void) {
     char *start = block;
     int64_t index = far;
     *(volatile char *)(start + index) = 1;
-    block = start + 1, far = index; // both are needed later
+    block = start + 1, far = index; // keeps both in registers during the write
 }
 // ends: 139, wild-access, by=status 139
 CASE wild_write(void) {
@@ -237,7 +238,7 @@ CASE aborts_and_raises(void) {
     handle(SIGABRT, raise_again, 0);
     abort();
 }
-// Sent from outside, it is no fault; the one in its handler is, but the kernel ends the program without a word.
+// A raised SIGSEGV is not a fault. Its handler faults while SIGSEGV is blocked, so the kernel kills the program.
 // ends: SIGSEGV, nothing, clause=ended by SIGSEGV\, in a handler of the program's own
 CASE sent_and_faults(void) {
     handle_faults(fault_again);
@@ -278,7 +279,7 @@ CASE jumps_and_is_killed(void) {
     if (!sigsetjmp(back, 1)) fall();
     kill(getpid(), SIGKILL);
 }
-// The child has died of the signal; its parent goes on.
+// A child aborts in the handler, and the parent recovers.
 // ends: 8, crash, clause=
 CASE forks_aborter(void) {
     handle_faults(fork_aborter_and_jump);

@@ -1,4 +1,5 @@
-// A program under load, for signals at any moment: threads that allocate, free, come and go, and children. Prints "ready" when all run.
+// Program that is killed at random moments: four threads allocate and free, and the main thread starts threads and
+// children in a loop. Prints "ready" when all threads run.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
-// Panics of Go that end the program by a signal, one a function (Tests/Detection/panics.py; the lines are those of ways.c).
+// Go programs that a panic ends by a signal, one per function, for Tests/Detection/panics.py. The lines before the
+// functions have the format of ways.c.
 package main
 
 // #include <stdio.h>
@@ -52,14 +53,14 @@ func deferred() {
 	panic("the first")
 }
 
-// Go shows no more than where it is.
+// For a struct Go prints only its address, so that no message is expected.
 // dies: SIGABRT, crash, threads=any, top=main.structure
 func structure() { panic(struct{ a, b int }{1, 2}) }
 
 func main() {
 	debug.SetTraceback("crash")
 	if len(os.Args) > 9 {
-		C.of_libc() // so that there is a libc
+		C.of_libc() // links libc, without which the runtime cannot be preloaded
 	}
 	ways := map[string]func(){"text": text, "wrapped": wrapped, "stringer": stringer, "number": number, "index": index, "null": null,
 		"goroutine": goroutine, "deferred": deferred, "structure": structure}

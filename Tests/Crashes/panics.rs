@@ -1,4 +1,5 @@
-// Panics of Rust that end the program by a signal, one a function (Tests/Detection/panics.py; the lines are those of ways.c).
+// Rust programs that a panic ends by a signal, one per function, for Tests/Detection/panics.py. The lines before the
+// functions have the format of ways.c.
 
 struct PanicsAgain;
 impl Drop for PanicsAgain {

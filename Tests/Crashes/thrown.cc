@@ -1,5 +1,6 @@
-// Exceptions that nobody catches, thrown where the stack does not show it any more. The line in front of each is as in ways.cc; after
-// "thrown=" stands the function that throws, with "?" where the stack of the abort has it with some compilers, "shown" where it always does; "none": nothing was thrown by which it ends.
+// Uncaught C++ exceptions whose throw is no longer on the stack of the abort. The lines in front of the functions have
+// the format of ways.c, and "thrown=" names the function that throws: with "?" if some compilers keep it on the abort's
+// stack, "shown" if it always is on the abort's stack, "none" if no thrown exception ends the program.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +18,7 @@
 #define NOINLINE __attribute__((noinline, noclone))
 static volatile int zero;
 
-struct Guard { // something to clean up, so that frames are left before the end
+struct Guard { // its destructor is a cleanup, so that the unwinder leaves frames before std::terminate
     std::string name;
     NOINLINE ~Guard() { zero = (int)name.size() * 0; }
 };
@@ -50,7 +51,7 @@ CASE rethrown() {
 }
 
 NOINLINE static void another() { throw std::logic_error("another"); }
-// What was thrown last is not what is rethrown.
+// The exception that is rethrown is not the one thrown last.
 // dies: SIGABRT, crash, message=(what\(\):|:) +out of cheese$, thrown=out_of_cheese
 CASE rethrown_after_another() {
     try {
@@ -113,7 +114,7 @@ CASE abort_in_handler() {
     }
 }
 
-// It was never thrown before.
+// The exception was made, not thrown, before it is rethrown.
 // dies: SIGABRT, crash, message=what\(\): +made, thrown=none
 CASE made() {
     for (int i = 0; i < 100; i++) {
@@ -125,7 +126,7 @@ CASE made() {
     std::rethrow_exception(std::make_exception_ptr(std::runtime_error("made")));
 }
 
-// What was caught has nothing to do with it.
+// The exception that was caught before is not the reason of the abort.
 // dies: SIGABRT, crash, message=^terminate called without an active exception$|^libc\+\+abi: terminating$, thrown=none
 CASE caught_before() {
     try {
@@ -173,10 +174,10 @@ CASE caught() {
     }
 }
 
-// lives: a million times, for measurements
+// lives: throws and catches a million times, for measurements
 CASE often() { throw_and_catch(1000000); }
 
-// Whether the code of __cxa_throw is another than its file's.
+// Prints whether the code of __cxa_throw in memory differs from that in its file.
 CASE changed() {
     uint64_t function = (uint64_t)dlsym(RTLD_DEFAULT, "__cxa_throw"), start, end, offset;
     char line[4096], path[4096], code[16] = {};

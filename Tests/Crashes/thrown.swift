@@ -1,4 +1,4 @@
-// Errors that nobody catches, thrown where the stack does not show it any more: as in thrown.cc.
+// Uncaught Swift errors whose throw is no longer on the stack of the trap. The lines have the format of thrown.cc.
 import Dispatch
 import Foundation
 
@@ -35,7 +35,7 @@ final class Counter {
 // dies: TRAP, crash, message='try!' expression unexpectedly raised an error: no cheese left, 3 asked for, thrown=outOfCheese, top=tryElsewhere
 @inline(never) func tryElsewhere() { print(try! inTheShop(3)) }
 
-// What was thrown last is not what the program dies of.
+// The error that ends the program is not the one thrown last.
 // dies: TRAP, crash, message='try!' expression unexpectedly raised an error: no cheese left, 4 asked for, thrown=outOfCheese, top=tryAfterAnother
 @inline(never) func tryAfterAnother() {
     let result = Result { try inTheShop(4) }
@@ -65,7 +65,7 @@ final class Counter {
     while true { sleep(1) }
 }
 
-// A fault that has nothing to do with what was caught.
+// The error that was caught before is not the reason of the trap.
 // dies: TRAP, crash, message=Index out of range, thrown=none
 @inline(never) func caughtBefore() {
     _ = try? inTheShop(9)
@@ -102,10 +102,10 @@ final class Counter {
     done.wait()
 }
 
-// lives: a million times, for measurements
+// lives: throws and catches a million times, for measurements
 @inline(never) func often() { print(throwAndCatch(1_000_000)) }
 
-// Whether somebody has the runtime's hook.
+// Prints whether the Swift runtime's hook _swift_willThrow is set.
 @inline(never) func changed() {
     let hook = dlsym(nil, "_swift_willThrow")?.load(as: UInt.self)
     print("changed \(hook == nil || hook == 0 ? 0 : 1)")

@@ -1,4 +1,4 @@
-// An asynchronous main that throws: as in thrown.swift.
+// An async main that throws. The line before main has the format of thrown.swift.
 enum ShopError: Error { case outOfCheese(Int) }
 
 @inline(never) func outOfCheese(_ count: Int) async throws -> Int {

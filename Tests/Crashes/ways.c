@@ -1,5 +1,6 @@
-// Ways in which C programs die, one a function. Tests/Detection/crashing.py reads the lines in front of the functions:
-// dies: SIGNAL, kind of the finding[, threads=N][, message=REGULAR EXPRESSION]. The function of the case is the program's first on the stack.
+// C programs that crash, one per function. Tests/Detection/crashing.py reads the line in front of each function:
+// dies: SIGNAL, kind of the finding[, threads=N][, message=REGULAR EXPRESSION][, top=FUNCTION][, notes=JSON]
+// The innermost program function of the stack must be that of the case, or `top`. SIGNAL may be an exit status.
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <assert.h>
@@ -303,7 +304,7 @@ CASE sent_held_back(void) {
     sigset_t pending;
     hold_all_back();
     kill(getpid(), SIGFPE);
-    signal(SIGILL, came_too_early); // later than the mask
+    signal(SIGILL, came_too_early); // installed while the signal is blocked
     raise(SIGILL);
     sigpending(&pending);
     if (!sigismember(&pending, SIGFPE) || !sigismember(&pending, SIGILL)) exit(5);
@@ -321,14 +322,14 @@ __attribute__((noinline, noclone)) static int run_over(int depth) {
 static size_t room_bytes;
 __attribute__((noinline, noclone)) static void abort_without_room(int signal) {
     static const char text[] = "no room\n";
-    // All but the two KiB that the handler, libc and the first signal's delivery may take.
+    // Use all of the alternate stack but the signal frame, and 2 KiB for this handler and libc.
     size_t used = room_bytes - getauxval(AT_MINSIGSTKSZ) - 2048;
     memset(alloca(used), signal, used);
     if (write(2, text, sizeof text - 1) > 0) abort();
 }
 // dies: SIGABRT, stack-overflow, message=^no room$, top=run_over, fault=SIGSEGV
 CASE handler_without_room(void) {
-    room_bytes = (getauxval(AT_MINSIGSTKSZ) + 2 * 4096 - 1) & ~(size_t)4095; // Rust's are no larger
+    room_bytes = (getauxval(AT_MINSIGSTKSZ) + 2 * 4096 - 1) & ~(size_t)4095; // Rust's alternate stacks are no larger
     char *room = mmap(NULL, 4096 + room_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     stack_t stack = {.ss_sp = room + 4096, .ss_size = room_bytes};
     struct sigaction action = {.sa_handler = abort_without_room, .sa_flags = SA_ONSTACK};
@@ -359,7 +360,7 @@ CASE call_of_data(void) {
 // dies: SIGSEGV, wild-access
 CASE forbidden_instruction(void) { __asm__ volatile("hlt"); }
 
-// What dies_after_its_parent starts.
+// Started by the test dies_after_its_parent.
 CASE daemon_dies(void) {
     if (daemon(1, 1)) return;
     usleep(300000);

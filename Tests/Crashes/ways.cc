@@ -1,4 +1,4 @@
-// Ways in which C++ programs die, as in ways.c.
+// C++ programs that crash, one per function. The lines in front of the functions have the format of ways.c.
 #include <any>
 #include <csignal>
 #include <cstdio>

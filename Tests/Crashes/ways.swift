@@ -1,5 +1,5 @@
-// Ways in which Swift programs die, as in ways.c. The function is the first of the program's own on the stack; what traps is opaque to the
-// optimiser.
+// Swift programs that crash, one per function. The lines in front of the functions have the format of ways.c. The
+// values that cause the traps are opaque to the optimizer.
 import Dispatch
 import Foundation
 

@@ -1,32 +1,32 @@
 #!/usr/bin/env python3
 """Runs the one-bug programs of Tests/Bugs and the clean programs of Tests/Clean under zguard.
 
-A one-bug program states what has to be found in its header comment, which is its only registration. With -DFIXED the
-same file is its corrected twin, which has to behave guarded as it does unguarded, like every clean program.
+A one-bug program states the expected finding in its header comment, which is its only registration. With -DFIXED the same
+file is its corrected twin, which must behave under the runtime as without it, like every clean program.
 
 The header's first line says what the program does; each further line is "// key: value":
   finding       kind of the finding; also the name of the program's folder
   access        expected access; several with '|'
-  block         size=, offset=, state=, language=, class=, member=, as far as they are certain, "-" where there is none;
-                no such line: the finding has no block
+    block         size=, offset=, state=, language=, class=, member=: those that are certain; "-": absent in the finding;
+                  without this line the finding must have no block
   address       expected address of the access
   stack-access, stack-free, stack-alloc, stack-previous
-                function on top of the stack; several with '|'; "~name": somewhere in the stack; "- (reason)": not
-                checked; no such line: the finding has no such stack
+                                innermost function of the stack; several with '|'; "~name": any frame; "- (reason)": not checked;
+                                without this line the finding must not have this stack
   options       ZGUARD_OPTIONS for the run
   exit          exit code of `zguard run`
   confidence    exact or inferred
   detail        name="part of the value", several parts with '|'
-  stdout        a line that the program has to print
-  count         how often the bug is found: 1 where nothing is said; "1-7" is a range
-  libs          further flags for the compiler
-Clean programs know options and libs, and
-  warning       part of a warning that zguard itself may print, where it has to say that it cannot guard
-Both know
-  processor     the only one that it is for, and in parentheses why
-  qemu-user     why it is not run where qemu's user mode runs the programs (--arch): what that does not have or does otherwise
-  machine       why it is not run in a whole emulated machine
-  guard-pages   why it is not run under an emulated kernel without them (before Linux 6.13, or a user mode's)
+    stdout        a line that the program must print
+    count         number of findings (default: 1); "1-7" is a range
+    libs          further flags for the compiler
+  Clean programs may have options and libs, and
+    warning       part of a warning that zguard itself may print, because it cannot guard the program
+  Both may have
+    processor     the only processor on which it runs, and the reason in parentheses
+    qemu-user     reason not to run it under qemu user mode (--arch), which lacks something or behaves differently
+    machine       reason not to run it in a whole emulated machine
+    guard-pages   reason not to run it on a kernel without MADV_GUARD_INSTALL (before Linux 6.13, or qemu user mode)
 """
 
 import argparse
@@ -50,7 +50,7 @@ from Support.environment import ARCH, TESTS, ZGUARD, scrubbed  # noqa: E402
 TIMEOUT_SECONDS = 120  # on a busy machine twenty thousand threads take a while
 
 COMPILE_FLAGS = ["-O1", "-g", "-fno-optimize-sibling-calls", "-fno-builtin", "-rdynamic", "-Wall", "-Wextra"]
-# Per suffix: variable that names another compiler, compiler, its flags, and what it may well say about the bugs.
+# By suffix: environment variable for another compiler, default compiler, flags, and flags that silence warnings about the bugs.
 LANGUAGES = {
     ".c": ("CC", "gcc", ["-std=gnu17"],
            ["-Wno-free-nonheap-object", "-Wno-infinite-recursion", "-Wno-use-after-free"]),
@@ -69,7 +69,7 @@ BLOCK_KEYS = {"size", "offset", "state", "language", "class", "member"}
 
 
 class NotHere(Exception):
-    """Why a program is not run."""
+    """Raised with the reason why a program is not run."""
 
 
 class Program:
@@ -99,7 +99,7 @@ class Program:
                 raise Failed(f"header: finding '{self.header['finding']}' in folder '{self.path.parent.name}'")
 
     def why_not(self):
-        """Why it is not run here, or nothing."""
+        """Reason why the program is not run on this machine; empty if it is run."""
         processor, _, reason = self.header.get("processor", ARCH).partition(" ")
         if processor != ARCH:
             return f"only for {processor} {reason}"
@@ -118,7 +118,7 @@ class Program:
 
 
 def build(program, directory, fixed):
-    """Compiles the program where its executable is out of date; returns the executable."""
+    """Compiles the program if its executable is out of date; returns the executable."""
     variable, compiler, flags, bug_flags = LANGUAGES[program.path.suffix]
     executable = directory / (program.name.replace(".", "-") + "-fixed" * fixed)
     command = [os.environ.get(variable, compiler), *flags, *([] if compiler == "swiftc" else COMPILE_FLAGS)]
@@ -160,7 +160,7 @@ def run_guarded(what, zguard, program, executable):
 
 
 def plain_name(function):
-    """A function's name without parameters, template arguments, and what the compiler or linker hangs on to it."""
+    """A function's name without parameters, template arguments, and suffixes that compiler or linker append."""
     if function.startswith("_Z"):
         try:
             function = subprocess.run(["c++filt", function], stdout=subprocess.PIPE, text=True).stdout.strip()
@@ -195,7 +195,7 @@ def check_stack(problems, finding, which, expected):
         return
     if expected.startswith("-"):
         return
-    # The target of a call to nowhere is no function; the caller is the frame that counts.
+    # A call of an address without code: the innermost frame is that address, so check the caller.
     if finding.get("access") == "call" and which == "access" and stack and not stack[0].get("function"):
         stack = stack[1:]
     for wanted in expected.split("|"):
@@ -248,7 +248,7 @@ def check_finding(finding, header):
 def check_bug(zguard, program, directory):
     header, problems = program.header, []
     executable = build(program, directory, fixed=False)
-    run("unguarded", [executable])  # any exit will do; it only has to come to an end
+    run("unguarded", [executable])  # must end, with any status
     code, out, err, findings = run_guarded("guarded", zguard, program, executable)
     if code != int(header["exit"]):
         problems.append(f"exit: expected {header['exit']}, got {code}")
@@ -271,7 +271,7 @@ def without_warnings(err, allowed):
 
 
 def check_clean(zguard, program, directory):
-    """The twin of a one-bug program, or a clean one: the same guarded and unguarded, and no finding."""
+    """A corrected twin or a clean program must behave the same with and without the runtime, and have no finding."""
     label = "twin " if program.is_bug else ""
     executable = build(program, directory, fixed=program.is_bug)
     plain = run(label + "unguarded", [executable])
@@ -291,7 +291,7 @@ def check_clean(zguard, program, directory):
 
 
 def check(zguard, program, directory):
-    """Everything that is wrong with one program, as lines of text; or, as one text, why it is not run."""
+    """Checks one program; returns the problems as a list of lines, or as a string the reason why it is not run."""
     try:
         program.read_header()
         if reason := program.why_not():
@@ -337,7 +337,7 @@ def main():
     if arguments.zguard and not os.access(arguments.zguard, os.X_OK):
         parser.error(f"cannot run '{arguments.zguard}'")
 
-    # The programs overflow their stack and dump core on purpose: both within bounds, whatever the caller's limits are.
+    # Some programs overflow their stack and dump core: set limits for both, independently of the caller's limits.
     hard_stack = resource.getrlimit(resource.RLIMIT_STACK)[1]
     resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, hard_stack))
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

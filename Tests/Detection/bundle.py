@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""A Swift test bundle of 300 tests in which one reads a freed buffer plainly: is it found when the whole bundle runs?
+"""Checks that a plain read of a freed buffer in one of 300 tests of a Swift test bundle is found when the whole bundle runs.
 
-The package is generated under build/ and depends on ZombieGuardTesting as docs/TESTING.md says. Each test works with
-objects, collections, text, JSON and buffers by functions of its own, so that each has allocation stacks of its own. Which test has
-the bug is said by a variable of the environment, so that one build serves: none, the 10th, the 150th or the 290th. The tests run
-in parallel and one after the other in turn. In fewer than 19 of 20 runs found is a failure; so is a test that fails without
-the bug. The same with findings in twenty tests besides, spread over the bundle, whose names and lines are looked up in the process: that
-takes nothing of what the tests' blocks are watched with. At last it says how many blocks and allocation stacks of the bundle had pages of their own; with --tree the same of other
-checkouts, each built for itself, side by side.
+The package is generated under build/ and depends on ZombieGuardTesting as docs/TESTING.md describes. Each test uses objects,
+collections, text, JSON and buffers in functions of its own, so that each has its own allocation stacks. An environment variable
+selects the test with the bug (none, the 10th, the 150th or the 290th), so that one build serves all runs. Runs alternate between
+parallel and serial tests. The bug must be found in 19 of 20 runs, and no other test may fail. The same must hold with findings in
+twenty further tests, whose symbols are looked up in the process: the lookup must not use up the budget of isolated blocks. Finally
+the driver prints how many blocks and allocation stacks of the bundle were isolated; with --tree it compares several checkouts.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -27,11 +26,11 @@ import coverage  # noqa: E402
 
 TESTS, PER_FILE = 300, 30
 BUGS = (10, 150, 290)
-NOISY = range(7, TESTS, 15)  # tests that free a block twice where the environment asks for it
-MOST_NEW_STACKS = 3  # of each of their findings, that of the test's own blocks among them
+NOISY = range(7, TESTS, 15)  # tests that free a block twice if BUNDLE_NOISE is set
+MOST_NEW_STACKS = 3  # per finding of these tests, including the stack of the test's own block
 WAYS = ((), ("--no-parallel",))
 SHARE = 0.95
-# As Tests/Support/parts.py builds the package's own tests: what is compiled there is not compiled again.
+# The flags with which Tests/Support/parts.py builds the package's own tests, so that nothing is compiled twice.
 FLAGS = ["-Xswiftc", "-warnings-as-errors", "--disable-build-manifest-caching"]
 TIMEOUT_SECONDS = 3600
 
@@ -70,7 +69,7 @@ struct Order: Codable, Equatable {
 }
 """
 
-# What the tests do, in turn; # is the test's number. Each works by a function of its own.
+# Bodies of the tests' functions, used in turn; # stands for the test's number.
 BODIES = (
     """    var list: Node?
     for value in 0..<(20 + # % 7) { list = Node(value, next: list) }
@@ -126,7 +125,7 @@ NOISE_FUNCTION = """
 
 
 def numbered(text, number):
-    """`text` with the number for each #, but not in #expect."""
+    """`text` with each # replaced by the number, except in #expect."""
     return re.sub(r"#(?!expect)", str(number), text)
 
 
@@ -144,7 +143,7 @@ def test_file(first):
 
 
 class Bundle:
-    """The package, built against the ZombieGuard of one checkout."""
+    """The generated package, which depends on ZombieGuard of one checkout."""
 
     def __init__(self, tree):
         self.tree, self.folder = tree, tree / "build" / "bundle"
@@ -166,20 +165,20 @@ class Bundle:
             raise Failed(f"there is no {self.program}")
 
     def run(self, *arguments, bug=0, **variables):
-        """Status and output of one run of all tests."""
+        """Runs all tests once; returns status and output."""
         status, out, err = run_within(TIMEOUT_SECONDS, [self.program, "--testing-library", "swift-testing", *arguments], cwd=self.folder,
                                       env=scrubbed(BUNDLE_BUG=str(bug), NO_COLOR="1", SWIFT_BACKTRACE="enable=no", **variables))
         return status, out + err
 
     def run_clean(self, *arguments):
-        """The problems of a run without the bug."""
+        """Runs the tests without the bug; returns the problems."""
         status, said = self.run(*arguments)
         problems = [] if status == 0 else [f"status {status}"]
         problems += [] if re.search(rf"Test run with {TESTS} tests in \d+ suites passed", said) else ["not all tests ran and passed"]
         return problems + [f"says: {line}" for line in said.splitlines() if re.search(r"✘|==zguard==(?! no findings)", line)][:5]
 
     def is_found(self, bug, *arguments, **variables):
-        """Whether the test with the bug, and it alone, fails because of it; where the environment asks for noise, those that make it, too."""
+        """Whether the test with the bug fails. Raises Failed if another test fails, except the NOISY ones with BUNDLE_NOISE, which must."""
         status, said = self.run(*arguments, bug=bug, **variables)
         if f"test{bug:03}()" not in said:
             raise Failed(f"the tests did not run (status {status}): {said[-500:]}")
@@ -197,7 +196,7 @@ class Bundle:
         return is_reported
 
     def counted(self, runs, **variables):
-        """{counter: median} of the statistics pages."""
+        """Runs all tests `runs` times; returns {counter: median} of the statistics pages."""
         numbers = coverage.counter_numbers(self.tree / "build" / "lib" / "libzguard.so")
         samples = []
         for number in range(runs):
@@ -223,7 +222,7 @@ def try_bundle(bundle, runs, checks):
 
 
 def try_noise(bundle, runs, checks):
-    """Findings in other tests change little."""
+    """The bug must still be found when other tests have findings, and the findings may bring only few allocation stacks."""
     bug = BUGS[-1]
     found = sum(bundle.is_found(bug, *WAYS[number % len(WAYS)], BUNDLE_NOISE="1") for number in range(runs))
     print(f"bug in test {bug}, and {len(NOISY)} tests with findings besides: found in {found} of {runs} runs", flush=True)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Retains and releases of Swift objects: are they recorded as they happened, shown with findings, and does a program do with it what it
-does without? And races on strong references: does a pause (race_delay) make them likelier?
+"""Checks that retains and releases of Swift objects are recorded and shown with findings, and that recording does not change programs.
+Also checks that races on strong references are found with a pause in retains (race_delay).
 
-The program in Tests/Detection/Counting is built dynamic and static, without and with optimisation; --quick takes two of the four builds.
---measure N runs each of ten racy programs N times in several ways, and prints how often the race was found: the table of docs/PERFORMANCE.md.
+The program in Tests/Detection/Counting is built with dynamic and static libraries, with and without optimization; --quick takes two of
+the four builds. --measure N runs each of ten racy programs N times per set of options, and prints how often the race was found (the table
+of docs/PERFORMANCE.md).
 Closing line: N passed, N failed."""
 
 import argparse
@@ -27,7 +28,7 @@ SWIFTC = os.environ.get("SWIFTC", "swiftc")
 BUILDS = {"Onone-dynamic": ["-Onone"], "O-static": ["-O", "-static-stdlib"], "Onone-static": ["-Onone", "-static-stdlib"], "O-dynamic": ["-O"]}
 TIMEOUT_SECONDS = 60
 RACES, ROUNDS, RACE_RUNS = 10, 20000, 30
-# What is measured, and what the options are.
+# Columns of the table of --measure, and their options.
 WAYS = {"default": "", "default, race_delay=20": "race_delay=20", "fence": "profile=fence", "fence, race_delay=20": "profile=fence:race_delay=20"}
 
 
@@ -42,7 +43,7 @@ def build(name, stripped=False):
 
 
 def line_of(function, text, which=0):
-    """The number of the `which`-th line with `text` in a function of the source."""
+    """Line number of the `which`-th line that contains `text` in a function of the source."""
     lines = SOURCE.read_text().splitlines()
     begin = next(number for number, line in enumerate(lines) if f"func {function}(" in line)
     end = next(number for number in range(begin, len(lines)) if lines[number] == "}")
@@ -50,7 +51,7 @@ def line_of(function, text, which=0):
 
 
 class Run:
-    """A guarded run of a case: its only finding."""
+    """A run of a case under zguard, with exactly one finding."""
 
     def __init__(self, program, case, options, place):
         report = place / "report.jsonl"
@@ -62,7 +63,7 @@ class Run:
         self.history = self.finding.get("history", [])
 
     def steps(self, function):
-        """(event, strong, line in the function, thread), the oldest first, without retains that the same place released again at once."""
+        """History as (event, strong count, line in the function, thread), oldest first, without retains that are released at once."""
         steps = []
         for change in reversed(self.history):
             own = [frame for frame in change["stack"] if frame.get("file", "").endswith("main.swift")]
@@ -106,7 +107,7 @@ def newest_alone(program):
 
 
 def one_life_alone(program):
-    """Thousands of objects lived at the same address."""
+    """Earlier objects at the same address must not appear in the history."""
     def test(place):
         run = Run(program, "reuse", "trace_class=Cart", place)
         expect(run.steps("overRelease"), over_release_steps())
@@ -124,7 +125,7 @@ def threads(program):
 def references(program):
     def test(place):
         events = [change["event"] for change in Run(program, "references", "history_per_object=32", place).history]
-        # The optimiser may leave a reference out that it sees to be alive.
+        # The optimizer may remove unowned references to an object that it knows to be alive.
         assert events.count("dealloc") == 1 and "release" in events, events
         if "Onone" in str(program):
             assert "unowned_retain_strong" in events, events
@@ -144,7 +145,7 @@ def said_in_text(program):
 
 
 def said_by_history(program):
-    """Of an object in use, from outside."""
+    """`zguard history` shows the history of a live object of another process."""
     def test(_):
         process = subprocess.Popen([ZGUARD, "run", "-o", "trace_class=Cart", "--", program, "wait"], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=scrubbed())
@@ -174,7 +175,7 @@ def does_the_same(program, options):
 
 
 def says_that_it_cannot(program):
-    """Without symbols Swift's functions are not found: that is said, and nothing else changes."""
+    """In a stripped static program the Swift runtime's functions are not found: `zguard stats` says so, and there is no history."""
     def test(place):
         run = Run(program, "over-release cart", "trace_class=Cart", place)
         expect(run.history, [])
@@ -190,7 +191,7 @@ def says_that_it_cannot(program):
 
 
 def threads_before_the_start(place):
-    """Code that other threads run already is not changed; that is said."""
+    """The Swift runtime's code is not patched while other threads may be running it: there is no history, but the finding stays."""
     library = builds.compiled(FOLDER / "libearly.so", [builds.find_clang(), "-shared", "-fPIC", "-O1", str(EARLY), "-o", str(FOLDER / "libearly.so"),
                               "-lpthread"], [EARLY])
     program = FOLDER / "early/lives"
@@ -208,7 +209,7 @@ def finds(program, race, options):
 
 
 def race_is_found(program, race):
-    """Of thirty runs one suffices."""
+    """At least one of RACE_RUNS runs must find the race."""
     def test(_):
         assert any(finds(program, race, "race_delay=20") for _ in range(RACE_RUNS)), f"not found in {RACE_RUNS} runs"
     return test

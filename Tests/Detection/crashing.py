@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Programs that die (collect=crashes): kind, signal, message, the innermost frame, how many threads; and the program ends as it does
-without us, core file included.
+"""Checks crash reports (collect=crashes): kind, signal, message, innermost frame, number of threads.
 
-Core files of each, the kernel's and gdb's, say the same (`zguard report CORE`), or what --table prints. Of some, and with --programs of eleven
-real ones, the stacks of all threads are those that gdb has. --random N kills a program under load N times at random moments; --stopped stops
-zguard before.
+The programs must end as without the runtime, and still leave a core file. `zguard report CORE` must give the same finding for the core
+files that the kernel and gdb write, but for the differences that --table prints. For some cases, and with --programs for eleven real
+programs, the stacks of all threads must be those that gdb finds. --random N kills a program under load N times at random moments;
+--stopped also tests a crash while zguard is stopped.
 
-The programs are the functions of Tests/Crashes/ways.c, ways.cc and ways.swift; a line in front of each says what must be found.
+The programs are the functions of Tests/Crashes/ways.c, ways.cc and ways.swift; a line in front of each states the expected finding.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -34,13 +34,13 @@ from Support.slices import add_slice_option  # noqa: E402
 SOURCES, FOLDER = TESTS / "Crashes", builds.BUILD / "crashing"
 SWIFTC = os.environ.get("SWIFTC", "swiftc")
 TIMEOUT_SECONDS = 60
-# What Swift's traps are.
+# Signal of a Swift trap.
 TRAP = {"x86_64": "SIGILL"}.get(os.uname().machine, "SIGTRAP")
 FOUND_NOTHING = "nothing"
 
 
 class Case:
-    """One way to die."""
+    """A function that crashes, and its expected finding."""
 
     def __init__(self, program, name, words):
         self.program, self.name = program, name
@@ -56,22 +56,22 @@ class Case:
 
     @property
     def kinds(self):
-        """What every slice has one of."""
+        """Every slice contains a case of each of these kinds."""
         return (self.program.name, self.kind), (self.program.name, self.signal)
 
     @property
     def status(self):
-        """As a shell has it: of a signal, or what the program returns."""
+        """Exit status as a shell reports it: 128 + signal, or what the program returns."""
         return int(self.signal) if self.signal.isdecimal() else 128 + signal.Signals[self.signal]
 
 
 def words_of(said):
-    # A message, which may hold anything, ends at the next name.
+    # A message may contain commas, so it ends at a comma that a key or a further word follows.
     return [word.strip() for word in re.split(r",\s+(?=message=|threads=|top=|notes=|thrown=|fault=|[\w-]+$|[\w-]+,)", said)]
 
 
 def cases_of(source, program):
-    """The functions of a source with a line that says how they die."""
+    """The cases of a source: functions with a line `// dies: …` in front."""
     cases, said = [], None
     for line in source.read_text().splitlines():
         if found := re.match(r"// dies: (.*)", line):
@@ -79,14 +79,14 @@ def cases_of(source, program):
         elif said and (found := re.search(r"^CASE (\w+)\(|^(?:@inline\(never\) )?(?:func|fn) (\w+)\(|^if name == \"(\w+)\"", line)):
             cases.append(Case(program, next(filter(None, found.groups())), said))
             said = None
-    # A line without a function would be a case that nobody runs.
+    # A line without a function would be a case that never runs.
     said = re.findall(r"^// dies: (?!SIGNAL)", source.read_text(), re.MULTILINE)
     assert len(cases) == len(said), f"{source.name}: not every line is in front of a function"
     return cases
 
 
 def built():
-    """(source, program) of each language."""
+    """Builds and yields (source, program) for each language and way to link."""
     c, cc, swift = SOURCES / "ways.c", SOURCES / "ways.cc", SOURCES / "ways.swift"
     load = SOURCES / "load.c"
     builds.compiled(FOLDER / "load", ["gcc", "-g", "-O1", "-pthread", "-w", str(load), "-o", str(FOLDER / "load")], [load])
@@ -106,7 +106,7 @@ def forbid_core():
 
 
 def collected(case, place, options=(), **how):
-    """Status and findings of a run that collects crashes."""
+    """Runs a case with crash collection; returns status, findings and standard error."""
     report = place / "report.jsonl"
     how.setdefault("preexec_fn", forbid_core)
     command = [ZGUARD, "run", "--collect", "crashes", "--report", report, "--format", "json", *options, "--", case.program, case.name]
@@ -114,7 +114,7 @@ def collected(case, place, options=(), **how):
     return status, findings_of(report), errors
 
 
-# Of libraries, where they were compiled into the program.
+# Functions of libraries that are compiled or linked into the program.
 OF_LIBRARIES = re.compile(r"std::|[Ss]wift[ .:_]|(partial apply for )?reabstraction thunk|_*dispatch_|__DISPATCH_|Dispatch\.|core::|_ZN3std|runtime\.")
 
 
@@ -124,7 +124,7 @@ def own_frames(stack, program):
 
 def check_finding(case, finding):
     assert finding["kind"] == case.kind, finding["kind"]
-    # Of a fault whose own handler ends the program: the fault's.
+    # If the program's own handler of a fault ends the program, the finding has the signal of the fault.
     expected = case.fault or ("SIGABRT" if case.signal.isdecimal() else case.signal)
     assert finding["signal"] == expected, finding["signal"]
     message = finding.get("message")
@@ -145,7 +145,7 @@ def dies_as(case):
         status, _, _ = run_within(TIMEOUT_SECONDS, [case.program, case.name], env=scrubbed(SWIFT_BACKTRACE="enable=no"), preexec_fn=forbid_core, cwd=place)
         assert as_shell(status) == case.status, f"unguarded it ends with {status}"
         status, findings, errors = collected(case, place)
-        # Its findings end it by SIGABRT, the program's own way is another.
+        # The program must end in its own way, and not by the SIGABRT that ends programs with findings.
         assert status == case.status, f"status {status}: {errors[-800:]}"
         if case.kind == FOUND_NOTHING:
             assert not findings, findings
@@ -159,7 +159,7 @@ def dies_as(case):
 
 
 def own_pcs(stack):
-    """Addresses of the frames that are calls of the machine's, as the processor would return to them, but for the first."""
+    """Program counters of the frames that are not inlined."""
     return [int(frame["pc"], 16) for frame in stack if not frame["inlined"]]
 
 
@@ -190,11 +190,11 @@ def gdbs_stacks(program, core, place):
 
 
 def is_as_gdb_has_it(ours, gdbs):
-    """Ours lie in the call; the frames in front of a signal's handler, and those beyond what there is unwind information for, aside."""
+    """Whether both stacks are equal. A program counter of `ours` may be one less, inside the call instruction."""
     return len(ours) == len(gdbs) and all(theirs - own in (0, 1) for own, theirs in zip(ours, gdbs))
 
 
-# What a core file has otherwise than the live finding, by names of Support/cores.py, and why. None: there is no core file.
+# Expected differences of a core file's finding from the live one: (names of Support/cores.py, reason). None: no core file.
 RAISED_AGAIN = ({"stack"}, "`abort` raises the signal once more, from another place")
 THROWN_ELSEWHERE = ({"thrown"}, "where it was thrown, the runtime looks up when the signal comes, and gdb stops before that")
 NOT_AS_DEEP = ({"stack"}, "it has the 128 innermost frames of the fault, whose own handler ended the program")
@@ -206,11 +206,11 @@ DIFFERENCES = {
                "handler_without_room": NOT_AS_DEEP, "deep": NOT_AS_DEEP},
     "gdb": {"tryBang": THROWN_ELSEWHERE, "topLevel": THROWN_ELSEWHERE, "first_thread_left": NO_MEMORY, "handler_without_room": NOT_SAID_YET},
 }
-# gdb has stopped the program at a signal that its handler goes on from, before.
+# gdb stops these programs once before, at a signal whose handler continues the program.
 SECOND_STOP = {"raised_by_handler"}
 
 
-# Where exactly they die is another place each time.
+# Programs that die at a different instruction each time.
 LOOPS = {"too_long"}
 
 
@@ -256,7 +256,7 @@ def core_says_the_same(origin, case, with_gdb=False):
             found.pop("stack", None)
         assert found.keys() == expected, {name: tuple(map(cores.shortened, pair)) for name, pair in found.items()}
         if origin == "kernel" and not expected:
-            # Of the same process: the addresses, too, and the name of the thread that died.
+            # The kernel's core file is of the same process: addresses, registers and the crashed thread's name must be equal, too.
             assert dead["threads"][0].get("name") == live["threads"][0]["name"], dead["threads"][0]
             assert dead["registers"] == live["registers"], (dead["registers"], live["registers"])
             stacks = [{thread["tid"]: own_pcs(thread["stack"]) for thread in finding["threads"]} for finding in (live, dead)]
@@ -278,7 +278,7 @@ DOCUMENT = ROOT / "docs/CRASHES.md"
 
 
 def table(cases):
-    """What core files say of the ways to die, equal ones in one row, as Markdown."""
+    """The differences of core files from live findings as a Markdown table, with equal cases in one row."""
     def said(origin, case):
         expected, why = expected_differences(origin, case)
         if expected is None:
@@ -307,7 +307,7 @@ PACKERS = {"zst": ["zstd", "-q", "-T1"], "lz4": ["lz4", "-q", "-z"], "xz": ["xz"
 
 
 def packed(case):
-    """Core files as systemd-coredump keeps them, and what is left of one whose end is missing."""
+    """Reads core files compressed as by systemd-coredump, and truncated and damaged ones."""
     def test(place):
         origin = "kernel" if cores.kernel_writes_here() else "gdb"
         collected(case, place, preexec_fn=allow_core)
@@ -322,7 +322,7 @@ def packed(case):
             half.write_bytes(file.read_bytes()[:file.stat().st_size // 2])
             status, out, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "report", half, "--format", "json"], env=scrubbed())
             if origin == "kernel":
-                # What comes first are the threads and the signal.
+                # The first half contains the threads and the signal.
                 assert status == 0 and json.loads(out)["signal"] == wanted["signal"], (suffix, status, errors)
             else:
                 assert status == 1 and "is cut off" in errors and not out, (suffix, status, out, errors)
@@ -330,14 +330,14 @@ def packed(case):
             broken.write_bytes(file.read_bytes()[:10] + random.Random(1).randbytes(5000))
             status, out, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "report", broken], env=scrubbed())
             if suffix == "gz":
-                # Reports are packed so, too.
+                # Reports are compressed by gzip, too, so the file is taken for a damaged report.
                 assert status == 0 and "is damaged" in errors, (suffix, status, out, errors)
             else:
                 assert status == 1 and "zguard: error: " in errors and not out, (suffix, status, out, errors)
     return test
 
 
-# Over the machine's own, in a mount namespace.
+# Shell script that puts files of systemd-coredump into a new /var/lib, in a mount namespace.
 KEPT = """
 mount -t tmpfs none /var/lib && mkdir -p /var/lib/systemd/coredump && cd /var/lib/systemd/coredump || exit 99
 cp {core} 'core.my\\x2eshop.0.0123456789abcdef.41.1700000002000000'
@@ -348,7 +348,7 @@ echo other > core.shop.0.0123456789abcdef.411.1700000003000000.zst
 
 
 def kept_by_systemd(case):
-    """By process and by program, the newest; where nobody may mount, only that none is there."""
+    """Finds the newest core file of systemd-coredump by process and by program. Skipped if mount namespaces are not permitted."""
     def test(place):
         core = core_of("gdb", case, place)
         unshare = ["unshare", "--map-root-user", "--mount"] if os.geteuid() else ["unshare", "--mount"]
@@ -364,7 +364,7 @@ def kept_by_systemd(case):
 # MARK: real programs
 
 
-# Each says that it is ready, and waits, or goes on computing.
+# Each program prints that it is ready, and then waits or computes.
 REAL = {
     "python3": [sys.executable, "-c", "import threading, time\nfor _ in range(3): threading.Thread(target=time.sleep, args=[99]).start()\nprint('ready', flush=True)\ntime.sleep(99)"],
     "perl": ["perl", "-e", "$| = 1; print qq(ready\\n); sleep 99"],
@@ -382,7 +382,7 @@ READY = {"redis-server": "ready to accept", "memcached": "server listening"}
 
 
 def wait_until_idle(process_id, ticks=os.sysconf("SC_CLK_TCK")):
-    """Until it has slept for a while; a program that goes on computing, for a second."""
+    """Waits until the process has slept for 0.1 s, or has used one second of processor time."""
     def times():
         state, *fields = Path(f"/proc/{process_id}/stat").read_text().rsplit(")", 1)[1].split()
         return state, int(fields[10]) + int(fields[11])
@@ -395,7 +395,7 @@ def wait_until_idle(process_id, ticks=os.sysconf("SC_CLK_TCK")):
 
 
 def real_program(name):
-    """Killed by SIGABRT: the core file has the threads that the live finding has, and their stacks are gdb's."""
+    """Kills a real program by SIGABRT: its core file must give the live finding, with the stacks that gdb finds."""
     def test(place):
         report = place / "report.jsonl"
         command = [ZGUARD, "run", "--collect", "crashes", "--report", report, "--format", "json", "--", *REAL[name]]
@@ -475,14 +475,14 @@ def random_deaths(number, seed):
                 assert time.monotonic() < end, f"{what}: the program hangs"
                 time.sleep(0.005)
             if kills_zguard:
-                # What it had written by then is another one each time.
+                # What a killed zguard has reported varies, so it is not checked.
                 killed += 1
                 continue
             assert as_shell(process.returncode) == 128 + signal.Signals[name], f"{what}: status {process.returncode}: {errors[-500:]}"
             findings = findings_of(report)
             assert len(findings) == 1 and findings[0]["signal"] == name, f"{what}: {findings}"
             assert findings[0]["detail"]["sender"] == str(os.getpid()), f"{what}: {findings[0]['detail']}"
-            # The first and four that allocate are always there, one more comes and goes. None has a reason to be missing.
+            # The main thread and four allocating threads always exist; the main thread starts and joins one more in a loop.
             threads = findings[0].get("threads", [])
             assert len(threads) in (5, 6), f"{what}: {len(threads)} threads: {findings[0]['detail'].get('threads')}"
             assert all(thread["stack"] for thread in threads), f"{what}: {threads}"
@@ -491,7 +491,7 @@ def random_deaths(number, seed):
 
 
 def dies_while_zguard_is_stopped(place):
-    """It is waited for, and not for ever."""
+    """A crashing program waits for a stopped zguard only for a limited time."""
     case = subprocess.Popen([ZGUARD, "run", "--collect", "crashes", "--report", place / "report.jsonl", "--format", "json", "--", FOLDER / "load"],
                             env=scrubbed(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=forbid_core)
     assert case.stdout.readline() == "ready\n"
@@ -515,7 +515,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def dies_after_zguard(place):
-    """Killed, zguard is a process until its parent takes note of that, and answers nobody."""
+    """A killed zguard is a zombie process until its parent waits for it. A crashing program must not wait for its answer."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     zguard = subprocess.Popen([ZGUARD, "run", "--collect", "crashes", "--report", place / "report.jsonl", "--", FOLDER / "load"], env=scrubbed(),
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=forbid_core)
@@ -528,7 +528,7 @@ def dies_after_zguard(place):
         while not ended:
             assert time.monotonic() < end, "the program hangs"
             time.sleep(0.01)
-            # The program becomes ours when zguard has ended.
+            # This process is a subreaper: the program becomes its child when zguard has ended.
             ended, status = os.waitpid(program, os.WNOHANG) if parent_of(program) == os.getpid() else (0, 0)
         assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGABRT, status
     finally:
@@ -537,19 +537,19 @@ def dies_after_zguard(place):
 
 
 def dies_after_its_parent(place):
-    """zguard has ended with the program that it ran; what that has left behind dies later, and waits for nobody."""
+    """zguard ends with the program that it ran. A daemon that crashes later must not wait for zguard."""
     start = time.monotonic()
-    # Whoever starts zguard takes note of its end late: a daemon holds the pipes open.
+    # run_within returns only when the daemon has ended, too, because the daemon holds the pipes open.
     status, _, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--collect", "crashes", "--report", place / "report.jsonl", "--", FOLDER / "c", "daemon_dies"],
                                    env=scrubbed(), preexec_fn=forbid_core)
     taken = time.monotonic() - start
     assert status == 0, (status, errors)
-    # A wait that is for nobody takes ten seconds; without it it is half of one.
+    # Waiting for the ended zguard would take ten seconds; without that the run takes half a second.
     assert taken < 8, f"{taken:.1f} s"
 
 
 def alone(place):
-    """Without zguard: the thread that died, in text."""
+    """The runtime without zguard reports only the thread that crashed, as text."""
     program = FOLDER / "c"
     status, _, errors = run_within(TIMEOUT_SECONDS, [program, "abort_among_threads"], env=guarded_by(LIBRARY, "collect=crashes"), preexec_fn=forbid_core,
                                    cwd=place)
@@ -558,7 +558,7 @@ def alone(place):
 
 
 def off(place):
-    """Nobody asked: no finding of a crash, and none of its keys elsewhere."""
+    """Without collect=crashes there is no crash finding, and other findings have none of its keys."""
     for name, kinds in (("abort_plain", []), ("illegal", []), ("null_write", ["null-access"])):
         report = place / f"{name}.jsonl"
         run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--report", report, "--format", "json", "--", FOLDER / "c", name], env=scrubbed(), preexec_fn=forbid_core)
@@ -578,7 +578,7 @@ def main():
     add_slice_option(parser)
     arguments = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)  # shells ignore them for what they start in the background
+        signal.signal(number, signal.SIG_DFL)  # shells start background jobs with these signals ignored
     cases = [case for source, program in built() for case in cases_of(source, program)]
     every = cases
     if arguments.table:

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Commits thousands of faults on blocks that have pages of their own, and compares every field of what is found.
+"""Commits thousands of faults on isolated blocks, and compares every field of the findings.
 
-A fault is one combination of how a block was made, its size and alignment, how it was dropped, and how it is used:
-after its end, or outside of its bounds. Tests/Detection/Fences/matrix.c commits each in a child of its own; what has to be found
-follows from the rules of where such blocks lie, which stand here in `Fault`. A part is a set of faults with options:
-  fence       all of them, with --profile fence and private pages for every block
-  clean       the same blocks and uses within their bounds and their lives: nothing is found
-  guard, mprotect   a share of them, with dead pages protected by MADV_GUARD_INSTALL, or by mprotect
-  continue    a share of them, with on_finding=continue: the program goes on, and the block's drop is no bug
-  default     a share of them, with no options at all: the first block of each allocation context is one of these, too
-  align8, align1   a share of them, with fence_align=8 and fence_align=1: ends that are more exact
-  windows, windows-clean   small blocks in windows: uses of dead ones, writes behind live ones, and neither
-  tags, tags-continue, tags-clean   on arm64 alone (--arch aarch64), where nothing else is done: blocks with memory tags, in profile mte
-With --slice all of that is thinned out: every use, every way to make and to drop a block and every size stays, in each mode.
-Every fault that is not found exactly as stated is a line of output. Closing line: N passed, N failed.
+A fault is one combination of allocation function, size, alignment, way to free, and use: after free, or out of bounds.
+Tests/Detection/Fences/matrix.c commits each fault in a child process. `Fault` computes the expected finding from the rules that
+place isolated blocks. A part is a set of faults with options:
+  fence       all faults, with --profile fence, where every block is isolated
+  clean       the same blocks, used within their bounds and lifetimes: no finding
+  guard, mprotect   a share of the faults, with freed pages protected by MADV_GUARD_INSTALL, or by mprotect
+  continue    a share of the faults, with on_finding=continue: the program goes on, and the later free is not a bug
+  default     a share of the faults, with default options: the first block of each context is isolated
+  align8, align1   a share of the faults, with fence_align=8 and fence_align=1: the guard page is closer to the block's end
+  windows, windows-clean   small blocks in windows: uses after free and overflows of live blocks; and correct uses
+  tags, tags-continue, tags-clean   only on arm64 (--arch aarch64), and the only parts there: blocks with memory tags (profile mte)
+--slice thins this out, but keeps every use, way to make and to free a block, and size, in each mode.
+Every fault that is not found exactly as expected is a line of output. Closing line: N passed, N failed.
 """
 
 import argparse
@@ -44,19 +44,19 @@ TIMEOUT_SECONDS = 240
 EXAMPLES_SHOWN = 3
 
 PAGE = 4096
-OWN_PAGES = 128 << 10  # from this size on a block of whole pages may be mapped over by the program
+OWN_PAGES = 128 << 10  # the program may remap pages of page-aligned blocks of at least this size
 SIZES = [1, 2, 3, 7, 8, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 128, 255, 256, 257, 512, 1000, 1024, 4095,
          4096, 4097, 5000, 8192, 16384, 32767, 32768, 32769, 65536, 100000, 131072, 262144, 1000000, 1048576]
 PLAIN = ["malloc", "calloc", "realloc_null", "realloc_grown", "realloc_shrunk", "reallocarray", "strdup"]
 ALIGNED = ["aligned_alloc", "posix_memalign", "memalign"]
 ALIGNMENTS = [16, 32, 64, 256, 1024, 4096, 8192, 65536]
 DROPS = ["free", "realloc", "realloc_zero", "thread"]
-# Without a free, or before it: what is beside a live block is looked at.
+# The red zones of a live block are checked at exit, or by a call of verify() before the free.
 LATE_DROPS = {"exit": "exit", "check": "check"}
 WITH_ALL_FORMS = [("exit", 0), ("check", 1)]
-START_EVERY, START_AT = 4, 1  # of the blocks of one stack, those that stand at the start of their pages
+START_EVERY, START_AT = 4, 1  # blocks 1, 5, 9, … of a context (from 0) are placed at the start of their pages
 EARLIER = [0, 1, 2, 3, 5]
-NOTHING = ["malloc", "calloc", "realloc_null", "reallocarray", "valloc"]  # that make blocks of 0 bytes
+NOTHING = ["malloc", "calloc", "realloc_null", "reallocarray", "valloc"]  # functions that can make blocks of 0 bytes
 
 # Uses of a number of bytes at one address: name, access, bytes.
 SINGLE = [*((f"read_{width}", "read", width) for width in (1, 2, 4, 8, 16, 32, 64)),
@@ -65,15 +65,15 @@ SINGLE = [*((f"read_{width}", "read", width) for width in (1, 2, 4, 8, 16, 32, 6
           ("cmp_1", "read", 1), ("store_immediate", "write", 4)]
 # Uses of a range, front to back: name, access.
 STRING_INSTRUCTIONS = [("rep_stosb", "write"), ("rep_movsb_from", "read"), ("rep_movsb_to", "write")]
-# Functions of the C library that use a range in whatever order they like: name, access.
+# Functions of the C library that use a range, in an order that is not specified: name, access.
 MEMORY = [("memcpy_from", "read"), ("memcpy_to", "write"), ("memmove_from", "read"), ("memmove_to", "write"),
           ("memset", "write"), ("memcmp", "read")]
-# As above; those that look for a byte in whole vectors may begin at the vector that the range begins in.
+# The same for string functions; those that search by vectors may start at the aligned vector in which the range begins.
 STRINGS = [("memchr", "read"), ("strlen", "read"), ("strnlen", "read"), ("strchr", "read"), ("strrchr", "read"),
            ("strcmp", "read"), ("strcpy_from", "read"), ("strcpy_to", "write"), ("strncpy_to", "write"),
            ("strdup", "read"), ("snprintf_from", "read"), ("snprintf_to", "write")]
-ATOMIC = ("lock_add_4", "xchg_8", "cmpxchg_4")  # of which the processor says either
-# As SINGLE, relative to a pointer to the block.
+ATOMIC = ("lock_add_4", "xchg_8", "cmpxchg_4")  # arm64 may report such an access as a read or as a write
+# Uses with a base register that points to the block, and an index register: name, access, bytes.
 INDEXED = [("index_read_1", "read", 1), ("index_read_8", "read", 8), ("index_write_1", "write", 1),
            ("index_write_4", "write", 4)]
 ACCESS = {use[0]: use[1] for use in SINGLE + STRING_INSTRUCTIONS + MEMORY + STRINGS + INDEXED}
@@ -81,7 +81,7 @@ WIDTH = {use[0]: use[2] for use in SINGLE + INDEXED}
 IN_LIBRARY = {use[0] for use in MEMORY + STRINGS}
 BY_VECTORS = {use[0] for use in STRINGS if use[1] == "read"}
 VECTOR = 64
-FRONT_GAP = 256  # bytes in front of a live block that are looked at when it is freed
+FRONT_GAP = 256  # bytes of the red zone in front of a block that are checked when it is freed
 
 
 def round_up(number, step):
@@ -89,10 +89,10 @@ def round_up(number, step):
 
 
 class Fault:
-    """One combination, and what has to be found. Offsets count from the block's start."""
+    """One fault and its expected finding. Offsets are relative to the block's start."""
 
-    fence_align = 16  # the option: set while the faults of a part are made
-    spills = False  # what was let through has changed another block, where it is found again
+    fence_align = 16  # the option of that name; set before the faults of a part are created
+    spills = False  # with on_finding=continue, the write also changes another block, which gives a further finding
 
     def __init__(self, mode, size, use, offset, make="malloc", drop="free", alignment=16, count=1, earlier=0):
         self.mode, self.size, self.use, self.offset, self.count = mode, size, use, offset, max(count, 1)
@@ -100,11 +100,11 @@ class Fault:
         self.earlier = earlier
         if make in PLAIN:
             self.alignment = self.fence_align
-        # The program may use whole pages of its own: such a block stands where it was asked to.
+        # Aligned blocks of at least OWN_PAGES bytes are never moved to a page start, because the program may remap their pages.
         is_at_start = earlier % START_EVERY == START_AT and (make in PLAIN or size < OWN_PAGES)
         step = PAGE if is_at_start else min(self.alignment, PAGE)
-        self.fence = round_up(size, step)  # where the inaccessible page behind the block begins
-        self.page_offset = -self.fence % PAGE  # of the block's start
+        self.fence = round_up(size, step)  # offset of the guard page behind the block
+        self.page_offset = -self.fence % PAGE  # offset of the block's start in its page
         self.first_page = -self.page_offset
         self.expect()
 
@@ -122,13 +122,13 @@ class Fault:
             return
         self.kind, self.states, self.free = "heap-overflow", {"live"}, None
         if first < self.fence <= last:
-            # The bytes before the fence can be used; a string instruction or an access across the fence ends at it.
+            # The access runs into the guard page and faults at its first byte; library functions may fault at a later byte.
             self.low = self.fence
             self.high = last if self.use in IN_LIBRARY else self.fence
         elif first >= self.fence or first < self.first_page:
             pass
         else:
-            # Nothing faults: the changed bytes are found when the block is freed.
+            # The access does not fault: the changed bytes of the red zone are found when the block is freed or checked.
             changed = first if first < 0 or first >= self.size else self.size
             self.low = self.high = changed
             self.status = 0 if self.drop == "exit" else 128 + signal.SIGABRT
@@ -140,7 +140,7 @@ class Fault:
                 f"{self.count} {self.earlier}\n")
 
     def clean_line(self, number):
-        """The same block, used within its bounds and its life."""
+        """The line for the same block, used within its bounds and before it is freed."""
         if not self.size:
             use = "memset" if self.access == "write" else "memcmp"
             return f"{number} clean {self.make} {self.drop} {use} 0 {self.alignment} 0 0 {self.earlier}\n"
@@ -158,7 +158,7 @@ class Fault:
         return f"{number} clean {self.make} {self.drop} {use} {self.size} {self.alignment} {offset} {span} {self.earlier}\n"
 
     def kinds(self):
-        """What every slice has at least once, in each part."""
+        """Properties that every slice must contain at least once, in each part."""
         found_by = self.detail["found_by"] if self.detail else "access"
         side = "before" if self.offset < 0 else "behind" if self.offset >= self.size else "within"
         return [(self.mode, self.use), (self.mode, self.make, self.drop), (self.mode, self.size), (self.mode, self.alignment),
@@ -171,24 +171,24 @@ class Fault:
                 + (f", block {self.earlier + 1} of its stack" if self.earlier else ""))
 
 
-WINDOW_MOST = 2040  # larger blocks lie in no window
+WINDOW_MOST = 2040  # larger blocks are never in a window
 WINDOW_SIZES = [size for size in SIZES if size <= 1024] + [1400, 2039, WINDOW_MOST]
 
 
 class InWindow(Fault):
-    """As Fault, of a block that has a page of its own in a window: anywhere in it, and its neighbours in memory are readable."""
+    """A fault on a block in a window: the block may be anywhere in its page, and neighboring blocks are readable."""
 
     def expect(self):
         self.fence, self.first_page, self.page_offset = 1 << 20, -1 << 20, None
         super().expect()
 
 
-TAGGED_MOST = 32768  # larger blocks have no tag, and neither have those of whole pages
-COPIES = ("memcpy_from", "memmove_from")  # of instructions that read and write qemu's user mode does not say what they did
+TAGGED_MOST = 32768  # larger blocks and page-aligned blocks have no tag
+COPIES = ("memcpy_from", "memmove_from")  # qemu user mode does not tell reads from writes for these
 
 
 class Tagged(Fault):
-    """As Fault, of a block in a slot, whose memory has a tag to the last 16 bytes: what is behind it and in front has another one."""
+    """A fault on a block in a tagged slot (granules of 16 bytes): memory in front of and behind the block has other tags."""
 
     def expect(self):
         self.fence, self.first_page, self.page_offset = round_up(self.size, 16), 0, None
@@ -196,7 +196,7 @@ class Tagged(Fault):
         self.spills = self.mode != "dead" and "write" in self.access
         if self.mode == "dead":
             self.states = {"quarantined"}
-        elif self.offset < 0:  # the first byte is not the block's, however far the access reaches
+        elif self.offset < 0:  # the access faults at its first byte, which is not in the block
             self.low, self.high, self.status, self.detail = self.offset, max(self.high, self.offset), 128 + signal.SIGSEGV, None
         if self.use in ATOMIC or (self.use in COPIES and not processors.WHOLE):
             self.access = "write|read"
@@ -206,7 +206,7 @@ class Tagged(Fault):
 
 
 def makes(sizes):
-    """Every way to make a block of each size."""
+    """Yields (size, function, alignment) for every way to make a block of each size."""
     for size in sizes:
         for make in PLAIN:
             yield size, make, 16
@@ -216,7 +216,7 @@ def makes(sizes):
 
 
 def offsets_within(size, width):
-    """First, second, middle and last place of an access of that width, and some up to a page into the block."""
+    """Offsets of the first, second, middle and last access of this width in a block, and some up to a page from its start."""
     last = size - width
     if last < 0:
         return [0, size - 1]
@@ -228,12 +228,12 @@ def matrix(widths):
     drops = itertools.cycle(DROPS)
     single = [use for use in SINGLE if use[2] in widths]
 
-    # Dead blocks, within their bounds: every size, width and access, at every place of interest.
+    # Freed blocks, used within their bounds: every size, width and access, at all offsets_within().
     for size in SIZES:
         for use, _, width in single:
             for offset in offsets_within(size, width):
                 faults.append(Fault("dead", size, use, offset, drop=next(drops)))
-    # Dead blocks, however they were made and dropped.
+    # Freed blocks: every way to make and to free a block.
     uses = itertools.cycle([("read_1", 1), ("write_8", 8), ("write_1", 1), ("read_8", 8), ("read_16", 16)])
     for size, make, alignment in makes(SIZES):
         for drop in DROPS:
@@ -241,22 +241,22 @@ def matrix(widths):
             places = offsets_within(size, width)
             offset = places[0] if drop in ("free", "realloc_zero") else places[-1]
             faults.append(Fault("dead", size, use, offset, make, drop, alignment))
-    # Dead blocks in the hands of the C library, and of the processor's own loops.
+    # Freed blocks, used by functions of the C library and by string instructions.
     for size in SIZES:
         for use, _ in STRING_INSTRUCTIONS + MEMORY + STRINGS:
             faults.append(Fault("dead", size, use, 0, drop=next(drops), count=size))
             if size > 100:
                 faults.append(Fault("dead", size, use, 77, drop=next(drops), count=size - 77))
-    # Dead blocks, behind their end: still a use of that block.
+    # Freed blocks, used behind their end: the finding is still a use after free of that block.
     for size, (use, _, width) in itertools.product(SIZES, [("read_1", "", 1), ("write_4", "", 4), ("write_1", "", 1)]):
         fence = Fault("dead", size, use, 0).fence
         for offset in sorted({size, fence, fence + 1, fence + 100}):
             faults.append(Fault("dead", size, use, offset, drop=next(drops)))
-        # At the guard's other end: without a live block behind it, which realloc's new one may be.
+        # The last bytes of the guard page. Only with these drops: realloc may place its new, live block behind the guard page.
         for drop in ("free", "thread"):
             faults.append(Fault("dead", size, use, fence + PAGE - width, drop=drop))
 
-    # Live blocks, behind their end: in the inaccessible page, however they were made.
+    # Live blocks, used behind their end in the guard page: every way to make a block.
     uses = itertools.cycle([("read_1", 1), ("write_1", 1), ("read_8", 8), ("write_16", 16), ("write_2", 2),
                             ("read_4", 4)])
     for size, make, alignment in makes(SIZES):
@@ -265,7 +265,7 @@ def matrix(widths):
             fault = Fault("live", size, use, 0, make, next(drops), alignment)
             offset = fault.fence + (PAGE - width if place == PAGE else place)
             faults.append(Fault("live", size, use, offset, make, fault.drop, alignment))
-    # Across the end of the page, with each width.
+    # Accesses of each width across the start of the guard page.
     for size in SIZES:
         for use, _, width in single:
             fence = Fault("live", size, use, 0).fence
@@ -277,36 +277,36 @@ def matrix(widths):
                 for over in (1, 100):
                     faults.append(Fault("live", size, use, 0, drop=next(drops), 
                                         count=round_up(size, Fault.fence_align) + over))
-        if size % Fault.fence_align == 0:  # otherwise a zero in the gap may well end the string
+        if size % Fault.fence_align == 0:  # otherwise a zero byte in the gap may end the string
             for use in ("strlen", "strchr", "strrchr", "strcpy_from", "strdup", "snprintf_from"):
                 fault = Fault("live", size, use, 0, drop=next(drops), count=size + 1)
                 fault.low, fault.high = size, size + PAGE - 1
                 faults.append(fault)
-    # In front of a live block: in the page before its first one.
+    # In front of a live block: in the guard page before its first page.
     for size, (use, width) in itertools.product(SIZES, [("read_1", 1), ("write_1", 1), ("read_8", 8), ("write_8", 8)]):
         fault = Fault("live", size, use, 0)
         for before in (width, 100, PAGE - 1):
             faults.append(Fault("live", size, use, fault.first_page - before, drop=next(drops)))
 
-    # The same where alignment leaves pages out in front.
+    # The same with large alignments, which leave unused pages in front of the block.
     for size, alignment in itertools.product(SIZES, (64, PAGE, 2 * PAGE, 16 * PAGE)):
         for use, width in (("read_1", 1), ("write_4", 4)):
             fault = Fault("live", size, use, 0, "memalign", next(drops), alignment)
             for before in (width, 100, PAGE - 1):
                 faults.append(Fault("live", size, use, fault.first_page - before, "memalign", fault.drop, alignment))
 
-    # Between two live blocks: the pointer that is used says whose the access is, however near the other one is.
+    # Between two live blocks: the base register decides to which block the access is attributed, even if the other is nearer.
     for size, (use, _, width) in itertools.product(SIZES, INDEXED):
         fault = Fault("amid", size, use, 0)
         for place in (0, 1, 100, PAGE // 2, PAGE - width):
             faults.append(Fault("amid", size, use, fault.fence + place, drop=next(drops)))
             faults.append(Fault("amid", size, use, fault.first_page - width - place, drop=next(drops)))
 
-    # Writes that do not fault: into the gap behind a live block, and into the bytes in front of it.
+    # Writes that do not fault: into the red zones behind and in front of a live block.
     for size, make, alignment in makes(SIZES):
         fault = Fault("live", size, "write_1", 0, make, "free", alignment)
         gap = min(fault.fence - size, 15)
-        # Blocks of whole pages belong to the program, which may map over them: what they hold is not looked at.
+        # The red zones of large page-aligned blocks are not checked, because the program may remap the pages.
         if alignment >= PAGE and size >= OWN_PAGES:
             gap = 0
         for offset in sorted({size, size + gap - 1}) if gap else []:
@@ -324,23 +324,23 @@ def matrix(widths):
 
 
 def at_either_end(widths):
-    """Blocks of a stack that made others before: some stand at the start of their pages."""
+    """Blocks that are not the first of their stack: some are placed at the start of their pages."""
     faults = []
     drops = itertools.cycle(DROPS)
     uses = itertools.cycle([use for use in SINGLE if use[2] in widths])
     for index, (earlier, (size, make, alignment)) in enumerate(itertools.product(EARLIER, makes(SIZES))):
-        # Of the forms of each size, every third.
+        # Every third way to make a block of each size.
         if alignment > PAGE or (make != "malloc" and (earlier != START_AT or index % 3)):
             continue
         use, _, width = next(uses)
         fault = Fault("live", size, use, 0, make, next(drops), alignment, earlier=earlier)
         rest = (make, fault.drop, alignment)
-        # In front of its pages and behind them, near the block and at the far end of the guard; and once it is dead.
+        # In the guard pages in front and behind, at their near and far ends; and within the block after it is freed.
         places = {fault.first_page - width, fault.first_page - max(width, 100), fault.fence, fault.fence + PAGE - width}
         faults += [Fault("live", size, use, offset, *rest, earlier=earlier) for offset in sorted(places)]
         places = {0, size - 1, fault.fence - 1 if width == 1 else 0}
         faults += [Fault("dead", size, "read_1", offset, *rest, earlier=earlier) for offset in sorted(places)]
-        # Across the first byte, and a write to what is left behind the block.
+        # An access across the first byte of the block, and writes into the gap behind the block.
         if width > 1 and fault.page_offset == 0:
             across = Fault("live", size, use, -(width // 2), *rest, earlier=earlier)
             across.low, across.high = -(width // 2), -1
@@ -358,7 +358,7 @@ def at_either_end(widths):
 
 
 def of_no_bytes(widths):
-    """Blocks of 0 bytes: they begin at a page that nobody may touch, and so does each byte that is used."""
+    """Blocks of 0 bytes: they start at a guard page, so every use faults."""
     faults = []
     drops = itertools.cycle(DROPS)
     forms = [(make, 16) for make in NOTHING] + list(zip(itertools.cycle(ALIGNED), ALIGNMENTS))
@@ -382,7 +382,7 @@ def of_no_bytes(widths):
 
 
 def found_late():
-    """Writes beside blocks that are live when the program ends, or when somebody checks."""
+    """Writes into the red zones of blocks that are live at exit, or when verify() is called."""
     faults = []
     for drop, earlier, (size, make, alignment) in itertools.product(LATE_DROPS, (0, 1, 2), makes(SIZES)):
         fault = Fault("live", size, "write_1", 0, make, drop, alignment, earlier=earlier)
@@ -399,7 +399,7 @@ def found_late():
 
 
 def slot_bytes(size, alignment):
-    """What a block takes of a window's memory: 8 bytes more, rounded up to a size class of which all slots are aligned."""
+    """Slot size of a block in a window: 8 bytes more, rounded up to a size class whose slots have this alignment."""
     wanted, step = max(size + 8, 32), 16
     while True:
         step = max(16, 1 << (wanted - 1).bit_length() - 3) if wanted > 128 else 16
@@ -410,7 +410,7 @@ def slot_bytes(size, alignment):
 
 
 def in_windows(widths):
-    """Uses of dead blocks, and writes behind live ones, which are found when those are dropped, or looked at."""
+    """Uses of freed blocks in windows, and writes behind live blocks, which are found when the blocks are freed or checked."""
     faults = []
     drops = itertools.cycle(DROPS)
     forms = [(size, make, alignment) for size, make, alignment in makes(WINDOW_SIZES)
@@ -439,16 +439,16 @@ def in_windows(widths):
 
 
 def with_tags(widths):
-    """The whole matrix, as far as blocks are tagged, and no farther from a block than its neighbours' slots: what is farther away is the
-    nearest block's whose tag it is, by inference, unless the pointer to the block is at hand."""
+    """The faults of the matrix on tagged blocks, no farther away than the neighboring slots. A fault farther away is attributed by
+    inference to the nearest block with the pointer's tag, unless a register holds the block's pointer."""
     faults = []
     for fault in matrix(widths):
         if fault.size > TAGGED_MOST or fault.alignment >= PAGE:
             continue
         tagged = Tagged(fault.mode, fault.size, fault.use, fault.offset, fault.make, fault.drop, fault.alignment, fault.count, fault.earlier)
-        slot = round_up(max(fault.size, 1), 16)  # at least
+        slot = round_up(max(fault.size, 1), 16)  # lower bound of the slot size
         is_near = tagged.mode == "amid" or -slot <= tagged.offset < 2 * slot
-        # A string that goes on behind its block ends anywhere.
+        # A string function that reads past its block may stop anywhere.
         if is_near and not (tagged.use in BY_VECTORS and tagged.mode == "live"):
             faults.append(tagged)
     for size in (size for size in SIZES if size <= TAGGED_MOST):
@@ -458,7 +458,7 @@ def with_tags(widths):
             for offset in {round_up(size, 16), round_up(size, 16) - width // 2, -width, -1}:
                 if width > 1 or offset >= size or offset < 0:
                     faults.append(Tagged("live", size, use, offset))
-    # An atomic access that is not aligned is another fault.
+    # A misaligned atomic access raises another kind of fault.
     unique = {str(fault) + fault.mode: fault for fault in faults if fault.use not in ATOMIC or fault.offset % WIDTH[fault.use] == 0}
     return list(unique.values())
 
@@ -473,7 +473,7 @@ def build(directory):
 
 
 class Symbols:
-    """The program's functions by offset."""
+    """The program's functions, by their offset in the file."""
 
     def __init__(self, executable):
         text = subprocess.run(["nm", "-n", str(executable)], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -495,7 +495,7 @@ class Outcome:
 
 
 def run_batch(executable, lines, options, library, directory):
-    """Runs some lines in one process; returns the outcomes by number, and what went wrong with the run itself."""
+    """Runs some lines in one process; returns the outcomes by number, problems of the run itself, and the path of the report."""
     work = Path(tempfile.mkdtemp(dir=directory))
     (work / "lines").write_text("".join(lines))
     report = work / "report"
@@ -550,8 +550,8 @@ def check_fault(fault, outcome, symbols, goes_on):
     status = 0 if goes_on else fault.status
     if outcome.status != status:
         problems.append(f"status {outcome.status}, expected {status}")
-    # Going on, a function that looks for a string's end is found again in the next page, and what a write that ran into
-    # the guard has left in the gap before it is found again when the block is freed.
+    # With on_finding=continue some faults give further findings: a string function faults again in the next page, and the
+    # bytes that a write changed in the gap before it reached the guard page are found again when the block is freed.
     ran_over = fault.offset < fault.fence and fault.size < fault.fence <= fault.high
     ran_past = fault.offset < 0 and fault.offset + WIDTH.get(fault.use, 1) > fault.size
     is_found_again = fault.use in BY_VECTORS or ran_over or ran_past or fault.spills
@@ -593,7 +593,7 @@ def check_clean(outcome):
 
 
 def symbolicated(zguard, reports, wanted, names):
-    """`zguard report` reads all of it, counts it, and names the same functions."""
+    """Checks that `zguard report` counts all findings of the raw reports and names the planted functions."""
     command = [str(zguard), "report", "--format", "json", *map(str, reports)]
     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if result.returncode or result.stderr:
@@ -615,7 +615,7 @@ class Part:
         self.faults, self.arch = faults, arch
         self.name, self.options, self.share, self.is_clean, self.goes_on = name, options, share, is_clean, goes_on
         self.fence_align = fence_align
-        # Of the stack, what else the budget is sure to allow.
+        # Most blocks, and bytes, that the stack may have made earlier so that the budget still allows an isolated block.
         self.earlier_most, self.earlier_bytes_most = earlier_most, earlier_bytes_most
 
 
@@ -637,7 +637,7 @@ PARTS = [
 
 
 def summary(failures):
-    """Failures whose problems differ only in numbers and in the functions' names, together; the most frequent first."""
+    """Groups failures whose problems differ only in numbers and function names; yields the most frequent first."""
     groups = {}
     for what, problems in failures:
         text = re.sub(r"0x[0-9a-f]+|-?\d+|\b(make|drop|use)_\w+", "N", "; ".join(problems))
@@ -649,7 +649,7 @@ def summary(failures):
 
 
 def run_part(part, faults, arguments, executable, symbols, directory):
-    """Returns the number of faults that were found as expected, and the others with their problems."""
+    """Runs a part; returns the number of faults found as expected, and the failures as (fault, problems)."""
     chosen = faults[::part.share]
     chosen = arguments.slice.choose(chosen, kinds=Fault.kinds, way=PARTS.index(part))
     lines = [fault.clean_line(number) if part.is_clean else fault.line(number) for number, fault in enumerate(chosen)]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Programs with handlers of their own for faults: the fault is reported where its handler ends the program, with kind, address and stack of the fault
-itself, and not where the program recovers. Each on the stack that was interrupted and on an alternate one, also with crashes collected, and with the
-library alone; and how the run ended is said in the closing line and in reports.
+"""Checks programs with their own fault handlers: a fault is reported if its handler ends the program, and not if the program recovers.
 
-The programs are the functions of Tests/Crashes/handlers.c; a line in front of each says what must be found.
+The report must have kind, address and stack of the fault itself, and closing line and reports must state how the run ended. Each case
+runs with the handler on the interrupted stack and on an alternate stack, with and without crash collection, and without zguard.
+The programs are the functions of Tests/Crashes/handlers.c; a line in front of each states the expected finding.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -23,7 +23,7 @@ from crashing import forbid_core  # noqa: E402
 SOURCE, FOLDER = TESTS / "Crashes/handlers.c", builds.BUILD / "handlers"
 TIMEOUT_SECONDS = 60
 HANDLED = "in a handler of the program's own"
-# Where SA_RESETHAND or SA_NODEFER makes another program of it.
+# Cases that end differently with SA_RESETHAND or SA_NODEFER, and are not run with it.
 OTHERWISE = {"resethand": {"probes", "recovers_in_handler", "sent_and_faults", "faults_again"}, "nodefer": {"faults_again", "sent_and_faults"}}
 
 
@@ -41,7 +41,7 @@ class Case:
 
     @property
     def closing(self):
-        """What the closing line says of the end; empty: nothing."""
+        """Expected clause of the closing line about the end of the run; empty if there is none."""
         if self.clause is not None:
             return self.clause
         if self.end.isdecimal():
@@ -75,7 +75,7 @@ def check(case, findings, kind, program):
     own = [frame.get("function", "") for frame in finding["stacks"]["access"] if frame.get("module") == str(program)]
     if case.name == "forks_aborter":
         return
-    # Without names the function is not told.
+    # Raw reports have no function names.
     assert not any("function" in frame for frame in finding["stacks"]["access"]) or (own and case.top in own[0]), own
     if kind == "null-access" and case.top == "fall":
         assert finding["address"] == "0x10", finding["address"]
@@ -93,10 +93,10 @@ def under_zguard(case, program, words, options):
         check(case, findings, kind, program)
         closing = errors.splitlines()[-1]
         if case.kind == "crash" and not is_collected:
-            return  # whose handler it was nobody has seen
+            return  # without crash collection the runtime does not know which signal's handler ended the program
         clause = closing.rpartition("; ")[2] if "; ended" in closing or "; killed" in closing else ""
         assert clause.startswith(case.closing) and bool(clause) == bool(case.closing), f"{closing!r}, not {case.closing!r}"
-        # What no finding explains stands in the report as well.
+        # The report has the end of the run only if no finding explains it.
         assert len(runs) == (bool(clause) and not findings), runs
         for run in runs:
             assert run["end"]["text"] == clause and run["end"]["status"] == status, run
@@ -109,7 +109,7 @@ def under_zguard(case, program, words, options):
 
 
 def by_itself(case, program, words):
-    """The library alone: a raw report, or none."""
+    """The runtime without zguard writes a raw report, or none."""
     def test(place):
         report = place / "raw"
         status, _, errors = run_within(TIMEOUT_SECONDS, [program, case.name, *words], env=guarded_by(LIBRARY, f"report_path={report}"), cwd=place,

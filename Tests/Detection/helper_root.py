@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""ZombieGuardTesting where only Swift is installed: a Debian 12 made by debootstrap with what a Swift toolchain needs, without libdw, and
-without the headers of elfutils and zlib. There the package of Examples/CartTests is built and its failing tests say which class,
-functions and lines it was. Skipped where such a root cannot be made. Closing line: N passed, N failed."""
+"""Checks ZombieGuardTesting in a debootstrap root (Debian 12) with nothing but a Swift toolchain and the packages that it needs.
+There is no libdw, and there are no headers of elfutils and zlib. The package of Examples/CartTests must build there, and its failing test
+must name class, functions and lines. Skipped if such a root cannot be made. Closing line: N passed, N failed."""
 
 import argparse
 import re
@@ -15,13 +15,13 @@ from Support import roots  # noqa: E402
 from Support.checks import Checks  # noqa: E402
 from Support.environment import ROOT  # noqa: E402
 
-# What swift.org's archive for Debian 12 asks for, as far as building and testing needs it.
+# The dependencies that swift.org lists for its Debian 12 toolchain, as far as building and testing need them.
 NEEDED = ("binutils", "ca-certificates", "git", "libc6-dev", "libcurl4", "libedit2", "libncurses6", "libpython3.11", "libsqlite3-0",
           "libstdc++-12-dev", "libxml2", "tzdata", "unzip", "zlib1g")
 FORBIDDEN = ("usr/include/zlib.h", "usr/include/elfutils", "usr/include/dwarf.h", "usr/include/libelf.h")
 TIMEOUT_SECONDS = 3600
 
-# What the message of the failing test has to say.
+# Regular expressions for the message of the failing test.
 EXPECTED = (
     r"✘ Test addAfterClose\(\) recorded an issue at Counter\.swift:\d+",
     r"use-after-free: method Cart\.add\(_:\) was called on a deallocated Shop\.Cart",
@@ -33,7 +33,7 @@ EXPECTED = (
 
 
 def toolchain():
-    """The directory above usr of the Swift that is first in PATH, where it has one of its own."""
+    """Root directory of the first Swift toolchain in PATH (the parent of usr); None if it is installed into / or missing."""
     swift = shutil.which("swift")
     if not swift:
         return None
@@ -50,7 +50,7 @@ def try_in(root, swift, checks):
     checks.check("libdw and the headers are not there", [path for path in FORBIDDEN if root.has(path)] +
                  [str(path) for path in root.path.glob("usr/lib/*/libdw*.so*")])
     binds = {f"{swift}:ro": "/toolchain", f"{ROOT}:ro": "/product"}
-    # The package and what is built from it lie in the root; the product is only read.
+    # The package is copied to and built in the root; the product is mounted read-only.
     script = r"""
         set -e
         PATH=/toolchain/usr/bin:$PATH

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A kernel whose pages are of 16 KiB, in a whole emulated machine: nothing is guarded there, and that is said, in one line; programs do what
-they do without the library.
+"""Checks, in a whole emulated machine, that on a kernel with 16 KiB pages nothing is guarded and programs run unchanged.
+zguard run refuses, and the library prints one line that says why.
 
 usage: ZG_TEST_MACHINE=sid-16k Tests/Detection/larger_pages.py --arch aarch64
 Closing line: N passed, N failed."""

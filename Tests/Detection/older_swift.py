@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Library, helper and plugins with the Swift of another Debian, in a root of its own: 6.0 in trixie, 6.2 in sid. The package and its tests
-are compiled with warnings as errors, and run; so are those of Examples/CartTests, whose driver says what they have to say, and the
-commands of the plugins. Skipped where such a root cannot be made. Closing line: N passed, N failed."""
+"""Checks library, helper and plugins with other Swift versions, in debootstrap roots: 6.0 of Debian trixie, 6.2 of Debian sid.
+The package and its tests are compiled with warnings as errors, and run. So are the tests of Examples/CartTests, by Detection/testing.py,
+and the commands of the plugins. Skipped if such a root cannot be made. Closing line: N passed, N failed."""
 
 import argparse
 import re
@@ -20,7 +20,7 @@ SECONDS = 5400
 
 
 def said(status, text, *, count=40):
-    """Nothing where the status is 0; otherwise what the end of the output is, errors first."""
+    """Problems of a command: none if the status is 0; otherwise status, errors, and the last lines of the output."""
     if status == 0:
         return []
     lines = text.splitlines()
@@ -29,7 +29,7 @@ def said(status, text, *, count=40):
 
 
 def complete(root):
-    """Debian's 6.2.3 names a library that it lacks to the linker, wherever Foundation and Testing meet: an empty one takes its place."""
+    """Debian's Swift 6.2.3 makes tests that import Foundation link with a library that it lacks; creates an empty library instead."""
     folder = "usr/libexec/swift/lib/swift/linux"
     if root.has(f"{folder}/_Testing_Foundation.swiftmodule") and not root.has(f"{folder}/lib_Testing_Foundation.so"):
         (root.path / folder / "lib_Testing_Foundation.a").write_bytes(b"!<arch>\n")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The preload library with other C libraries than the one that it was built with: Debian 11 (glibc 2.31, where threads and the loader
-are libraries of their own, and images are found by the loader's list) and Debian's unstable (2.43), in roots made by debootstrap.
+"""Checks the preload library with other versions of glibc than the one it was built with, in debootstrap roots.
 
-The one-bug programs and their corrected twins, the clean programs and real programs are compiled and run there, plain and with the library
-preloaded, without zguard: kinds, accesses, blocks and places of findings are compared with what the programs' headers say, without
-names of functions. Skipped where such a root cannot be made. Closing line: N passed, N failed."""
+The roots are Debian 11 (glibc 2.31, with separate libpthread and libdl, and without _dl_find_object) and Debian unstable (glibc 2.43).
+The one-bug programs, their corrected twins, the clean programs and real programs are compiled and run there, without and with the library
+preloaded, and without zguard. Findings are compared with the programs' headers, except function names. Skipped if a root cannot be made.
+Closing line: N passed, N failed."""
 
 import argparse
 import json
@@ -25,16 +25,16 @@ SUITES = {"bullseye": "2.31", "sid": "2.43"}
 COMMON = ("bash", "bc", "bzip2", "g++", "git", "jq", "libc6-dev", "lua5.3", "make", "perl", "python3", "redis-server", "ruby", "sqlite3",
           "xz-utils", "zstd")
 PACKAGES = {"bullseye": COMMON, "sid": tuple("lua5.4" if name == "lua5.3" else name for name in COMMON)}
-# What a suite's C library lacks: functions that programs cannot be linked with there, macros that stand for some of them, and programs that
-# measure or do what it does otherwise.
+# Differences of a suite's C library: compiler errors for functions that it lacks, macros that replace some of them, and programs that
+# are not run because they depend on other behavior.
 LACKS = {"bullseye": r"undefined reference to `(close_range|execveat|pthread_attr_setsigmask_np|_Fork)'|struct mallinfo2"}
 MACROS = {"bullseye": ["-Dstrerrorname_np=strerror"]}
-DIFFERS = {"bullseye": {"Clean/stack_use.c"}}  # the stack of a thread that has ended is given back, and with it what it has used of it
+DIFFERS = {"bullseye": {"Clean/stack_use.c"}}  # glibc 2.31 releases the used pages of an ended thread's stack, which the program measures
 JOB_SECONDS, ALL_SECONDS = 240, 5400
 PRODUCT, WORK = "/product", "/work"
 PRELOADED = f"{PRODUCT}/build/lib/libzguard.so"
 
-# Real programs: name, shell command. Each prints the same with the library, and nothing is found.
+# Real programs: name, shell command. Each must print the same with the library, without findings.
 REAL = {
     "bash": "bash -c 'for i in $(seq 300); do a=$(echo $i); b+=$a; done; echo ${#b}'",
     "bc": "echo '2^4000' | bc | md5sum",
@@ -88,14 +88,14 @@ class Jobs:
         name = f"{program.name}{' fixed' * fixed}"
         target = f"{WORK}/{program.name.replace('/', '-').replace('.', '-')}{'-fixed' * fixed}"
         _, compiler, flags, bug_flags = bugs.LANGUAGES[program.path.suffix]
-        # Other versions of the compilers warn of other things.
+        # No warning flags: other compiler versions have other warnings.
         flags = [*flags, *(flag for flag in bugs.COMPILE_FLAGS if not flag.startswith("-W")), "-w", *MACROS.get(self.suite, [])]
         self.add(program.name, f"{name} compiled", [compiler, *flags, *["-DFIXED"] * fixed, "-o", target, f"{PRODUCT}/Tests/{program.name}",
                                                    *program.header.get("libs", "").split(), "-Wl,--as-needed", "-lpthread", "-ldl"])
         return name, target
 
     def run(self, row, name, command, report, options, after=None, **environment):
-        """Plain, then guarded."""
+        """Adds a job without and a job with the library preloaded."""
         self.add(row, f"{name} plain", command, after, **environment)
         words = ":".join(word for word in (options, f"report_path={report}") if word)
         self.add(row, f"{name} guarded", command, after, LD_PRELOAD=PRELOADED, ZGUARD_OPTIONS=words, **environment)
@@ -106,7 +106,7 @@ class Jobs:
 
 
 def without_names(header):
-    """What can be checked without zguard: which stacks there are, not which functions are in them."""
+    """The header without what only zguard provides: stacks must exist, but their functions are not checked."""
     kept = {key: value for key, value in header.items() if key not in ("exit", "count", "detail", "stdout")}
     return {key: "- (no names)" if key.startswith("stack-") else value for key, value in kept.items()}
 
@@ -137,7 +137,7 @@ def check_bug(program, results, directory):
     if not int(least) <= count <= int(most or least):
         problems.append(f"findings: expected {header.get('count', '1')}, got {count}: {guarded['err'][-300:]}")
     for finding in findings:
-        # Classes and members are names, too.
+        # Class and member need symbols, which the library alone does not read.
         block = " ".join(pair for pair in header.get("block", "").split() if not pair.startswith(("member=", "class=")))
         problems += bugs.check_finding(finding, {**without_names(header), **({"block": block} if "block" in header else {})})
         if not (finding.get("stacks") or {}).get("access"):

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Panics of Go and Rust that end a program by a signal (collect=crashes): the message, the innermost frame of the program's own, the threads; and
-the core file that the kernel writes says the same.
+"""Checks crash reports of Go and Rust panics that end a program by a signal (collect=crashes), and of the kernel's core files.
 
-The programs are the functions of Tests/Crashes/panics.go and panics.rs; a line in front of each says what must be found, as in crashing.py.
-A compiler that is not installed is a failure; --install-only fetches those that are missing.
+The programs are the functions of Tests/Crashes/panics.go and panics.rs; a line in front of each states the expected finding, as in
+crashing.py. A compiler that is not installed is a failure; --install-only installs missing compilers.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -29,7 +28,7 @@ class Compilers(Program):
 
 
 def built():
-    """(source, program) of each language."""
+    """Builds and yields (source, program) for each language."""
     go, rust = SOURCES / "panics.go", SOURCES / "panics.rs"
     os.environ["GOCACHE"], os.environ["CGO_ENABLED"] = str(FOLDER / "go-cache"), "1"
     yield go, builds.compiled(FOLDER / "go", [GO, "build", "-o", str(FOLDER / "go"), str(go)], [go])

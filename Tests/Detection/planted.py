@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A use of freed memory that comes late in the run of a real program: is it found?
+"""Checks that a use after free late in the run of a real program is found.
 
-Tests/Detection/Planted/planted.c, preloaded into the programs of Benchmarks beside the library, waits until at least 90 % of the run are over
-(measured once in a plain run, in calls, so that it means the same in every later run; each run takes another moment) and then allocates a block by a stack
-that has allocated nothing before, frees it, and reads it: in the main thread, or in a new one. What finds a plain read are pages
-of the block's own, so this counts how often the default profile still has some for a new stack at that time. Found in fewer than
-19 of 20 runs is a failure; so is any other finding, and a run in which the moment was not reached.
+Tests/Detection/Planted/planted.c is preloaded beside the runtime into the programs of Benchmarks. When at least 90 % of the run are over
+it allocates a block by a stack that has allocated nothing before, frees the block, and reads it, in the main thread or in a new one.
+The time is a count of libc calls, measured in a run without the runtime; each run takes another one. Only an isolated block makes a plain
+read fault, so this measures how often the budget of the default profile still allows an isolated block for a new stack. Found in fewer
+than 19 of 20 runs is a failure; so is any other finding, and a run that does not reach the count.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -27,13 +27,13 @@ import real_programs  # noqa: E402
 import targets  # noqa: E402
 
 SOURCE = TESTS / "Detection/Planted/planted.c"
-# Calls of the functions that are counted stay calls, and nothing that the block is for is optimised away.
+# Keep the calls of the counted functions as calls, and keep the uses of the block.
 COMPILE_FLAGS = ["-std=gnu17", "-O1", "-g", "-fPIC", "-shared", "-fno-builtin", "-fno-optimize-sibling-calls", "-fno-tree-loop-distribute-patterns",
                  "-Wall", "-Wextra", "-Werror", "-Wno-use-after-free"]
-# The name of the target in Benchmarks, and the start of the name of the executable in which it is planted.
+# Name of the target in Benchmarks, and start of the name of the executable in which the bug is planted.
 PROGRAMS = {"python3": "python3", "perl": "perl", "gcc": "cc1", "clang++": "clang", "git-log": "git", "sqlite3": "sqlite3", "jq": "jq", "ruby": "ruby",
             "node": "node", "lua": "lua", "gawk": "gawk", "swift-workload": "swift-workload"}
-LARGE = ("clang++",)  # takes minutes, so it is left to runs of everything
+LARGE = ("clang++",)  # takes minutes, so it runs only without --slice
 WAYS = ("main thread", "new thread")
 SIZES = (24, 40, 136, 500, 1500)
 TIMEOUT_SECONDS = 300
@@ -41,7 +41,7 @@ SHARE = 0.95
 
 
 class Planting:
-    """Programs with the planted library, in a directory of their own."""
+    """Runs programs with the planted library preloaded, in a working directory."""
 
     def __init__(self, library, options, size, work):
         self.library, self.options, self.size, self.work = library, options, size, Path(work)
@@ -51,7 +51,7 @@ class Planting:
         self.prepared = {}
 
     def target(self, name):
-        """The target, its inputs made."""
+        """The target, built, and the folder with its prepared inputs."""
         target = self.targets[name]
         if name not in self.prepared:
             if target.missing():
@@ -64,14 +64,14 @@ class Planting:
         return target, self.prepared[name]
 
     def run(self, name, guarded, **variables):
-        """One run. Returns its status, the lines that the planted library has written, the findings, and its standard error."""
+        """Runs the program once; returns status, lines written by the planted library, findings, and standard error."""
         target, folder = self.target(name)
         out, report = self.work / "out", self.work / "report"
         for path in (out, report):
             path.unlink(missing_ok=True)
         preload = f"{self.library}:{self.planted}" if guarded else str(self.planted)
         options = ":".join([f"report_path={report}", *([self.options] if self.options else [])])
-        # Nobody's hashes vary, and the Swift runtime's own report of a crash would only take time.
+        # Fix the hash seeds, so that call counts are repeatable. Swift's crash report would only take time.
         environment = scrubbed(**target.environment, **variables, PYTHONHASHSEED="0", PERL_HASH_SEED="0", SWIFT_BACKTRACE="enable=no",
                                LD_PRELOAD=preload, ZGUARD_OPTIONS=options, PLANTED_PROGRAM=PROGRAMS[name], PLANTED_OUT=str(out))
         status, _, errors = run_within(TIMEOUT_SECONDS, target.command(folder, self.size, "zguard"), text=False, cwd=folder, env=environment)
@@ -81,8 +81,8 @@ class Planting:
         return status, lines, findings, errors.decode(errors="replace")
 
     def moments(self, name, runs):
-        """Counts of calls between 90 and 95 % of a plain run, one for each run: how many there are varies with where things lie."""
-        for attempt in range(3):  # the clock of processor time goes in large steps where the machine is busy
+        """Counts of calls between 90 and 95 % of a run without the runtime, one per run. Not later: the total varies with addresses."""
+        for attempt in range(3):  # on a busy machine the processor time advances in large steps
             status, lines, _, errors = self.run(name, guarded=False)
             if status != 0 or len(lines) != 1:
                 raise Failed(f"{name}, plain: status {status}, {lines}, {errors[-300:]}")
@@ -94,7 +94,7 @@ class Planting:
         return [late + (calls - late) * number // (2 * runs) for number in range(runs)]
 
     def is_found(self, name, way, number, moment):
-        """Whether run `number` finds what is planted; raises where it shows anything else."""
+        """Whether run `number` finds the planted bug; raises Failed on any other finding or failure."""
         size = SIZES[number % len(SIZES)]
         thread = {"PLANTED_THREAD": "1"} if way == "new thread" else {}
         status, lines, findings, errors = self.run(name, guarded=True, PLANTED_AT=str(moment), PLANTED_BYTES=str(size), **thread)
@@ -109,7 +109,7 @@ class Planting:
 
 
 def try_case(planting, name, way, runs):
-    """The line that says how often it was found, and the problems."""
+    """Runs one case; returns a line with the number of runs that found the bug, and the problems."""
     try:
         found = sum(planting.is_found(name, way, number, moment) for number, moment in enumerate(planting.moments(name, runs)))
     except Failed as failure:

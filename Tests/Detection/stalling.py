@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Programs that hold up their loops of events (collect=stalls): which thread, where, what it did, and who held what it waited for; and that
-nothing is said of those that do not.
+"""Checks reports of stalled event loops (collect=stalls): thread, stack, whether it computed or waited, and the holder of the lock.
 
-The programs are the functions of Tests/Stalls/ways.c and ways.swift; a line in front of each says what must be found.
+Programs that do not hold up an event loop must have no finding. The programs are the functions of Tests/Stalls/ways.c and ways.swift; a
+line in front of each states the expected finding.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -26,16 +26,16 @@ from Support.slices import add_slice_option  # noqa: E402
 SOURCES, FOLDER = TESTS / "Stalls", builds.BUILD / "stalling"
 SWIFTC = os.environ.get("SWIFTC", "swiftc")
 TIMEOUT_SECONDS = 60
-# What the compiler puts into a program of a library's.
+# Functions of libraries that the compiler specializes into the program.
 OF_LIBRARIES = re.compile(r"(protocol witness for (static )?)?Swift[.]")
 
 
 class Case:
-    """One way to stall, or not to."""
+    """A function that stalls, or does not, and its expected finding."""
 
     def __init__(self, program, name, words):
         self.program, self.name = program, name
-        self.top = words[0]  # None: nothing is found
+        self.top = words[0]  # None: no finding expected
         self.flags = {word for word in words[1:] if "=" not in word}
         self.values = dict(word.split("=", 1) for word in words[1:] if "=" in word)
 
@@ -45,12 +45,12 @@ class Case:
 
     @property
     def kinds(self):
-        """What every slice has one of."""
+        """Every slice contains a case of each of these kinds."""
         return ((self.program.name, self.top is None, re.match("pool|dispatchMain|", self.name)[0]),)
 
 
 def cases_of(source, program):
-    """The functions of a source with a line that says how they stall."""
+    """The cases of a source: functions with a line `// stalls: …` or `// nothing` in front."""
     cases, said = [], None
     for line in source.read_text().splitlines():
         if found := re.match(r"// (?:stalls: (.*)|nothing(?:, (.*))?)$", line):
@@ -62,7 +62,7 @@ def cases_of(source, program):
 
 
 def built():
-    """(source, program) of each language."""
+    """Builds and yields (source, program) for each language."""
     c, swift = SOURCES / "ways.c", SOURCES / "ways.swift"
     yield c, builds.compiled(FOLDER / "c", ["gcc", "-g", "-O1", "-pthread", "-Wall", "-Wextra", str(c), "-o", str(FOLDER / "c")], [c])
     yield swift, builds.compiled(FOLDER / "swift", [SWIFTC, "-swift-version", "5", "-suppress-warnings", "-g", "-O", str(swift), "-o", str(FOLDER / "swift")], [swift])
@@ -99,21 +99,21 @@ def stalls_as(case):
 
 
 def text_says_it(place):
-    """What a person reads of a lock."""
+    """The text of a stall at a lock names the lock's holder, and shows its stack."""
     _, _, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--collect", "stalls", "--", FOLDER / "c", "waits_for_lock"], env=scrubbed(), cwd=place)
     assert re.search(r"stall: thread 1 \(c\) was busy for \d+ ms in take_lock \(ways\.c:\d+\): waiting in futex for a lock that .*\(holder\) holds", errors), errors
     assert "meanwhile the holder of the lock (holder):" in errors and "hold  " in errors, errors
 
 
 def profile_sample_has_it(place):
-    """It is found, and the program's status stays: nobody asked for stalls by name. Where somebody did it is that of findings."""
+    """Profile sample finds stalls and keeps the program's exit status; with --collect stalls the status is that of findings."""
     for words, expected in (([], 0), (["--collect", "crashes"], 0), (["--collect", "stalls"], 99)):
         status, _, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--profile", "sample", *words, "--", FOLDER / "c", "poll_computes"], env=scrubbed(), cwd=place)
         assert status == expected and ("stall: thread 1" in errors) == (words != ["--collect", "crashes"]), (words, status, errors)
 
 
 def time_that_nobody_saw_is_nobodys_fault(place):
-    """zguard does not run either for most of it: the machine is busy, or was asleep."""
+    """No stall is reported if zguard was stopped for most of the time, too, as on a busy or suspended machine."""
     source = SOURCES / "on_request.c"
     program = builds.compiled(FOLDER / "on_request", ["gcc", "-O1", "-g", "-Wall", "-Wextra", source, "-o", FOLDER / "on_request"], [source])
     moments = [(b"s", 0.02 + 0.02 * number) for number in range(5)] + [(b"c", 0.14 + 0.01 * number) for number in range(5)]
@@ -126,7 +126,7 @@ def time_that_nobody_saw_is_nobodys_fault(place):
                 process.stdin.write(b"-")
                 assert process.stdout.read(1) == b"-"
             watchers = running_in(process.pid, "zguard")
-            time.sleep(0.2)  # until all of zguard is there
+            time.sleep(0.2)  # until all of zguard's processes have started
             process.stdin.write(what)
             time.sleep(moment)
             for signal_number, pause in ((signal.SIGSTOP, 0.68), (signal.SIGCONT, 0)):
@@ -143,7 +143,7 @@ def time_that_nobody_saw_is_nobodys_fault(place):
 
 
 def own_threads_are_looked_at(place):
-    """By what StallMonitor uses: none of them comes back early, and no signal is lost."""
+    """Samples threads of the own process as StallMonitor does: no system call returns early, and no signal is lost."""
     folder = ROOT / "Sources/CUnwind"
     sources = [SOURCES / "own_threads.c", *folder.glob("*.c")]
     program = builds.compiled(FOLDER / "own_threads", ["gcc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{folder}/include", *sources,

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Servers that hold up their loops of events (collect=stalls): a slow script in redis, a busy worker of nginx, a handler that computes in
-node, … Each is found once, with the right process, and what it was busy with near the top of the stack; the answers are those of the same
-server unguarded. Nothing is said of the same servers under load, also where two processes compute on each processor meanwhile. The same of
-small programs that stand on other people's loops: GLib's, libuv's, libevent's; and on C++'s and Rust's own locks.
+"""Checks reports of stalls in real servers (collect=stalls): a slow script in redis, a busy worker of nginx, a handler in node, …
 
-A program that is not installed is a failure; --install-only fetches those that are missing.
+Each stall is found once, in the right process and with the expected function near the top of the stack, and the server answers as without
+the runtime. The same servers under load have no finding, even while two other processes per processor compute. Small programs stall in the
+event loops of GLib, libuv and libevent, and at locks of C++ and Rust.
+A program that is not installed is a failure; --install-only installs missing programs.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -47,22 +47,22 @@ def get(port, path):
 
 
 class Server(Case):
-    """One server. `stalls`: what is asked of it, each with what must be found: functions of which one is among the first `near` that have a
-    name, the call that it waits in, or None where it computes."""
+    """A server program. `stalls`: requests that stall it, each with the expected finding: a regular expression for one of the ten innermost
+    named functions, and the system call that it waits in, or None if it computes."""
 
     needs = ()
     executable = ""
     end = signal.SIGTERM
     status = 0
     stalls = ()
-    is_child = False  # of the process that is started
+    is_child = False  # whether a child of the started process stalls
     environment = {}
 
     def command(self, run, port):
         raise NotImplementedError
 
     def ask(self, port, what):
-        """One answer, as text."""
+        """Sends a request, and returns the answer as text."""
         return get(port, what)
 
     ordinary = "/"
@@ -87,7 +87,7 @@ class Redis(Server):
     needs = (Need("redis-server", "redis-server"), Need("redis-benchmark", "redis-tools"), Need("redis-cli", "redis-tools"))
     executable = r"redis-server|redis-check-rdb"
     ordinary = "PING"
-    # Of the processor, which scripts have no clock of.
+    # Computes for 0.8 s of processor time, taken from INFO because scripts have no such clock.
     SCRIPT = """local function now() return tonumber(string.match(redis.call('INFO', 'cpu'), 'used_cpu_user:([%d.]+)')) end
         local start = now() while now() - start < 0.8 do for i = 1, 100000 do end end return 7"""
     stalls = (("EVAL", "evalGenericCommand|evalCommand", None), ("DEBUG SLEEP 0.8", "debugCommand", "clock_nanosleep"))
@@ -108,7 +108,7 @@ class Redis(Server):
 
 
 class Nginx(Server):
-    """A handler in Perl keeps one of two workers."""
+    """nginx with two workers, one of which is stalled by a handler in Perl."""
     name = "nginx"
     MODULE = "/usr/lib/nginx/modules/ngx_http_perl_module.so"
     needs = (Need("nginx", "nginx-light"), Need("nginx", "libnginx-mod-http-perl", ["test", "-e", MODULE]), Need("wrk", "wrk"))
@@ -163,7 +163,7 @@ class Asyncio(Server):
 
 
 class Lighttpd(Server):
-    """A script in Lua, which the server runs itself."""
+    """lighttpd with a Lua script that runs in the server's event loop."""
     name = "lighttpd"
     MODULE = "/usr/lib/lighttpd/mod_magnet.so"
     needs = (Need("lighttpd", "lighttpd"), Need("lighttpd", "lighttpd-modules-lua", ["test", "-e", MODULE]), Need("wrk", "wrk"))
@@ -197,7 +197,7 @@ def servers():
 
 
 def passes(place, server, steps, options=()):
-    """Two runs, plain and guarded, each of which `steps` goes through; the runs."""
+    """Runs `steps` without and with the runtime; returns both runs."""
     (place / "inputs").mkdir(parents=True)
     place.chmod(0o711)
     runs = []
@@ -246,8 +246,8 @@ def stall_is_found(server, what, functions, call):
 
 
 class Loop:
-    """A program that is compiled: what is in front of the source, and behind it; the function on top, the call that it waits in, and the
-    function of who holds what it waits for."""
+    """A small program: compiler and flags before and after the source, a function near the top of the stack, the system call that it waits
+    in (None: it computes), and a function of the lock's holder."""
 
     def __init__(self, source, before, after, need, top, call, held=None):
         self.source, self.before, self.after, self.need = LOOPS / source, before, after, need
@@ -286,7 +286,7 @@ LOOP_TABLE = (
 
 @contextlib.contextmanager
 def others():
-    """Two processes that compute on each processor."""
+    """Runs two computing processes per processor."""
     processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True) for _ in range(2 * (os.cpu_count() or 1))]
     try:
         yield
@@ -306,7 +306,7 @@ def load_is_no_stall(server, is_crowded):
                 words = [str(word) for word in server.load(port)]
                 result = subprocess.run(words, capture_output=True, text=True, timeout=300)
                 assert result.returncode == 0 and server.load_went_well(result.stdout), (result.stdout, result.stderr)
-                time.sleep(0.6)  # of which nothing may be said, either
+                time.sleep(0.6)  # an idle server must have no finding, either
 
         _, guarded = passes(place, server, steps)
         assert not all_findings(guarded), all_findings(guarded)
@@ -316,7 +316,7 @@ def load_is_no_stall(server, is_crowded):
 
 
 def healthy(place, server, ends):
-    """A server that has work to do, and none, in turns, until a moment; the number of loads, or what was said of it."""
+    """Runs a server that is under load and idle in turns until `ends`, with no finding; returns the number of loads as text."""
     loads = 0
 
     def steps(run):
@@ -338,7 +338,7 @@ def healthy(place, server, ends):
 
 
 def all_are_healthy(minutes):
-    """All of them side by side, each with all of its threads."""
+    """Runs all servers side by side, with all of their threads watched."""
     def test(place):
         place.chmod(0o711)
         ends = time.monotonic() + minutes * 60

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""ZombieGuardTesting as a package user has it: runs the tests of Examples/CartTests with `swift test` and checks what they
-say. In the files of FailingTests and MisuseTests the comment above a test states, which is its only registration:
+"""Runs the tests of Examples/CartTests, a package that uses ZombieGuardTesting, with `swift test`, and checks their output.
+In the files of FailingTests and MisuseTests the comment above a test, which is its only registration, states:
   passes                  no failure
-  fails: TEXT             its failure says that; several lines: all of it
-  at: FILE "PART"         the failure stands at the line of that file that holds the part
-  times: N                how often it fails, where that is not once
-  test: NAME              what the output calls the test, where that is not its name
+    fails: TEXT             text in its failure; may be repeated
+    at: FILE "PART"         the failure is at the line of that file that contains the part
+    times: N                number of failures (default: 1)
+    test: NAME              name of the test in the output (default: its own name)
 Closing line: N passed, N failed."""
 
 import argparse
@@ -24,14 +24,14 @@ from Support.checks import Checks  # noqa: E402
 from Support.environment import ROOT, scrubbed  # noqa: E402
 
 PACKAGE = ROOT / "Examples/CartTests"
-# Where scripts/test builds the package's own tests, with the same flags: what is compiled there is not compiled again.
+# The scratch path and flags with which scripts/test builds the package's own tests, so that nothing is compiled twice.
 SCRATCH = os.environ.get("ZG_TEST_SCRATCH", str(ROOT / "build/debug"))
 DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", SCRATCH, "--disable-build-manifest-caching"]
 TIMEOUT_SECONDS = 600
 
 
 def compiler():
-    """The compiler's version: (6, 3)."""
+    """Version of the Swift compiler, such as (6, 3)."""
     said = subprocess.run(["swift", "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
     return tuple(int(number) for number in re.search(r"Swift version (\d+)\.(\d+)", said).groups())
 
@@ -56,14 +56,14 @@ class Expected:
 
 
 class Failure:
-    """What the output says of one failed test."""
+    """A failure of a test, as parsed from the output."""
 
     def __init__(self, test, file, line, text):
         self.test, self.file, self.line, self.text = test, file, int(line), text
 
 
 def expectations(folder):
-    """What is compiled for a later compiler only is left out."""
+    """Yields the tests with expectations, without those that are compiled only by a later compiler."""
     version = compiler()
     for source in sorted((PACKAGE / "Tests" / folder).glob("*.swift")):
         comments = []
@@ -128,7 +128,7 @@ def built(run):
 
 
 def built_statically(run, temporary):
-    """With Swift's libraries inside no test can be built; why, the helper says before anything else does."""
+    """Tests cannot be built with --static-swift-stdlib: the only error must be the explanation of ZombieGuardTesting."""
     command = ["swift", "build", "--build-tests", "--static-swift-stdlib", "--scratch-path", f"{temporary}/static", "--disable-build-manifest-caching"]
     result = subprocess.run(command, cwd=PACKAGE, env=scrubbed(), stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, timeout=TIMEOUT_SECONDS)
@@ -148,7 +148,7 @@ def passing(run, temporary, name, *more):
         problems.append("the tests of Swift Testing did not run")
     if "CartXCTests" not in result.stdout:
         problems.append("the tests of XCTest did not run")
-    # Once for the process of each library, and never for the children of expectZombie.
+    # One coverage line per process of a testing library, and none for the children of expectZombie.
     watched = re.findall(r"^ZombieGuard: ([\d.]+) % of the blocks of ([\d.]+) % of the allocation stacks had pages of their own",
                          result.stdout, re.M)
     if not 1 <= len(watched) <= 2 or result.stdout.count("ZombieGuard: ") != len(watched) or any("0" in shares for shares in watched):
@@ -158,7 +158,7 @@ def passing(run, temporary, name, *more):
 
 def failing(run, temporary, folder, names):
     with tempfile.TemporaryDirectory() as attachments:
-        # Older ones write the parts of an issue one by one: what another test says would stand between them.
+        # Older versions write the parts of an issue separately, so that the output of parallel tests would be mixed with them.
         kept = ["--attachments-path", attachments] if compiler() >= (6, 2) else ["--no-parallel"]
         result = swift("test", "--skip-build", "--filter", f"^{folder}.*({names})", *kept, temporary=temporary)
         reports = [path.read_text() for path in Path(attachments).iterdir()]
@@ -168,7 +168,7 @@ def failing(run, temporary, folder, names):
     problems = [] if result.returncode == 1 else [f"status {result.returncode}"]
     problems += [f"unexpected failure of {failure.test}: {failure.text.splitlines()[0]}" for failure in found
                  if failure.test not in known]
-    # Where a report is attached, it is complete.
+    # An attached report must be complete.
     problems += ["an attachment is no report" for report in reports
                  if not re.match(r"==zguard== [\w-]+: .*(\n.*)*\n==zguard== .*signature [0-9a-f]{16}\n$", report)]
     attached = result.stdout.count("⎙ Attached")
@@ -204,7 +204,7 @@ def unguarded(run, temporary):
 
 
 def crashing(run, temporary):
-    """What ends the test process is said by one report, with names and source; the Swift runtime's own does not follow."""
+    """A crash of the test process gives one report, with names and source lines, and no crash report of the Swift runtime."""
     result = swift("test", "--skip-build", "--filter", "^MisuseTests.CrashTests", temporary=temporary)
     problems = [] if result.returncode != 0 else ["status 0"]
     heads = re.findall(r"^.*==zguard== [a-z-]+[: ].*$", result.stdout, re.M)
@@ -220,7 +220,7 @@ def crashing(run, temporary):
     if problems:
         problems.append(result.stdout[-3000:])
     run.check("what ends the test process is said once and whole", problems)
-    # Whoever asks the Swift runtime hears both.
+    # With SWIFT_BACKTRACE=enable=yes there are both reports.
     result = swift("test", "--skip-build", "--filter", "^MisuseTests.CrashTests", temporary=temporary, SWIFT_BACKTRACE="enable=yes")
     both = [text for text in ("==zguard== null-access: ", "Backtrace took") if text not in result.stdout]
     run.check("both reports where SWIFT_BACKTRACE asks", [f"does not say {text!r}" for text in both])

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Errors that nobody catches (collect=crashes): where they were thrown, of C++ and Swift, with runtimes of their own inside and without.
-And programs that throw much and catch it: they end as without us, and nothing is found.
+"""Checks that crash reports of uncaught C++ and Swift errors have the stack of the throw (collect=crashes).
 
-The programs are the functions of Tests/Crashes/thrown*; a line in front of each says what must be found, as crashing.py reads it.
+The language runtimes are linked statically and dynamically. Programs that throw often and catch must behave as without the runtime,
+with no finding. The programs are the functions of Tests/Crashes/thrown*; a line in front of each states the expected finding, as in
+crashing.py.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -27,7 +28,7 @@ def program(name, source, *command):
 
 
 def headers_of_libcxx():
-    """Taken from the package, which cannot be installed beside the headers of libunwind."""
+    """Headers of libc++, extracted from Debian's package, which conflicts with the headers of libunwind."""
     place = FOLDER / "libc++"
     headers = place / "usr/lib/llvm-14/include/c++/v1"
     if not (headers / "vector").exists():
@@ -39,7 +40,7 @@ def headers_of_libcxx():
 
 
 def built():
-    """(source, program) of each language, and of each way to link its runtime."""
+    """Builds and yields (source, program) for each language and each way to link its runtime."""
     cc, swift, main = (SOURCES / name for name in ("thrown.cc", "thrown.swift", "thrown_main.swift"))
     gxx = ["g++", "-std=c++17", "-g", "-O1", "-pthread", "-w"]
     yield program("cc", cc, *gxx)
@@ -56,7 +57,7 @@ def cases_of(source, built_program):
     if source.name == "thrown_main.swift":
         said = re.search(r"// dies: (.*)", source.read_text())[1]
         return [crashing.Case(built_program, "main", crashing.words_of(said))]
-    # libc++ 14 makes an exception_ptr by throwing.
+    # libc++ 14 implements make_exception_ptr by a throw, so that the case would have a stack of the throw.
     return [case for case in crashing.cases_of(source, built_program) if case.title != "cc-libc++ made"]
 
 
@@ -75,7 +76,7 @@ def check_thrown(case, finding):
         return
     own = crashing.own_frames(thrown, case.program)
     assert own and name in own[0].get("function", ""), f"thrown {functions(thrown)}, died in {access}"
-    assert len(own) > 1 or case.name == "main", functions(thrown)  # whole, but for a task's
+    assert len(own) > 1 or case.name == "main", functions(thrown)  # a complete stack, except in an async main
     assert own[0]["line"] and own[0]["file"].endswith(tuple(path.name for path in SOURCES.glob("thrown*"))), own[0]
 
 
@@ -108,7 +109,7 @@ def lives(built_program, name):
 
 
 def in_words(place):
-    """Text, SARIF, HTML and annotations show it, and what they say of the same run is the same."""
+    """Text, SARIF, HTML and GitHub annotations of a report show where the error was thrown."""
     report = place / "report.jsonl"
     command = [ZGUARD, "run", "--collect", "crashes", "--report", report, "--format", "json", "--", FOLDER / "cc", "rethrown"]
     run_within(crashing.TIMEOUT_SECONDS, command, env=scrubbed(), preexec_fn=crashing.forbid_core, cwd=place)
@@ -124,14 +125,14 @@ def in_words(place):
 
 
 def alone(place):
-    """Without zguard, in text: with addresses."""
+    """The runtime without zguard prints the stack of the throw as addresses."""
     status, _, errors = run_within(crashing.TIMEOUT_SECONDS, [FOLDER / "cc", "rethrown"], env=guarded_by(LIBRARY, "collect=crashes"),
                                    preexec_fn=crashing.forbid_core, cwd=place)
     assert as_shell(status) == 128 + 6 and re.search(r"  thrown:\n    #0 \S*/cc\+0x", errors), errors[-800:]
 
 
 def off(place):
-    """Nobody asked: neither the library's code nor Swift's hook is touched."""
+    """Without collect=crashes the code of __cxa_throw is not patched, and Swift's hook _swift_willThrow is not set."""
     for options, count in (("", 0), ("collect=crashes", 1)):
         _, out, errors = run_within(crashing.TIMEOUT_SECONDS, [FOLDER / "cc", "changed"], env=guarded_by(LIBRARY, options), cwd=place)
         assert out == f"changed {count}\n", (options, out, errors)

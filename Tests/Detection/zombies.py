@@ -2,30 +2,30 @@
 """Uses freed objects in every way that Swift and C++ know, and checks what zguard finds: the access matrix.
 
 The cases are functions of Tests/Detection/Zombies, built into one program per configuration. The comment above a case is its only
-registration; its lines are "// key: value":
+registration. Its lines are "// key: value"; where a value may be one of several, '|' separates them:
   case     what happens; the first line
   class    the block's class; several with '|'; "-": none
-  finds    kind of the finding; use-after-free where nothing is said
+  finds    kind of the finding (default: use-after-free)
   access   expected access; several with '|'
-  confidence  exact where nothing is said
-  member   method or property; several with '|', "-": none; "*": not checked; no such line: none
+  confidence  expected confidence (default: exact)
+  member   method or property; several with '|'; "-": none (default); "*": not checked
   detail   name=value; "*": not checked
-  frame    function that the access happens in; the case itself where nothing is said; "*": not checked
-  count    how many findings: 1 where nothing is said; "1-2" is a range
-  free     "none": the finding has no such stack (the object was never freed)
+  frame    function in which the access happens (default: the case itself); "*": not checked
+  count    number of findings (default: 1); "1-2" is a range
+  free     "none": the finding has no free stack (the object was never freed)
   alloc    "*": not checked
   options  ZGUARD_OPTIONS for the run
-  on C     key=value; key=value (reason): what differs in the configurations whose name begins with C, or is C; "on C, Swift 6.0": there with
-           this version of the compiler, whose optimizer decides what is left to be seen; "on C, aarch64":
-           for this processor. "silent=-": it can be seen; "absent=": not run
-  silent   why it cannot be seen: there may be no finding
-  needs    "Foundation": not built without it
-  clean    there is no bug: no finding, and everything as without a guard
-In the configurations whose name ends in "-first" the case's own objects are the first that the process drops: they are built without
-Foundation, which drops some before main begins; the others drop one before.
-Each case but the clean ones runs three times without a guard, to know what the bug does: with freed objects, with their
-memory reused, and with the objects kept, which is the same program without its bug. Guarded it runs with freed objects,
-and must be found as stated, and with the objects kept, and must do what it does without a guard.
+  on C     key=value; key=value (reason): differences in configuration C, and in those whose names begin with "C-".
+           "on C, Swift 6.0": only with this compiler version, because its optimizer decides which accesses remain.
+           "on C, aarch64": only on this processor. "silent=-": the case is detectable; "absent=": the case is not run
+  silent   why the access cannot be detected; then findings are not required
+  needs    "Foundation": the case is not built without Foundation
+  clean    the case has no bug: no finding, and the same behavior as without the runtime
+In the configurations whose name ends in "-first" the objects of the case are the first that the process frees. They are built without
+Foundation, which frees objects before main begins. In the others, main frees one object before the case.
+Each case that is not clean runs three times without the runtime, to know what the bug does: with freed objects, with their memory
+reused, and with the objects kept (the same program without its bug). Under the runtime, the run with freed objects must give the
+stated finding, and the run with kept objects must behave as without the runtime.
 """
 
 import argparse
@@ -48,14 +48,14 @@ from Support.environment import ARCH, HERE, ROOT, TESTS, ZGUARD, scrubbed  # noq
 from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES = TESTS / "Detection/Zombies"
-BARE = "bare/Tests/Detection/Zombies"  # as the sources' own path ends
+BARE = "bare/Tests/Detection/Zombies"  # ends like the path of the sources, because check_stack compares paths
 TIMEOUT_SECONDS = 10
 UNGUARDED_TIMEOUT_SECONDS = 3
 LEAST_DETECTED = 0.97
-LEAST_NAMED = 0.80  # of the cases that touch a member, in debug builds
+LEAST_NAMED = 0.80  # share of the cases touching a member whose finding names it, in debug builds
 ROOT_SECONDS = 3600
 
-# Functions that look alike are kept apart, so that each stack names its case.
+# Merging of similar functions is off, so that each stack names its own case.
 SWIFT_FLAGS = ["-swift-version", "6", "-warnings-as-errors", "-module-name", "Shop", "-g", "-wmo",
                "-Xllvm", "-swiftmergefunc-threshold=0", "-import-objc-header", str(SOURCES / "runtime.h")]
 CXX_FLAGS = ["-std=c++17", "-g", "-Wall", "-Wextra", "-Werror"]
@@ -67,14 +67,14 @@ KEYS = {"class", "finds", "access", "confidence", "member", "detail", "frame", "
 
 @functools.cache
 def swift_version():
-    """Of the compiler that builds the cases, as "6.3"."""
+    """Version of the compiler that builds the cases, such as "6.3"."""
     said = os.environ.get("ZG_TEST_SWIFT") or builds.run_compiler([SWIFTC, "--version"])
     return (re.findall(r"(?:Swift version |^)(\d+\.\d+)", said) or [""])[0]
 
 
 class Configuration:
-    """How a program is built. `copy_of`: stripped of its symbols, another's program. `is_first`: the case's object is the first that the
-    process drops."""
+    """How a program is built. `copy_of`: name of the configuration whose program is copied and stripped of symbols.
+    `is_first`: the object of the case is the first that the process frees."""
 
     def __init__(self, name, language, compiler, flags, copy_of=None, is_first=False):
         self.name, self.language, self.compiler, self.flags, self.copy_of = name, language, compiler, flags, copy_of
@@ -90,7 +90,7 @@ class Configuration:
             "absent" not in case.expected(self)
 
 
-# What takes ten times as long, because it is emulated.
+# Factor for time limits: emulated programs take ten times as long.
 SLOW = 10 if ARCH != HERE else 1
 
 SWIFTC, GCC, CLANG, STRIP = (os.environ.get(*pair) for pair in (("SWIFTC", "swiftc"), ("CXX", "g++"), ("CLANGXX", "clang++"), ("STRIP", "strip")))
@@ -109,7 +109,8 @@ CONFIGURATIONS = [
     Configuration("gcc-O0", "c++", GCC, ["-O0"]),
     Configuration("gcc-O2", "c++", GCC, ["-O2"]),
 ]
-# Where Swift's crash handler is tried; with the library inside, ours comes first and Swift's is not installed.
+# Configurations in which Swift's crash handler is tested. With the static standard library the runtime's handler is installed
+# first, and Swift does not install its own.
 CRASH_REPORTS = {"Onone-dynamic", "O-dynamic"}
 
 
@@ -134,14 +135,14 @@ class Case:
 
     @classmethod
     def named(cls, name, header):
-        """One that is no function of the sources."""
+        """A case that is not a function of the sources."""
         case = cls.__new__(cls)
         case.language, case.name, case.header, case.differences = "swift", name, header, []
         return case
 
     @property
     def is_bare(self):
-        """Whether it belongs to the configurations that are built without Foundation."""
+        """Whether the case is part of the configurations that are built without Foundation."""
         return self.language == "swift" and not {"clean", "needs"} & set(self.header)
 
     def expected(self, configuration):
@@ -174,7 +175,7 @@ def read_cases():
 
 
 def swift_table(cases):
-    """Cases.swift: the cases by name."""
+    """Source of Cases.swift, a generated function that runs a case by its name."""
     def function(signature, chosen, is_async):
         lines = [f"func {signature} -> Bool {{"]
         for case in chosen:
@@ -187,7 +188,7 @@ def swift_table(cases):
 
 
 def build(configuration, directory, cases):
-    """Builds the configuration's program where it is out of date; returns it."""
+    """Builds the program of the configuration if it is out of date, and returns its path."""
     folder = directory / configuration.name
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "shop"
@@ -205,12 +206,12 @@ def build(configuration, directory, cases):
         sources = [SOURCES / "cplusplus.cpp", directory / "cases.inc"]
         command = [configuration.compiler, *CXX_FLAGS, f"-I{directory}", *configuration.flags, sources[0]]
         command += ["-o", program]
-    # In the folder, because swiftc leaves files behind where it runs.
+    # Run in the folder, because swiftc leaves files in its working directory.
     return builds.compiled(program, command, sources, cwd=folder)
 
 
 def write_bare(folder, cases):
-    """The sources without Foundation, and without the cases that need it: empty lines are in their places."""
+    """Writes the sources without Foundation and with empty lines in place of the cases that need it, which keeps line numbers."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in SOURCES.glob("*.swift"):
         text = path.read_text().replace("\nimport Foundation\n", "\nimport Glibc\n")
@@ -240,7 +241,7 @@ def build_all(configurations, directory, cases):
 
 
 def run(command, seconds, backtrace="enable=no"):
-    """Runs a command in a session of its own; returns exit code (128 + signal; None: still running), stdout, stderr."""
+    """Runs a command in a session of its own; returns exit code (128 + signal; None: timeout), stdout, stderr."""
     code, out, err = run_within(seconds * SLOW, command, text=False, env=scrubbed(SWIFT_BACKTRACE=backtrace))
     return (None, b"", b"") if code is None else (as_shell(code), out, processors.without_emulator(err))
 
@@ -264,7 +265,7 @@ def run_guarded(zguard, command, options="", backtrace="enable=no"):
 
 
 def behaviour(program, case, good):
-    """What the bug does without a guard: crashes, misbehaves or nothing. Without its bug the program prints `good`."""
+    """Effect of the bug without the runtime: "crashes", "misbehaves" or "silent". `good`: output of the program without its bug."""
     worst = "silent"
     for fate in ("--freed", "--reused"):
         code, out, _ = run([program, fate, case.name], UNGUARDED_TIMEOUT_SECONDS)
@@ -283,7 +284,7 @@ def is_one_of(value, expected):
 
 
 def names_function(frame, names):
-    """Whether it is one of these functions or a closure in it; a name may be a regular expression."""
+    """Whether the frame is in one of these functions or in a closure of one; names may be regular expressions."""
     return any(re.search(rf"\b{name}[(<]", frame.get("function") or "") for name in names)
 
 
@@ -299,7 +300,7 @@ def check_stack(problems, configuration, finding, which, names):
         return
     if configuration.is_stripped:
         return
-    # Classes' own frames are skipped: whose initializer or accessor it is, the case does not say.
+    # Skip frames of the classes' own initializers and accessors, which a case does not name.
     for frame in stack:
         if names_function(frame, names):
             return
@@ -318,7 +319,8 @@ def check_finding(configuration, finding, expected):
         problems.append(f"kind: expected {expected['finds']}, got {finding.get('kind')}")
     if not is_one_of(finding.get("access"), expected["access"]):
         problems.append(f"access: expected {expected['access']}, got {finding.get('access')}")
-    # Linked statically, the Swift runtime's functions cannot be told from others, behind which nothing is certain.
+    # In a statically linked program the Swift runtime's functions cannot be told from program functions, which might not return;
+    # a member found behind such a call is inferred.
     is_behind = "static" in configuration.name and finding.get("access") == "retain" and block.get("member")
     if is_behind and expected["confidence"] == "exact":
         expected = {**expected, "confidence": "exact|inferred"}
@@ -329,7 +331,7 @@ def check_finding(configuration, finding, expected):
         problems.append(f"language: expected {configuration.language}, got {block.get('language')}")
     member = block.get("member")
     if configuration.language == "swift" and expected["member"] != "*" and not is_one_of(member, expected["member"]):
-        # Without symbols the method of a vtable slot has no name, only its number; what follows a retain is not known.
+        # Without symbols a vtable slot has a number but no method name, and the use after a retain cannot be found.
         is_call = finding.get("access") == "call" and "slot" in detail
         if not (configuration.is_stripped and not member and (is_call or finding.get("access") == "retain")):
             problems.append(f"member: expected {expected['member']}, got {member}")
@@ -351,7 +353,7 @@ class Result:
     def __init__(self, configuration, case):
         self.configuration, self.case = configuration, case
         self.behaviour, self.is_detected, self.is_silent, self.problems = None, False, False, []
-        self.touches_member, self.names_member = False, False  # of its class
+        self.touches_member, self.names_member = False, False  # whether the case uses a member of the class, and the finding names it
 
 
 def check_bug(zguard, configuration, program, case, good):
@@ -384,15 +386,15 @@ LOOP = 'program=$1; shift; for name; do "$program" --kept "$name"; echo "$name e
 
 
 def outputs(text):
-    """Exit code and output by case, from what LOOP printed."""
+    """Parses the output of LOOP: {case: (exit code, output)}."""
     parts = re.split(rb"(\w+) ended with (\d+)\n", text)
     return dict(zip(parts[1::3], zip(parts[2::3], parts[0::3])))
 
 
 def check_clean(zguard, configuration, program, cases):
-    """Runs cases without their bugs, and those that have none: the same guarded and unguarded, and no finding.
+    """Runs cases without their bugs, and clean cases: same behavior with and without the runtime, and no finding.
 
-    Returns the results, and what each case printed without a guard.
+    Returns the results, and the output of each case without the runtime.
     """
     command = ["sh", "-c", LOOP, "sh", program, *[case.name for case in cases]]
     plain = run(command, 6 * TIMEOUT_SECONDS)
@@ -414,7 +416,7 @@ def check_clean(zguard, configuration, program, cases):
 
 
 def check_crash_report(zguard, configuration, program, case):
-    """Swift's own crash handler reads all the memory around: its report follows the finding and adds none."""
+    """Swift's crash handler reads the memory around the fault: its report must follow the finding and cause no further finding."""
     result = Result(configuration, case)
     command = [program, "--freed", case.name]
     _, _, err, findings = run_guarded(zguard, command, backtrace="enable=yes,color=no,interactive=no")
@@ -450,7 +452,7 @@ int main(int count, char **words) {
 
 
 def build_plugins(directory):
-    """The program of C, and libraries of Swift by configuration."""
+    """Builds the C program and a Swift library per configuration; returns the program and (configuration, library) pairs."""
     folder, libraries = directory / "plugin", []
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (("plugin.swift", PLUGIN), ("host.c", HOST)):
@@ -466,7 +468,7 @@ def build_plugins(directory):
 
 
 def check_plugins(zguard, directory):
-    """A program of C loads a library of Swift, with Swift's own libraries or with them inside, after the start: its first object is known."""
+    """A C program loads a Swift library (standard library dynamic or static) at run time: its first object's class must be known."""
     host, libraries = build_plugins(directory)
     results = []
     for configuration, library in libraries:
@@ -481,7 +483,7 @@ def check_plugins(zguard, directory):
 
 
 def check_batch(zguard, configuration, program, cases):
-    """All about some cases of one configuration: the results with their bugs, and those without."""
+    """Checks some cases of one configuration; returns the results with their bugs and without."""
     clean, good = ([], {}) if configuration.is_first else check_clean(zguard, configuration, program, cases)
     bugs = [check_bug(zguard, configuration, program, case, good.get(case.name))
             for case in cases if "clean" not in case.header]
@@ -489,7 +491,7 @@ def check_batch(zguard, configuration, program, cases):
 
 
 def sliced(cases, configuration, part):
-    """Each slice has every case in one of the configurations or two, and each configuration has every access and kind of finding."""
+    """Chooses the cases of a slice: each case in one or two configurations, each configuration with every access and kind of finding."""
     def kinds(case):
         expected = case.expected(configuration)
         if configuration.is_first:
@@ -501,7 +503,7 @@ def sliced(cases, configuration, part):
 
 
 def print_table(results):
-    """What was detected, by configuration; returns the share over all of them."""
+    """Prints the number of detected cases by configuration; returns the share detected of all harmful cases."""
     print(f"{'configuration':23} {'cases':>6} {'crash':>6} {'misbehave':>10} {'silent':>7} {'detected':>9}")
     names = list(dict.fromkeys(result.configuration.name for result in results))
     for name in names:
@@ -516,7 +518,7 @@ def print_table(results):
         names = sorted({result.case.name for result in hidden})
         print(f"stated as not detectable, with the reason beside each case: {len(hidden)}, of which {misbehave} crash "
               f"or misbehave unguarded: {', '.join(names)}")
-    # All of them, whatever is stated.
+    # All harmful cases, including those that are stated as not detectable.
     harmful = [result for result in results if result.behaviour in ("crashes", "misbehaves")]
     detected = sum(result.is_detected for result in harmful)
     share = detected / len(harmful) if harmful else 1
@@ -525,7 +527,7 @@ def print_table(results):
 
 
 def named_members(results):
-    """By debug build of Swift: in how many cases the member that is touched was named, and how many touch one."""
+    """Yields (configuration, cases whose member is named, cases that touch a member) for each Swift debug build."""
     for name in dict.fromkeys(result.configuration.name for result in results):
         rows = [result for result in results if result.configuration.name == name and result.touches_member]
         if rows and name.startswith("Onone"):
@@ -533,8 +535,8 @@ def named_members(results):
 
 
 def run_in_root(suite, words):
-    """The Swift configurations once more with another version of Swift, as that Debian packages it: this driver, in a root of its own.
-    What it builds is kept beside what is built here. Returns the exit status."""
+    """Runs this driver's Swift configurations in a debootstrap root, with the Swift version that this Debian suite packages.
+    The programs are built in a directory of their own beside the native ones. Returns the exit status."""
     from Support import roots
     try:
         root = roots.make(suite, ["g++", "libc6-dev", "libdw1t64", "python3", "swiftlang"])
@@ -608,7 +610,7 @@ def main():
     clean = [result for batch in batches for result in batch.result()[1]]
     for each in chosen:
         case = next((case for case in wanted if case.name == "method"), None)
-        # Under qemu's user mode Swift's crash handler cannot stop the threads that it writes about.
+        # Under qemu user mode Swift's crash handler cannot stop the threads that it reports.
         if case and each.name in CRASH_REPORTS and not processors.stage():
             clean.append(check_crash_report(zguard, each, programs[each.name], case))
 

@@ -1,5 +1,5 @@
-// Waits for bytes on standard input, and echoes them. At an 's' it sleeps for 900 ms before, at a 'c' it computes for 190 ms and is then
-// brisk for 700: it waits, and goes on, again and again.
+// Event loop that echoes bytes from standard input. Before it echoes an 's' it sleeps for 900 ms; before it echoes a
+// 'c' it computes for 190 ms and then polls every 3 ms for 700 ms.
 
 #include <poll.h>
 #include <time.h>

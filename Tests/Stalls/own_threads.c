@@ -1,5 +1,6 @@
-// Looks at its own threads again and again (Sources/CUnwind/own.c), while they sleep, read, wait for locks, compute and get signals.
-// Nothing may come back early, no signal may be lost, and no process may be left. Prints "looked at N of N".
+// Samples the stacks of its own threads (Sources/CUnwind/own.c) while they sleep, read, wait for locks, compute and
+// get signals. No system call may return early, no signal may be lost, and no child process may be left. Prints
+// "looked at N of N".
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -59,7 +60,7 @@ static void *computer(void *unused) {
     return unused;
 }
 
-// The kernel ends this call at every stop, and is told to begin it again: arm64's cannot be told.
+// Every stop of the thread ends epoll_wait with EINTR. The sampler makes the kernel restart the call, except on arm64.
 static void *waiter(void *unused) {
     struct epoll_event event;
     int files = epoll_create1(0);
@@ -96,7 +97,7 @@ int main(int count, char **words) {
         uint64_t frames[2];
         int which = i % THREADS;
         if (i % 10 == 0) pthread_mutex_lock(&lock);
-        // To the one that is looked at: the signal may come while it stands.
+        // Send the signal to the thread that is sampled next, so that it may arrive while the thread is stopped.
         if (which == HANDLER && sent < SIGNALS && sent == received &&
             syscall(SYS_tgkill, getpid(), ids[which], SIGUSR1) == 0)
             sent++;

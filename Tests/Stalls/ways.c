@@ -1,6 +1,7 @@
-// Ways in which C programs hold up their loops of events, one a function. Tests/Detection/stalling.py reads the lines in front of the functions:
-// stalls: function on top[, computing][, call=NAME][, held=FUNCTION][, freeze][, thread=NAME][, options=TEXT][, profile], or: nothing[, profile].
-// profile: by profile sample, which has stalls on without a word of the user's.
+// C programs that hold up their event loops, or do not, one per function. Tests/Detection/stalling.py reads the lines
+// in front of the functions:
+// stalls: top FUNCTION[, computing][, call=NAME][, held=FUNCTION][, freeze][, thread=NAME][, options=TEXT][, profile]
+// or `nothing[, profile]`. profile: run with --profile sample, which collects stalls by default.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +29,7 @@
 static volatile unsigned long sink;
 static int pipes[2];
 
-// Of the processor: on a busy machine the rest is not the thread's own.
+// Processor time of the thread: on a busy machine wall time includes time in which the thread does not run.
 static double seconds(void) {
     struct timespec time;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -86,7 +87,7 @@ static int epoll = -1;
 STEP wait_by_epoll(int milliseconds) {
     struct epoll_event event = {.events = EPOLLIN};
     if (epoll < 0) epoll_ctl(epoll = epoll_create1(0), EPOLL_CTL_ADD, pipes[0], &event);
-    if (epoll_wait(epoll, &event, 1, milliseconds) < 0) abort(); // no stop from outside may be seen
+    if (epoll_wait(epoll, &event, 1, milliseconds) < 0) abort(); // stops for samples must not cause EINTR
 }
 // stalls: compute, computing
 CASE epoll_computes(void) { turn(wait_by_epoll, compute, 0.8); }
@@ -99,14 +100,14 @@ STEP wait_by_number(int milliseconds) {
 // stalls: compute, computing
 CASE calls_by_number(void) { turn(wait_by_number, compute, 0.8); }
 
-// Of a ring alone that nothing is put into: its own timeout ends the wait.
+// Waits on an empty io_uring until the timeout.
 static int ring = -1;
 STEP wait_by_ring(int milliseconds) {
     struct io_uring_params parameters = {0};
     if (ring < 0) ring = (int)syscall(SYS_io_uring_setup, 4, &parameters);
     struct __kernel_timespec time = {.tv_nsec = milliseconds * 1000000L};
     struct io_uring_getevents_arg more = {.ts = (unsigned long)&time};
-    if (ring < 0) wait_by_number(milliseconds); // containers forbid rings
+    if (ring < 0) wait_by_number(milliseconds); // containers forbid io_uring
     else if (syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &more,
                      sizeof more) >= 0)
         abort();
@@ -135,7 +136,8 @@ STEP read_on(double length) {
 // stalls: read_on, call=read
 CASE reads(void) { turn(wait_by_poll, read_on, 0.8); }
 
-// Calls that a stop from outside would end, or cut short: who runs without signals has never seen that.
+// System calls that may fail with EINTR or return early when the thread is stopped for a sample, which a program
+// without signal handlers does not expect.
 static void both_ends(void) {
     const struct timeval longest = {30, 0};
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, other)) abort();
@@ -385,18 +387,18 @@ CASE executes_another(void) {
     execl("/bin/sleep", "sleep", "1.5", NULL);
 }
 
-// --- what is a loop of events, and what is not ----------------------------------------------------------------------
+// --- event loops, and waits that are not event loops ----------------------------------------------------------------
 
 static int socket_of_server = -1;
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 
 STEP listen_for_others(void) {
-    socklen_t length = sizeof(sa_family_t); // the kernel thinks of a name
+    socklen_t length = sizeof(sa_family_t); // the kernel chooses an abstract name
     socket_of_server = socket(AF_UNIX, SOCK_STREAM, 0);
     if (bind(socket_of_server, (struct sockaddr *)&address, length) || listen(socket_of_server, 8)) abort();
     length = sizeof address;
     getsockname(socket_of_server, (struct sockaddr *)&address, &length);
-    address.sun_path[sizeof address.sun_path - 1] = (char)length; // the name is shorter than that
+    address.sun_path[sizeof address.sun_path - 1] = (char)length; // the short name leaves the last byte unused
 }
 
 static int connect_to_it(void) {
@@ -416,7 +418,7 @@ static void *ask_twice(void *unused) {
     return unused;
 }
 
-// Two connections, one after the other; the second request takes long. No wait has an end.
+// Serves two connections, one after the other; the second request takes long. The waits have no timeout.
 STEP serve_two(void) {
     pthread_t thread;
     pthread_create(&thread, NULL, ask_twice, NULL);
@@ -452,7 +454,7 @@ static void *connect_late(void *unused) {
     return unused;
 }
 
-// It takes what comes before it waits again.
+// The thread accepts a connection before it waits a second time, which makes it an event loop at its first request.
 // stalls: compute, computing
 CASE first_request(void) {
     pthread_t thread;
@@ -514,7 +516,7 @@ static void *write_later(void *unused) {
     return unused;
 }
 
-// A client: one answer after the other.
+// A client that waits for one answer after the other is not an event loop.
 // nothing, profile
 CASE waits_for_answers(void) {
     for (int i = 0; i < 3; i++) {
@@ -546,7 +548,7 @@ CASE ends_by_itself(void) {
     compute(0.8);
 }
 
-// It does one thing at a time: what it waits for is the next one.
+// A blocking accept() is a wait for the next request, not a stall.
 // nothing
 CASE accepts(void) {
     pthread_t thread;

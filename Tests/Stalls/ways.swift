@@ -1,8 +1,8 @@
-// Ways in which Swift programs hold up their loops of events; the lines are those of ways.c.
+// Swift programs that hold up their event loops, or do not. The lines have the format of ways.c.
 import Dispatch
 import Foundation
 
-// On a busy machine the rest is not the thread's own.
+// Processor time of the thread: on a busy machine wall time includes time in which the thread does not run.
 func processorSeconds() -> Double {
     var time = timespec()
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
@@ -86,7 +86,7 @@ func poolIsFree() {
     run(for: 1.5)
 }
 
-/// The main thread ends, and workers serve the main queue.
+/// dispatchMain() ends the main thread, and worker threads serve the main queue.
 func serveMainQueue() -> Never {
     DispatchQueue.main.asyncAfter(deadline: .now() + 1.5) { exit(0) }
     dispatchMain()
@@ -114,7 +114,7 @@ let mutex = NSLock()
     mutex.unlock()
 }
 
-// What an asynchronous main is: one thing after the other.
+// Main actor task that does one thing after another, like an async main: not an event loop.
 // nothing, profile
 func mainTask() {
     Task { @MainActor in
@@ -166,7 +166,7 @@ func dispatchMainIdle() {
     serveMainQueue()
 }
 
-// Busy almost all the time, but nothing waits for long.
+// The main queue is busy almost all the time, but no item waits for long.
 // nothing
 func dispatchMainIsServed() {
     @Sendable func again() {
@@ -180,12 +180,12 @@ func dispatchMainIsServed() {
     serveMainQueue()
 }
 
-// The overlay of Glibc has none of epoll. An event is two words: what for, and the caller's.
+// Swift's Glibc module lacks epoll. The event is an array of UInt32: the event mask, then the user data.
 @_silgen_name("epoll_create1") func epoll_create1(_: Int32) -> Int32
 @_silgen_name("epoll_ctl") func epoll_ctl(_: Int32, _: Int32, _: Int32, _: UnsafeMutableRawPointer) -> Int32
 @_silgen_name("epoll_wait") func epoll_wait(_: Int32, _: UnsafeMutableRawPointer, _: Int32, _: Int32) -> Int32
 
-/// Serves pipes by epoll, without RunLoop or Dispatch.
+/// Event loop that reads a pipe by epoll, without RunLoop or Dispatch.
 func serve(_ handle: (Int) -> Void) {
     let queue = epoll_create1(0)
     var ends: [Int32] = [0, 0]
@@ -238,5 +238,5 @@ case "epollServer": epollServer()
 case "epollServerIdle": epollServerIdle()
 default: exit(3)
 }
-// On a busy machine the time may be over before it has waited once more.
+// Wait once more: on a busy machine the case may have ended before its loop waited after the stall.
 run(for: 0.2)

@@ -1,4 +1,4 @@
-// A library whose constructor starts threads that retain and release before the program begins.
+// Library whose constructor starts threads that call swift_retain and swift_release before main.
 
 #include <pthread.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@ extern void *swift_retain(void *object);
 extern void swift_release(void *object);
 
 static void *work(void *unused) {
-    // Two references and the one of all unowned ones: RefCount.h. It is never given back.
+    // Strong count 2, unowned count 1 (layout: RefCount.h of the Swift runtime). The object is never freed.
     static struct {
         void *metadata;
         uint64_t counts;

@@ -1,4 +1,4 @@
-// Lives of objects: each case retains and releases in a known order, and ends with a use after the last release.
+// Programs for counting.py: most cases retain and release objects in a known order, and end with an over-release.
 
 import Glibc
 
@@ -10,7 +10,7 @@ final class Cart: Item {}
 final class Basket<Element>: Item {}
 enum Shelf { final class Book: Item {} }
 
-// Functions of a stack: the optimiser leaves them alone.
+// Never inlined, so that each retain and release has a known frame in its stack.
 @inline(never) func retain(_ object: Unmanaged<Item>) { _ = object.retain() }
 @inline(never) func release(_ object: Unmanaged<Item>) { object.release() }
 @inline(never) func make(_ kind: String) -> Unmanaged<Item> {
@@ -22,7 +22,7 @@ enum Shelf { final class Book: Item {} }
     }
 }
 
-/// One release too many: made, retained once, released three times.
+/// Over-releases an object: allocated, retained once, released three times.
 @inline(never) func overRelease(_ kind: String) {
     let object = make(kind)
     retain(object)
@@ -31,7 +31,7 @@ enum Shelf { final class Book: Item {} }
     release(object)
 }
 
-/// Many objects live and die at the same places before the one that is misused.
+/// Allocates and frees many objects at the same addresses before the over-release.
 @inline(never) func reuse() {
     for _ in 0..<10_000 {
         let object = make("cart")
@@ -42,7 +42,7 @@ enum Shelf { final class Book: Item {} }
     overRelease("cart")
 }
 
-/// Retained by one thread, released by another.
+/// One thread retains the object, and another one over-releases it.
 @inline(never) func threads() {
     let object = make("cart")
     var thread = pthread_t()
@@ -58,7 +58,7 @@ enum Shelf { final class Book: Item {} }
     release(object)
 }
 
-/// A weak and an unowned reference are read before the end.
+/// Reads a weak and an unowned reference to the object before it is freed.
 @inline(never) func references() {
     let object = make("cart")
     weak var link = object.takeUnretainedValue()
@@ -71,7 +71,7 @@ enum Shelf { final class Book: Item {} }
 @inline(never) func readWeak(_ link: inout Item?) { link?.add() }
 @inline(never) func readUnowned(_ owner: Item) { owner.add() }
 
-/// Retains and releases of everything that the standard library has, many times over, by several threads; prints what came of it.
+/// Four threads retain and release strings, arrays, closures and existentials; the output is always the same.
 @inline(never) func workload() {
     var threads: [pthread_t] = []
     for number in 0..<4 {
@@ -118,7 +118,7 @@ nonisolated(unsafe) let shared: [Item] = (0..<16).map { _ in Cart() }
     return sum & 0xffff + texts.joined().utf8.count % 100
 }
 
-/// One thread replaces references that the other copies.
+/// Shared references: one thread replaces them (`write`) while another one copies them (`look`).
 final class Place {
     var item: Item = Cart()
     var optional: Item?
@@ -200,7 +200,7 @@ nonisolated(unsafe) var race = 0
     pthread_join(thread, nil)
     print("no race was noticed", sum == 1 ? "" : ".")
 }
-// What a program does between: the race is a rare moment.
+// Work between two accesses, so that the threads collide only rarely.
 @discardableResult @inline(never) func pause(_ round: Int) -> Int {
     var sum = round
     for j in 0..<200 { sum = sum &* 31 &+ j }

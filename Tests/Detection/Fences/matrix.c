@@ -1,15 +1,15 @@
-// Commits one fault per line of its input, each in a child of its own: the fault matrix of fences.py.
+// Commits one memory fault per line of its input file, each in a child process: the fault matrix of fences.py.
 //
 // A line is "NUMBER MODE MAKE DROP USE SIZE ALIGNMENT OFFSET COUNT EARLIER":
-//   MODE   dead: the block is dropped, then used; live: used, then dropped; amid: likewise, with a live block on either
-//          side, and the use is relative to a pointer to the block; clean: as live, and the child calls exit()
-//   MAKE, DROP, USE   the functions make_…, drop_… and use_… below: they are what the stacks have to begin with
-//   OFFSET of the first byte that is used, from the block's start; COUNT of bytes, for uses that take one
-//   EARLIER   how many blocks the same stack makes first: they stay, or, in lines of odd numbers, are freed
-// For each line standard output gets "begin NUMBER PID START" from the child and "end NUMBER STATUS" from the parent;
-// the status is the exit code, or 128 + signal. The parent allocates nothing, so every context is new in every child.
-// START is an address, without the tag of a pointer.
-// With "--widths" it prints which widths of access the processor has.
+//   MODE   dead: the block is freed, then used; live: used, then freed; amid: as live, with a live block on either
+//          side, and the use takes the block's address and an index; clean: as live, and the child calls exit()
+//   MAKE, DROP, USE   names of the functions make_…, drop_… and use_… below, expected as the first frames of the stacks
+//   OFFSET    first byte used, relative to the block's start
+//   COUNT     number of bytes, for uses that take a count
+//   EARLIER   number of blocks that the same stack allocates before; lines with odd numbers free each before the next
+// For each line the child prints "begin NUMBER PID START" and the parent "end NUMBER STATUS". START is the block's
+// address without its tag; STATUS is the exit code, or 128 + signal. The parent allocates nothing, so every context is
+// new in every child. The option "--widths" prints the access widths that the processor supports.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -24,7 +24,7 @@
 #include "../../../Sources/CZombie/include/zg_api.h"
 #include "../../Bugs/bug.h"
 
-// MARK: making a block
+// MARK: functions that allocate a block
 
 #define MAKE(name) FRAME void *make_##name(size_t size, size_t alignment)
 
@@ -100,7 +100,7 @@ MAKE(valloc) {
     return block;
 }
 
-static char *letters; // 1 MiB of 'x' and a zero
+static char *letters; // string of 1 MiB of 'x'
 
 MAKE(strdup) {
     (void)alignment;
@@ -109,7 +109,7 @@ MAKE(strdup) {
     return block;
 }
 
-// MARK: dropping it
+// MARK: functions that free a block
 
 #define DROP(name) FRAME void drop_##name(char *block, size_t size)
 
@@ -136,14 +136,14 @@ FRAME void *drop_thread(void *block) {
     return NULL;
 }
 
-// Not at all: the program ends.
+// The block is not freed: the program exits.
 DROP(exit) {
     (void)size;
     HOLD(block);
     exit(0);
 }
 
-// After somebody has asked whether all is well.
+// verify() checks the red zones of all live blocks before the block is freed.
 DROP(check) {
     (void)size;
     const struct zg_api *(*find)(void) = (const struct zg_api *(*)(void))dlsym(RTLD_DEFAULT, "zg_api");
@@ -159,7 +159,7 @@ static void drop_in_thread(char *block, size_t size) {
     if (pthread_create(&thread, NULL, drop_thread, block) || pthread_join(thread, NULL)) _exit(78);
 }
 
-// MARK: using it
+// MARK: functions that use a block
 
 #define USE(name) FRAME void use_##name(char *at, size_t count)
 
@@ -211,7 +211,7 @@ CHANGE(cmpxchg_4, "lock cmpxchgl %%eax, (%0)")
 CHANGE(cmp_1, "cmpb $0, (%0)")
 CHANGE(store_immediate, "movl $0x21212121, (%0)")
 
-static char *other; // 2 MiB that are nobody's block
+static char *other; // 2 MiB of mmapped memory, source or destination of copies
 
 USE(rep_stosb) {
     __asm__ volatile("movl $0x21, %%eax\n\trep stosb" : "+D"(at), "+c"(count) : : "memory", "rax");
@@ -232,7 +232,7 @@ USE(rep_movsb_to) {
 
 #else
 
-// With the same names; what has no instruction of its own there is a loop, or two instructions.
+// The same uses for arm64. Uses without an arm64 instruction are two instructions or a loop.
 #define USE_BY_INSTRUCTIONS(name, ...)                                                                                                        \
     USE(name) {                                                                                                                               \
         (void)count;                                                                                                                          \
@@ -265,7 +265,7 @@ USE_BY_INSTRUCTIONS(cmpxchg_4, "casal w9, w9, [%0]")
 USE_BY_INSTRUCTIONS(cmp_1, "ldrb w10, [%0]\n\tcmp w10, #0")
 USE_BY_INSTRUCTIONS(store_immediate, "str w9, [%0]")
 
-static char *other; // 2 MiB that are nobody's block
+static char *other; // 2 MiB of mmapped memory, source or destination of copies
 
 USE(rep_stosb) {
     __asm__ volatile("mov w9, #0x21\n1:\n\tstrb w9, [%0], #1\n\tsubs %1, %1, #1\n\tb.ne 1b"
@@ -293,7 +293,7 @@ USE(rep_movsb_to) {
 
 #endif
 
-static volatile long result; // of functions whose calls would not be made otherwise
+static volatile long result; // keeps the compiler from removing calls whose result is unused
 
 #define USE_BY(name, call)                                                                                             \
     USE(name) {                                                                                                        \
@@ -321,7 +321,7 @@ USE_BY(strdup, (long)strdup(at))
 USE_BY(snprintf_from, snprintf(other, 100, "%s", at))
 USE_BY(snprintf_to, snprintf(at, count, "%s", letters))
 
-// As compiled code uses an element of an array: the pointer to the block is at hand, and the distance.
+// Array accesses as compilers emit them: one register holds the block's address, another the index.
 #if defined(__x86_64__)
 #define AT_INDEX(name, instruction)                                                                                    \
     USE(name) {                                                                                                        \
@@ -379,7 +379,7 @@ static void *find(const struct entry *table, const char *name) {
     _exit(2);
 }
 
-// MARK: one fault
+// MARK: committing a fault
 
 struct fault {
     char mode[8], make[24], drop[24], use[24];
@@ -394,7 +394,7 @@ static void commit(const struct fault *fault) {
     void (*use)(char *, size_t) = find(users, fault->use);
     char *before = fault->mode[0] == 'a' ? malloc(fault->size) : NULL;
     char *block = NULL, *former = NULL;
-    // One call for all of them, and so one stack.
+    // All blocks are allocated by this one call, so that they have one stack.
     for (int i = 0; i <= fault->earlier; i++) {
         if (fault->number & 1) free(former);
         former = block = make(fault->size, fault->alignment);
@@ -402,7 +402,7 @@ static void commit(const struct fault *fault) {
     char *after = fault->mode[0] == 'a' ? malloc(fault->size) : NULL;
     if (!block) _exit(79);
     memset(block, 'x', fault->size);
-    // A clean child's string ends where the block does; the others' do not end.
+    // In mode clean the block holds a terminated string; in the other modes the string is not terminated.
     if (fault->mode[0] == 'c' && fault->size) block[fault->size - 1] = 0;
     char said[80];
     int length = snprintf(said, sizeof said, "begin %d %d %p\n", fault->number, getpid(),

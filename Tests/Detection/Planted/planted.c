@@ -1,11 +1,11 @@
-// Plants a use of freed memory late in the run of a program that knows nothing of it: preloaded, it counts the calls that the
-// program's main thread makes of some functions of libc, which says how far the run has come, whatever guards it and however fast
-// the machine is. At a given count a block is allocated, by a stack that has allocated nothing before, freed and read.
-// PLANTED_PROGRAM  start of the name of the executable that it is about; its children and others run as they are
-// PLANTED_OUT      file for what happened. Without PLANTED_AT: "COUNT CALLS", the count at 90 % of the processor time of this run,
-//                  and all calls. With it: "planted", and "went on" once the block was read
-// PLANTED_AT       count at which it happens
-// PLANTED_THREAD   1: in a new thread
+// Preload library that plants a use after free late in the run of an unmodified program. It counts the main thread's
+// calls of some libc functions, which measures progress independently of the machine's speed and of the runtime. At a
+// given count it allocates a block by a stack that has allocated nothing before, frees the block, and reads it.
+// PLANTED_PROGRAM  start of the executable's name; other programs, and children, run unchanged
+// PLANTED_OUT      file for the result. Without PLANTED_AT: "COUNT CALLS", the counts at 90 % of the run's processor
+//                  time and at its end. With PLANTED_AT: "planted", and "went on" after the block was read
+// PLANTED_AT       count at which the block is allocated, freed and read
+// PLANTED_THREAD   1: a new thread allocates, frees and reads the block
 // PLANTED_BYTES    size of the block
 
 #define _GNU_SOURCE
@@ -24,15 +24,15 @@ enum { SAMPLES = 4096 };
 
 static const char *out;
 static size_t bytes;
-static uint64_t at; // 0: measures
+static uint64_t at; // PLANTED_AT; 0: measure only
 static int in_thread;
 static pid_t process;
 static __thread int is_main, is_busy;
 static uint64_t calls;
-static uintptr_t runtime_start, runtime_end; // the guard's own calls do not count
+static uintptr_t runtime_start, runtime_end; // address range of libzguard, whose own calls are not counted
 static volatile unsigned char sink;
 
-// Every `step` calls one sample; when the table is full every second one is dropped.
+// Processor time, sampled every `step` calls. A full table drops every second sample and doubles `step`.
 static uint64_t samples[SAMPLES], step = 64, next_sample = 64;
 static unsigned sample_count;
 
@@ -51,7 +51,7 @@ static void say(const char *text, int flags) {
     close(file);
 }
 
-// Functions of their own, so that the stacks are this library's alone.
+// Separate functions, so that the stacks begin with functions of this library.
 __attribute__((noinline)) static unsigned char *planted_allocate(void) {
     unsigned char *block = malloc(bytes);
     if (!block) _exit(98);
@@ -113,7 +113,7 @@ static int find_runtime(struct dl_phdr_info *info, size_t size, void *unused) {
     return 1;
 }
 
-// MARK: the functions whose calls count. Until the real ones are known, others stand in for them.
+// MARK: counted functions, with replacements that are used until dlsym has found libc's
 
 static void *(*real_memcpy)(void *, const void *, size_t);
 static void *(*real_memmove)(void *, const void *, size_t);

@@ -2,7 +2,7 @@
 
 import Foundation
 
-// case: A method.
+// case: A method is called on the freed object.
 // class: Shop.Cart
 // access: call
 // member: add(_:)
@@ -13,7 +13,7 @@ func method() {
     done(cart.add(1))
 }
 
-// case: A method that the object's class overrides.
+// case: An overridden method is called.
 // class: Shop.GiftCart
 // access: call
 // member: add(_:)
@@ -24,7 +24,7 @@ func overriddenMethod() {
     done(cart.add(1))
 }
 
-// case: A method that the object's class inherits.
+// case: An inherited method is called.
 // class: Shop.GiftCart
 // access: call
 // member: clear()
@@ -35,7 +35,7 @@ func inheritedMethod() {
     done(cart.clear())
 }
 
-// case: A method with labels and several arguments.
+// case: A method with several labeled arguments is called.
 // class: Shop.Cart
 // access: call
 // member: move(from:to:named:weights:)
@@ -46,7 +46,7 @@ func methodWithArguments() {
     done(cart.move(from: 1, to: 2, named: "shelf", weights: [1, 2]))
 }
 
-// case: A generic method.
+// case: A generic method is called.
 // class: Shop.Cart
 // access: call
 // member: pick(_:)
@@ -57,7 +57,7 @@ func genericMethod() {
     done(cart.pick("apple"))
 }
 
-// case: A throwing method.
+// case: A throwing method is called.
 // class: Shop.Cart
 // access: call
 // member: validate()
@@ -68,7 +68,7 @@ func throwingMethod() throws {
     done(try cart.validate())
 }
 
-// case: An asynchronous method.
+// case: An async method is called.
 // class: Shop.Cart
 // access: call
 // member: checkout()
@@ -79,7 +79,7 @@ func asyncMethod() async {
     done(await cart.checkout())
 }
 
-// case: A class method, through the object's class.
+// case: A class method is called through the metatype of the freed object.
 // class: Shop.Cart
 // access: call
 // member: kind()
@@ -90,7 +90,7 @@ func classMethod() {
     done(type(of: cart).kind())
 }
 
-// case: A required initializer, through the object's class.
+// case: A required initializer is called through the metatype of the freed object.
 // class: Shop.Cart
 // access: call
 // member: init(total:)
@@ -101,7 +101,7 @@ func requiredInit() {
     done(type(of: cart).init(total: 3).total)
 }
 
-// case: The getter of a stored property.
+// case: The getter of a stored property is called.
 // class: Shop.Cart
 // access: call|read
 // member: total
@@ -112,7 +112,7 @@ func getter() {
     done(cart.total)
 }
 
-// case: The setter of a stored property.
+// case: The setter of a stored property is called.
 // class: Shop.Cart
 // access: call|write
 // member: total
@@ -136,7 +136,7 @@ func modify() {
     done(1)
 }
 
-// case: The getter of a computed property.
+// case: The getter of a computed property is called.
 // class: Shop.Cart
 // access: call|read
 // member: discount
@@ -147,7 +147,7 @@ func computedGetter() {
     done(cart.discount)
 }
 
-// case: The setter of a computed property.
+// case: The setter of a computed property is called.
 // class: Shop.Cart
 // access: call|write
 // member: discount
@@ -159,7 +159,7 @@ func computedSetter() {
     done(1)
 }
 
-// case: The getter of a subscript.
+// case: The getter of a subscript is called.
 // class: Shop.Cart
 // access: call|read
 // member: subscript(_:)
@@ -170,7 +170,7 @@ func subscriptGetter() {
     done(cart[2])
 }
 
-// case: The setter of a subscript.
+// case: The setter of a subscript is called.
 // class: Shop.Cart
 // access: call|write
 // member: subscript(_:)
@@ -182,7 +182,7 @@ func subscriptSetter() {
     done(1)
 }
 
-// case: A dynamic member.
+// case: A dynamic member is looked up (@dynamicMemberLookup).
 // class: Shop.Cart
 // access: call|read
 // member: subscript(dynamicMember:)
@@ -193,7 +193,7 @@ func dynamicMember() {
     done(cart.apples)
 }
 
-// case: A requirement of a protocol, on an existential.
+// case: A protocol requirement is called on an existential.
 // class: Shop.Cart
 // access: call
 // member: pay()
@@ -204,7 +204,7 @@ func existentialCall() {
     done(payable.pay())
 }
 
-// case: A requirement of a protocol, on a generic parameter.
+// case: A protocol requirement is called on a value of a generic parameter type.
 // class: Shop.Cart
 // access: call
 // member: pay()
@@ -216,7 +216,7 @@ func genericCall() {
     done(pay(cart))
 }
 
-// case: A requirement of a protocol for classes.
+// case: A requirement of a class-bound protocol is called on an existential.
 // class: Shop.Cart
 // access: call
 // member: changed(_:)
@@ -227,7 +227,7 @@ func classProtocolCall() {
     done(listener.changed(1))
 }
 
-// case: A method of a protocol extension, which calls a requirement.
+// case: A protocol extension method calls a requirement.
 // class: Shop.Cart
 // access: call
 // member: pay()
@@ -238,7 +238,7 @@ func extensionMethod() {
     done(cart.payTwice())
 }
 
-// case: A static requirement, through the type of an existential.
+// case: An initializer requirement is called through the dynamic type of an existential.
 // class: Shop.Cart
 // access: call|cast
 // member: init(total:)|-
@@ -249,11 +249,11 @@ func existentialInit() {
     done(type(of: payable).init(total: 2).pay())
 }
 
-// case: A method reference made while the object was alive; the object is retained before its method is called.
+// case: A bound method reference outlives its object; calling it retains the object before the method runs.
 // class: Shop.Cart
 // access: retain
 // member: add(_:)|-
-// on O, Swift 6.0: access=call; member=add(_:) (the object is not retained before)
+// on O, Swift 6.0: access=call; member=add(_:) (the object is not retained before the call)
 @inline(never)
 func methodReference() {
     let cart = makeCart()
@@ -262,11 +262,11 @@ func methodReference() {
     done(action.run(1))
 }
 
-// case: An Optional of the object.
+// case: A method is called on an Optional by optional chaining.
 // class: Shop.Cart
 // access: call
 // member: add(_:)
-// on Onone: access=retain (the Optional is copied)
+// on Onone: access=retain (copying the Optional retains the object)
 @inline(never)
 func optionalChain() {
     let cart: Cart? = makeCart()
@@ -274,7 +274,7 @@ func optionalChain() {
     done(cart?.add(1) ?? 0)
 }
 
-// case: A method of a class that has an end of its own.
+// case: A method of a class with a deinit is called.
 // class: Shop.Session
 // access: call
 // member: touch()
@@ -285,7 +285,7 @@ func sessionCall() {
     done(session.touch())
 }
 
-// case: Equality, where the class forwards it to a method.
+// case: The == operator forwards to a method of the class.
 // class: Shop.Cart
 // access: call
 // member: isEqual(to:)
@@ -297,13 +297,13 @@ func equatable() {
     done(areEqual(cart, cart))
 }
 
-// case: Order, in a sort.
+// case: A sort compares two freed objects with <.
 // class: Shop.Cart
 // access: call
 // member: isLess(than:)
 // frame: sortInPlace
-// on O: access=call|retain; member=isLess(than:)|- (the sort is inlined and keeps the pivot)
-// on Onone: access=retain; member=isLess(than:)|- (elements are copied out of the array)
+// on O: access=call|retain; member=isLess(than:)|- (the sort is inlined and retains the pivot)
+// on Onone: access=retain; member=isLess(than:)|- (the sort retains the elements that it copies out of the array)
 @inline(never)
 func comparable() {
     var carts = [makeCart(), makeCart()]
@@ -313,11 +313,11 @@ func comparable() {
     done(carts.count)
 }
 
-// case: A key of a dictionary is looked up.
+// case: A dictionary is subscripted with the freed object as the key.
 // class: Shop.Cart
 // access: call
 // member: hash(into:)
-// on Onone: access=retain; member=hash(into:)|- (the key is copied)
+// on Onone: access=retain; member=hash(into:)|- (copying the key retains the object)
 @inline(never)
 func dictionaryKey() {
     let cart = makeCart()
@@ -326,7 +326,7 @@ func dictionaryKey() {
     done(prices[cart] ?? 2)
 }
 
-// case: A member is looked for in a set.
+// case: A set is searched for the freed object.
 // class: Shop.Cart
 // access: call
 // member: hash(into:)
@@ -338,7 +338,7 @@ func setContains() {
     done(carts.contains(cart))
 }
 
-// case: A set holds the freed object, and another one is compared with it.
+// case: A set holds the freed object and compares an inserted object with it.
 // class: Shop.Cart
 // access: call|retain
 // member: isEqual(to:)|-
@@ -351,7 +351,7 @@ func setCompares() {
     done(carts.update(with: other) != nil)
 }
 
-// case: The description of a CustomStringConvertible class.
+// case: A freed CustomStringConvertible object is printed.
 // class: Shop.Cart
 // access: call|read|retain|cast
 // member: description|-
@@ -363,7 +363,7 @@ func printed() {
     done(1)
 }
 
-// case: String interpolation.
+// case: The freed object is interpolated into a string.
 // class: Shop.Cart
 // access: call|read|retain|cast
 // member: description|-
@@ -374,7 +374,7 @@ func interpolated() {
     done("my \(cart)")
 }
 
-// case: A description asked for by name.
+// case: The property description is read explicitly.
 // class: Shop.Cart
 // access: call|read
 // member: description
@@ -385,7 +385,7 @@ func described() {
     done(cart.description)
 }
 
-// case: It is encoded.
+// case: The freed object is encoded as JSON.
 // class: Shop.Cart
 // access: call|retain|cast
 // member: encode(to:)|-
@@ -397,7 +397,7 @@ func encoded() throws {
     done(try JSONEncoder().encode(cart).count)
 }
 
-// case: A key path of a live class, read on the freed object.
+// case: A computed property of the freed object is read through a key path.
 // class: Shop.Cart
 // access: call|read|retain
 // member: discount|-

@@ -1,8 +1,8 @@
-// The class of a freed object is asked for.
+// Casts, type queries and reflection read the class of a freed object.
 
 import Foundation
 
-// case: A conditional cast to a subclass.
+// case: The freed object is conditionally cast (as?) to a subclass.
 // class: Shop.Cart
 // access: cast|retain
 @inline(never)
@@ -12,7 +12,7 @@ func castConditionally() {
     done((cart as? GiftCart) == nil)
 }
 
-// case: Is it one of a subclass?
+// case: The operator `is` tests the freed object against a subclass.
 // class: Shop.Cart
 // access: cast|retain
 @inline(never)
@@ -22,7 +22,7 @@ func castTested() {
     done(cart is GiftCart)
 }
 
-// case: A forced cast to a subclass.
+// case: The freed object is forcibly cast (as!) to a subclass.
 // class: Shop.GiftCart
 // access: cast|retain
 @inline(never)
@@ -32,7 +32,7 @@ func castForced() {
     done(address(cart as! GiftCart) == address(cart))
 }
 
-// case: A cast of AnyObject to a class.
+// case: A freed object of static type AnyObject is cast to a class.
 // class: Shop.Cart
 // access: cast|retain
 @inline(never)
@@ -42,7 +42,7 @@ func castFromAnyObject() {
     done((object as? Cart) == nil)
 }
 
-// case: A cast of Any to a class.
+// case: A freed object in a value of type Any is cast to a class.
 // class: Shop.Cart
 // access: cast|retain
 @inline(never)
@@ -53,7 +53,7 @@ func castFromAny() {
     done(anything is GiftCart)
 }
 
-// case: A cast to a protocol.
+// case: The freed object is cast to a protocol.
 // class: Shop.Person
 // access: cast|retain
 // frame: conformsToPayable
@@ -64,7 +64,7 @@ func castToProtocol() {
     done(conformsToPayable(person))
 }
 
-// case: A cast to AnyObject and on to a class, as bridging code does it.
+// case: The freed object is cast to AnyObject and then to a subclass, as bridging code does.
 // class: Shop.Cart
 // access: cast|retain
 @inline(never)
@@ -74,7 +74,7 @@ func castThroughAnyObject() {
     done((cart as AnyObject) is GiftCart ? 1 : 2)
 }
 
-// case: A switch over classes.
+// case: A switch statement matches the freed object against classes.
 // class: Shop.Person
 // access: cast|retain
 @inline(never)
@@ -87,7 +87,7 @@ func castInSwitch() {
     }
 }
 
-// case: Its class is printed.
+// case: The class of the freed object is printed.
 // class: Shop.Cart
 // access: cast
 // frame: typePrinted|done
@@ -98,7 +98,7 @@ func typePrinted() {
     done(type(of: cart))
 }
 
-// case: The name of its class.
+// case: The name of the freed object's class is formatted.
 // class: Shop.Cart
 // access: cast
 // frame: typeNamed
@@ -109,7 +109,7 @@ func typeNamed() {
     done(String(reflecting: type(of: cart)))
 }
 
-// case: Its class is compared with that of another object, as a subclass.
+// case: The metatype of the freed object is cast to a subclass's metatype.
 // class: Shop.Cart
 // access: cast
 @inline(never)
@@ -119,7 +119,7 @@ func typeTested() {
     done(type(of: cart) is GiftCart.Type)
 }
 
-// case: A mirror of it.
+// case: A Mirror reflects the freed object.
 // class: Shop.Person
 // access: cast|retain|read
 @inline(never)
@@ -129,7 +129,7 @@ func mirrored() {
     done(Mirror(reflecting: person).children.count)
 }
 
-// case: It is dumped.
+// case: The freed object is passed to dump().
 // class: Shop.Person
 // access: cast|retain|read
 @inline(never)
@@ -140,7 +140,7 @@ func dumped() {
     done(1)
 }
 
-// case: A string that describes it.
+// case: String(describing:) formats the freed object.
 // class: Shop.Waitress
 // access: cast|retain
 @inline(never)

@@ -1,8 +1,8 @@
-// What looks like the bugs and is none: no finding, and the same output as without a guard.
+// Correct programs that resemble use-after-free bugs: no finding, and the same output as without the runtime.
 
 import Foundation
 
-// case: A weak reference to an object that ended.
+// case: A weak reference whose object was freed is loaded.
 // clean:
 @inline(never)
 func weakLoad() {
@@ -15,7 +15,7 @@ func weakLoad() {
     done(cart == nil)
 }
 
-// case: A weak property of a live object whose target ended.
+// case: A weak property whose target was freed is read.
 // clean:
 @inline(never)
 func weakProperty() {
@@ -24,7 +24,7 @@ func weakProperty() {
     done(basket.buyer?.name ?? "none")
 }
 
-// case: Many weak references, some to dead objects.
+// case: Many weak references are read; the targets of some were freed.
 // clean:
 @inline(never)
 func weakMany() {
@@ -40,7 +40,7 @@ func weakMany() {
     done(waiters.filter { $0.guest != nil }.count)
 }
 
-// case: An unowned reference to a live object.
+// case: An unowned reference to a live object is read.
 // clean:
 @inline(never)
 func unownedLive() {
@@ -49,7 +49,7 @@ func unownedLive() {
     done(waiter.customer.total + cart.total)
 }
 
-// case: An unowned reference that is never read after the object's end keeps the memory only.
+// case: Unowned references outlive their objects' deinit but are never read; they only keep the memory allocated.
 // clean:
 @inline(never)
 func unownedUnread() {
@@ -60,7 +60,7 @@ func unownedUnread() {
     done(count)
 }
 
-// case: An unowned(unsafe) reference to a live object.
+// case: An unowned(unsafe) reference to a live object is used.
 // clean:
 @inline(never)
 func unsafeLive() {
@@ -71,7 +71,7 @@ func unsafeLive() {
     done(taps)
 }
 
-// case: Unmanaged, balanced.
+// case: Retains and releases through Unmanaged are balanced.
 // clean:
 @inline(never)
 func unmanagedBalanced() {
@@ -80,7 +80,7 @@ func unmanagedBalanced() {
     done(cart.takeRetainedValue().total)
 }
 
-// case: Objects that reuse the memory of others.
+// case: Objects are allocated and freed in a loop, so that memory is reused.
 // clean:
 @inline(never)
 func reusedMemory() {
@@ -89,7 +89,7 @@ func reusedMemory() {
     done(sum)
 }
 
-// case: Casts and mirrors of live objects.
+// case: Live objects are cast and reflected by Mirror.
 // clean:
 @inline(never)
 func castsLive() {
@@ -123,7 +123,7 @@ func collectionsChange() {
     done("\(names.count) \(prices.count) \(carts.count)")
 }
 
-// case: Closures with shared variables.
+// case: Two closures share a captured variable.
 // clean:
 @inline(never)
 func closuresShare() {
@@ -132,7 +132,7 @@ func closuresShare() {
     done(action.run(makeAction().run(2)))
 }
 
-// case: Errors thrown and caught.
+// case: Errors are thrown and caught.
 // clean:
 @inline(never)
 func errorsCaught() {
@@ -151,7 +151,7 @@ func errorsCaught() {
     done(count)
 }
 
-// case: Tasks, a task group and actors.
+// case: Tasks of a task group call an actor.
 // clean:
 @inline(never)
 func tasksAndActors() async {
@@ -163,7 +163,7 @@ func tasksAndActors() async {
     done(sum)
 }
 
-// case: A stream with a continuation.
+// case: A continuation yields to an AsyncStream.
 // clean:
 @inline(never)
 func streamLive() async {
@@ -173,7 +173,7 @@ func streamLive() async {
     done(await stream.reduce(0, +))
 }
 
-// case: Objects handed from thread to thread.
+// case: Several threads use a shared object under a lock.
 // clean:
 @inline(never)
 func threadsShare() {
@@ -187,7 +187,7 @@ func threadsShare() {
     done(cart.total)
 }
 
-// case: Foundation objects.
+// case: Live Foundation objects are used.
 // clean:
 @inline(never)
 func foundationLive() throws {
@@ -199,7 +199,7 @@ func foundationLive() throws {
     done("\(text) \(array.count) \(numbers)")
 }
 
-// case: Operations on a queue.
+// case: Operations run on an OperationQueue.
 // clean:
 @inline(never)
 func operationsLive() {
@@ -209,7 +209,7 @@ func operationsLive() {
     done(jobs.reduce(0) { $0 + ($1.isFinished ? $1.work() : 100) })
 }
 
-// case: A tree with parents is taken apart from the top.
+// case: A tree with unsafe parent references is freed from the root down.
 // clean:
 @inline(never)
 func treeEnds() {
@@ -220,7 +220,7 @@ func treeEnds() {
     done(path)
 }
 
-// case: An object says goodbye in its deinit.
+// case: A deinit increments a global counter.
 // clean:
 @inline(never)
 func deinitsRun() {
@@ -228,7 +228,7 @@ func deinitsRun() {
     done(sessionsEnded)
 }
 
-// case: Key paths.
+// case: Key paths are appended and read on live objects.
 // clean:
 @inline(never)
 func keyPathsLive() {
@@ -237,7 +237,7 @@ func keyPathsLive() {
     done(person[keyPath: path.appending(path: \.bitWidth)] + makeBasket()[keyPath: \Basket.owner.name.count])
 }
 
-// case: Bytes in memory that look like a freed object.
+// case: Live memory holds words that look like the header of a freed object.
 // clean:
 @inline(never)
 func looksFreed() {
@@ -249,7 +249,7 @@ func looksFreed() {
     done(sum)
 }
 
-// case: The program gives up with a message of its own that begins like one of the runtime's, and ends in its handler.
+// case: The program aborts with a message like one of the Swift runtime's; its SIGABRT handler exits.
 // clean:
 @inline(never)
 func ownMessage() {

@@ -1,10 +1,11 @@
-// The reference count of a freed object is read or changed.
+// Retains, releases and uniqueness checks use the reference count of a freed object.
 
 import Foundation
 
-// A retain that no return follows is dropped by the optimizer: such cases go on.
+// The optimizer removes a retain in front of a call that never returns, so cases that retain return instead of
+// calling done().
 
-// case: A counted reference is made of one that was not counted.
+// case: The object of an Unmanaged reference is retained.
 // class: Shop.Cart
 // access: retain
 @inline(never)
@@ -15,10 +16,10 @@ func retainAgain() {
     goOn()
 }
 
-// case: One release too many.
+// case: An object is over-released.
 // class: Shop.Cart
 // access: release
-// on Onone: access=retain (Unmanaged copies its reference first)
+// on Onone: access=retain (Unmanaged retains the object first)
 @inline(never)
 func releaseAgain() {
     let cart = Unmanaged.passRetained(makeCart())
@@ -27,7 +28,7 @@ func releaseAgain() {
     done(1)
 }
 
-// case: The same reference is taken over twice.
+// case: An Unmanaged reference that was already released is consumed with takeRetainedValue().
 // class: Shop.Cart
 // access: release|retain
 @inline(never)
@@ -38,7 +39,7 @@ func takeTwice() {
     done(2)
 }
 
-// case: The caller's own reference goes when its scope ends.
+// case: The end of a scope releases a local variable's freed object.
 // class: Shop.Cart
 // access: release
 @inline(never)
@@ -50,7 +51,7 @@ func scopeEnd() {
     done(1)
 }
 
-// case: Several references at once.
+// case: swift_retain_n retains the object three times.
 // class: Shop.Cart
 // access: retain
 @inline(never)
@@ -61,7 +62,7 @@ func retainMany() {
     goOn()
 }
 
-// case: Several references go at once.
+// case: swift_release_n releases the object three times.
 // class: Shop.Cart
 // access: release
 @inline(never)
@@ -72,7 +73,7 @@ func releaseMany() {
     done(1)
 }
 
-// case: Counting without atomic instructions, as code for a single thread does it.
+// case: swift_nonatomic_retain retains the object, as single-threaded code does.
 // class: Shop.Cart
 // access: retain
 @inline(never)
@@ -83,7 +84,7 @@ func retainSingleThreaded() {
     goOn()
 }
 
-// case: Counting without atomic instructions, down.
+// case: swift_nonatomic_release releases the object, as single-threaded code does.
 // class: Shop.Cart
 // access: release
 @inline(never)
@@ -94,7 +95,7 @@ func releaseSingleThreaded() {
     done(1)
 }
 
-// case: A reference is made only if the object is alive.
+// case: swift_tryRetain retains the object unless it is being deinitialized.
 // class: Shop.Cart
 // access: retain
 @inline(never)
@@ -104,7 +105,7 @@ func tryRetain() {
     done(runtime_tryRetain(cart) != nil)
 }
 
-// case: A reference that may be a bridged one.
+// case: swift_bridgeObjectRetain retains the object.
 // class: Shop.Cart
 // access: retain
 @inline(never)
@@ -115,7 +116,7 @@ func bridgeRetain() {
     goOn()
 }
 
-// case: A reference that may be a bridged one goes.
+// case: swift_bridgeObjectRelease releases the object.
 // class: Shop.Cart
 // access: release
 @inline(never)
@@ -126,7 +127,7 @@ func bridgeRelease() {
     done(1)
 }
 
-// case: An array still holds the object when it ends.
+// case: An array is emptied and releases an element that was freed before.
 // class: Shop.Cart
 // access: release
 @inline(never)
@@ -137,7 +138,7 @@ func arrayEnds() {
     done(1)
 }
 
-// case: A dictionary still holds the object when its value is replaced.
+// case: A dictionary value that was freed before is replaced.
 // class: Shop.Cart
 // access: release
 @inline(never)
@@ -148,7 +149,7 @@ func valueReplaced() {
     done(carts.count)
 }
 
-// case: Another object holds it in a stored property and ends.
+// case: The deinit of an owner releases a stored property's freed object.
 // class: Shop.Cart
 // access: release
 @inline(never)
@@ -159,7 +160,7 @@ func ownerEnds() {
     done(box == nil || fate == .kept)
 }
 
-// case: A closure captures it.
+// case: A closure captures the freed object.
 // class: Shop.Cart
 // access: retain
 @inline(never)
@@ -170,10 +171,10 @@ func closureCaptures() {
     done(opaque(action).run(1))
 }
 
-// case: It is stored into an array.
+// case: The freed object is appended to an array.
 // class: Shop.Cart
 // access: retain
-// on O, Swift 6.0: silent=the reference moves into the array (it is not counted)
+// on O, Swift 6.0: silent=the reference is moved into the array (without a retain)
 @inline(never)
 func arrayAppends() {
     let cart = makeCart()
@@ -182,10 +183,10 @@ func arrayAppends() {
     done(kept.count)
 }
 
-// case: It is assigned to a property of a live object.
+// case: The freed object is assigned to a property of a live object.
 // class: Shop.Cart
 // access: retain
-// on O, Swift 6.0: silent=the reference moves into the property (it is not counted)
+// on O, Swift 6.0: silent=the reference is moved into the property (without a retain)
 @inline(never)
 func assignedToProperty() {
     let box = makeBox(makeCart())
@@ -195,7 +196,7 @@ func assignedToProperty() {
     done(1)
 }
 
-// case: An unowned(unsafe) reference is read into a counted one.
+// case: An unowned(unsafe) reference is copied into a strong one.
 // class: Shop.Cart
 // access: retain
 @inline(never)
@@ -207,11 +208,11 @@ func unsafeReferenceRead() {
     done(kept.count)
 }
 
-// case: An unowned reference to it is made.
+// case: An unowned reference to the freed object is created.
 // class: Shop.Cart
 // access: retain
 // detail: operation=unowned reference
-// on Onone: detail=* (the reference is copied first)
+// on Onone: detail=* (the object is retained first)
 @inline(never)
 func unownedFormed() {
     let cart = makeCart()
@@ -221,11 +222,11 @@ func unownedFormed() {
     done(1)
 }
 
-// case: A weak reference to it is made.
+// case: A weak reference to the freed object is created.
 // class: Shop.Cart
 // access: retain
 // detail: operation=weak reference
-// on Onone: detail=* (the reference is copied first)
+// on Onone: detail=* (the object is retained first)
 @inline(never)
 func weakFormed() {
     let cart = makeCart()
@@ -235,11 +236,11 @@ func weakFormed() {
     done(opaque(stale) == nil)
 }
 
-// case: A weak reference is pointed at it.
+// case: An existing weak reference is assigned the freed object.
 // class: Shop.Cart
 // access: retain
 // detail: operation=weak reference
-// on Onone: detail=* (the reference is copied first)
+// on Onone: detail=* (the object is retained first)
 @inline(never)
 func weakAssigned() {
     weak var stale = makeWaiter().guest
@@ -249,7 +250,7 @@ func weakAssigned() {
     done(opaque(stale) == nil)
 }
 
-// case: An unowned reference is read after the last strong one went. The memory is still there, so nobody freed it.
+// case: An unowned reference is read after deinit. It keeps the memory allocated, so there is no free stack.
 // class: Shop.Cart
 // access: retain|read|unknown
 // free: none
@@ -261,7 +262,7 @@ func unownedRead() {
     done(waiter.customer.total)
 }
 
-// case: Is it the only reference?
+// case: isKnownUniquelyReferenced() reads the reference count of the freed object.
 // class: Shop.Cart
 // access: read
 // detail: operation=uniqueness check
@@ -272,10 +273,10 @@ func uniquelyReferenced() {
     done(isKnownUniquelyReferenced(&cart))
 }
 
-// case: Two threads release it at the same time; one of them is late.
+// case: Another thread releases the last reference, and then this thread releases the object again.
 // class: Shop.Cart
 // access: release
-// on Onone: access=retain (Unmanaged copies its reference first)
+// on Onone: access=retain (Unmanaged retains the object first)
 @inline(never)
 func releasedByTwoThreads() {
     let cart = address(makeCarton().cart)
@@ -286,7 +287,7 @@ func releasedByTwoThreads() {
     done(1)
 }
 
-// case: An object whose end is noticed (deinit) is released once more.
+// case: An object of a class with a deinit is over-released.
 // class: Shop.Session
 // access: release
 @inline(never)
@@ -308,7 +309,7 @@ struct UnsafeCourier: @unchecked Sendable {
     let address: UnsafeRawPointer
 }
 
-/// Holds a cart that is never released by anybody but the case.
+/// An uncounted reference to a leaked cart; only the case releases the cart.
 struct Carton {
     unowned(unsafe) let cart: Cart
 }

@@ -1,8 +1,9 @@
-// Every kind of class, and heap objects that are no class instances.
+// Freed objects of every kind of class, and freed heap objects that are not class instances (closure contexts, boxes,
+// errors).
 
 import Foundation
 
-// case: A generic class.
+// case: A method of a generic class is called.
 // class: Shop.Box<Swift.Int>
 // access: call
 // member: get()
@@ -13,7 +14,7 @@ func genericClass() {
     done(box.get())
 }
 
-// case: A generic class with a struct of another module.
+// case: A method of Box<[String]> is called: a generic class over a struct of another module.
 // class: Shop.Box<Swift.Array<Swift.String>>|Shop.Box<[Swift.String]>
 // access: call
 // member: get()
@@ -24,7 +25,7 @@ func nestedGenericClass() {
     done(box.get().count)
 }
 
-// case: A property whose type is the class's generic parameter.
+// case: A property whose type is the class's generic parameter is read.
 // class: Shop.Box<Shop.Person>
 // access: read
 // member: content
@@ -35,7 +36,7 @@ func genericProperty() {
     done(box.content.name)
 }
 
-// case: A generic class with two parameters.
+// case: A method of a generic class with two parameters is called.
 // class: Shop.Pair<Swift.Int, Swift.String>
 // access: call
 // member: swap()
@@ -46,7 +47,7 @@ func pairClass() {
     done(pair.swap().0)
 }
 
-// case: A nested class.
+// case: A method of a nested class is called.
 // class: Shop.Store.Shelf
 // access: call
 // member: lift()
@@ -57,7 +58,7 @@ func nestedClass() {
     done(shelf.lift())
 }
 
-// case: A class nested in an extension.
+// case: A method of a class that is nested in an extension is called.
 // class: Shop.Store.Shelf.Board
 // access: call
 // member: width()
@@ -68,7 +69,7 @@ func classInExtension() {
     done(board.width())
 }
 
-// case: A private class.
+// case: A method of a private class is called.
 // class: Shop.Hidden
 // access: call
 // member: reveal()
@@ -79,7 +80,7 @@ func privateClass() {
     done(hidden.reveal())
 }
 
-// case: A class inside a function.
+// case: A method of a class that is declared in a function is called.
 // class: Shop.Local|Shop.(unknown context).Local|Shop.makeLocal().Local
 // access: call
 // member: reveal()
@@ -90,7 +91,7 @@ func classInFunction() {
     done(local.reveal())
 }
 
-// case: A class whose superclass is another module's.
+// case: A method of a class with a resilient superclass (Foundation's Operation) is called.
 // class: Shop.Job
 // access: call
 // member: work()
@@ -102,7 +103,7 @@ func resilientSuperclass() {
     done(job.work())
 }
 
-// case: A method of the superclass of another module.
+// case: A method that is inherited from a resilient superclass is called.
 // class: Shop.Job
 // access: call|read|retain
 // member: *
@@ -115,7 +116,7 @@ func resilientMethod() {
     done(1)
 }
 
-// case: A subclass of NSObject.
+// case: A method of an NSObject subclass is called.
 // class: Shop.Note
 // access: call
 // member: read()
@@ -127,7 +128,7 @@ func objectSubclass() {
     done(note.read())
 }
 
-// case: Equality of NSObject.
+// case: NSObject's isEqual(_:) is called.
 // class: Shop.Note
 // access: call
 // member: isEqual(_:)
@@ -140,7 +141,7 @@ func objectEquality() {
     done(note.isEqual(other))
 }
 
-// case: NSMutableString.
+// case: A freed NSMutableString is appended to.
 // class: Foundation.NSMutableString
 // access: call|read
 // member: *
@@ -153,7 +154,7 @@ func mutableString() {
     done(text.length)
 }
 
-// case: NSMutableArray.
+// case: A freed NSMutableArray is appended to.
 // class: Foundation.NSMutableArray
 // access: call
 // member: *
@@ -166,13 +167,13 @@ func mutableArray() {
     done(array.count)
 }
 
-// case: NSLock.
+// case: A freed NSLock is locked.
 // class: Foundation.NSLock
 // access: call|read
 // member: *
 // needs: Foundation
-// on Onone, Swift 6.0: alloc=* (Foundation's initializer has no unwind information there: who called it is skipped)
-// on O, Swift 6.0: alloc=* (Foundation's initializer has no unwind information there: who called it is skipped)
+// on Onone, Swift 6.0: alloc=* (Foundation's initializer has no CFI in this release, so the stack lacks its caller)
+// on O, Swift 6.0: alloc=* (Foundation's initializer has no CFI in this release, so the stack lacks its caller)
 @inline(never)
 func lock() {
     let lock = makeLock()
@@ -181,7 +182,7 @@ func lock() {
     done(1)
 }
 
-// case: JSONDecoder.
+// case: A freed JSONDecoder decodes an array.
 // class: Foundation.JSONDecoder|FoundationEssentials.JSONDecoder
 // access: call|read|retain
 // member: *
@@ -194,13 +195,13 @@ func jsonDecoder() throws {
     done(try decoder.decode([Int].self, from: text))
 }
 
-// case: DateFormatter.
+// case: A property of a freed DateFormatter is set.
 // class: Foundation.DateFormatter
 // access: call|write
 // member: *
 // needs: Foundation
-// on Onone, Swift 6.0: alloc=* (Foundation's initializer has no unwind information there: who called it is skipped)
-// on O, Swift 6.0: alloc=* (Foundation's initializer has no unwind information there: who called it is skipped)
+// on Onone, Swift 6.0: alloc=* (Foundation's initializer has no CFI in this release, so the stack lacks its caller)
+// on O, Swift 6.0: alloc=* (Foundation's initializer has no CFI in this release, so the stack lacks its caller)
 @inline(never)
 func dateFormatter() {
     let formatter = makeFormatter()
@@ -209,7 +210,7 @@ func dateFormatter() {
     done(formatter.string(from: Date(timeIntervalSince1970: 0)))
 }
 
-// case: Thread.
+// case: A property of a freed Foundation Thread is set.
 // class: Foundation.Thread
 // access: call|write
 // member: *
@@ -222,7 +223,7 @@ func threadObject() {
     done(1)
 }
 
-// case: NSNumber.
+// case: The value of a freed NSNumber is read.
 // class: Foundation.NSNumber
 // access: call|read
 // member: *
@@ -234,7 +235,7 @@ func number() {
     done(number.intValue)
 }
 
-// case: The storage of an array of references, through the array.
+// case: An array of references reads its freed storage.
 // class: Swift._ContiguousArrayStorage<Swift.AnyObject>
 // access: read
 // member: countAndCapacity
@@ -245,7 +246,7 @@ func arrayStorage() {
     done(people[1].name)
 }
 
-// case: The storage of an array of numbers, when the array is changed.
+// case: An array of integers is mutated; the uniqueness check reads its freed storage.
 // class: Swift._ContiguousArrayStorage<Swift.Int>
 // access: read
 // detail: operation=uniqueness check
@@ -257,11 +258,11 @@ func arrayStorageChanged() {
     done(numbers[1])
 }
 
-// case: The storage of an array of numbers, when the array is copied.
+// case: An array of integers is copied, which retains its freed storage.
 // class: Swift._ContiguousArrayStorage<Swift.Int>
 // access: retain
-// on O, Swift 6.0: silent=the reference moves into the box (it is not counted)
-// on O, Swift 6.2: silent=the reference moves into the box (it is not counted)
+// on O, Swift 6.0: silent=the reference is moved into the box (without a retain)
+// on O, Swift 6.2: silent=the reference is moved into the box (without a retain)
 @inline(never)
 func arrayStorageCopied() {
     let numbers = makeNumbers()
@@ -271,7 +272,7 @@ func arrayStorageCopied() {
     done(1)
 }
 
-// case: A pointer to an array's elements that outlived the array.
+// case: An escaped pointer reads an element of a freed array of references.
 // class: Swift._ContiguousArrayStorage<Swift.AnyObject>
 // access: read
 @inline(never)
@@ -282,7 +283,7 @@ func escapedBuffer() {
     done(opaque(buffer)[2].name)
 }
 
-// case: An element of a freed array of numbers is read.
+// case: An escaped pointer reads an element of a freed array of integers.
 // class: Swift._ContiguousArrayStorage<Swift.Int>
 // access: read
 @inline(never)
@@ -304,7 +305,7 @@ func dictionaryStorage() {
     done(prices["pear"]?.name ?? "none")
 }
 
-// case: The storage of a dictionary, when the dictionary is changed.
+// case: A dictionary with freed storage is mutated.
 // class: Swift._DictionaryStorage<Swift.String, Shop.Person>
 // access: read|retain
 @inline(never)
@@ -316,7 +317,7 @@ func dictionaryStorageChanged() {
     done(prices.count)
 }
 
-// case: A member is looked for in the freed storage of a set.
+// case: A set with freed storage is searched for a member.
 // class: Swift._SetStorage<Swift.String>
 // access: read
 // member: _count
@@ -327,11 +328,11 @@ func setStorage() {
     done(tags.contains("pear"))
 }
 
-// case: The storage of a set, in a loop over the set.
+// case: A loop iterates over a set with freed storage.
 // class: Swift._SetStorage<Swift.String>
 // access: read
 // member: _scale
-// on Onone: access=retain; member=_scale|- (the set is copied)
+// on Onone: access=retain; member=_scale|- (copying the set retains its storage)
 @inline(never)
 func setStorageLoop() {
     let tags = makeTags()
@@ -341,11 +342,11 @@ func setStorageLoop() {
     done(length)
 }
 
-// case: The storage of a string, when the string is copied.
+// case: A string is copied, which retains its freed storage.
 // class: Swift.__StringStorage
 // access: retain
-// on O, Swift 6.0: silent=the reference moves into the box (it is not counted)
-// on O, Swift 6.2: silent=the reference moves into the box (it is not counted)
+// on O, Swift 6.0: silent=the reference is moved into the box (without a retain)
+// on O, Swift 6.2: silent=the reference is moved into the box (without a retain)
 @inline(never)
 func stringStorage() {
     let text = makeText()
@@ -355,7 +356,7 @@ func stringStorage() {
     done(1)
 }
 
-// case: The storage of a string, when the string is appended to.
+// case: A string with freed storage is appended to.
 // class: Swift.__StringStorage
 // access: read|retain
 // member: *
@@ -367,7 +368,7 @@ func stringStorageChanged() {
     done(text.count)
 }
 
-// case: Characters of a freed string through an escaped pointer.
+// case: An escaped pointer reads a character of a freed string.
 // class: Swift.__StringStorage
 // access: read
 @inline(never)
@@ -378,7 +379,7 @@ func charactersRead() {
     done(opaque(buffer)[3])
 }
 
-// case: A managed buffer.
+// case: An element of a freed ManagedBuffer is read.
 // class: Shop.Samples
 // access: cast|read
 // member: *
@@ -389,10 +390,10 @@ func managedBuffer() {
     done(samples.withUnsafeMutablePointerToElements { $0[2].name })
 }
 
-// case: A closure whose context is gone is called.
+// case: A closure whose context was freed is called.
 // class: closure context|box
 // access: retain
-// on O, Swift 6.0: access=read (the context is not retained before)
+// on O, Swift 6.0: access=read (the context is not retained before the call)
 @inline(never)
 func closureContext() {
     let action = makeAction()
@@ -400,10 +401,10 @@ func closureContext() {
     done(action.run(1))
 }
 
-// case: A variable that two closures share.
+// case: The box of a variable that two closures capture is freed, and one of them is called.
 // class: closure context|box
 // access: retain
-// on O, Swift 6.0: access=read (the context is not retained before)
+// on O, Swift 6.0: access=read (the context is not retained before the call)
 @inline(never)
 func capturedVariable() {
     let (action, other) = makeCounter()
@@ -412,10 +413,10 @@ func capturedVariable() {
     done(action.run(1))
 }
 
-// case: An error.
+// case: A freed error box is formatted.
 // class: boxed error
 // access: read
-// on Onone: access=retain (the error is copied)
+// on Onone: access=retain (copying the error retains its box)
 @inline(never)
 func errorBox() {
     let failure = makeFailure()
@@ -423,10 +424,10 @@ func errorBox() {
     done("\(failure.error)")
 }
 
-// case: An indirect enum.
+// case: The payload of an indirect enum whose box was freed is read.
 // class: box|closure context
 // access: read
-// on Onone: access=retain (the payload is copied)
+// on Onone: access=retain (copying the payload retains its box)
 @inline(never)
 func indirectEnum() {
     let payment = makePayment()
@@ -435,7 +436,7 @@ func indirectEnum() {
     done("none")
 }
 
-// case: A key path object.
+// case: A freed KeyPath object is used to read a property.
 // class: Swift.KeyPath<Shop.Person, Swift.Int>
 // access: read|call|retain|cast
 // member: *

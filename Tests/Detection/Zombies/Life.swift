@@ -1,5 +1,5 @@
-// What the Swift runtime itself ends a program for: objects that outlive their deinit, unowned references that outlive their object,
-// accesses that overlap.
+// Errors that make the Swift runtime itself abort: self escapes from deinit, an unowned reference outlives its object,
+// and accesses overlap (exclusivity violations).
 
 import Foundation
 
@@ -32,7 +32,7 @@ final class Lamp {
 
 nonisolated(unsafe) var level = 3
 
-// case: An object stores itself away while it ends.
+// case: A deinit stores self in a global array.
 // class: Shop.Phoenix
 // access: retain
 // detail: references=1
@@ -44,7 +44,7 @@ func resurrected() {
     done(1)
 }
 
-// case: A method that its deinit calls does so, three times.
+// case: A method that the deinit calls stores self three times in a global array.
 // class: Shop.Hydra
 // access: retain
 // detail: operation=escape from deinit
@@ -56,7 +56,7 @@ func resurrectedByMethod() {
     done(1)
 }
 
-// case: An unowned property outlives its object.
+// case: An unowned property is read after its target was deinitialized.
 // class: Shop.Meter
 // access: read
 // detail: operation=unowned reference
@@ -101,7 +101,7 @@ func overlappingWrite() {
     done(meter.value)
 }
 
-// case: A global variable is modified while a function has it as its inout argument.
+// case: A global variable is modified while it is passed inout to a function.
 // finds: exclusivity
 // class: -
 // access: write

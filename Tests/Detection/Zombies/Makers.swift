@@ -1,4 +1,4 @@
-// Where the objects of the cases are allocated.
+// Functions make… that allocate the objects of the cases; the driver expects one of them in each allocation stack.
 
 import Foundation
 
@@ -118,7 +118,7 @@ func makeAction() -> Action {
     return Action { $0 + step + person.age }
 }
 
-/// Two closures over one variable: what they share is a box.
+/// Two closures that capture one variable, which the compiler allocates in a box.
 @inline(never)
 @_optimize(none)
 func makeCounter() -> (Action, Action) {
@@ -182,9 +182,9 @@ func makeNumber() -> NSNumber { NSNumber(value: opaque(12)) }
 @_optimize(none)
 func makeKeyPath() -> KeyPath<Person, Int> { \Person.name.count.littleEndian.byteSwapped }
 
-// MARK: classes that have no name elsewhere
+// MARK: classes that are not visible in other files
 
-/// What makes them usable elsewhere.
+/// Superclass through which other files use the private and local classes.
 class Revealing {
     func reveal() -> Int { 0 }
 }

@@ -1,5 +1,5 @@
-// References that are copied before they are used, as code without optimisation does with nearly all: the retain is what faults, and
-// what the copy was for is told by the code behind it.
+// References to freed objects that are retained before use, as unoptimized code does with nearly all references. The
+// retain faults; the member that is used is found by emulating the instructions after the retain.
 
 import Foundation
 
@@ -78,7 +78,7 @@ final class Branch {
     func path() -> String { parent.map { $0.path() + label } ?? label }
 }
 
-// case: A method through an unsafe reference of another object.
+// case: A method is called through an unowned(unsafe) property of another object.
 // class: Shop.Account
 // access: call|retain
 // member: deposit(_:)
@@ -88,7 +88,7 @@ func copiedMethod() {
     done(cell.account.deposit(3))
 }
 
-// case: A property.
+// case: A property is read.
 // class: Shop.Account
 // access: call|read|retain
 // member: balance
@@ -109,7 +109,7 @@ func copiedWrite() {
     done(1)
 }
 
-// case: A property is changed in place.
+// case: A property is modified in place.
 // class: Shop.Account
 // access: call|write|read|retain
 // member: log
@@ -120,7 +120,7 @@ func copiedAppend() {
     done(1)
 }
 
-// case: A final property is read in place: its value cannot be told from others where nothing is retained.
+// case: A final property is read by a direct load.
 // class: Shop.Account
 // access: read|retain
 // member: rate
@@ -130,44 +130,44 @@ func copiedFinalRead() {
     done(cell.account.rate)
 }
 
-// case: A constant.
+// case: A constant property (let) is read.
 // class: Shop.Account
 // access: call|read|retain
 // member: number
-// on O: silent=1 (nothing is retained, and a plain value is read from what the object was filled with)
+// on O: silent=1 (the optimizer replaces the read by the constant 7)
 @inline(never)
 func copiedConstant() {
     let cell = deadCell()
     done(cell.account.number)
 }
 
-// case: A method that is called directly.
+// case: A final method is called directly.
 // class: Shop.Account
 // access: call|retain
 // member: sum()
-// on O: access=call|read; member=balance (it is inlined)
+// on O: access=call|read; member=balance (the method is inlined)
 @inline(never)
 func copiedFinalMethod() {
     let cell = deadCell()
     done(cell.account.sum())
 }
 
-// case: A computed property.
+// case: A computed property is read.
 // class: Shop.Account
 // access: call|read|retain
 // member: doubled
-// on O: member=doubled|balance (it may be inlined)
+// on O: member=doubled|balance (the getter may be inlined)
 @inline(never)
 func copiedComputed() {
     let cell = deadCell()
     done(cell.account.doubled)
 }
 
-// case: A computed property is changed.
+// case: A computed property is modified.
 // class: Shop.Account
 // access: call|write|retain
 // member: doubled
-// on O: access=call|read|write; member=doubled|balance (it may be inlined)
+// on O: access=call|read|write; member=doubled|balance (the accessors may be inlined)
 @inline(never)
 func copiedModify() {
     let cell = deadCell()
@@ -175,11 +175,11 @@ func copiedModify() {
     done(1)
 }
 
-// case: A subscript.
+// case: A subscript is read.
 // class: Shop.Account
 // access: call|read|retain
 // member: subscript(_:)
-// on O: member=subscript(_:)|balance (it may be inlined)
+// on O: member=subscript(_:)|balance (the subscript may be inlined)
 @inline(never)
 func copiedSubscript() {
     let cell = deadCell()
@@ -197,7 +197,7 @@ func copiedWeakSet() {
     done(1)
 }
 
-// case: An unmanaged reference.
+// case: A method is called through an Unmanaged reference.
 // class: Shop.Account
 // access: call|retain
 // member: deposit(_:)
@@ -207,7 +207,7 @@ func copiedUnmanaged() {
     done(cell.held.takeUnretainedValue().deposit(1))
 }
 
-// case: The context of a callback.
+// case: A C callback calls a method of its context object.
 // class: Shop.Account
 // access: call|retain
 // member: deposit(_:)
@@ -218,11 +218,11 @@ func copiedContext() {
     done(opaque(callBack)(cell.held.toOpaque()))
 }
 
-// case: A method of a subclass, and what it inherits.
+// case: An inherited method is called on an object of a subclass.
 // class: Shop.Savings
 // access: call|retain
 // member: sum()
-// on O: access=call|read|retain; member=sum()|balance (it may be inlined)
+// on O: access=call|read|retain; member=sum()|balance (the method may be inlined)
 @inline(never)
 func copiedInherited() {
     let savings = makeSavings()
@@ -231,18 +231,18 @@ func copiedInherited() {
     done(opaque(held).takeUnretainedValue().sum())
 }
 
-// case: A requirement of a protocol.
+// case: A protocol requirement is called.
 // class: Shop.Screen
 // access: call|retain|read
 // member: tapped(_:)|count
-// on Onone: access=retain; member=tapped(_:) (it is called through the witness)
+// on Onone: access=retain; member=tapped(_:) (the call goes through the witness table)
 @inline(never)
 func copiedRequirement() {
     let cell = deadScreen()
     done(cell.sink.tapped(1))
 }
 
-// case: A property that a protocol requires.
+// case: A property that a protocol requires is read.
 // class: Shop.Screen
 // access: call|retain|read
 // member: title
@@ -252,7 +252,7 @@ func copiedRequiredProperty() {
     done(cell.sink.title)
 }
 
-// case: A method of a protocol's extension.
+// case: A protocol extension method is called.
 // class: Shop.Screen
 // access: call|retain|read
 // member: tapped(_:)|count
@@ -263,7 +263,7 @@ func copiedExtension() {
     done(cell.sink.tappedTwice())
 }
 
-// case: A property of a generic class, whose place only its metadata knows.
+// case: A property of a generic class is read; its offset is known only from the class metadata.
 // class: Shop.Vault<Swift.String>
 // access: retain|read
 // member: opened
@@ -275,11 +275,11 @@ func copiedGenericRead() {
     done(opaque(held).takeUnretainedValue().opened)
 }
 
-// case: A method of a generic class.
+// case: A method of a generic class is called.
 // class: Shop.Vault<Swift.Array<Swift.Int>>
 // access: retain|read|call
 // member: open()|content
-// on Onone: member=open() (nothing is inlined)
+// on Onone: member=open() (unoptimized code inlines nothing)
 @inline(never)
 func copiedGenericMethod() {
     let vault = makeVault([1, 2])
@@ -288,7 +288,7 @@ func copiedGenericMethod() {
     done(opaque(held).takeUnretainedValue().open())
 }
 
-// case: A property of a generic class that is not final.
+// case: A property of a non-final generic class is read.
 // class: Shop.Drawer<Swift.Int>
 // access: retain|read|call
 // member: content
@@ -300,7 +300,7 @@ func copiedDrawer() {
     done(opaque(held).takeUnretainedValue().content)
 }
 
-// case: An optional reference, unwrapped in a chain.
+// case: An optional reference is unwrapped by optional chaining.
 // class: Shop.Branch
 // access: retain|read
 // member: depth|parent
@@ -311,11 +311,11 @@ func copiedChain() {
     done(branch.depth)
 }
 
-// case: An optional reference, mapped.
+// case: An optional reference is passed to Optional.map.
 // class: Shop.Branch
 // access: retain|read
 // member: path()|parent
-// on Onone: member=- (it lies in memory of the library's map)
+// on Onone: member=- (the reference is in memory that Optional.map passes to the closure)
 // frame: copiedMap|path
 @inline(never)
 func copiedMap() {
@@ -323,7 +323,7 @@ func copiedMap() {
     done(branch.path())
 }
 
-// case: A closure uses it.
+// case: A closure calls a method through an unowned(unsafe) property.
 // class: Shop.Account
 // access: retain|call
 // member: deposit(_:)
@@ -334,11 +334,11 @@ func copiedByClosure() {
     done(opaque(action)())
 }
 
-// case: A closure has captured the reference itself.
+// case: A closure calls a method through an unowned(unsafe) captured reference.
 // class: Shop.Account
 // access: retain|call
 // member: deposit(_:)
-// on Onone: member=-|deposit(_:) (it lies in the closure's context)
+// on Onone: member=-|deposit(_:) (the reference is loaded from the closure context)
 @inline(never)
 func copiedIntoClosure() {
     let cell = deadCell()
@@ -346,7 +346,7 @@ func copiedIntoClosure() {
     done(opaque(action)())
 }
 
-// case: An element of an array.
+// case: A method of an array element is called.
 // class: Shop.Account
 // access: retain|call
 // member: deposit(_:)
@@ -358,7 +358,7 @@ func copiedElement() {
     done(accounts[0].deposit(2))
 }
 
-// case: A loop over an array.
+// case: A loop calls a method of each element of an array.
 // class: Shop.Account
 // access: retain|call
 // member: deposit(_:)
@@ -373,7 +373,7 @@ func copiedInLoop() {
     done(sum)
 }
 
-// case: An array is mapped.
+// case: Array.map reads a property of each element.
 // class: Shop.Account
 // access: retain|call|read
 // confidence: exact|inferred
@@ -386,7 +386,7 @@ func copiedInMap() {
     done(accounts.map { $0.balance })
 }
 
-// case: A value of a dictionary, in a chain.
+// case: A property of a dictionary value is read by optional chaining.
 // class: Shop.Account
 // access: retain|call|read
 // confidence: exact|inferred
@@ -399,7 +399,7 @@ func copiedValue() {
     done(accounts["key"]?.name ?? "none")
 }
 
-// case: An argument of another function.
+// case: The reference is passed to a function that calls a method.
 // class: Shop.Account
 // access: retain|call
 // member: deposit(_:)
@@ -410,34 +410,34 @@ func copiedArgument() {
     done(depositTo(cell.account))
 }
 
-// case: An asynchronous method.
+// case: An async method is called.
 // class: Shop.Account
 // access: retain|call
 // confidence: exact|inferred
 // member: settle()
-// on O: access=call|read|retain; member=settle()|balance (it may be inlined)
+// on O: access=call|read|retain; member=settle()|balance (the method may be inlined)
 @inline(never)
 func copiedAsync() async {
     let cell = deadCell()
     done(await cell.account.settle())
 }
 
-// case: It is only compared: there is no member to name.
+// case: The reference is only compared with ===, so no member is reported.
 // class: Shop.Account
 // access: retain
 // member: -
-// on O: silent=1 (nothing is retained)
+// on O: silent=1 (no retain)
 @inline(never)
 func copiedIdentity() {
     let cell = deadCell()
     done(cell.account === cell)
 }
 
-// case: What is not known decides between a read and a write of a property: neither is said.
+// case: An unknown value decides between a read and a write of a property, so no member is reported.
 // class: Shop.Account
 // access: retain
 // member: -
-// on O: access=call|read|write|retain; member=* (nothing need be retained)
+// on O: access=call|read|write|retain; member=* (the optimizer may omit the retain)
 // frame: copiedEither|readOrWrite
 @inline(never)
 func copiedEither() {
@@ -445,13 +445,13 @@ func copiedEither() {
     done(readOrWrite(cell.account))
 }
 
-// case: A function of the program in between may never return: the member is not certain.
+// case: A function that is called between the retain and the use might not return, so the member is inferred.
 // class: Shop.Account
 // access: retain
 // confidence: inferred
 // member: deposit(_:)
-// on O: access=call|read|write|retain; confidence=exact|inferred; member=* (another access may come first)
-// on Onone-dynamic, aarch64: confidence=exact; member=- (a function in between stores its caller's x20 in its frame, as one does that uses it)
+// on O: access=call|read|write|retain; confidence=exact|inferred; member=* (another access may happen first)
+// on Onone-dynamic, aarch64: confidence=exact; member=- (passBy() saves the caller's x20 in its frame)
 @inline(never)
 func copiedBehind() {
     let cell = deadCell()
@@ -486,7 +486,7 @@ func makeDrawer<Content>(_ content: Content) -> Drawer<Content> { Drawer(content
 @_optimize(none)
 func makeBranch() -> Branch { Branch() }
 
-/// The last references to account and screen are those in `kept`.
+/// A cell with an account and a screen whose only strong references are in `kept`.
 @inline(never)
 @_optimize(none)
 func cell() -> Cell {
@@ -496,7 +496,7 @@ func cell() -> Cell {
     return Cell(screen, account)
 }
 
-/// A cell whose account is gone.
+/// A cell whose account was freed.
 @inline(never)
 @_optimize(none)
 func deadCell() -> Cell {
@@ -505,12 +505,12 @@ func deadCell() -> Cell {
     return cell
 }
 
-/// By itself, so that no reference of the caller's outlives the drop.
+/// A function of its own, so that no reference in the caller outlives the drop.
 @inline(never)
 @_optimize(none)
 func keptAddress() -> UnsafeRawPointer { address(kept[0]) }
 
-/// A cell whose screen is gone.
+/// A cell whose screen was freed.
 @inline(never)
 @_optimize(none)
 func deadScreen() -> Cell {
@@ -529,7 +529,7 @@ func branch() -> Branch {
     return branch
 }
 
-/// A branch whose parent is gone.
+/// A branch whose parent was freed.
 @inline(never)
 @_optimize(none)
 func deadBranch() -> Branch {

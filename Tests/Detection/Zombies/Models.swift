@@ -1,4 +1,4 @@
-// The classes of the shop. Frames of this file are the classes' own: the cases call them.
+// Classes whose objects the cases use. The driver skips frames of this file when it looks for a case in a stack.
 
 import Foundation
 
@@ -35,7 +35,7 @@ protocol Listener: AnyObject {
     func changed(_ count: Int) -> Int
 }
 
-/// Its methods are overridden, so that calls go through the vtable.
+/// The class of most cases. Subclasses override its methods, so that calls go through the vtable.
 @dynamicMemberLookup
 class Cart: Payable, Hashable, Comparable, CustomStringConvertible, Listener, Encodable {
     var total: Int
@@ -132,7 +132,7 @@ struct Extent {
     var height = 0.0
 }
 
-/// Stored properties that are read in place, here those of a superclass.
+/// Superclass of Basket. Its properties are final, so that they are loaded directly and not by an accessor.
 class Container {
     final var origin: Person
     final var weight = 12
@@ -249,7 +249,7 @@ extension Store.Shelf {
 }
 
 #if FOUNDATION
-/// Foundation's Operation is a class of another module, whose size is known at run time only.
+/// Subclass of Foundation's Operation, a resilient class whose instance size is known only at run time.
 class Job: Operation, @unchecked Sendable {
     var steps: [Int] = [opaque(1), 2]
     func work() -> Int { steps.count }
@@ -282,7 +282,7 @@ actor Register {
     }
 }
 
-/// Says when it ends.
+/// Counts deinitialized sessions in `sessionsEnded`.
 class Session {
     var user: Person
     var isClosed = false
@@ -297,7 +297,7 @@ final class LongSession: Session {
 
 nonisolated(unsafe) var sessionsEnded = 0
 
-/// Leaves a reference to itself behind when it ends.
+/// Stores an unretained reference to itself in `lastGhost` in its deinit.
 class Ghost {
     func haunt() -> Int { 1 }
     deinit { lastGhost = Unmanaged.passUnretained(self) }
@@ -358,12 +358,12 @@ final class Center {
     func post() -> Int { observers.reduce(0) { $0 + $1._withUnsafeGuaranteedRef { $0.tapped(2) } } }
 }
 
-/// A reference that crosses threads without being counted.
+/// An unowned(unsafe) reference that may be sent to another thread.
 struct Courier<Object: AnyObject>: @unchecked Sendable {
     unowned(unsafe) let object: Object
 }
 
-/// Keeps the error from being opened.
+/// Wraps an error, because passing `any Error` to a generic function would open the existential.
 struct Failure {
     var error: any Error
 }

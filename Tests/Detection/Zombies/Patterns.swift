@@ -1,8 +1,8 @@
-// How such references come about in programs: delegates, observers, parents, threads, tasks.
+// Typical sources of dangling references in programs: delegates, observers, parents, threads, tasks.
 
 import Foundation
 
-// case: An unowned(unsafe) delegate.
+// case: A view calls its freed unowned(unsafe) delegate.
 // class: Shop.Controller
 // access: call|retain
 // member: tapped(_:)|-
@@ -14,7 +14,7 @@ func delegate() {
     done(view.tap())
 }
 
-// case: A list of observers that are not counted.
+// case: A notification center calls a freed observer of its Unmanaged list.
 // class: Shop.Controller
 // access: call|retain
 // member: tapped(_:)|-
@@ -27,7 +27,7 @@ func observers() {
     done(center.post())
 }
 
-// case: A parent in a tree.
+// case: A tree node calls its freed parent.
 // class: Shop.Node
 // access: call|retain
 // member: path()|-
@@ -40,7 +40,7 @@ func treeParent() {
     done(leaf.path())
 }
 
-// case: The previous element of a list.
+// case: A list element calls its freed predecessor.
 // class: Shop.Link
 // access: call|retain
 // member: index()|-
@@ -53,7 +53,7 @@ func listPrevious() {
     done(second.index())
 }
 
-// case: A self that escaped from its own deinit.
+// case: A deinit stored an unretained self, which is called after the deinit.
 // class: Shop.Ghost
 // access: call
 // member: haunt()
@@ -65,12 +65,12 @@ func escapedSelf() {
     done(lastGhost!._withUnsafeGuaranteedRef { $0.haunt() })
 }
 
-// case: A block on a dispatch queue.
+// case: A block on a dispatch queue calls a method of the freed object.
 // class: Shop.Cart
 // access: call|retain
 // member: add(_:)|-
 // needs: Foundation
-// on O, Swift 6.0: absent= (the object is released before the endless loop, even without the bug)
+// on O, Swift 6.0: absent= (the object is released before the endless loop even without the bug)
 @inline(never)
 func dispatched() {
     let cart = makeCart()
@@ -80,11 +80,11 @@ func dispatched() {
     while true { sleep(1) }
 }
 
-// case: Another thread.
+// case: Another thread calls a method of the freed object.
 // class: Shop.Cart
 // access: call|retain
 // member: add(_:)|-
-// on O, Swift 6.0: absent= (the object is released before the endless loop, even without the bug)
+// on O, Swift 6.0: absent= (the object is released before the endless loop even without the bug)
 @inline(never)
 func otherThread() {
     let cart = makeCart()
@@ -94,7 +94,7 @@ func otherThread() {
     while true { sleep(1) }
 }
 
-// case: Freed by another thread.
+// case: Another thread frees the object.
 // class: Shop.Cart
 // access: call
 // member: add(_:)
@@ -107,7 +107,7 @@ func freedByOtherThread() {
     done(cart.add(1))
 }
 
-// case: A child task.
+// case: A detached task calls a method of the freed object.
 // class: Shop.Cart
 // access: call|retain
 // member: add(_:)|-
@@ -120,7 +120,7 @@ func taskUses() async {
     done(await task.value)
 }
 
-// case: A method of an actor. Its queue is touched by the runtime, on whatever thread that happens to be.
+// case: An actor method is called. The Swift runtime accesses the actor's job queue, on any thread.
 // class: Shop.Register
 // access: write
 // member: $defaultActor
@@ -132,7 +132,7 @@ func actorMethod() async {
     done(await register.add(1))
 }
 
-// case: A property of an actor. Its queue is touched by the runtime, on whatever thread that happens to be.
+// case: An actor property is read. The Swift runtime accesses the actor's job queue, on any thread.
 // class: Shop.Register
 // access: write
 // member: $defaultActor
@@ -144,7 +144,7 @@ func actorProperty() async {
     done(await register.log.count)
 }
 
-// case: A constant of an actor, which needs no switch to it.
+// case: A nonisolated constant of an actor is read, without a switch to the actor.
 // class: Shop.Register
 // access: read
 // member: name
@@ -155,7 +155,7 @@ func actorConstant() async {
     done(register.name.count)
 }
 
-// case: A finished task is cancelled through a handle that does not own it. Its flags are read by compare-and-swap.
+// case: A freed finished task is cancelled. The access to its flags is a compare-and-swap, which counts as a write.
 // class: Swift.Task
 // access: write
 @inline(never)
@@ -168,7 +168,7 @@ func taskHandle() async {
     done(1)
 }
 
-// case: The continuation of a stream that is gone.
+// case: A continuation yields to a stream whose storage was freed.
 // class: Swift.AsyncStream<Swift.Int>._Storage|_Concurrency.AsyncStream<Swift.Int>._Storage
 // access: read|retain|call
 // member: *
@@ -181,7 +181,7 @@ func streamContinuation() {
     done(1)
 }
 
-// case: A timer's block that was given an address only.
+// case: A timer handler holds only the address of the freed object.
 // class: Shop.Cart
 // access: call
 // member: add(_:)
@@ -201,7 +201,7 @@ func timerBlock() {
     while true { sleep(1) }
 }
 
-// MARK: where and when it is dropped
+// MARK: places where the object is freed
 
 nonisolated(unsafe) private var late = UnsafeRawPointer(bitPattern: 8)!
 
@@ -211,7 +211,7 @@ private func addOne(to cart: UnsafeRawPointer) -> Int {
     Unmanaged<Cart>.fromOpaque(cart)._withUnsafeGuaranteedRef { $0.add(1) }
 }
 
-// case: With its only owner, in that one's deinit.
+// case: The object is freed by the deinit of its only owner.
 // class: Shop.Cart
 // access: call|retain
 // member: add(_:)|-
@@ -224,7 +224,7 @@ func droppedWithOwner() {
     done(addOne(to: cart))
 }
 
-// case: In a handler of a signal.
+// case: The object is freed in a signal handler.
 // class: Shop.Cart
 // access: call|retain
 // member: add(_:)|-
@@ -237,7 +237,7 @@ func droppedInHandler() {
     done(addOne(to: late))
 }
 
-// case: While a thread ends.
+// case: The object is freed by a pthread key destructor at thread exit.
 // class: Shop.Cart
 // access: call|retain
 // member: add(_:)|-
@@ -254,7 +254,7 @@ func droppedAtThreadsEnd() {
     done(addOne(to: late))
 }
 
-// case: While the process ends.
+// case: The object is freed and used in an atexit handler.
 // class: Shop.Cart
 // access: call|retain
 // member: add(_:)|-
@@ -269,7 +269,7 @@ func droppedAtExit() {
     exit(0)
 }
 
-// case: In a child of a fork.
+// case: The object is freed and used in a forked child.
 // class: Shop.Cart
 // access: call|retain
 // member: add(_:)|-

@@ -1,8 +1,8 @@
-// A stored reference of a freed object is read in place and followed.
+// A stored property of a freed object that holds a reference is loaded directly, and the reference is followed.
 
 import Foundation
 
-// case: A reference.
+// case: A property of a referenced object is read.
 // class: Shop.Basket
 // access: read
 // member: owner
@@ -13,7 +13,7 @@ func referenceRead() {
     done(basket.owner.name)
 }
 
-// case: A reference, and a method of what it refers to.
+// case: A method of a referenced object is called.
 // class: Shop.Basket
 // access: read
 // member: owner
@@ -24,7 +24,7 @@ func referenceCalled() {
     done(basket.owner.greet())
 }
 
-// case: An optional reference.
+// case: An optional reference is unwrapped.
 // class: Shop.Basket
 // access: read
 // member: gift
@@ -35,7 +35,7 @@ func optionalRead() {
     done(basket.gift?.name ?? "none")
 }
 
-// case: A string of a few characters, stored in place.
+// case: A small string, stored inline, is read.
 // class: Shop.Basket
 // access: read
 // member: shortName
@@ -46,7 +46,7 @@ func smallStringRead() {
     done(basket.shortName + "!")
 }
 
-// case: A string with storage of its own.
+// case: A large string, stored out of line, is read.
 // class: Shop.Basket
 // access: read
 // member: longName
@@ -57,7 +57,7 @@ func largeStringRead() {
     done(basket.longName.count)
 }
 
-// case: The length of an array.
+// case: The count of an array is read.
 // class: Shop.Basket
 // access: read
 // member: items
@@ -68,7 +68,7 @@ func arrayCount() {
     done(basket.items.count)
 }
 
-// case: An element of an array.
+// case: An array element is read.
 // class: Shop.Basket
 // access: read
 // member: items
@@ -91,7 +91,7 @@ func arrayAppend() {
     done(1)
 }
 
-// case: A loop over an array of references.
+// case: A loop iterates over an array of references.
 // class: Shop.Basket
 // access: read
 // member: people
@@ -104,7 +104,7 @@ func arrayLoop() {
     done(length)
 }
 
-// case: A value of a dictionary.
+// case: A key is looked up in a dictionary.
 // class: Shop.Basket
 // access: read
 // member: prices
@@ -115,7 +115,7 @@ func dictionaryLookup() {
     done(basket.prices["apple"] ?? 0)
 }
 
-// case: A member of a set.
+// case: A member is looked up in a set.
 // class: Shop.Basket
 // access: read
 // member: tags
@@ -126,7 +126,7 @@ func setLookup() {
     done(basket.tags.contains("new"))
 }
 
-// case: A closure is called.
+// case: A closure property is called.
 // class: Shop.Basket
 // access: read
 // member: action
@@ -137,7 +137,7 @@ func closureCall() {
     done(basket.action(1))
 }
 
-// case: A method of an existential.
+// case: A method is called on an existential property.
 // class: Shop.Basket
 // access: read
 // member: payable
@@ -148,7 +148,7 @@ func existentialRead() {
     done(basket.payable.pay())
 }
 
-// case: The payload of an enum.
+// case: The payload of an enum property is read.
 // class: Shop.Basket
 // access: read
 // member: payment
@@ -160,7 +160,7 @@ func payloadRead() {
     done("free")
 }
 
-// case: A reference in a tuple.
+// case: A reference in a tuple property is followed.
 // class: Shop.Basket
 // access: read
 // member: pair
@@ -171,7 +171,7 @@ func tupleRead() {
     done(basket.pair.1.name)
 }
 
-// case: A reference in a struct.
+// case: A reference in a struct property is followed.
 // class: Shop.Basket
 // access: read
 // member: price
@@ -182,7 +182,7 @@ func structRead() {
     done(basket.price.owner.name)
 }
 
-// case: A weak property.
+// case: A weak property is read.
 // class: Shop.Basket
 // access: read|write
 // member: buyer
@@ -205,7 +205,7 @@ func weakPropertySet() {
     done(1)
 }
 
-// case: An unowned property.
+// case: An unowned property is read.
 // class: Shop.Basket
 // access: read
 // member: seller
@@ -216,7 +216,7 @@ func unownedPropertyRead() {
     done(basket.seller.name)
 }
 
-// case: A lazy property.
+// case: A lazy property that was initialized is read.
 // class: Shop.Basket
 // access: read
 // member: summary
@@ -228,7 +228,7 @@ func lazyRead() {
     done(basket.summary.count)
 }
 
-// case: A property of type Any.
+// case: A property of type Any is cast.
 // class: Shop.Basket
 // access: read
 // member: anything
@@ -239,7 +239,7 @@ func anyRead() {
     done((basket.anything as? Person)?.name ?? "none")
 }
 
-// case: A property of type AnyObject.
+// case: A property of type AnyObject is cast.
 // class: Shop.Basket
 // access: read
 // member: object
@@ -250,7 +250,7 @@ func anyObjectRead() {
     done((basket.object as? Person)?.name ?? "none")
 }
 
-// case: A URL.
+// case: A URL property is read.
 // class: Shop.Basket
 // access: read
 // member: link
@@ -262,7 +262,7 @@ func urlRead() {
     done(basket.link.lastPathComponent)
 }
 
-// case: An error.
+// case: An error property is formatted.
 // class: Shop.Basket
 // access: read
 // member: error
@@ -273,7 +273,7 @@ func errorRead() {
     done("\(basket.error)")
 }
 
-// case: A contiguous array.
+// case: An element of a ContiguousArray property is read.
 // class: Shop.Basket
 // access: read
 // member: list
@@ -284,7 +284,7 @@ func contiguousArrayRead() {
     done(basket.list[0].name)
 }
 
-// case: A key path that the object holds.
+// case: A key path stored in the freed object is used.
 // class: Shop.Basket
 // access: read
 // member: path
@@ -296,11 +296,11 @@ func storedKeyPathRead() {
     done(person[keyPath: basket.path])
 }
 
-// case: A property of the superclass.
+// case: A property of the superclass is read.
 // class: Shop.Basket
 // access: read
 // member: origin
-// on Onone: access=retain (the reference is copied to call it a Container)
+// on Onone: access=retain (the upcast to Container retains the object)
 @inline(never)
 func superclassPropertyRead() {
     let basket = makeBasket()
@@ -319,7 +319,7 @@ func finalMethod() {
     done(basket.ownerName())
 }
 
-// case: A key path to a stored property and on.
+// case: A key path through a stored reference is read on the freed object.
 // class: Shop.Basket
 // access: read|retain
 // member: owner|-

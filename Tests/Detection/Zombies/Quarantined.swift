@@ -1,9 +1,9 @@
-// The same accesses to objects without pages of their own, as those are that come after the first of their allocation
-// context: the words in the dead object tell them, or the fill in it, or nothing.
+// Accesses to freed objects in the quarantine (fence_per_context=0; by default the first object of a context is an
+// isolated block). Trap words or the fill in the freed object reveal the access, or nothing does.
 
 import Foundation
 
-// case: A method.
+// case: A method is called.
 // class: Shop.Cart
 // access: call
 // member: add(_:)
@@ -12,7 +12,7 @@ import Foundation
 @inline(never)
 func methodQuarantined() { method() }
 
-// case: A class method, through the object's class.
+// case: A class method is called through the metatype of the freed object.
 // class: Shop.Cart
 // access: call
 // member: kind()
@@ -21,7 +21,7 @@ func methodQuarantined() { method() }
 @inline(never)
 func classMethodQuarantined() { classMethod() }
 
-// case: A conditional cast to a subclass.
+// case: The freed object is conditionally cast (as?) to a subclass.
 // class: Shop.Cart
 // access: cast|retain
 // frame: castConditionally
@@ -29,7 +29,7 @@ func classMethodQuarantined() { classMethod() }
 @inline(never)
 func castConditionallyQuarantined() { castConditionally() }
 
-// case: A counted reference is made of one that was not counted.
+// case: The object of an Unmanaged reference is retained.
 // class: Shop.Cart
 // access: retain
 // frame: retainAgain
@@ -37,36 +37,36 @@ func castConditionallyQuarantined() { castConditionally() }
 @inline(never)
 func retainAgainQuarantined() { retainAgain() }
 
-// case: One release too many.
+// case: An object is over-released.
 // class: Shop.Cart
 // access: release
-// on Onone: access=retain (Unmanaged copies its reference first)
+// on Onone: access=retain (Unmanaged retains the object first)
 // frame: releaseAgain
 // options: fence_per_context=0
 @inline(never)
 func releaseAgainQuarantined() { releaseAgain() }
 
-// case: An unowned reference to it is made.
+// case: An unowned reference to the freed object is created.
 // class: Shop.Cart
 // access: retain
 // detail: operation=unowned reference
-// on Onone: detail=* (the reference is copied first)
+// on Onone: detail=* (the object is retained first)
 // frame: unownedFormed
 // options: fence_per_context=0
 @inline(never)
 func unownedFormedQuarantined() { unownedFormed() }
 
-// case: A weak reference to it is made.
+// case: A weak reference to the freed object is created.
 // class: Shop.Cart
 // access: retain
 // detail: operation=weak reference
-// on Onone: detail=* (the reference is copied first)
+// on Onone: detail=* (the object is retained first)
 // frame: weakFormed
 // options: fence_per_context=0
 @inline(never)
 func weakFormedQuarantined() { weakFormed() }
 
-// case: Is it the only reference?
+// case: isKnownUniquelyReferenced() reads the reference count of the freed object.
 // class: Shop.Cart
 // access: read
 // detail: operation=uniqueness check
@@ -75,7 +75,7 @@ func weakFormedQuarantined() { weakFormed() }
 @inline(never)
 func uniquelyReferencedQuarantined() { uniquelyReferenced() }
 
-// case: A stored reference.
+// case: A stored reference is followed.
 // class: Shop.Basket
 // access: read
 // member: owner
@@ -84,7 +84,7 @@ func uniquelyReferencedQuarantined() { uniquelyReferenced() }
 @inline(never)
 func referenceReadQuarantined() { referenceRead() }
 
-// case: A string of a few characters, stored in place.
+// case: A small string, stored inline, is read.
 // class: Shop.Basket
 // access: read
 // member: shortName
@@ -93,7 +93,7 @@ func referenceReadQuarantined() { referenceRead() }
 @inline(never)
 func smallStringReadQuarantined() { smallStringRead() }
 
-// case: A method of a stored existential.
+// case: A method is called on an existential property.
 // class: Shop.Basket
 // access: read|call
 // member: payable
@@ -102,7 +102,7 @@ func smallStringReadQuarantined() { smallStringRead() }
 @inline(never)
 func existentialReadQuarantined() { existentialRead() }
 
-// case: A weak property.
+// case: A weak property is read.
 // class: Shop.Basket
 // access: read|write
 // member: buyer
@@ -111,7 +111,7 @@ func existentialReadQuarantined() { existentialRead() }
 @inline(never)
 func weakPropertyReadQuarantined() { weakPropertyRead() }
 
-// case: The storage of an array of references, through the array.
+// case: An array of references reads its freed storage.
 // class: Swift._ContiguousArrayStorage<Swift.AnyObject>
 // access: read
 // frame: arrayStorage
@@ -119,7 +119,7 @@ func weakPropertyReadQuarantined() { weakPropertyRead() }
 @inline(never)
 func arrayStorageQuarantined() { arrayStorage() }
 
-// case: A closure whose context is gone is called.
+// case: A closure whose context was freed is called.
 // class: closure context|box
 // access: read|retain|call
 // frame: closureContext
@@ -127,7 +127,7 @@ func arrayStorageQuarantined() { arrayStorage() }
 @inline(never)
 func closureContextQuarantined() { closureContext() }
 
-// case: A method of an actor. Its queue is touched by the runtime, on whatever thread that happens to be.
+// case: An actor method is called. The Swift runtime accesses the actor's job queue, on any thread.
 // class: Shop.Register
 // access: call|retain|read|write|unknown
 // member: *
@@ -138,7 +138,7 @@ func closureContextQuarantined() { closureContext() }
 @inline(never)
 func actorMethodQuarantined() async { await actorMethod() }
 
-// case: An integer is written: noticed when the program ends.
+// case: An integer is written; the write is found when the fill is verified at exit.
 // class: Shop.Basket
 // access: write
 // member: count
@@ -147,7 +147,7 @@ func actorMethodQuarantined() async { await actorMethod() }
 @inline(never)
 func integerWrittenQuarantined() { integerWritten() }
 
-// case: Elements of an array are written through an escaped pointer: noticed when the program ends.
+// case: An array element is written through an escaped pointer; the write is found at exit.
 // class: Swift._ContiguousArrayStorage<Swift.Int>
 // access: write
 // finds: write-after-free
@@ -155,7 +155,7 @@ func integerWrittenQuarantined() { integerWritten() }
 @inline(never)
 func elementsWrittenQuarantined() { elementsWritten() }
 
-// case: A plain value, noticed long before the end because the block leaves the quarantine.
+// case: An integer is written; the write is found when the block is evicted from the quarantine.
 // finds: write-after-free
 // class: Shop.Basket
 // access: write
@@ -178,16 +178,16 @@ func writtenAndEvicted() {
 @inline(never)
 func integerReadQuarantined() { integerRead() }
 
-// case: The payload of an enum that also has one without references.
+// case: The payload of an enum is read that has cases with and without a reference.
 // class: Shop.Basket
-// silent: which case it is stands in a byte of its own, and that of the fill names the one without a reference
+// silent: a tag byte selects the case, and the fill byte selects the case without a reference
 // options: fence_per_context=0
 @inline(never)
 func taggedPayloadReadQuarantined() { taggedPayloadRead() }
 
 // case: A key is looked up in the freed storage of a dictionary.
 // class: Swift._DictionaryStorage<Swift.String, Shop.Person>
-// silent: a lookup reads a few numbers and one bit, and those of the fill say that there is no such key
+// silent: a lookup reads a few integers and one bit, and as read from the fill they mean that the key is absent
 // options: fence_per_context=0
 @inline(never)
 func dictionaryStorageQuarantined() { dictionaryStorage() }

@@ -1,12 +1,12 @@
-// Accesses that do not touch the object, or only its class pointer.
+// Operations on a reference that do not access the freed object, or only load its class pointer.
 
 import Foundation
 
-// case: Identity.
+// case: The freed object is compared with ===.
 // class: Shop.Cart
 // access: retain
-// on O: silent=two references are compared, the object is not touched (no reference is copied)
-// on O, Swift 6.0: silent=-; access=retain|release (a reference is copied)
+// on O: silent=the comparison does not access the object (no reference is retained)
+// on O, Swift 6.0: silent=-; access=retain|release (a reference is retained)
 @inline(never)
 func identity() {
     let cart = makeCart()
@@ -15,11 +15,11 @@ func identity() {
     done(cart === other)
 }
 
-// case: ObjectIdentifier.
+// case: An ObjectIdentifier of the freed object is made.
 // class: Shop.Cart
 // access: retain
-// on O: silent=is made of the reference, the object is not touched (no reference is copied)
-// on O, Swift 6.0: silent=-; access=retain|release (a reference is copied)
+// on O: silent=ObjectIdentifier takes the address and does not access the object (no reference is retained)
+// on O, Swift 6.0: silent=-; access=retain|release (a reference is retained)
 @inline(never)
 func objectIdentifier() {
     let cart = makeCart()
@@ -28,14 +28,14 @@ func objectIdentifier() {
     done(identifier == ObjectIdentifier(cart))
 }
 
-// case: Is an optional reference nil? The test touches nothing; what is found is the counting of the reference.
+// case: An optional reference is compared with nil. Only the retain or release of the reference is found.
 // class: Shop.Cart
 // access: release
-// on Onone: access=retain (the Optional is copied)
-// on Onone, Swift 6.0: silent=no reference is counted (the Optional is not copied)
-// on Onone, Swift 6.2: silent=no reference is counted (the Optional is not copied)
-// on O, Swift 6.0: silent=no reference is counted (the process ends before)
-// on O, Swift 6.2: silent=no reference is counted (the process ends before)
+// on Onone: access=retain (copying the Optional retains the object)
+// on Onone, Swift 6.0: silent=no retain or release (the Optional is not copied)
+// on Onone, Swift 6.2: silent=no retain or release (the Optional is not copied)
+// on O, Swift 6.0: silent=no retain or release (the process exits before the release)
+// on O, Swift 6.2: silent=no retain or release (the process exits before the release)
 @inline(never)
 func nilTest() {
     let cart: Cart? = opaque(makeCart())
@@ -43,8 +43,8 @@ func nilTest() {
     done(cart == nil ? 1 : 2)
 }
 
-// case: Its address.
-// silent: the object is not touched
+// case: The address of the freed object is taken.
+// silent: the object is not accessed
 // class: Shop.Cart
 @inline(never)
 func addressTaken() {
@@ -53,11 +53,11 @@ func addressTaken() {
     done(Unmanaged.passUnretained(cart).toOpaque() == UnsafeMutableRawPointer(bitPattern: 16))
 }
 
-// case: Its class is compared with a known one.
+// case: The class of the freed object is compared with a known class.
 // class: Shop.Cart
 // access: read
-// on Onone: silent=the class pointer is loaded, and nothing is read through it (optimised code compares it where it is)
-// on O, aarch64: silent=the class pointer is loaded, and nothing is read through it (no instruction compares memory)
+// on Onone: silent=the class pointer is loaded but not dereferenced (optimized code compares it in memory)
+// on O, aarch64: silent=the class pointer is loaded but not dereferenced (no instruction compares with memory)
 @inline(never)
 func exactType() {
     let cart = makeCart()
@@ -65,11 +65,11 @@ func exactType() {
     done(type(of: cart) == Cart.self)
 }
 
-// case: Its class is compared with a known one, and a property is read.
+// case: The class of the freed object is compared with a known class, and then a property is read.
 // class: Shop.Basket
 // access: read
-// on Onone: member=payable; confidence=inferred (the class pointer is loaded; optimised code compares it where it is)
-// on O, aarch64: member=payable; confidence=inferred (the class pointer is loaded; no instruction compares memory)
+// on Onone: member=payable; confidence=inferred (the class pointer is loaded; optimized code compares it in memory)
+// on O, aarch64: member=payable; confidence=inferred (the class pointer is loaded; no instruction compares with memory)
 @inline(never)
 func exactTypeThenRead() {
     let basket = makeBasket()

@@ -1,27 +1,27 @@
-// What every case needs: the end of an object, the end of a case, and references that no compiler sees through.
+// Helpers for all cases: release an object too early, end a case, and hide references from the optimizer.
 
 import Foundation
 
-/// What happens to objects that a case drops.
+/// What `drop` does with an object.
 enum Fate {
-    /// They are released once too often, as the bug wants it.
+    /// The objects are over-released, which is the bug of the case.
     case freed
-    /// They are freed and their memory is used for something else.
+    /// The objects are over-released and their memory is reused.
     case reused
-    /// They are kept: the same program without its bug.
+    /// The objects are kept alive: the same program without its bug.
     case kept
 }
 
 nonisolated(unsafe) var fate = Fate.freed
 
-/// Takes the last reference away from an object that the caller goes on using.
+/// Releases the last reference to an object that the caller still uses.
 @inline(never)
 @_optimize(none)
 func drop<Object: AnyObject>(_ object: Object) {
     dropReference(Unmanaged.passUnretained(object).toOpaque())
 }
 
-/// The same for heap objects that are no class instances, and for storage whose class is not public.
+/// Like `drop`, for heap objects that are not class instances and for storage whose class is not public.
 @inline(never)
 @_optimize(none)
 func dropReference(_ object: UnsafeRawPointer) {
@@ -31,7 +31,7 @@ func dropReference(_ object: UnsafeRawPointer) {
     if fate == .reused { reuse(size) }
 }
 
-/// Takes every reference away, where the runtime or the library holds some that are out of reach.
+/// Releases every reference to the object, including those that the Swift runtime or a library holds.
 @inline(never)
 @_optimize(none)
 func dropAllReferences(_ object: UnsafeRawPointer) {
@@ -40,18 +40,18 @@ func dropAllReferences(_ object: UnsafeRawPointer) {
     dropReference(object)
 }
 
-/// Waits, for a while, for threads that are on their way to release it: nobody but the caller owns it then.
+/// Waits up to 0.1 s until other threads have released the object and only the caller's reference is left.
 @inline(never)
 @_optimize(none)
 func settle(_ object: UnsafeRawPointer) {
     for _ in 0..<100 where runtime_retainCount(object) > 1 { usleep(1000) }
 }
 
-/// The memory that others own now, if objects' memory is used again, and what they wrote into it.
+/// Blocks that reuse the memory of freed objects (--reused), filled with `reusedByte`.
 nonisolated(unsafe) var reusedBlocks: [UnsafeMutableRawBufferPointer] = []
 let reusedByte: UInt8 = 0xA7
 
-/// Takes all memory that free blocks of this size offer, and writes into it.
+/// Allocates 16 blocks of this size, so that freed memory is reused, and fills them.
 @inline(never)
 @_optimize(none)
 func reuse(_ size: Int) {
@@ -62,7 +62,7 @@ func reuse(_ size: Int) {
     }
 }
 
-/// Ends a case before anything in scope is released again.
+/// Prints the result and exits, so that nothing in scope is released again.
 @inline(never)
 func done<Value>(_ value: Value) -> Never {
     print(value)
@@ -70,17 +70,17 @@ func done<Value>(_ value: Value) -> Never {
     exit(0)
 }
 
-/// Something that comes after an access, so that the access is not the last thing that its function does.
+/// Called after an access, so that the access is not a tail call of its function.
 @inline(never)
 @_optimize(none)
 func goOn() {}
 
-/// The value, unknown to the optimizer.
+/// Returns the value so that the optimizer does not know it.
 @inline(never)
 @_optimize(none)
 func opaque<Value>(_ value: Value) -> Value { value }
 
-/// A thread that nothing but libc makes. What it runs is kept.
+/// Starts a thread with pthread_create. The closure is never released.
 @inline(never)
 @discardableResult
 func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t {
@@ -99,10 +99,10 @@ func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t {
     return thread
 }
 
-/// A place for references that outlive their function.
+/// Strong references that outlive their function.
 nonisolated(unsafe) var kept: [AnyObject] = []
 
-/// Where an object is; reads only the reference.
+/// The address of an object, which is not accessed.
 func address<Object: AnyObject>(_ object: Object) -> UnsafeRawPointer {
     UnsafeRawPointer(Unmanaged.passUnretained(object).toOpaque())
 }

@@ -1,4 +1,4 @@
-// A plain value of a freed object is read: any bytes are valid, so that nothing but the access itself tells.
+// A plain value of a freed object is read. Any bytes are a valid value, so only the access itself can be detected.
 
 import Foundation
 
@@ -24,7 +24,7 @@ func doubleRead() {
     done(basket.tax)
 }
 
-// case: A truth value is read.
+// case: A Bool is read.
 // class: Shop.Basket
 // access: read
 // member: isOpen
@@ -46,7 +46,7 @@ func plainStructRead() {
     done(basket.size.width)
 }
 
-// case: Whether an optional reference of a freed object is nil.
+// case: A stored optional reference is compared with nil.
 // class: Shop.Basket
 // access: read
 // member: gift
@@ -57,7 +57,7 @@ func storedNilTest() {
     done(basket.gift == nil)
 }
 
-// case: The bytes of Data.
+// case: The bytes of a Data property are read.
 // class: Shop.Basket
 // access: read
 // member: data
@@ -69,7 +69,7 @@ func dataRead() {
     done(basket.data.reduce(0) { $0 + Int($1) })
 }
 
-// case: The payload of an enum that also has one without references.
+// case: The payload of an enum is read that has cases with and without a reference.
 // class: Shop.Basket
 // access: read
 // member: ticket

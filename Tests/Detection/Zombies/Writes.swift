@@ -1,8 +1,8 @@
-// A plain value of a freed object is written. Quarantined.swift has those that are noticed when the fill is verified.
+// A plain value of a freed object is written. Quarantined.swift has the writes that are found by checking the fill.
 
 import Foundation
 
-// case: An integer.
+// case: An integer is written.
 // class: Shop.Basket
 // access: write
 // member: count
@@ -14,12 +14,12 @@ func integerWritten() {
     done(1)
 }
 
-// case: An integer is counted up.
+// case: An integer is incremented.
 // class: Shop.Basket
 // access: write
 // member: count
-// on Onone: access=read (it is loaded, counted up and stored)
-// on O, aarch64: access=read (no instruction counts in memory)
+// on Onone: access=read (the integer is loaded, incremented and stored)
+// on O, aarch64: access=read (the integer is loaded before it is incremented)
 @inline(never)
 func integerCounted() {
     let basket = makeBasket()
@@ -28,7 +28,7 @@ func integerCounted() {
     done(1)
 }
 
-// case: A floating-point number.
+// case: A floating-point number is written.
 // class: Shop.Basket
 // access: write
 // member: tax
@@ -40,7 +40,7 @@ func doubleWritten() {
     done(1)
 }
 
-// case: A truth value.
+// case: A Bool is written.
 // class: Shop.Basket
 // access: write
 // member: isOpen
@@ -52,7 +52,7 @@ func boolWritten() {
     done(1)
 }
 
-// case: A struct of plain values.
+// case: A struct of plain values is written.
 // class: Shop.Basket
 // access: write
 // member: size
@@ -64,7 +64,7 @@ func structWritten() {
     done(1)
 }
 
-// case: A plain value inside a struct with a reference.
+// case: A plain value in a struct that also holds a reference is written.
 // class: Shop.Basket
 // access: write
 // member: price
@@ -76,11 +76,11 @@ func structFieldWritten() {
     done(1)
 }
 
-// case: A plain value of the superclass.
+// case: A plain value of the superclass is written.
 // class: Shop.Basket
 // access: write
 // member: weight
-// on Onone: access=retain (the reference is copied to call it a Container)
+// on Onone: access=retain (the upcast to Container retains the object)
 @inline(never)
 func superclassFieldWritten() {
     let basket = makeBasket()
@@ -89,7 +89,7 @@ func superclassFieldWritten() {
     done(1)
 }
 
-// case: An escaped pointer to a property.
+// case: A property is written through an escaped pointer.
 // class: Shop.Basket
 // access: write
 // member: count
@@ -102,7 +102,7 @@ func pointerWritten() {
     done(1)
 }
 
-// case: An escaped pointer to the elements of an array.
+// case: An array element is written through an escaped pointer.
 // class: Swift._ContiguousArrayStorage<Swift.Int>
 // access: write
 @inline(never)

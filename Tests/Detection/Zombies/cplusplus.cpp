@@ -1,5 +1,5 @@
-// A deleted C++ object is used through its class: cplusplus [--kept | --reused] CASE.
-// The lines above a case say what has to be found, as in the Swift sources.
+// Uses deleted C++ objects in every way that C++ knows: cplusplus [--kept | --reused] CASE.
+// The lines above a case have the keys that Tests/Detection/zombies.py documents.
 
 #include <cstdio>
 #include <cstdlib>
@@ -111,7 +111,7 @@ template <typename Object> NEVER_INLINED static void drop_object(Object *object,
 }
 template <typename Object> static void drop(Object *object) { drop_object(object, object); }
 
-// The same pointer, unknown to the optimizer.
+// Returns the pointer so that the optimizer does not know its value.
 template <typename Object> static Object *opaque(Object *object) {
     __asm__ volatile("" : "+r"(object) : : "memory");
     return object;
@@ -144,10 +144,10 @@ template <typename Value> [[noreturn]] static void done(Value value) {
 
 // MARK: cases
 //
-// An object's first class pointer tells what was done with it when it is followed. Of a further base's, and of members,
-// the access itself is found, which is a read. In the quarantine they hold the plain fill: there findings are inferred.
+// The first vtable pointer of a freed object is a trap word: its use tells a call from a cast. Further vtable pointers
+// and members hold the plain fill: in an isolated block the read faults, in the quarantine findings are inferred.
 
-// case: A virtual method.
+// case: A virtual method is called.
 // class: Circle
 // access: call
 CASE static void virtual_call() {
@@ -156,7 +156,7 @@ CASE static void virtual_call() {
     done(opaque(circle)->area());
 }
 
-// case: A virtual method, through a pointer to the base.
+// case: A virtual method is called through a pointer to the base class.
 // class: Ring
 // access: call
 CASE static void base_call() {
@@ -165,7 +165,7 @@ CASE static void base_call() {
     done(opaque(shape)->corners());
 }
 
-// case: A virtual method of the second base.
+// case: A virtual method of the second base class is called.
 // class: Dish
 // access: read
 CASE static void second_base_call() {
@@ -175,7 +175,7 @@ CASE static void second_base_call() {
     done(opaque(plate)->clean());
 }
 
-// case: A pure virtual method: what the destructors leave behind would say so.
+// case: A method is called that is pure virtual in the base class; the destructors reset the vtable to the base's.
 // class: Circle
 // access: call
 CASE static void pure_virtual_call() {
@@ -184,7 +184,7 @@ CASE static void pure_virtual_call() {
     done(opaque(shape)->area());
 }
 
-// case: A method of a virtual base.
+// case: A method of a virtual base class is called.
 // class: Bottom
 // access: read
 CASE static void virtual_base_call() {
@@ -194,7 +194,7 @@ CASE static void virtual_base_call() {
     done(opaque(root)->id());
 }
 
-// case: The way to a virtual base.
+// case: A pointer is converted to a virtual base class, which reads the vtable.
 // class: Bottom
 // access: read
 CASE static void virtual_base_cast() {
@@ -203,7 +203,7 @@ CASE static void virtual_base_cast() {
     done(opaque(left)->number);
 }
 
-// case: A pointer to a virtual method.
+// case: A virtual method is called through a pointer to member.
 // class: Circle
 // access: call
 CASE static void method_pointer_call() {
@@ -213,7 +213,7 @@ CASE static void method_pointer_call() {
     done((opaque(circle)->*method)());
 }
 
-// case: A class template.
+// case: A method of a class template is called.
 // class: shop::Box<int>
 // access: call
 CASE static void template_call() {
@@ -222,7 +222,7 @@ CASE static void template_call() {
     done(opaque(box)->get());
 }
 
-// case: A class of an anonymous namespace.
+// case: A method of a class in an anonymous namespace is called.
 // class: shop::(anonymous namespace)::Hidden|shop::Hidden
 // access: call
 CASE static void anonymous_call() {
@@ -240,17 +240,17 @@ CASE static void cast_down() {
     done(dynamic_cast<Circle *>(opaque(shape)) != nullptr);
 }
 
-// case: dynamic_cast to a class without subclasses, for which newer compilers compare virtual tables.
+// case: dynamic_cast to a final class, for which newer compilers compare vtable addresses.
 // class: Circle
 // access: cast|read
-// on clang-O2, aarch64: silent=the address of the virtual table is compared, and nothing is read of it (an object's own word is loaded)
+// on clang-O2, aarch64: silent=the vtable pointer is loaded and compared but not dereferenced (as in Silent.swift)
 CASE static void cast_to_final() {
     Shape *shape = opaque<Shape>(make_circle());
     drop(shape);
     done(dynamic_cast<Ring *>(opaque(shape)) == nullptr);
 }
 
-// case: A new object where the old one was: the first thing that is written is the virtual table's address.
+// case: Placement new over the freed object, which writes the vtable pointer first.
 // class: Circle
 // access: write
 CASE static void build_again() {
@@ -259,7 +259,7 @@ CASE static void build_again() {
     done(opaque(new (opaque(circle)) Circle(3))->area());
 }
 
-// case: The whole object is overwritten.
+// case: memset overwrites the whole object.
 // class: Circle
 // access: write
 CASE static void overwrite() {
@@ -270,7 +270,7 @@ CASE static void overwrite() {
     done(opaque(circle)->radius);
 }
 
-// case: The whole object is copied.
+// case: memcpy copies the whole object.
 // class: Circle
 // access: read
 CASE static void copy_bytes() {
@@ -282,7 +282,7 @@ CASE static void copy_bytes() {
     done(bytes[0]);
 }
 
-// case: dynamic_cast to the other base.
+// case: dynamic_cast from the second base class to the first.
 // class: Dish
 // access: read
 CASE static void cast_across() {
@@ -292,7 +292,7 @@ CASE static void cast_across() {
     done(dynamic_cast<Shape *>(opaque(plate)) != nullptr);
 }
 
-// case: dynamic_cast to the whole object.
+// case: dynamic_cast to void *, the address of the whole object.
 // class: Circle
 // access: cast
 CASE static void cast_to_void() {
@@ -302,7 +302,7 @@ CASE static void cast_to_void() {
     done(opaque(whole) == shape);
 }
 
-// case: typeid.
+// case: typeid of the freed object.
 // class: Circle
 // access: cast
 CASE static void type_of() {
@@ -312,7 +312,7 @@ CASE static void type_of() {
     done(typeid(object) == typeid(Ring));
 }
 
-// case: delete twice, through the virtual destructor.
+// case: The object is deleted twice through its virtual destructor.
 // class: Circle
 // access: call|release
 CASE static void deleted_twice() {
@@ -322,7 +322,7 @@ CASE static void deleted_twice() {
     done(1);
 }
 
-// case: delete twice, through the second base.
+// case: The object is deleted twice, the second time through its second base class.
 // class: Dish
 // access: read
 CASE static void deleted_twice_by_second_base() {
@@ -333,7 +333,7 @@ CASE static void deleted_twice_by_second_base() {
     done(1);
 }
 
-// case: The destructor is called by hand.
+// case: The destructor of the freed object is called explicitly.
 // class: Circle
 // access: call|release
 CASE static void destroyed_twice() {
@@ -343,11 +343,11 @@ CASE static void destroyed_twice() {
     done(1);
 }
 
-// case: delete twice, of a final class: its destructor is called directly and may write the class pointer first.
+// case: An object of a final class is deleted twice: the direct destructor call may write the vtable pointer first.
 // class: Kettle
 // access: read
-// on gcc: access=write (it does)
-// on gcc-O2, aarch64: access=read (what it owns is loaded before)
+// on gcc: access=write (the destructor writes the vtable pointer first)
+// on gcc-O2, aarch64: access=read (the member lid is loaded first)
 CASE static void final_deleted_twice() {
     Kettle *kettle = opaque(make_kettle());
     drop(kettle);
@@ -355,7 +355,7 @@ CASE static void final_deleted_twice() {
     done(1);
 }
 
-// case: Two owners of one object.
+// case: A std::unique_ptr deletes an object that was deleted before.
 // class: Circle
 // access: call|release
 CASE static void owned_twice() {
@@ -367,7 +367,7 @@ CASE static void owned_twice() {
     done(1);
 }
 
-// case: A pointer member is followed. The class has no virtual method and leaves no name.
+// case: A pointer member is followed. The class has no vtable, so its name is unknown.
 // class: -
 // access: read
 CASE static void member_followed() {
@@ -376,7 +376,7 @@ CASE static void member_followed() {
     done(opaque(owner)->shape->corners());
 }
 
-// case: A std::function member is called. The class has no virtual method and leaves no name.
+// case: A std::function member is called. The class has no vtable, so its name is unknown.
 // class: -
 // access: read
 CASE static void function_member_called() {
@@ -385,7 +385,7 @@ CASE static void function_member_called() {
     done(opaque(owner)->action(1));
 }
 
-// case: An element of a std::vector member. The class has no virtual method and leaves no name.
+// case: An element of a std::vector member is read. The class has no vtable, so its name is unknown.
 // class: -
 // access: read
 CASE static void vector_member_read() {
@@ -394,7 +394,7 @@ CASE static void vector_member_read() {
     done(opaque(owner)->numbers[1]);
 }
 
-// case: A character of a std::string member. The class has no virtual method and leaves no name.
+// case: A character of a std::string member is read. The class has no vtable, so its name is unknown.
 // class: -
 // access: read
 CASE static void string_member_read() {
@@ -422,9 +422,9 @@ CASE static void number_read() {
     done(opaque(circle)->radius);
 }
 
-// MARK: objects without pages of their own, as those are that come after the first of their allocation context
+// MARK: quarantined objects that are not isolated blocks (by default only the first of a context is isolated)
 
-// case: A virtual method.
+// case: A virtual method is called.
 // class: Circle
 // access: call
 // options: fence_per_context=0
@@ -438,14 +438,14 @@ CASE static void virtual_call_quarantined() { virtual_call(); }
 // frame: cast_down
 CASE static void cast_down_quarantined() { cast_down(); }
 
-// case: delete twice, through the virtual destructor.
+// case: The object is deleted twice through its virtual destructor.
 // class: Circle
 // access: call|release
 // options: fence_per_context=0
 // frame: deleted_twice
 CASE static void deleted_twice_quarantined() { deleted_twice(); }
 
-// case: A virtual method of the second base.
+// case: A virtual method of the second base class is called.
 // class: Dish
 // access: call|read
 // confidence: inferred
@@ -474,9 +474,9 @@ CASE static void number_written_quarantined() { number_written(); }
 // options: fence_per_context=0
 CASE static void number_read_quarantined() { number_read(); }
 
-// MARK: no bugs
+// MARK: clean cases
 
-// case: Objects live and die, are cast and deleted through their bases.
+// case: Objects are created, cast, and deleted through their base classes.
 // clean:
 CASE static void objects_live() {
     double sum = 0;
@@ -487,7 +487,7 @@ CASE static void objects_live() {
     done(sum);
 }
 
-// case: A weak pointer to an object that is gone.
+// case: A std::weak_ptr outlives its object.
 // clean:
 CASE static void weak_pointer() {
     std::weak_ptr<Circle> weak;

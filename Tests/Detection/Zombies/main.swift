@@ -1,16 +1,16 @@
-// Runs one case: Shop [--kept | --reused | --first] CASE. Cases.swift, which names them all, is made by the driver. Until the case begins
-// no object is made but those that live to the end; then one goes before the case's own, unless the case's is to be the process's first.
+// Runs one case: Shop [--kept | --reused | --first] CASE. The driver generates Cases.swift, the table of all cases.
+// main frees one object (Earlier) before the case begins; with --first the process frees no object before the case.
 
 import Foundation
 
-/// Whether the argument has this text: told without a String, which could be an object.
+/// Whether the argument has this text. Compares C strings, because a Swift String may allocate an object.
 @inline(never)
 func isArgument(_ number: Int, _ text: StaticString) -> Bool {
     guard number < Int(CommandLine.argc), let argument = CommandLine.unsafeArgv[number] else { return false }
     return strcmp(argument, UnsafeRawPointer(text.utf8Start).assumingMemoryBound(to: CChar.self)) == 0
 }
 
-/// What was an object of a class before the first case began.
+/// Class of the object that is freed before the case begins.
 final class Earlier {}
 
 let last = Int(CommandLine.argc) - 1
@@ -32,6 +32,6 @@ Task.detached {
     } catch {
         done("the case threw \(error)")
     }
-    exit(64) // there is no such case
+    exit(64) // unknown case
 }
 while true { pause() }

@@ -1,5 +1,5 @@
-// Functions of the Swift runtime by names that the compiler does not know, since it takes for granted where it has called its own, and how
-// they are declared. Optimised, and without information for debuggers: each of them is a jump.
+// Aliases of Swift runtime functions: swiftc has its own declarations of the real names and assumes that it alone
+// inserts calls to them. Built with -O2 and without debug information, so that each alias is a tail call.
 #include <stddef.h>
 #include <stdint.h>
 #include <unistd.h>

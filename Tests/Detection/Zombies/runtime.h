@@ -1,4 +1,4 @@
-// What the compiler calls by itself, at places of its own choosing.
+// Declares aliases of Swift runtime functions that otherwise only compiler-generated code calls (see runtime.c).
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +13,6 @@ const void *_Nullable runtime_tryRetain(const void *object);
 const void *runtime_bridgeObjectRetain(const void *object);
 void runtime_bridgeObjectRelease(const void *object);
 size_t runtime_retainCount(const void *object);
-int runtime_fork(void); // which Swift does not let through
+int runtime_fork(void); // Swift marks fork() as unavailable
 size_t malloc_usable_size(void *_Nullable block);
 #pragma clang assume_nonnull end

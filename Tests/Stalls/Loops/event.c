@@ -1,4 +1,4 @@
-// A loop of libevent with a timer that sorts for long, by qsort.
+// libevent loop whose timer callback sorts for 0.8 s with qsort.
 #include <event2/event.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-// A main loop of GLib whose timer waits for a condition that a thread announces late.
+// GLib main loop whose timer callback waits for a GCond that another thread signals after 0.8 s.
 #include <glib.h>
 
 static GMutex lock;

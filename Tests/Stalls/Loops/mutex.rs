@@ -1,4 +1,4 @@
-// A loop of epoll's whose turn takes a Mutex that another thread holds for long.
+// epoll loop in Rust that locks a Mutex while another thread holds it for 0.9 s.
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;

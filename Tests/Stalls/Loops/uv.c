@@ -1,4 +1,4 @@
-// A loop of libuv with a server whose handler reads a pipe that is written late.
+// libuv server whose handler blocks in read() on a pipe that is written after 0.8 s.
 #include <stdlib.h>
 #include <unistd.h>
 #include <uv.h>

@@ -1,4 +1,4 @@
-// A server of node's whose handler computes, or sleeps, where it is asked for it; SIGTERM ends it.
+// Node.js HTTP server whose handler computes for /computes and sleeps for /sleeps; SIGTERM ends the server.
 import { createServer } from "node:http";
 
 function compute() {

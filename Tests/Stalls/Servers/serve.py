@@ -1,4 +1,4 @@
-# A server of asyncio's whose handler computes, or sleeps, where it is asked for it; SIGTERM ends it.
+# asyncio HTTP server whose handler computes for /computes and sleeps for /sleeps; SIGTERM ends the server.
 import asyncio
 import signal
 import sys
