@@ -1,4 +1,4 @@
-// The table of functions of whichever runtime guards this process (zg_api.h). Cold.
+// Finds the function table (zg_api.h) of the runtime that guards this process. Cold.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -9,7 +9,8 @@
 extern const struct zg_api *zg_api(void) __attribute__((weak));
 
 const struct zg_api *zg_api_find(void) {
-    // A runtime that is linked in comes before one that is preloaded: its malloc does, too. An executable need not export it.
+    // A linked runtime takes precedence over a preloaded one, as its malloc does. An executable need not export the
+    // symbol, so dlsym may not find it.
     if (zg_api) return zg_api();
     const struct zg_api *(*published)(void) = (const struct zg_api *(*)(void))dlsym(RTLD_DEFAULT, "zg_api");
     return published ? published() : NULL;

@@ -1,6 +1,7 @@
-// The table of images that the loader lists, and what is read to make it and to trust it.
-// Two copies of the table: one is read while the other is written, and who reads notices when both have changed meanwhile. One writes
-// at a time; whoever else would, or has interrupted the writer, goes through the list without writing anything down.
+// Finds images in the dynamic linker's list of loaded images, and keeps a table of those found before.
+// The table exists twice, each copy a seqlock: readers use one copy while the other is rewritten, and notice if theirs
+// was rewritten meanwhile. Only one writer runs at a time. A second writer, or a signal handler that interrupted the
+// writer, walks the list and leaves the table alone. No lock.
 
 #include "images/chain.h"
 
@@ -13,41 +14,47 @@
 #include "images/module.h"
 #include "platform/os.h"
 
-// MOST_IMAGES: others are found by going through the list. MOST_LISTED: more than any program has; a list that is longer is none.
+// Images beyond MOST_IMAGES are found by walking the list. No program loads MOST_LISTED images: a longer list is
+// corrupt.
 enum { MOST_IMAGES = 768, MOST_LISTED = 16384, TRIES = 4, HEADERS_AT_ONCE = 4 };
 
-// The part of struct link_map that is for debuggers (link.h).
+// The start of struct link_map, which link.h publishes for debuggers.
 struct listed {
     uint64_t bias, name, dynamic, next, before;
 };
 
 struct image {
     uint64_t bias, unwind, name, dynamic;
-    uint64_t map;          // the list's element
-    uint64_t header;       // of the file; the program's own: its program headers
-    uint64_t unwind_entry; // the program header that says where `unwind` is; 0 where the image has none
-    uint64_t print;        // of all that is read again
-    uint64_t hole[2]; // the largest between two of its parts, which may be somebody else's: arm64 aligns them to 64 KiB
+    uint64_t map; // address of the struct link_map
+    // Address of the ELF header; for the program's executable, address of its program headers.
+    uint64_t header;
+    // Address of the program header PT_GNU_EH_FRAME, which locates `unwind`; 0 if the image has none.
+    uint64_t unwind_entry;
+    // Fingerprint of everything that is read again to recognize the image.
+    uint64_t print;
+    // Largest gap between two segments. Other mappings may lie there: arm64 aligns segments to 64 KiB.
+    uint64_t hole[2];
 };
 enum { IMAGE_WORDS = sizeof(struct image) / 8 };
 
 struct table {
-    uint32_t sequence; // odd: is being written
+    uint32_t sequence; // odd while the copy is written
     uint32_t count;
-    // The list's last element when the table was made (0: the table does not have all), the one in front of it, and what they said.
+    // The list's last element when the table was made, the element before it, and print_of_last()'s fingerprint. `last`
+    // is 0 if the table is incomplete.
     uint64_t last, before_last, last_print;
-    uint64_t ranges[MOST_IMAGES][2]; // start and end
+    uint64_t ranges[MOST_IMAGES][2]; // start and end of each image
     uint64_t images[MOST_IMAGES][IMAGE_WORDS];
 };
 
 static struct table tables[2];
-static uint32_t current; // the table to be read
+static uint32_t current; // index of the copy that readers use
 static uint32_t writing;
 static const struct r_debug *list;
 
 // --- reading ---------------------------------------------------------------------------------------------------------
 
-// False also where nobody may ask; then `*refused`.
+// Returns false if memory is unreadable. Sets `*refused` if the system call itself was refused (seccomp).
 static bool read_all(void *to, uint64_t from, uint64_t bytes, bool *refused) {
     int64_t result = zg_os_try_read_memory(to, from, bytes);
     *refused = *refused || (result < 0 && result != -EFAULT);
@@ -63,8 +70,8 @@ static uint64_t hash(uint64_t print, const void *bytes, uint64_t count) {
     return print;
 }
 
-// The list's element, the file's header, and the table of unwind rules as far as its first entry, which tells where the rules of
-// which code begin: what is at these addresses again is the same image.
+// Contents of the fingerprint: the list element, the ELF header, and .eh_frame_hdr up to its first table entry, which
+// says where the first function begins. If all of it is unchanged at the same addresses, the image is still the same.
 struct printed {
     uint64_t bias, name, dynamic;
     ElfW(Ehdr) header;
@@ -90,11 +97,11 @@ static bool take_print(const struct image *image, uint64_t *print, bool *refused
     return now.bias == image->bias && now.dynamic == image->dynamic && now.name == image->name;
 }
 
-// What the program headers say of the image.
+// Reads range, gap and unwind table of the image from its program headers. False if they do not fit the list element.
 static bool read_headers(struct image *image, uint64_t headers, uint32_t count, uint64_t range[2], bool *refused) {
     ElfW(Phdr) part[HEADERS_AT_ONCE];
     bool has_dynamic = false;
-    uint64_t end = 0; // of the part before: they are in the order of their addresses
+    uint64_t end = 0; // end of the previous segment: segments are sorted by address
     range[0] = UINT64_MAX, range[1] = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t at = headers + i * sizeof *part, left = zg_min(count - i, HEADERS_AT_ONCE);
@@ -114,8 +121,8 @@ static bool read_headers(struct image *image, uint64_t headers, uint32_t count, 
     return has_dynamic && image->header >= range[0] && image->header < range[1];
 }
 
-// The program's own headers are where the kernel says; a library's begin where its file is mapped, which is what its addresses are
-// counted from, unless it was linked for others.
+// The kernel says where the program's own headers are (AT_PHDR). A library's ELF header is at its load bias, unless the
+// library was linked for another base address.
 static bool read_image(uint64_t map, const struct listed *listed, struct image *image, uint64_t range[2],
                        bool *refused) {
     *image = (struct image){.bias = listed->bias, .name = listed->name, .dynamic = listed->dynamic, .map = map};
@@ -142,7 +149,7 @@ static void copy_words(uint64_t *to, const uint64_t *from, uint64_t count) {
 
 static uint64_t word(const uint64_t *place) { return __atomic_load_n(place, __ATOMIC_RELAXED); }
 
-// The table that holds now, or NULL while it changes; what is read of it holds if it is the same afterwards.
+// Returns the current copy, or NULL while it is written. Use what was read only if was_whole() says so afterwards.
 static const struct table *begin_reading(uint32_t *sequence) {
     const struct table *table = &tables[__atomic_load_n(&current, __ATOMIC_ACQUIRE)];
     *sequence = __atomic_load_n(&table->sequence, __ATOMIC_ACQUIRE);
@@ -159,7 +166,7 @@ static bool is_hole(const struct image *image, uint64_t address) {
 }
 
 struct look {
-    bool is_listed; // `image` was in the table
+    bool is_listed; // `image` and `range` come from the table
     uint64_t last, before_last, last_print;
     struct image image;
     uint64_t range[2];
@@ -185,7 +192,8 @@ static bool look_up(uint64_t address, struct look *look) {
     return was_whole(table, sequence);
 }
 
-// The table has an image that was read from this element, and it is still there. Only who writes asks: most elements are where they were.
+// The table has an image that was read from list element `map`, and it is unchanged. Called by the writer only. The
+// search starts at `at`, because most elements keep their place in the list.
 static bool is_known(const struct table *table, uint64_t map, uint32_t at, struct image *image, uint64_t range[2],
                      bool *refused) {
     for (uint32_t i = 0; i < table->count; i++) {
@@ -222,7 +230,8 @@ static void finish_writing(struct table *table, uint64_t last, uint64_t before_l
 
 // --- the list --------------------------------------------------------------------------------------------------------
 
-// What the last element says, and that the one in front of it leads to it: what has left the list may still look as it did there.
+// Computes the fingerprint of the list's last element. Also checks that the element before it still points to it: an
+// unlinked element may keep its contents.
 static bool print_of_last(uint64_t last, uint64_t before, uint64_t *print, bool *refused) {
     struct {
         struct listed listed;
@@ -238,13 +247,15 @@ static bool print_of_last(uint64_t last, uint64_t before, uint64_t *print, bool 
 
 struct search {
     uint64_t address;
-    bool is_found, is_whole, refused; // whole: every image of the list is understood
+    // `is_whole`: every image of the list could be read and understood.
+    bool is_found, is_whole, refused;
     struct image image;
     uint64_t range[2];
 };
 
-// From the first to the last. Each element names the one in front of it: a list that changes meanwhile is noticed. Where `table` is not
-// NULL it is made anew, by what `old` has.
+// Walks the list from its first element. Each element names the one before it, so a concurrent change of the list is
+// noticed. If `table` is not NULL, it is rewritten, and images that `old` has are taken from there. False if the list
+// is unreadable or changed.
 static bool go_through(struct search *search, struct table *table, const struct table *old) {
     struct listed listed;
     uint64_t before = 0, before_last = 0, count = 0, print = 0;
@@ -270,7 +281,7 @@ static bool go_through(struct search *search, struct table *table, const struct 
         before_last = before;
         before = map;
     }
-    // Where the end is not what it was a moment ago, the next address that is not found tells.
+    // If the list's end has changed just now, the next lookup of an unknown address notices it.
     bool has_all =
         search->is_whole && count <= MOST_IMAGES && print_of_last(before, before_last, &print, &search->refused);
     if (table) finish_writing(table, has_all ? before : 0, before_last, print);
@@ -288,7 +299,7 @@ static bool search_list(struct search *search) {
     return done;
 }
 
-// Nothing was added since the table was made: its last element is the list's.
+// No image was added since the table was made: the last element of the table is still the last of the list.
 static bool is_last(const struct look *look, bool *refused) {
     uint64_t print;
     return look->last && print_of_last(look->last, look->before_last, &print, refused) && print == look->last_print;
@@ -316,7 +327,7 @@ enum zg_chain_answer zg_chain_find(uint64_t address, struct zg_module *module) {
     struct search search = {.address = address, .refused = refused};
     if (!search_list(&search)) return search.refused ? zg_chain_unknown : zg_chain_none;
     if (search.is_found) {
-        // One that is in the table, but has gone since.
+        // The image may have been unloaded since it was read.
         uint64_t print;
         if (!take_print(&search.image, &print, &search.refused))
             return search.refused ? zg_chain_unknown : zg_chain_none;
@@ -337,7 +348,7 @@ void zg_chain_init(void) {
         if (headers[i].p_type == PT_PHDR) bias = (uint64_t)headers - headers[i].p_vaddr;
     for (uint64_t i = 0; i < count; i++)
         if (headers[i].p_type == PT_DYNAMIC) entry = (const void *)(bias + headers[i].p_vaddr);
-    // The loader has written the list's place there, for debuggers.
+    // DT_DEBUG: the dynamic linker has stored the address of struct r_debug there, for debuggers.
     for (; entry && entry->d_tag != DT_NULL; entry++)
         if (entry->d_tag == DT_DEBUG) list = (const struct r_debug *)entry->d_un.d_ptr;
     if (list && !list->r_map) list = NULL;

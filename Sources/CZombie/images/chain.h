@@ -1,8 +1,9 @@
-// The loaded images as the dynamic linker's own list has them (r_debug and link_map, which are there for debuggers), for C libraries
-// that lack _dl_find_object. The list is read with system calls that fail where nothing is mapped, and without the loader's lock; what
-// was found before is kept in a table, and looked at again whenever it is used: an image that has gone, or has another one in its place, is
-// never taken for what it was.
-// Any context: nobody waits, not for the loader either. System calls.
+// Finds loaded images through the dynamic linker's list for debuggers (r_debug, link_map), for C libraries that lack
+// _dl_find_object.
+// The list is read without the loader's lock, by system calls that return an error for unmapped memory. Found images
+// are kept in a table. Each use of a table entry first checks that the image is unchanged, so an unloaded or replaced
+// image is never reported.
+// Any context; takes no lock and never waits. Makes system calls.
 
 #ifndef ZG_CHAIN_H
 #define ZG_CHAIN_H
@@ -15,11 +16,11 @@ void zg_chain_init(void);
 void zg_chain_after_fork_in_child(void);
 
 enum zg_chain_answer {
-    zg_chain_none,    // no image holds the address
-    zg_chain_found,   // all but the build id is filled in
-    zg_chain_unknown, // the list cannot be read, or has images that cannot be understood
+    zg_chain_none,    // no image contains the address, or the list changed during four walks
+    zg_chain_found,   // all fields but the build id are filled in
+    zg_chain_unknown, // the list is unreadable, or an image in it cannot be parsed
 };
-// The image of the program's own namespace that holds the address.
+// Finds the image that contains the address, in the linker namespace of the program. Fills `*module` only if found.
 enum zg_chain_answer zg_chain_find(uint64_t address, struct zg_module *module);
 
 #endif

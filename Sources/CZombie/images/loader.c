@@ -1,4 +1,4 @@
-// The dynamic linker's search order. Cold; the loader's lock.
+// Looks up symbols in the dynamic linker's search order. Cold; takes the loader's lock.
 
 #define _GNU_SOURCE
 #include "images/loader.h"
@@ -9,12 +9,14 @@
 
 typedef void *search_function(void *from, const char *symbol);
 
-// libc's search goes by who calls it: its caller is to be this library, whatever called us.
+// dlsym resolves RTLD_NEXT relative to the image that calls it. Using the result here prevents a tail call, which would
+// make the runtime's caller the caller of dlsym.
 #define ZG_CALLED_HERE(result) __asm__ volatile("" : "+r"(result))
 
-// Where libc is several libraries many functions are missing, and a search that fails leaves a message for dlerror, which the next one
-// frees: in a program whose free looks for the next one it would never end. One of the libraries may also have been opened by the program,
-// for itself alone: its calls come to ours, and the search order does not lead back.
+// Search for C libraries before glibc 2.34, whose functions are spread over several libraries.
+// There dlsym fails for many functions, and each failure stores a message for dlerror that the next search frees. In a
+// program whose free calls dlsym(RTLD_NEXT), that recursion would never end. The program may also have opened one of
+// the libraries with RTLD_LOCAL: its calls reach the runtime, but RTLD_NEXT does not lead back to it.
 static void *search_parts(void *from, const char *symbol) {
     return from == RTLD_NEXT ? zg_module_next_function(symbol) : zg_module_function(symbol);
 }

@@ -1,6 +1,6 @@
-// The dynamic linker's search order. Cold; takes the loader's lock.
-// libc's functions that were parts of other libraries before glibc 2.34 (libdl, libpthread) are referred to by the name that they have
-// had from the first, and weakly: a program that was linked with neither library may have none of them.
+// Looks up symbols in the dynamic linker's search order. Cold; takes the loader's lock.
+// Functions that belonged to libdl or libpthread before glibc 2.34 are referenced weakly, and by their oldest symbol
+// version: a program that links neither library may lack them.
 
 #ifndef ZG_LOADER_H
 #define ZG_LOADER_H
@@ -9,13 +9,13 @@
 
 #include "platform/arch.h"
 
-// Follows a declaration: the symbol's oldest version, or NULL.
+// Goes behind a declaration: binds it to the symbol's oldest version, or to NULL if there is none.
 #define ZG_SINCE_FIRST_GLIBC(symbol) __asm__(symbol "@" ZG_ARCH_FIRST_GLIBC) __attribute__((weak))
 
-// libc's dlsym: a part of libdl before glibc 2.34, which few small programs have.
+// libc's dlsym. NULL in programs without libdl before glibc 2.34.
 extern void *libcs_search(void *from, const char *symbol) ZG_SINCE_FIRST_GLIBC("dlsym");
 
-// The 36 of glibc 2.36.
+// Returns the minor version of glibc, such as 36 for glibc 2.36.
 ZG_INLINE int zg_libc_minor(void) {
     const char *version = gnu_get_libc_version();
     int minor = 0;
@@ -23,9 +23,9 @@ ZG_INLINE int zg_libc_minor(void) {
     return minor;
 }
 
-// The next definition of a symbol behind ours in the search order; NULL where there is none.
+// Returns the next definition of a symbol behind the runtime in the search order, or NULL.
 void *zg_loader_next(const char *symbol);
-// The first definition of a symbol in the search order; NULL where there is none.
+// Returns the first definition of a symbol in the search order, or NULL.
 void *zg_loader_first(const char *symbol);
 
 #endif

@@ -1,5 +1,5 @@
-// Loaded images, read from the dynamic linker's own lists and from their program headers in memory.
-// Takes no lock of ours.
+// Finds loaded images and their symbols, from the dynamic linker's lists and from program headers in memory.
+// Takes no lock of the runtime.
 
 #define _GNU_SOURCE
 #include "images/module.h"
@@ -14,7 +14,7 @@
 #include "platform/os.h"
 #include "platform/text.h"
 
-// As glibc 2.35 declares it (dlfcn.h: struct dl_find_object), for C libraries whose headers do not.
+// Copy of struct dl_find_object from glibc 2.35 (dlfcn.h), for C libraries whose headers lack it.
 struct found_object {
     unsigned long long flags;
     void *start, *end;
@@ -23,7 +23,7 @@ struct found_object {
     unsigned long long reserved[7];
 };
 
-// Looked up by name: a reference would tie the library to a C library that has it.
+// Looked up by name: a direct reference would keep the runtime from loading with an older C library.
 static int (*find_object)(void *, struct found_object *);
 static bool use_find_object;
 static char program_path[512];
@@ -42,7 +42,8 @@ static uint64_t parse_hex(char **at) {
     }
 }
 
-// Where a filter refuses the link: the file that the program's headers are mapped from, by the list of mappings, or else as it was executed.
+// Used if a seccomp filter refuses to read the link /proc/self/exe. Takes the path of the mapping in /proc/self/maps
+// that contains the program headers, or else the path given to execve (AT_EXECFN).
 static void find_program_path(void) {
     static const char unknown[] = "";
     char text[2048];
@@ -61,14 +62,15 @@ static void find_program_path(void) {
         while (*at && *at != '/' && *at != '\n') at++;
         char *path = at;
         while (*at && *at != '\n') at++;
-        if (!*at) return; // cut off
+        if (!*at) return; // the line is incomplete
         *at = 0;
         if (headers - start < end - start && *path) return zg_string_copy(program_path, path, sizeof program_path);
     }
 }
 
 void zg_module_init(bool use) {
-    // Where it is, dlsym is, too; a search that fails leaves the program a message.
+    // C libraries with _dl_find_object (glibc 2.35) also export dlsym. Older ones are not asked: a failed search would
+    // leave an error for the program's next dlerror.
     if (libcs_search && zg_libc_minor() >= 35)
         find_object = (int (*)(void *, struct found_object *))libcs_search(RTLD_DEFAULT, "_dl_find_object");
     use_find_object = use && zg_module_has_find_object();
@@ -128,7 +130,7 @@ bool zg_module_is_library(uint64_t address) {
     return zg_module_find_unwind(address, &module) && getauxval(AT_PHDR) - module.start >= module.end - module.start;
 }
 
-// The image's program headers in memory; NULL where its first page is not the ELF header.
+// Returns the image's program headers in memory, or NULL if the image does not start with an ELF header.
 static const ElfW(Phdr) * program_headers(const struct zg_module *module, int *count) {
     const ElfW(Ehdr) *header = (const void *)module->start;
     uint32_t magic = 0;
@@ -170,7 +172,7 @@ bool zg_module_is_code(uint64_t address) {
     if (!zg_module_find_unwind(address, &module)) return false;
     int count = 0;
     const ElfW(Phdr) *headers = program_headers(&module, &count);
-    if (!headers) return true; // nothing is known of its parts
+    if (!headers) return true; // without program headers, the whole image counts as code
     for (int i = 0; i < count; i++)
         if (headers[i].p_type == PT_LOAD && headers[i].p_flags & PF_X &&
             address - module.bias - headers[i].p_vaddr < headers[i].p_memsz)
@@ -182,14 +184,16 @@ struct dynamic {
     const ElfW(Sym) * symbols;
     const char *strings;
     const uint32_t *gnu_hash, *sysv_hash;
-    const ElfW(Dyn) * rest; // of the entries; where the versions of symbols are has to be looked for
+    // Remaining entries of the dynamic section, which are searched for DT_VERSYM.
+    const ElfW(Dyn) * rest;
 };
 
 static struct dynamic read_dynamic(const ElfW(Dyn) * entry, uint64_t bias, uint64_t start) {
     struct dynamic dynamic = {0};
-    // The older hash table only counts where there is no other.
+    // Stops at the GNU hash table: the older DT_HASH matters only if there is no other.
     for (; entry->d_tag != DT_NULL && !(dynamic.symbols && dynamic.strings && dynamic.gnu_hash); entry++) {
-        // The loader relocates these entries in place on most architectures; an address below the image is not.
+        // The loader relocates these entries in place on most architectures. An address below the image is not
+        // relocated.
         uint64_t value = entry->d_un.d_ptr < start ? entry->d_un.d_ptr + bias : entry->d_un.d_ptr;
         if (entry->d_tag == DT_SYMTAB) dynamic.symbols = (const void *)value;
         if (entry->d_tag == DT_STRTAB) dynamic.strings = (const void *)value;
@@ -200,8 +204,8 @@ static struct dynamic read_dynamic(const ElfW(Dyn) * entry, uint64_t bias, uint6
     return dynamic;
 }
 
-// Number of entries of the dynamic symbol table, from the GNU hash table (which leaves the undefined ones out of its
-// buckets but counts them in front).
+// Returns the number of symbols in front of the hashed ones. The undefined symbols are among them, because the GNU hash
+// table has only defined symbols in its buckets.
 static uint32_t undefined_symbol_count(const uint32_t *gnu_hash) { return gnu_hash ? gnu_hash[1] : 0; }
 
 bool zg_module_imports(uint64_t address, const char *symbol) {
@@ -251,13 +255,15 @@ const char *zg_module_called_through(uint64_t pc, uint64_t place) {
 struct symbol_search {
     const char *name;
     uint32_t hash;
-    uint64_t within; // an address in the only image to look at; 0: all
-    uint64_t behind; // an address in the image that all others to look at come after; 0: all
+    // Address inside the only image to search; 0 searches all images.
+    uint64_t within;
+    // Address inside an image: only images loaded after it are searched. 0 searches all images.
+    uint64_t behind;
     bool of_variable;
     void *found;
 };
 
-// Of several versions of a function the default one: others are there for programs that were linked with them.
+// The symbol has its default version. Older, hidden versions serve programs that were linked with them.
 static bool is_default(const struct dynamic *dynamic, uint64_t bias, const ElfW(Sym) * symbol) {
     enum { HIDDEN = 0x8000 };
     for (const ElfW(Dyn) *entry = dynamic->rest; entry->d_tag != DT_NULL; entry++) {
@@ -275,7 +281,8 @@ static bool is_sought(const struct symbol_search *search, const struct dynamic *
            zg_string_equal(dynamic->strings + symbol->st_name, search->name) && is_default(dynamic, bias, symbol);
 }
 
-// The older hash table, the only one in what Go links itself: bucket and chain count, buckets, chains; symbol 0 ends a chain.
+// Searches DT_HASH, the only hash table of executables that Go links itself. Layout: bucket count, chain count,
+// buckets, chains. Symbol 0 ends a chain.
 static int find_symbol_in_sysv(struct symbol_search *search, const struct dynamic *dynamic, uint64_t bias) {
     const uint32_t *table = dynamic->sysv_hash, *buckets = table + 2, *chains = buckets + table[0];
     uint32_t hash = 0;
@@ -291,8 +298,8 @@ static int find_symbol_in_sysv(struct symbol_search *search, const struct dynami
     return 0;
 }
 
-// The GNU hash table: bucket count, first hashed symbol, words of the filter and its shift; filter, buckets, hashes, of which
-// the last of a bucket is odd.
+// Searches DT_GNU_HASH. Layout: bucket count, first hashed symbol, Bloom filter words, Bloom shift; then Bloom filter,
+// buckets, and hashes. The low bit of a hash is set in the last entry of a bucket.
 static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context) {
     (void)bytes;
     struct symbol_search *search = context;

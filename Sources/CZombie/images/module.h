@@ -1,7 +1,7 @@
-// The loaded images: which one holds an address, its unwind table, its name and build id.
-// zg_module_find_unwind: hot path on a miss of the rule cache, lock-free where the C library has _dl_find_object
-// (2.35), and with older ones, where the loader's list is read (chain.h). Where that is not possible, dl_iterate_phdr is called, which
-// takes the loader's lock. zg_module_find: cold.
+// Finds the loaded image that contains an address: its range, unwind table, path, build id and symbols.
+// zg_module_find_unwind runs on a hot path, after a miss of the unwind rule cache. It takes no lock: it calls
+// _dl_find_object (glibc 2.35), or with an older C library reads the loader's list (chain.h). Only if the list is
+// unusable does it call dl_iterate_phdr, which takes the loader's lock. zg_module_find is cold.
 
 #ifndef ZG_MODULE_H
 #define ZG_MODULE_H
@@ -11,39 +11,40 @@
 struct zg_module {
     uint64_t start, end;         // mapped range
     uint64_t bias;               // address minus ELF virtual address
-    const uint8_t *eh_frame_hdr; // NULL where the image has none
-    const char *path;            // NULL while unknown; valid while the image stays loaded
+    const uint8_t *eh_frame_hdr; // NULL if the image has none
+    const char *path;            // NULL if unknown; valid while the image is loaded
     const uint8_t *build_id;
-    uint32_t build_id_bytes; // 0 where the image has none
+    uint32_t build_id_bytes; // 0 if the image has none
 };
 
 void zg_module_init(bool use_find_object);
 bool zg_module_has_find_object(void);
 void zg_module_after_fork_in_child(void);
 bool zg_module_find_unwind(uint64_t pc, struct zg_module *module);
-// The address lies in a loaded image other than the program's executable. Where zg_module_find_unwind may be called.
+// The address lies in a loaded image other than the program's executable. Same contexts as zg_module_find_unwind.
 bool zg_module_is_library(uint64_t address);
-// The address lies in a loaded image; fills everything.
+// Finds the image that contains the address and fills all fields. False if no image contains it.
 bool zg_module_find(uint64_t address, struct zg_module *module);
-// The address lies in the part of a loaded image that can be executed. Cold.
+// The address lies in an executable segment of a loaded image. Cold.
 bool zg_module_is_code(uint64_t address);
 const char *zg_module_program_path(void);
-// The image that holds `address` asks for this dynamic symbol from elsewhere (it does not define it). Cold.
+// The image that contains `address` imports this dynamic symbol. Cold.
 bool zg_module_imports(uint64_t address, const char *symbol);
-// The function whose address the loader writes into this word, for the code at `pc`, when it is called for the first time; NULL where
-// it is none of those. As long as its image stays loaded. Where zg_module_find_unwind may be called.
+// Returns the function name of the PLT slot at `place` in the image that contains `pc`: the loader writes the
+// function's address there at its first call. NULL if `place` is no such slot. The name is valid while the image is
+// loaded. Same contexts as zg_module_find_unwind.
 const char *zg_module_called_through(uint64_t pc, uint64_t place);
-// The function that the first of all loaded images exports under this name; NULL where there is none. As dlsym, but for the
-// loader's main lock, which a thread holds during dlopen while the constructors that it runs may wait for this one. Cold.
+// Returns the function that the first of all loaded images exports under this name, or NULL. Unlike dlsym, does not
+// take the loader's main lock: a thread in dlopen holds that lock while its constructors may wait for the calling
+// thread. Cold.
 void *zg_module_function(const char *name);
-// The same of a variable.
+// Like zg_module_function, but finds a variable.
 void *zg_module_variable(const char *name);
-// A function as zg_module_function finds it, in the one image that holds `address`.
+// Like zg_module_function, but searches only the image that contains `address`.
 void *zg_module_function_in(uint64_t address, const char *name);
-// The same in the program's executable alone.
+// Like zg_module_function, but searches only the program's executable.
 void *zg_module_program_function(const char *name);
-// The same behind the image that holds the runtime itself, in the order in which images were loaded, also of those that the program has
-// opened for itself alone.
+// Like zg_module_function, but searches only images loaded after the runtime, including those opened with RTLD_LOCAL.
 void *zg_module_next_function(const char *name);
 
 #endif

@@ -1,5 +1,6 @@
-// A look at a program's file before it is executed: header, loader, needed libraries, exported symbols. Runs in children of vfork and
-// in signal handlers: system calls only, little stack, no state. Files are read with pread, and nothing in them is trusted.
+// Inspects a program's file before it is executed: ELF header, dynamic loader, needed libraries, exported symbols.
+// Runs in children of vfork and in signal handlers: makes only system calls, uses little stack, has no state. Reads
+// files with pread and trusts nothing in them.
 
 #define _GNU_SOURCE
 #include "include/zg_program.h"
@@ -69,8 +70,9 @@ int zg_program_preload_has_us(const char *value) {
 struct image {
     int file;
     ElfW(Ehdr) header;
-    uint64_t dynamic, dynamic_bytes; // in the file
-    uint64_t strings, symbols, hash; // of the dynamic section, in the file; 0 where there is none
+    uint64_t dynamic, dynamic_bytes; // offset and size in the file
+    // File offsets of DT_STRTAB, DT_SYMTAB and DT_GNU_HASH; 0 if absent.
+    uint64_t strings, symbols, hash;
 };
 
 static bool read_at(int file, void *to, uint64_t bytes, uint64_t at) {
@@ -83,7 +85,7 @@ static bool read_segment(const struct image *image, uint64_t number, ElfW(Phdr) 
 
 static uint64_t segment_count(const struct image *image) { return zg_min(image->header.e_phnum, SEGMENTS_MOST); }
 
-// Where in the file an address of the image is; 0 where it is in none of its segments.
+// Converts an address of the image to an offset in the file. 0 if no segment contains it.
 static uint64_t file_offset(const struct image *image, uint64_t address) {
     ElfW(Phdr) segment;
     for (uint64_t i = 0; i < segment_count(image); i++)
@@ -93,7 +95,7 @@ static uint64_t file_offset(const struct image *image, uint64_t address) {
     return 0;
 }
 
-// The string at this place of the file, cut off where it is longer.
+// Reads the string at file offset `at`, truncated to `bytes` - 1.
 static void read_string(int file, uint64_t at, char *name, uint64_t bytes) {
     int64_t got = zg_os_read_at(file, name, bytes - 1, at);
     name[got > 0 ? got : 0] = 0;
@@ -108,7 +110,7 @@ static bool is_sanitizer_library(const char *name) {
     return false;
 }
 
-// The dynamic section: what it needs, and where its symbols are.
+// Reads the dynamic section: notes where the symbols are, and checks the needed libraries.
 static bool needs_sanitizer(struct image *image) {
     uint64_t strings = 0, symbols = 0, hash = 0, count = zg_min(image->dynamic_bytes / sizeof(ElfW(Dyn)), NEEDED_MOST);
     ElfW(Dyn) entry;
@@ -134,8 +136,8 @@ static bool needs_sanitizer(struct image *image) {
     return false;
 }
 
-// A runtime that is linked in statically exports its functions, for libraries that the program loads. Looked up as the loader does
-// (DT_GNU_HASH; all linkers of today write one).
+// The image exports the symbol. A statically linked sanitizer runtime exports its functions for libraries that the
+// program loads. Uses DT_GNU_HASH as the loader does; all current linkers write it.
 static bool exports(const struct image *image, const char *symbol) {
     struct {
         uint32_t buckets, first, bloom_words, bloom_shift;
@@ -170,7 +172,7 @@ static bool exports(const struct image *image, const char *symbol) {
 }
 
 static bool is_sanitized(struct image *image) {
-    // The last is a function of libc's own that all of them replace: gcc's static ones export little else.
+    // All sanitizers replace libc's __overflow, and gcc's static sanitizer runtimes export little else.
     static const char *const starts[] = {"__asan_init",   "__tsan_init", "__msan_init",
                                          "__hwasan_init", "__lsan_init", "__overflow"};
     if (!image->dynamic) return false;
@@ -187,7 +189,8 @@ static bool is_other_loader(const char *path) {
     return false;
 }
 
-// "qemu-x86_64", "qemu-aarch64-static": what is left after "qemu-" is the name of a processor; the others' are those of tools.
+// qemu's user-mode emulators have a processor behind "qemu-": qemu-x86_64, qemu-aarch64-static. The names in `others`
+// are tools of qemu.
 static bool is_emulator(const char *name) {
     static const char *const others[] = {"system-",     "img",           "io",   "nbd",      "ga",    "storage-daemon",
                                          "pr-helper",   "bridge-helper", "edid", "keymap",   "trace", "kvm",
@@ -219,15 +222,15 @@ static enum zg_program_kind look_at_image(struct image *image, const char *path)
             if (is_other_loader(loader)) return zg_program_other_libc;
         }
     }
-    // musl's loader is executed by itself, to run a program.
+    // musl's loader can be executed directly, to run a program.
     if (!has_loader && image->dynamic && is_other_loader(path)) return zg_program_other_libc;
     if (is_sanitized(image)) return zg_program_sanitized;
-    // The dynamic loader, executed by itself, preloads into the program that it is given.
+    // glibc's loader can be executed directly. It then preloads into the program that it is given.
     bool is_loader = image->dynamic && begins_with(last_part(path), "ld-");
     return has_loader || is_loader || !is_loaded ? zg_program_takes_it : zg_program_static;
 }
 
-// The interpreter that a script's first line names, in place. False where it names none.
+// Finds the interpreter in a script's first line, and terminates it in place. False if there is none.
 static bool find_interpreter(char *line, char **path) {
     char *at = line + 2;
     while (*at == ' ' || *at == '\t') at++;
@@ -250,7 +253,8 @@ enum zg_program_kind zg_program_look(int directory, const char *path) {
     for (int depth = 0; depth < DEEPEST_SCRIPT; depth++) {
         bool is_open = !depth && !*path;
         int file = is_open ? directory : zg_os_open_program(directory, path);
-        if (file < 0) return zg_program_takes_it; // the kernel says what is wrong with it; or it may be executed only
+        // Either execve will report the error, or the file is executable but not readable.
+        if (file < 0) return zg_program_takes_it;
         int64_t got = zg_os_read_at(file, line, FIRST_LINE, 0);
         bool is_script = got > 2 && line[0] == '#' && line[1] == '!';
         if (!is_script) kind = look_at_file(file, path);
@@ -278,7 +282,7 @@ int zg_program_has_swift(const char *path) {
         read_at(file, &section, sizeof section, header.e_shoff + header.e_shstrndx * sizeof section))
         got = zg_os_read_at(file, names, zg_min(section.sh_size, NAMES_MOST), section.sh_offset);
     zg_os_close(file);
-    // By the digit, which is in few other names: every program is looked at, at its start.
+    // Searches for the digit first, because few other section names have one: this runs at every program start.
     const char *end = names + (got > 0 ? got : 0);
     for (const char *at = names; (at = __builtin_memchr(at, '5', (size_t)(end - at))); at++)
         if (at - names >= 5 && end - at >= 2 && __builtin_memcmp(at - 5, wanted, sizeof wanted - 1) == 0) return 1;

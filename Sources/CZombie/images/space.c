@@ -1,4 +1,4 @@
-// This process's own address space. Cold, any context; no lock of ours.
+// Implements struct zg_space for this process's own memory. Cold, any context; takes no lock of the runtime.
 
 #include "images/space.h"
 

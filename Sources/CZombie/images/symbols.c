@@ -1,4 +1,4 @@
-// The symbol table of the program's file. Nothing in it is trusted. No lock, no state.
+// Reads the symbol table from the file of the program's executable. Trusts nothing in the file. No lock, no state.
 
 #define _GNU_SOURCE
 #include "images/symbols.h"

@@ -1,17 +1,17 @@
-// Functions and variables of the program's executable by its symbol table, which is in the file alone: what a statically linked
-// runtime of Swift or C++ has is not exported.
-// Cold: reads the file. No lock.
+// Looks up functions and variables in the symbol table of the program's executable.
+// A statically linked Swift or C++ runtime does not export its functions: only the symbol table in the file (.symtab)
+// names them. Cold: reads the file. No lock.
 
 #ifndef ZG_SYMBOLS_H
 #define ZG_SYMBOLS_H
 
 #include "platform/base.h"
 
-// Sections of programs that may have such a runtime inside: of Swift's metadata, of what C++ catches.
+// Sections of programs that may contain such a runtime: Swift metadata, C++ exception tables.
 #define ZG_SYMBOLS_SWIFT "swift5_typeref"
 #define ZG_SYMBOLS_CXX ".gcc_except_table"
-// Writes the addresses of what has these names, 0 where there is nothing. False, and nothing is written, where the program has no
-// symbol table, or no section of this name.
+// Writes the address of each of `count` names to `addresses`, 0 for a name that is not found. Returns false and writes
+// nothing if the executable has no symbol table or no section named `section`.
 bool zg_symbols_of_program(const char *section, const char *const *names, uint64_t *addresses, uint64_t count);
 
 #endif

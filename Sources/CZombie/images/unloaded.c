@@ -1,4 +1,5 @@
-// The table of images that may be gone. Entries are only ever added, each complete before the count says so.
+// Keeps a table of images that may have been unloaded. Entries are only appended; each is complete before `image_count`
+// includes it.
 
 #define _GNU_SOURCE
 #include "images/unloaded.h"
@@ -18,11 +19,13 @@ struct image {
     char path[PATH_BYTES];
 };
 
-static struct image images[MOST_IMAGES]; // untouched, and so without memory, in programs that close no library
+// Never touched, and so without memory, in programs that close no library.
+static struct image images[MOST_IMAGES];
 static uint32_t image_count;
-static uint32_t first_opened; // number of images before the first dlopen, + 1; 0: not known yet
+// Number of images before the first dlopen, plus 1; 0 if not yet known.
+static uint32_t first_opened;
 static uint32_t noting;
-static uint64_t closed; // how many images the loader had unloaded at the last look
+static uint64_t closed; // dlpi_subs at the last check: how many images the loader has unloaded
 
 static int count_image(struct dl_phdr_info *info, size_t bytes, void *count) {
     (void)info, (void)bytes;
@@ -56,7 +59,7 @@ static bool is_same(const struct image *image, const struct zg_module *module) {
 static void add(const struct zg_module *module) {
     for (uint32_t i = 0; i < image_count; i++)
         if (is_same(&images[i], module)) return;
-    // A path that does not fit would be another file's.
+    // A truncated path would name another file.
     if (image_count == MOST_IMAGES || zg_string_length(module->path) >= PATH_BYTES) return;
     struct image *image = &images[image_count];
     *image = (struct image){.start = module->start, .end = module->end, .bias = module->bias};
@@ -68,7 +71,7 @@ static void add(const struct zg_module *module) {
     __atomic_store_n(&image_count, image_count + 1, __ATOMIC_RELEASE);
 }
 
-// The loader lists images in the order of their loading.
+// dl_iterate_phdr lists images in load order, so the first ones are those present before the first dlopen.
 static int note_image(struct dl_phdr_info *info, size_t bytes, void *position) {
     (void)bytes;
     if (++*(uint32_t *)position < first_opened || !info->dlpi_name || !*info->dlpi_name) return 0;
@@ -84,7 +87,8 @@ static int note_image(struct dl_phdr_info *info, size_t bytes, void *position) {
 }
 
 void zg_unloaded_note_loaded(void) {
-    if (!first_opened || __atomic_exchange_n(&noting, 1, __ATOMIC_ACQUIRE)) return; // another thread notes them all
+    // If another thread is in here, it notes the same images.
+    if (!first_opened || __atomic_exchange_n(&noting, 1, __ATOMIC_ACQUIRE)) return;
     uint32_t position = 0;
     dl_iterate_phdr(note_image, &position);
     __atomic_store_n(&noting, 0, __ATOMIC_RELEASE);

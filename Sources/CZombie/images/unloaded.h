@@ -1,19 +1,20 @@
-// Images that dlclose may have unloaded: stacks of blocks that outlive a plugin still lead into it.
-// Noting them is cold and takes the loader's lock, as dlclose does; looking them up takes none and may happen in a handler.
+// Remembers images that dlclose may unload, because stacks of blocks that outlive a plugin still lead into it.
+// Noting images is cold and takes the loader's lock, as dlclose does. Looking them up takes no lock and may happen in a
+// signal handler.
 
 #ifndef ZG_UNLOADED_H
 #define ZG_UNLOADED_H
 
 #include "images/module.h"
 
-// Before the first library is opened by the program: what is loaded now stays.
+// Call before the program opens its first library: images loaded by then are assumed to stay.
 void zg_unloaded_note_first(void);
-// Images have gone since it was asked last, whoever closed them: libc closes what it has opened for itself.
+// Images were unloaded since the last call. Also notices images that libc opened and closed for itself.
 bool zg_unloaded_has_changed(void);
-// Before a library is closed: remembers all images that were opened since.
+// Call before a library is closed: remembers all images that were opened since zg_unloaded_note_first.
 void zg_unloaded_note_loaded(void);
-// The image that an address in an older stack lay in: one that is loaded, or one that is gone. False where that cannot be
-// told: several images have been there, one after the other. `path` and `build_id` stay valid.
+// Finds the image that contained an address of an older stack, loaded or unloaded. False if unknown, or if several
+// images have been at this address. `path` and `build_id` stay valid.
 bool zg_unloaded_find(uint64_t address, struct zg_module *module);
 
 #endif

@@ -1,5 +1,5 @@
-// For C programs: notes about themselves that are shown with what they die of (docs/CRASHES.md). Nothing has to be linked; where
-// nothing guards the program nothing is kept.
+// For C programs: notes about the program's state, which are shown in reports of its crashes (docs/CRASHES.md).
+// Needs no library: without a runtime in the process, the call does nothing.
 
 #ifndef ZG_ANNOTATE_H
 #define ZG_ANNOTATE_H
@@ -10,7 +10,10 @@
 
 extern const struct zg_api *zg_api(void) __attribute__((weak));
 
-// Keeps a text under a name; NULL takes it away. Any thread, not from a signal handler. 1: it is kept.
+// Keeps `value` under the name `key`; a NULL value removes the name. Both are copied: keys are truncated to 31 bytes,
+// values to 223. At most 32 names.
+// Returns 1 if done; 0 if no runtime is in the process, or there is no room for another name. Any thread, but not from
+// a signal handler.
 static inline int zg_annotate(const char *key, const char *value) {
     const struct zg_api *api = zg_api ? zg_api() : NULL;
     if (!api || api->bytes < offsetof(struct zg_api, annotate) + sizeof api->annotate) return 0;

@@ -1,19 +1,19 @@
-// The out-of-band record of every block, its life cycle, and the spans of large blocks.
+// Records of blocks, kept apart from the blocks: their states, and the spans of large blocks.
 // Readers in other processes rely on these layouts through struct zg_layout (zg_stats_page.h).
 //
 // Life of a block
 //
-//   state        malloc takes it        free                         evict                      reader may trust
-//   fresh        -> live                 invalid-free                 -                          nothing
-//   live         -                       -> freeing (CAS; one wins)   -                          size, kind, alloc stack
-//   freeing      -                       double-free (lost the race)  -                          size, kind, alloc stack
-//   quarantined  -                       double-free                  -> reusable, held, retired all, contents are the fill
-//   held         -                       double-free                  -> reusable or retired     all (retire.h)
-//   retired      -                       double-free                  -> reusable (budget spent) all, contents are gone
-//   reusable     -> live                 double-free (evicted)        -                          size, kind, both stacks
+//   state        malloc takes it    free                         evict                      reader may trust
+//   fresh        -> live             invalid-free                 -                          nothing
+//   live         -                   -> freeing (CAS; one wins)   -                          size, family, alloc stack
+//   freeing      -                   double-free (lost the race)  -                          size, family, alloc stack
+//   quarantined  -                   double-free                  -> reusable, held, retired all, contents are the fill
+//   held         -                   double-free                  -> reusable or retired     all (retire.h)
+//   retired      -                   double-free                  -> reusable (budget spent) all, contents are gone
+//   reusable     -> live             double-free (evicted)        -                          size, family, both stacks
 //
-// Only the thread that moved a block to `freeing` may move it on to `quarantined`, and only after the fill is complete
-// (release store), so whoever sees `quarantined` (acquire) may verify the contents.
+// Only the thread that moved a block to `freeing` may move it to `quarantined`, by a release store after the fill is
+// complete. A reader that loads `quarantined` with acquire may therefore verify the contents.
 
 #ifndef ZG_BLOCK_H
 #define ZG_BLOCK_H
@@ -21,7 +21,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// The states, and what readers call them. A block that waits for its neighbours is, for its user, as dead as a quarantined one.
+// The states, and their names in reports. A held block waits until its neighbors can be retired with it; reports call
+// it quarantined, because for the program the difference is none.
 #define ZG_STATES(X)                                                                                                   \
     X(fresh, "unused")                                                                                                 \
     X(live, "live")                                                                                                    \
@@ -37,7 +38,7 @@ enum zg_state {
 #undef ZG_X
 };
 
-// Languages whose objects are recognised.
+// Languages whose objects are recognized.
 #define ZG_LANGUAGES(X) X(unknown, "unknown") X(swift, "swift") X(cxx, "c++")
 
 enum zg_language {
@@ -46,7 +47,7 @@ enum zg_language {
 #undef ZG_X
 };
 
-// Which family of functions made the block. dealloc-mismatch compares families.
+// The allocation family of a block: which functions made it. dealloc-mismatch compares families.
 #define ZG_ALLOC_FAMILIES(X)                                                                                           \
     X(malloc, "malloc")                                                                                                \
     X(aligned, "aligned_alloc")                                                                                        \
@@ -62,38 +63,42 @@ enum zg_alloc_family {
         zg_family_count
 };
 
-// An alignment was asked for. Such programs may use the pages by themselves (guard pages, write protection, files mapped over them,
-// advice for fork), and free is then not to touch them: from the size on from which libc has a mapping for a block.
+// The caller asked for an alignment. From ZG_PROGRAMS_LEAST bytes on, where libc would use a mapping of its own, the
+// program may then manage the pages itself (guard pages, write protection, files mapped over them, madvise for fork).
+// free must not touch such pages.
 static inline bool zg_family_is_aligned(enum zg_alloc_family family) {
     return family == zg_family_aligned || family == zg_family_new_aligned || family == zg_family_new_array_aligned;
 }
 #define ZG_PROGRAMS_LEAST 131072
 
-// "operator new", "quarantined", "c++"; NULL for a number that is none.
+// Returns "operator new", "quarantined", "c++"; NULL for an unknown number.
 const char *zg_block_family_text(uint32_t kind);
 const char *zg_block_state_text(uint32_t state);
 const char *zg_block_language_text(uint32_t language);
 
-// Invariants: 1. slack < slot bytes (requested size = slot bytes - slack), except that a block of 0 bytes has
-// slack == slot bytes. 2. alloc_stack is set in every state but fresh. 3. free_stack is set in quarantined, retired, reusable.
+// Invariants: 1. slack < slot bytes (requested size = slot bytes - slack), except that a block of 0 bytes has slack ==
+// slot bytes. 2. alloc_stack is set in every state but fresh. 3. free_stack is set in quarantined, retired, reusable.
 struct zg_block {
-    // Bits 0-7 enum zg_state, 8-10 enum zg_alloc_family, 11-15 ZG_HEADER_…, 16-31 slack; changed by compare-and-swap at free.
+    // Bits 0-7 enum zg_state, 8-10 enum zg_alloc_family, 11-15 ZG_HEADER_…, 16-31 slack. free changes it by
+    // compare-and-swap.
     uint32_t header;
     uint32_t alloc_stack;
     uint32_t free_stack;
-    uint16_t alloc_thread; // dense thread number, from 1; 65535 stands for every later thread
+    uint16_t alloc_thread; // dense thread number, from 1; 65535 means any later thread
     uint16_t free_thread;
 };
 
-// A dead block that was an object of a known class, and of which language: its death record names the class and its contents
-// are trap words (Swift), or the fill behind a trap pointer (C++). Both bits stay until the block is live again.
+// A freed block that was an object of a known class, and the object's language. Its death record names the class. Its
+// contents are trap words (Swift), or a trap pointer and then the fill (C++). Both bits stay until the block is live
+// again.
 #define ZG_HEADER_SWIFT 0x8000u
 #define ZG_HEADER_CXX 0x4000u
-// A zombie whose contents were given back after its finding (on_finding=continue): not verified, never reused.
+// A zombie whose saved contents were restored after a finding (on_finding=continue): not verified, never reused.
 #define ZG_HEADER_OPENED 0x2000u
-// A late write to the block was reported, or, of a live block with pages of its own, a write beside it: it is not looked for again.
+// A write to the freed block was reported, or a write beside the live block. The block is not checked again.
 #define ZG_HEADER_CHANGED 0x1000u
-// It has pages that the program never touched: they have no memory, and are not filled. Of a live large block: it may have.
+// The block has pages that the program never touched: they have no memory and are not filled. A live large block may
+// have such pages.
 #define ZG_HEADER_SPARSE 0x0800u
 
 static inline uint32_t zg_block_header(enum zg_state state, enum zg_alloc_family family, uint32_t slack) {
@@ -104,57 +109,70 @@ static inline enum zg_alloc_family zg_header_family(uint32_t header) {
     return (enum zg_alloc_family)(header >> 8 & 0x7);
 }
 static inline uint32_t zg_header_zombie(uint32_t header) { return header & (ZG_HEADER_SWIFT | ZG_HEADER_CXX); }
-// The same block in another state; class bits are kept.
+// Returns the header with another state and all other bits unchanged.
 static inline uint32_t zg_header_in_state(uint32_t header, enum zg_state state) {
     return (header & ~0xffu) | (uint32_t)state;
 }
 static inline uint32_t zg_header_slack(uint32_t header) { return header >> 16; }
 
-// What is kept of an object beyond its block's record; written at its free, valid while the header has a class bit.
+// What is recorded of a freed object beyond struct zg_block. Written by free; valid while the header has a class bit.
 struct zg_death {
-    uint32_t class_number; // in the table of classes
-    uint32_t time;         // of the free, in units of 2^ZG_TIME_SHIFT ticks of the processor's clock
+    uint32_t class_number; // index into the table of classes, plus 1
+    // Time of the free, in units of 2^ZG_TIME_SHIFT ticks of the processor's clock.
+    uint32_t time;
 };
 #define ZG_TIME_SHIFT 20
-// In the place of the number, while the header has no class bit: all pages of the slot have memory.
+// Values of `class_number` while the header has no class bit. WHOLE: all pages of the slot have memory.
 #define ZG_DEATH_OF_WHOLE UINT32_MAX
-// Or some had none at its last free, and `time` says when that was, in KiB of such slots that were freed.
+// SPARSE: some pages had no memory at the last free. `time` is then the total size of such freed slots until that free,
+// in KiB.
 #define ZG_DEATH_OF_SPARSE (UINT32_MAX - 1)
 
-// A large block: whole units of address space of its own. `block.header`'s slack is unused (0).
+// A large block: a whole number of units of address space. The slack in `block.header` is unused (0).
 struct zg_span {
     struct zg_block block;
-    uint64_t start;        // address of the block, aligned as asked for
-    uint64_t size;         // requested bytes
-    uint64_t base;         // first byte of the span, start - base < alignment
-    uint32_t units;        // of ZG_UNIT_BYTES; of a fenced block: pages, with the guard behind it
-    uint32_t next;         // free list, or the quarantine's list of large blocks; 0 ends it
-    uint32_t dirty;        // pages from `base` on that may not be zero; of a fenced block: whether any may
-    uint16_t fenced;       // a block with pages of its own (fence.h): enum zg_protection; 0: not fenced
-    uint8_t guard_is_open; // of a fenced block: the guard behind it reads as zeros (overread.h)
-    uint8_t several;       // its pages came from another span, and are mappings by themselves
+    uint64_t start; // address of the block, aligned as asked for
+    uint64_t size;  // requested bytes
+    // First byte of the span. start - base < alignment.
+    uint64_t base;
+    // Size in units of ZG_UNIT_BYTES; of an isolated block, in pages, including its guard page.
+    uint32_t units;
+    // Next span in the free list, or in the quarantine's list of large blocks; 0 ends it.
+    uint32_t next;
+    // Number of pages from `base` on that may be nonzero; of an isolated block, whether any may be.
+    uint32_t dirty;
+    // Isolated block (fence.h): enum zg_protection; 0 if not isolated.
+    uint16_t fenced;
+    // The guard page of an isolated block was opened and reads as zeros (overread.h).
+    uint8_t guard_is_open;
+    // The span may consist of several mappings, because pages of another span were moved into it.
+    uint8_t several;
     struct zg_death death;
 };
 
-// A block at a page of its own in a window (pages/window.h): several pages lead to the same memory, in which the blocks lie packed.
+// A small block in a window (pages/window.h): it has a virtual page of its own, but shares the physical page with other
+// packed blocks.
 struct zg_alias {
-    struct zg_block block; // slack: what its slot has behind it
+    struct zg_block block; // its slack: bytes of the slot behind the block
     struct zg_death death;
-    uint16_t start;      // bytes from the page's start
+    uint16_t start;      // offset in the page
     uint16_t slot_bytes; // 0: no block was ever at this page
-    uint32_t window;     // its number; 0: the page may be handed out
+    uint32_t window;     // number of its window; 0: the page is free
 };
 
-// A node of the stack depot: one frame and, through `parent`, its callers. A stack id is the index of its innermost node.
+// A node of the stack depot: one frame, and through `parent` its callers. The index of the innermost frame's node is
+// the stack's id.
 struct zg_depot_node {
-    uint64_t pc_and_depth; // bits 0-47 return address, 48-62 number of frames from here outwards, 63 there were more
-    uint32_t parent;       // 0: outermost
+    // Bits 0-47 return address, 48-62 number of frames from here to the outermost, 63 the stack was truncated.
+    uint64_t pc_and_depth;
+    uint32_t parent; // index of the caller's node; 0: outermost frame
     uint32_t hash;
 };
 
 #define ZG_FILL_FREED 0x55u
 #define ZG_FILL_NEW 0xAAu
-#define ZG_FILL_GAP 0xA5u // what is left free around a block with pages of its own
-#define ZG_LEAD_MOST 256  // bytes in front of such a block that are filled and looked at; behind it all are
+#define ZG_FILL_GAP 0xA5u // red zone of an isolated block
+// Size of the red zone in front of an isolated block. Behind it, all bytes up to the guard page are filled and checked.
+#define ZG_LEAD_MOST 256
 
 #endif

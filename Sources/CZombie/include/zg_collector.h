@@ -1,6 +1,7 @@
-// How a dying process asks the zguard that runs it for the stacks of its threads. The process takes a place on the page of the run
-// (zg_coverage.h), describes itself in a record of its own memory, sends a message (zg_run_directory.h), and waits on the place's futex.
-// Which process asks, zguard knows from the kernel. Shared with readers outside.
+// Shared memory by which a dying process asks the zguard that runs it for the stacks of its threads.
+// The process claims a request on the run's page (zg_coverage.h), fills a struct zg_dying_process in its own memory,
+// sends a message (zg_run_directory.h), and waits on the request's futex. The socket tells zguard which process asks
+// (SO_PEERCRED). Readers outside use these layouts.
 
 #ifndef ZG_COLLECTOR_H
 #define ZG_COLLECTOR_H
@@ -9,7 +10,8 @@
 
 enum { ZG_COLLECTOR_REQUESTS = 16, ZG_DYING_REGISTERS = 32, ZG_DYING_THREADS = 256 };
 
-// The process: free -> claimed -> asked; zguard: asked -> taken -> answered; the process, or zguard where that is gone: -> free.
+// The process: free -> claimed -> asked. zguard: asked -> taken -> answered. Then the process, or zguard if the process
+// is gone: -> free.
 enum zg_request_state {
     zg_request_free,
     zg_request_claimed,
@@ -20,11 +22,12 @@ enum zg_request_state {
 
 struct zg_collector_request {
     uint32_t state; // enum zg_request_state; a futex
-    uint32_t pid;   // as the process knows itself: tells when a place can be freed, and nothing else
+    // Process id in the process's own PID namespace. Used only to find requests of ended processes.
+    uint32_t pid;
 };
 
 struct zg_collector {
-    uint32_t pid; // of the zguard that answers; 0: nobody does
+    uint32_t pid; // of the zguard that answers; 0: none
     uint32_t spare;
     struct zg_collector_request requests[ZG_COLLECTOR_REQUESTS];
 };
@@ -32,10 +35,10 @@ struct zg_collector {
 struct zg_dying_process {
     uint64_t nonce;
     uint32_t pid, tid;
-    uint32_t has_few_registers, spare_2; // 1: only those of a frame are known
-    // Of the thread at the place that it dies at: registers by their DWARF numbers, the address of the instruction.
+    uint32_t has_few_registers, spare_2; // 1: only the registers of a frame are known
+    // Registers of the dying thread, indexed by their DWARF numbers, and its instruction pointer.
     uint64_t pc, registers[ZG_DYING_REGISTERS];
-    // The kernel's and the runtime's numbers of the threads that it knows.
+    // Threads that the runtime knows: kernel ids, and the runtime's numbers.
     uint32_t thread_count, spare;
     uint32_t tids[ZG_DYING_THREADS], numbers[ZG_DYING_THREADS];
 };

@@ -1,12 +1,12 @@
-// Retains and releases of Swift objects, the newest of each (history_per_object, trace_class). Readers in other processes rely on these
-// layouts through struct zg_layout (zg_stats_page.h).
+// The latest retains and releases of each Swift object (history_per_object, trace_class).
+// Readers in other processes rely on these layouts through struct zg_layout (zg_stats_page.h).
 
 #ifndef ZG_COUNT_HISTORY_H
 #define ZG_COUNT_HISTORY_H
 
 #include <stdint.h>
 
-// What was asked of an object, and what readers call it. A try is what becomes of a weak reference that is read; the forms with _n
+// Reference count events, and their names in reports. try_retain is a load of a weak reference. The forms with _n
 // change the count by any number.
 #define ZG_COUNT_EVENTS(X)                                                                                             \
     X(none, "")                                                                                                        \
@@ -26,36 +26,39 @@ enum zg_count_event {
 };
 
 struct zg_count_change {
-    uint32_t stack;  // of the caller, in the depot
-    uint16_t thread; // its dense number; 65535 stands for every later one
-    uint16_t
-        what; // bits 0-3 enum zg_count_event, 4-15 strong references before it, at most ZG_COUNT_MOST; 0: not known
+    uint32_t stack;  // of the caller, in the stack depot
+    uint16_t thread; // dense number; 65535 means any later thread
+    // Bits 0-3 enum zg_count_event, 4-15 strong references before it, at most ZG_COUNT_MOST; 0 if unknown.
+    uint16_t what;
 };
 #define ZG_COUNT_MOST 0xfffu
 
-// One object's. The newest change is number (count - 1) % changes of the array that follows.
+// The history of one object. An array of `changes` elements follows; the newest change is element (count - 1) %
+// changes.
 struct zg_count_entry {
-    uint64_t object;   // its address; 0: the entry is free
-    uint64_t class;    // its first word, which leads to the metadata: another object has another, as far as is known
-    uint32_t count;    // of its changes so far
-    uint16_t thread;   // that made the last one
-    uint8_t is_over;   // it was deallocated: what comes with another life begins anew
-    uint8_t is_shared; // two threads have changed its count
+    uint64_t object; // address; 0: the entry is free
+    // First word of the object. A different word means that another object is at the address now.
+    uint64_t class;
+    uint32_t count;  // changes so far
+    uint16_t thread; // made the last change
+    // The object was deallocated: a new object at this address starts a new history.
+    uint8_t is_over;
+    uint8_t is_shared; // several threads have changed the count
 };
 
-// The entries, in sets of ZG_COUNT_WAYS; each is followed by `changes` of struct zg_count_change. The object's set is its address,
-// multiplied by ZG_COUNT_FACTOR, `set_shift` to the right.
+// Table of entries, in sets of ZG_COUNT_WAYS; `changes` of struct zg_count_change follow each entry. An object is in
+// set (address * ZG_COUNT_FACTOR) >> set_shift.
 #define ZG_COUNT_WAYS 8
 #define ZG_COUNT_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 struct zg_layout_counts {
-    uint64_t base; // 0: there are none
+    uint64_t base; // 0: no table
     uint32_t set_shift;
     uint32_t changes;
-    uint32_t entry_bytes; // with its changes
+    uint32_t entry_bytes; // including its changes
     uint32_t reserved;
 };
 
-// "retain"; NULL for a number that is none.
+// Returns the name of the event, such as "retain"; NULL for an unknown number.
 const char *zg_count_event_text(uint32_t event);
 
 #endif

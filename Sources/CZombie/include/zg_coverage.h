@@ -1,4 +1,4 @@
-// What was watched: how many blocks and allocation stacks had pages of their own, and why not more. Shared with readers outside.
+// Coverage: how many blocks and allocation stacks were isolated, and why not more. Readers outside use these layouts.
 
 #ifndef ZG_COVERAGE_H
 #define ZG_COVERAGE_H
@@ -10,8 +10,8 @@
 #include "zg_handled.h"
 #include "zg_stalls.h"
 
-// Why a block got no pages of its own: name, kind, what it says of a run. The order is the order on the page. Of several reasons
-// one is told: a cause before an event, the event that came first, a design where there is nothing else.
+// Why a block was not isolated: name, kind, text for a run. The order is the order on the page. Only one of several
+// reasons is reported: a cause before an event, the earliest event, a design only if there is nothing else.
 #define ZG_COVERAGE_REASONS(X)                                                                                         \
     X(off, cause, "fence_per_context is 0")                                                                            \
     X(sample_rate, cause, "only what sample_rate chose")                                                               \
@@ -38,24 +38,24 @@ enum zg_coverage_reason {
 
 enum zg_coverage_reason_kind {
     zg_coverage_reason_cause,  // holds from the start, for most blocks
-    zg_coverage_reason_event,  // something ran out: the time is told
-    zg_coverage_reason_design, // what the options, or ours, never wanted
+    zg_coverage_reason_event,  // something ran out; its time is reported
+    zg_coverage_reason_design, // excluded by the options or by design
 };
 
-// Without pointers, each of which the loader would have to relocate at every start.
+// Contains no pointers, because the loader would have to relocate each one at every start.
 struct zg_coverage_reason_info {
     char name[24], text[72];
     uint32_t kind; // enum zg_coverage_reason_kind
 };
 extern const struct zg_coverage_reason_info zg_coverage_reason_table[zg_coverage_reason_count];
 
-// Of a process, in its statistics page. Causes are noticed once.
+// Per process, in its statistics page. A cause is noted once.
 struct zg_coverage_reason_note {
-    uint64_t blocks;   // that got no pages for this reason
+    uint64_t blocks;   // not isolated for this reason
     uint64_t first_ns; // CLOCK_REALTIME of the first; 0: none
 };
 
-// Counters that a run adds up over all its processes, by the name that they have in the statistics page.
+// Counters that a run adds up over all its processes, by their names in the statistics page.
 #define ZG_COVERAGE_SUMS(X)                                                                                            \
     X(allocations)                                                                                                     \
     X(unguarded_allocations) X(passed_blocks) X(fenced_blocks) X(contexts) X(contexts_fenced) X(tagged_blocks)
@@ -68,25 +68,30 @@ enum zg_coverage_sum {
 };
 extern const char zg_coverage_sum_names[zg_coverage_sum_count][24];
 
-// The page of a run: one for all processes that `zguard run` started, directly or not; a sealed memfd of zguard's, found in the run's
-// directory (zg_run_directory.h). Each process adds what it has counted since it last did, so that what killed processes counted is in
-// the sums, too. Every process of the run can write to all of it: nothing here is believed but counts.
+// The page of a run: a sealed memfd made by zguard, found in the run's directory (zg_run_directory.h), and shared by
+// all processes that `zguard run` started directly or indirectly. Each process regularly adds what it has counted since
+// the last time, so the sums include killed processes. Every process of the run can write to all of it: readers trust
+// nothing in it but counts.
 #define ZG_COVERAGE_MAGIC UINT64_C(0x314e55524755475a) // "ZGUGRUN1" in memory order
-// The struct below, then the handlers that run (zg_handled.h).
+// Size of the struct below and of the handler records behind it (zg_handled.h).
 #define ZG_COVERAGE_BYTES 151552u
 
 struct zg_coverage_page {
-    uint64_t magic;              // written by zguard, like all zeros behind
-    uint32_t version;            // ZG_STATS_VERSION of whoever made it: others leave it alone
-    uint32_t programs;           // that were executed and found the page
-    uint64_t unwatched_programs; // that were executed and cannot find it: without the library, or statically linked
+    uint64_t magic; // written by zguard, which zeroes the rest
+    // ZG_STATS_VERSION of the zguard that made the page. A runtime of another version does not use it.
+    uint32_t version;
+    uint32_t programs; // executed programs that found the page
+    // Executed programs that cannot find the page: without the library, or statically linked.
+    uint64_t unwatched_programs;
     uint64_t sums[zg_coverage_sum_count];
     uint64_t first_ns[zg_coverage_reason_count];
-    uint64_t written, shown; // raw findings that processes have written, and that zguard has said since
+    // Raw findings written by processes, and how many of them zguard has reported.
+    uint64_t written, shown;
     struct zg_collector collector;
-    uint64_t filtered_programs; // that were executed under filters of system calls of which nobody has told them
+    // Programs executed under seccomp filters that nobody described to them (zg_filtered.h).
+    uint64_t filtered_programs;
     uint64_t spare[3];
-    struct zg_pulses pulses; // at lines of the cache
+    struct zg_pulses pulses; // each in a cache line of its own
 };
 
 _Static_assert(ZG_COVERAGE_BYTES == ZG_HANDLED_PLACE + ZG_HANDLED_BYTES, "a sum");

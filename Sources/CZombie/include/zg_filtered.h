@@ -1,6 +1,8 @@
-// System calls of the runtime that a filter may forbid (seccomp). A filter that stood before the start cannot be read by the program that it is
-// about. Whoever has tried its calls, or has read it (zguard, a guarded process), says in the environment which of them pass or are only refused:
-// ZGUARD_FILTERS=COUNT where all are, else COUNT:BITS, a hexadecimal number with bit i for the i-th call here. Shared with zguard.
+// System calls of the runtime that a seccomp filter may forbid.
+// A program cannot read filters that were installed before its start. The parent (zguard, or a guarded process) has
+// read them, or has tried the calls. It sets ZGUARD_FILTERS=COUNT, with the number of filters, if they allow all these
+// calls or only refuse them. Otherwise it sets COUNT:0xBITS, where bit i says so of the i-th call below. Shared with
+// zguard.
 
 #ifndef ZG_FILTERED_H
 #define ZG_FILTERED_H

@@ -1,6 +1,6 @@
-// The words of findings: kinds of bugs and what was done to the memory. A row here is all that a list of them needs: names in
-// reports, rules of SARIF, headings of HTML and the table in docs/REPORTS.md come from it, and tests compare the rest. What a
-// new kind needs besides: who finds it, its sentence (Headline.swift), a folder in Tests/Bugs.
+// The vocabulary of findings: kinds of bugs, and kinds of access to memory.
+// Names in reports, SARIF rules, HTML headings and the table in docs/REPORTS.md come from these rows, and tests compare
+// the rest. A new kind also needs a detector, its sentence (Headline.swift), and a folder in Tests/Bugs.
 
 #ifndef ZG_FINDING_KINDS_H
 #define ZG_FINDING_KINDS_H
@@ -8,9 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// The gravest first. Identifier; name in reports; whether on_finding=abort ends the program (faults end it by themselves,
-// mismatches never do); how serious it is, in SARIF's words; number in the Common Weakness Enumeration; one sentence; what it
-// means; what to do about it.
+// The most serious kind comes first. Columns: identifier; name in reports; whether on_finding=abort ends the program
+// (faults end it anyway, mismatches never do); SARIF level; CWE number; one sentence; explanation; advice.
 #define ZG_FINDING_KINDS(X)                                                                                                 \
     X(use_after_free, "use-after-free", false, "error", 416, "The program used memory that it had freed.",                  \
       "The memory belonged to a block that was freed before. What is there now is what the guard left, or, without it, "    \
@@ -72,7 +71,7 @@ enum zg_finding_kind {
         zg_finding_kind_count
 };
 
-// Name in reports; what was done to the block, as in "written by thread 2"; the same as a noun, as in "write at 0x10".
+// Columns: name in reports; participle, as in "written by thread 2"; noun, as in "write at 0x10".
 #define ZG_ACCESSES(X)                                                                                                 \
     X(read, "read", "read", "read")                                                                                    \
     X(write, "write", "written", "write")                                                                              \
@@ -90,7 +89,7 @@ enum zg_access {
         zg_access_count
 };
 
-// Whether a finding is certain, or the likeliest explanation.
+// exact: certain. inferred: the most likely explanation.
 #define ZG_CONFIDENCES(X) X(exact, "exact") X(inferred, "inferred")
 
 enum zg_confidence {
@@ -100,7 +99,7 @@ enum zg_confidence {
         zg_confidence_count
 };
 
-// For readers of reports; nothing in a guarded process uses the tables, and the library does not hold them.
+// Tables for readers of reports. No code in a guarded process uses them, and the library does not contain them.
 struct zg_finding_kind_info {
     const char *name;
     bool fatal;

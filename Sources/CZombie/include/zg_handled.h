@@ -1,6 +1,8 @@
-// Handlers of programs that are running for a signal, and the faults that they were called for: a part of the page of the run
-// (zg_coverage.h). Where the process ends while its handler runs, in a way that nothing in the process sees (SIGKILL, a second fault while the signal
-// is blocked, a system call past libc), zguard finds here what the program had faulted at. Shared with readers outside.
+// Signal handlers of the program that are running, and the faults that they handle: part of the run's page
+// (zg_coverage.h).
+// If the process ends inside its handler and the runtime cannot see it (SIGKILL, a second fault while the signal is
+// blocked, a direct exit system call), zguard reads here which fault the program was handling. Readers outside use
+// these layouts.
 
 #ifndef ZG_HANDLED_PAGE_H
 #define ZG_HANDLED_PAGE_H
@@ -9,7 +11,7 @@
 
 enum { ZG_HANDLER_CALLS = 64, ZG_HANDLED_FAULTS = 8, ZG_HANDLED_FAULT_BYTES = 16384 };
 
-// A handler that runs. `pid` and `tid` as the process knows itself; pid 0: the entry is free.
+// A running handler. `pid` and `tid` are ids in the process's own PID namespace. pid 0: the entry is free.
 struct zg_handler_call {
     uint32_t pid, tid, signal, spare;
 };
@@ -17,17 +19,19 @@ struct zg_handler_call {
 enum zg_handled_state {
     zg_handled_free,
     zg_handled_claimed, // being written
-    zg_handled_held,    // complete: the finding to report if the process ends now
+    // Complete: zguard reports this finding if the process ends now.
+    zg_handled_held,
 };
 
 struct zg_handled_fault {
     uint32_t state; // enum zg_handled_state
     uint32_t pid, tid;
     uint32_t bytes; // of the text
-    char text[];    // the finding as a JSON line, up to ZG_HANDLED_FAULT_BYTES from the beginning of the record
+    // The finding as a JSON line. The whole record has ZG_HANDLED_FAULT_BYTES.
+    char text[];
 };
 
-// From ZG_HANDLED_PLACE of the page on; the faults begin a page further on.
+// Offset in the run's page. Handlers come first, faults ZG_HANDLED_CALLS_BYTES behind them.
 #define ZG_HANDLED_PLACE 16384u
 #define ZG_HANDLED_CALLS_BYTES 4096u
 #define ZG_HANDLED_BYTES 135168u

@@ -1,5 +1,7 @@
-// What the runtime keeps of words: the lines of its own report, what the program wrote to standard error, what it noted of itself. Readers of
-// core files find them through struct zg_layout_kept (zg_stats_page.h). The functions have no state; any context.
+// Text kept in memory for crash reports: the runtime's report lines, the program's output to standard error, its
+// annotations.
+// Readers of core files find it through struct zg_layout_kept (zg_stats_page.h). The functions have no state; any
+// context.
 
 #ifndef ZG_KEPT_TEXT_H
 #define ZG_KEPT_TEXT_H
@@ -7,33 +9,34 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Lines in a ring of bytes: line i begins `starts[i % start_count]` bytes behind the first byte ever.
+// A ring buffer of lines. Line i begins starts[i % start_count] bytes behind the first byte ever written.
 struct zg_kept_lines {
-    uint64_t text, starts; // addresses; no text: no line yet
-    uint64_t count, end;   // lines ever, bytes ever
+    uint64_t text, starts; // addresses; text 0: no line yet
+    uint64_t count, end;   // lines and bytes ever written
     uint32_t text_bytes, start_count;
 };
 
-// Rust writes a backtrace behind what it has to say, in two thousand pieces; each takes 16 bytes more. So much text is looked at, and so many
-// bytes are the words of an end.
+// A panicking Rust program writes its backtrace behind the message, in about 2000 pieces, each with a record of 16
+// bytes. Sizes: the ring of records; the text of one thread that is searched; the message found in it.
 enum { ZG_KEPT_WRITES_BYTES = 131072, ZG_KEPT_TEXT_BYTES = 32768, ZG_KEPT_WORDS_BYTES = 2048 };
-// Records of what threads wrote to standard error (findings/last_text.c).
+// Ring buffer of records: what threads wrote to standard error (findings/last_text.c).
 struct zg_kept_writes {
-    uint64_t ends; // the newest record's beginning << 32 | its end
+    uint64_t ends; // newest record: start << 32 | end
     char ring[ZG_KEPT_WRITES_BYTES] __attribute__((aligned(8)));
 };
 
 enum { ZG_ANNOTATIONS = 32, ZG_ANNOTATION_KEY_BYTES = 32, ZG_ANNOTATION_VALUE_BYTES = 224 };
 struct zg_annotation {
-    uint32_t changes; // odd while it is written
+    uint32_t changes; // seqlock: odd while written
     char key[ZG_ANNOTATION_KEY_BYTES], value[ZG_ANNOTATION_VALUE_BYTES];
     bool is_there;
 };
 
-// What this thread wrote, in its order, cut off in front where it does not fit; with a NUL. Returns the bytes without it.
+// Copies what the thread `tid` wrote, in order, with a NUL. Drops the oldest bytes if it does not fit. Returns the
+// number of bytes without the NUL.
 uint64_t zg_kept_writes_get(const struct zg_kept_writes *writes, int tid, char *text, uint64_t capacity);
-// The reason for this signal out of a thread's last writes, without newlines at its end; false where none is there. `is_own`: the process has
-// raised the signal itself.
+// Finds the message that explains `signal` in a thread's last writes, and copies it without newlines at its end. False
+// if there is none. `is_own`: the process raised the signal itself.
 bool zg_kept_words(int signal, bool is_own, const char *text, uint64_t count, char *message, uint64_t capacity);
 
 #endif

@@ -1,7 +1,8 @@
-// The table of options: the one place where an option is defined. Parser, help, documentation, tests and the fields of struct
-// zg_config come from it. A row: name, kind, default, least and largest value, the names of a choice (its values are their
-// numbers, from 0) or of words (a bit each, from the first), text. A choice makes an enum, too: (abort, continue) of on_finding is enum zg_on_finding {
-// zg_on_finding_abort, zg_on_finding_continue }.
+// The table of options, the only place where an option is defined.
+// Parser, help, documentation, tests, and the fields of struct zg_config are made from it. Columns: name, kind,
+// default, smallest and largest value, names, text. The names are those of a choice (its values are their numbers, from
+// 0) or of words (one bit each, the first is bit 0). A choice also makes an enum: (abort, continue) of on_finding
+// becomes enum zg_on_finding { zg_on_finding_abort, zg_on_finding_continue }.
 
 #ifndef ZG_OPTIONS_H
 #define ZG_OPTIONS_H
@@ -9,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A percentage is kept in tenths of a percent: "2.5%" is 25.
+// Percentages are in tenths of a percent: "2.5%" is 25.
 #define ZG_OPTION_KINDS(X) X(bool) X(number) X(bytes) X(percent) X(choice) X(path) X(names) X(words)
 
 enum zg_option_kind {
@@ -105,7 +106,7 @@ enum zg_option {
         zg_option_count
 };
 
-// The enum of each choice; two to four names.
+// Makes the enum of each choice, which has two to four names.
 #define ZG_CHOICE_2(name, a, b) zg_##name##_##a, zg_##name##_##b
 #define ZG_CHOICE_3(name, a, ...) zg_##name##_##a, ZG_CHOICE_2(name, __VA_ARGS__)
 #define ZG_CHOICE_4(name, a, ...) zg_##name##_##a, ZG_CHOICE_3(name, __VA_ARGS__)
@@ -132,23 +133,25 @@ enum zg_option {
 ZG_OPTIONS(ZG_X)
 #undef ZG_X
 
-#define ZG_FENCE_ALL 65535       // of fence_per_context: every block
-#define ZG_NO_LIMIT_PERCENT 1000 // of fence_overhead and stack_overhead
+#define ZG_FENCE_ALL 65535       // value of fence_per_context: every block
+#define ZG_NO_LIMIT_PERCENT 1000 // value of fence_overhead and stack_overhead: no limit
 
 struct zg_option_info {
     const char *name;
     enum zg_option_kind kind;
     int64_t initial, least, most;
-    const char *choices; // "a, b, c", the value is the index, or of words the sum of 1 << index
+    // "a, b, c". The value of a choice is the index; of words, the sum of 1 << index.
+    const char *choices;
     const char *text;
-    uint64_t path; // of a path, or names: where the text stands in struct zg_options
+    // Offset of the text in struct zg_options, for the kinds path and names.
+    uint64_t path;
 };
 extern const struct zg_option_info zg_option_table[zg_option_count];
 extern const char *const zg_option_kind_names[zg_option_kind_count];
 
 #define ZG_OPTION_PATH_BYTES 512
 
-// The fields of the options that are texts (paths, names), in a struct.
+// Fields for the options that are texts (kinds path and names).
 #define ZG_PATH_bool(name)
 #define ZG_PATH_number(name)
 #define ZG_PATH_bytes(name)
@@ -160,22 +163,22 @@ extern const char *const zg_option_kind_names[zg_option_kind_count];
 #define ZG_PATH_FIELD(name, kind, initial, least, most, choices, text) ZG_PATH_##kind(name)
 
 struct zg_options {
-    int64_t value[zg_option_count]; // of a path, or names: 0
+    int64_t value[zg_option_count]; // 0 for the kinds path and names
     ZG_OPTIONS(ZG_PATH_FIELD)
 };
 
 struct zg_option_error {
     enum { zg_option_ok, zg_option_unknown, zg_option_bad_value } what;
-    char name[64];      // as given, cut off where longer
-    char value[64];     // as given, cut off where longer
-    char expected[160]; // the range in words, or the nearest known name (may be empty)
+    char name[64];      // as given, truncated
+    char value[64];     // as given, truncated
+    char expected[160]; // the valid range, or the nearest known name (may be empty)
 };
 
 // Sets every option to its default.
 void zg_options_defaults(struct zg_options *options);
 
-// Parses "key=value:key=value" into `options`. Calls `report` for each unknown key (which is skipped) and for the first
-// bad value, where it stops and returns 0; returns 1 otherwise. Allocates nothing. Any thread.
+// Parses "key=value:key=value" into `options`. Calls `report` for each unknown key, which is skipped, and for the first
+// bad value, which ends the parsing. Returns 0 after a bad value, else 1. Allocates nothing. Any thread.
 int zg_options_parse(struct zg_options *options, const char *text,
                      void (*report)(const struct zg_option_error *error, void *context), void *context);
 

@@ -1,7 +1,9 @@
-// Since when threads do not wait for events (collect=stalls): a table on the page of the run (zg_coverage.h), a pulse for each thread
-// that is looked at. The thread writes when it begins to wait and when it goes on; zguard looks now and then, and stops the thread for
-// a moment where it is busy for long. The process sends a message with the pulse's index (zg_run_directory.h), since any process of the
-// run could write another's numbers into a pulse. Shared with readers outside.
+// Wait heartbeats (collect=stalls): since when each watched thread has not waited for events.
+// The table is on the page of the run (zg_coverage.h). A thread writes to its heartbeat when it begins to wait and when
+// it goes on. zguard reads the heartbeats regularly, and briefly stops a thread that is busy for long to take its
+// stack. Any process of the run can write false numbers into the heartbeat of another process, so zguard watches a
+// heartbeat only after its process has sent its index in a message (zg_run_directory.h). Readers outside use these
+// layouts.
 
 #ifndef ZG_STALLS_H
 #define ZG_STALLS_H
@@ -14,37 +16,41 @@ enum zg_pulse_state {
     zg_pulse_free,
     zg_pulse_claimed,
     zg_pulse_beats,
-    zg_pulse_pool,  // of a process: the threads of Swift's pool are looked at from outside
-    zg_pulse_queue, // of a process: Dispatch's main queue is
+    // For a process: zguard watches the threads of Swift's pool without their help.
+    zg_pulse_pool,
+    // For a process: zguard watches Dispatch's main queue.
+    zg_pulse_queue,
 };
 
-// A line of the cache each.
+// One cache line.
 struct zg_pulse {
     uint32_t state;    // enum zg_pulse_state
-    uint32_t pid, tid; // as the process knows itself
-    uint32_t number;   // the runtime's of the thread
-    uint64_t nonce;    // what stands at `place` in the process's memory
+    uint32_t pid, tid; // in the process's own PID namespace
+    uint32_t number;   // the runtime's number of the thread
+    // Equals the word at address `place` in the process's memory.
+    uint64_t nonce;
     uint64_t place;
     union {
         uint64_t busy_since; // in ticks; 0: the thread waits
-        uint64_t queue;      // the main queue's address (zg_pulse_queue)
+        uint64_t queue;      // address of the main queue (zg_pulse_queue)
     };
-    // What it has waited for, none counted further than ZG_PULSE_WAITS: that tells a loop of events from a program that waits now and then.
-    uint8_t waits;       // for several things, or for some time
-    uint8_t times;       // of these, that ended because the time was over
-    uint8_t singles;     // for one thing, which came
-    uint8_t calls;       // waits of any kind
-    int32_t file;        // that one
-    uint64_t busy_until; // when the last time that zguard has watched was over
-    // Written by zguard: the lower half of the `busy_since` whose end it wants to know. 0: of none; what it watches is odd.
+    // Kinds of completed waits, each counted up to ZG_PULSE_WAITS. They distinguish an event loop from a program that
+    // waits now and then.
+    uint8_t waits;       // for several files, or ended by a timeout
+    uint8_t times;       // ended by a timeout
+    uint8_t singles;     // for one file, which became ready
+    uint8_t calls;       // of any kind
+    int32_t file;        // file descriptor of the last wait for one file
+    uint64_t busy_until; // in ticks: end of the busy time in `watched`
+    // Written by zguard: low half of the `busy_since` whose end it wants to know. Such values are odd; 0: none.
     uint32_t watched;
-    // Written by zguard, a futex: the thread is being stopped, and does not begin to wait meanwhile.
+    // Written by zguard, a futex: the thread is being stopped and must not begin to wait.
     uint32_t is_sampled;
 };
 _Static_assert(sizeof(struct zg_pulse) == ZG_PULSE_BYTES, "two threads never write to one line of the cache");
 
 struct zg_pulses {
-    uint32_t is_wanted; // there is a process that is looked at
+    uint32_t is_wanted; // a process asks to be watched
     uint32_t stall_ms, stall_times, spare;
     uint64_t spares[6];
     struct zg_pulse pulses[ZG_PULSES];

@@ -1,6 +1,7 @@
-// The statistics page: the one piece of memory that a guarded process shows to others.
-// A memfd named "zguard-stats", mapped shared in the guarded process and readable through /proc/PID/fd by its owner
-// (and root) only; it dies with the process. Counters are relaxed atomics on the writer's side; a reader copies the page.
+// The statistics page: memory that a guarded process publishes to readers in other processes.
+// It is a memfd named "zguard-stats", mapped shared in the guarded process. Only the owner (and root) can read it,
+// through /proc/PID/fd; it disappears with the process. Writers update counters by relaxed atomics; a reader copies the
+// page.
 
 #ifndef ZG_STATS_PAGE_H
 #define ZG_STATS_PAGE_H
@@ -14,10 +15,10 @@
 
 #define ZG_STATS_MAGIC UINT64_C(0x314452415547475a) // "ZGGUARD1" in memory order
 #define ZG_STATS_VERSION 9u
-#define ZG_STATS_NAME "zguard-stats" // the memfd's name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
+#define ZG_STATS_NAME "zguard-stats" // memfd name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
 #define ZG_STATS_BYTES 8192u
 
-// Counters: name, Prometheus type, unit, what it says. The order is the order on the page.
+// Counters: name, Prometheus type, unit, description. The order is the order on the page.
 #define ZG_COUNTERS(X)                                                                                                 \
     X(allocations, counter, "blocks", "blocks handed out since the start")                                             \
     X(frees, counter, "blocks", "blocks given back since the start")                                                   \
@@ -77,7 +78,7 @@
     X(tagged_blocks, counter, "blocks",                                                                                \
       "blocks that got a memory tag (profile mte), which each access to them is checked for")
 
-// Degradations: what the runtime could not have and goes on without. One bit each, in this order.
+// Degradations: what the runtime lacks and goes on without. One bit each, in this order.
 #define ZG_DEGRADATIONS(X)                                                                                               \
     X(small_address_space,                                                                                               \
       "the address space is limited: smaller regions were reserved, the heap may fall back to libc")                     \
@@ -151,108 +152,122 @@ struct zg_degradation_info {
 extern const struct zg_counter_info zg_counter_table[zg_counter_count];
 extern const struct zg_degradation_info zg_degradation_table[zg_degradation_count];
 
-// Requests from outside (zguard trim). The asker writes `request_kind`, then raises `request` and wakes it as a futex;
-// the process answers by writing `answer_value`, then `answer = request`.
+// Requests from outside (zguard trim). The requester writes `request_kind`, then increments `request` and wakes it as a
+// futex. The process writes `answer_value`, then sets `answer` to `request`.
 enum zg_request_kind { zg_request_none, zg_request_trim, zg_request_verify };
 
-// Where the heap's metadata lies, for readers in other processes and of core files (zguard check, zguard history). Addresses
-// are the guarded process's.
+// Where the heap's metadata is, for readers of other processes and of core files (zguard check, zguard history).
+// Addresses are those of the guarded process.
 #define ZG_LAYOUT_MAX_CLASSES 64
 struct zg_layout_class {
     uint64_t slots_base;  // address of slot 0
     uint64_t blocks_base; // address of the struct zg_block of slot 0
     uint64_t deaths_base; // address of the struct zg_death of slot 0
-    uint64_t slots_used;  // slots handed out at least once; higher ones hold nothing
+    // Slots handed out at least once. Higher slots have never held a block.
+    uint64_t slots_used;
     uint32_t slot_bytes;
     uint32_t reserved;
-    // Trap pointers of slot 0 (trap.h): words 0, 1 and 2 on of a dead Swift object there; 0 where there are none.
+    // Trap pointers for a zombie in slot 0 (trap.h): for word 0, word 1, and the words from 2 on. 0 if there are none.
     uint64_t trap_isa, trap_side, trap_word;
 };
 
-// An area of address space and the map that leads from its pages to blocks: a 32-bit number of a struct zg_span for each page,
-// 0 for none. The map may end in front of the area's end: no block was ever behind.
+// An area of address space with isolated or large blocks. `map` has a 32-bit struct zg_span number for each page, 0 for
+// none. The map may be shorter than the area: pages behind its end never held a block.
 struct zg_layout_area {
     uint64_t base, bytes;
     uint64_t map;
-    uint64_t page_bytes; // of one entry of the map
+    uint64_t page_bytes; // bytes of the area for one entry of `map`
 };
 
-// The address space of windows (pages/window.h), and the records of its pages: that of page n is the struct zg_alias number n.
-// Records that cannot be read are of pages that were never used.
+// The address space of windows (pages/window.h). The record of page n is struct zg_alias number n. Unreadable records
+// belong to pages that were never used.
 struct zg_layout_windows {
-    uint64_t base, bytes; // 0 bytes: there are none
+    uint64_t base, bytes; // 0 bytes: there are no windows
     uint64_t records;
-    uint64_t trap_isa, trap_side; // of page 0; the rest of a dead object is the common fill
-    uint32_t record_bytes;        // sizeof(struct zg_alias)
+    // Trap pointers of page 0. The other words of a zombie there have the fill.
+    uint64_t trap_isa, trap_side;
+    uint32_t record_bytes; // sizeof(struct zg_alias)
     uint32_t page_bytes;
 };
 
-// The processor's clock (zg_arch_ticks) and the time of day, read together.
+// The processor's clock (zg_arch_ticks) and CLOCK_REALTIME, read together.
 struct zg_layout_time {
-    uint64_t ticks, ns; // nanoseconds since 1970
+    uint64_t ticks, ns; // ns: nanoseconds since 1970
 };
 
-// As they are now.
+// Reads both clocks.
 struct zg_layout_time zg_layout_time_now(void);
 
-// What is kept of words (zg_kept_text.h).
+// Addresses of the text kept for crash reports (zg_kept_text.h).
 struct zg_layout_kept {
-    uint64_t lines;       // address of the struct zg_kept_lines of the report's lines
-    uint64_t writes;      // address of the struct zg_kept_writes
-    uint64_t annotations; // address of ZG_ANNOTATIONS struct zg_annotation
+    // Address of the struct zg_kept_lines with the report's lines.
+    uint64_t lines;
+    // Address of the struct zg_kept_writes.
+    uint64_t writes;
+    // Address of an array of ZG_ANNOTATIONS struct zg_annotation.
+    uint64_t annotations;
 };
 
 struct zg_layout {
     uint32_t class_count;
-    uint32_t block_bytes;             // sizeof(struct zg_block)
-    uint64_t slabs_base, slabs_bytes; // the classes' regions, 2^slabs_shift bytes each
+    uint32_t block_bytes; // sizeof(struct zg_block)
+    // Regions of the size classes, 2^slabs_shift bytes each.
+    uint64_t slabs_base, slabs_bytes;
     uint32_t slabs_shift;
     uint32_t death_bytes; // sizeof(struct zg_death)
     uint64_t spans_base;  // address of the array of struct zg_span
     uint64_t spans_used;
     uint32_t span_bytes; // sizeof(struct zg_span)
     uint32_t node_bytes; // sizeof(struct zg_depot_node)
-    uint64_t nodes_base; // the stack depot's nodes; a stack id is an index into them, 0 is unknown
+    // Nodes of the stack depot. A stack id is an index into them; 0 is unknown.
+    uint64_t nodes_base;
     uint64_t nodes_used;
-    // Distances between the traps of neighbours, as powers of two: class pointer and count of slots, words of an object.
+    // Distances between the traps of adjacent slots (class pointer, reference count) and of adjacent words, as powers
+    // of two.
     uint32_t trap_isa_shift, trap_side_shift, trap_word_shift;
-    // Only the low bits of a slot's number, and of a word's distance from slot 0, count.
+    // Traps depend only on this many low bits of a slot's number, and of a word's distance from slot 0.
     uint32_t trap_slots_shift, trap_words_shift;
     uint32_t class_table_count;
-    uint64_t class_table; // words: pointer | language, see struct zg_death; 4 set: its library may be gone
+    // Array of words: class pointer | language; bit 2 is set if the class's library may have been unloaded. Indexed by
+    // class_number - 1 of struct zg_death.
+    uint64_t class_table;
     struct zg_layout_area large, fenced;
     struct zg_layout_windows windows;
     struct zg_layout_counts counts;
     struct zg_layout_kept kept;
-    struct zg_layout_time first_time,
-        last_time; // the start; the last finding or look at memory, 0 where there was none
+    // Times at start-up, and at the last finding or memory pressure check (0: none).
+    struct zg_layout_time first_time, last_time;
     struct zg_traps traps;
-    uint64_t span_trap_isa, span_trap_side; // of span 0; the rest of a large block is the common fill
+    // Trap pointers of span 0. The other words of a large zombie have the fill.
+    uint64_t span_trap_isa, span_trap_side;
     struct zg_layout_class classes[ZG_LAYOUT_MAX_CLASSES];
 };
 
 struct zg_stats_page {
     uint64_t magic;
     uint32_t version;
-    uint32_t bytes; // of this structure
+    uint32_t bytes; // size of this structure
     uint32_t pid;
-    uint32_t has_maintenance_thread; // 0: requests are answered at the next slow allocation or free
-    uint64_t started_ns;             // CLOCK_REALTIME at start-up
-    char program[256];               // path of the executable, cut off where longer
+    // If 0, requests are answered at the next slow allocation or free.
+    uint32_t has_maintenance_thread;
+    uint64_t started_ns; // CLOCK_REALTIME
+    char program[256];   // path of the executable, truncated
     char runtime_version[32];
-    char options[512];     // ZGUARD_OPTIONS as given, cut off where longer
+    char options[512];     // ZGUARD_OPTIONS as given, truncated
     uint64_t degradations; // bit mask of enum zg_degradation
     uint64_t counters[zg_counter_count];
     uint32_t request;
     uint32_t request_kind;
     uint32_t answer;
     uint32_t reserved;
-    uint64_t answer_value; // trim: bytes given back; verify: findings
+    uint64_t answer_value; // trim: bytes returned to the kernel
     struct zg_layout layout;
-    char allocator
-        [256]; // path of the image with another malloc than ours and libc's, cut off where longer; empty: there is none
-    struct zg_coverage_reason_note shortfalls[zg_coverage_reason_count]; // why blocks got no pages of their own
-    uint64_t told[zg_coverage_sum_count]; // of the counters that a run adds up: what it was told so far
+    // Path of an image that defines another malloc than the runtime and libc, truncated; empty if there is none.
+    char allocator[256];
+    // Why blocks were not isolated.
+    struct zg_coverage_reason_note shortfalls[zg_coverage_reason_count];
+    // Values of the summed counters when they were last added to the run's page.
+    uint64_t told[zg_coverage_sum_count];
 };
 
 _Static_assert(sizeof(struct zg_stats_page) <= ZG_STATS_BYTES, "the statistics page has two memory pages");

@@ -1,4 +1,4 @@
-// Where the trap regions lie, and what an address in them says. Pure; for the runtime, and for readers of its memory.
+// Decodes addresses in the trap regions. Pure; for the runtime, and for readers of its memory.
 
 #ifndef ZG_TRAP_PLACE_H
 #define ZG_TRAP_PLACE_H
@@ -8,15 +8,17 @@
 struct zg_traps {
     uint64_t base, bytes; // the whole reservation; 0 bytes: there is none
     uint64_t isa, side, words;
-    uint32_t slots_shift; // 2^slots_shift slots of each class have windows of their own
-    uint32_t words_shift; // words of the first 2^words_shift bytes of each class have
+    // In each class, 2^slots_shift slots have windows of their own.
+    uint32_t slots_shift;
+    // In each class, the words of the first 2^words_shift bytes have windows of their own.
+    uint32_t words_shift;
 };
 
 enum zg_trap_part { zg_trap_none, zg_trap_isa, zg_trap_side, zg_trap_word };
 
-// What a trap address says. `number` is the slot's, `byte` the word's distance from the class's first slot, each modulo
-// what the region has room for; `offset` the distance of the address from the trap pointer. The class behind the last size
-// class stands for spans.
+// What a trap address stands for. `number` is the slot's number, and `byte` the word's distance from the class's first
+// slot; both wrap around at the size of the region. `offset` is the distance from the trap pointer. Behind the size
+// classes come the class numbers of large blocks and of blocks in windows.
 struct zg_trap_place {
     enum zg_trap_part part;
     uint32_t class_number;

@@ -1,4 +1,5 @@
-// Everything that other parts of the project may know of the runtime: its interface in the same process, options, what takes the library, the statistics page, records of blocks.
+// The runtime's interface to the other parts of the project.
+// In-process functions, options, the check of programs, the statistics page, records of blocks.
 
 #ifndef ZOMBIEGUARD_H
 #define ZOMBIEGUARD_H

@@ -1,4 +1,4 @@
-// What is passed on. Hot path: one byte.
+// Holds the bypass mode. Hot path: one byte.
 
 #include "settings/bypass.h"
 

@@ -1,5 +1,5 @@
-// Whether blocks are passed on to the program's own allocator, and by what they are chosen. Set at start-up; read by the
-// hot path before anything else.
+// Bypass mode: which allocations go unguarded to the program's own allocator.
+// Set at start-up; the hot path reads it before anything else.
 
 #ifndef ZG_BYPASS_H
 #define ZG_BYPASS_H
@@ -8,14 +8,16 @@
 
 enum zg_bypass_mode {
     zg_bypass_none,
-    zg_bypass_sample,
-    zg_bypass_budget,
-    zg_bypass_all,       // functions in front of ours take the blocks of ours and may know libc's only
+    zg_bypass_sample, // sample_rate chooses the blocks that are guarded
+    zg_bypass_budget, // the option overhead limits how many are guarded
+    // Allocator functions loaded in front of the runtime receive its blocks, and may only know libc's.
+    zg_bypass_all,
     zg_bypass_undecided, // before the first block
 };
 extern uint8_t zg_bypass_mode;
-// Memory is limited (limits/allowance.h): what is passed on counts together with what is not, and where the program has limited its address
-// space to less than was reserved before, libc gets nothing any more, and what is passed on to it in vain is served here.
+// RLIMIT_AS or RLIMIT_DATA limits memory (limits/allowance.h). Guarded and bypassed blocks then count against one
+// allowance. If RLIMIT_AS is below the address space already reserved, libc gets no more memory, and allocations that
+// libc refuses are served by the guarded heap.
 extern bool zg_bypass_may_fail;
 
 #endif

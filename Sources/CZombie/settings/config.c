@@ -1,4 +1,4 @@
-// Reads the options from the environment, before main and possibly before libc is initialised.
+// Reads the options from the environment, before main and possibly before libc is initialized.
 // Cold; takes no lock.
 
 #define _GNU_SOURCE
@@ -16,7 +16,7 @@ extern void *__libc_stack_end;
 
 struct zg_config zg_config;
 
-// Options of a program that links the runtime, parsed before the environment's.
+// Options built into a program that links the runtime. Parsed before ZGUARD_OPTIONS, which overrides them.
 extern const char zg_default_options[] __attribute__((weak));
 
 #define ZG_READ_VALUE(name) zg_config.name = (__typeof__(zg_config.name))options.value[zg_option_name_##name];
@@ -55,13 +55,14 @@ static void warn_option(const struct zg_option_error *error, void *context) {
     zg_os_write(2, line, text.count);
 }
 
-// The environment as the kernel has laid it out behind the arguments, where `environ` is not set yet and there is no /proc.
+// Returns the environment from the initial stack, where the kernel placed it behind the arguments. Used if `environ` is
+// not yet set and there is no /proc.
 static char **environment_of_start(void) {
-    uint64_t *start = __libc_stack_end; // the number of arguments
+    uint64_t *start = __libc_stack_end; // argc
     return start ? (char **)(start + 1 + *start + 1) : NULL;
 }
 
-// The variable's value from the environment block; before libc has set `environ` from /proc/self/environ.
+// Returns the variable's value, or NULL. Reads /proc/self/environ while libc has not set `environ`.
 static const char *find_variable(const char *name, char *scratch, uint64_t capacity) {
     uint64_t length = zg_string_length(name);
     int descriptor = environ ? -1 : zg_os_open_read("/proc/self/environ");
@@ -73,7 +74,7 @@ static const char *find_variable(const char *name, char *scratch, uint64_t capac
         }
         return NULL;
     }
-    // One byte of state for each question: at an entry's start, matching the name, inside the value.
+    // State machine over bytes: at_name while the entry still matches `name`, found inside the value.
     uint64_t matched = 0, count = 0;
     bool at_name = true, found = false, done = false;
     char buffer[512];

@@ -1,4 +1,4 @@
-// The options in force, read once at start-up, in the form that the hot path wants.
+// The options in effect, in the form that the hot path reads.
 // Written before the first allocation is served, constant afterwards.
 
 #ifndef ZG_CONFIG_H
@@ -7,13 +7,14 @@
 #include "include/zg_options.h"
 #include "platform/base.h"
 
-// A field for each option, of its name, in the type of its kind. The texts stand last: they are long and seldom read.
+// struct zg_config has one field for each option, with its name and the type of its kind. Texts come last because they
+// are long and rarely read.
 #define ZG_FIELD_bool(name) bool name;
 #define ZG_FIELD_number(name) uint32_t name;
 #define ZG_FIELD_bytes(name) uint64_t name;
-#define ZG_FIELD_percent(name) uint32_t name; // in tenths
+#define ZG_FIELD_percent(name) uint32_t name; // in tenths of a percent
 #define ZG_FIELD_choice(name) enum zg_##name name;
-#define ZG_FIELD_words(name) uint32_t name; // a bit for each
+#define ZG_FIELD_words(name) uint32_t name; // bit mask
 #define ZG_FIELD_path(name)
 #define ZG_FIELD_names(name)
 
@@ -21,20 +22,20 @@ struct zg_config {
 #define ZG_X(name, kind, initial, least, most, choices, text) ZG_FIELD_##kind(name)
     ZG_OPTIONS(ZG_X)
 #undef ZG_X
-    bool privileged; // AT_SECURE: nothing is read from the environment
+    bool privileged; // AT_SECURE is set: the environment is ignored
     ZG_OPTIONS(ZG_PATH_FIELD)
 };
 
 extern struct zg_config zg_config;
 
-// How many filters of system calls stand that only refuse: what a guarded process under such filters tells a program that it executes,
-// for nobody can read filters that are there already.
+// Environment variable by which a guarded process describes its seccomp filters to a program that it executes
+// (include/zg_filtered.h). The executed program inherits the filters and cannot read them.
 #define ZG_FILTERS_VARIABLE "ZGUARD_FILTERS"
 
-// A variable of the environment, also before libc knows of it; `scratch` may hold the value. NULL where there is none, or the process is
-// privileged.
+// Returns the value of an environment variable, or NULL if it is not set or the process is privileged. Works before
+// libc is initialized; the result may point into `scratch`.
 const char *zg_config_variable(const char *name, char *scratch, uint64_t capacity);
-// Reads ZGUARD_OPTIONS; a bad value ends the process with one line on standard error and status 64.
+// Reads ZGUARD_OPTIONS. A bad value prints one line to standard error and exits with status 64.
 void zg_config_init(void);
 
 #endif

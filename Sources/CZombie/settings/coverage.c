@@ -1,4 +1,5 @@
-// Notes of what was watched. Counts are taken over by compare-and-swap: threads meet, and so do processes that were cloned
+// Records what was watched, and why not more.
+// Sums are handed over by compare-and-swap: other threads may do the same, and so may processes that were cloned
 // without libc and share the statistics page.
 
 #include "settings/coverage.h"
@@ -36,7 +37,7 @@ void zg_coverage_declined(enum zg_coverage_reason why) {
     struct zg_coverage_reason_note *own = &zg_stats->shortfalls[why];
     if (ZG_LIKELY(__atomic_fetch_add(&own->blocks, 1, __ATOMIC_RELAXED))) return;
     uint64_t now = zg_os_clock_ns(0 /* CLOCK_REALTIME */);
-    if (!now) now = zg_stats->started_ns | 1; // a filter of system calls
+    if (!now) now = zg_stats->started_ns | 1; // a seccomp filter refuses clock_gettime
     note_first(&own->first_ns, now);
     if (zg_coverage_run) note_first(&zg_coverage_run->first_ns[why], now);
 }

@@ -1,5 +1,6 @@
-// What was watched, and why not more: noted in the process's own statistics, and added up over the processes of a run where
-// `zguard run` asks for it (zg_coverage.h). Slow paths, any context; no lock.
+// Records what was watched, and why not more, in the process's statistics page.
+// If `zguard run` started the process, also adds it up over all processes of the run (zg_coverage.h). Slow paths, any
+// context; no lock.
 
 #ifndef ZG_COVERAGE_NOTES_H
 #define ZG_COVERAGE_NOTES_H
@@ -7,18 +8,20 @@
 #include "include/zg_coverage.h"
 #include "platform/base.h"
 
-extern struct zg_coverage_page *zg_coverage_run; // NULL: nobody asks, or it could not be had
+// NULL if the process belongs to no run, or the page cannot be mapped.
+extern struct zg_coverage_page *zg_coverage_run;
 
-// A block gets no pages of its own for this reason; the time of the first is kept.
+// Notes that a block was not isolated for this reason, with the time if it is the first.
 void zg_coverage_declined(enum zg_coverage_reason why);
-// Maps the run's page; what was counted so far goes there. Closes the descriptor, which may be an errno value. False where it is not
-// that page. At start-up.
+// Maps the run's page and adds what was counted so far. Closes the descriptor, which may be a negative errno value.
+// Returns false if it is not that page. Start-up only.
 bool zg_coverage_open(int descriptor);
-// What was counted since then begins anew: in the child of a fork, after its statistics have become its own.
+// Starts the counts of the child at zero: the parent reports its own. Call after the child has its own statistics page.
 void zg_coverage_after_fork_in_child(void);
-// A program is executed of which the run will hear nothing: it goes without the library, or is statically linked. Signal-safe.
+// Counts a program that is executed and cannot find the page: it runs without the library, or is statically linked.
+// Signal-safe.
 void zg_coverage_note_unwatched_child(void);
-// The run is told what has been counted since it was told last.
+// Adds to the run's page what was counted since the last call.
 void zg_coverage_publish_run(void);
 ZG_INLINE void zg_coverage_publish(void) {
     if (ZG_UNLIKELY(zg_coverage_run != NULL)) zg_coverage_publish_run();

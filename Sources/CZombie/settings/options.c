@@ -1,5 +1,5 @@
-// The parser of ZGUARD_OPTIONS, over the table in zg_options.h.
-// Cold: start-up of the guarded process, and zguard itself. Takes no lock, allocates nothing.
+// Parses ZGUARD_OPTIONS by the table in zg_options.h.
+// Cold: runs at the start of a guarded process, and in zguard itself. Takes no lock, allocates nothing.
 
 #include "include/zg_options.h"
 
@@ -46,7 +46,7 @@ void zg_options_defaults(struct zg_options *options) {
 #undef ZG_X
 }
 
-// Copies the first name of a list "a, b, c" and advances `list` to the next.
+// Copies the first name of the list "a, b, c" to `choice` and advances `list` to the next one. False at the list's end.
 static bool next_choice(const char **list, char *choice, uint64_t capacity) {
     if (!**list) return false;
     uint64_t count = 0;
@@ -57,7 +57,7 @@ static bool next_choice(const char **list, char *choice, uint64_t capacity) {
     return true;
 }
 
-// Decimal digits with an optional suffix k, m, g or t (powers of 1024) where `suffix` allows one.
+// Parses decimal digits. If `suffix`, one of k, m, g, t may follow (powers of 1024).
 static bool parse_number(const char *text, bool suffix, int64_t *value) {
     uint64_t number = 0;
     if (*text < '0' || *text > '9') return false;
@@ -82,7 +82,7 @@ static bool parse_number(const char *text, bool suffix, int64_t *value) {
     return !*text;
 }
 
-// "5%", "2.5%" or the same without the sign, in tenths.
+// Parses "5%", "2.5%", or the same without the sign, in tenths of a percent.
 static bool parse_percent(const char *text, int64_t *value) {
     uint64_t number = 0;
     if (*text < '0' || *text > '9') return false;
@@ -122,7 +122,7 @@ static bool parse_choice(const char *text, const char *choices, int64_t *value) 
     return false;
 }
 
-// "a,c"; "none" and nothing at all are no words.
+// Parses "a,c" to a bit mask. "none" and the empty string give 0.
 static bool parse_words(const char *text, const char *choices, int64_t *value) {
     char word[32];
     int64_t index;
@@ -191,7 +191,7 @@ static bool set_value(struct zg_options *options, int index, const char *value) 
     return true;
 }
 
-// What each profile is; an option that a profile does not name has its default.
+// Values of the profiles. Options not listed for a profile keep their default.
 static const struct {
     int64_t profile;
     enum zg_option option;
@@ -203,7 +203,8 @@ static const struct {
     {zg_profile_fence, zg_option_name_stack_overhead, ZG_NO_LIMIT_PERCENT},
     {zg_profile_fence, zg_option_name_history_per_object, 8},
     {zg_profile_fence, zg_option_name_overread_ms, 0},
-    {zg_profile_fence, zg_option_name_mappings, 32000}, // half of what the kernel allows by its default
+    // About half of the kernel's default limit (vm.max_map_count, 65530).
+    {zg_profile_fence, zg_option_name_mappings, 32000},
     {zg_profile_fence, zg_option_name_retired_bytes, INT64_C(16) << 30},
     {zg_profile_sample, zg_option_name_sample_rate, 10000},
     {zg_profile_sample, zg_option_name_fence_bytes, INT64_C(1) << 20},
@@ -221,7 +222,7 @@ static void set_profile(struct zg_options *options, int64_t profile) {
         if (profile_values[i].profile == profile) options->value[profile_values[i].option] = profile_values[i].value;
 }
 
-// Edit distance (Levenshtein), for names of at most 63 bytes.
+// Returns the Levenshtein distance of two names of at most 63 bytes.
 static int edit_distance(const char *a, const char *b) {
     uint8_t row[64];
     int columns = 0;
@@ -257,7 +258,7 @@ static int find_option(const char *name) {
     return -1;
 }
 
-// The profile comes first, wherever it stands: the last one that is known.
+// Applies the profile before all other options, wherever it is in the text. The last known profile counts.
 static void apply_profile(struct zg_options *options, const char *text) {
     static const char name[] = "profile=";
     while (*text) {
@@ -295,7 +296,7 @@ int zg_options_parse(struct zg_options *options, const char *text,
             else too_long = true;
         value[value_count] = 0;
         if (*text == ':') text++;
-        if (!name_count && !has_value) continue; // empty entries: "a=1::b=2"
+        if (!name_count && !has_value) continue; // empty entry, as in "a=1::b=2"
 
         struct zg_text expected;
         zg_text_init(&expected, error.expected, sizeof error.expected);

@@ -1,7 +1,7 @@
-// Opens what lies in the directory of a run. A daemon that a run left behind may keep the path long after the directory
-// has gone, and anybody may make another one there: so the directory is opened first, and used where it belongs to this
-// user or to root and where others can neither rename nor remove what is in it. Names below it are then its owner's
-// choice, links included. Cold and signal context; takes no lock.
+// Opens the files in the directory of a run.
+// A daemon that outlives a run keeps the directory's path, and another user may create a directory there. So the
+// directory is opened first. It is used only if this user or root owns it, and others can neither rename nor remove
+// files in it. Names inside, including links, are then the owner's choice. Cold and signal context; takes no lock.
 
 #include "settings/run_directory.h"
 
@@ -28,7 +28,7 @@ bool zg_run_is_named(void) {
     return true;
 }
 
-// The path of a file of the run, absolute. An empty `name`: of the directory.
+// Builds the absolute path of a file of the run; for an empty `name`, of the directory.
 static void put_path(struct zg_text *path, char bytes[ZG_OPTION_PATH_BYTES], const char *name) {
     zg_text_init(path, bytes, ZG_OPTION_PATH_BYTES);
     zg_text_string(path, zg_config.report_path);

@@ -1,4 +1,4 @@
-// The directory of the run that this process belongs to (zg_run_directory.h), where report_path leads into one.
+// Opens the files of the run that this process belongs to (zg_run_directory.h).
 // Cold and signal context; takes no lock. Descriptors are close-on-exec. Negative results are errno values.
 
 #ifndef ZG_RUN_DIRECTORY_ACCESS_H
@@ -7,21 +7,22 @@
 #include "include/zg_run_directory.h"
 #include "platform/base.h"
 
-// report_path leads into the directory of a run.
+// The option report_path leads into the directory of a run.
 bool zg_run_is_named(void);
-// Opens the run's file of raw findings for appending; where this process may not (it continues as another user than
-// zguard), a new file of its own, and `*is_own` tells so. -ENOENT where the run is over.
+// Opens the run's file of raw findings for appending. If this process may not open it (it runs as another user than
+// zguard), creates a file of its own and sets `*is_own`. -ENOENT after the run's end.
 int zg_run_open_findings(bool *is_own);
-// Opens the page of the run: a memfd that cannot shrink (settings/coverage.h).
+// Opens the page of the run, a memfd of at least `bytes` that cannot shrink (settings/coverage.h).
 int zg_run_open_page(uint64_t bytes);
-// Counts a finding that no file took, or a process without the page.
+// Counts a finding that no file took. / Counts a process that cannot map the page of the run.
 void zg_run_count_unwritten(void);
 void zg_run_count_unknown(void);
-// Sends zguard a message.
+// Sends a message to zguard.
 enum zg_run_sent {
     zg_run_delivered,
-    zg_run_refused, // by the kernel, or zguard's queue is full: it may be sent again
-    zg_run_is_over, // zguard has ended, or was killed
+    // The kernel refused it, or zguard's queue is full: the caller may try again.
+    zg_run_refused,
+    zg_run_is_over, // zguard has ended or was killed
 };
 enum zg_run_sent zg_run_send(const struct zg_run_message *message);
 

@@ -1,4 +1,4 @@
-// The statistics page: a private copy from the first instruction on, then a memfd that the owner can read.
+// Manages the statistics page: private memory at first, then a memfd that the process's owner can read.
 // Counters: any context. Publishing: start-up and child of a fork only.
 
 #include "settings/stats.h"
@@ -24,8 +24,8 @@ static union {
 
 struct zg_stats_page *zg_stats = &early.page;
 static bool is_published;
-static int stats_descriptor = -1;          // where it is held
-static uint64_t stats_device, stats_inode; // of the file that it is open on
+static int stats_descriptor = -1;          // of the memfd; -1: closed
+static uint64_t stats_device, stats_inode; // identify the memfd
 
 void zg_stats_raise_peak(enum zg_counter peak, uint64_t value) {
     uint64_t seen = zg_stats_get(peak);
@@ -39,7 +39,8 @@ void zg_stats_degrade(enum zg_degradation degradation) {
     if (!(zg_load(&zg_stats->degradations) & bit)) __atomic_fetch_or(&zg_stats->degradations, bit, __ATOMIC_RELAXED);
 }
 
-static struct zg_stats_page *parents; // the parent's page, in the child of a fork
+// In the child of a fork, the parent's page; else NULL.
+static struct zg_stats_page *parents;
 
 static void note_unguarded_child(struct zg_stats_page *page) {
     __atomic_fetch_add(&page->counters[zg_counter_children_unguarded], 1, __ATOMIC_RELAXED);
@@ -58,7 +59,7 @@ void zg_stats_note_refusals(void) {
     if (refused & zg_os_refused_advice) zg_stats_degrade(zg_degradation_advice_refused);
 }
 
-// Maps a fresh memfd with these contents over the page that is in use. Counts made meanwhile by other threads are lost.
+// Maps a new memfd with these contents over the current page. Loses counts that other threads make meanwhile.
 static bool replace_page(const void *contents) {
     int descriptor = zg_os_memfd(ZG_STATS_NAME, ZG_STATS_BYTES);
     if (descriptor < 0) return false;
@@ -76,8 +77,8 @@ static bool replace_page(const void *contents) {
         return false;
     }
     is_published = true;
-    // The descriptor stays open, out of the way: it is how the owner reads the page from another process. Where numbers are scarce it is
-    // closed, and who may debug the process reads its memory.
+    // The descriptor stays open, outside the range that programs use, so that the owner can read the page from another
+    // process. If no such number is free, it is closed, and only a process that may ptrace this one can read the page.
     stats_descriptor = zg_os_hide_descriptor(descriptor);
     if (!zg_os_identify(stats_descriptor, &stats_device, &stats_inode)) stats_inode = 0;
     return true;
@@ -87,7 +88,7 @@ void zg_stats_publish(void) {
     if (!replace_page(zg_stats)) zg_stats_degrade(zg_degradation_no_statistics);
 }
 
-// What counts the process's own deeds begins anew in a child.
+// Resets the fields that belong to one process.
 static void begin_child(struct zg_stats_page *page) {
     page->pid = (uint32_t)zg_os_pid();
     page->has_maintenance_thread = 0;
@@ -97,7 +98,7 @@ static void begin_child(struct zg_stats_page *page) {
     page->counters[zg_counter_findings_lost] = 0;
 }
 
-// The inherited descriptor may have been closed by the program and its number given to a file: it is closed only where
+// The program may have closed the inherited descriptor and opened its own file under the same number. Closes it only if
 // it still is the parent's page.
 static void close_inherited(void) {
     uint64_t device, inode;
@@ -108,21 +109,21 @@ static void close_inherited(void) {
 
 void zg_stats_give_to(uint32_t user) {
     uint64_t device, inode;
-    // Between vfork and exec a child runs in its parent's memory, whose page this is. The program may have closed the descriptor and opened a
-    // file of its own by that number.
+    // A vfork child runs in its parent's memory until exec: the page belongs to the parent. Also, the program may have
+    // closed the descriptor and opened its own file under the same number.
     if (stats_descriptor < 0 || !zg_os_is_own_process() || !zg_os_identify(stats_descriptor, &device, &inode)) return;
     if (stats_inode && inode == stats_inode && device == stats_device) zg_os_give_file(stats_descriptor, user);
 }
 
 void zg_stats_after_fork_in_child(void) {
-    if (!is_published) { // the page is this process's own already
+    if (!is_published) { // not shared with the parent
         begin_child(zg_stats);
         return;
     }
     static union {
         struct zg_stats_page page;
         char bytes[ZG_STATS_BYTES];
-    } child; // of one process: a child's child that gets here finds its parent's, which is what it copies
+    } child; // per process: a later child overwrites its own copy
     child.page = *zg_stats;
     if (parents) zg_os_release(parents, ZG_STATS_BYTES);
     parents = zg_os_map_again(zg_stats, ZG_STATS_BYTES);
@@ -130,7 +131,8 @@ void zg_stats_after_fork_in_child(void) {
     close_inherited();
     if (replace_page(&child)) return;
     is_published = false;
-    // No page of its own to be had: leave the parent's all the same, or count beside it.
+    // There is no memfd for the child. Stop sharing the parent's page: count in private memory at the same address, or
+    // else in `child`.
     child.page.degradations |= UINT64_C(1) << zg_degradation_no_statistics;
     if (zg_os_map_private(ZG_STATS_BYTES, zg_stats)) *zg_stats = child.page;
     else zg_stats = &child.page;

@@ -1,4 +1,5 @@
-// Recognising classes. zg_class_number: hot path, lock-free; a new pointer is validated with system calls.
+// Recognizes the classes of freed objects.
+// zg_class_number: hot path, lock-free; makes system calls to validate a new pointer.
 
 #include "zombies/classes.h"
 
@@ -16,14 +17,15 @@ enum { STRANGERS = 1024 };
 
 bool zg_classes_on;
 
-// Pointer, with its language in the low bits, and GONE where its library may be; entries are added and never taken away. A
-// number is an index plus one.
+// Open-addressed hash table. An entry is the class pointer with its language in the low bits, and GONE if its library
+// may be unloaded. Entries are added and never removed. A class number is an index plus one.
 uint64_t *zg_classes;
-// Of the type's name, where the class is of C++: another library at the same place may have another class there.
+// Hash of the type name of each C++ class, because another library at the same address may have another class there.
 static uint32_t *name_hashes;
-// Pointers that are no classes, the last one seen in each place.
+// Direct-mapped cache of pointers that are not classes.
 static uint64_t strangers[STRANGERS];
-static bool is_used; // a class or a stranger was noted: where none was, none need be looked for
+// A pointer was validated before. If not, there is nothing to forget.
+static bool is_used;
 
 void zg_classes_init(bool on) {
     uint64_t *tables = on ? zg_os_map_for_good(ZG_CLASSES_ALL * (sizeof *zg_classes + sizeof *name_hashes)) : NULL;
@@ -38,7 +40,7 @@ static uint32_t find(uint64_t pointer) {
     if (!zg_classes) return 0;
     for (uint64_t i = start; i < start + ZG_CLASS_PROBES; i++) {
         uint64_t entry = zg_load(&zg_classes[i]);
-        if ((entry & ~LANGUAGE_BITS) == pointer) return (uint32_t)i + 1; // GONE makes it another pointer
+        if ((entry & ~LANGUAGE_BITS) == pointer) return (uint32_t)i + 1; // an entry with GONE does not match
         if (!entry) return 0;
     }
     return 0;
@@ -55,11 +57,11 @@ static uint32_t add(uint64_t pointer, enum zg_language language, uint32_t name_h
             name_hashes[i] = name_hash;
             return (uint32_t)i + 1;
         }
-        // Its library was unloaded, or another one: it is there again.
+        // The library was unloaded. Now it, or another library with the same class, is loaded at this address.
         if (entry == (wanted | GONE) && name_hashes[i] == name_hash) zg_store(&zg_classes[i], entry = wanted);
         if (entry == wanted) return (uint32_t)i + 1;
     }
-    return 0; // full around here: its objects are treated as plain blocks
+    return 0; // all probed entries are taken: treat the object as a plain block
 }
 
 static uint64_t read_bytes(const struct zg_space *space, void *to, uint64_t address, uint64_t count) {
@@ -79,7 +81,8 @@ static bool is_printable(const struct zg_space *space, uint64_t address) {
     return true;
 }
 
-// Layout of metadata: TargetClassMetadata and the heap metadata kinds of the Swift runtime (ABI/MetadataKind.def).
+// Checks Swift class metadata. Layout: TargetClassMetadata, and the heap metadata kinds of the Swift runtime
+// (ABI/MetadataKind.def).
 bool zg_class_is_swift(const struct zg_space *space, uint64_t metadata) {
     struct {
         uint64_t destroy, values, kind, superclass;
@@ -91,7 +94,8 @@ bool zg_class_is_swift(const struct zg_space *space, uint64_t metadata) {
     if (!zg_class_may_be_pointer(metadata)) return false;
     uint64_t got = read_bytes(space, &class, metadata - 16, sizeof class);
     if (got < 3 * sizeof(uint64_t) || !space->is_code(space->context, class.destroy)) return false;
-    // Closure contexts, boxes, boxed errors, tasks. Contexts and boxes say at which byte their contents begin.
+    // Closure contexts, boxes, boxed errors, tasks. The metadata of contexts and boxes holds the offset of their
+    // contents.
     if ((class.kind == 0x400 || class.kind == 0x500) &&
         (got < 4 * sizeof(uint64_t) || (uint32_t) class.superclass < 16 || (uint32_t) class.superclass >= 65536))
         return false;
@@ -110,8 +114,9 @@ bool zg_class_is_swift(const struct zg_space *space, uint64_t metadata) {
     return is_printable(space, class.descriptor + 8 + (uint64_t)(int64_t)descriptor.name);
 }
 
-// Itanium C++ ABI 2.5.2 and 2.9: offset to top, type information, then the functions. Type information begins with a virtual
-// table pointer and the name; that table's own type is one of the classes in namespace __cxxabiv1.
+// Returns the type information of a C++ virtual table, or 0 if it is none. Itanium C++ ABI 2.5.2 and 2.9: offset to top
+// and type information are in front of the functions. Type information begins with a virtual table pointer and the
+// name. That virtual table belongs to a class in namespace __cxxabiv1.
 static uint64_t cxx_type(const struct zg_space *space, uint64_t table) {
     uint64_t head[2], type[2], meta[2], meta_type[2];
     char name[16];
@@ -130,20 +135,21 @@ bool zg_class_cxx_name(const struct zg_space *space, uint64_t table, char *name,
     uint64_t type = cxx_type(space, table), words[2];
     if (!type || !read_words(space, type, words, 2)) return false;
     uint64_t got = read_bytes(space, name, words[1], capacity - 1);
-    // The last page of an image may end behind the name.
+    // The name may end just before the end of the image's last page: retry with fewer bytes.
     for (uint64_t less = 1; !got && less < capacity; less *= 2)
         got = read_bytes(space, name, words[1], capacity / (2 * less));
     name[got] = 0;
-    uint64_t skipped = name[0] == '*'; // local to its image
+    uint64_t skipped = name[0] == '*'; // marks a name that is local to its image
     if (skipped) zg_string_copy(name, name + 1, capacity);
     return name[0] != 0;
 }
 
 static uint32_t swift_layout;
 
-// Most words that only look like metadata lead to the start of a block: nodes that are linked, in a program that has no Swift. Metadata
-// that the Swift runtime has made may lie in a block, too, behind what stands before its address point. False: this is none, which is
-// known without reading anything: the program may have protected the page, and the thread may have signals blocked.
+// The pointer may be Swift metadata. In programs without Swift, most words that look like metadata point to the start
+// of a block: nodes of linked structures. Metadata allocated at run time also lies in a block, but its address point is
+// behind the block's first words. Decides without reading the block: the program may have protected its page, and the
+// thread may block signals.
 static bool may_be_made(uint64_t metadata) {
     uint64_t index, interior;
     if (!zg_slab_contains(metadata)) return true;
@@ -163,8 +169,8 @@ void zg_class_set_swift_layout(enum zg_swift_layout layout) {
     if (layout == zg_swift_unexpected) forget(zg_language_swift);
 }
 
-// The first objects are known before the check has run, which follows when the thread leaves the runtime; where it finds a layout that is
-// not ours, they are forgotten again.
+// The layout check runs when the thread leaves the runtime, after the first objects were recognized. If the check
+// fails, their classes are forgotten.
 static bool is_swift(uint64_t metadata) {
     enum zg_swift_layout layout = (enum zg_swift_layout)__atomic_load_n(&swift_layout, __ATOMIC_ACQUIRE);
     if (layout == zg_swift_unexpected || !may_be_made(metadata) || !zg_class_is_swift(&zg_space_own, metadata))
@@ -211,7 +217,7 @@ void zg_classes_forget_cxx(void) {
     for (uint64_t i = 0; i < STRANGERS; i++) zg_store(&strangers[i], 0);
 }
 
-// Type information and the offset to the top stand before the functions; the offsets of virtual bases before them.
+// Type information and offset to top are in front of the functions, the offsets of virtual bases in front of those.
 const char *zg_class_cxx_access(int64_t offset) {
     return offset >= 0 ? ZG_ACCESS(call) : offset >= -16 ? ZG_ACCESS(cast) : ZG_ACCESS(read);
 }

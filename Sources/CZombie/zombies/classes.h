@@ -1,10 +1,10 @@
-// The classes of dead objects: recognised by content when a block is freed, numbered, named when a report needs it.
+// Recognizes the classes of freed objects by their contents, and numbers the classes. Names are read only for reports.
 //
-//   Swift  word 0 is the class's metadata, word 1 the reference count as it is when an object goes
-//   C++    word 0 of a block from operator new is a virtual table whose type information is a class's
+//   Swift  word 0 is class metadata, word 1 the reference count of an object that is being freed
+//   C++    word 0 of a block from operator new is a virtual table whose type information is that of a class
 //
-// A pointer is validated once, by reading what it leads to with system calls that cannot fault; after that recognition is
-// a look-up in a table. Numbers are indices into that table and stay valid.
+// A pointer is validated once, by reading its target with system calls that cannot fault. After that, recognition is a
+// table lookup. Class numbers are indices into the table and stay valid.
 // zg_class_of_dead: hot path, no lock. The rest: cold.
 
 #ifndef ZG_CLASSES_H
@@ -18,11 +18,13 @@
 
 struct zg_class {
     enum zg_language language;
-    uint64_t pointer; // Swift: metadata, C++: virtual table (its address point)
+    // Swift: metadata; C++: address point of the virtual table.
+    uint64_t pointer;
 };
 
-// Reference count of a Swift object in free(): deinit has run, and the last strong or the last unowned reference went.
-// 0x3 in the top bits: a side table, which a weak reference had made (SwiftShims/RefCount.h).
+// Reference count of a Swift object in free(): deinit has run, and the last strong or the last unowned reference is
+// gone. If the top two bits are set (3), the word points to a side table, because the object had weak references
+// (SwiftShims/RefCount.h).
 #define ZG_SWIFT_DEAD_BITS UINT64_C(0x0000000100000003)
 #define ZG_SWIFT_DEAD_UNOWNED_BITS UINT64_C(0x0000000100000001)
 #define ZG_SWIFT_IMMORTAL_BITS UINT64_C(0x80000004FFFFFFFF)
@@ -30,27 +32,31 @@ struct zg_class {
 extern bool zg_classes_on;
 
 void zg_classes_init(bool on);
-// The class's number, 0 where the pointer is none.
+// Returns the number of the class, 0 if the pointer is not a class.
 uint32_t zg_class_number(uint64_t pointer, enum zg_language language);
-// Unknown for 0 and for classes whose image was unloaded.
+// Returns the class; its language is unknown for number 0 and for classes whose image was unloaded.
 struct zg_class zg_class_get(uint32_t number);
-// Number of an already known class, 0 where it is not known. Any context.
+// Returns the number of a class seen before, else 0. Any context.
 uint32_t zg_class_find(uint64_t pointer);
-// A library may have gone, and its virtual tables with it.
+// Forgets all C++ classes, because a library, and its virtual tables, may have been unloaded.
 void zg_classes_forget_cxx(void);
-// Validates without the table: the metadata of a Swift class. Cold, any context.
+// The pointer is metadata of a Swift class or heap object. Does not use the table. Cold, any context.
 bool zg_class_is_swift(const struct zg_space *space, uint64_t metadata);
-// The mangled name of a C++ class, as in its type information ("6Circle"). Cold, any context.
+// Writes the mangled name of a C++ class from its type information ("6Circle"). False if `table` is no virtual table.
+// Cold, any context.
 bool zg_class_cxx_name(const struct zg_space *space, uint64_t table, char *name, uint64_t capacity);
 
-// What an access to this place of a C++ class's virtual table does: "call", "cast", "read".
+// Returns what an access at this offset of a C++ virtual table does: "call", "cast", "read".
 const char *zg_class_cxx_access(int64_t offset);
 
-// Whether the running Swift runtime lays out objects as we expect (process/swift_check.h).
+// Whether the running Swift runtime lays out objects as expected (process/swift_check.h).
 enum zg_swift_layout {
-    zg_swift_unchecked,  // no Swift object was seen yet, or the check is still to come: taken for the expected one
-    zg_swift_expected,   // as expected; where the runtime is linked statically, as far as its objects show it
-    zg_swift_unexpected, // Swift support is off, and the Swift classes that were known are forgotten
+    // No Swift object was freed yet, or the check is pending. Treated as expected.
+    zg_swift_unchecked,
+    // As expected. If the runtime is linked statically, only as far as its objects show.
+    zg_swift_expected,
+    // Swift support is off, and known Swift classes are forgotten.
+    zg_swift_unexpected,
 };
 void zg_class_set_swift_layout(enum zg_swift_layout layout);
 
@@ -59,13 +65,13 @@ ZG_INLINE bool zg_class_may_be_pointer(uint64_t pointer) {
 }
 
 struct zg_dead {
-    uint32_t class_number; // 0: no object
+    uint32_t class_number; // 0: not an object
     enum zg_language language;
 };
 
 enum { ZG_CLASSES = 1 << 16, ZG_CLASS_PROBES = 16 };
 enum { ZG_CLASSES_ALL = ZG_CLASSES + ZG_CLASS_PROBES };
-// So many; NULL where there is no memory for them, and zg_classes_on is false.
+// Table of ZG_CLASSES_ALL entries. NULL if there is no memory for it; zg_classes_on is false then.
 extern uint64_t *zg_classes __attribute__((visibility("hidden")));
 ZG_INLINE uint64_t zg_class_place(uint64_t pointer) { return (pointer * UINT64_C(0x9e3779b97f4a7c15)) >> 48; }
 
@@ -76,7 +82,7 @@ ZG_INLINE struct zg_dead zg_class_look_up(uint64_t pointer, enum zg_language lan
     return (struct zg_dead){zg_class_number(pointer, language), language};
 }
 
-// Such a block may have been an object: whether it was, zg_class_of_dead says.
+// Cheap filter: if false, the block was not an object. If true, ask zg_class_of_dead.
 ZG_INLINE bool zg_class_may_be_dead(const uint64_t *words, enum zg_alloc_family family) {
     if (family == zg_family_malloc || family == zg_family_aligned) {
         uint64_t bits = words[1];
@@ -85,7 +91,7 @@ ZG_INLINE bool zg_class_may_be_dead(const uint64_t *words, enum zg_alloc_family 
     return zg_class_may_be_pointer(words[0]) && !zg_slab_contains(words[0]);
 }
 
-// The class of an object that lay in a block being freed. Reads two words of the block.
+// Returns the class of the object in a block that is being freed. Reads the block's first two words.
 ZG_INLINE struct zg_dead zg_class_of_dead(const uint64_t *words, enum zg_alloc_family family, uint64_t size) {
     const struct zg_dead none = {0, zg_language_unknown};
     uint64_t pointer = words[0];
@@ -96,7 +102,7 @@ ZG_INLINE struct zg_dead zg_class_of_dead(const uint64_t *words, enum zg_alloc_f
         return zg_class_look_up(pointer, zg_language_swift);
     }
     if (family != zg_family_new && family != zg_family_new_aligned) return none;
-    // Most blocks of C++ that begin with a pointer are nodes: it leads to the next one.
+    // Most C++ blocks that begin with a pointer to another block are nodes of linked structures, not objects.
     if (!zg_class_may_be_pointer(pointer) || zg_slab_contains(pointer) || !zg_classes_on || size < 8) return none;
     return zg_class_look_up(pointer, zg_language_cxx);
 }

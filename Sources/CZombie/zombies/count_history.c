@@ -1,4 +1,4 @@
-// The table of retains and releases. Locks: one for each set, tried only.
+// Keeps the table of retains and releases. One lock for each set; only a deallocation waits for it, briefly.
 
 #include "zombies/count_history.h"
 
@@ -11,7 +11,7 @@ enum { SET_BITS = 13 };
 static char *table;
 static uint32_t change_count;
 static uint64_t entry_bytes;
-// What each set's lock and its next victim are: bit 31, and the number of the entry.
+// State of each set: bit 31 is its lock, the other bits count evictions and select the next entry to evict.
 static uint32_t sets[1 << SET_BITS];
 #define LOCKED UINT32_C(0x80000000)
 
@@ -61,7 +61,7 @@ static struct zg_count_entry *find(uint64_t set, uint64_t object) {
     return NULL;
 }
 
-// Free ones first.
+// Takes a free entry of the set, else evicts one in round-robin order.
 static struct zg_count_entry *take_entry(uint64_t set, uint64_t object, uint32_t *victim) {
     struct zg_count_entry *entry = find(set, 0);
     if (!entry) entry = entry_at(set, (*victim)++ % ZG_COUNT_WAYS);
@@ -76,7 +76,8 @@ static void begin(struct zg_count_entry *entry, uint64_t class, uint16_t maker) 
     entry->class = class;
 }
 
-// An end that is not noted would leave this life's changes to the next one.
+// Tries to lock the set. A deallocation retries, because without it this object's changes would be attributed to the
+// next object at the address.
 static uint32_t enter_set(uint64_t set, bool is_end) {
     enum { TRIES = 1000 };
     uint32_t word = __atomic_fetch_or(&sets[set], LOCKED, __ATOMIC_ACQUIRE);
@@ -87,7 +88,7 @@ static uint32_t enter_set(uint64_t set, bool is_end) {
     return word;
 }
 
-// Threads that the child does not have may have been in a set.
+// Threads that do not exist in the child may have held locks.
 void zg_count_history_after_fork_in_child(void) {
     for (uint64_t i = 0; table && i < ZG_ARRAY_COUNT(sets); i++)
         if (sets[i] & LOCKED) sets[i] &= ~LOCKED;
@@ -103,7 +104,7 @@ bool zg_count_history_add(uint64_t object, uint64_t class, struct zg_count_chang
     bool is_new = !entry;
     if (is_new) entry = take_entry(set, object, &victim);
     if (is_new || (entry->is_over && begins_anew) || entry->class != class) begin(entry, class, maker);
-    // One function that deallocates leads to another.
+    // One deallocation function calls another: record the first event only.
     bool is_reported = entry->is_over && is_end;
     if (entry->thread != change.thread) entry->is_shared = true;
     entry->thread = change.thread;

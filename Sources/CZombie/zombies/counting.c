@@ -1,15 +1,16 @@
-// Retain, release or look: what the count would be afterwards. Facts: SwiftShims/RefCount.h of Swift 5 and 6, 64 bits.
+// Emulates a function of the Swift runtime on a live object's count, and compares the count afterwards.
+// Facts: SwiftShims/RefCount.h of Swift 5 and 6, 64 bits.
 
 #include "zombies/counting.h"
 
 #include "blocks/words.h"
 #include "platform/os.h"
 
-// A side table: object, reserved, counts of strong and unowned references, count of weak ones.
+// Layout of a side table: object, reserved, strong and unowned count, weak count.
 enum { OBJECT = 0, COUNTS = 16, WEAK = 24, SIDE_BYTES = 32 };
 enum { STEPS_MOST = 400, WRITTEN_MOST = 64, LINE_WORDS = 8 };
 
-// So many of each that none of them comes to its end, or overflows, whatever is taken away or added.
+// Large enough that no count reaches zero or overflows, whatever the function subtracts or adds.
 #define MANY UINT64_C(0x100000)
 #define STRONG_SHIFT 33
 #define DEINITING (UINT64_C(1) << 32)
@@ -18,10 +19,10 @@ enum { STEPS_MOST = 400, WRITTEN_MOST = 64, LINE_WORDS = 8 };
 
 struct world {
     uint64_t side, object;
-    uint64_t counts, weak;                              // as they were written last
-    uint64_t places[WRITTEN_MOST], words[WRITTEN_MOST]; // what the code has written elsewhere
+    uint64_t counts, weak;                              // as last written
+    uint64_t places[WRITTEN_MOST], words[WRITTEN_MOST]; // emulated writes to other memory
     int written;
-    uint64_t line, line_words[LINE_WORDS]; // memory that was read last
+    uint64_t line, line_words[LINE_WORDS]; // cache of the memory read last
 };
 
 static bool read_memory(struct world *world, uint64_t address, uint64_t *word) {

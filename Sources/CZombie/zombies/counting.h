@@ -1,5 +1,6 @@
-// What a function of the Swift runtime was about to do to the count of an object: told by following its code from the fault
-// on, with the count of a living object in place of the dead one's. Needs no symbols. Cold, signal context; no lock.
+// Finds out what a function of the Swift runtime was about to do to a freed object's reference count.
+// Emulates the function's code from the faulting instruction on, with the count of a live object in place of the trap.
+// Needs no symbols. Cold, signal context; no lock.
 
 #ifndef ZG_COUNTING_H
 #define ZG_COUNTING_H
@@ -8,10 +9,12 @@
 #include "platform/base.h"
 
 struct zg_counting {
-    const char *access;    // a word of zg_finding_kinds.h; NULL: not known
-    const char *operation; // value of the detail of that name; NULL: none
+    // Access name from zg_finding_kinds.h; NULL if unknown.
+    const char *access;
+    // Value of the finding's detail "operation"; NULL if there is none.
+    const char *operation;
 };
-// `side`: where the trap page of the object at `object` begins, that the instruction at registers->pc cannot read.
+// `side`: start of the trap page of the object at `object`, which the instruction at registers->pc failed to access.
 struct zg_counting zg_counting_find(const struct zg_registers *registers, uint64_t side, uint64_t object);
 
 #endif

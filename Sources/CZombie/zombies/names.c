@@ -1,4 +1,4 @@
-// Names for readers of other address spaces: include/zg_names.h. Cold; no state.
+// Implements include/zg_names.h: names for readers of other address spaces. Cold; no state.
 
 #include "include/zg_names.h"
 

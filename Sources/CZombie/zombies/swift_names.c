@@ -1,4 +1,4 @@
-// Names from Swift metadata. Cold, any context; no lock, no state.
+// Reads names from Swift metadata. Cold, any context; no lock, no state.
 
 #include "zombies/swift_names.h"
 
@@ -7,7 +7,8 @@
 
 enum { DEPTH_MOST = 6, SUPERCLASSES_MOST = 32, CONTEXTS_MOST = 16, ARGUMENTS_MOST = 32, FIELDS_MOST = 4096 };
 
-// MetadataKind.def; kinds from 0x800 on are pointers (class metadata with an isa of its own, which Linux has not).
+// Metadata kinds (ABI/MetadataKind.def). From 0x800 on, the word is an isa pointer of Objective-C class metadata, which
+// Linux does not have.
 enum {
     kind_class = 0,
     kind_struct = 0x200,
@@ -23,7 +24,7 @@ enum {
     kind_task = 0x502,
 };
 
-// ContextDescriptorKind.
+// Context descriptor kinds (ContextDescriptorKind).
 enum {
     context_module = 0,
     context_extension = 1,
@@ -48,12 +49,12 @@ static uint16_t quarter(const struct zg_space *space, uint64_t address) {
     uint16_t value;
     return read_bytes(space, address, &value, sizeof value) ? value : 0;
 }
-// A relative pointer: its own address plus what it holds; 0 is null.
+// Reads a relative pointer: the target is its own address plus its value; 0 is null.
 static uint64_t relative(const struct zg_space *space, uint64_t address) {
     int32_t distance = (int32_t)half(space, address);
     return distance ? address + (uint64_t)(int64_t)distance : 0;
 }
-// One whose low bit says that it leads to a pointer.
+// Reads a relative pointer whose low bit means that it points to a pointer to the target.
 static uint64_t relative_indirect(const struct zg_space *space, uint64_t address) {
     int32_t distance = (int32_t)half(space, address);
     if (!distance) return 0;
@@ -61,7 +62,7 @@ static uint64_t relative_indirect(const struct zg_space *space, uint64_t address
     return distance & 1 ? word(space, target) : target;
 }
 
-// A name in the program's constants; it may end just before memory that cannot be read.
+// Appends a name from the program's constants. The name may end just before unreadable memory.
 static bool put_name(const struct zg_space *space, struct zg_text *text, uint64_t address) {
     char part[65];
     uint64_t before = text->count;
@@ -80,19 +81,19 @@ static bool put_name(const struct zg_space *space, struct zg_text *text, uint64_
 static uint32_t context_kind(const struct zg_space *space, uint64_t context) { return half(space, context) & 0x1f; }
 static bool is_type(uint32_t kind) { return kind >= context_class && kind <= context_last_type; }
 
-// Where the generic header begins behind a nominal type's fixed part: TargetClassDescriptor has 44 bytes, the struct's and
-// the enum's 28.
+// Returns where the generic header begins, behind the fixed part of a nominal type descriptor: 44 bytes for a class, 28
+// for a struct or enum. 0 if the type is not generic.
 static uint64_t generic_header(const struct zg_space *space, uint64_t context) {
     if (!(half(space, context) & 0x80)) return 0;
     return context + (context_kind(space, context) == context_class ? 44 : 28) + 8;
 }
-// Generic parameters of the context and of all around it.
+// Returns the number of generic parameters of the context and of all enclosing contexts.
 static uint32_t parameter_count(const struct zg_space *space, uint64_t context) {
     uint64_t header = generic_header(space, context);
     return header ? quarter(space, header) : 0;
 }
 
-// The type that an extension extends, where it is named by a direct reference.
+// Returns the type that an extension extends, if a direct reference names it, else 0.
 static uint64_t extended_type(const struct zg_space *space, uint64_t extension) {
     uint64_t name = relative(space, extension + 8);
     uint8_t first = 0;
@@ -116,13 +117,13 @@ static bool put_arguments(const struct zg_space *space, uint64_t arguments, uint
     return true;
 }
 
-// "Module.Outer<Int>.Inner": from the outermost context inwards. `arguments` is where the metadata keeps the generic ones;
-// 0: a context without (a protocol).
+// Appends "Module.Outer<Int>.Inner", from the outermost context inwards. `arguments` is the address of the generic
+// arguments in the metadata, 0 for a context without metadata (a protocol).
 static bool put_context(const struct zg_space *space, uint64_t context, uint64_t arguments, struct zg_text *text,
                         int depth) {
     uint64_t chain[CONTEXTS_MOST];
     int count = 0;
-    // Damaged metadata may lead in a circle, by extensions that extend each other as well.
+    // Limits the steps: damaged metadata may form a cycle, also of extensions that extend each other.
     for (int steps = 0; context && count < CONTEXTS_MOST; steps++) {
         if (steps == CONTEXTS_MOST * 4) return false;
         uint32_t kind = context_kind(space, context);
@@ -150,8 +151,8 @@ static bool put_context(const struct zg_space *space, uint64_t context, uint64_t
     return true;
 }
 
-// Where the members that this class itself adds to its metadata begin, in bytes from the address point. A class with a
-// superclass of another library finds it out when it is loaded.
+// Returns the address of the class's immediate members: those that it adds to its superclass's metadata. A class with a
+// resilient superclass learns their offset only when it is loaded.
 static uint64_t immediate_members(const struct zg_space *space, uint64_t metadata, uint64_t descriptor) {
     uint32_t flags = half(space, descriptor) >> 16;
     if (flags & 1u << 13) return metadata + word(space, relative(space, descriptor + 24));
@@ -181,7 +182,7 @@ static bool put_list(const struct zg_space *space, uint64_t first, uint64_t step
     return true;
 }
 
-// Flags: bit 31 not class-bound, 24 to 29 special protocols (1: Error), 30 a superclass.
+// Flags: bit 31 not class-bound, bits 24-29 special protocol (1: Error), bit 30 has a superclass.
 static bool put_existential(const struct zg_space *space, uint64_t metadata, struct zg_text *text) {
     uint32_t flags = half(space, metadata + 8), count = half(space, metadata + 12);
     if ((flags >> 24 & 0x3f) == 1) {
@@ -202,7 +203,7 @@ static bool put_existential(const struct zg_space *space, uint64_t metadata, str
 }
 
 static bool put_type(const struct zg_space *space, uint64_t metadata, struct zg_text *text, int depth) {
-    // Damaged metadata may lead back to itself, many times on each level: the text is full soon.
+    // Damaged metadata may contain cycles, with many branches on each level. The limited text ends the recursion.
     if (!metadata || metadata & 7 || depth > DEPTH_MOST || text->truncated) return false;
     uint64_t kind = word(space, metadata);
     switch (kind) {
@@ -241,7 +242,7 @@ bool zg_swift_class_name(const struct zg_space *space, uint64_t metadata, struct
     if (known) return true;
     text->count = before;
     text->bytes[before] = 0;
-    // Arguments that cannot be written down: the class alone.
+    // An argument has no name: write the class alone.
     uint64_t descriptor = word(space, metadata) == kind_class ? class_descriptor(space, metadata) : 0;
     return descriptor && put_name(space, text, relative(space, descriptor + 8));
 }
@@ -255,12 +256,13 @@ uint32_t zg_swift_metadata_size(const struct zg_space *space, uint64_t metadata)
     return half(space, metadata + 32) - half(space, metadata + 36);
 }
 
-// Field descriptor: mangled name, superclass, kind (u16), record size (u16), count; a record: flags, type, name.
+// Appends the name of a stored property. Field descriptor: mangled name, superclass, kind (u16), record size (u16),
+// count. Field record: flags, type, name.
 bool zg_swift_field_name(const struct zg_space *space, uint64_t metadata, uint32_t field, struct zg_text *text) {
     uint64_t descriptor = class_descriptor(space, metadata), fields = descriptor ? relative(space, descriptor + 16) : 0;
     if (!fields || field >= half(space, fields + 12)) return false;
     uint64_t record = fields + 16 + (uint64_t)quarter(space, fields + 10) * field;
-    // The compiler's own storage of a lazy property.
+    // Prefix that the compiler gives to the storage of a lazy property.
     static const char lazy[] = "$__lazy_storage_$_";
     uint64_t before = text->count;
     if (!put_name(space, text, relative(space, record + 8))) return false;
@@ -273,7 +275,7 @@ bool zg_swift_field_name(const struct zg_space *space, uint64_t metadata, uint32
     return true;
 }
 
-// Address of the field offset vector in the metadata; 0 where there is none.
+// Returns the address of the field offset vector in the metadata; 0 if there is none.
 static uint64_t field_offsets(const struct zg_space *space, uint64_t metadata, uint64_t descriptor) {
     uint32_t place = half(space, descriptor + 40);
     if (!place || !half(space, descriptor + 36)) return 0;
@@ -283,7 +285,7 @@ static uint64_t field_offsets(const struct zg_space *space, uint64_t metadata, u
 
 bool zg_swift_property_at(const struct zg_space *space, uint64_t metadata, uint64_t byte, struct zg_text *text) {
     if (word(space, metadata) != kind_class || byte < 16 || byte >= half(space, metadata + 24)) return false;
-    // The field that begins last, at or before this byte.
+    // Find the field with the highest offset at or below this byte.
     uint64_t best = 0, owner = 0;
     uint32_t field = 0;
     uint64_t class = metadata;
@@ -300,8 +302,9 @@ bool zg_swift_property_at(const struct zg_space *space, uint64_t metadata, uint6
     return owner && best >= 16 && zg_swift_field_name(space, owner, field, text);
 }
 
-// Behind a class descriptor's fixed part: the generic header with its parameters and requirements, the superclass of
-// another library, what the loading needs, then the virtual table: place, count, entries.
+// Returns the address of the virtual table header, or 0. It lies behind the descriptor's fixed part, the generic header
+// with parameters and requirements, the resilient superclass, and the metadata initialization. Virtual table header:
+// offset, count, entries.
 static uint64_t virtual_table(const struct zg_space *space, uint64_t descriptor) {
     uint32_t flags = half(space, descriptor), type_flags = flags >> 16;
     if (!(type_flags & 1u << 15)) return 0;
@@ -309,7 +312,8 @@ static uint64_t virtual_table(const struct zg_space *space, uint64_t descriptor)
     if (flags & 0x80) {
         uint32_t parameters = quarter(space, at + 8), requirements = quarter(space, at + 10),
                  more = quarter(space, at + 14);
-        if (more & ~1u) return 0; // values, conditional conformances: their layout is not known here
+        // Value parameters and conditional conformances have a layout that is not known here.
+        if (more & ~1u) return 0;
         at += 16 + zg_round_up(parameters, 4) + 12 * (uint64_t)requirements;
         if (more & 1) at += 4 + 8 * (uint64_t)quarter(space, at); // type packs
     }
@@ -332,7 +336,7 @@ struct zg_swift_slot zg_swift_slot_at(const struct zg_space *space, uint64_t met
     }
     uint64_t place = metadata + (uint64_t)offset, class = metadata;
     for (int i = 0; class && i < SUPERCLASSES_MOST; i++, class = word(space, class + 8)) {
-        // The place lies in this class's metadata as in the object's own: a subclass begins with its superclass's.
+        // Metadata of a subclass begins with a copy of its superclass's, so the same offset applies in both.
         uint64_t descriptor = class_descriptor(space, class);
         if (!descriptor) continue;
         uint64_t base = metadata - class;

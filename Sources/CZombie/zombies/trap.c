@@ -1,4 +1,4 @@
-// Trap regions. Any context; no lock.
+// Reserves the trap regions and decodes addresses in them. Any context; no lock.
 
 #include "zombies/trap.h"
 
@@ -9,8 +9,9 @@
 enum {
     SHIFT_MOST = 24,
     SHIFT_LEAST = 10,
+    // words_shift = slots_shift + 6, because a slot has 64 bytes on average.
     WORDS_MORE = 6
-}; // words_shift = slots_shift + 6: a slot has 64 bytes on average
+};
 
 struct zg_traps zg_traps;
 

@@ -1,4 +1,4 @@
-// Zombies, the part that is not in line. Cold and signal context; no lock.
+// Implements the part of zombie.h that is not inline. Cold and signal context; no lock.
 
 #define _GNU_SOURCE
 #include "zombies/zombie.h"
@@ -57,7 +57,7 @@ void zg_zombie_init(bool on, bool keep_contents) {
     zg_stats->layout.first_time = zg_layout_time_now();
     if (on && keep_contents) zg_zombie_saved_contents = (uint64_t)zg_os_map_for_good(zg_slabs.bytes);
     if (on && keep_contents && !zg_zombie_saved_contents) zg_stats_degrade(zg_degradation_no_contents);
-    // As large as all slabs may become, and of no use to whoever reads a core file.
+    // Can be as large as all slabs, and is useless in a core file.
     if (zg_zombie_saved_contents) zg_os_leave_out_of_core((void *)zg_zombie_saved_contents, zg_slabs.bytes);
 }
 
@@ -65,7 +65,7 @@ uint64_t zg_zombie_time_ns(const struct zg_death *death) {
     struct zg_layout_time first = zg_stats->layout.first_time, last = zg_layout_time_now();
     uint64_t elapsed = last.ticks - first.ticks;
     if (!elapsed || !death->time) return 0;
-    // The low 32 bits of a time that is not in the future.
+    // `death->time` has the low 32 bits of a time in the past.
     uint64_t now = last.ticks >> ZG_TIME_SHIFT, age = (uint32_t)((uint32_t)now - death->time);
     uint64_t age_ns = zg_scaled(age << ZG_TIME_SHIFT, last.ns - first.ns, elapsed);
     return age_ns < last.ns ? last.ns - age_ns : 0;
@@ -114,7 +114,7 @@ static bool is_likely(const struct zg_block_view *view, const uint64_t *likely, 
     return false;
 }
 
-// Considers one object that the window may stand for.
+// Checks one object that shares this trap window. True if it is the one to report.
 static bool consider(uint64_t start, struct zg_zombie_hit *hit, const uint64_t *likely, int count) {
     struct zg_block_view view;
     if (!zg_lookup_block(start, &view) || !is_zombie(&view)) return false;

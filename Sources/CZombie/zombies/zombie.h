@@ -1,10 +1,10 @@
-// Zombies: dead blocks that were objects of a known class. What is written into them, so that every later use says what it
-// was; how that is verified; and how a trap address leads back to the object.
+// Zombies: freed blocks that were objects of a known class. Writes and verifies their trap words, and maps a trap
+// address back to the object.
 //
 //   Swift  word 0   class pointer into the trap region: calls, casts, type names
-//          word 1   reference count that leads to a trap page: retain, release, weak, unowned, uniqueness
+//          word 1   reference count that points to a trap page: retain, release, weak, unowned, uniqueness checks
 //          others   trap words: a stored reference that is followed
-//   C++    word 0   virtual table pointer into the trap region; the rest is the common fill
+//   C++    word 0   virtual table pointer into the trap region; the other words have the fill
 //
 // Filling and verifying: hot path. Finding: any context. No lock.
 
@@ -19,16 +19,17 @@
 #include "zombies/classes.h"
 #include "zombies/trap.h"
 
-// Reserves what is needed; switches recognition off where the address space has no room. `keep_contents`: continue mode.
+// Reserves trap regions and tables. Turns recognition off if the address space has no room. `keep_contents`: save what
+// objects held, because the program goes on after a finding.
 void zg_zombie_init(bool on, bool keep_contents);
 
-// Contents of dead objects as they were, where they are kept: at the same distance as in the heap. 0: they are not.
+// Saved contents of zombies, at the same offsets as in the slab heap. 0: contents are not saved.
 extern uint64_t zg_zombie_saved_contents;
 
-// What the words of a dead object have to be.
+// The words that a zombie must contain.
 struct zg_zombie_pattern {
     uint64_t head[2];    // words 0 and 1
-    uint64_t word, step; // word 2 and the difference from each to the next
+    uint64_t word, step; // word 2, and the difference between adjacent words
 };
 ZG_INLINE struct zg_zombie_pattern zg_zombie_swift_pattern(const struct zg_slab *slab, uint64_t number, uint64_t byte) {
     return (struct zg_zombie_pattern){
@@ -39,12 +40,12 @@ ZG_INLINE struct zg_zombie_pattern zg_zombie_swift_pattern(const struct zg_slab 
 ZG_INLINE struct zg_zombie_pattern zg_zombie_cxx_pattern(const struct zg_slab *slab, uint64_t number) {
     return (struct zg_zombie_pattern){{slab->trap_isa + zg_trap_isa_distance(number), ZG_FILL_WORD}, ZG_FILL_WORD, 0};
 }
-// Large blocks: most are the storage of arrays, whose elements have no names.
+// Pattern of a large block. Most are array storage, whose elements have no names, so only the header words are traps.
 struct zg_zombie_pattern zg_zombie_span_pattern(uint32_t bits, uint32_t number);
-// Of any dead object, from its address.
+// Pattern of any zombie, by its address.
 struct zg_zombie_pattern zg_zombie_pattern_at(uint64_t start, uint32_t header);
 
-// `bytes` is a multiple of 16, at least 16.
+// `bytes` is a multiple of 16 and at least 16.
 ZG_INLINE void zg_zombie_write(void *start, uint64_t bytes, struct zg_zombie_pattern pattern) {
     zg_vector *at = start, *end = (void *)((char *)start + bytes);
     *at++ = (zg_vector){pattern.head[0], pattern.head[1]};
@@ -68,13 +69,13 @@ ZG_INLINE struct zg_death zg_zombie_death(uint32_t class_number) {
     return (struct zg_death){class_number, (uint32_t)(zg_arch_ticks() >> ZG_TIME_SHIFT)};
 }
 
-// The view's offset lies in the words that tell an object's class: two of a Swift object, one of a C++ object.
+// The view's offset lies in the words that identify the class: two words of a Swift object, one of a C++ object.
 bool zg_zombie_is_header(const struct zg_block_view *view);
-// Writes the traps of just these words. Their page is accessible.
+// Writes only these words. Their page must be accessible.
 void zg_zombie_write_header(const struct zg_block_view *view);
 
-// Writes the traps of an object that died in this slot. Returns its header bits; 0, and nothing is written, where the slot
-// lies across the end of the trap region. `bytes` as above.
+// Writes the trap words of an object freed in this slot. Returns its header bits. Returns 0 and writes nothing if the
+// slot crosses the end of the trap region. `bytes` as above.
 ZG_INLINE uint32_t zg_zombie_make(const struct zg_slab *slab, uint64_t number, uint64_t start, uint64_t bytes,
                                   enum zg_language language) {
     uint64_t byte = start - slab->base;
@@ -87,24 +88,26 @@ ZG_INLINE uint32_t zg_zombie_make(const struct zg_slab *slab, uint64_t number, u
     return ZG_HEADER_SWIFT;
 }
 
-// What a trap address stands for.
+// The object that a trap address stands for.
 struct zg_zombie_hit {
-    enum zg_trap_part part; // zg_trap_none: the address is no trap
-    bool has_block;         // the object is still known
-    bool ambiguous;         // several dead objects share the window
+    enum zg_trap_part part; // zg_trap_none: not a trap address
+    bool has_block;         // the object was found
+    bool ambiguous;         // several zombies share the window
     struct zg_block_view block;
-    uint64_t byte;  // zg_trap_word: distance of the word from the object's start
-    int64_t offset; // from the trap pointer: byte of the metadata, of the side table, behind the stored reference
+    // zg_trap_word: offset of the word in the object.
+    uint64_t byte;
+    // Distance from the trap pointer: offset in the metadata, in the side table, or behind the stored reference.
+    int64_t offset;
 };
-// `likely` are pointers that decide where several objects share a window.
+// Finds the object for a trap address. `likely`: pointers that decide between objects that share a window.
 struct zg_zombie_hit zg_zombie_find(uint64_t address, const uint64_t *likely, int likely_count);
 
-// The word that stood where the trap word was.
+// Reads the word that the trap word replaced. False if contents are not saved.
 bool zg_zombie_former_word(const struct zg_zombie_hit *hit, uint64_t *word);
 
-// Notes the time on the statistics page: a core file's dead are dated by it. Any context.
+// Stores the current time in the statistics page, which dates the freed blocks of a core file. Any context.
 void zg_zombie_note_time(void);
-// When the block died, nanoseconds since 1970; 0 where unknown.
+// Returns the time of the free in nanoseconds since 1970; 0 if unknown.
 uint64_t zg_zombie_time_ns(const struct zg_death *death);
 
 #endif
