@@ -1,4 +1,4 @@
-// A table of names and values. Who writes takes a lock; who reads takes none, and leaves out what is just being written.
+// Stores annotations in a fixed table. Writers take a lock. Readers take none and skip entries being written (seqlock).
 
 #include "findings/annotations.h"
 
@@ -17,7 +17,7 @@ static struct zg_annotation *find(const char *key) {
     return room;
 }
 
-// Not in the middle of a character of UTF-8.
+// Copies a string, truncated at a UTF-8 character boundary if too long.
 static void cut(char *to, const char *from, uint64_t capacity) {
     zg_string_copy(to, from, capacity);
     uint64_t end = zg_string_length(to);
@@ -30,7 +30,7 @@ static void cut(char *to, const char *from, uint64_t capacity) {
 bool zg_annotations_set(const char *key, const char *value) {
     char name[ZG_ANNOTATION_KEY_BYTES];
     cut(name, key, sizeof name);
-    // The child of a fork may find it taken for good.
+    // In the child of a fork the lock may stay taken for good.
     if (!zg_lock_take_within(&lock, LONGEST_WAIT_NS)) return false;
     struct zg_annotation *annotation = find(name);
     if (annotation) {

@@ -1,4 +1,5 @@
-// What the program notes about itself, by names of its own: shown with what it dies of. Readers need no lock, and any context.
+// Stores the program's annotations: named texts that are shown with a crash. Reading needs no lock and works in any
+// context.
 
 #ifndef ZG_ANNOTATIONS_H
 #define ZG_ANNOTATIONS_H
@@ -8,10 +9,10 @@
 
 extern struct zg_annotation zg_annotations[ZG_ANNOTATIONS];
 
-// Keeps the value under this name, cut off where it is longer; NULL takes it away. Any thread, not from a signal handler. False: there is no
-// room for another name.
+// Stores the value under this name, truncated if too long; NULL removes it. Any thread, not from a signal handler.
+// Returns false if there is no room for another name.
 bool zg_annotations_set(const char *key, const char *value);
-// ,"annotations":{…}; nothing where there are none.
+// Writes ,"annotations":{…}, or nothing if there are none.
 void zg_annotations_put(struct zg_text *text);
 
 #endif

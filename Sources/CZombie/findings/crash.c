@@ -1,4 +1,4 @@
-// The keys of a crash. Signal context; no lock, no allocation.
+// Writes the JSON keys of a crash. Signal context; no lock, no allocation.
 
 #define _GNU_SOURCE
 #include "findings/crash.h"

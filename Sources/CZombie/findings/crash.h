@@ -1,4 +1,4 @@
-// What a finding says besides where it is about what ends the program: signal, message, registers, annotations. Any context; no lock.
+// The part of a finding about the program's end: signal, message, registers, annotations. Any context; no lock.
 
 #ifndef ZG_FINDING_CRASH_H
 #define ZG_FINDING_CRASH_H
@@ -9,14 +9,14 @@
 struct zg_crash {
     int signal, code;
     struct zg_registers registers;
-    // Where the error was thrown that ends it; 0: none, not known, or the access's stack shows it.
+    // Stack at which the error was thrown that ends the program; 0 if none or unknown, or if the access stack shows it
     uint32_t thrown_stack;
-    const char *message; // of whoever ended it; NULL: nobody said any
+    const char *message; // message from the code that ended the program; NULL if none
 };
 
-// "SIGSEGV"; "signal 40" has no name and is NULL.
+// Returns the name of a signal that ends programs, such as "SIGSEGV"; NULL for others.
 const char *zg_crash_signal_name(int signal);
-// ,"signal":"SIGABRT","code":-6,… as keys of a finding's object.
+// Writes ,"signal":"SIGABRT","code":-6,… as keys of a finding's JSON object.
 void zg_crash_put_json(struct zg_text *text, const struct zg_crash *crash);
 
 #endif

@@ -1,4 +1,4 @@
-// The record of a finding. Cold, any context; no state.
+// Initializes and fills the record of a finding. Cold, any context; stateless.
 
 #include "findings/finding.h"
 

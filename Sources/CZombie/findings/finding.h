@@ -1,4 +1,4 @@
-// A finding: one bug, as a record. Any context; no state, nothing is allocated.
+// A finding: the record of one bug. Any context; stateless, allocates nothing.
 
 #ifndef ZG_FINDING_H
 #define ZG_FINDING_H
@@ -15,38 +15,43 @@ struct zg_crash; // crash.h
 
 struct zg_finding {
     enum zg_finding_kind kind;
-    const char *access;     // the name of one of ZG_ACCESSES
-    const char *confidence; // and of ZG_CONFIDENCES
-    bool fatal;             // on_finding=abort ends the program; as the kind has it, unless it is said otherwise
-    bool is_reported_later; // its text on standard error is written by zg_report_complete, or somebody else says it
+    const char *access;     // a name of ZG_ACCESSES
+    const char *confidence; // a name of ZG_CONFIDENCES
+    bool fatal;             // ends the program with on_finding=abort; defaults to the kind's setting
+    // zg_report_complete, or the process's own reporter, writes the text to standard error later.
+    bool is_reported_later;
     uint64_t address;
-    uint64_t repeats; // how often an equal one was met again, where this is about those; 0: it is the first
+    // How often equal findings occurred again, in a record about repeats; 0 in the first report
+    uint64_t repeats;
     bool has_block;
     struct zg_block_view block;
-    uint64_t member_code;  // address of the method that was called, or of its record where it is async; 0: not known
-    int64_t member_byte;   // byte of the object whose property is meant; negative: none
-    uint32_t member_field; // number of the property in the class `member_class`, where that is not 0
+    // Address of the called method, or of its record if it is async; 0 if unknown
+    uint64_t member_code;
+    int64_t member_byte;   // byte offset of the property in the object; negative if none
+    uint32_t member_field; // number of the property in `member_class`, if that is not 0
     uint64_t member_class;
-    // What would have followed, where the object was only retained so far: what of it has a name of the class is the member.
+    // What the code would have done next with the object, if so far it was only retained. The first use that
+    // has a name in the class is reported as the member.
     int next_count;
     struct zg_ahead_use next[ZG_AHEAD_USES];
-    uint64_t
-        previous_frame; // of an access that had begun before this one, which it meets: a return address; 0: not known
-    int thread_tid;     // of another thread than the calling one, with its number; 0: it is that
+    // Return address in an earlier access that is still in progress and conflicts with this one; 0 if unknown
+    uint64_t previous_frame;
+    // tid of another thread that made the access; 0: the calling thread
+    int thread_tid;
     uint32_t thread_number;
-    const struct zg_crash *crash; // what ends the program by it; NULL: nothing does, or nobody asked
+    const struct zg_crash *crash; // details if the program dies of it; NULL otherwise or if crashes are not collected
     int access_count;
     uint64_t access_stack[ZG_STACK_MAX_DEPTH];
     int detail_count;
     struct {
         const char *name;
-        const char *text; // NULL: `number`
+        const char *text; // NULL if the value is `number`
         uint64_t number;
         bool hex;
     } details[ZG_FINDING_DETAILS];
 };
 
-// An empty finding; `view` may be NULL.
+// Initializes a finding without stacks and details; `view` may be NULL.
 void zg_finding_init(struct zg_finding *finding, enum zg_finding_kind kind, const char *access, uint64_t address,
                      const struct zg_block_view *view);
 const char *zg_finding_kind_name(enum zg_finding_kind kind);

@@ -1,4 +1,5 @@
-// Findings are made and passed to the report: once only, written, counted. Cold; takes the report lock.
+// Creates findings and passes them to the report, which writes each once and counts repeats. Cold; takes the report
+// lock.
 
 #include "findings/found.h"
 
@@ -16,7 +17,7 @@ void (*zg_found_describe_end)(struct zg_finding *finding, struct zg_crash *end, 
 
 void zg_found_never_abort(bool never) { never_abort = never; }
 
-// Which stacks of the block lack their outer frames.
+// Adds a detail that says which of the block's stacks lack their outer frames.
 static void tell_shortened(struct zg_finding *finding) {
     bool freed = finding->has_block && zg_depot_is_shortened(finding->block.free_stack);
     bool allocated = finding->has_block && zg_depot_is_shortened(finding->block.alloc_stack);
@@ -79,7 +80,7 @@ void zg_found_misused(const struct zg_block_view *view, uint64_t address, const 
     bool is_dead = view && view->state != zg_state_live;
     struct zg_finding finding =
         make(is_dead ? zg_finding_use_after_free : zg_finding_invalid_free, ZG_ACCESS(read), address, view);
-    finding.fatal = false; // nothing was done to the block
+    finding.fatal = false; // the block was only queried
     zg_finding_detail_text(&finding, "call", call);
     if (!is_dead) zg_finding_detail_text(&finding, "what", what);
     zg_found_report(&finding);
@@ -102,7 +103,7 @@ static void found_change(enum zg_finding_kind kind, const struct zg_block_view *
     struct zg_finding finding = make(kind, ZG_ACCESS(write), view->start + change->offset, view);
     finding.block.offset = (int64_t)change->offset;
     if (kind == zg_finding_write_after_free) finding.member_byte = (int64_t)change->offset;
-    // In front of the block there is no offset but the address.
+    // Before the block there is no offset, only the address.
     if ((int64_t)change->offset >= 0) zg_finding_detail_number(&finding, "offset", change->offset, false);
     zg_finding_detail_number(&finding, "length", change->length, false);
     zg_finding_detail_number(&finding, "old", change->old, true);
@@ -117,7 +118,7 @@ void zg_found_write_after_free(const struct zg_block_view *view, const struct zg
 
 void zg_found_overrun(const struct zg_block_view *view, const struct zg_change *change, const char *found_by) {
     struct zg_block_view block = *view;
-    block.state = zg_state_live; // until now: the stack of a free that finds it is the finding's own
+    block.state = zg_state_live; // live until now; the stack of a free that finds the change is the access stack
     block.free_stack = block.free_thread = 0;
     found_change(zg_finding_heap_overflow, &block, change, found_by);
 }

@@ -1,46 +1,47 @@
-// What is found is made a finding of and passed to the report; one function for each kind of event in the heap.
-// Never in line: a finding is large, and a caller that has none to make may have little stack.
-// Reporting allocates nothing and uses plain system calls, so it also runs in signal handlers. Rank of the report lock: the
-// last; nothing is taken under it.
+// Creates findings of heap errors and passes them to the report; one function for each kind of heap event.
+// Never inlined: a finding is a large local variable, and the caller's stack may be small.
+// Reporting allocates nothing and makes plain system calls, so it also runs in signal handlers. The report lock is last
+// in rank: no other lock is taken under it.
 
 #ifndef ZG_FOUND_H
 #define ZG_FOUND_H
 
 #include "findings/finding.h"
 
-// What an address is, in details: memory whose blocks are forgotten.
+// Detail text for an address in memory whose former blocks are no longer known
 #define ZG_FREE_MEMORY "free memory"
 
-// The access's stack is that of whoever called the published function that this thread is in.
+// Records the stack of the published function's caller as the access stack.
 ZG_NOINLINE void zg_found_capture(struct zg_finding *finding);
-// Writes the finding out, unless an equal one was. The program's end, where the options ask for it, is wanted through
-// zg_thread.errands and comes when the runtime is left. False: an equal one was.
+// Writes the finding unless an equal one was written before; returns false then. If the options ask for it, requests
+// that the program be aborted when the runtime is left (zg_thread.deferred_work).
 bool zg_found_report(struct zg_finding *finding);
-// Completes a finding by which abort ends the program with what is said of crashes; the record is the caller's, `frame` that of the published
-// function. Set at the start where crashes are collected.
+// Adds crash details to a finding with which on_finding=abort ends the program. `end` is the caller's storage, `frame`
+// that of the published function. Set at start-up if crashes are collected, otherwise NULL.
 extern void (*zg_found_describe_end)(struct zg_finding *finding, struct zg_crash *end, const uint64_t *frame);
-// Findings after this do not end the program (it is ending, or somebody asked from outside).
+// `never`: later findings do not abort the program, because it is exiting already.
 void zg_found_never_abort(bool never);
 
-// -- findings of the heap; the calling thread is entered. `view` is the block as the caller has looked it up --
+// -- heap findings; the calling thread is entered. `view` is the block as looked up by the caller --
 ZG_NOINLINE void zg_found_double_free(const struct zg_block_view *view, uint64_t address, const char *freed_with);
-// `view`: the block that the address lies in; NULL where it lies in none.
+// `view`: the block that contains the address, or NULL if none does.
 ZG_NOINLINE void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, const char *what,
                                        const char *freed_with);
-// A function that only asks about a block was given what is none: `view` as above, the block may be dead.
+// Reports an address passed to a function that only queries a block, when the address is not that of a live block.
+// `view` as above; the block may be a freed one.
 ZG_NOINLINE void zg_found_misused(const struct zg_block_view *view, uint64_t address, const char *what,
                                   const char *call);
 ZG_NOINLINE void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t address, const char *freed_with,
                                            uint64_t freed_size);
-// Bytes of a dead block that changed: from `offset` on, the first one from `old` to `now`.
+// Changed bytes of a freed block: `length` bytes from `offset`; the first changed from `old` to `now`.
 struct zg_change {
     uint64_t offset, length;
     uint8_t old, now;
 };
 ZG_NOINLINE void zg_found_write_after_free(const struct zg_block_view *view, const struct zg_change *change,
                                            const char *found_by);
-// Bytes around a block with pages of its own changed; `offset` is from the block's start, negative as a signed number where
-// they lie in front of it. The block is live, or being freed.
+// Reports changed bytes in the red zones of an isolated block. `offset` counts from the block's start; before the block
+// it is negative as a signed number. The block is live, or being freed.
 ZG_NOINLINE void zg_found_overrun(const struct zg_block_view *view, const struct zg_change *change,
                                   const char *found_by);
 

@@ -1,4 +1,4 @@
-// The journal: a ring of bytes and one of ends. Under the report lock.
+// The journal: a ring buffer of text and a ring of line starts. Under the report lock.
 
 #include "findings/journal.h"
 
@@ -10,7 +10,7 @@ uint32_t zg_journal_word;
 
 struct zg_kept_lines zg_journal = {.text_bytes = BYTES, .start_count = LINES};
 
-static char *bytes; // mapped with the first line
+static char *bytes; // mapped at the first line
 static uint64_t starts[LINES], first;
 
 void zg_journal_add(const char *line, uint64_t length) {

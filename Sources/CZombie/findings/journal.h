@@ -1,4 +1,4 @@
-// The last report lines, kept for code in this process that asks for them (zg_api.h).
+// Keeps the last report lines for code in this process (zg_api.h).
 // zg_journal_add: under the report lock. Reading: any thread, under the same lock.
 
 #ifndef ZG_JOURNAL_H
@@ -8,11 +8,11 @@
 #include "platform/base.h"
 
 void zg_journal_add(const char *line, uint64_t bytes);
-// As zg_api's `finding` and `finding_count`. The report lock is held.
+// Like `finding` and `finding_count` of zg_api. The report lock is held.
 uint64_t zg_journal_get(uint64_t index, char *text, uint64_t capacity);
 uint64_t zg_journal_count(uint64_t *first_kept);
 extern struct zg_kept_lines zg_journal;
-// Raised at each line, and woken as a futex.
+// Incremented at each line; a futex, woken then.
 extern uint32_t zg_journal_word;
 
 #endif

@@ -1,4 +1,4 @@
-// The words of findings as tables, for readers of reports (zg_finding_kinds.h).
+// Tables of the names and texts of findings, for readers of reports (zg_finding_kinds.h).
 // Constants only.
 
 #include "include/zg_finding_kinds.h"

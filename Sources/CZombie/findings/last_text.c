@@ -1,5 +1,6 @@
-// A ring of records. A writer takes its room by one compare-and-swap, also where it interrupts another one, and completes its record by
-// its last store; a reader goes from the newest record backwards, as far as records are complete and not written over.
+// A lock-free ring of records. A writer reserves space by one compare-and-swap, which also works if it interrupts
+// another writer, and completes its record with its last store. A reader walks backwards from the newest record, skips
+// incomplete ones and stops at an overwritten one.
 
 #include "findings/last_text.h"
 
@@ -7,12 +8,12 @@
 
 enum { RING_BYTES = ZG_KEPT_WRITES_BYTES, MOST_BYTES = 1000, NO_TID = 0 };
 
-// At multiples of 8 bytes. Positions count on from the first record ever, modulo 2^32.
+// Records start at multiples of 8 bytes. Positions are byte counts since the first record, modulo 2^32.
 struct record {
-    uint32_t at;       // where it begins: another one where it was written over
-    uint32_t previous; // where the one before begins
-    uint32_t tid;      // NO_TID: not complete
-    uint32_t count;    // bytes behind it
+    uint32_t at;       // the record's own position; another value if it was overwritten
+    uint32_t previous; // position of the previous record
+    uint32_t tid;      // NO_TID until complete
+    uint32_t count;    // bytes of text after the record
 };
 
 struct zg_kept_writes zg_last_text;
@@ -61,7 +62,7 @@ uint64_t zg_kept_writes_get(const struct zg_kept_writes *writes, int tid, char *
                     (uint32_t)part);
                 if (!start) break;
             }
-            if (!record.at && !record.previous) break; // the first of all
+            if (!record.at && !record.previous) break; // the very first record
         }
     uint64_t count = capacity - 1 - start;
     __builtin_memmove(text, text + start, count);

@@ -1,5 +1,5 @@
-// What the program wrote to standard error of late: whoever ends a program says why there (collect=crashes). Any context, signal handlers
-// included; no lock, no allocation.
+// Keeps what the program last wrote to standard error: code that ends a program prints the reason there
+// (collect=crashes). Any context, signal handlers included; no lock, no allocation.
 
 #ifndef ZG_LAST_TEXT_H
 #define ZG_LAST_TEXT_H
@@ -7,9 +7,10 @@
 #include "include/zg_kept_text.h"
 #include "platform/base.h"
 
-// Keeps what the calling thread writes to descriptor 2, as far as it can be read: the first 1000 bytes of one call, 128 KiB of all.
+// Keeps text that the calling thread writes to descriptor 2, if readable: the first 1000 bytes of a call, 128 KiB in
+// all.
 void zg_last_text_note(const void *bytes, uint64_t count);
-// What is kept of it: zg_kept_writes_get.
+// The kept text; read it with zg_kept_writes_get.
 extern struct zg_kept_writes zg_last_text;
 
 #endif

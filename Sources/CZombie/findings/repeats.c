@@ -1,5 +1,5 @@
-// A table of the findings that were written, by what makes them equal, and the last of each that came again.
-// Under the report lock. No allocation but the mapping of the second table, with the first repeat.
+// Hash table of the findings written so far, with the first unwritten repeat of each.
+// Under the report lock. Allocates nothing but one mapping, at the first repeat.
 
 #include "findings/repeats.h"
 
@@ -8,7 +8,7 @@
 
 enum { MOST = 1024, DUE_LEAST = 1000 };
 
-static uint64_t keys[MOST]; // full means that later ones are repeated, which does no harm
+static uint64_t keys[MOST]; // if full, later findings are written each time, which does no harm
 static struct repeat {
     uint64_t waiting, written;
     struct zg_finding finding;

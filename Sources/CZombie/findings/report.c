@@ -1,6 +1,6 @@
-// The report writer: one finding at a time, and each that is new exactly once. What cannot be written as a line of the report is
-// a text on standard error, or lost and counted.
-// Cold and signal context; one lock, the last in rank.
+// Writes reports: one finding at a time, each new one exactly once. A finding that cannot be written to the report file
+// is written as text to standard error, or else counted as lost.
+// Cold and signal context; one lock, last in rank.
 
 #include "findings/report.h"
 
@@ -16,7 +16,7 @@
 #include "zombies/zombie.h"
 
 static struct zg_lock report_lock;
-static int lock_owner; // thread id: a fault while a report is written must not wait for itself
+static int lock_owner; // tid: a fault during the write must not wait for its own thread
 #define LONGEST_WAIT_NS INT64_C(10000000000)
 
 static bool take_lock_within_reason(void) {
@@ -42,7 +42,7 @@ bool zg_report_is_mine(void) {
     return owner && owner == zg_os_tid();
 }
 
-// Under the lock. To standard error they are said at the end alone.
+// Under the lock. Repeats go to standard error only at the end.
 static void write_repeats(bool all) {
     struct zg_text text;
     uint32_t cursor = 0;
@@ -71,7 +71,7 @@ static void write_all_repeats(void *unused_1, void *unused_2, void *unused_3) {
     write_repeats(true);
 }
 
-// The thread may be on a small alternate stack of the program's.
+// Uses a static stack: the thread may be on a small alternate stack of the program.
 void zg_report_close_for_good(void) {
     static char stack[32 << 10] __attribute__((aligned(64)));
     if (zg_report_is_mine() || !take_lock_within_reason() || !zg_repeats_are_waiting()) return;
@@ -132,8 +132,9 @@ static bool lose(const struct zg_finding *finding, bool (*is_new)(const struct z
 }
 
 bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *)) {
-    if (zg_report_is_mine()) return lose(finding, is_new); // a fault inside the writer itself
-    // One who faults where nobody knows that the lock is its own waits for the thread whose fault this is.
+    if (zg_report_is_mine()) return lose(finding, is_new); // a fault inside the report writer
+    // A thread may fault after it took the lock and before it is recorded as owner. The wait has a limit because it
+    // would wait for itself.
     if (!take_lock_within_reason()) return lose(finding, is_new);
     if (!is_new(finding)) {
         zg_report_unlock(false);
@@ -145,7 +146,7 @@ bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const stru
     zg_report_begin_line(&text);
     zg_report_put_json(&text, finding);
     if (!text.truncated) zg_journal_add(text.bytes, text.count - 1);
-    // Where zguard was killed the file waits for the next one, and this text is for whoever is there.
+    // If zguard was killed, the file waits for the next zguard; write the text to standard error as well.
     bool is_told = written;
     if (zg_config.report_path[0]) {
         written = !text.truncated && zg_report_write_to_path(&text);

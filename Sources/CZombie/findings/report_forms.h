@@ -1,5 +1,5 @@
-// The two forms of a finding: a JSON line (report_json.c), which zguard reads, and a text (report_text.c) for those who run a
-// program without it.
+// The two forms of a finding: a JSON line (report_json.c) for zguard, and text (report_text.c) for users who run the
+// program without zguard.
 // Cold and signal context; no lock, no allocation.
 
 #ifndef ZG_REPORT_FORMS_H
@@ -11,13 +11,14 @@
 
 void zg_report_put_json(struct zg_text *text, const struct zg_finding *finding);
 void zg_report_put_text(struct zg_text *text, const struct zg_finding *finding);
-// What the text lacks where error_text asks for its first line, as the program goes on.
+// Writes the stacks. zg_report_put_text omits them if error_text asks for one line and the program continues.
 void zg_report_put_stacks(struct zg_text *text, const struct zg_finding *finding);
 bool zg_report_is_shortened(const struct zg_finding *finding);
-// How often the finding was met again, in one line.
+// Writes in one line how often the finding occurred again.
 void zg_report_put_repeats(struct zg_text *text, const struct zg_finding *finding);
 
-// The image that a frame of a stack from now, or from some time ago, lies in. Code that is gone may be jumped to now.
+// Finds the image that contains `pc`, a frame of a current stack, or of an older one (`is_past`). For a current stack
+// the loaded image wins; an unloaded one counts, too, because a call may jump to unloaded code.
 ZG_INLINE bool zg_report_find_image(uint64_t pc, bool is_past, struct zg_module *module) {
     return (!is_past && zg_module_find(pc, module)) || zg_unloaded_find(pc, module);
 }

@@ -1,4 +1,4 @@
-// A finding as a JSON line, and a block as a JSON object.
+// Writes a finding as a JSON line, and a block as a JSON object.
 // Cold and signal context; takes no lock.
 
 #define _GNU_SOURCE
@@ -55,7 +55,7 @@ static void put_hex(struct zg_text *text, const char *name, uint64_t value) {
     zg_text_json_hex(text, value);
 }
 
-// A stored frame is a return address: one byte before it lies in the call.
+// Subtract 1 from a stored frame, a return address, to get an address in the call.
 static void put_frame(struct zg_text *text, uint64_t frame, bool is_past) {
     uint64_t pc = frame - 1;
     struct zg_module module;
@@ -94,7 +94,7 @@ static void put_depot_stack(struct zg_text *text, const char *name, uint32_t sta
     put_stack(text, name, frames, zg_depot_get(stack, frames, ZG_STACK_MAX_DEPTH), true);
 }
 
-// The class of a dead object: its name where the runtime can read it, the mangled one where names are made later.
+// Writes the class of an object: a Swift name if it is readable, or the mangled C++ name, which zguard demangles later.
 static void put_class(struct zg_text *text, uint32_t class_number) {
     struct zg_class class = zg_class_get(class_number);
     char bytes[512];
@@ -105,14 +105,14 @@ static void put_class(struct zg_text *text, uint32_t class_number) {
         if (zg_swift_class_name(&zg_space_own, class.pointer, &name) && !name.truncated)
             put_string(text, "class", bytes);
     } else if (class.language == zg_language_cxx) {
-        static const char prefix[] = "_ZTS"; // the symbol of the name that the type information holds
+        static const char prefix[] = "_ZTS"; // symbol prefix of the type info's name
         zg_string_copy(bytes, prefix, sizeof bytes);
         if (zg_class_cxx_name(&zg_space_own, class.pointer, bytes + 4, sizeof bytes - 4))
             put_string(text, "class_symbol", bytes);
     }
 }
 
-// The class of a live object, read from the object itself; 0 where it is none of Swift's.
+// Returns the class number of a live object, read from the object itself; 0 if it is not a Swift object.
 static uint32_t live_class(const struct zg_block_view *block) {
     uint64_t pointer;
     if (!zg_classes_on || block->state != zg_state_live || block->size < 16) return 0;
@@ -120,7 +120,8 @@ static uint32_t live_class(const struct zg_block_view *block) {
     return zg_class_may_be_pointer(pointer) ? zg_class_number(pointer, zg_language_swift) : 0;
 }
 
-// What would have followed the access, and the superclasses, which tell whose methods those may be.
+// Writes what the code would have done next with the object, and its superclasses, which tell whose methods these may
+// be.
 static void put_next(struct zg_text *text, const struct zg_finding *finding) {
     enum { LEVELS = 8 };
     char bytes[256];
@@ -129,7 +130,7 @@ static void put_next(struct zg_text *text, const struct zg_finding *finding) {
     for (int i = 0; i < finding->next_count; i++) {
         const struct zg_ahead_use *use = &finding->next[i];
         zg_text_init(&name, bytes, sizeof bytes);
-        // What comes behind a property without a name is nothing that comes first.
+        // Without the property's name, the later uses must not appear as the first ones.
         if (!use->is_call && !zg_describe_property(finding, use->byte, &name)) break;
         if (i) zg_text_char(text, ',');
         zg_text_string(text, use->is_call    ? "{\"access\":\"call\""
@@ -157,7 +158,7 @@ static void put_next(struct zg_text *text, const struct zg_finding *finding) {
     zg_text_char(text, ']');
 }
 
-// "block":{…}; the member is that of `finding`, where it is not NULL, and otherwise the property at the block's offset.
+// Writes "block":{…}. The member is that of `finding`, or if that is NULL the property at the block's offset.
 static void put_block(struct zg_text *text, const struct zg_block_view *block, const struct zg_finding *finding) {
     zg_text_string(text, "\"block\":{\"start\":");
     zg_text_json_hex(text, block->start);
@@ -186,10 +187,10 @@ static void put_block(struct zg_text *text, const struct zg_block_view *block, c
     zg_text_char(text, '}');
 }
 
-// "history":[…]: what was asked of the object, the newest first, as far as there is room for it in the line.
+// Writes "history":[…], the object's retains and releases, newest first, as many as fit into the line.
 static void put_history(struct zg_text *text, const struct zg_block_view *block) {
     enum { DEPTH_MOST = 16, LEFT_LEAST = 16 << 10 };
-    // What lived at the address before has a history, too.
+    // The address's former object may have a history, too: the class tells them apart.
     struct zg_class class = zg_class_get(block->zombie ? block->death.class_number : live_class(block));
     if (class.language != zg_language_swift) return;
     const struct zg_count_entry *entry = zg_count_history_find(block->start, class.pointer);

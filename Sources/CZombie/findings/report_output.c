@@ -1,6 +1,6 @@
-// The outputs: what was opened, whether it still is that, and lines written to it. A line goes out with one write call where the
-// kernel takes it whole, otherwise piece by piece; one that could be written in part only is ended before the next one begins.
-// A pipe or socket whose reader does not read delays the program by a tenth of a second in all, until it is read again.
+// Writes lines to the report outputs. A line takes one write call if the kernel accepts it whole, otherwise several. A
+// line that was written only in part is terminated before the next one.
+// A pipe or socket that is not read delays the program by at most 0.1 s in total until it is read again.
 // Cold and signal context; takes no lock.
 
 #define _GNU_SOURCE
@@ -14,18 +14,18 @@
 #include "settings/run_directory.h"
 #include "settings/stats.h"
 
-// What was opened, and as which file: a number may be another file by now, one of the program's.
+// An open output and the file it refers to: the program may have reused the descriptor number for another file.
 struct output {
-    int descriptor; // -1: none
+    int descriptor; // -1 if none
     uint64_t device, inode;
-    bool may_block;    // a pipe or a socket: its reader decides when a write ends
-    bool is_cut;       // what was written last is a part of a line
-    int64_t waited_ns; // for its reader, since the last write that succeeded
+    bool may_block;    // a pipe or socket: its reader decides when a write returns
+    bool is_cut;       // the last line was written only in part
+    int64_t waited_ns; // time spent waiting for the reader since the last successful write
 };
 static struct output report_output = {.descriptor = -1}, error_output = {.descriptor = -1};
-// Number 2, as it was at the start.
+// Descriptor 2 as it was at start-up
 static struct output standard_error = {.descriptor = -1};
-// Begins with the end of the line before.
+// The line buffer. Byte 0 is a newline, to terminate a partly written line.
 static char line[128 << 10];
 
 static bool path_names_process(void) {
@@ -45,8 +45,9 @@ static void expand_path(struct zg_text *path) {
     }
 }
 
-// Opened anew where the program closed it (daemons close all descriptors). The lowest free number, which is the program's.
-static bool is_own_file; // of the run, this process's alone
+static bool is_own_file; // the run's file is one that only this process writes
+// Opens the report at the lowest free number. Also used to reopen it after the program has closed it (daemons close all
+// descriptors).
 static int open_path(void) {
     if (zg_run_is_named()) return zg_run_open_findings(&is_own_file);
     char bytes[ZG_OPTION_PATH_BYTES + 32];
@@ -80,7 +81,7 @@ static void say_not_opened(int error) {
     char message[ZG_OPTION_PATH_BYTES + 128];
     struct zg_text text;
     zg_text_init(&text, message, sizeof message);
-    if (zg_run_is_named()) { // its path is secret
+    if (zg_run_is_named()) { // the run's path is secret
         zg_text_string(&text, "zguard: warning: cannot open the report of the run (error ");
     } else {
         zg_text_string(&text, "zguard: warning: cannot open report '");
@@ -94,23 +95,23 @@ static void say_not_opened(int error) {
 
 void zg_report_open(void) {
     if (zg_os_identify(2, &standard_error.device, &standard_error.inode)) {
-        standard_error.descriptor = 2; // the program's own
+        standard_error.descriptor = 2; // the program's own descriptor
         standard_error.may_block = zg_os_may_block(2);
     }
     if (zg_config.report_path[0]) {
         int opened = open_path();
         report_output = output_out_of_the_way(opened);
-        if (opened >= 0) return; // where it cannot be kept open it is opened for each finding
+        if (opened >= 0) return; // if it cannot be kept open, it is opened for each finding
         zg_stats_degrade(zg_degradation_no_report);
-        // A daemon that a run left behind goes on starting guarded programs when the run is over: nothing for their users.
-        // Where there is no number left (EMFILE) there may be one when something is found.
+        // Do not warn if the run is over: a daemon left from it goes on starting guarded programs, whose users know
+        // nothing of it. EMFILE may have passed by the time of the first finding.
         if (opened != -EMFILE && (opened != -ENOENT || !zg_run_is_named())) say_not_opened(opened);
     }
     error_output = output_of(zg_os_duplicate_hidden(2));
 }
 
 void zg_report_after_fork_in_child(void) {
-    // Each process writes its own file where the path says so; the parent's descriptor is shared otherwise.
+    // With %p each process writes its own file; otherwise it shares the parent's descriptor.
     if (report_output.descriptor >= 0 && path_names_process()) {
         int opened = open_path();
         if (opened >= 0) report_output = output_out_of_the_way(opened);
@@ -136,7 +137,7 @@ int zg_report_descriptors(int descriptors[2]) {
 
 enum { READER_STEP_NS = 5000000, READER_LONGEST_NS = 100000000 };
 
-// Waits for the reader of a pipe or a socket, which may be this very process. False: it has been waited for long enough.
+// Waits until a pipe or socket is writable; its reader may be this same process. Returns false after the longest wait.
 static bool wait_for_reader(struct output *output, int descriptor) {
     while (!zg_os_is_writable(descriptor, 0)) {
         if (output->waited_ns >= READER_LONGEST_NS) return false;
@@ -146,9 +147,9 @@ static bool wait_for_reader(struct output *output, int descriptor) {
     return true;
 }
 
-// Returns how much could be written.
+// Returns the number of bytes written.
 static uint64_t write_pieces(struct output *output, int descriptor, const char *bytes, uint64_t count) {
-    // A pipe that can be written to takes so many bytes without blocking (PIPE_BUF, pipe(7)).
+    // A writable pipe accepts PIPE_BUF bytes without blocking (pipe(7)).
     const uint64_t most = output->may_block ? 4096 : count;
     uint64_t written = 0;
     while (written < count) {
@@ -159,7 +160,7 @@ static uint64_t write_pieces(struct output *output, int descriptor, const char *
             output->waited_ns = 0;
             continue;
         }
-        // A pipe may be ready for one byte and refuse a piece, or another process has filled it first.
+        // A writable pipe may still refuse a whole piece, or another process has filled it first.
         if (result != -EAGAIN || !output->may_block || output->waited_ns >= READER_LONGEST_NS) break;
         static uint32_t nobody;
         zg_os_futex_wait(&nobody, 0, true, READER_STEP_NS);
@@ -168,7 +169,7 @@ static uint64_t write_pieces(struct output *output, int descriptor, const char *
     return written;
 }
 
-// `text` lies in `line`, behind its first byte.
+// Writes `text`, which begins at byte 1 of `line`.
 static bool write_line(struct output *output, int descriptor, const struct zg_text *text) {
     uint64_t before = output->is_cut, count = text->count + before;
     uint64_t written = write_pieces(output, descriptor, text->bytes - before, count);
@@ -177,7 +178,7 @@ static bool write_line(struct output *output, int descriptor, const struct zg_te
     return written == count;
 }
 
-// How many lines the run had with the last of ours.
+// The run's line count when this process wrote its last line
 static uint64_t written;
 
 static bool count_written(bool is_whole) {
@@ -188,9 +189,9 @@ static bool count_written(bool is_whole) {
 bool zg_report_write_to_path(const struct zg_text *text) {
     if (is_same(&report_output)) {
         if (write_line(&report_output, report_output.descriptor, text)) return count_written(true);
-        if (report_output.may_block) return false; // nobody reads it, and another descriptor changes nothing
+        if (report_output.may_block) return false; // no reader; reopening would not help
     }
-    // Opened once more, and kept where that can be had.
+    // Reopen the report, and keep a hidden descriptor if possible.
     int opened = open_path();
     if (opened < 0) return false;
     if (report_output.descriptor >= 0 && is_same(&report_output)) zg_os_close(report_output.descriptor);
@@ -208,7 +209,7 @@ void zg_report_wait_until_shown(void) {
     const int64_t longest = INT64_C(3000000000), step = 5000000;
     static uint32_t nobody;
     if (!zg_coverage_run || !written) return;
-    // zguard looks five times in a second; nobody wakes us.
+    // zguard polls five times a second and does not wake this thread.
     for (int64_t waited = 0; waited < longest && zg_load(&zg_coverage_run->shown) < written; waited += step)
         zg_os_futex_wait(&nobody, 0, true, step);
 }
@@ -222,7 +223,8 @@ bool zg_report_is_read(void) {
     return zg_run_send(&wrote) != zg_run_is_over;
 }
 
-// Number 2 may be a file of the program's by now: a daemon closes what it was, and the next file takes the place. NULL then.
+// Returns the output for standard error. NULL if descriptor 2 is another file now: a daemon closes it, and the next
+// open takes the number.
 static struct output *find_error_output(void) {
     return is_same(&error_output) ? &error_output : is_same(&standard_error) ? &standard_error : NULL;
 }

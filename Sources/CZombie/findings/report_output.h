@@ -1,35 +1,35 @@
-// Where reports go: the file that report_path names, and standard error as it was at the start.
-// Cold and signal context. What is opened keeps out of the way of the program's descriptors, and is known again by device and
-// inode: a number may be one of the program's own files by now.
+// Opens and writes the report outputs: the file named by report_path, and standard error as it was at start-up.
+// Cold and signal context. Descriptors are moved out of the program's range and are recognized by device and inode: the
+// program may have closed the number and reused it.
 
 #ifndef ZG_REPORT_OUTPUT_H
 #define ZG_REPORT_OUTPUT_H
 
 #include "platform/text.h"
 
-// Opens the report. Start-up, and the child of a fork where the path names the process.
+// Opens the report. Call at start-up, and in the child of a fork, which needs its own file if the path has %p.
 void zg_report_open(void);
 void zg_report_after_fork_in_child(void);
-// Returns when `zguard run` has said what this process has found, or seems not to: after three seconds. For what the program
-// itself, or the Swift runtime, prints next.
+// Waits until `zguard run` has shown this process's findings, at most three seconds, so that they precede what the
+// program or the Swift runtime prints next.
 void zg_report_wait_until_shown(void);
-// Finds the page on which the processes of a run add up what they watched (settings/coverage.h). Start-up, after zg_report_open.
+// Maps the page on which the processes of a run add up their coverage (settings/coverage.h). Call at start-up, after
+// zg_report_open.
 void zg_report_open_coverage(void);
-// Tells zguard of the line that was written. False: nobody reads the report of this run any more, because zguard was killed, or has
-// ended while this process goes on.
+// Notifies zguard of the written line. Returns false if the run's report has no reader any more: zguard was killed, or
+// ended before this process.
 bool zg_report_is_read(void);
-// A line for the user, where standard error still is what it was at the start.
+// Writes a line for the user if standard error still is the file that it was at start-up.
 void zg_report_emit(const char *bytes, uint64_t count);
-// The descriptors that are open for reports, in no order. Returns how many, at most 2.
+// Returns the number of descriptors open for reports, at most 2, and stores them unordered.
 int zg_report_descriptors(int descriptors[2]);
 
-// -- under the report lock (report.c) --
-// An empty line in the one buffer that there is. Only such lines can be written.
+// Starts an empty line in the single line buffer. Only lines in that buffer can be written.
 void zg_report_begin_line(struct zg_text *line);
-// Opens the run's file again, or one of this process's own where it may not, in place of the one that is open. Nothing changes where
-// neither can be had.
+// Replaces the open file by the run's, reopened, or by one of this process's own if it may not open that. Changes
+// nothing if neither can be opened.
 void zg_report_change_file(void);
-// Write a line. False: not the whole of it.
+// Write a line. Return false if it was not written completely.
 bool zg_report_write_to_path(const struct zg_text *line);
 bool zg_report_write_to_standard_error(const struct zg_text *line);
 

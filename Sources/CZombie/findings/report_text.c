@@ -1,4 +1,5 @@
-// A finding as text: one line that says it all, and the stacks where the program is not going on or the options ask for them.
+// Writes a finding as text: one line with everything essential, then the stacks if the program does not continue or the
+// options ask for them.
 // Cold and signal context; takes no lock.
 
 #include "findings/report_forms.h"
@@ -48,8 +49,8 @@ static void put_class(struct zg_text *text, const struct zg_finding *finding) {
     zg_text_string(text, bytes);
 }
 
-// Whether the program is expected to survive the finding: it is about a known block, whose contents can come back, and
-// the Swift runtime has not decided to abort.
+// Returns whether the program is expected to survive the finding: the block is known, so its contents can be restored,
+// and the Swift runtime has not decided to abort.
 static bool goes_on(const struct zg_finding *finding) {
     if (zg_config.on_finding != zg_on_finding_continue || !finding->has_block) return false;
     for (int i = 0; i < finding->detail_count; i++)
@@ -99,7 +100,7 @@ static void put_details(struct zg_text *text, const struct zg_finding *finding) 
     }
 }
 
-// " SIGABRT: free(): invalid pointer"
+// Writes the signal and message, such as ": SIGABRT: free(): invalid pointer".
 static void put_crash(struct zg_text *text, const struct zg_crash *crash) {
     zg_text_string(text, ": ");
     zg_text_string(text, zg_crash_signal_name(crash->signal));

@@ -1,4 +1,5 @@
-// Sets of a few places, each written by whoever takes it; one that is being written is passed over. Any context; no lock.
+// A set-associative table. Each entry is written by the thread that claims it; an entry being written is skipped. Any
+// context; no lock.
 
 #include "findings/thrown.h"
 
@@ -7,9 +8,9 @@
 enum { SETS = 256, WAYS = 4, MULTIPLIER_SHIFT = 56, TAKEN = 1 };
 
 struct place {
-    uint64_t error; // 0: free; TAKEN: somebody writes it
+    uint64_t error; // 0: free; TAKEN: being written
     uint32_t stack;
-    uint32_t made; // the stack that allocated it: others at this address were made elsewhere. 0: not known
+    uint32_t made; // allocation stack of the error, to recognize another error at the same address; 0 if unknown
 };
 static struct set {
     struct place places[WAYS];
@@ -28,7 +29,7 @@ static bool take(struct place *place, uint64_t known) {
            __atomic_compare_exchange_n(&place->error, &known, TAKEN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-// The place that the error has already, or the one that was written longest ago.
+// Returns the error's entry, or the one to replace in turn.
 static struct place *place_for(struct set *set, uint64_t error) {
     for (int i = 0; i < WAYS; i++)
         if (zg_load(&set->places[i].error) == error) return &set->places[i];

@@ -1,5 +1,5 @@
-// How much more the program may have within limits that are its own. Slow path; no lock, but the flag of maintenance.h where the kept
-// status is read.
+// Computes how much more the program may allocate within its own limits. Slow path; takes only the lock of
+// maintenance.h, to read the cached /proc status.
 
 #define _GNU_SOURCE
 #include "limits/allowance.h"
@@ -17,19 +17,23 @@
 #include "threads/single.h"
 
 enum {
-    SAMPLES = 64, // records of each class that are looked at
+    SAMPLES = 64, // block records examined per size class
     CHUNK_LEAST = 32,
-    CHUNK_MORE = 8,      // what glibc adds to a block, on average half as much again by rounding up
-    SHARE_LEAST = 16,    // of a limit: as long as the heap has less, what is passed on is left to the kernel
-    AGED_NS = 100000,    // what a process of several threads has mapped is not read more often, but before a refusal
-    STALE_NS = 10000000, // nor is how large its stack has become
-    // A refusal stands for those that follow at once, so many of them: a call that unmaps anything takes longer than this.
+    CHUNK_MORE = 8, // glibc's chunk header; rounding up adds half as much again on average
+    // While the heap uses less than this fraction of the limit, bypassed blocks are left to the kernel to limit.
+    SHARE_LEAST = 16,
+    // With several threads, /proc is read at most this often, except before a refusal.
+    AGED_NS = 100000,
+    // The size of the stacks is read at most this often.
+    STALE_NS = 10000000,
+    // A refusal is repeated without a new check for calls that follow within AT_ONCE_NS, at most REFUSED_AT_ONCE times:
+    // unmapping anything takes longer than AT_ONCE_NS.
     AT_ONCE_NS = 250,
     REFUSED_AT_ONCE = 32,
 };
-// Granted at once: a quarter of what is left, and no more than this, since what the rest of the process maps meanwhile is not seen.
+// Limit of one grant, which is a quarter of the room left: what the rest of the process maps meanwhile is not seen.
 #define GRANT_MOST ((uint64_t)8 << 20)
-// So much more or less in use, and the classes are looked at again.
+// Size classes are sampled again after the live bytes have changed by this much.
 #define DRIFT_LEAST ((uint64_t)256 << 10)
 
 bool zg_allowance_is_limited;
@@ -44,7 +48,7 @@ void zg_allowance_before_limit(uint64_t limit) {
 
 void zg_allowance_look(void) {
     uint64_t space = zg_os_limit(RLIMIT_AS), data = zg_os_limit(RLIMIT_DATA);
-    // What was reserved within the limit counts already. Beyond it nothing can be mapped any more, by anybody.
+    // Reservations made within the limit count against it already. Beyond it nothing can be mapped at all, by anyone.
     if (space >= zg_os_reserved_bytes()) space = RLIM_INFINITY;
     if (!zg_os_uncounted_bytes()) data = RLIM_INFINITY;
     if (space == zg_load(&space_limit) && data == zg_load(&data_limit)) return;
@@ -56,7 +60,7 @@ void zg_allowance_look(void) {
     __atomic_store_n(&zg_allowance_is_limited, is_limited, __ATOMIC_RELEASE);
 }
 
-// setrlimit may have been called by its number, or prlimit by another process.
+// The limit may have been set by system call number, or by another process with prlimit.
 void zg_allowance_look_at_growth(void) {
     static uint64_t looked;
     uint64_t taken = zg_load(&zg_pressure_taken);
@@ -69,15 +73,15 @@ void zg_allowance_look_at_growth(void) {
 
 static uint64_t chunk_bytes(uint64_t requested) { return zg_max(CHUNK_LEAST, zg_round_up(requested + CHUNK_MORE, 16)); }
 
-// How many slots of a class are in use, and the chunks of glibc that their blocks would be, by a sample of its records. Whoever allocates
-// the same again and again has the same in all of them.
+// Estimates from a sample of block records how many slots of a class are live, and the bytes of the glibc chunks their
+// blocks would need. A program that allocates the same sizes again and again has them in all samples.
 static void look_at_class(const struct zg_slab *slab, uint64_t *live, uint64_t *chunks) {
     uint64_t used = zg_load(&slab->used), count = zg_min(used, SAMPLES), found = 0, bytes = 0;
     *live = *chunks = 0;
     if (!count) return;
     uint64_t step = used / count, state = used;
     for (uint64_t i = 0; i < count; i++) {
-        // Within its part at random: blocks of several kinds may alternate.
+        // Pick a random slot in each part: blocks of several sizes may alternate.
         uint64_t index = i * step + (step > 1 ? zg_random(&state) % step : 0);
         uint32_t header = __atomic_load_n(&slab->blocks[index].header, __ATOMIC_RELAXED);
         if (zg_header_state(header) != zg_state_live) continue;
@@ -88,7 +92,7 @@ static void look_at_class(const struct zg_slab *slab, uint64_t *live, uint64_t *
     *chunks = used / count * bytes + used % count * bytes / count;
 }
 
-// What glibc would need more than live_bytes says, or less.
+// Returns how many bytes glibc would need more (or fewer) than live_bytes counts.
 static int64_t measure_difference(uint64_t blocks) {
     int64_t difference = 0;
     uint64_t in_slabs = 0;
@@ -98,7 +102,7 @@ static int64_t measure_difference(uint64_t blocks) {
         in_slabs += live;
         difference += (int64_t)chunks - (int64_t)(live * slab->slot_bytes);
     }
-    // Blocks elsewhere are counted with the size that was asked for.
+    // Blocks outside the slabs are counted in live_bytes with their requested size.
     return difference + (int64_t)((blocks - zg_min(blocks, in_slabs)) * (CHUNK_MORE + CHUNK_MORE / 2));
 }
 
@@ -106,7 +110,7 @@ static uint64_t at_least_zero(uint64_t counter) { return (int64_t)counter < 0 ? 
 
 static uint64_t heap_bytes(void) {
     static int64_t difference;
-    static uint64_t measured = UINT64_MAX; // at so many live bytes
+    static uint64_t measured = UINT64_MAX; // live bytes at the last measurement
     uint64_t live = at_least_zero(zg_stats_get(zg_counter_live_bytes)), at = zg_load(&measured);
     uint64_t drift = live > at ? live - at : at - live;
     if (drift > zg_max(DRIFT_LEAST, live / 32)) {
@@ -120,12 +124,13 @@ static uint64_t heap_bytes(void) {
 
 // --- the rest of the process ----------------------------------------------------------------------------------------
 
-// As last read. Where nothing can be read (no /proc, a filter), what was known then: 0 at worst, and the heap alone is limited.
+// Values as last read. If /proc cannot be read (not mounted, a seccomp filter), the previous values stay, 0 at first:
+// then only the heap is limited.
 static uint64_t space_mapped, data_mapped, stack_mapped, read_ticks;
 
-// Numbers of pages: all, resident, shared, text, 0, data and stacks (proc(5)).
+// Reads /proc/self/statm, counts of pages: all, resident, shared, text, 0, data and stacks (proc(5)).
 static bool read_quickly(void) {
-    if (!zg_is_single_threaded()) return false; // another thread may count on the lowest free descriptor
+    if (!zg_is_single_threaded()) return false; // another thread may rely on the lowest free descriptor number
     char text[128];
     int file = zg_os_open_system("/proc/self/statm");
     if (file < 0) return false;
@@ -156,7 +161,7 @@ static void read_thoroughly(void) {
 
 static void read_mapped(bool is_refusal) {
     uint64_t ticks = zg_arch_ticks(), last = zg_load(&read_ticks), age = zg_clock_ns(ticks - last);
-    // The stack's part of the quick file's numbers is known from the thorough one.
+    // statm counts stacks as data; their size is known from the last full read.
     if (last && age < STALE_NS && (read_quickly() || (age < AGED_NS && !is_refusal))) return;
     zg_store(&read_ticks, ticks);
     read_thoroughly();
@@ -164,7 +169,7 @@ static void read_mapped(bool is_refusal) {
 
 // --- what is left ---------------------------------------------------------------------------------------------------
 
-// The library's own, where it is one: what the guarded code is part of itself is the program's.
+// Returns the size of the runtime library's image. An image over IMAGE_MOST is a program that contains the runtime: 0.
 static uint64_t own_image(void) {
     enum { IMAGE_MOST = 4 << 20 };
     static uint64_t known = UINT64_MAX;
@@ -191,7 +196,8 @@ static uint64_t find_room(bool is_refusal) {
     return zg_min(space, data);
 }
 
-// Approximate where threads meet: another one's frees, and what it unmaps, are seen after REFUSED_AT_ONCE calls at the latest.
+// Approximate with several threads: another thread's frees, and what it unmaps, are seen after at most REFUSED_AT_ONCE
+// calls.
 static uint64_t refused_ticks, refused_bytes = UINT64_MAX, refused_frees, refused_since;
 
 static uint64_t frees_so_far(const struct zg_thread *thread) {

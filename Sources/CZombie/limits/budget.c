@@ -1,4 +1,4 @@
-// The budget of processor time. Slow path; no lock.
+// Steers the overhead budget in CPU time. Slow path; no lock.
 
 #include "limits/budget.h"
 
@@ -8,18 +8,19 @@
 #include "settings/coverage.h"
 #include "settings/stats.h"
 
-#define FIRST_NS UINT64_C(4000000) // before any share counts
+#define FIRST_NS UINT64_C(4000000) // free allowance before the share applies
 
 enum { INTERVAL_MOST = 30000, BASE_MOST = 1 << 20 };
 #define STEER_NS UINT64_C(2000000)
-#define MEASURING_NS 40u     // what two readings of the clock and the call cost beyond what they see
-#define PASSED_NS 8u         // a block that libc serves: asked for twice, from other cache lines than without us
-#define SLICE_MOST_NS 50000u // longer ones include time in which the thread did not run
+#define MEASURING_NS 40u // cost of two clock readings and the call that they do not measure themselves
+// cost of a bypassed block: two decisions, and cache lines that are not touched without the runtime
+#define PASSED_NS 8u
+#define SLICE_MOST_NS 50000u // longer measurements include time in which the thread was not running
 
 static uint64_t spent_ns, steered_ticks, passed_count, guarded_count, random_state;
-static uint64_t base; // interval of a context after 16 guarded blocks
+static uint64_t base; // a context's interval after 16 guarded blocks
 
-// What was spent against what may be spent, so far: a little more or less often from now on.
+// Compares the time spent with the budget so far and lengthens or shortens the intervals a little.
 static void steer(uint64_t ticks) {
     uint64_t last = zg_load(&steered_ticks);
     if (zg_clock_ns(ticks - last) < STEER_NS ||
@@ -43,7 +44,7 @@ void zg_budget_spend(uint64_t since) {
     steer(ticks);
 }
 
-// This block is guarded: when the context's next one is.
+// Called for a guarded block: draws how many blocks of its context are bypassed before the next guarded one.
 void zg_budget_draw(struct zg_thread *thread, uint64_t context) {
     uint64_t often = thread->budget_guarded[context], interval = zg_load(&base) * often / 16;
     if (often < UINT8_MAX) thread->budget_guarded[context]++;

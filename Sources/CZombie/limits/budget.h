@@ -1,8 +1,8 @@
-// The overhead budget: each guarded allocation and free is measured, and as much is guarded as the allowed share (overhead) of
-// the process's own time reaches for; the program's own allocator serves the other blocks. Contexts, told apart by return
-// address and stack pointer, have an interval each, which grows with the number of their blocks that were guarded: rare ones
-// come first. What is guarded is guarded in full: stacks, fill, verification, pages.
-// No lock; counters are approximate where threads meet. zg_budget_passes: hot path.
+// The overhead budget: the runtime measures each guarded allocation and free, and guards as many blocks as the allowed
+// share of the process's own CPU time (`overhead`) pays for. The program's own allocator serves the others. Each
+// context (return address and stack pointer) has a random interval between guarded blocks, which grows with their
+// number: rare contexts come first. A guarded block is guarded in full: stacks, fill, verification, pages.
+// No lock; counters are approximate with several threads. zg_budget_passes: hot path.
 
 #ifndef ZG_BUDGET_H
 #define ZG_BUDGET_H
@@ -11,9 +11,10 @@
 #include "platform/base.h"
 #include "threads/thread.h"
 
-// With a limit: whether the program's own allocator is to serve this block of the caller with this return address.
+// With a budget: returns whether the program's own allocator is to serve this block of the caller with this return
+// address.
 ZG_INLINE bool zg_budget_passes(uint64_t return_address);
-// A guarded call took the time since `since` (zg_arch_ticks).
+// Charges the time since `since` (zg_arch_ticks) for one guarded call.
 void zg_budget_spend(uint64_t since);
 
 // -- inline part --
@@ -23,7 +24,8 @@ void zg_budget_draw(struct zg_thread *thread, uint64_t context);
 ZG_INLINE bool zg_budget_passes(uint64_t return_address) {
     uint64_t key = (return_address * UINT64_C(0x9e3779b97f4a7c15)) ^ zg_arch_stack_end();
     uint64_t context = key * UINT64_C(0xd6e8feb86659fd93) >> (64 - ZG_BUDGET_CONTEXT_BITS);
-    // A thread's first block is guarded. Threads after their end share their counts: approximate, like all others.
+    // A thread's first block is guarded. Ended threads share one state and so their counts, which are approximate
+    // anyway.
     struct zg_thread *thread = zg_thread_self;
     if (ZG_UNLIKELY(!thread)) return false;
     if (ZG_LIKELY(thread->budget_left[context])) {

@@ -1,5 +1,5 @@
-// Gives memory back when it gets short, in the steps of zg_pressure_next, and answers what is asked for from outside.
-// Slow path: zg_maintenance_look, which takes no lock but a flag that others do not wait for.
+// Returns memory under pressure, in the steps of zg_pressure_next, and answers requests from outside.
+// Slow path: zg_maintenance_look, which takes one lock and only tries it, or waits for it at most WAIT_NS.
 
 #define _GNU_SOURCE
 #include "limits/maintenance.h"
@@ -20,29 +20,31 @@
 #include "zombies/zombie.h"
 
 #define MS UINT64_C(1000000)
-#define SLOW_LOOK_NS (100 * MS) // between looks of the slow path
-// While the heap grows by new memory, what lies idle may be so much, and this share of what is in use.
+#define SLOW_LOOK_NS (100 * MS) // between checks on the slow path
+// While the heap grows by new memory, idle memory up to the larger of IDLE_LEAST and this share of the live bytes is
+// kept. Checked after every IDLE_STEP of new memory.
 #define IDLE_STEP ((uint64_t)8 << 20)
 #define IDLE_LEAST ((uint64_t)16 << 20)
 #define IDLE_SHIFT 2
-// For so long a thread that takes new memory waits for another one that gives some back.
+// Longest time that a thread that takes new memory waits for another one that is returning some
 #define WAIT_NS (int64_t)(50 * MS)
 enum { TICKS_AT_FIRST = 1 << 20 };
-// A process that takes less than this is not worth a look, of up to 0.2 ms: it lives for a few of them. The limit is not known before.
+// New memory taken before the first check, which takes up to 0.2 ms: a process that takes less memory runs only a few
+// times as long. The memory limit is not known before the check.
 #define FIRST_STRIDE ((uint64_t)2 << 20)
 
 struct zg_maintenance zg_maintenance;
 
-static struct zg_lock looking; // somebody reads and acts
+static struct zg_lock looking; // held during a check and its step
 static uint64_t looked_ticks, looked_ns, gate_ticks = TICKS_AT_FIRST;
 static uint64_t looked_taken, growth_step = FIRST_STRIDE, idle_taken;
 static uint64_t tried_ticks;
-static uint64_t given; // of what held_bytes counts: given back already
+static uint64_t given; // bytes in held_bytes() that have already been returned
 static uint32_t answering;
 
 // --- how much there is -----------------------------------------------------------------------------------------------
 
-// Memory that was used once and is not in use: dead blocks and free ones, roughly.
+// Estimates memory that was used before and is not in use: freed blocks and free slots.
 static uint64_t held_bytes(void) {
     uint64_t used = 0, committed = 0, all = zg_stats_get(zg_counter_heap_committed_bytes);
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
@@ -52,14 +54,14 @@ static uint64_t held_bytes(void) {
     }
     used += all - zg_min(all, committed); // large blocks
     used -= zg_min(used, zg_retire_bytes());
-    // Threads count in batches: the difference may be below zero for a while.
+    // Threads flush their counts in batches: live bytes may be negative for a while.
     uint64_t live = zg_stats_get(zg_counter_live_bytes);
     return (int64_t)live < 0 ? used : used - zg_min(used, live);
 }
 
 uint64_t zg_maintenance_backed_bytes(void) {
     uint64_t held = held_bytes(), before = zg_load(&given);
-    if (before > held) zg_store(&given, before = held); // taken again meanwhile
+    if (before > held) zg_store(&given, before = held); // some was used again meanwhile
     return held - before;
 }
 
@@ -78,7 +80,7 @@ static void take_step(struct zg_thread *thread, enum zg_pressure_step step) {
     case zg_pressure_relieve:
     case zg_pressure_release: zg_maintenance_relieve(thread); break;
     case zg_pressure_shrink:
-        // What is over the cap is not evicted for reuse: it stays dead.
+        // Blocks above the cap are not evicted for reuse: their memory is returned and their addresses stay retired.
         zg_quarantine_set_cap(zg_maintenance.course.cap);
         if (zg_quarantine_bytes() > zg_maintenance.course.cap || zg_maintenance_backed_bytes() >= ZG_WORTH_RELIEVING)
             zg_maintenance_relieve(thread);
@@ -118,12 +120,13 @@ void zg_maintenance_poll(struct zg_thread *thread) {
     zg_maintenance_end();
 }
 
-// Is it time? The processor's clock says so roughly, and how fast it runs shows at each look.
+// Returns whether a check is due. The tick counter decides roughly; its rate is recalibrated at each check.
 static bool is_due(uint64_t ticks) {
     uint64_t now = zg_os_clock_ns(CLOCK_MONOTONIC_COARSE), before = zg_load(&looked_ns);
     uint64_t elapsed = now - before, elapsed_ticks = ticks - zg_load(&looked_ticks);
     if (elapsed < SLOW_LOOK_NS) {
-        // Too early: wait until the time would be up at this rate, at most sixteen times as long.
+        // Too early: reopen the gate when the time should be up at the measured rate, after at most sixteen times the
+        // elapsed ticks.
         uint64_t gate = elapsed
                             ? zg_min(elapsed_ticks * 16, elapsed_ticks / zg_max(elapsed / MS, 1) * (SLOW_LOOK_NS / MS))
                             : elapsed_ticks * 2;
@@ -147,7 +150,8 @@ bool zg_maintenance_may_have_thread(void) {
            __atomic_load_n(&zg_maintenance.thread, __ATOMIC_RELAXED) == zg_maintenance_no_thread;
 }
 
-// New memory is taken while much that was used before lies idle, most likely in blocks of other sizes: that goes back first.
+// Returns idle memory first if new memory is taken while much used memory lies idle, most likely in blocks of other
+// sizes.
 static void give_idle_back(struct zg_thread *thread) {
     zg_store(&idle_taken, zg_load(&zg_pressure_taken));
     uint64_t live = zg_stats_get(zg_counter_live_bytes);
@@ -157,8 +161,8 @@ static void give_idle_back(struct zg_thread *thread) {
     zg_store(&given, held_bytes());
 }
 
-// More than is looked at in steps has been taken since the last look. Whoever gives memory back is waited for: allocation would
-// outrun it.
+// Begins a check. `waits`: much new memory was taken since the last one; wait for a thread that is returning memory,
+// because allocation would otherwise outrun it.
 static bool begin_to_grow(bool waits) {
     if (zg_maintenance_begin()) return true;
     return waits && zg_lock_take_within(&looking, WAIT_NS);
@@ -172,7 +176,7 @@ void zg_maintenance_look(struct zg_thread *thread) {
     }
     if (!zg_maintenance.on) return;
     uint64_t ticks = zg_arch_ticks();
-    // As soon as a thread may be worth it: who freed all that may well be idle next.
+    // Check early whether to start a thread: a program that has just freed that much may be idle next.
     uint64_t idle = zg_stats_get(zg_counter_heap_committed_bytes) - zg_stats_get(zg_counter_live_bytes);
     if ((int64_t)idle > (int64_t)zg_config.pressure_thread_bytes && zg_maintenance_may_have_thread() &&
         ticks - zg_load(&tried_ticks) > zg_load(&gate_ticks) / 4)
@@ -195,7 +199,7 @@ void zg_maintenance_answer(struct zg_thread *thread) {
     uint32_t request = __atomic_load_n(&zg_stats->request, __ATOMIC_ACQUIRE);
     uint32_t answered = __atomic_load_n(&zg_stats->answer, __ATOMIC_RELAXED);
     if (ZG_LIKELY(request == answered)) return;
-    if (__atomic_exchange_n(&answering, 1, __ATOMIC_ACQUIRE)) return; // another thread does it
+    if (__atomic_exchange_n(&answering, 1, __ATOMIC_ACQUIRE)) return; // another thread is answering
     uint64_t value = zg_stats->request_kind == zg_request_trim ? zg_relief_trim(thread, true) : 0;
     zg_stats->answer_value = value;
     __atomic_store_n(&zg_stats->answer, request, __ATOMIC_RELEASE);
@@ -207,7 +211,7 @@ void zg_maintenance_answer(struct zg_thread *thread) {
 
 void zg_maintenance_start(void) {
     zg_maintenance.course = (struct zg_pressure_course){.cap = zg_config.quarantine_bytes};
-    zg_protection_now(); // asked while no filter of the program's is in force
+    zg_protection_now(); // decided before the program installs a seccomp filter
     if (!zg_config.pressure) return;
     zg_pressure_start();
     looked_ticks = zg_arch_ticks();
@@ -216,7 +220,7 @@ void zg_maintenance_start(void) {
 }
 
 void zg_maintenance_stop(void) {
-    // Nobody waits for the thread, nor is it woken: most likely the process ends while it sleeps.
+    // The thread is neither awaited nor woken: most likely it sleeps while the process exits.
     __atomic_store_n(&zg_maintenance.stopped, true, __ATOMIC_RELAXED);
 }
 

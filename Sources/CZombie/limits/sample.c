@@ -1,5 +1,5 @@
-// Sampling: the random intervals. Geometrically distributed, so that each block is taken with the same probability, however
-// few its thread makes. Slow path; no lock.
+// Draws the random sampling intervals. They are geometrically distributed, so each block is sampled with the same
+// probability however few blocks its thread allocates. Slow path; no lock.
 
 #include "limits/sample.h"
 
@@ -14,7 +14,7 @@
 
 __thread int32_t zg_sample_left;
 
-// What zg_sample_left was when passed_blocks was last raised.
+// zg_sample_left when passed_blocks was last raised
 static __thread int32_t most_left __attribute__((tls_model("initial-exec")));
 static __thread bool has_drawn __attribute__((tls_model("initial-exec")));
 static uint64_t state;
@@ -42,16 +42,16 @@ void zg_sample_after_fork_in_child(void) {
     has_drawn = false;
 }
 
-// -ln(u / 2^64) in units of 2^-16: the logarithm's whole part from the leading zeros, its fraction f of the mantissa m as
-// m + 0.3437 m (1 - m), which is right to a third of a percent.
+// Returns -ln(u / 2^64) in units of 2^-16. The leading zeros give the integer part of the base-2 logarithm; m + 0.3437
+// m (1 - m) approximates the fractional part from the mantissa m to a third of a percent.
 static uint64_t exponential(uint64_t u) {
     uint32_t zeros = (uint32_t)__builtin_clzll(u | 1);
-    uint64_t m = (u << zeros << 1) >> 48; // 16 bits behind the leading one
+    uint64_t m = (u << zeros << 1) >> 48; // 16 bits after the leading one
     uint64_t fraction = m + (m * (65536 - m) / 65536) * 22525 / 65536;
     return (((uint64_t)(zeros + 1) << 16) - fraction) * 45426 / 65536; // ln 2
 }
 
-// Blocks up to the next one that is taken, that one included.
+// Draws the number of blocks up to and including the next sample.
 static int32_t next_interval(void) {
     uint64_t drawn = zg_random(&state);
     if (zg_config.sample_rate == 1) return 1;
@@ -65,12 +65,12 @@ void zg_sample_count_passed(void) {
 }
 
 bool zg_sample_draw(void) {
-    zg_sample_left++; // asked for: it is taken, or passed on as the first of the interval
+    zg_sample_left++; // undo the caller's decrement: this block is sampled, or is the first of the interval
     zg_sample_count_passed();
     int32_t interval = next_interval();
     most_left = interval;
     if (!has_drawn) {
-        // A thread's first block is not taken because it is the first: the interval begins with it.
+        // A thread's first block gets no preference: the first interval begins with it.
         has_drawn = true;
         zg_sample_left = interval - 1;
         if (interval > 1) return true;

@@ -1,5 +1,5 @@
-// Sampling (profile `sample`): one of sample_rate blocks, at random, gets pages of its own; all others go to the program's own
-// malloc, untouched. What remains of the runtime for those is one decrement in malloc and one comparison in free.
+// Sampling (profile `sample`): one of sample_rate blocks, at random, is isolated; the program's own malloc serves all
+// others unchanged. For these the runtime costs one decrement in malloc and one comparison in free.
 // zg_sample_passes: hot path, no lock.
 
 #ifndef ZG_SAMPLE_H
@@ -7,19 +7,19 @@
 
 #include "platform/base.h"
 
-// Blocks that this thread still passes on before the next one is taken.
+// Blocks of this thread that are still bypassed before the next sample
 extern __thread int32_t zg_sample_left __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-// While sampling: this block is one of those that libc serves.
+// Returns whether libc serves this block.
 bool zg_sample_draw(void);
 ZG_INLINE bool zg_sample_passes(void) { return ZG_LIKELY(--zg_sample_left > 0) || zg_sample_draw(); }
 
-// The calling thread's share of passed_blocks, as far as it has not been counted. At its end.
+// Adds the calling thread's bypassed blocks to passed_blocks. Call at the thread's end.
 void zg_sample_count_passed(void);
 
-// From here on blocks are passed on. Start-up: before, the guarded heap serves.
+// Starts sampling. Call at start-up; before, the guarded heap serves all blocks.
 void zg_sample_start(void);
-// The child of a fork draws other numbers than its parent.
+// Makes the child draw other random numbers than its parent.
 void zg_sample_after_fork_in_child(void);
 
 #endif

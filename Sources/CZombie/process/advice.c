@@ -1,10 +1,10 @@
-// Blocks that a program keeps from its children. Cold; see the header.
+// Records madvise for fork per block, and repairs the child's heap after a fork. Cold; locks: see the header.
 //
-// Advice belongs to mappings and stays with them, while blocks come and go: libc unmaps large blocks with what was said of them.
-// So each piece of advice is kept with the blocks that it was given for, and ends with the last of them; that is found out at the
-// next fork. The child then lacks only what the program means it to lack, and what shares pages with that: dead blocks are not
-// verified any more, the fill around fenced ones is written again, free slots can be used. Pages of living blocks alone stay
-// inaccessible.
+// The kernel keeps advice with a mapping. libc unmaps a large block at its free and so drops the advice; the guarded
+// heap reuses the pages. Each piece of advice is therefore recorded with the blocks it was given for and ends when the
+// last of them is freed, which is noticed at the next fork. The child then lacks only the memory that the program
+// withholds and what shares pages with it: freed blocks there are no longer verified, red zones of isolated blocks are
+// filled again, and free slots stay usable. Pages that hold only live blocks stay inaccessible.
 
 #define _GNU_SOURCE
 #include "process/advice.h"
@@ -22,9 +22,9 @@
 enum { ADVICES = 2048, BLOCKS = 4 };
 
 struct given {
-    uint64_t start, end; // 0: a free place
-    bool is_wiped;       // otherwise missing
-    // The blocks that it was given for, the first few of them.
+    uint64_t start, end; // `end` is 0 if the entry is free
+    bool is_wiped;       // MADV_WIPEONFORK; false: MADV_DONTFORK
+    // The first live blocks in the range
     struct {
         uint64_t start;
         uint32_t alloc_stack;
@@ -32,7 +32,7 @@ struct given {
 };
 
 static struct given given[ADVICES];
-static uint32_t used; // given[used …] were never filled
+static uint32_t used; // number of entries ever used; later ones are all free
 static struct zg_lock lock;
 
 static uint64_t page_of(uint64_t address) { return address & ~(ZG_PAGE_BYTES - 1); }
@@ -45,7 +45,7 @@ bool zg_advice_concerns(uint64_t start, uint64_t bytes, int advice) {
 
 // --- what was given --------------------------------------------------------------------------------------------------
 
-// A slot, a span, or a page where there is neither: where what is at the address ends.
+// Returns the end of the slot or span that contains `address`, or of its page if it lies in neither.
 static uint64_t end_of(uint64_t address) {
     uint64_t index, interior;
     if (zg_slab_contains(address)) {
@@ -76,7 +76,7 @@ static bool is_in_use(const struct given *advice) {
     return false;
 }
 
-// What no block is left of is inherited again.
+// Drops advice whose blocks have all been freed: children inherit the memory again.
 static void end_old(void) {
     for (uint32_t i = 0; i < used; i++) {
         if (!given[i].end || is_in_use(&given[i])) continue;
@@ -85,7 +85,7 @@ static void end_old(void) {
     }
 }
 
-// Beyond these many pieces in force at a time, advice is as it would be without being looked at.
+// Records advice. If all ADVICES entries are in force, the advice stays with the mapping only, as without the runtime.
 static void keep(uint64_t start, uint64_t end, bool is_wiped) {
     for (int try = 0; try < 2; try++) {
         for (uint32_t i = 0; i < ADVICES; i++) {
@@ -135,7 +135,8 @@ void zg_advice_fork_done(bool child) {
 
 // --- the child -------------------------------------------------------------------------------------------------------
 
-// A dead block whose contents are not what they were: it is not verified. True: it may be written to, or come into use.
+// Excludes a freed block from verification because its contents are lost. Returns true if the block may be written or
+// handed out again, so its pages must be accessible.
 static bool settle_dead(struct zg_block *block) {
     switch (zg_header_state(block->header)) {
     case zg_state_live:
@@ -147,7 +148,7 @@ static bool settle_dead(struct zg_block *block) {
     }
 }
 
-// Pages of the hole that have to be accessible; the rest of it stays closed.
+// Makes the pages of [from, to) accessible, except those below `*opened`. The rest of the hole stays inaccessible.
 static void open_pages(uint64_t from, uint64_t to, uint64_t *opened) {
     from = zg_max(page_of(from), *opened);
     to = zg_round_up(to, ZG_PAGE_BYTES);
@@ -156,7 +157,7 @@ static void open_pages(uint64_t from, uint64_t to, uint64_t *opened) {
     *opened = to;
 }
 
-// What is in [start, end), which reads as zero or is a hole that was closed.
+// Repairs the blocks in [start, end), which reads as zero or (`is_hole`) has just been mapped inaccessible.
 static void settle(uint64_t start, uint64_t end, bool is_hole) {
     uint64_t opened = start, next, index, interior, from, to;
     for (uint64_t at = start; at < end; at = next) {
@@ -181,7 +182,7 @@ static void settle(uint64_t start, uint64_t end, bool is_hole) {
     }
 }
 
-// Halves what is partly mapped, until each part is either whole or a hole.
+// Bisects a partly mapped range until each part is fully mapped or a hole; maps holes inaccessible.
 static void close_holes(uint64_t start, uint64_t end) {
     if (zg_os_is_mapped((void *)start, end - start)) return;
     if (zg_os_map_hole((void *)start, end - start)) {

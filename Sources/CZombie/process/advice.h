@@ -1,22 +1,25 @@
-// madvise with which a program keeps parts of blocks from its children (MADV_DONTFORK), or gives them to these as zeros
-// (MADV_WIPEONFORK). Cold; the list's lock is held for a system call.
+// Applies madvise for fork to heap memory: MADV_DONTFORK (the child lacks the pages), MADV_WIPEONFORK (the child gets
+// zeros).
+// Cold. One lock; it is held during the madvise system call.
 
 #ifndef ZG_ADVICE_H
 #define ZG_ADVICE_H
 
 #include "platform/base.h"
 
-// Whether the advice is of that kind, or takes it back, and concerns memory of ours: then zg_advice_follow makes the call.
+// Returns whether `advice` sets or clears one of these two properties and the range begins or ends in the guarded heap.
+// The caller then calls zg_advice_follow instead of madvise.
 bool zg_advice_concerns(uint64_t start, uint64_t bytes, int advice);
-// `next` is libc's madvise; its result.
+// Calls `next`, libc's madvise, records the advice and returns the result of `next`.
 int zg_advice_follow(void *start, uint64_t bytes, int advice, int (*next)(void *, uint64_t, int));
 
-// Parent, before other locks are taken: memory whose blocks have died since is inherited again. `alone`: there is no other thread,
-// no lock is taken, and the parent is done.
+// Called in the parent before any other runtime lock is taken: lets children inherit memory again whose blocks have
+// been freed.
+// `alone`: the process has one thread; prepare takes no lock, and the parent does not call done.
 void zg_advice_fork_prepare(bool alone);
 void zg_advice_fork_done(bool child);
-// Child, before the heap is used: address space that is missing is closed, so that nothing else is mapped there, and blocks that
-// share pages with what was not inherited are made good.
+// Called in the child before it uses the heap. Maps missing address space inaccessible so that nothing else is mapped
+// there, and repairs blocks that share pages with memory that was not inherited.
 void zg_advice_after_fork_in_child(void);
 
 #endif

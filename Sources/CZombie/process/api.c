@@ -1,4 +1,4 @@
-// The table that code in the same process calls (zg_api.h). Any thread, not from a signal handler.
+// Implements the function table for code in the same process (zg_api.h). Any thread, not from a signal handler.
 
 #include "include/zg_api.h"
 
@@ -48,7 +48,8 @@ static uint64_t describe(uint64_t address, char *text, uint64_t capacity) {
     return description.count;
 }
 
-// Goes over all blocks: slots class by class, then spans. A cursor is a class (upper 16 bits) and the next number in it.
+// Iterates over all blocks: slots class by class, then spans. A cursor holds the class (upper 16 bits) and the next
+// number in that class.
 static bool next_block(uint64_t *cursor, struct zg_block_view *view) {
     for (;;) {
         uint64_t class = *cursor >> 48, number = *cursor & ((UINT64_C(1) << 48) - 1);
@@ -62,7 +63,7 @@ static bool next_block(uint64_t *cursor, struct zg_block_view *view) {
             if (zg_lookup_block(zg_slab_slot_address(slab, number), view)) return true;
             continue;
         }
-        if (!number) number = 1; // spans are counted from 1
+        if (!number) number = 1; // span numbers start at 1
         if (!zg_span_exists((uint32_t)number)) return false;
         *cursor = class << 48 | (number + 1);
         uint64_t start = zg_span_by_number((uint32_t)number)->start;
@@ -87,7 +88,8 @@ static uint64_t next_referrer(uint64_t *cursor, uint64_t address, uint64_t bytes
     struct zg_block_view view;
     while (next_block(cursor, &view)) {
         if (view.state != zg_state_live) continue;
-        // Live blocks may be freed meanwhile; their memory stays readable unless it is large and goes back at once.
+        // Another thread may free the block meanwhile. Its memory stays readable unless the block is large and its
+        // pages are returned at once.
         uint64_t words[64];
         for (uint64_t done = 0; done < view.size;) {
             uint64_t got = zg_os_read_memory(words, view.start + done, zg_min(sizeof words, view.size - done));
@@ -114,7 +116,7 @@ static uint64_t verify(void) {
     uint64_t before = zg_stats_get(zg_counter_findings);
     zg_window_flush();
     uint64_t in_windows = zg_stats_get(zg_counter_findings) - before;
-    // Blocks that no queue has yet are found through their records, as all others.
+    // Also verifies freed blocks that are still pending in a thread: blocks are found through their records.
     uint64_t findings = in_windows + zg_quarantine_verify_all("check") + zg_free_verify_live("check") +
                         zg_fence_verify_live(thread, "check") + zg_window_verify_live("check");
     zg_thread_leave(thread);

@@ -1,5 +1,5 @@
-// Detours in the functions of the Swift runtime that change counts, and what is observed there. The hot path of whoever asked for it.
-// Counts: SwiftShims/RefCount.h of Swift 5.0 to 6.3, 64 bits.
+// Installs detours in the Swift runtime's reference counting functions and records each change. Hot path if enabled.
+// Layout of counts: SwiftShims/RefCount.h of Swift 5.0 to 6.3, 64 bits.
 
 #include "process/count_observer.h"
 
@@ -23,7 +23,8 @@
 
 enum { CHOSEN_CHANGES = 32, VERDICTS = 1024, SUPERCLASSES_MOST = 32, NAME_BYTES = 512 };
 
-// All that the runtime and compiled code call. Those that others of them lead to are observed there alone.
+// All entry points that the Swift runtime and compiled code call. A function that only calls another one of the list is
+// observed there.
 static const struct {
     const char *name;
     enum zg_count_event event;
@@ -45,10 +46,10 @@ static const struct {
     {"swift_deallocBox", zg_count_event_dealloc},
     {"swift_deallocUninitializedObject", zg_count_event_dealloc},
 };
-enum { FUNCTIONS = ZG_ARRAY_COUNT(functions), NEEDED = 2 }; // without the first two nothing is worth it
+enum { FUNCTIONS = ZG_ARRAY_COUNT(functions), NEEDED = 2 }; // the first two are required
 
-static bool wants_all; // objects of every class
-// Classes that were looked at: metadata, and whether its objects are chosen in bit 0.
+static bool wants_all; // observe objects of every class
+// Cache of classes: the metadata address, with bit 0 set if the class is selected
 static uint64_t verdicts[VERDICTS];
 
 // --- the observer ----------------------------------------------------------------------------------------------------
@@ -59,7 +60,7 @@ static bool read_word(uint64_t address, uint64_t *word) {
     return zg_os_read_memory(word, address, sizeof *word) == sizeof *word;
 }
 
-// "Shop.Cart<Swift.Int>" is meant by itself, by "Shop.Cart" and by "Cart".
+// Returns whether `wanted` matches `name`: "Shop.Cart<Swift.Int>" is matched by itself, by "Shop.Cart" and by "Cart".
 static bool is_meant(const char *name, const char *wanted, uint64_t wanted_length) {
     uint64_t length = 0, plain = 0;
     while (name[length]) length++;
@@ -74,7 +75,7 @@ static bool is_listed(const char *name) {
         while (*at == ',' || *at == ' ') at++;
         uint64_t length = 0;
         int depth = 0;
-        // Generic arguments have commas of their own.
+        // Commas inside generic arguments do not separate names.
         for (; at[length] && (depth || at[length] != ','); length++) {
             if (at[length] == '<') depth++;
             if (at[length] == '>') depth--;
@@ -87,7 +88,7 @@ static bool is_listed(const char *name) {
     return false;
 }
 
-// The class, or one that it inherits from, is in the list.
+// Returns whether the class or one of its superclasses is listed in trace_class. Caches the answer.
 static ZG_COLD bool look_at_class(uint64_t metadata) {
     uint64_t class = metadata;
     bool is_chosen = false;
@@ -109,7 +110,7 @@ static bool is_chosen(uint64_t metadata) {
     return zg_class_may_be_pointer(metadata) && look_at_class(metadata);
 }
 
-// The counts of an object, from its side table where it has one. 0: not known.
+// Returns an object's count bits, from its side table if it has one. 0 if unreadable.
 static uint64_t counts_of(uint64_t object) {
     uint64_t bits;
     if (!read_word(object + 8, &bits)) return 0;
@@ -117,7 +118,7 @@ static uint64_t counts_of(uint64_t object) {
     return read_word((bits << 3 & ((UINT64_C(1) << 48) - 1)) + 16, &bits) ? bits : 0;
 }
 
-// True: the object is in use by two threads.
+// Records one change. Returns true if two or more threads use the object, the thread that allocated it among them.
 static bool note(struct zg_thread *thread, uint64_t object, enum zg_count_event event) {
     struct zg_block_view view;
     uint64_t metadata;
@@ -130,14 +131,14 @@ static bool note(struct zg_thread *thread, uint64_t object, enum zg_count_event 
     if (event == zg_count_event_dealloc || !counts) strong = 0;
     struct zg_count_change change = {is_kept ? zg_capture(thread, false) & ~ZG_STACK_FENCE : 0,
                                      thread->number_in_records, (uint16_t)(event | zg_min(strong, ZG_COUNT_MOST) << 4)};
-    // Between its last release and its end an object is still the same.
+    // Between an object's last release and its deallocation the address still belongs to the same object.
     bool is_ending = !counts || counts >> 32 & 1;
     return zg_count_history_add(object, metadata, change, !is_ending && event != zg_count_event_dealloc,
                                 (uint16_t)view.alloc_thread);
 }
 
-// Who is about to retain has loaded the reference: until the count is changed, another thread may take it away. A thread waits for a
-// quarter of its time at most.
+// Delays a thread before it retains: it has loaded the reference, and until it changes the count another thread may
+// release the object. On average a thread waits for at most a quarter of its time.
 static ZG_COLD void wait_for_races(struct zg_thread *thread) {
     static uint64_t random;
     uint32_t word = 0;
@@ -148,7 +149,7 @@ static ZG_COLD void wait_for_races(struct zg_thread *thread) {
     thread->waits_after = now + (now - since) * (1 + zg_random(&random) % 5);
 }
 
-// Bridged objects are told apart by their highest and lowest bits; what is negative is not counted.
+// Swift tags bridged references in the highest and lowest bits. References with the top bit set are not counted.
 #define OBJECT_BITS UINT64_C(0x00fffffffffffff8)
 
 static void observe(uint64_t object, uint64_t event, const uint64_t *frame) {

@@ -1,4 +1,4 @@
-// Writing detours, and the jumps that lead to them. Start-up; no lock.
+// Writes detours (trampolines) and the jumps to them. Start-up; no lock.
 
 #include "process/detours.h"
 
@@ -11,14 +11,15 @@
 enum { CODE_BYTES = 256 };
 
 bool zg_detours_are_possible(void) {
-    // Whoever executed this program knows of filters that nobody can read now: they may end those who write to code.
+    // The process may have inherited seccomp filters whose rules cannot be read. They may kill a process that makes
+    // code writable.
     char scratch[32];
     return zg_is_single_threaded() && !zg_filter_stands &&
            !zg_config_variable(ZG_FILTERS_VARIABLE, scratch, sizeof scratch);
 }
 
-// Inaccessible address space that a jump from every part of the image reaches: in front of it, or else behind it, with room between for
-// the program's break.
+// Maps one inaccessible page that a jump from any part of the function's image can reach: in front of the image, or
+// else behind it with room for the program's break to grow.
 static char *map_room(uint64_t function) {
     enum { STEP = 1 << 20, FAR = 1 << 28 };
     struct zg_module module;
@@ -57,7 +58,7 @@ static bool lead_to(uint64_t detour, uint64_t function) {
     if (!count || zg_os_open_code((void *)start, bytes) < 0) return false;
     __builtin_memcpy((void *)function, code, count);
     zg_os_close_code((void *)start, bytes);
-    __builtin___clear_cache((char *)function, (char *)function + count); // nothing on x86-64
+    __builtin___clear_cache((char *)function, (char *)function + count); // no-op on x86-64
     return true;
 }
 

@@ -1,5 +1,5 @@
-// Functions of other images that tell an observer their first argument when they are called (platform/arch.h). Off unless somebody
-// asks: then nothing of the program is touched. Start-up.
+// Installs detours: trampolines in front of functions of other images, which pass an observer the function's first
+// argument (platform/arch.h). Only for features that are off by default; without them no code is patched. Start-up.
 
 #ifndef ZG_DETOURS_H
 #define ZG_DETOURS_H
@@ -7,17 +7,18 @@
 #include "platform/arch.h"
 
 struct zg_detour {
-    uint64_t function; // 0: there is none
-    uint32_t number;   // what the observer is told with its argument
-    bool is_needed;    // without it the others are worth nothing
+    uint64_t function; // 0: the function does not exist
+    uint32_t number;   // passed to the observer with the argument
+    bool is_needed;    // installation fails if this function cannot be detoured
 };
 
 enum { ZG_DETOURS_MOST = 16 };
 
-// Nobody runs in the functions, for the process has one thread; and nobody forbids writing to code.
+// Returns whether code can be patched: the process has one thread, so no other thread executes the functions, and no
+// seccomp filter may forbid it.
 bool zg_detours_are_possible(void);
-// The functions, at most ZG_DETOURS_MOST, lie in one image; the first one is there. False where one that is needed has no
-// detour; others may have one then.
+// Installs at most ZG_DETOURS_MOST detours. All functions lie in one image; the first one exists. Returns false if a
+// needed function could not be detoured; others may have been then.
 bool zg_detours_install(const struct zg_detour *detours, uint64_t count, zg_arch_observer *observe);
 
 #endif

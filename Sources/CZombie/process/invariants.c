@@ -1,9 +1,9 @@
-// The invariants of the heap as a whole. Test builds only; see the header.
+// Checks the invariants of the whole heap. Test builds only; see the header.
 
 #include "process/invariants.h"
 
 #ifndef ZG_CHECK_INVARIANTS
-typedef int zg_no_invariants; // C wants a declaration in every file
+typedef int zg_no_invariants; // ISO C forbids an empty translation unit
 #else
 
 #include "blocks/lookup.h"
@@ -16,7 +16,7 @@ typedef int zg_no_invariants; // C wants a declaration in every file
 #include "process/thread_entry.h"
 #include "settings/stats.h"
 
-// Where slots and spans were seen; each at most once.
+// The place where each slot and span was found; each may be found only once.
 enum { nowhere, in_magazine, in_free_list, is_pending, in_quarantine, in_bin, in_retired_list };
 static uint8_t *slot_places[ZG_CLASS_COUNT], *span_places;
 static const char *broken;
@@ -60,7 +60,7 @@ static void check_slot(const struct zg_slab *slab, uint32_t class, uint64_t inde
     enum zg_state state = zg_header_state(block->header);
     if (zg_header_slack(block->header) > slab->slot_bytes) breaks("a slot's slack is larger than the slot");
     if (state != zg_state_fresh && zg_header_family(block->header) >= zg_family_count) breaks("a slot is of no kind");
-    // A free slot that never was a block may be held and retired with its neighbours.
+    // A free slot that was never allocated may be held and retired together with its neighbors.
     if (state > zg_state_live && block->alloc_thread && !block->free_thread) breaks("a dead slot was freed by nobody");
     switch (state) {
     case zg_state_fresh:
@@ -91,7 +91,7 @@ static void check_span(uint32_t number) {
     if (state == zg_state_live && !span->fenced && zg_span_capacity(span) < span->size)
         breaks("a span is smaller than its block");
     switch (state) {
-    case zg_state_fresh: // made, but its memory could not be had
+    case zg_state_fresh: // created, but the kernel refused its memory
     case zg_state_live:
         if (place != nowhere) breaks("a span in use is in a list");
         return;

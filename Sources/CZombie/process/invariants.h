@@ -1,7 +1,7 @@
-// Whether slabs, spans, quarantine, retired runs and fenced blocks agree: every slot and every span is in exactly one place,
-// the one that its state names, and what is counted is what is there. For test builds, with -DZG_CHECK_INVARIANTS; nothing of
-// it is in the library.
-// Nobody else may be inside the runtime meanwhile: what threads hold is read without a lock.
+// Checks that slabs, spans, quarantine, retired runs and isolated blocks agree: every slot and span is in exactly the
+// one place that its state names, and counters match. For test builds (-DZG_CHECK_INVARIANTS); compiled out of the
+// library.
+// No other thread may be in the runtime: per-thread state is read without a lock.
 
 #ifndef ZG_INVARIANTS_H
 #define ZG_INVARIANTS_H
@@ -9,7 +9,8 @@
 #include "platform/base.h"
 
 #ifdef ZG_CHECK_INVARIANTS
-// What is broken, in words; NULL where all is well. Takes memory of its own from the kernel. Test programs find it by name.
+// Returns a description of the first violation, NULL if there is none. Maps memory of its own. Test programs look the
+// function up by name.
 __attribute__((visibility("default"))) const char *zg_invariants_broken(void);
 #else
 ZG_INLINE const char *zg_invariants_broken(void) { return NULL; }

@@ -1,8 +1,10 @@
-// mlockall. The kernel compares everything that is mapped with the limit, and locks it; here, what is the program's. Cold; no lock.
+// Implements mlockall. The kernel checks everything that is mapped against RLIMIT_MEMLOCK and locks it. The runtime
+// instead locks what belongs to the program. Cold; no lock of its own.
 //
-// May the process lock as much as it likes, everything is locked, and what is merely reserved is unlocked again. Otherwise what
-// would be mapped without the runtime is compared with the limit, and is then locked mapping by mapping. The memory of guarded
-// blocks is not among it then, since it takes more than the blocks do, and the program may count on the rest of the limit.
+// If the process may lock everything, mlockall locks everything and the runtime's mere reservations are unlocked again.
+// Otherwise what would be mapped without the runtime is compared with the limit and then locked mapping by mapping. The
+// memory of guarded blocks is not locked in that case: it is larger than the blocks, and the program may rely on the
+// rest of the limit.
 
 #define _GNU_SOURCE
 #include "process/locking.h"
@@ -27,7 +29,7 @@
 #endif
 
 static bool later;         // MCL_FUTURE is in force
-static bool is_all_locked; // by mlockall, blocks too: none is unlocked when it dies
+static bool is_all_locked; // by mlockall, including blocks: freed blocks are not unlocked
 
 // --- what is mapped --------------------------------------------------------------------------------------------------
 
@@ -58,7 +60,8 @@ static int read_hexadecimal(struct maps *maps, uint64_t *value) {
     return byte;
 }
 
-// "start-end rwxp offset device inode name". False at the end, and at what is no such line.
+// Parses one line of /proc/self/maps: "start-end rwxp offset device inode name". Returns false at the end of the file
+// or if the line has another form.
 static bool next_mapping(struct maps *maps, struct mapping *mapping) {
     if (read_hexadecimal(maps, &mapping->start) != '-' || read_hexadecimal(maps, &mapping->end) != ' ') return false;
     int readable = next_byte(maps), writable = next_byte(maps), executable = next_byte(maps), byte;
@@ -68,7 +71,8 @@ static bool next_mapping(struct maps *maps, struct mapping *mapping) {
     return byte == '\n';
 }
 
-// The library's own image, if it has one: where it is a part of the executable, its variables are among the program's.
+// Returns the runtime library's image; an empty range if the runtime is linked into the executable, whose variables are
+// the program's.
 static struct zg_module own_image(void) {
     struct zg_module module;
     bool is_known = zg_module_find_unwind((uint64_t)zg_locking_lock_all, &module);
@@ -76,10 +80,11 @@ static struct zg_module own_image(void) {
     return is_library ? module : (struct zg_module){.start = 0};
 }
 
-// Who is told of each accessible piece that is the program's, and of each piece of ours.
+// Visitor of /proc/self/maps: `act` gets each accessible piece of the program's memory, `act_on_own` each piece of the
+// runtime's.
 struct pieces {
     void (*act)(struct pieces *pieces, uint64_t start, uint64_t end);
-    void (*act_on_own)(struct pieces *pieces, uint64_t start, uint64_t end, bool accessible); // or NULL
+    void (*act_on_own)(struct pieces *pieces, uint64_t start, uint64_t end, bool accessible); // may be NULL
     uint64_t bytes;
     bool on_fault;
     struct zg_module image;
@@ -108,7 +113,7 @@ static void split(struct pieces *pieces, const struct mapping *mapping) {
     }
 }
 
-// A filter of system calls that came later may not know of opening files.
+// Returns whether files may be opened. A seccomp filter installed after start-up may not allow it.
 static bool may_open(void) {
     struct zg_process_state process;
     if (!zg_maintenance_begin()) return false;
@@ -117,7 +122,7 @@ static bool may_open(void) {
     return may;
 }
 
-// False where the kernel's list cannot be read.
+// Returns false if /proc/self/maps cannot be read.
 static bool for_each_piece(struct pieces *pieces) {
     if (!may_open()) return false;
     struct maps maps = {.file = zg_os_open_system("/proc/self/maps")};
@@ -138,13 +143,13 @@ static bool for_each_piece(struct pieces *pieces) {
 static void measure(struct pieces *pieces, uint64_t start, uint64_t end) { pieces->bytes += end - start; }
 static void ignore(struct pieces *pieces, uint64_t start, uint64_t end) { (void)pieces, (void)start, (void)end; }
 
-// Failures are not the program's to hear of, as in mlockall: pages of a file that has become shorter, say.
+// Ignores failures, as mlockall does: a mapping may extend past the end of a truncated file.
 static void lock_piece(struct pieces *pieces, uint64_t start, uint64_t end) {
     if (pieces->on_fault) zg_os_lock_on_fault((void *)start, end - start);
     else zg_os_lock((void *)start, end - start);
 }
 
-// Most of the library's zeroed variables are tables that are hardly touched.
+// The library's .bss: mostly tables that are rarely touched, so it is unlocked.
 extern char __bss_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden")));
 
 static void unlock_unless_blocks(struct pieces *pieces, uint64_t start, uint64_t end, bool accessible) {
@@ -155,7 +160,7 @@ static void unlock_unless_blocks(struct pieces *pieces, uint64_t start, uint64_t
     } else if (!accessible || !zg_lookup_is_ours(start)) zg_os_unlock((void *)start, end - start);
 }
 
-// The process may lock everything, and has.
+// After mlockall has locked everything: unlocks the runtime's reservations and .bss, but no blocks.
 static int leave_reservations_out(int flags) {
     later = flags & MCL_FUTURE;
     if (later) zg_os_lock_blocks_later(true);
@@ -173,7 +178,7 @@ static int refuse(int flags, int error) {
 
 int zg_locking_lock_all(int flags, struct zg_locking next) {
     zg_window_stop();
-    if (flags & MCL_FUTURE) zg_os_lock_later(true); // now, while address space is not locked yet
+    if (flags & MCL_FUTURE) zg_os_lock_later(true); // before mlockall, while reserving address space does not lock it
     int before = errno, result = next.lock_all(flags), error = errno;
     if (result == 0) {
         is_all_locked = true;
@@ -188,7 +193,7 @@ int zg_locking_lock_all(int flags, struct zg_locking next) {
     struct pieces pieces = {.act = measure};
     if (error != ENOMEM || !(flags & MCL_CURRENT) || !for_each_piece(&pieces)) return refuse(flags, error);
     if (pieces.bytes + zg_stats_get(zg_counter_live_bytes) > limit) return refuse(flags, error);
-    // What is in force for later mappings follows this call alone.
+    // Only this call decides about MCL_FUTURE: an earlier MCL_FUTURE is cleared first.
     if (later && next.unlock_all() != 0) return refuse(flags, errno);
     if ((flags & MCL_FUTURE) && next.lock_all(flags & ~MCL_CURRENT) != 0) return refuse(flags, errno);
     later = flags & MCL_FUTURE;
@@ -224,7 +229,7 @@ void zg_locking_note(uint64_t start, uint64_t bytes, bool is_locked, const uint6
     if (!bytes || (is_foreign && !zg_bypass_mode)) return;
     if (is_locked ? is_all_locked : !zg_locked_any()) return;
     struct zg_thread *thread = zg_thread_enter(frame);
-    if (!thread) return; // a signal handler that has interrupted the runtime
+    if (!thread) return; // a signal handler has interrupted the runtime
     if (is_locked) zg_locked_add(zg_arch_address(start), zg_arch_address(start) + bytes);
     else zg_locked_remove(zg_arch_address(start), zg_arch_address(start) + bytes);
     zg_thread_leave(thread);

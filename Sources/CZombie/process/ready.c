@@ -1,4 +1,4 @@
-// The heap is made ready at the first allocation, before any constructor. Cold.
+// Initializes the heap at the first allocation, before any constructor runs. Cold.
 
 #define _GNU_SOURCE
 #include "process/ready.h"
@@ -31,13 +31,14 @@
 enum { not_started, starting, ready, failed };
 static uint32_t heap_state;
 
-// Regions as large as the address space allows; a limit on it (ulimit -v), or a small one, leaves most of it to the program.
+// Reserves regions as large as the address space allows. If it is limited (ulimit -v) or small, most of it is left to
+// the program.
 static bool reserve_heap(void) {
     uint64_t limit = zg_os_address_space();
     bool limited = limit != RLIM_INFINITY;
     if (limited) zg_stats_degrade(zg_degradation_small_address_space);
     for (uint32_t shift = 36; shift >= 20; shift -= 2) {
-        // Slots, their records and free lists come to about 45 regions.
+        // Slots, block records and free lists take about 45 regions in all.
         if (limited && (UINT64_C(45) << shift) > limit / 8) continue;
         if (!zg_slab_init(shift)) continue;
         if (shift < 36) zg_stats_degrade(zg_degradation_small_address_space);
@@ -51,7 +52,7 @@ static bool reserve_heap(void) {
 }
 
 static void initialise(void) {
-    zg_pressure_find_filters(); // before anything is called that is not called by every program's start
+    zg_pressure_find_filters(); // first, before any system call that a program's start does not make anyway
     zg_os_remember();
     zg_config_init();
     zg_module_init(zg_config.find_object);
@@ -84,7 +85,7 @@ static void initialise(void) {
 bool zg_ready(void) {
     uint32_t state = __atomic_load_n(&heap_state, __ATOMIC_ACQUIRE);
     if (ZG_LIKELY(state == ready)) return true;
-    // No second thread exists before the first allocation; a nested call during the start is served by libc.
+    // No second thread exists before the first allocation. libc serves nested calls during initialization.
     uint32_t expected = not_started;
     if (!__atomic_compare_exchange_n(&heap_state, &expected, starting, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return false;

@@ -1,13 +1,14 @@
-// Whether there is a heap. The first call makes it ready.
+// Initializes the guarded heap at the first call and reports whether it can be used.
 
 #ifndef ZG_READY_H
 #define ZG_READY_H
 
 #include "platform/base.h"
 
-// The heap can be entered. The first call initialises it; false for ever where the address space does not allow a heap.
+// Returns whether the heap can be entered. The first call initializes it. Returns false for good if the address space
+// has no room for a heap.
 bool zg_ready(void);
-// It does not.
+// Returns whether initialization has failed for good.
 bool zg_ready_is_hopeless(void);
 
 #endif

@@ -1,4 +1,4 @@
-// Order of things at the start, at fork and at the end. Cold.
+// Orders the steps at start, fork and exit. Cold.
 
 #define _GNU_SOURCE
 #include "process/runtime.h"
@@ -59,30 +59,32 @@
 static bool started;
 static uint64_t started_ns;
 
-// glibc's, which belongs to no library here: handlers of pthread_atfork go at the program's end with those of atexit, before
-// zg_runtime_finish. A thread that is just forking would then leave our locks as they are, for ever.
+// Signature of glibc's __register_atfork. `library` is NULL, so the handlers belong to no library: handlers of
+// pthread_atfork are dropped at exit together with those of atexit, before zg_runtime_finish. A thread that is forking
+// at that moment would then leave the runtime's locks taken for good.
 typedef int (*register_function)(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
 
-// glibc's lock on the list of all streams. fork takes it after the last handler; whoever flushes all streams calls functions
-// of the program (fopencookie) with it, which allocate. So it comes before our locks, as it comes before those of libc's malloc.
+// glibc's lock on the list of all streams. fork takes it after the last handler. A thread that flushes all streams
+// calls functions of the program (fopencookie) with the lock held, and these may allocate. It is therefore taken before
+// the runtime's locks, as fork takes it before those of libc's malloc.
 extern void _IO_list_lock(void);
 extern void _IO_list_unlock(void);
 extern void _IO_list_resetlock(void);
 
-// What the calling thread's fork has done: several threads may be about to fork, and one of them in a signal handler.
+// State of the fork in progress. Per thread, because several threads may fork at once, one of them in a signal handler.
 static __thread struct {
     bool is_prepared, is_locked, is_alone, has_streams, is_from_main_thread;
 } forking __attribute__((tls_model("initial-exec")));
 
 static void lock_for_fork(struct zg_thread *self, bool is_bare) {
-    // Nobody else can hold a lock of a process with one thread, which libc's own fork counts on, too; and what is not written, to
-    // take it and to drop it, need not be copied by both processes. A bare fork may be the call of a thread that libc does not know.
+    // In a process with one thread nobody else holds a lock, as libc's fork assumes, too. Untouched locks need not be
+    // copied by both processes. A bare fork may come from a thread that libc does not know.
     forking.is_alone = zg_is_single_threaded() && !is_bare;
-    // Streams of such a process are nobody else's, either. A bare fork leaves them as they are.
+    // A process with one thread needs no stream lock either. A bare fork leaves the streams alone.
     forking.has_streams = !zg_is_single_threaded() && !is_bare;
     if (forking.has_streams) _IO_list_lock();
     if (self) {
-        self->frame = NULL; // no call that could be abandoned
+        self->frame = NULL; // not a call that could count as abandoned
         ZG_SIGNAL_FENCE();
         self->in_runtime++;
     }
@@ -100,29 +102,29 @@ static void lock_for_fork(struct zg_thread *self, bool is_bare) {
     zg_span_lock();
     zg_span_table_lock();
     zg_depot_lock();
-    // After all that a fault may happen under: who faults waits for it. A signal that ends the program is a finding, which takes these
-    // locks, too: this thread gets it when they are dropped.
+    // Last, after all locks that a faulting thread may hold: it waits for this one. A signal that ends the program
+    // becomes a finding, which takes these locks: block this thread's signals until they are released.
     zg_signals_fork_hold();
     zg_fault_fork_prepare();
     zg_report_lock();
     zg_signals_fork_prepare();
 }
 
-// Locks in the order of their ranks, so that the child finds none of them held by a thread that it does not have. Handlers
-// of others, which may wait for threads that allocate, run before this one and after the two below (zg_runtime_register_fork).
+// Takes all locks in rank order, so that the child finds none held by a thread that it lacks. Fork handlers of others
+// may wait for threads that allocate; they run before this handler and after the two below (register_fork).
 static void prepare(bool is_bare) {
     forking.is_prepared = zg_ready();
     if (!forking.is_prepared) return;
     zg_clock_before_fork();
-    // A thread that is first seen here registers now, not while the locks are held.
+    // Register an unknown thread now, not while the locks are held.
     struct zg_thread *entered = zg_thread_enter(ZG_ARCH_FRAME());
     if (entered) {
-        zg_thread_flush_counters(entered); // else they would be counted in parent and child
+        zg_thread_flush_counters(entered); // otherwise they would count in both parent and child
         zg_thread_leave(entered);
     }
     struct zg_thread *self = zg_thread_current_or_null();
     forking.is_from_main_thread = zg_os_tid() == zg_os_pid();
-    // A signal handler that forks while its thread is inside the runtime may hold any of the locks: none is taken.
+    // A signal handler that forks may have interrupted its own thread with any lock held: take none.
     forking.is_locked = zg_thread_self != &zg_thread_between && (!self || !self->in_runtime);
     if (forking.is_locked) lock_for_fork(self, is_bare);
     zg_window_fork_prepare();
@@ -158,7 +160,7 @@ static void after_fork(bool child) {
     struct zg_thread *self = zg_thread_current_or_null();
     if (self) self->in_runtime--;
     if (!forking.has_streams) return;
-    if (child) _IO_list_resetlock(); // as libc's fork has done already, where it saw several threads itself
+    if (child) _IO_list_resetlock(); // libc's fork has already done this if it saw several threads itself
     else _IO_list_unlock();
 }
 
@@ -170,8 +172,8 @@ static void after_fork_in_parent(void) {
 
 static void after_fork_in_child(void) {
     if (!forking.is_prepared) return;
-    zg_window_fork_done(true);   // before anything of the program can run
-    zg_os_after_fork_in_child(); // before the thread is told its number in the child
+    zg_window_fork_done(true);   // before any code of the program can run
+    zg_os_after_fork_in_child(); // before anything asks for the thread's tid in the child
     zg_advice_after_fork_in_child();
     after_fork(true);
     zg_module_after_fork_in_child();
@@ -198,12 +200,12 @@ void zg_runtime_after_bare_fork(bool child) {
     else after_fork_in_parent();
 }
 
-// The last handlers that are called before a fork, and the first after it, are those that were registered first.
+// Registers the fork handlers first of all, so that they run last before a fork and first after it.
 static bool register_fork(void) {
     static struct zg_lock lock;
-    static uint32_t state; // 1 registered, 2 refused
+    static uint32_t state; // 0 not yet, 1 registered, 2 failed
     if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == 0) {
-        zg_lock_take(&lock); // who comes second waits: its own would be in front
+        zg_lock_take(&lock); // a second thread waits; otherwise its own handler would be registered first
         if (state == 0) {
             register_function next = (register_function)zg_loader_next("__register_atfork");
             bool done = next && next(before_fork, after_fork_in_parent, after_fork_in_child, NULL) == 0;
@@ -219,14 +221,15 @@ int zg_runtime_register_atfork(void (*prepare)(void), void (*parent)(void), void
     if (!next) next = (register_function)zg_loader_next("__register_atfork");
     register_fork();
     if (!next) return ENOMEM;
-    // The list of handlers may grow, under a lock that fork takes after our handler: no lock of ours meanwhile, libc serves.
+    // Growing libc's list of handlers allocates under a lock that fork takes after this runtime's handler. Enter the
+    // runtime, so that libc serves these allocations and no lock of the runtime is taken.
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     int error = next(prepare, parent, child, library);
     if (thread) zg_thread_leave(thread);
     return error;
 }
 
-// children=ignore: our name leaves LD_PRELOAD, in place, before the program can pass it on.
+// children=ignore: removes the runtime from LD_PRELOAD in place, before the program can pass it to a child.
 static void forget_preload(void) {
     static const char name[] = "LD_PRELOAD=";
     for (char **entry = environ; entry && *entry; entry++) {
@@ -238,7 +241,7 @@ static void forget_preload(void) {
     }
 }
 
-// The first program of a run says it for all.
+// Prints the warning in the first program of a run only.
 static void warn_of_tags(void) {
     static const char line[] =
         "zguard: warning: this processor or kernel has no memory tagging: profile mte is profile guard here\n";
@@ -258,14 +261,14 @@ static void describe_process(void) {
     __atomic_store_n(&zg_stats->magic, ZG_STATS_MAGIC, __ATOMIC_RELEASE);
 }
 
-// exit, in whichever of libc's functions (err, error): the only end of which libc tells the status.
+// Runs at exit, also when libc's err or error calls it. on_exit is the only hook to which libc passes the status.
 static void at_exit(int status, void *unused) {
     (void)unused;
     zg_fault_before_exit(ZG_ARCH_FRAME(), status);
 }
 
 static void start(void) {
-    bool is_ready = zg_ready(); // first of all: it looks for filters of system calls
+    bool is_ready = zg_ready(); // first, because it looks for inherited seccomp filters
     started_ns = zg_os_clock_ns(0 /* CLOCK_REALTIME */);
     if (!is_ready) {
         static const char no_space[] =
@@ -279,7 +282,7 @@ static void start(void) {
         zg_run_count_unknown();
         return;
     }
-    // Under a filter a program that never allocates may not call what libc's malloc calls first.
+    // Under a seccomp filter, skip the system calls of malloc's initialization: a program may never allocate.
     if (!zg_filter_stands) zg_foreign_prepare();
     zg_thread_init_keys();
     zg_report_open();
@@ -293,9 +296,10 @@ static void start(void) {
     }
     if (!register_fork()) {
         zg_stats_degrade(zg_degradation_no_fork_handlers);
-        zg_protection_stop(); // a fault in a child could not be told from one of a borrowed thread
+        // a child's fault would look like that of a thread that shares another's TLS (bare clone)
+        zg_protection_stop();
     }
-    // The main thread is known from here on, whether it allocates or not: its stack may run over.
+    // Register the main thread even if it never allocates: its stack may overflow.
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (thread) zg_thread_leave(thread);
     zg_maintenance_start();
@@ -312,7 +316,7 @@ static void start(void) {
     zg_sample_start();
     if (!zg_config.fence_per_context && zg_bypass_mode != zg_bypass_sample)
         zg_coverage_declined(zg_coverage_reason_off);
-    if (zg_config.stats) zg_stats_publish(); // complete from the start: readers look as soon as it is there
+    if (zg_config.stats) zg_stats_publish(); // complete when published, because readers may look at once
     if (zg_config.children != zg_children_follow) forget_preload();
 }
 

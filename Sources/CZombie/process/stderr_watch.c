@@ -1,6 +1,7 @@
-// libc's table of what streams of files do is changed in one place: what writes. It is found by the function that stands there, which libc
-// exports, too; where either is missing nothing is changed, and messages are known only of programs that call write themselves.
-// The start is cold; afterwards any context.
+// Replaces the write function in libc's vtable of file streams (_IO_file_jumps). The entry is found by its value,
+// _IO_file_write, which libc exports. If either symbol is missing nothing is patched, and only text that the program
+// writes by calling write itself is recorded.
+// Start-up is cold; the replacement runs in any context.
 
 #define _GNU_SOURCE
 #include "process/stderr_watch.h"

@@ -1,5 +1,5 @@
-// The check of the Swift runtime's layout. Cold; no lock.
-// Facts: SwiftShims/RefCount.h and Runtime/HeapObject.h of Swift 5.0 to 6.3, 64 bits.
+// Checks the Swift runtime's object layout. Cold; no lock.
+// Sources: SwiftShims/RefCount.h and Runtime/HeapObject.h of Swift 5.0 to 6.3, 64 bits.
 
 #define _GNU_SOURCE
 #include "process/swift_check.h"
@@ -18,8 +18,9 @@
 
 #define UNOWNED_ONE (UINT64_C(1) << 1)
 #define STRONG_ONE (UINT64_C(1) << 33)
+// Counts of a new object
 #define NEW_BITS                                                                                                       \
-    UINT64_C(3) // one strong (counted from 0), one unowned for all of them, freed by Swift's own deallocator
+    UINT64_C(3) // one strong reference (stored as 0), one unowned for all strong ones, freed by Swift's deallocator
 
 void (*zg_swift_check_seen)(void);
 static uint32_t checking;
@@ -48,7 +49,7 @@ static void destroy(struct object *object) {
     swift.deallocate(object, sizeof *object, 7);
 }
 
-// Metadata of a heap object that is no class: what destroys it, its value witnesses (unused), its kind.
+// Metadata of a heap object that is not a class instance: destructor, value witness table (unused), kind
 static const struct {
     void (*destroy)(struct object *);
     const void *values;
@@ -59,7 +60,7 @@ static const struct {
 
 static bool has_expected_counts(void) {
     struct object *object = swift.allocate(&box.kind, sizeof *object, 7);
-    if (!object) return true; // no memory: nothing is known, nothing contradicts
+    if (!object) return true; // out of memory: nothing contradicts the expected layout
     bool good = object->metadata == &box.kind && object->bits == NEW_BITS;
     if (good) {
         swift.retain(object);
@@ -71,13 +72,13 @@ static bool has_expected_counts(void) {
         swift.unowned_release(object);
         good = good && object->bits == NEW_BITS;
     }
-    if (!good) return false; // left as it is: what its release would do is not known
+    if (!good) return false; // leak the object: releasing it is not safe with an unknown layout
     bits_at_end = 0;
     swift.release(object);
     return bits_at_end == ZG_SWIFT_DEAD_BITS;
 }
 
-// A weak reference moves the counts to a side table: object, reserved, counts.
+// Creating a weak reference moves the counts to a side table of three words: object, reserved, counts.
 static bool has_expected_side_table(void) {
     struct object *object = swift.allocate(&box.kind, sizeof *object, 7);
     if (!object) return true;
@@ -133,13 +134,13 @@ static void conclude(bool good) {
 
 void zg_swift_check(void) {
     if (__atomic_exchange_n(&checking, 1, __ATOMIC_ACQUIRE)) return;
-    // A statically linked runtime does not show its functions: each class's metadata is all that is checked.
+    // A statically linked Swift runtime exports no functions. Only the metadata of each class is checked then.
     if (!find_functions()) conclude(true);
     else conclude(has_expected_counts() && has_expected_side_table());
 }
 
 void zg_swift_check_at_start(void) {
-    // In a program that has the Swift runtime inside nothing but the names of its sections shows it.
+    // A program with a statically linked Swift runtime is recognized only by its section names.
     if (!zg_classes_on) return;
     if (zg_module_function("swift_allocObject") || (!zg_filter_stands && zg_program_has_swift("/proc/self/exe")))
         zg_swift_check();

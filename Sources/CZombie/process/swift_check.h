@@ -1,18 +1,18 @@
-// Whether the running Swift runtime lays out objects as we expect. Proved on objects that the runtime itself makes, through
-// its own functions, before the first trap header is written.
-// Not inside the runtime: it allocates through the program's malloc. No lock.
+// Checks that the running Swift runtime lays out objects as expected. The check uses objects that the Swift runtime
+// itself creates, and runs before the first trap word is written.
+// Call outside the runtime: the check allocates through the program's malloc. No lock.
 
 #ifndef ZG_SWIFT_CHECK_H
 #define ZG_SWIFT_CHECK_H
 
 #include "platform/base.h"
 
-// At start-up: checks a Swift runtime that is loaded already, or is part of the program, which may end by an error of the Swift runtime
-// before its first object has gone.
+// Call at start-up: checks a Swift runtime that is already loaded or statically linked, because the program may die of
+// a Swift runtime error before its first object is freed.
 void zg_swift_check_at_start(void);
-// When the first Swift object has gone, at the latest.
+// Call at the latest when the first Swift object is freed. Later calls do nothing.
 void zg_swift_check(void);
-// Called then, where it is set: the Swift runtime is there.
+// Called by the check if not NULL: the Swift runtime is loaded.
 extern void (*zg_swift_check_seen)(void);
 
 #endif

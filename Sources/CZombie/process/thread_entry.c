@@ -1,5 +1,4 @@
-// Threads of the guarded program: registration at the first call, hand-over of what they hold at their end, errands.
-// Slow path.
+// Registers threads at their first call, hands over their blocks when they end, and runs deferred work. Slow path.
 
 #define _GNU_SOURCE
 #include "process/thread_entry.h"
@@ -38,7 +37,7 @@ extern void *__libc_stack_end;
 
 void (*zg_thread_start_watcher)(const uint64_t *frame);
 
-// ThreadSanitizer ends a thread of its own in the last round: test builds stay for fewer.
+// ThreadSanitizer destroys its own thread state in the last round of destructors. Test builds with it use fewer rounds.
 #ifndef ZG_DESTRUCTOR_ROUNDS
 #define ZG_DESTRUCTOR_ROUNDS 3
 #endif
@@ -46,15 +45,15 @@ enum { ALTERNATE_STACK_BYTES = 65536, SIGNAL_FRAME_BYTES = 16384, DESTRUCTOR_ROU
 enum { STATES_SHARE = 16, STATES_AT_ONCE = 64 };
 
 static struct zg_lock list_lock;
-static struct zg_thread *recycled; // those that no thread has any more
+static struct zg_thread *recycled; // states of ended threads
 static uint32_t next_number = 1;
 
-// After its destructor a thread may still allocate and free (other destructors, the loader, libc's own clean-up): such
-// calls share one state under a lock.
-static struct zg_thread *late; // NULL until the first thread gets there, or where there is no memory for it
+// A thread may still allocate and free after its destructor has run (other destructors, the loader, libc's cleanup).
+// Such calls share one state under a lock.
+static struct zg_thread *late; // NULL until first used, or if the kernel refuses memory
 static struct zg_lock late_lock;
 
-// A part of libpthread before glibc 2.34, which a program of one thread may lack, and have later.
+// Before glibc 2.34 these functions are in libpthread, which a single-threaded program may load only later.
 extern int libcs_key_create(pthread_key_t *key, void (*destructor)(void *)) ZG_SINCE_FIRST_GLIBC("pthread_key_create");
 extern int libcs_set_specific(pthread_key_t key, const void *value) ZG_SINCE_FIRST_GLIBC("pthread_setspecific");
 static int (*set_specific)(pthread_key_t, const void *);
@@ -62,7 +61,7 @@ static int (*set_specific)(pthread_key_t, const void *);
 static pthread_key_t exit_key;
 static bool has_exit_key;
 
-// Room for what the kernel saves of a thread besides: of arm64's scalable vectors and matrices that may be 100 KiB.
+// Adds room for the kernel's signal frame if it is large: arm64's SVE and SME registers may take 100 KiB.
 static uint64_t alternate_stack_bytes(void) {
     static uint64_t bytes;
     if (!bytes) {
@@ -72,12 +71,12 @@ static uint64_t alternate_stack_bytes(void) {
     return bytes;
 }
 
-// The state, a page that nobody may touch, the alternate stack.
+// A thread's mapping: the state, a guard page, the alternate signal stack.
 static uint64_t state_bytes(void) { return zg_round_up(sizeof(struct zg_thread), ZG_PAGE_BYTES); }
 static uint64_t mapping_bytes(void) { return state_bytes() + ZG_PAGE_BYTES + alternate_stack_bytes(); }
 
-// Where there are few threads, two mappings for each do not matter. With more, the kernel's guards are used, which need none, or
-// mappings as far as they last.
+// Installs the guard page behind the state. With few threads two more mappings each do not matter. With many it uses
+// MADV_GUARD, which needs no mapping, or mappings while the mapping budget lasts.
 static void guard_state(struct zg_thread *thread, bool is_one_of_few) {
     char *page = (char *)thread + state_bytes();
     if (is_one_of_few) {
@@ -88,8 +87,8 @@ static void guard_state(struct zg_thread *thread, bool is_one_of_few) {
     if (zg_mappings_take(2) && zg_os_protect(page, ZG_PAGE_BYTES) != 0) zg_mappings_give(2);
 }
 
-// What threads have left behind. Anybody puts a state in front; one at a time takes one, under the lock: so the state that is
-// first cannot have gone and come back meanwhile (the stack of Treiber, 1986, without its ABA problem).
+// A stack of recycled states (Treiber, 1986). Any thread pushes without the lock; only the holder of the lock pops. So
+// the first state cannot be popped and pushed again during a pop: there is no ABA problem.
 static void put_back(struct zg_thread *thread) {
     struct zg_thread *first = __atomic_load_n(&recycled, __ATOMIC_RELAXED);
     do thread->next_recycled = first;
@@ -107,8 +106,8 @@ static struct zg_thread *take_recycled(void) {
     return first;
 }
 
-// One mapping for several states, so that the kernel's limit on mappings leaves room for a stack for each: a sixteenth of those
-// there are already. All but one wait for other threads.
+// Maps several states at once, a sixteenth of the number that exist: the kernel's limit on mappings must leave room for
+// each thread's stack. All but one are put on the recycled list.
 static struct zg_thread *make_states(void) {
     static uint64_t made;
     uint64_t known = __atomic_load_n(&made, __ATOMIC_RELAXED);
@@ -129,7 +128,7 @@ static struct zg_thread *make_states(void) {
     return (void *)start;
 }
 
-// However many threads there are, taking a state costs the same, and nobody waits for another one's system calls.
+// Takes a state in constant time; no thread waits for another's system calls.
 static struct zg_thread *take_state(void) {
     struct zg_thread *thread = take_recycled();
     if (!thread) thread = make_states();
@@ -140,7 +139,7 @@ static struct zg_thread *take_state(void) {
     thread->frame = NULL;
     thread->number = __atomic_fetch_add(&next_number, 1, __ATOMIC_RELAXED);
     thread->number_in_records = (uint16_t)zg_min(thread->number, UINT16_MAX);
-    thread->deferred_work = thread->deferred_free_count ? zg_deferred_frees : 0; // of the thread that had it before
+    thread->deferred_work = thread->deferred_free_count ? zg_deferred_frees : 0; // left by the previous owner
     thread->destructor_rounds = 0;
     thread->faults_hidden = 0;
     thread->handled = NULL;
@@ -155,10 +154,10 @@ static struct zg_thread *take_state(void) {
     return thread;
 }
 
-// glibc puts a thread's control block on top of its stack, also on one that the program supplied; the main thread's stack
-// ends at the arguments. pthread_getattr_np would say the same, but it takes a lock that its caller may hold when it
-// allocates. How far down the stack goes is not known: `low` follows the deepest stack pointer that was seen, and what
-// lies between is probed once.
+// Returns the bounds of the calling thread's stack. glibc puts the thread control block at the top of the stack, also
+// of one that the program supplies; the main thread's stack ends at the arguments. pthread_getattr_np is not used: it
+// takes a lock that the allocating caller may already hold. The lower end is unknown: `low` follows the lowest stack
+// pointer seen, and the pages above it are probed once.
 static struct zg_stack_bounds own_stack_bounds(void) {
     uint64_t here = (uint64_t)__builtin_frame_address(0), high = (uint64_t)__builtin_thread_pointer();
     if (zg_os_tid() == zg_os_pid()) {
@@ -190,10 +189,10 @@ static ZG_COLD struct zg_thread *register_thread(void) {
     return thread;
 }
 
-// The call that the thread is said to be in was left by a jump (out of a handler for its stack's overflow, say): the stack
-// is shorter now than it was then. A handler that interrupts the call stands deeper, or on another stack, which may lie inside an
-// older frame: the walk outwards meets the interrupted call. The stack of a context that a handler has switched to may lie there,
-// too: the walk ends before the thread's own outermost frames.
+// Returns whether the call recorded in `thread` was abandoned by a jump (for example out of a handler for stack
+// overflow). The stack is shorter now than it was then. A signal handler that interrupts the call has a lower frame, or
+// runs on another stack, which may lie inside an older frame: an unwind from there meets the interrupted call. A
+// coroutine's stack may lie there, too: such an unwind ends before the thread's outermost frames.
 static bool was_abandoned(const struct zg_thread *thread, const uint64_t *frame) {
     enum { BELOW_END = 256 };
     uint64_t here = (uint64_t)frame, then = (uint64_t)thread->frame;
@@ -216,7 +215,7 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
     }
     if (thread == &zg_thread_bypassing) return NULL;
     if (thread != &zg_thread_ended) {
-        if (!was_abandoned(thread, frame)) return NULL; // inside the runtime already
+        if (!was_abandoned(thread, frame)) return NULL; // in the runtime already
         thread->filling_end = 0;
         thread->frame = frame;
         return thread;
@@ -235,7 +234,7 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
     late->frame = frame;
     late->tid = zg_os_tid();
     struct zg_stack_bounds bounds = own_stack_bounds();
-    if (bounds.high != late->stack.high) { // what is known is of another thread's stack
+    if (bounds.high != late->stack.high) { // the cached stacks are another thread's
         zg_stack_cache_forget(&late->stack_cache);
         late->stack_diff.count = 0;
     }
@@ -250,7 +249,7 @@ void zg_thread_begin_bypass(const uint64_t *frame) {
         zg_bypassing_state->bypass_depth++;
         return;
     }
-    struct zg_thread *thread = zg_thread_enter(frame); // registers, and makes the heap ready
+    struct zg_thread *thread = zg_thread_enter(frame); // registers the thread and initializes the heap
     if (!thread) return;
     bool may = zg_foreign_is_libc_alone();
     bool is_own = thread != late;
@@ -294,7 +293,7 @@ static void run_deferred_work(uint32_t deferred_work, const uint64_t *frame) {
     if (deferred_work & zg_deferred_abort) zg_signals_abort();
 }
 
-// What every slow allocation or free is an occasion for.
+// Periodic checks that follow slow allocations and frees
 static void look_around(struct zg_thread *thread) {
     zg_maintenance_answer(thread);
     zg_maintenance_look(thread);
@@ -303,7 +302,8 @@ static void look_around(struct zg_thread *thread) {
     zg_signals_release_stack();
 }
 
-// A signal handler may add to the list at any instruction: an entry counts as taken only with the count.
+// A signal handler may push at any instruction: an entry is taken only once the count has been lowered by
+// compare-and-swap.
 static void free_deferred(struct zg_thread *thread) {
     for (uint32_t count; (count = __atomic_load_n(&thread->deferred_free_count, __ATOMIC_RELAXED)) != 0;) {
         void *address = thread->deferred_frees[count - 1];
@@ -337,7 +337,8 @@ void zg_thread_leave_slow(struct zg_thread *thread) {
 static void end_thread(void *context) {
     struct zg_thread *thread = context;
     if (thread != zg_thread_self) return;
-    // Other destructors may free afterwards: stay as long as pthread repeats them (PTHREAD_DESTRUCTOR_ITERATIONS is 4).
+    // Other destructors may free afterwards: re-arm this one as long as pthread repeats them
+    // (PTHREAD_DESTRUCTOR_ITERATIONS is 4).
     if (thread->destructor_rounds++ < DESTRUCTOR_ROUNDS && set_specific(exit_key, thread) == 0) return;
     thread->frame = NULL;
     ZG_SIGNAL_FENCE();
@@ -367,12 +368,12 @@ void zg_thread_init_keys(void) {
     if (!create) {
         create = (int (*)(pthread_key_t *, void (*)(void *)))zg_module_function("pthread_key_create");
         set_specific = (int (*)(pthread_key_t, const void *))zg_module_function("pthread_setspecific");
-        if (!create || !set_specific) return; // no thread can be made without the library that has them, either
+        if (!create || !set_specific) return; // without libpthread no thread can be created
     }
     has_exit_key = create(&exit_key, end_thread) == 0;
     if (!has_exit_key) zg_stats_degrade(zg_degradation_no_thread_ends);
-    // The main thread's state exists already; it needs no destructor: the process ends with it, or it ends by
-    // pthread_exit and leaves what it holds to nobody.
+    // The main thread needs no destructor: either the process ends with it, or it calls pthread_exit and its blocks
+    // stay where they are.
 }
 
 void zg_thread_before_new(void) {
@@ -385,7 +386,7 @@ void zg_thread_fork_prepare(bool alone) {
         zg_lock_take(&list_lock);
         zg_lock_take(&late_lock);
     }
-    // A thread after its end: its calls meanwhile must not wait for the lock that it holds.
+    // If an ended thread forks: its calls during the fork must not wait for `late_lock`, which it holds.
     if (zg_thread_self == &zg_thread_ended) zg_thread_self = &zg_thread_between;
 }
 
@@ -400,7 +401,7 @@ void zg_thread_fork_done(bool child, bool alone) {
     zg_lock_reset(&late_lock);
     zg_lock_reset(&list_lock);
     if (late) late->in_runtime = 0;
-    // The other threads are gone; what their magazines held may be half changed and stays lost.
+    // The child has no other threads. Their magazines may be half changed, so the slots in them stay lost.
     struct zg_thread *self = zg_thread_current_or_null();
     if (self) self->tid = zg_os_tid();
 }

@@ -1,5 +1,7 @@
-// Observers of throws. The start is cold; afterwards in the thread that throws, no lock but the depot's.
-// Facts: the Itanium C++ ABI's exception handling, 2.2.2 and 2.4.3; Runtime/Error.h and SwiftError of Swift 5.0 to 6.3.
+// Observes throws of C++ exceptions and Swift errors. Start-up is cold; observers run in the throwing thread and take
+// only the depot's lock.
+// Sources: the Itanium C++ ABI's exception handling, 2.2.2 and 2.4.3; Runtime/Error.h and SwiftError of Swift 5.0 to
+// 6.3.
 
 #include "process/throws.h"
 
@@ -15,16 +17,17 @@
 
 // --- C++ -------------------------------------------------------------------------------------------------------------
 
-// What passes an exception on to another thread: libstdc++'s std::rethrow_exception, and libc++abi's function below its own.
+// libstdc++'s std::rethrow_exception, and the libc++abi function that libc++'s calls. They may rethrow in another
+// thread.
 enum { CXX_THROW, CXX_RETHROW, CXX_RETHROW_PRIMARY, CXX_GLOBALS, CXX_NAMES };
 static const char *const cxx_names[CXX_NAMES] = {"__cxa_throw",
                                                  "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE",
                                                  "__cxa_rethrow_primary_exception", "__cxa_get_globals"};
-// Its first word leads to the exceptions that the thread handles.
+// Returns the thread's __cxa_eh_globals, whose first word is the list of exceptions being handled.
 static void *(*cxx_globals)(void);
 
 static void observe_exception(uint64_t exception, uint64_t number, const uint64_t *frame) {
-    uint64_t handled = (uint64_t)cxx_globals(); // as the function itself does; it may allocate
+    uint64_t handled = (uint64_t)cxx_globals(); // __cxa_throw calls it, too; it may allocate
     struct zg_thread *thread = zg_thread_enter(frame);
     if (!thread) return;
     thread->cxx_handled = handled;
@@ -34,7 +37,7 @@ static void observe_exception(uint64_t exception, uint64_t number, const uint64_
 
 static void start_cxx(void) {
     uint64_t addresses[CXX_NAMES] = {0};
-    // A program may publish a __cxa_throw of its own, in front of the runtime's.
+    // Search the C++ runtime's own image: the program may interpose __cxa_throw.
     uint64_t runtime = (uint64_t)zg_module_function(cxx_names[CXX_GLOBALS]);
     for (int i = 0; i < CXX_NAMES && runtime; i++)
         addresses[i] = (uint64_t)zg_module_function_in(runtime, cxx_names[i]);
@@ -54,7 +57,7 @@ static const char *const swift_names[SWIFT_NAMES] = {"_swift_willThrow", "_swift
 
 typedef void error_hook(uint64_t error);
 typedef void typed_hook(uint64_t value, uint64_t type, uint64_t conformance);
-// Whoever had the hook before is called as before; who takes it later calls us, as Swift Testing does.
+// The hook's previous values, which the observers call. A later owner, such as Swift Testing, calls the observer.
 static error_hook *next_hook;
 static typed_hook *next_typed_hook;
 
@@ -77,8 +80,8 @@ static ZG_NOINLINE void observe_typed_error(uint64_t value, uint64_t type, uint6
     if (next_typed_hook) next_typed_hook(value, type, conformance);
 }
 
-// The program ends by this error: what is called does not return. An error that was typed when it was thrown has been put into a box
-// since: of the thread's last one the type is known.
+// Called when the program dies of an uncaught error; the observed function does not return. An error thrown typed has
+// been boxed since, at a new address: if it is the thread's last typed throw, its type identifies it.
 static void observe_end(uint64_t error, uint64_t unused_1, const uint64_t *unused_2) {
     (void)unused_1, (void)unused_2;
     enum { TYPE_AT = 16 };
@@ -123,7 +126,7 @@ static void start_swift(bool also_in_file) {
 
 // --- both ------------------------------------------------------------------------------------------------------------
 
-// It may have been loaded after the start: then an object of Swift's is what shows it.
+// The Swift runtime may be loaded after start-up: search again when the first Swift object is seen.
 static void look_again(void) { start_swift(false); }
 
 void zg_throws_start(void) {

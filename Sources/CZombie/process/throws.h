@@ -1,10 +1,11 @@
-// Where C++ exceptions and Swift errors are thrown (collect=crashes): __cxa_throw gets a detour, and Swift's runtime calls a hook. What is
-// seen goes to findings/thrown.h. Off unless asked for; a program that throws nothing does nothing more with it.
+// Records the stack at which a C++ exception or Swift error is thrown (collect=crashes): __cxa_throw gets a detour, and
+// the Swift runtime calls a hook. Records go to findings/thrown.h. Off by default; costs nothing until the program
+// throws.
 
 #ifndef ZG_THROWS_H
 #define ZG_THROWS_H
 
-// The start, while the process has one thread.
+// Call at start-up while the process has one thread.
 void zg_throws_start(void);
 
 #endif

@@ -1,8 +1,8 @@
-// The thread that watches memory. Cold.
+// The runtime's own thread: watches memory pressure and returns memory. Cold.
 //
-// It lives only while it is worth its keep. It is made where the program makes one itself, or when the runtime is left and the
-// whole calling stack is the program's: libc's pthread_create takes locks of the loader's, which calls malloc while it holds
-// them.
+// The thread runs only while there is enough memory to return. It is started just before the program creates a thread,
+// or when the runtime is left and the calling stack contains only the program: libc's pthread_create takes loader
+// locks, and the loader calls malloc while it holds them.
 
 #define _GNU_SOURCE
 #include "process/watch.h"
@@ -28,34 +28,36 @@
 extern void *__libc_stack_end;
 
 #define MS UINT64_C(1000000)
-#define WATCHED_NS (250 * MS)    // between looks of the thread, while there is something to give back
-#define QUIET_NS (2000 * MS)     // otherwise
-#define IDLE_NS (2000 * MS)      // next to nothing was allocated or freed for so long: the process is idle
-#define SHORT_IDLE_NS (400 * MS) // the same where memory was short in the last minute
+#define WATCHED_NS (250 * MS)    // between two checks while there is memory to return
+#define QUIET_NS (2000 * MS)     // between two checks otherwise
+#define IDLE_NS (2000 * MS)      // the process is idle after this time with at most IDLE_CALLS allocations and frees
+#define SHORT_IDLE_NS (400 * MS) // the same if memory was short within SHORT_AGO_NS
 #define SHORT_AGO_NS (60000 * MS)
-#define WORTHLESS_NS (30000 * MS) // nothing to give back for so long: the thread ends
-#define RETRY_NS (30000 * MS)     // after a thread could not be made
-#define LEAVING_NS (200 * MS)     // that its end is waited for
-enum { IDLE_CALLS = 128 };        // next to nothing
+#define WORTHLESS_NS (30000 * MS) // the thread exits after this time without enough to return
+#define RETRY_NS (30000 * MS)     // no new attempt for this time after pthread_create failed
+#define LEAVING_NS (200 * MS)     // zg_watch_stop waits this long for the thread to exit
+enum { IDLE_CALLS = 128 };
 enum { STACK_BYTES = 256 << 10 };
 
-// Signals that are not blocked in it: faults, which our own handler looks at. And those that libc keeps for itself: one of them
-// asks all threads to change their user, while it holds the lock that pthread_create waits for.
+// NOT_BLOCKED: faults stay unblocked in the runtime's thread, because the runtime's own handler resolves them. OF_LIBC:
+// the two signals that glibc reserves. With one of them setuid interrupts all threads while it holds the lock that
+// pthread_create waits for.
 #define NOT_BLOCKED (UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1))
 #define OF_LIBC (UINT64_C(3) << 31)
 
-static int pid; // of the process that may have a thread: a child of vfork shares this memory
-// A part of libpthread before glibc 2.34.
+static int pid; // the process that may run the thread; a vfork child shares this memory but has another pid
+// Before glibc 2.34 this function is in libpthread, which may not be loaded.
 extern int libcs_set_stack_size(pthread_attr_t *, size_t) ZG_SINCE_FIRST_GLIBC("pthread_attr_setstacksize");
 typedef int set_mask_function(pthread_attr_t *, const sigset_t *);
 static int (*next_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-static uint64_t failed_ns; // when it could not be made
-static int watcher;        // the thread's number, 0 while there is none
+static uint64_t failed_ns; // time of the last failed pthread_create, 0 if none
+static int watcher;        // tid of the runtime's thread that was started last, 0 if none was
 
 // --- the thread ------------------------------------------------------------------------------------------------------
 
-// With a table of its own the thread can open files without taking a number that the program's next one would have had.
-// A filter of system calls may not know of this one.
+// Unshares the descriptor table, so that the thread can open files without taking a descriptor number that the
+// program's next open would get. Returns false, with the table still shared, under a seccomp filter, which may not
+// allow close_range.
 static bool leave_descriptors(const struct zg_process_state *process) {
     int kept[ZG_PRESSURE_KEPT + 2], count = zg_pressure_descriptors(kept);
     if (process->filtered) return false;
@@ -71,9 +73,10 @@ static bool leave_descriptors(const struct zg_process_state *process) {
 
 struct watch {
     enum zg_pressure_reach reach;
-    uint64_t activity, active_ns; // allocations and frees when the process was last seen busy, and when that was
-    uint64_t worth_ns;            // when the thread was last worth it
-    bool relieved;                // while the process is idle
+    // `activity`: allocations + frees when the process was last seen active, at `active_ns`
+    uint64_t activity, active_ns;
+    uint64_t worth_ns; // last time there was enough memory to return
+    bool relieved;     // memory was returned since the process became idle
 };
 
 static bool was_short(uint64_t now) {
@@ -92,7 +95,7 @@ static void give_back_when_idle(struct zg_thread *thread, struct watch *watch, u
     }
 }
 
-// One round of the thread. How long it may sleep, 0 for the end.
+// Runs one round. Returns how many nanoseconds to sleep, 0 to exit the thread.
 static ZG_NOINLINE uint64_t watch_once(struct watch *watch) {
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (!thread) return 0;
@@ -115,8 +118,8 @@ static ZG_NOINLINE uint64_t watch_once(struct watch *watch) {
                      zg_maintenance.course.cap != zg_config.quarantine_bytes;
     if (zg_maintenance_is_worth_a_thread() || level) watch->worth_ns = now;
     zg_thread_leave(thread);
-    // Without its status nothing is known about the process; and where the main thread has left, the process ends with the
-    // last of the others, which this one must not be (it still counts the main thread).
+    // Exit if /proc/self/status cannot be read. If the main thread has called pthread_exit, the process ends with its
+    // last other thread: exit if only this thread is left (`threads` still counts the main thread).
     if (!known || now - watch->worth_ns >= WORTHLESS_NS) return 0;
     if (process.main_ended) return process.threads <= 2 ? 0 : WATCHED_NS;
     return something || was_short(now) ? WATCHED_NS : QUIET_NS;
@@ -130,7 +133,7 @@ static void *watch_memory(void *unused) {
     zg_os_set_thread_name("zguard");
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (thread) {
-        zg_stats_add(zg_counter_threads, (uint64_t)-1); // of the program's
+        zg_stats_add(zg_counter_threads, (uint64_t)-1); // do not count this thread as one of the program's
         zg_thread_leave(thread);
     }
     while (!zg_maintenance_begin()) zg_os_yield();
@@ -156,7 +159,7 @@ static void start_thread(void) {
     if (!__atomic_compare_exchange_n(&zg_maintenance.thread, &expected, zg_maintenance_thread_starts, false,
                                      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return;
-    // No signal of the program's is for this thread, but for faults, which our own handler looks at.
+    // Block all signals but the two faults, which the runtime's own handler resolves.
     sigset_t blocked;
     sigfillset(&blocked);
     sigdelset(&blocked, SIGSEGV);
@@ -165,12 +168,13 @@ static void start_thread(void) {
     pthread_t thread;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    // Before glibc 2.32 it has no mask of its own, and takes over what is blocked around the call below.
+    // Before glibc 2.32 attributes have no signal mask: the thread inherits the mask that is set around the call below.
     set_mask_function *set_mask = (set_mask_function *)zg_module_function("pthread_attr_setsigmask_np");
     if (set_mask) set_mask(&attributes, &blocked);
     __atomic_store_n(&zg_maintenance.thread, zg_maintenance_thread_runs, __ATOMIC_RELEASE);
     if (libcs_set_stack_size) libcs_set_stack_size(&attributes, STACK_BYTES);
-    // The program does not know of this call: a handler of its own may jump out of what it has called itself.
+    // Block signals around pthread_create: a signal handler of the program could leave the call by a jump, which the
+    // program cannot expect here.
     uint64_t before;
     bool is_masked = zg_os_mask_signals(SIG_BLOCK, ~(NOT_BLOCKED | OF_LIBC), &before);
     int failure = next_pthread_create(&thread, &attributes, watch_memory, NULL);
@@ -182,7 +186,7 @@ static void start_thread(void) {
     __atomic_store_n(&zg_maintenance.thread, zg_maintenance_no_thread, __ATOMIC_RELEASE);
 }
 
-// `by_program`: the program makes a thread itself, so that much is allowed.
+// `by_program`: the program itself creates a thread now, so creating one is allowed under its seccomp filter.
 static bool is_allowed(bool by_program) {
     struct zg_process_state process;
     if (zg_os_pid() != pid || !zg_maintenance_begin()) return false;
@@ -197,7 +201,7 @@ static bool is_allowed(bool by_program) {
 
 void zg_watch_before_thread(void) {
     if (!zg_maintenance.on || zg_maintenance.stopped) return;
-    // From now on nothing more can be opened on the slow path: what is to be kept is opened now.
+    // Once the process has a second thread, the slow path must not open files. Open now the files that are kept open.
     if (zg_is_single_threaded() && !zg_pressure_is_prepared() && zg_os_pid() == pid && zg_maintenance_begin()) {
         struct zg_readings readings;
         zg_pressure_read(&readings, zg_pressure_open);
@@ -210,7 +214,8 @@ void zg_watch_stop(void) {
     zg_maintenance_stop();
     uint64_t end = zg_os_clock_ns(CLOCK_MONOTONIC) + LEAVING_NS;
     uint32_t *asked = &zg_stats->request, nobody = 0;
-    // It sleeps until the word is another one, but looks whether it is to stop whenever it is woken.
+    // The thread sleeps on this futex word until the word changes; a wake-up without a change also makes it check
+    // `stopped`.
     while (__atomic_load_n(&zg_maintenance.thread, __ATOMIC_ACQUIRE) != zg_maintenance_no_thread ||
            (watcher && zg_os_has_thread(watcher))) {
         if (zg_os_clock_ns(CLOCK_MONOTONIC) > end) return;
@@ -233,9 +238,9 @@ ZG_NOINLINE bool zg_watch_stack_is_plain(const uint64_t *frame) {
     struct zg_module loader, libc, module;
     if (!zg_module_find_unwind((uint64_t)&__libc_stack_end, &loader)) return false;
     if (!zg_module_find_unwind((uint64_t)gnu_get_libc_version, &libc)) return false;
-    if (caller.sp < bounds.low || caller.sp >= bounds.high) return false; // a coroutine's stack, or a handler's
+    if (caller.sp < bounds.low || caller.sp >= bounds.high) return false; // a coroutine's or a signal handler's stack
     zg_unwind_fast(caller, &bounds, ZG_STACK_MAX_DEPTH, &walk);
-    bool outermost = true; // so far libc alone
+    bool outermost = true; // only libc frames so far
     for (int i = walk.count - 1; i >= 0; i--) {
         uint64_t pc = walk.frames[i] - 1;
         struct zg_cfi_row row;
@@ -243,7 +248,7 @@ ZG_NOINLINE bool zg_watch_stack_is_plain(const uint64_t *frame) {
         bool described = zg_cfi_find_row(&module, pc, &row);
         if (described && row.signal_frame) return false;
         if (i == walk.count - 1) {
-            // _start, or libc's beginning of a thread: there the rules say that nobody called.
+            // _start or libc's thread start: their CFI marks the return address as undefined.
             if (!described || row.registers[row.return_register].how != zg_cfi_undefined) return false;
             continue;
         }
@@ -253,8 +258,8 @@ ZG_NOINLINE bool zg_watch_stack_is_plain(const uint64_t *frame) {
     return walk.count > 1 && !outermost;
 }
 
-// The calling stack is the thread's own and was that much deeper once: to look at it and to create a thread takes more than
-// every stack has.
+// Returns whether the stack is the thread's own and at least MOST_USED bytes below `frame` were in use before. The
+// stack walk and pthread_create may need more than the rest of a small stack.
 static bool has_room(const uint64_t *frame) {
     enum { MOST_USED = 16 << 10 };
     struct zg_stack_bounds bounds = zg_thread_stack_bounds();

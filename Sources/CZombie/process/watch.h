@@ -1,22 +1,23 @@
-// A thread of our own that looks after memory, once there is enough to give back. Cold.
+// Runs the runtime's own thread, which checks for memory pressure and returns memory once there is enough to return.
+// Cold.
 
 #ifndef ZG_WATCH_H
 #define ZG_WATCH_H
 
 #include "platform/base.h"
 
-// After zg_maintenance_start.
+// Call after zg_maintenance_start.
 void zg_watch_start(void);
 void zg_watch_after_fork_in_child(void);
-// The program is about to make a thread of its own: the occasion to make ours. Not entered.
+// Called before the program creates a thread; may start the runtime's thread. The calling thread is not in the runtime.
 void zg_watch_before_thread(void);
 
-// The stack that begins at the published function's frame ends at the process's or a thread's first function, and neither
-// the loader nor, but for those outermost functions, libc stands in it.
+// Returns whether the stack trace from `frame` (a published function's frame) is complete up to _start or the thread's
+// start, contains no frame of the loader, and contains libc only in its outermost frames.
 bool zg_watch_stack_is_plain(const uint64_t *frame);
 
-// No thread of ours from here on: waits, for a moment, until a running one has left. For a filter of system calls that all threads
-// get, which may not know what a thread's end calls.
+// Stops the runtime's thread for good and waits at most 200 ms for it to exit. Called before a seccomp filter is
+// installed in all threads: the filter may not allow the system calls of a thread's exit.
 void zg_watch_stop(void);
 
 #endif

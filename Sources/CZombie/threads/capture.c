@@ -1,4 +1,4 @@
-// Stacks that the thread's cache does not know at its first look. Slow path; the depot's lock.
+// Captures stack traces that miss the first lookup in the thread's stack cache. Slow path; the depot's lock.
 
 #include "threads/capture.h"
 
@@ -18,10 +18,10 @@ enum {
     LIBRARY_FRAMES = 2
 };
 
-// Contexts that had all their fenced blocks get some again.
+// True: contexts that have had all their isolated blocks are due some again.
 static bool asks_again;
 
-// The context that the depot found or added, with the bit where fewer than fence_per_context of its blocks have been fenced.
+// Adds ZG_STACK_FENCE to a stack id if fewer than fence_per_context blocks of the context have been isolated.
 static uint32_t mark(uint32_t found) {
     bool settled = found & ZG_DEPOT_CONTEXT_DONE && !__atomic_load_n(&asks_again, __ATOMIC_RELAXED);
     found &= ~ZG_DEPOT_CONTEXT_DONE;
@@ -29,8 +29,8 @@ static uint32_t mark(uint32_t found) {
     return zg_config.fence_per_context && zg_config.fence_per_context != ZG_FENCE_ALL ? found | ZG_STACK_FENCE : found;
 }
 
-// While new stacks are shortened, those that were recorded whole before are still found whole: as long as nearly all are, and
-// otherwise one capture in SELDOM tries.
+// While new stacks are shortened, a stack that was recorded whole before should still be found whole. Every capture
+// tries while nearly all are found, otherwise one capture in SELDOM.
 enum { KNOWN_GAIN = 1, KNOWN_LOSS = 4, KNOWN_MOST = 64, SELDOM = 256 };
 
 static ZG_NOINLINE uint32_t find_whole(struct zg_thread *thread, struct zg_caller caller, int depth) {
@@ -41,8 +41,8 @@ static ZG_NOINLINE uint32_t find_whole(struct zg_thread *thread, struct zg_calle
     return found;
 }
 
-// Of a stack that a library's code captures, more frames are recorded: libswiftCore and libstdc++ stand between malloc and the
-// program.
+// If a library made the call, LIBRARY_FRAMES more frames are recorded: libswiftCore and libstdc++ lie between malloc
+// and the program.
 static ZG_NOINLINE bool look_for_library(uint64_t *known, uint64_t pc) {
     bool is_library = zg_module_is_library(pc - 1);
     *known = pc << 1 | is_library;
@@ -56,10 +56,10 @@ static bool is_library(struct zg_thread *thread, uint64_t pc) {
 
 enum answer { by_stack_diff, by_innermost, by_walk };
 
-// How much of a new stack is recorded.
+// Number of frames to record of a new stack
 struct extent {
-    int most, frames; // of a whole one; of this one
-    bool for_time;    // because of stack_overhead
+    int most, frames; // `most`: limit for a whole stack; `frames`: for this one
+    bool for_time;    // shortened because of stack_overhead
 };
 
 static struct extent extent_of(struct zg_thread *thread, uint64_t pc) {
@@ -74,9 +74,9 @@ static struct extent extent_of(struct zg_thread *thread, uint64_t pc) {
     return extent;
 }
 
-// The innermost frames only. Their hash is not the depot's: it can be computed in any order, and what is found by it lies close
-// together. Two stacks agree in it as rarely as in the depot's tags. Where stacks take too much time, the first of those with the
-// same innermost frames are still recorded whole.
+// Records only the innermost frames. Their hash is not the depot's: it can be computed in any order, and the table it
+// indexes is small and close together in memory. Two stacks collide as rarely as in the depot's tags. If captures take
+// too much time, the first VARIANTS stacks with the same innermost FAMILY_FRAMES frames are still recorded whole.
 static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_caller caller, struct extent extent,
                                            enum answer *how) {
     uint64_t frames[SHORTENED_MOST], hash = 0, family = 0;
@@ -100,7 +100,7 @@ static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_c
     *how = by_innermost;
     thread->shortened += count == depth;
     uint32_t place = hash >> 40 & (ZG_SHORTENED_STACKS - 1);
-    // Of the blocks of a context that the thread knows, one in ASKED may be fenced: to ask for each would cost as much again.
+    // Only one capture in ASKED of a known context asks for an isolated block: asking each time would double the cost.
     if (thread->shortened_stacks[place].hash == hash)
         return thread->shortened_stacks[place].id | (thread->slow_captures % ASKED ? ZG_DEPOT_CONTEXT_DONE : 0);
     uint32_t found = (count == depth ? zg_depot_put_shortened : zg_depot_put)(frames, count);
@@ -109,7 +109,8 @@ static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_c
     return found;
 }
 
-// Along the trail, or where that cannot follow (another stack than the thread's own, signal frames) by a walk.
+// Captures through the stack diff cache, or by an unwind if that fails (a stack other than the thread's own, signal
+// frames).
 static ZG_NOINLINE uint32_t record(struct zg_thread *thread, struct zg_caller caller, bool own_stack, bool allocates) {
     enum answer how = by_walk;
     struct zg_walk *walk = &thread->walk;
@@ -143,7 +144,8 @@ static ZG_NOINLINE uint32_t record(struct zg_thread *thread, struct zg_caller ca
     return stack;
 }
 
-// One new stack in so many is timed, at uneven distances: what a program does again and again must not meet their beat.
+// Times one new stack in TIMED on average, at random distances: a program that repeats a pattern must not be in step
+// with it.
 static ZG_NOINLINE uint32_t record_timed(struct zg_thread *thread, struct zg_caller caller, bool own_stack,
                                          bool allocates) {
     uint64_t since = zg_arch_ticks();
@@ -153,7 +155,8 @@ static ZG_NOINLINE uint32_t record_timed(struct zg_thread *thread, struct zg_cal
     uint64_t step = zg_load(&zg_stack_time_step);
     if (ZG_LIKELY(step == thread->stack_step)) return stack;
     if (!thread->stack_step) zg_stats_degrade(zg_degradation_stacks_shortened);
-    // One stack is recorded in one way, and what is found again takes the places of what is not.
+    // Forget cached stacks, so that all captures of one stack give one id; stacks that repeat then displace those that
+    // do not.
     zg_stack_cache_forget(&thread->stack_cache);
     thread->stack_step = step;
     return stack;
@@ -173,12 +176,13 @@ ZG_KEEPS_REGISTERS uint32_t zg_capture_known_further(struct zg_thread *thread, c
 uint32_t zg_capture_slow(struct zg_thread *thread, bool allocates) {
     struct zg_caller caller = zg_capture_caller(thread->frame);
     if (ZG_UNLIKELY(!zg_config.stack_depth)) return 0;
-    // Where coroutines' stacks lie below the thread's own, that is asked once, and now and then: they may become the thread's.
+    // Coroutine stacks may lie below the thread's own. Probe such a stack pointer once, then in one capture of
+    // EXTENSION_PERIOD: the memory may have become part of the thread's stack.
     if (ZG_UNLIKELY(caller.sp < thread->stack.low) &&
         (!zg_unwind_has_read(caller.sp) || thread->slow_captures % EXTENSION_PERIOD == 0))
         zg_thread_extend_stack(&thread->stack, caller.sp);
     thread->slow_captures++;
-    // What is known is of this thread's own stack: on another one (a coroutine's) its words must not be read.
+    // The cache describes the thread's own stack only: cached words must not be read on another stack (a coroutine's).
     bool own_stack = caller.sp >= thread->stack.low && caller.sp < thread->stack.high;
     struct zg_stack_cache *cache = &thread->stack_cache;
     uint64_t key = zg_stack_cache_key(cache, caller);
@@ -193,5 +197,6 @@ void zg_capture_settle(struct zg_thread *thread) {
 
 void zg_capture_ask_again(void) {
     __atomic_store_n(&asks_again, true, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&zg_unwind_epoch, ZG_UNWIND_EPOCH, __ATOMIC_RELAXED); // the caches' entries have lost the bit
+    // Invalidate the caches: their entries lack the bit.
+    __atomic_fetch_add(&zg_unwind_epoch, ZG_UNWIND_EPOCH, __ATOMIC_RELAXED);
 }

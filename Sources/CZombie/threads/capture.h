@@ -1,4 +1,5 @@
-// The caller's stack as an id in the depot. Hot path where the thread's cache knows it; no lock but the depot's.
+// Captures the caller's stack trace as an id in the stack depot. Hot path if the thread's stack cache has it; no lock
+// but the depot's.
 
 #ifndef ZG_CAPTURE_H
 #define ZG_CAPTURE_H
@@ -6,32 +7,34 @@
 #include "platform/arch.h"
 #include "threads/thread.h"
 
-// A stack id with this bit: the context's next block should be fenced (pages/choice.h). Set where a stack is captured that the
-// thread's cache does not know, so that known contexts cost nothing.
+// Flag in a stack id: the context's next block should be isolated (pages/choice.h). Set only by captures that miss the
+// thread's stack cache, so that cached contexts cost nothing.
 #define ZG_STACK_FENCE UINT32_C(0x80000000)
 
-// The caller's stack as recorded from the published function's frame: its id in the depot. `allocates`: with ZG_STACK_FENCE
-// where that context is to have a fenced block; otherwise that bit means nothing.
+// Returns the depot id of the stack trace from the published function's frame. `allocates`: with ZG_STACK_FENCE if the
+// context is due an isolated block; otherwise that bit has no meaning.
 ZG_INLINE uint32_t zg_capture(struct zg_thread *thread, bool allocates);
-// The same where the thread's cache knows the stack. 0: it does not. `frame` is the thread's, which is at hand.
+// Like zg_capture, but only looks in the thread's stack cache. Returns 0 on a miss. `frame` is thread->frame, which the
+// caller has at hand.
 ZG_INLINE uint32_t zg_capture_known(struct zg_thread *thread, const uint64_t *frame);
-// Captures of the caller's stack come without ZG_STACK_FENCE from now on.
+// Later captures of the caller's stack return no ZG_STACK_FENCE.
 void zg_capture_settle(struct zg_thread *thread);
-// The next capture of every stack has it again, whatever its context had before.
+// The next capture of every stack returns ZG_STACK_FENCE again, even if its context has had all its isolated blocks.
 void zg_capture_ask_again(void);
 
 // -- inline part --
 
-// The same where another entry than the set's first one may be the stack's.
+// Searches the other entries of the cache set, after a miss of the first.
 ZG_KEEPS_REGISTERS uint32_t zg_capture_known_further(struct zg_thread *thread, const uint64_t *frame);
-// Where zg_capture_known may have looked in vain.
+// Captures a stack that zg_capture_known did not find.
 uint32_t zg_capture_slow(struct zg_thread *thread, bool allocates);
 
 ZG_INLINE struct zg_caller zg_capture_caller(const uint64_t *frame) {
     return (struct zg_caller){frame[1], zg_arch_caller_sp(frame), frame[0]};
 }
 
-// A stack that was captured before, on the thread's own stack; with stack_depth=0 no entry exists.
+// Looks up the stack in the cache. Only stacks on the thread's own stack have entries; with stack_depth=0 there are
+// none.
 ZG_INLINE uint32_t zg_capture_known(struct zg_thread *thread, const uint64_t *frame) {
     struct zg_caller caller = zg_capture_caller(frame);
     struct zg_stack_cache *cache = &thread->stack_cache;
@@ -52,8 +55,8 @@ ZG_INLINE uint32_t zg_capture(struct zg_thread *thread, bool allocates) {
     return ZG_LIKELY(stack != 0) ? stack : zg_capture_slow(thread, allocates);
 }
 
-// Test builds (Tests/Runtime/Captures) have an observer stand between the rest of the runtime and zg_capture, and no other way. It is
-// told who answered, unless it was the cache.
+// Test builds (Tests/Runtime/Captures) route every capture of the rest of the runtime through an observer.
+// zg_observe_answer tells it how a capture that missed the cache was answered.
 enum zg_answer { zg_answer_cache, zg_answer_stack_diff, zg_answer_walk };
 #ifdef ZG_OBSERVE_CAPTURES
 void zg_observe_answer(enum zg_answer answer);
@@ -63,7 +66,7 @@ uint32_t zg_observe_capture(struct zg_thread *thread, bool allocates);
 #define zg_capture_known(thread, frame) ((void)(thread), (void)(frame), 0u)
 #else
 #define zg_observe_answer(answer) ((void)0)
-#define zg_capture_unknown zg_capture_slow // by whoever has asked zg_capture_known
+#define zg_capture_unknown zg_capture_slow // for callers that have called zg_capture_known
 #endif
 
 #endif

@@ -1,8 +1,9 @@
-// Pulses of threads in the table of the run. A thread gets one when it waits for the first time, if it is one that is looked at.
+// Maintains wait heartbeats in the run's table. A thread gets one at its first wait if it is to be watched.
 //
-// A stop from outside ends some waits early (epoll_wait, as after a signal that was not handled): so no thread is stopped while it waits.
-// Who wants to stop it says so first and then looks whether it is busy; the thread says first that it waits and then looks whether it is
-// to be stopped. One of them sees the other.
+// zguard stops a thread to sample its stack, which ends some waits early (epoll_wait, as after an unhandled signal); so
+// no thread may be stopped while it waits. zguard first announces the stop and then checks that the thread is running;
+// the thread first announces its wait and then checks for a stop. With both sides sequentially consistent, one of them
+// sees the other (Dekker).
 
 #include "threads/pulse.h"
 
@@ -18,8 +19,10 @@
 struct zg_pulses *zg_pulses;
 
 static int pid;
-static uint64_t nonce;      // zguard reads it, and knows the process by it
-static uint64_t main_queue; // Dispatch's, which others serve where the main thread has ended; 0: there is none
+// Random number by which zguard recognizes the process; it reads the number from the process's memory
+static uint64_t nonce;
+// Dispatch's main queue, which other threads serve once the main thread has exited; 0 if there is none
+static uint64_t main_queue;
 
 static bool is_named(const char *name) {
     for (const char *at = zg_config.stall_threads; *at;) {
@@ -69,7 +72,8 @@ static struct zg_pulse *claim(int tid, uint32_t number, uint64_t queue, enum zg_
     return NULL;
 }
 
-// Names are often given after a thread has begun: it is asked twice.
+// Decides at the first wait whether to watch a thread, and once more at wait SECOND: threads are often named after they
+// have started.
 static ZG_NOINLINE struct zg_pulse *try_claim(struct zg_thread *thread) {
     enum { SECOND = 16 };
     thread->waits = zg_min(thread->waits + 1, SECOND + 1);
@@ -78,7 +82,7 @@ static ZG_NOINLINE struct zg_pulse *try_claim(struct zg_thread *thread) {
     return thread->pulse = claim(thread->tid, thread->number, 0, zg_pulse_beats);
 }
 
-// Whoever wants it stopped may be gone.
+// Waits until zguard has sampled the thread, at most 1 s: zguard may be gone.
 static ZG_NOINLINE void let_sample(struct zg_pulse *pulse) {
     const int64_t longest = INT64_C(1000000000), step = 5000000;
     for (int64_t waited = 0; __atomic_load_n(&pulse->is_sampled, __ATOMIC_SEQ_CST) && waited < longest; waited += step)
@@ -103,7 +107,7 @@ static void count(uint8_t *waits) {
     if (*waits < ZG_PULSE_WAITS) __atomic_store_n(waits, *waits + 1, __ATOMIC_RELAXED);
 }
 
-// Those that a signal ends, or that fail, say nothing of the program.
+// Waits that fail or are interrupted by a signal do not characterize the program and are not counted by kind.
 static void count_wait(struct zg_pulse *pulse, int file, long result) {
     count(&pulse->calls);
     if (file == zg_waits_for_nothing || result < 0) return;
@@ -156,7 +160,7 @@ void zg_pulse_start(struct zg_pulses *table) {
     pid = zg_os_pid();
     find_main_queue();
     nonce = zg_mix(zg_arch_ticks() ^ (uint64_t)(uint32_t)pid << 32);
-    // Left behind by the program that this process executed before.
+    // Free heartbeats left over from before an exec, which keeps the pid.
     for (int i = 0; i < ZG_PULSES; i++)
         if (table->pulses[i].state >= zg_pulse_beats && table->pulses[i].pid == (uint32_t)pid)
             __atomic_store_n(&table->pulses[i].state, zg_pulse_free, __ATOMIC_RELEASE);

@@ -1,4 +1,5 @@
-// When the calling thread waits for events and when it does not (collect=stalls), for zguard to see. Any context; no lock.
+// Records when the calling thread waits for events and when it runs (collect=stalls), for zguard to read. Any context;
+// no lock.
 
 #ifndef ZG_PULSE_H
 #define ZG_PULSE_H
@@ -8,17 +9,18 @@
 
 struct zg_thread;
 
-extern struct zg_pulses *zg_pulses; // NULL: nobody looks
+extern struct zg_pulses *zg_pulses; // NULL unless stalls are collected
 
-// With the table of a run. Once, at start-up.
+// Starts recording to the run's table. Call once, at start-up.
 void zg_pulse_start(struct zg_pulses *table);
-// What a thread waits for: a file, or one of these.
+// What a thread waits for: a file descriptor, or one of these.
 enum zg_waits_for {
-    zg_waits_for_nothing = -1, // it looks whether something has come, or sleeps
-    zg_waits_for_several = -2, // or for a set of files
+    zg_waits_for_nothing = -1, // a poll without waiting, or a sleep
+    zg_waits_for_several = -2, // several descriptors
 };
 
-// Around each wait. NULL: nobody looks at this thread. errno is kept. `file` may be an enum zg_waits_for; `result` is that of poll.
+// Call around each wait. NULL: this thread is not watched. errno is preserved. `file` may be an enum zg_waits_for;
+// `result` is that of poll.
 struct zg_pulse *zg_pulse_wait_begins(void);
 void zg_pulse_wait_ends(struct zg_pulse *pulse, int file, long result);
 void zg_pulse_thread_ends(struct zg_thread *thread);

@@ -1,4 +1,4 @@
-// Whether the process has one thread, as libc says or as we have seen. Any context; no lock.
+// Tells whether the process has one thread, from libc's variable or the runtime's own. Any context; no lock.
 
 #include "threads/single.h"
 
@@ -7,7 +7,7 @@
 static char own = 1;
 const char *zg_single = &own;
 
-// By name: a reference would tie the library to a C library that has it.
+// Look the symbol up by name: a reference would make the library depend on a C library that defines it.
 void zg_single_init(void) {
     const char *libcs = zg_loader_first("__libc_single_threaded");
     if (libcs) zg_single = libcs;

@@ -1,4 +1,4 @@
-// Whether the process has one thread: what only others could disturb need not be guarded then.
+// Tells whether the process has one thread: then what protects against other threads can be skipped.
 // Any context.
 
 #ifndef ZG_SINGLE_H
@@ -6,13 +6,14 @@
 
 #include "platform/base.h"
 
-// libc's own word (glibc 2.32: sys/single_threaded.h), or one of ours.
+// Points to libc's variable (glibc 2.32: sys/single_threaded.h), or to the runtime's own.
 extern const char *zg_single;
 ZG_INLINE bool zg_is_single_threaded(void) { return *zg_single; }
 
 // Start-up.
 void zg_single_init(void);
-// A thread is about to be made, or one is there that nobody has announced. Only where libc does not tell.
+// Records that a thread is about to be created, or that an unannounced one was seen. Only has an effect if libc has no
+// such variable.
 void zg_single_end(void);
 
 #endif

@@ -1,4 +1,4 @@
-// The state of threads, as far as the calling thread asks for it. Any context; no lock.
+// Access to the calling thread's state without entering the runtime. Any context; no lock.
 
 #include "threads/thread.h"
 
@@ -12,8 +12,8 @@ __thread struct zg_thread *zg_thread_self;
 __thread struct zg_thread *zg_bypassing_state;
 struct zg_thread *zg_threads;
 
-// Nobody looks at more of these three than that they are busy, which is the first word of a state: so no more of them exists, where three
-// whole ones would be 1.5 MB of the library's file and of what RLIMIT_DATA counts.
+// The placeholder states consist of `in_runtime` only, their first word, because nothing else of them is read. Three
+// full states would add 1.5 MB to the library's file and to what RLIMIT_DATA counts.
 struct in_runtime {
     uint32_t in_runtime;
     char rest[60];
@@ -44,7 +44,7 @@ struct zg_stack_bounds zg_thread_stack_bounds(void) {
 
 void zg_thread_extend_stack(struct zg_stack_bounds *bounds, uint64_t sp) {
     uint64_t low = sp & ~(ZG_PAGE_BYTES - 1);
-    if (low >= bounds->low || bounds->low - low > MOST_PROBED) return; // another stack: a coroutine's, say
+    if (low >= bounds->low || bounds->low - low > MOST_PROBED) return; // another stack, such as a coroutine's
     if (zg_os_is_readable(low, bounds->low)) bounds->low = low;
 }
 
@@ -54,7 +54,7 @@ void zg_thread_flush_counters(struct zg_thread *thread) {
     zg_stats_add(zg_counter_frees, thread->frees);
     zg_stats_add(zg_counter_live_blocks, thread->allocations - thread->frees);
     zg_stats_add(zg_counter_live_bytes, thread->allocated_bytes - thread->freed_bytes);
-    zg_stats_add(zg_counter_stacks_captured, thread->allocations + thread->frees); // each has one
+    zg_stats_add(zg_counter_stacks_captured, thread->allocations + thread->frees); // one stack per call
     if (thread->shortened) zg_stats_add(zg_counter_stacks_shortened, thread->shortened);
     if (thread->zombies) zg_stats_add(zg_counter_zombies, thread->zombies);
     if (thread->windowed) {
